@@ -68,12 +68,13 @@ class Job:
         return Measured(point, tuple(PointRow(workload.name, reason) for workload in self.workloads), (), 0.0)
 
     def _area(self, config: AcceleratorConfig, point: Point) -> "_Area":
+        given = CLOCK in point.values
         if self.silicon is None:
-            return _Area(None, "none", CLOCK in point.values)
+            return _Area(None, "none", given)
         try:
-            return _Area(self.silicon(config), "", CLOCK in point.values)
+            return _Area(self.silicon(config), "", given)
         except VdlaError as error:
-            return _Area(None, f"unknown: {one_line(error)}", CLOCK in point.values)
+            return _Area(None, f"unknown: {one_line(error)}", given)
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,8 @@ ANY_ORDER = {
     "setattr",
     "max",
     "min",
+    "maximum",
+    "minimum",
     "gcd",
     "lcm",
     "maximum",

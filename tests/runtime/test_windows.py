@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vdla.runtime.layout import Layout
+from vdla.runtime.layout import Layout, SpaceToDepth
 from vdla.runtime.windows import Windows
 
 SIDES = st.integers(1, 5)
@@ -70,3 +70,10 @@ def test_a_layout_of_windows_has_the_size_of_its_rows_and_reads_back_equal():
     assert (layout.image, layout.size) == ((2, 16, 9, 4), 2 * 9 * 48)
     assert layout.pack(np.ones((2, 3, 8, 8), np.int8)).nbytes == layout.size
     assert msgspec.json.decode(msgspec.json.encode(layout), type=Layout) == layout
+
+
+def test_a_border_that_is_not_given_is_zero():
+    image = np.full((1, 1, 2, 2), 9, np.int8)
+    padded = np.pad(image, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    assert Windows(1, 1, 4, (1, 1, 1)).pack(image).tolist() == padded[0].tolist()
+    assert SpaceToDepth((1, 1), (1, 1, 1, 1)).apply(image).tolist() == padded.tolist()

@@ -1,15 +1,27 @@
 """The GEMM workload: right on every configuration, double-buffered, and of few instructions."""
 
+from collections import Counter
+from itertools import product
+from math import prod
+
 import numpy as np
 import pytest
 
+from vdla.hw.spec import isa
 from vdla.hw.spec.errors import ProgramError
 from vdla.hw.spec.presets import DEFAULT, SMALL, TINY
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.runtime.devices.functional import FunctionalDevice
 from vdla.runtime.devices.rtl import Optimise, RtlDevice
 from vdla.runtime.packing import pack_values, unpack_values
-from vdla.runtime.workloads import expected_gemm, place_gemm, plan_gemm, random_operands
+from vdla.runtime.workloads import (
+    Addresses,
+    expected_gemm,
+    gemm_instructions,
+    place_gemm,
+    plan_gemm,
+    random_operands,
+)
 
 DRAM_BYTES = 4 << 20
 NARROW = TINY.with_changes(
@@ -97,6 +109,76 @@ def test_the_numpy_result_wraps_shifts_and_clips():
     plan = plan_gemm(TINY, 1, 4, 4, shift=1)
     inp, wgt = np.array([[127, 127, 1, 0]], np.int8), np.diag([127, -127, 6, 1]).astype(np.int8)
     assert expected_gemm(plan, inp, wgt).tolist() == [[127, -128, 3, 0]]
+
+
+def tilings(config, m, n, k):
+    """Yield the tiles that two buffers in each scratchpad, the micro-ops and the loops allow."""
+    for tile_m, tile_n, tile_k in product(range(1, m + 1), range(1, n + 1), range(1, k + 1)):
+        halves = {
+            MemoryType.ACC: tile_m * tile_n,
+            MemoryType.INP: tile_m * tile_k,
+            MemoryType.WGT: tile_n * tile_k,
+        }
+        if (
+            not (m % tile_m or n % tile_n or k % tile_k)
+            and all(2 * size <= config.depth(memory) for memory, size in halves.items())
+            and 2 + 4 * tile_n <= config.depth(MemoryType.UOP)
+            and max(tile_m, tile_n, tile_k) < 1 << isa.LOOP_BITS
+        ):
+            yield tile_m, tile_n, tile_k
+
+
+@pytest.mark.parametrize("case", CASES[:5] + CASES[8:10] + CASES[13:], ids=lambda case: case[0].name)
+def test_the_tiles_move_the_least_data_and_are_the_longest_of_these(case):
+    config, *sizes = case
+    blocks = [
+        size // block
+        for size, block in zip(sizes, (config.batch, config.block_out, config.block_in), strict=True)
+    ]
+    inp, wgt = config.element_bytes(MemoryType.INP), config.element_bytes(MemoryType.WGT)
+
+    def moved(tiles: tuple[int, int, int]) -> float:
+        m, n, k = (size // tile for size, tile in zip(blocks, tiles, strict=True))
+        return m * n * k * tiles[2] * (tiles[0] * inp + tiles[1] * wgt)
+
+    legal = list(tilings(config, *blocks))
+    least = min(map(moved, legal))
+    plan = plan_gemm(config, *sizes)
+    chosen = plan.tile_m, plan.tile_n, plan.tile_k
+    assert chosen in legal
+    assert moved(chosen) == least
+    assert plan.tile_k == max(tiles[2] for tiles in legal if moved(tiles) == least)
+
+
+def test_every_token_that_is_pushed_is_popped(plan):
+    at = Addresses(0, 0, 0, 0)
+    flags = Counter()
+    for instruction in gemm_instructions(plan, at):
+        flags.update({name: getattr(instruction, name) for name in isa.FLAGS})
+    tiles, steps = plan.tiles[0] * plan.tiles[1], prod(plan.tiles)
+    assert flags["push_prev"] == flags["pop_next"] == max(steps - 2, 0) + max(tiles - 2, 0)
+    assert flags["push_next"] == flags["pop_prev"] == steps + tiles
+
+
+@pytest.mark.parametrize("config", [TINY, NARROW], ids=lambda config: config.name)
+def test_random_operands_have_all_values_of_their_bits(config):
+    plan = plan_gemm(config, 64, 64, 64)
+    inp, wgt = random_operands(plan)
+    assert (inp.shape, wgt.shape) == ((64, 64), (64, 64))
+    for values, bits in ((inp, config.inp_bits), (wgt, config.wgt_bits)):
+        assert set(values.reshape(-1).tolist()) == set(range(-1 << bits - 1, 1 << bits - 1))
+    again, other = random_operands(plan), random_operands(plan, 1)
+    assert np.array_equal(again[0], inp)
+    assert not np.array_equal(other[0], inp)
+
+
+def test_a_shift_of_the_accumulator_or_more_leaves_the_sign():
+    inp, wgt = (
+        np.array([[1, 1, 1, 1]], np.int8),
+        np.array([[9, 9, 9, 9], [-9] * 4, [0] * 4, [1] * 4], np.int8),
+    )
+    for shift in (31, 32, 60):
+        assert expected_gemm(plan_gemm(TINY, 1, 4, 4, shift=shift), inp, wgt).tolist() == [[0, -1, 0, 0]]
 
 
 REFUSED = [

@@ -36,3 +36,19 @@ def test_the_task_that_promises_most_is_next(less, more):
 def test_a_task_is_called_by_its_layers():
     assert Standing(["a"], 1, 1, 1).name == "a"
     assert Standing(["a", "b", "c"], 1, 1, 1).name == "a and 2 more"
+
+
+@pytest.mark.parametrize(
+    ("history", "rate"),
+    [
+        ((), 1 / 2),
+        ((200,), 1 / 3 + 50 / 100),
+        ((200, 150), 1 / 4 + 50 / 100 / 2),
+        ((200, 180, 160, 150), 1 / 6 + 30 / 80 / 3),  # the last three count
+        ((150, 150, 150), 1 / 5),
+    ],
+)
+def test_the_rate_is_a_fading_hope_and_the_share_of_the_gap_that_recent_batches_closed(history, rate):
+    found = standing(history=history, times=3)
+    assert found.rate == pytest.approx(rate)
+    assert found.expected == pytest.approx(3 * 50 * rate)

@@ -4,6 +4,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from tests.compiler.network.compiled import handmade
 from vdla.runtime.layout import Layout, SpaceToDepth
 from vdla.runtime.module import manifest
 from vdla.runtime.module.plan import HostStep, Layer, OutputNoise, Record, Value, random_inputs
@@ -87,3 +88,9 @@ def test_random_inputs_are_of_their_types_and_those_of_their_seed():
     for seed, same in ((0, True), (1, False)):
         again = random_inputs(inputs, seed)
         assert all(np.array_equal(again[name], found[name]) for name in ("x", "n")) == same
+
+
+def test_steps_are_told_apart_by_where_they_run():
+    _, plan = handmade("with the host between")
+    first, middle, last = plan.steps
+    assert (plan.launches, plan.host_steps) == ((first, last), (middle,))

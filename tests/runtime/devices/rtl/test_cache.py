@@ -6,8 +6,10 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from threading import Timer
 
 import pytest
+from filelock import FileLock
 
 from tests.loading import load_file
 from tests.runtime.devices.rtl.memory_probe import PROBE
@@ -16,7 +18,14 @@ from vdla.hw.spec.errors import ToolError
 from vdla.hw.spec.presets import TINY
 from vdla.runtime.devices.rtl import RtlDevice, build, design
 from vdla.runtime.devices.rtl.build import Optimise, Variant
-from vdla.runtime.devices.rtl.cache import KEPT_DAYS, SCRATCH_PREFIX, SECONDS_PER_DAY, built
+from vdla.runtime.devices.rtl.cache import (
+    KEPT_DAYS,
+    SCRATCH_PREFIX,
+    SECONDS_PER_DAY,
+    _is_older,
+    built,
+    clear,
+)
 from vdla.runtime.devices.rtl.waves import WaveFormat
 
 
@@ -36,6 +45,39 @@ def commands(tmp_path, monkeypatch):
 
 def construct(source=PROBE, **options) -> RtlDevice:
     return RtlDevice(TINY, 1 << 16, optimise=Optimise.BUILD, design=source, **options)
+
+
+def test_what_is_asked_for_stays_and_what_is_a_little_too_old_goes(tmp_path, monkeypatch):
+    monkeypatch.setenv("VDLA_CACHE_DIR", str(tmp_path))
+    days = {"young": KEPT_DAYS - 0.1, "old": KEPT_DAYS + 0.1}
+    for key, age_days in days.items():
+        then = time.time() - 86400 * age_days
+        os.utime(built("kind", key, lambda folder: None), (then, then))
+    built("kind", "new", lambda folder: None)
+    assert {path.name for path in (tmp_path / "kind").iterdir() if path.is_dir()} == {"young", "new"}
+
+
+def test_a_file_that_another_process_has_deleted_is_not_old(tmp_path):
+    assert not _is_older(tmp_path / "gone", time.time() + 1)
+    assert _is_older(tmp_path, time.time() + 1)
+    assert not _is_older(tmp_path, time.time() - 1)
+
+
+def test_a_cache_is_cleared_but_for_what_other_processes_hold(tmp_path, monkeypatch):
+    monkeypatch.setenv("VDLA_CACHE_DIR", str(tmp_path))
+    assert clear("kind") == 0
+    for key in ("a", "b", "c"):
+        built("kind", key, lambda folder: (folder / "file").write_text(""))
+    held = FileLock(tmp_path / "kind" / "b.lock", thread_local=False)
+    held.acquire()
+    release = Timer(2.0, held.release)  # for whoever would wait
+    release.start()
+    assert clear("kind") == 1
+    assert {path.name for path in (tmp_path / "kind").iterdir()} == {"b", "b.lock"}
+    release.cancel()
+    held.release()
+    assert clear("kind") == 0
+    assert not (tmp_path / "kind").exists()
 
 
 def test_a_second_construction_builds_nothing_and_emits_nothing(commands):

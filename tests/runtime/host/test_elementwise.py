@@ -1,0 +1,123 @@
+"""Operators element by element, against Python's own arithmetic, at the places where their forms change."""
+
+import math
+
+import numpy as np
+import pytest
+
+from vdla.runtime.host.evaluate import evaluate
+
+X = np.array([-7.5, -3.0, -1.0, -0.25, -0.0, 0.0, 0.4, 1.0, 2.5, 3.0, 7.5], np.float32)
+
+
+def normal(x: float) -> float:
+    return (1 + math.erf(x / math.sqrt(2))) / 2
+
+
+def near_normal(x: float) -> float:
+    return (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2
+
+
+def bounded(x: float) -> float:
+    return min(max(x, 0.0), 1.0)
+
+
+FORMULAS = {
+    ("Abs",): abs,
+    ("Ceil",): math.ceil,
+    ("Cos",): math.cos,
+    ("Dropout",): float,
+    ("Elu", ("alpha", 0.7)): lambda x: x if x >= 0 else 0.7 * math.expm1(x),
+    ("Erf",): math.erf,
+    ("Exp",): math.exp,
+    ("Floor",): math.floor,
+    ("Gelu", ("approximate", "none")): lambda x: x * normal(x),
+    ("Gelu", ("approximate", "tanh")): lambda x: x * near_normal(x),
+    ("HardSigmoid", ("alpha", 0.3), ("beta", 0.6)): lambda x: bounded(0.3 * x + 0.6),
+    ("HardSwish",): lambda x: x * bounded(x / 6 + 0.5),
+    ("Identity",): float,
+    ("LeakyRelu", ("alpha", 0.3)): lambda x: x if x >= 0 else 0.3 * x,
+    ("Neg",): lambda x: -x,
+    ("Relu",): lambda x: max(x, 0.0),
+    ("Round",): round,
+    ("Sigmoid",): lambda x: 1 / (1 + math.exp(-x)),
+    ("Sign",): lambda x: (x > 0) - (x < 0),
+    ("Sin",): math.sin,
+    ("Softplus",): lambda x: math.log1p(math.exp(x)),
+    ("Softsign",): lambda x: x / (1 + abs(x)),
+    ("Tanh",): math.tanh,
+    ("Clip", ("min", -1.5), ("max", 2)): lambda x: min(max(x, -1.5), 2),
+}
+POSITIVE = {"Log": math.log, "Sqrt": math.sqrt, "Reciprocal": lambda x: 1 / x}
+
+
+@pytest.mark.parametrize("op", FORMULAS, ids=str)
+def test_each_element_is_that_of_the_formula(op):
+    name, *attributes = op
+    (y,) = evaluate(name, [X], dict(attributes))
+    assert y.dtype == np.float32
+    np.testing.assert_allclose(y, [FORMULAS[op](float(x)) for x in X], rtol=2e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("op", POSITIVE)
+def test_each_positive_element_is_that_of_the_formula(op):
+    (y,) = evaluate(op, [X[X > 0]], {})
+    np.testing.assert_allclose(y, [POSITIVE[op](float(x)) for x in X[X > 0]], rtol=1e-6, atol=1e-7)
+
+
+A, B, C = np.array([[3.0], [-5.0]], np.float32), np.array([2.0, -4.0, 7.0], np.float32), np.float32([1, 2, 4])
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "expected"),
+    [
+        ("Add", [A, B], [[5, -1, 10], [-3, -9, 2]]),
+        ("Sub", [A, B], [[1, 7, -4], [-7, -1, -12]]),
+        ("Mul", [A, B], [[6, -12, 21], [-10, 20, -35]]),
+        ("Div", [A, C], [[3, 1.5, 0.75], [-5, -2.5, -1.25]]),
+        ("PRelu", [A, B], [[3, 3, 3], [-10, 20, -35]]),
+        ("Max", [A, B, C], [[3, 3, 7], [2, 2, 7]]),
+        ("Min", [A, B, C], [[1, -4, 3], [-5, -5, -5]]),
+        ("Sum", [A, B, C], [[6, 1, 14], [-2, -7, 6]]),
+        ("Mean", [A, B, C], [[2, 1 / 3, 14 / 3], [-2 / 3, -7 / 3, 2]]),
+        ("Max", [A], [[3], [-5]]),
+        ("Greater", [A, B], [[True, True, False], [False, False, False]]),
+        ("GreaterOrEqual", [C, C[::-1]], [False, True, True]),
+        ("Greater", [C, C[::-1]], [False, False, True]),
+        ("Less", [C, C[::-1]], [True, False, False]),
+        ("LessOrEqual", [C, C[::-1]], [True, True, False]),
+        ("Equal", [C, C[::-1]], [False, True, False]),
+        ("Where", [np.array([[True], [False]]), B, C], [[2, -4, 7], [1, 2, 4]]),
+    ],
+)
+def test_inputs_are_combined_with_broadcasting(op, inputs, expected):
+    (y,) = evaluate(op, inputs, {})
+    assert y.dtype == (bool if np.array(expected).dtype == bool else np.float32)
+    np.testing.assert_allclose(y, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("base", "exponent", "expected"),
+    [
+        (np.int32([2, 3, -2]), np.int32([5, 2, 3]), np.int32([32, 9, -8])),
+        (np.int32([4, 9]), np.float32([0.5, 0.5]), np.int32([2, 3])),
+        (np.int64([(1 << 53) + 1]), np.int64([1]), np.int64([(1 << 53) + 1])),
+        (np.float32([4, 9]), np.int32([2, -1]), np.float32([16, 1 / 9])),
+        (np.float32([4]), np.float32([0.5]), np.float32([2])),
+    ],
+)
+def test_a_power_has_the_type_of_its_base(base, exponent, expected):
+    (y,) = evaluate("Pow", [base, exponent], {})
+    assert y.dtype == expected.dtype
+    np.testing.assert_allclose(y, expected, rtol=1e-6)
+
+
+def test_large_numbers_do_not_overflow_where_the_result_does_not():
+    (y,) = evaluate("Softplus", [np.float32([-500, 0, 500])], {})
+    np.testing.assert_allclose(y, [0, math.log(2), 500], rtol=1e-6)
+
+
+def test_types_of_integers_stay():
+    for op, attributes in (("Relu", {}), ("Abs", {}), ("Clip", {"min": -1, "max": 3}), ("Identity", {})):
+        (y,) = evaluate(op, [np.int8([-5, 2, 9])], attributes)
+        assert y.dtype == np.int8, op

@@ -1,0 +1,125 @@
+"""The accelerator's operators on the CPU, against sums in Python's integers: uneven shapes, channels of their own."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from vdla.hw.spec.numerics import requantise
+from vdla.runtime.host.evaluate import OperatorError, evaluate
+from vdla.runtime.requantise import parameter_words
+
+RNG = np.random.default_rng(0)
+
+
+def int8(*shape: int) -> np.ndarray:
+    return RNG.integers(-128, 128, shape, np.int8)
+
+
+def parameters(channels: int) -> np.ndarray:
+    """Return parameters that differ from channel to channel: int64[4, channels]."""
+    number = np.arange(channels)
+    return parameter_words(
+        RNG.integers(-900, 900, channels),
+        3000 + 500 * number,
+        20 - number % 2,
+        number - 3,
+        number - 120,
+        110 - number,
+    )
+
+
+def requantised(sums, words: np.ndarray, channel) -> np.ndarray:
+    """Return sums, by their places, requantised by the definition; `channel` tells that of a place."""
+    found = np.zeros(sums.shape, np.int8)
+    for place, value in np.ndenumerate(sums):
+        found[place] = requantise(int(value), words[:, channel(place)].tolist(), 32)
+    return found
+
+
+def test_a_convolution_reads_its_border_and_has_parameters_for_each_channel():
+    x, w, words = int8(2, 4, 5, 6), int8(6, 2, 3, 2), parameters(6)
+    how = {"border": -7, "dilations": (1, 2), "group": 2, "pads": (1, 0, 2, 1), "strides": (2, 1)}
+    (y,) = evaluate("Int8Conv", [x, w, words], how)
+    whole = np.pad(x, ((0, 0), (0, 0), (1, 2), (0, 1)), constant_values=-7).astype(int)
+    sums = np.zeros((2, 6, 3, 5), int)
+    for n, m, i, j, c, p, q in product(*map(range, (2, 6, 3, 5, 2, 3, 2))):
+        sums[n, m, i, j] += whole[n, m // 3 * 2 + c, 2 * i + p, j + 2 * q] * int(w[m, c, p, q])
+    np.testing.assert_array_equal(y, requantised(sums, words, lambda place: place[1]), strict=True)
+
+
+def test_a_transposed_convolution_spreads_and_has_parameters_for_each_channel():
+    x, w, words = int8(2, 3, 2, 4), int8(3, 5, 3, 2), parameters(5)
+    how = {"output_padding": (1, 0), "pads": (1, 0, 0, 1), "strides": (2, 3)}
+    (y,) = evaluate("Int8ConvTranspose", [x, w, words], how)
+    whole = np.zeros((2, 5, 6, 11), int)
+    for n, c, i, j, m, p, q in product(*map(range, (2, 3, 2, 4, 5, 3, 2))):
+        whole[n, m, 2 * i + p, 3 * j + q] += int(x[n, c, i, j]) * int(w[c, m, p, q])
+    sums = whole[:, :, 1:, :-1]
+    np.testing.assert_array_equal(y, requantised(sums, words, lambda place: place[1]), strict=True)
+
+
+def test_a_product_has_parameters_for_each_column():
+    x, w, words = int8(2, 3, 7), int8(7, 5), parameters(5)
+    (y,) = evaluate("Int8MatMul", [x, w, words], {})
+    sums = x.astype(int) @ w.astype(int)
+    np.testing.assert_array_equal(y, requantised(sums, words, lambda place: place[-1]), strict=True)
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 5), (4, 7), (6,)])
+@pytest.mark.parametrize(
+    ("op", "how", "combine"),
+    [
+        ("Int8Add", {"factors": (3, -5)}, lambda a, b: 3 * a - 5 * b),
+        ("Int8Mul", {"zeros": (4, -9)}, lambda a, b: (a - 4) * (b + 9)),
+        ("Int8Requantise", {}, lambda a: a),
+    ],
+)
+def test_elements_are_combined_and_requantised_with_one_set_of_parameters(op, how, combine, shape):
+    inputs = [int8(*shape) for _ in range(1 if op == "Int8Requantise" else 2)]
+    words = parameters(1)
+    (y,) = evaluate(op, [*inputs, words], how)
+    sums = combine(*(part.astype(int) for part in inputs))
+    np.testing.assert_array_equal(y, requantised(sums, words, lambda place: 0), strict=True)
+
+
+def test_the_greatest_of_a_window_is_never_padding():
+    x = int8(2, 3, 4, 5) // 4 - 90
+    how = {"kernel_shape": (3, 2), "pads": (1, 0, 1, 1), "strides": (2, 1)}
+    (y,) = evaluate("Int8MaxPool", [x], how)
+    whole = np.pad(x, ((0, 0), (0, 0), (1, 1), (0, 1)), constant_values=-128)
+    for n, c, i, j in np.ndindex(2, 3, 2, 5):
+        assert y[n, c, i, j] == whole[n, c, 2 * i : 2 * i + 3, j : j + 2].max()
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "float32"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_value_is_looked_up_from_the_least_on(dtype, order):
+    table = RNG.permutation(np.arange(256)).astype(dtype)
+    x = np.asarray(np.arange(-128, 128, dtype=np.int8).reshape(16, 16)[:, 3:], order=order)
+    (y,) = evaluate("Int8Lookup", [x, table], {})
+    np.testing.assert_array_equal(y, table[x.astype(int) + 128], strict=True)
+
+
+@pytest.mark.parametrize(
+    ("x", "size"), [(np.zeros(2, np.int8), 255), (np.zeros(2, np.int8), 257), (np.zeros(2, np.uint8), 256)]
+)
+def test_a_table_of_another_size_and_other_indices_are_refused(x, size):
+    with pytest.raises(OperatorError, match="a table has the 256 values of int8"):
+        evaluate("Int8Lookup", [x, np.zeros(size, np.int8)], {})
+
+
+@pytest.mark.parametrize("dtype", ["int16", "uint16", "bool", "float32"])
+def test_only_integers_of_a_byte_change_their_sign(dtype):
+    with pytest.raises(OperatorError, match=f"bytes are flipped, not {dtype}"):
+        evaluate("FlipSign", [np.zeros(2, dtype)], {})
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_the_softmax_of_integers_is_that_of_what_they_stand_for(axis):
+    x = int8(3, 4, 5)
+    (y,) = evaluate("DequantizedSoftmax", [x, np.float32(0.05), np.int8(-11)], {"axis": axis})
+    real = (x.astype(np.float64) + 11) * 0.05
+    powers = np.exp(real)
+    assert y.dtype == np.float32
+    np.testing.assert_allclose(y, powers / powers.sum(axis=axis, keepdims=True), rtol=1e-5)
