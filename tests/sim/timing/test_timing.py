@@ -64,7 +64,7 @@ def _decoded(program) -> DecodedStream:
 
 def measured(program: DecodedStream, memory: MemoryParameters) -> list[list[int]]:
     """Return the cycles, then those of each unit by its states."""
-    timing = simulate(program, memory)
+    timing = simulate(program, memory, cycle_limit=MOST_CYCLES)
     return [[timing.cycles], *([*timing.states(unit).values()] for unit in Unit)]
 
 
@@ -81,6 +81,7 @@ WAITS = {
     "quick": MemoryParameters(1, 16),
     "slow": MemoryParameters(50, 4, 3),
 }
+MOST_CYCLES = 100_000  # that any of these programs may take
 AT_ONCE = 64  # evaluated cycles of a call
 GATHERS = TINY.with_changes(name="gathers", extensions=tuple(Extension))
 
@@ -131,6 +132,7 @@ def counted(
         if run.done:
             break
         evaluated += AT_ONCE
+        assert evaluated < MOST_CYCLES, "the run does not end"
     run.state[:] = before  # to count the last ones
     while not run.done:
         advance(run.state[0], *arrays, FAR, 1)
