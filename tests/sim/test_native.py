@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from generators.programs import random_config, random_program
 
+from tests.sim.helpers import CONFIG, INP, UOP, WGT, alu, gemm, load, machine_with, store, stream_of
 from vdla.hw.spec import codec, isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.presets import DEFAULT, TINY, VTA
@@ -17,8 +18,6 @@ from vdla.sim.native import build, steps
 from vdla.sim.native.dot import Dot, choose_dot
 from vdla.sim.reference import execute
 from vdla.sim.scratchpads import Scratchpads, pack, unpack
-
-from .helpers import CONFIG, INP, UOP, WGT, alu, gemm, load, machine_with, store, stream_of
 
 HUGE = DEFAULT.with_changes(batch=16)
 MEMORIES = ("uop", "inp", "wgt", "acc", "table", "res", "inp_operand", "wgt_operand", "wgt_bias")
