@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from generators.programs import random_config, random_program
 
+from tests.sim.helpers import CONFIG, INP, gemm, load, store, stream_of
 from vdla.hw.spec import isa
 from vdla.hw.spec.assembly import format_instruction
 from vdla.hw.spec.errors import DeadlockError
@@ -17,8 +18,6 @@ from vdla.hw.spec.units import TOKEN_EDGES, Unit
 from vdla.sim.deadlock import Standstill, explain
 from vdla.sim.decoded import decode_stream
 from vdla.sim.interleave import interleave
-
-from .helpers import CONFIG, INP, gemm, load, store, stream_of
 
 SHALLOW = CONFIG.with_changes(load_queue_depth=2, compute_queue_depth=2, store_queue_depth=2, token_depth=1)
 

@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 
+from tests.sim.helpers import CONFIG, OUT, gemm, load, stream_of
 from vdla.hw.spec import codec, isa, units
 from vdla.hw.spec.errors import EncodingError
 from vdla.hw.spec.presets import DEFAULT, SMALL, TINY, VTA
 from vdla.sim.decoded import decode_stream, slots
-
-from .helpers import CONFIG, OUT, gemm, load, stream_of
 
 CONFIGS = (
     DEFAULT,

@@ -4,14 +4,7 @@ import numpy as np
 import pytest
 
 from tests.programs.model import Model
-from vdla.hw.spec import codec, isa
-from vdla.hw.spec.assembly import format_instruction
-from vdla.hw.spec.errors import AccessError, InvalidInstructionError
-from vdla.hw.spec.isa import MicroOp
-from vdla.hw.spec.vocabulary import AluOpcode
-from vdla.sim.decoded import decode_stream
-
-from .helpers import (
+from tests.sim.helpers import (
     ACC,
     ACC_8BIT,
     CONFIG,
@@ -26,6 +19,12 @@ from .helpers import (
     store,
     stream_of,
 )
+from vdla.hw.spec import codec, isa
+from vdla.hw.spec.assembly import format_instruction
+from vdla.hw.spec.errors import AccessError, InvalidInstructionError
+from vdla.hw.spec.isa import MicroOp
+from vdla.hw.spec.vocabulary import AluOpcode
+from vdla.sim.decoded import decode_stream
 
 LAST = [MicroOp(dst=15, src=15, wgt=15)]
 DRAM_BYTES = 4096

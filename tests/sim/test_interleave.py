@@ -2,13 +2,12 @@
 
 import numpy as np
 
+from tests.sim.helpers import ACC, CONFIG, INP, UOP, WGT, gemm, load, machine_with, run, store, stream_of
 from vdla.hw.spec import isa
 from vdla.hw.spec.assembly import format_instruction
 from vdla.hw.spec.errors import DeadlockError, InvalidInstructionError, UnfinishedError
 from vdla.sim.decoded import decode_stream
 from vdla.sim.interleave import interleave
-
-from .helpers import ACC, CONFIG, INP, UOP, WGT, gemm, load, machine_with, run, store, stream_of
 
 SHALLOW = CONFIG.with_changes(load_queue_depth=2, compute_queue_depth=2, store_queue_depth=2, token_depth=1)
 

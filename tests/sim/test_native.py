@@ -7,18 +7,17 @@ import numpy as np
 import pytest
 from generators.programs import random_config, random_program
 
+from tests.sim.helpers import CONFIG, INP, UOP, WGT, alu, gemm, load, machine_with, store, stream_of
 from vdla.hw.spec import codec, isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.presets import DEFAULT, TINY, VTA
-from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
+from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType
 from vdla.sim.decoded import decode_stream
 from vdla.sim.functional import Machine
 from vdla.sim.native import build, steps
 from vdla.sim.native.dot import Dot, choose_dot
 from vdla.sim.reference import execute
 from vdla.sim.scratchpads import Scratchpads, pack, unpack
-
-from .helpers import CONFIG, alu, gemm, machine_with, stream_of
 
 HUGE = DEFAULT.with_changes(batch=16)
 MEMORIES = ("uop", "inp", "wgt", "acc", "table", "res", "inp_operand", "wgt_operand", "wgt_bias")
@@ -90,6 +89,55 @@ def test_loops_pause_between_parts_of_any_size(trips, small_parts):
     assert small_parts.run(program, np.arange(1), native, dram) == 1
     execute(loop, expected, dram)
     assert np.array_equal(native.acc, expected.acc)
+
+
+LOOPS = {"uop_end": 2, "iter_out": 3, "iter_in": 4}
+SLIDING = CONFIG.with_changes(
+    name="sliding",
+    block_in=8,
+    block_out=8,
+    extensions=tuple(Extension),
+    inp_buffer_bytes=1024,
+    wgt_buffer_bytes=4096,
+    acc_buffer_bytes=2048,
+    res_buffer_bytes=512,
+)
+SPENT = {
+    "LOAD": (load(INP, y_size=3, x_size=2), 6 * 8),
+    "LOAD with padding": (load(WGT, y_size=1, x_size=2, y_pad_0=1, y_pad_1=2, x_pad_1=1), 4 * 3 * 8),
+    "LOAD of micro-ops": (load(UOP, y_size=1, x_size=5), 5 * 8),
+    "GATHER": (isa.Gather(memory_type=INP, y_size=2, x_size=3, step=1), 6 * 8),
+    "STORE": (store(y_size=2, x_size=3), 6 * 8),
+    "STORE with parameters": (store(y_size=2, x_size=5, parameters=1), 10 * 8),
+    "GEMM": (gemm(**LOOPS), 24),
+    "GEMM that resets": (gemm(**LOOPS, reset=1), 24),
+    "ALU": (alu(AluOpcode.MAX, **LOOPS), 24),
+    "DEPTHWISE": (isa.Depthwise(**LOOPS), 24),
+}
+"""Instructions, and what they take off the budget of native code: 8 for an element, 1 for a step."""
+
+
+@pytest.mark.parametrize("name", SPENT)
+def test_an_instruction_takes_its_work_off_the_budget(name, monkeypatch):
+    """Of two instructions on end, the second one follows without a pause if a budget is left."""
+    instruction, spent = SPENT[name]
+    program = decode_stream(stream_of([instruction] * 2, SLIDING), SLIDING)
+    calls, prototype = [], build._RUN
+    monkeypatch.setattr(build, "_RUN", lambda address: _noted(prototype(address), calls))
+    for budget in (spent, spent + 1):
+        code = dataclasses.replace(build.native_code_for(SLIDING), budget=budget)
+        pads = Scratchpads(SLIDING)
+        pads.uop[:] = 0
+        assert code.run(program, np.arange(2), pads, np.zeros(4096, np.uint8)) == 2
+    assert len(calls) == 2 + 1
+
+
+def _noted(function, calls):
+    def called(*arguments):
+        calls.append(arguments)
+        return function(*arguments)
+
+    return called
 
 
 def test_a_refusal_is_told_from_a_pause():

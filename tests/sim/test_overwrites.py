@@ -212,3 +212,16 @@ def test_transfers_that_lie_apart_are_not_taken_apart_into_rows(monkeypatch):
     loads = [load(UOP, dram_base=index, y_size=65535, x_stride=7) for index in range(100)]
     assert refusal((*stores, *loads, FINISH)) is None
     assert sum(listed) == 0
+
+
+@pytest.mark.parametrize("field", ["dram_base", "y_size", "x_size", "x_stride"])
+def test_of_transfers_that_are_alike_one_is_taken_apart_into_rows(monkeypatch, field):
+    """Two kinds of LOADs, which differ in one field, again and again in turn; the STORE lies between."""
+    listed, real = [], rows.DramRows.listed
+    monkeypatch.setattr(
+        rows.DramRows, "listed", lambda self: listed.append(int(self.count.sum())) or real(self)
+    )
+    fields = {"dram_base": 64, "y_size": 30, "x_size": 2, "x_stride": 9}
+    kinds = [load(UOP, **fields), load(UOP, **fields | {field: fields[field] + 1})]
+    assert refusal((*kinds * 20, store(dram_base=70), FINISH)) is None
+    assert sum(listed) == sum(kind.y_size for kind in kinds)

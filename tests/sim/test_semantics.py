@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 
+from tests.sim.helpers import ACC, ACC_8BIT, CONFIG, INP, UOP, WGT, alu, gemm, load, machine_with, run, store
 from vdla.hw.spec.errors import AccessError
 from vdla.hw.spec.isa import MicroOp
 from vdla.hw.spec.numerics import requantise, requantise_parameters
 from vdla.hw.spec.vocabulary import AluOpcode, Extension
-
-from .helpers import ACC, ACC_8BIT, CONFIG, INP, UOP, WGT, alu, gemm, load, machine_with, run, store
 
 INT_MIN, INT_MAX = -(1 << 31), (1 << 31) - 1
 NARROW = CONFIG.with_changes(acc_bits=16, acc_buffer_bytes=128)

@@ -46,6 +46,14 @@ REFUSED = {
     "a field given twice": ("LOAD(x_size=1, x_size=2)", "x_size is given twice"),
     "fields unpacked": ("LOAD(**fields)", "fields are given by name, as name=value"),
     "a NUL": ("LOAD()\0", "null bytes"),
+    "a name": ("FINISH", "a line is one call, such as LOAD(…)"),
+    "an assignment": ("x = FINISH()", "a line is one call, such as LOAD(…)"),
+    "a call of a member": ("x.FINISH()", "a line is one call, such as LOAD(…)"),
+    "a call of a result": ("FINISH()()", "a line is one call, such as LOAD(…)"),
+    "a value without a name": ("LOAD(3)", "fields are given by name, as name=value"),
+    "a name for a number": ("LOAD(x_size=INP)", WHOLE),
+    "a text for a member": ("LOAD(memory_type='INP')", "memory_type takes a whole number or a name"),
+    "a number of no member": ("LOAD(memory_type=9)", "memory_type = 9 is none of UOP, WGT, INP, ACC"),
 }
 
 
@@ -61,6 +69,31 @@ def test_the_caret_points_into_a_part_of_a_long_line():
     ).splitlines()
     assert shown[caret.index("^") :].startswith("x_pad") or shown[caret.index("^") :].startswith("x_size")
     assert len(shown) < 200
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "shown", "column"),
+    [
+        ("FINISH()\n\nLOAD(x_size=1, no=2)", "3:16", "LOAD(x_size=1, no=2)", 15),
+        ("FINISH()\nFINISH(\n  no=2)", "3:3", "  no=2)", 2),
+        ("FINISH()\nLOAD(x_size=1", "2:5", "LOAD(x_size=1", 4),
+        (f"LOAD(x_size={'1' * 100}, no=2{' ' * 100})", "1:115", f"{'1' * 58}, no=2{' ' * 56}", 60),
+    ],
+    ids=["a third line", "a line within a call", "a line's end", "a long line"],
+)
+def test_a_message_shows_the_line_and_a_caret_below_the_place(text, place, shown, column):
+    with pytest.raises(AssemblyError) as caught:
+        parse_program(text, "x.asm")
+    message, line, caret = str(caught.value).splitlines()
+    assert message.startswith(f"x.asm:{place}: ")
+    assert (line, caret) == (f"    {shown}", f"    {' ' * column}^")
+
+
+def test_a_text_of_the_greatest_length_is_read(monkeypatch):
+    monkeypatch.setattr(assembly, "LARGEST_TEXT_BYTES", 9)
+    assert len(parse_program("FINISH()\n")) == 1
+    with pytest.raises(AssemblyError, match="has 10 bytes"):
+        parse_program("FINISH()\n\n")
 
 
 def test_a_number_that_no_field_holds_is_refused_in_one_line():

@@ -137,6 +137,21 @@ def test_stores_with_tables_and_residuals_between_others(latency):
     check(FURTHER, [*loads, *stores, store(0), *loads, isa.Finish()], MemoryParameters(latency, 4))
 
 
+def marks(config: AcceleratorConfig) -> list[isa.Instruction]:
+    """Return STOREs of which every other writes nothing: it retires behind the answers to those before it, and
+    keeps the answers to those behind it waiting. Tokens tell when each retires."""
+    pairs = [part for rows in (1, 2, 1, 1, 3) for part in (store(rows, push_prev=1), store(0, push_prev=1))]
+    nothing = [store(1, 0), store(0), store(0, push_prev=1)]
+    pops = [isa.Gemm(uop_end=1, iter_out=1, iter_in=1, pop_next=1)] * (len(pairs) + 2)
+    return [*pairs, *nothing, store(1, push_prev=1), *pops]
+
+
+@pytest.mark.parametrize("memory", [(1, 16), (40, 16), (7, 3)], ids=str)
+@pytest.mark.parametrize("config", [TINY, WIDE], ids=lambda config: config.name)
+def test_stores_of_nothing_retire_in_their_turn_and_take_no_answer(config, memory):
+    check(config, [*marks(config), isa.Finish()], MemoryParameters(*memory))
+
+
 @pytest.mark.parametrize("depth", [1, 2, 3, 5, 8, 15, 16, 17])
 @pytest.mark.parametrize("config", [TINY, WIDE], ids=lambda config: config.name)
 def test_requests_wait_for_room_in_memory(config, depth):
