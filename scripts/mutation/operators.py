@@ -52,8 +52,6 @@ ANY_ORDER = {
     "minimum",
     "gcd",
     "lcm",
-    "maximum",
-    "minimum",
     "array_equal",
     "namedtuple",
     "field",
