@@ -32,10 +32,21 @@ def window_size(
     return height, width
 
 
-def _check_window(subject: str, size: tuple[int, int], window: tuple[int, ...], padding: Pads) -> None:
-    """Refuse a window that is larger than its input with its border."""
+def _check_window(
+    subject: str,
+    size: tuple[int, int],
+    kernel: tuple[int, int],
+    stride: tuple[int, int],
+    padding: Pads,
+    dilation: tuple[int, int] = (1, 1),
+) -> None:
+    """Refuse a window that is larger than its input with its border, and steps that are no steps."""
+    if min(*kernel, *stride, *dilation) < 1:
+        raise IrError(
+            f"{subject}: kernel = {kernel}, stride = {stride} and dilation = {dilation} must each be at least 1"
+        )
     above, left, below, right = padding
-    image = size[0] + above + below, size[1] + left + right
+    image, window = (size[0] + above + below, size[1] + left + right), spans(kernel, dilation)
     if any(span > extent for span, extent in zip(window, image, strict=True)):
         raise IrError(f"{subject}: {larger_window(window, image)}")
 
@@ -71,9 +82,8 @@ class Convolution:
                 f"convolution: channels = {self.channels}, outputs = {self.outputs}, groups = {self.groups} "
                 f"and batch = {self.batch} must each be at least 1"
             )
-        _check_window(
-            "convolution", (self.height, self.width), spans(self.kernel, self.dilation), self.padding
-        )
+        size = self.height, self.width
+        _check_window("convolution", size, self.kernel, self.stride, self.padding, self.dilation)
         if self.channels % self.groups or self.outputs % self.groups:
             raise IrError(
                 f"convolution: {self.groups} groups divide {self.channels} channels and {self.outputs} "
@@ -261,7 +271,7 @@ class Pooling:
             raise IrError(
                 f"pooling: channels = {self.channels} and batch = {self.batch} must each be at least 1"
             )
-        _check_window("pooling", (self.height, self.width), self.kernel, self.padding)
+        _check_window("pooling", (self.height, self.width), self.kernel, self.stride, self.padding)
 
     @property
     def out_size(self) -> tuple[int, int]:

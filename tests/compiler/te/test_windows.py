@@ -75,6 +75,12 @@ def test_sums_over_windows_are_those_of_the_convolution(kernel, stride, border):
 @pytest.mark.parametrize(
     ("made", "message"),
     [
+        (
+            lambda: Convolution(3, 4, 5, 8, stride=(0, 1)),
+            r"kernel = \(3, 3\), stride = \(0, 1\) and dilation",
+        ),
+        (lambda: Convolution(3, 4, 5, 8, dilation=(1, 0)), "convolution: .* must each be at least 1"),
+        (lambda: Pooling(3, 4, 5, (0, 2)), r"pooling: kernel = \(0, 2\), .* must each be at least 1"),
         (lambda: Convolution(3, 4, 5, 8, dilation=(2, 1)), "convolution: a window of 5 x 3 pixels is larger"),
         (lambda: Convolution(3, 5, 4, 8, dilation=(1, 2)), "larger than its input of 5 x 4, border included"),
         (lambda: Pooling(3, 1, 1, (2, 2)), "pooling: a window of 2 x 2 pixels .* its input of 1 x 1, border"),
@@ -84,7 +90,7 @@ def test_sums_over_windows_are_those_of_the_convolution(kernel, stride, border):
         ),
     ],
 )
-def test_a_window_larger_than_its_input_is_refused(made, message):
+def test_windows_that_are_larger_than_their_input_or_do_not_move_are_refused(made, message):
     with pytest.raises(IrError, match=message):
         made()
 
