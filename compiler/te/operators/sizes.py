@@ -43,7 +43,7 @@ def _check_window(
     """Refuse a window that is larger than its input with its border, and steps that are no steps."""
     if min(*kernel, *stride, *dilation) < 1:
         raise IrError(
-            f"{subject}: kernel = {kernel}, stride = {stride} and dilation = {dilation} must each be at least 1"
+            f"{subject}: kernel = {kernel}, stride = {stride} and dilation = {dilation} must be at least 1"
         )
     above, left, below, right = padding
     image, window = (size[0] + above + below, size[1] + left + right), spans(kernel, dilation)
