@@ -135,6 +135,12 @@ def test_the_verifier_refuses_operands_that_an_intrinsic_cannot_take(call, messa
         verify(parse_func(CALLING.format(call), [COPY, CHOICE]))
 
 
+def test_two_parameters_of_one_name_are_refused():
+    func = parse_func("def f(A: int8[2], B: int8[2]):\n    A[0] = B[1]\n")
+    with pytest.raises(IrError, match=r"^f: two parameters have one name among A, B, A$"):
+        verify(Func("f", (*func.params, func.params[0]), func.body))
+
+
 def test_two_intrinsics_of_one_name_are_refused():
     func = parse_func(CALLING.format("copy(C[i, 0], A[i, 0])"), [COPY])
     other = parse_intrinsic(f"def copy({DOUBLED} + int32(1)\n")

@@ -35,9 +35,16 @@ class Following(Net):
         return self.op("Int8Lookup", (x, self.constant(self.integers(256))))
 
     def sum(
-        self, a: str, b: str, *, multiplier: int = 1 << 15, factors: tuple[int, int] = (20000, -9000)
+        self,
+        a: str,
+        b: str,
+        *,
+        multiplier: int = 1 << 15,
+        factors: tuple[int, int] = (20000, -9000),
+        addend: int = -70000,
+        shift: int = 30,
     ) -> str:
-        words = parameter_words(*(np.array([value]) for value in (-70000, multiplier, 30, 3, -120, 110)))
+        words = parameter_words(*(np.array([value]) for value in (addend, multiplier, shift, 3, -120, 110)))
         return self.op("Int8Add", (a, b, self.constant(words)), factors=factors)
 
     def image(self, channels: int = 6) -> str:
@@ -185,6 +192,27 @@ def test_what_the_store_unit_cannot_do_stays_apart(make):
     graph = make(Following())
     plan = plan_of(graph, ALL)
     assert operators(plan) & {"Int8Lookup", "Int8Add"}
+    check(graph, plan, FunctionalDevice(ALL, plan.dram_bytes))
+
+
+@pytest.mark.parametrize(
+    ("numbers", "follows"),
+    [
+        ({"addend": (1 << 30) - 1}, True),
+        ({"addend": 1 << 30}, False),
+        ({"addend": 1 - (1 << 30)}, True),
+        ({"addend": -1 << 30}, False),
+        ({"shift": 15}, True),
+        ({"shift": 14}, False),
+        ({"multiplier": 1, "shift": 14}, True),
+        ({"multiplier": 0}, False),
+    ],
+)
+def test_a_sum_follows_whose_parameters_the_store_unit_can_hold(numbers, follows):
+    net = Following()
+    graph = net.graph(net.sum(net.image(), net.image(), **numbers))
+    plan = plan_of(graph, ALL)
+    assert ("Int8Add" not in operators(plan)) == follows
     check(graph, plan, FunctionalDevice(ALL, plan.dram_bytes))
 
 

@@ -187,6 +187,7 @@ def test_operators_on_elements(narrowing, config):
     }
     for operator, totals in cases:
         expected, kept = narrowed(totals, narrowing, config)
+        assert isinstance(narrowing, Scale) or (expected.min() < 0) == (narrowing.amount > 0)
         given = {one.name: operands[one.name].reshape(one.shape) for one in operator.inputs}
         found = image_of(made(operator.out, given | kept), 1, 5, 1, 3, config)
         np.testing.assert_array_equal(found, expected)
