@@ -439,3 +439,12 @@ def test_brackets_stand_where_python_needs_them_and_nowhere_else(outer, inner):
     ):
         chained = outer == inner in ("or", "and") and expr.left is below  # Python keeps such a chain as one
         assert print_expr(expr) == (plain if chained or same_text(text, plain) else text)
+
+
+def test_a_sum_knows_the_coefficient_of_each_variable():
+    i, j = Var("i"), Var("j")
+    linear, divided, constant = affine(i * 8 - j * 3 + 5), affine(i // 3 * 2 - j), affine(Const(4))
+    assert [linear.coefficient(name) for name in "ijk"] == [8, -3, 0]
+    assert [divided.coefficient(name) for name in "ijk"] == [0, -1, 0]
+    assert [each.is_linear for each in (linear, divided, constant)] == [True, False, True]
+    assert [each.is_constant for each in (linear, divided, constant)] == [False, False, True]

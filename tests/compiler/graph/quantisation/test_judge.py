@@ -92,3 +92,13 @@ def test_work_is_counted_in_multiply_accumulates():
 def test_small_outputs_are_judged_on_more_samples(elements, given, used):
     text = f"def f(x: float32[{elements}]):\n    y: float32[{elements}] = Neg(x)\n    return y\n"
     assert len(Judge(parse_graph(text), [{"x": np.ones(elements, np.float32)}] * given, 4).samples) == used
+
+
+@pytest.mark.parametrize(("runs", "compares"), [(0, False), (1, False), (2, True), (9, True)])
+def test_graphs_are_compared_where_the_work_allows_more_than_one_run(monkeypatch, runs, compares):
+    graph = residual()
+    monkeypatch.setattr(judge, "WORK", (runs + 0.5) * work(graph))
+    allowed = Judge(graph, [{"x": np.zeros(graph.inputs["x"].shape, np.float32)}] * 5, 1)
+    assert allowed.runs == runs
+    assert allowed.compares == compares
+    assert len(allowed.samples) == min(5, max(1, runs))
