@@ -3,6 +3,7 @@ says why."""
 
 import numpy as np
 import pytest
+from generators.making import Case
 from generators.operators import random_case
 
 from tests.loading import load_file
@@ -288,3 +289,33 @@ def test_a_nest_is_mapped_once_for_each_value_of_the_variables_that_it_depends_o
     loads = np.count_nonzero(words.words[:, 0] & np.uint64(7) == np.uint64(0))
     rows_of_tiles, nests = 4, 4  # inputs, weights and outputs, with what is left of the last iteration
     assert 0 < len(mapped) <= rows_of_tiles * nests < loads
+
+
+SUMS_OF_PRODUCTS = """\
+def f(A: int8[3, 12, 1, 4], W: int8[12, 4, 4], Z: int8[1, 3, 1, 4]):
+    WL = alloc(int8[12, 4, 4], "weight")
+    for k in range(12):
+        load_wgt(WL[k, 0, 0], W[k, 0, 0])
+    AL = alloc(int8[3, 12, 1, 4], "input")
+    for e in range(3):
+        for k in range(12):
+            load_inp(AL[e, k, 0, 0], A[e, k, 0, 0])
+    S = alloc(int32[3, 1, 4], "accumulator")
+    for e in range(3):
+        for k in range(12):
+            gemm_from(S[e, 0, 0], AL[e, k, 0, 0], WL[k, 0, 0], k < 1)
+    for e in range(3):
+        store(Z[0, e, 0, 0], S[e, 0, 0])
+"""
+
+
+@pytest.mark.parametrize("uop_bytes", [64, 128, 2048])
+def test_sums_start_anew_however_few_micro_operations_fit(campaign, uop_bytes):
+    """With few, accumulators are reset before the products; without, the first product overwrites them."""
+    config = TINY.with_changes(uop_buffer_bytes=uop_bytes)
+    rng = np.random.default_rng(2)
+    given = {"A": rng.integers(-9, 9, (3, 12, 1, 4), np.int8), "W": rng.integers(-9, 9, (12, 4, 4), np.int8)}
+    sums = np.einsum("koi,ekbi->eo", given["W"].astype(np.int64), given["A"].astype(np.int64))
+    expected = sums.T.reshape(1, 4, 1, 3).astype(np.int8)
+    func = parse_func(SUMS_OF_PRODUCTS, accelerator(config).every)
+    assert campaign.failures(Case("sums", config, func, given, expected), on_rtl=False) == []
