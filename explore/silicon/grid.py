@@ -14,10 +14,10 @@ from vdla.hw.spec.vocabulary import AluOpcode, Extension
 
 KIB = 1 << 10
 BASE = TINY.with_changes(name="base", block_out=2, alu_lanes=0, alu_stages=1, acc_ports=2, requantise_lanes=0)
-ENGINES = ("fetch", "dma", "load_unit", "loader", "store_unit")
-INSTRUCTIONS = ("fetch", "load_unit", "loader", "store_unit")
+ENGINES = "fetch dma load_unit loader store_unit"
+INSTRUCTIONS = "fetch load_unit loader store_unit"
 """Engines whose size depends on the width of an instruction, or of `sram_base`."""
-WRITERS = ("load_unit", "loader", "store_unit")
+WRITERS = "load_unit loader store_unit"
 NO_REQUANTISE = (Extension.PAD_MINIMUM, Extension.OVERWRITE)
 DEPTHWISE = (*NO_REQUANTISE, Extension.REQUANTISE, Extension.DEPTHWISE)
 TABLE = (*NO_REQUANTISE, Extension.REQUANTISE, Extension.TABLE)
@@ -40,31 +40,32 @@ class GridPoint:
         return tuple(part for part in components(self.config) if not self.kinds or part.kind in self.kinds)
 
 
-def _point(*kinds: str, **changes: Any) -> GridPoint:
-    return GridPoint(BASE.with_changes(**changes), kinds)
+def _point(kinds: str = "", **changes: Any) -> GridPoint:
+    """Return a point: `kinds` with blanks between, and what differs from BASE."""
+    return GridPoint(BASE.with_changes(**changes), tuple(kinds.split()))
 
 
 GRID = (
     _point(),
-    _point("pipeline", "store_unit", "loader", block_out=4),
-    _point("pipeline", "store_unit", "loader", "load_unit", "dispatch", extensions=()),
-    _point("pipeline", "load_unit", block_in=16, wgt_buffer_bytes=32 * KIB, inp_buffer_bytes=16 * KIB),
-    _point("pipeline", "load_unit", "loader", "store_unit", "sequencer", **LARGE),
-    _point(*ENGINES, bus_bits=128),
-    _point(*ENGINES, bus_bits=256, extensions=NO_REQUANTISE),
-    _point(*ENGINES, burst_bytes=64),
-    _point("store_unit", "dma", max_requests=64, extensions=NO_REQUANTISE),
-    _point("pipeline", "store_unit", "loader", acc_bits=16),
-    _point("pipeline", "dispatch", alu_opcodes=(AluOpcode.MIN, AluOpcode.MAX, AluOpcode.ADD)),
+    _point("pipeline store_unit loader", block_out=4),
+    _point("pipeline store_unit loader load_unit dispatch", extensions=()),
+    _point("pipeline load_unit", block_in=16, wgt_buffer_bytes=32 * KIB, inp_buffer_bytes=16 * KIB),
+    _point("pipeline load_unit loader store_unit sequencer", **LARGE),
+    _point(ENGINES, bus_bits=128),
+    _point(ENGINES, bus_bits=256, extensions=NO_REQUANTISE),
+    _point(ENGINES, burst_bytes=64),
+    _point("store_unit dma", max_requests=64, extensions=NO_REQUANTISE),
+    _point("pipeline store_unit loader", acc_bits=16),
+    _point("pipeline dispatch", alu_opcodes=(AluOpcode.MIN, AluOpcode.MAX, AluOpcode.ADD)),
     _point("pipeline", alu_opcodes=(AluOpcode.MIN, AluOpcode.MAX, AluOpcode.ADD, AluOpcode.SHR)),
     _point("pipeline", alu_opcodes=(AluOpcode.ADD,)),
     _point("sequencer", alu_lanes=1, alu_stages=2),
-    _point("sequencer", "pipeline", "store_unit", acc_ports=1),
-    _point("sequencer", "pipeline", "store_unit", acc_ports=1, alu_lanes=1, alu_stages=2, **LARGE),
-    _point("sequencer", "pipeline", "store_unit", acc_ports=1, alu_opcodes=(), extensions=NO_REQUANTISE),
+    _point("sequencer pipeline store_unit", acc_ports=1),
+    _point("sequencer pipeline store_unit", acc_ports=1, alu_lanes=1, alu_stages=2, **LARGE),
+    _point("sequencer pipeline store_unit", acc_ports=1, alu_opcodes=(), extensions=NO_REQUANTISE),
     _point("pipeline", acc_ports=1, block_out=8, alu_lanes=2, alu_stages=2, acc_buffer_bytes=16 * KIB),
     _point("store_unit", acc_ports=1, block_out=8, requantise_lanes=2, acc_buffer_bytes=32 * KIB),
-    _point("pipeline", "store_unit", acc_ports=1, gemm_stages=7),
+    _point("pipeline store_unit", acc_ports=1, gemm_stages=7),
     _point("pipeline", alu_lanes=1, alu_stages=2),
     _point("pipeline", alu_stages=2),
     _point("pipeline", block_out=8, alu_lanes=1, alu_stages=2),
@@ -72,7 +73,7 @@ GRID = (
     _point("pipeline", block_in=16, block_out=8, alu_lanes=2, alu_stages=2, packed=18, **LARGE),
     _point("pipeline", block_in=16, block_out=16, alu_lanes=4, alu_stages=2, packed=18, **LARGE),
     _point("pipeline", block_in=8, block_out=4, packed=18),
-    _point("pipeline", "sequencer", block_in=8, block_out=8, extensions=DEPTHWISE),
+    _point("pipeline sequencer", block_in=8, block_out=8, extensions=DEPTHWISE),
     _point("pipeline", block_in=8, block_out=8, packed=18, extensions=DEPTHWISE),
     _point("pipeline", block_in=16, block_out=16, alu_lanes=2, extensions=DEPTHWISE, **LARGE),
     _point("pipeline", block_in=8, block_out=8, packed=25),
@@ -80,67 +81,67 @@ GRID = (
         _point("store_unit", block_out=columns, requantise_lanes=lanes, acc_buffer_bytes=32 * KIB)
         for columns, lanes in ((2, 1), (4, 2), (8, 1), (16, 2), (16, 4))
     ),
-    _point("store_unit", "loader", "uop_guard", extensions=TABLE),
-    _point("store_unit", "loader", extensions=RESIDUAL),
+    _point("store_unit loader uop_guard", extensions=TABLE),
+    _point("store_unit loader", extensions=RESIDUAL),
     _point("store_unit", block_out=8, requantise_lanes=4, acc_buffer_bytes=32 * KIB, extensions=TABLE),
     _point("store_unit", block_out=8, requantise_lanes=4, acc_buffer_bytes=32 * KIB, extensions=RESIDUAL),
     _point("pipeline", gemm_stages=7),
     _point("pipeline", block_in=8, inp_bits=4, wgt_bits=4),
-    _point("store_unit", "loader", block_out=16, extensions=NO_REQUANTISE, acc_buffer_bytes=32 * KIB),
+    _point("store_unit loader", block_out=16, extensions=NO_REQUANTISE, acc_buffer_bytes=32 * KIB),
     _point(
-        *("load_unit", "loader", "registers", "dma", "fetch"),
+        "load_unit loader registers dma fetch",
         block_out=32,
         block_in=32,
         wgt_buffer_bytes=64 * KIB,
         acc_buffer_bytes=64 * KIB,
     ),
-    _point("load_unit", "loader", extensions=PAD_VALUE),
-    _point("load_unit", "loader", block_in=8, block_out=8, bus_bits=128, extensions=PAD_VALUE),
+    _point("load_unit loader", extensions=PAD_VALUE),
+    _point("load_unit loader", block_in=8, block_out=8, bus_bits=128, extensions=PAD_VALUE),
     _point("load_unit", extensions=GATHER),
     _point("load_unit", block_in=16, inp_buffer_bytes=16 * KIB, extensions=GATHER),
     _point("load_unit", block_in=8, block_out=8, bus_bits=128, extensions=GATHER),
-    _point("loader", "uop_guard", "scratchpad", extensions=ACC_HALVES),
+    _point("loader uop_guard scratchpad", extensions=ACC_HALVES),
     _point("scratchpad", block_out=8, acc_buffer_bytes=32 * KIB, extensions=ACC_HALVES),
-    _point("fetch", "dma", bus_bits=512, burst_bytes=512),
-    _point("sequencer", "uop_guard", uop_buffer_bytes=32 * KIB),
-    _point("dispatch", "queue", *INSTRUCTIONS, uop_buffer_bytes=64 * KIB),
-    _point(*INSTRUCTIONS, "uop_guard", uop_buffer_bytes=1024 * KIB),
+    _point("fetch dma", bus_bits=512, burst_bytes=512),
+    _point("sequencer uop_guard", uop_buffer_bytes=32 * KIB),
+    _point(f"dispatch queue {INSTRUCTIONS}", uop_buffer_bytes=64 * KIB),
+    _point(f"{INSTRUCTIONS} uop_guard", uop_buffer_bytes=1024 * KIB),
     _point("tokens", token_depth=3),
     _point("tokens", token_depth=4095),
     *(_point("queue", load_queue_depth=depth) for depth in (4, 8, 32, 48, 64, 128, 512)),
     _point("store_unit", block_out=16, acc_buffer_bytes=32 * KIB),
-    _point("pipeline", "load_unit", block_in=2),
-    _point("pipeline", "store_unit", "loader", block_out=8),
-    _point("pipeline", "load_unit", block_in=8, block_out=4),
-    _point("pipeline", "load_unit", block_in=8, block_out=8),
+    _point("pipeline load_unit", block_in=2),
+    _point("pipeline store_unit loader", block_out=8),
+    _point("pipeline load_unit", block_in=8, block_out=4),
+    _point("pipeline load_unit", block_in=8, block_out=8),
     _point("pipeline", block_in=2, block_out=16),
-    _point("pipeline", "load_unit", "loader", block_in=16, block_out=16, **LARGE),
+    _point("pipeline load_unit loader", block_in=16, block_out=16, **LARGE),
     _point("pipeline", block_in=8, gemm_stages=1),
     _point("pipeline", block_in=8, block_out=4, gemm_stages=2),
     _point("pipeline", block_in=16, block_out=4, gemm_stages=5),
     _point("pipeline", batch=2, block_in=8),
-    _point("pipeline", "store_unit", "loader", block_in=8, block_out=8, acc_bits=16),
+    _point("pipeline store_unit loader", block_in=8, block_out=8, acc_bits=16),
     _point("pipeline", block_out=8, alu_opcodes=(AluOpcode.ADD, AluOpcode.SHR)),
     _point("pipeline", block_out=4, alu_opcodes=(AluOpcode.MIN, AluOpcode.MAX, AluOpcode.ADD, AluOpcode.MUL)),
-    _point("pipeline", "dispatch", block_out=4, alu_opcodes=(AluOpcode.MIN, AluOpcode.MAX, AluOpcode.SHR)),
+    _point("pipeline dispatch", block_out=4, alu_opcodes=(AluOpcode.MIN, AluOpcode.MAX, AluOpcode.SHR)),
     _point("pipeline", block_out=4, inp_bits=4, wgt_bits=4),
-    _point(*WRITERS, block_out=8, block_in=8, bus_bits=128, burst_bytes=128),
-    _point(*WRITERS, block_out=4, bus_bits=256),
-    _point(*WRITERS, block_out=16, block_in=16, bus_bits=256, acc_buffer_bytes=32 * KIB),
-    _point(*WRITERS, batch=2, block_out=4, block_in=4, bus_bits=512),
-    _point("store_unit", "loader", "load_unit", block_out=8, extensions=()),
+    _point(WRITERS, block_out=8, block_in=8, bus_bits=128, burst_bytes=128),
+    _point(WRITERS, block_out=4, bus_bits=256),
+    _point(WRITERS, block_out=16, block_in=16, bus_bits=256, acc_buffer_bytes=32 * KIB),
+    _point(WRITERS, batch=2, block_out=4, block_in=4, bus_bits=512),
+    _point("store_unit loader load_unit", block_out=8, extensions=()),
     _point("store_unit", block_out=4, bus_bits=128, extensions=()),
     _point("store_unit", block_out=2, acc_bits=16, burst_bytes=128, extensions=()),
-    _point("store_unit", "dma", block_out=4, bus_bits=128, max_requests=64),
-    _point("store_unit", "dma", bus_bits=256, max_requests=4),
-    _point("store_unit", "dma", burst_bytes=128, max_requests=32),
-    _point("store_unit", "fetch", "dma", burst_bytes=512),
-    _point("fetch", "load_unit", burst_bytes=128),
+    _point("store_unit dma", block_out=4, bus_bits=128, max_requests=64),
+    _point("store_unit dma", bus_bits=256, max_requests=4),
+    _point("store_unit dma", burst_bytes=128, max_requests=32),
+    _point("store_unit fetch dma", burst_bytes=512),
+    _point("fetch load_unit", burst_bytes=128),
     _point("fetch", burst_bytes=128, bus_bits=128),
     _point("fetch", burst_bytes=64, bus_bits=256),
     _point("scratchpad", batch=4, **LARGE),
     _point(
-        *("scratchpad", "uop_guard"),
+        "scratchpad uop_guard",
         uop_buffer_bytes=64,
         inp_buffer_bytes=64,
         wgt_buffer_bytes=256,
@@ -152,7 +153,7 @@ LANES = ((4, 4, 4, 2), (8, 8, 4, 2), (8, 8, 4, 1), (8, 8, 1, 2))
 `alu_stages`."""
 
 ROUTED_POINTS = (
-    _point("fetch", "load_unit", "loader", "pipeline", "store_unit"),
+    _point("fetch load_unit loader pipeline store_unit"),
     _point("pipeline", alu_lanes=1, alu_stages=2),
     *(
         GridPoint(

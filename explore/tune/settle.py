@@ -108,8 +108,10 @@ def settled(
     if not layers:
         return None
     held = [one for one in log.records if _together(one) == _together(found)]
-    if len(held) >= len(layers) and held[0].before is not None:
-        return held[0].before, _cycles(held[0])
+    if len(held) >= len(layers):
+        one, *_ = held  # all have the same figures
+        if one.before is not None:
+            return one.before, _cycles(one)
     chosen, before, after = best_together(layers, _trials(log.records, target), network.cost, progress)
     log.append(
         [

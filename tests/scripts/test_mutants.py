@@ -162,7 +162,7 @@ def rings(script):
     ("module", "first"),
     [
         ("compiler/graph/passes/split_sums.py", "tests/compiler/graph/passes/test_split_sums.py"),
-        ("runtime/host/elementwise.py", "tests/runtime/host/test_host.py"),
+        ("runtime/host/logic.py", "tests/runtime/host/test_host.py"),
         ("sim/native/gemm.py", "tests/sim/test_native.py"),
         ("sim/deadlock.py", "tests/sim/test_deadlock.py"),
     ],

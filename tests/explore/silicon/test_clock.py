@@ -87,3 +87,12 @@ def test_a_core_larger_than_every_routed_design_is_extrapolated():
 
 def test_a_family_without_routed_designs_has_no_estimate():
     assert estimated_clock(TINY, "xc7") is None
+
+
+@pytest.mark.parametrize(("count", "is_estimated"), [(0, False), (1, False), (2, True), (3, True)])
+def test_an_estimate_takes_two_designs_of_which_each_shows_the_error_of_the_other(
+    monkeypatch, count, is_estimated
+):
+    designs = tuple(design(lut, 1.1) for lut in (1000, 3000, 9000))[:count]
+    monkeypatch.setattr("vdla.explore.silicon.clock.routed_designs", lambda family: designs)
+    assert (estimated_clock(TINY, "ecp5") is not None) == is_estimated

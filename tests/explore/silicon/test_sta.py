@@ -39,3 +39,34 @@ def test_a_combinational_loop_is_refused():
     loop = "(INTERCONNECT gate/F gate/A (0:0:1) (0:0:0))"
     with pytest.raises(ToolError, match=r"combinational loop: .*gate/"):
         slowest_paths(read_delays(REGISTERS + WIRES + loop))
+
+
+SEVERAL = """
+  (INSTANCE ram) (IOPATH CLK Q (1:1:500) (0:0:0)) (IOPATH WCK Q (1:1:700) (0:0:0)) (IOPATH RCLK Q (1:1:600) (0:0:0))
+  (INSTANCE z) (SETUPHOLD (posedge DI) (posedge CLK) (1:2:100) (0:0:0))
+  (INSTANCE a) (SETUPHOLD (posedge DI) (posedge CLK) (1:2:100) (0:0:0)) (SETUPHOLD (posedge CE) (posedge CLK) (1:2:0) (0:0:0))
+  (INSTANCE far) (SETUPHOLD (posedge DI) (posedge CLK) (1:2:3) (0:0:0))
+  (INSTANCE lone) (SETUPHOLD (posedge DI) (posedge CLK) (1:2:9000) (0:0:0))
+  (INTERCONNECT ram/Q z/DI (0:0:200) (0:0:0))
+  (INTERCONNECT ram/Q a/DI (0:0:200) (0:0:0))
+  (INTERCONNECT ram/Q a/CE (0:0:) (0:0:0))
+  (INTERCONNECT ram/Q far/DI (0:0:9000) (0:0:0))
+  (INTERCONNECT nowhere/Q lone/DI (0:0:200) (0:0:0))
+"""
+
+
+def test_every_input_that_a_register_reaches_has_its_path_the_slowest_first():
+    found = slowest_paths(read_delays(SEVERAL))
+    ends = [(path.pins[-1], round(path.ns, 6)) for path in found]
+    assert ends == [(("far", "DI"), 9.703), (("a", "DI"), 1.0), (("z", "DI"), 1.0), (("a", "CE"), 0.7)]
+    assert all(path.pins[0] == ("ram", "Q") for path in found)
+
+
+def test_a_loop_is_named_by_its_first_pins():
+    gates = "".join(
+        f"(INSTANCE g{place}) (IOPATH A F (0:0:1) (0:0:0)) (INTERCONNECT g{place}/F g{(place + 1) % 9}/A (0:0:1) (0:0:0))"
+        for place in range(9)
+    )
+    with pytest.raises(ToolError) as caught:
+        slowest_paths(read_delays(gates))
+    assert str(caught.value).count(" -> ") == 4

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import cache
+from types import SimpleNamespace
 
 import pytest
 
@@ -168,3 +169,10 @@ def test_work_that_the_usual_target_executes_may_not_be_left_to_the_host(monkeyp
     monkeypatch.setattr(measure, "_usually_on_host", lambda workload: frozenset({"usual"}))
     made = replace(handmade("residual")[1], steps=(*handmade("residual")[1].steps, *map(host, names)))
     assert why_unfit(plan().job.workloads[0], made) == expected
+
+
+@pytest.mark.parametrize("size", [8192, 8193])
+def test_the_seconds_of_a_point_are_those_that_measuring_took(monkeypatch, size):
+    clock = iter([10.0, 12.5])
+    monkeypatch.setattr(measure, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    assert plan().job.measure(Point(0, {"inp_buffer_bytes": size})).seconds == 2.5

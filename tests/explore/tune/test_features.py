@@ -76,3 +76,66 @@ def test_a_place_and_its_choice_belong_together(place):
     choice = POINTS.choice(place)
     assert POINTS.space.place(choice) == place
     assert choice.threads == POINTS.knobs[place, 0]
+
+
+def column(points: SpacePoints, name: str) -> np.ndarray:
+    return points.features[:, FEATURES.index(name)]
+
+
+def test_features_of_tiles_are_those_of_the_choice():
+    depth = DEFAULT.depth
+    for place in range(0, len(POINTS), 97):
+        choice = POINTS.choice(place)
+        tiles, found = choice.tiles, {name: column(POINTS, name)[place] for name in FEATURES}
+        for name in ("outputs", "rows", "columns", "inputs"):
+            assert found[name] == pytest.approx(np.log2(getattr(tiles, name)))
+        assert found["threads"] == np.log2(choice.threads)
+        assert found["keeps_inputs"] == (tiles.keeps == "inputs")
+        assert found["keeps_weights"] == (tiles.keeps == "weights")
+        assert found["over_outputs"] == (tiles.threads_over == "outputs")
+        assert found["over_rows"] == (tiles.threads_over == "rows")
+        assert found["ragged"] == bool(14 % tiles.rows or 14 % tiles.columns)
+        assert 0 < found["acc_share"] <= 1
+        assert found["inp_share"] * depth(MemoryType.INP) == pytest.approx(
+            round(found["inp_share"] * depth(MemoryType.INP))
+        )
+        assert found["wgt_share"] * depth(MemoryType.WGT) == pytest.approx(
+            round(found["wgt_share"] * depth(MemoryType.WGT))
+        )
+
+
+def test_features_of_cycles_are_logarithms_of_quotients_by_the_least_that_the_task_takes():
+    (family,) = (one for one in POINTS.space.families if one.threads == 2)
+    first = next(place for place in range(len(POINTS)) if POINTS.choice(place).threads == 2)
+    costs = costs_of(family.work, family.table)
+    least = np.maximum(costs.steps, costs.bus).min()
+    part = slice(first, first + len(family))
+    for name, expected in {
+        "estimate": costs.cycles / least,
+        "steps": costs.steps / least,
+        "bus": costs.bus / least,
+        "load": costs.load / least,
+        "store": costs.store / least,
+        "waits": (least + costs.waits) / least,
+        "overlap": np.maximum(costs.steps, costs.bus) / costs.cycles,
+        "balance": costs.bus / costs.steps,
+        "chunks_of_tile": costs.chunks / costs.tiles,
+        "wgt_reuse": costs.steps / (costs.weights.beats + 1),
+        "out_beats": (costs.outputs.beats + 1) / least,
+        "inp_burst": (costs.inputs.beats + 1) / np.maximum(costs.inputs.bursts, 1),
+        "inp_instructions": costs.inputs.instructions + 1,
+    }.items():
+        found = 2.0 ** column(POINTS, name)[part]
+        np.testing.assert_allclose(
+            found, np.broadcast_to(expected, found.shape), rtol=1e-9, atol=1e-6, err_msg=name
+        )
+
+
+def test_a_sum_has_its_parts_and_threads_alone():
+    points = SpacePoints(space_of(SumTask(1000), Target(TINY)))
+    choices = [points.choice(place) for place in range(len(points))]
+    assert column(points, "parts").tolist() == [np.log2(choice.parts) for choice in choices]
+    assert column(points, "threads").tolist() == [np.log2(choice.threads) for choice in choices]
+    others = [name for name in FEATURES if name not in ("parts", "threads")]
+    assert not any(column(points, name).any() for name in others)
+    assert set(points.estimates) == {1.0}

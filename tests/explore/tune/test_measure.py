@@ -1,6 +1,7 @@
 """One trial: its cycles, its parts, and what becomes of choices that are not safe."""
 
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -96,3 +97,10 @@ def test_job_trials_and_results_can_be_sent():
     space = space_of(SMALL, TARGET)
     for one in (JOB, Trial(1, SMALL, 0, space.choice(0)), Start(0, SMALL), JOB.measure(Start(0, SMALL))):
         assert pickle.loads(pickle.dumps(one)) == one
+
+
+def test_the_seconds_of_a_trial_are_those_of_its_parts(monkeypatch):
+    clock = iter([100.0, 101.0, 103.0, 107.0])
+    monkeypatch.setattr(measure, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
+    found = JOB.measure(Trial(1, SMALL, 0, space_of(SMALL, TARGET).choice(0)))
+    assert (found.lowering, found.verification, found.simulation, found.seconds) == (1, 2, 4, 7)
