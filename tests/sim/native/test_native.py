@@ -39,6 +39,7 @@ CASES = {
         VTA,
         NARROW,
         SMALL,
+        WIDE,
         TINY.with_changes(name="further", extensions=tuple(Extension)),
     )
     for dot in (Dot(4, False), Dot(16, True))
