@@ -1,7 +1,7 @@
 """How long the native code of each function is, in lines of LLVM's representation before it is optimised.
 
-How long compiling takes depends on it. Who changes the code runs `python -m tests.sim.native.test_native`, which
-writes `lines.json`, and reads in the difference what the change costs.
+How long compiling takes depends on it. Who changes the code runs `make recorded`, which writes `lines.json`, and
+reads in the difference what the change costs.
 """
 
 import json
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.recorded import write
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.presets import DEFAULT, TINY, VTA
 from vdla.hw.spec.vocabulary import Extension
@@ -58,5 +59,4 @@ def test_functions_are_as_long_as_is_written_down(title):
 
 
 if __name__ == "__main__":
-    texts = [f"{json.dumps(title)}: {json.dumps(lines(*case))}" for title, case in CASES.items()]
-    FILE.write_text("{\n" + ",\n".join(texts) + "\n}\n")
+    write(FILE, {title: lines(*case) for title, case in CASES.items()})
