@@ -34,6 +34,7 @@ PACKED = TINY.with_changes(
     block_in=8,
     gemm_stages=4,
     alu_lanes=2,
+    alu_stages=1,
     acc_ports=2,
     requantise_lanes=2,
 )
