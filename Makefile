@@ -1,6 +1,6 @@
 # The two commands to know: `make demo` and `make test`. Nothing here asks a question.
 .DEFAULT_GOAL := help
-.PHONY: help env demo test tools lint docs figures lock clean bench campaign area
+.PHONY: help env demo test tools lint docs figures lock clean bench campaign area recorded
 
 PYTHON := .venv/bin/python
 READY  := .venv/.ready
@@ -14,6 +14,7 @@ help:
 	@echo "make bench  measure simulators and RTL make campaign  the long checks: random programs, operators, broken streams, RTL and files"
 	@echo "make area   measure area and clock anew, where the hardware has changed (hours)"
 	@echo "make figures measure the stale figures of the documentation anew (minutes)"
+	@echo "make recorded write anew what tests compare: sizes of the hardware, cycles, lengths of code, pictures"
 	@echo "make lock   resolve requirements.lock  make clean  remove whatever make has made"
 
 env: $(READY)
@@ -36,6 +37,10 @@ test: env tools
 
 tools: env
 	@scripts/setup_rtl_tools.sh
+
+RECORDED := hw.test_hw hw.test_components sim.native.test_build sim.timing.test_timing sim.plots.test_drawn
+recorded: env
+	@for name in $(RECORDED); do PYTHONPATH=scripts $(PYTHON) -m tests.$$name || exit 1; done
 
 bench: env tools
 	@$(PYTHON) scripts/bench_functional.py

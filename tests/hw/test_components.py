@@ -1,7 +1,7 @@
 """What the sizes of components are said to depend on.
 
 Stored models of areas are fitted to these features. Who changes a feature fits them again and runs
-`python -m tests.hw.test_components`, which writes `features.json`.
+`make recorded`, which writes `features.json`.
 """
 
 import json
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.recorded import write
 from vdla.hw.components import components
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.presets import DEFAULT, ECP5_25F, SMALL, TINY, ZYNQ_7020
@@ -130,9 +131,4 @@ def test_the_guard_of_micro_ops_pays_for_each_memory_that_steps_do_not_read(exte
 
 
 if __name__ == "__main__":
-    texts = [
-        f'"{config.name}": {{\n'
-        + ",\n".join(f"{json.dumps(name)}: {json.dumps(part)}" for name, part in features_of(config).items())
-        for config in CONFIGS
-    ]
-    FILE.write_text("{\n" + "\n},\n".join(texts) + "\n}\n}\n")
+    write(FILE, {config.name: features_of(config) for config in CONFIGS})

@@ -2,7 +2,7 @@
 logic have the bits that `sizes.json` says.
 
 Stored areas rest on these bits; and an extension that is off costs none. Who changes them runs
-`python -m tests.hw.test_hw`, which writes that file, and reads in the difference what the change costs.
+`make recorded`, which writes that file, and reads in the difference what the change costs.
 """
 
 import json
@@ -14,6 +14,7 @@ from amaranth.lib import wiring
 
 from tests.hw.ports import IDLE, idle_ports
 from tests.hw.sizes import sizes
+from tests.recorded import write
 from vdla.hw.axi import AxiTop
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.vocabulary import Extension
@@ -33,6 +34,7 @@ PACKED = TINY.with_changes(
     block_in=8,
     gemm_stages=4,
     alu_lanes=2,
+    alu_stages=1,
     acc_ports=2,
     requantise_lanes=2,
 )
@@ -112,9 +114,4 @@ def test_a_bit_too_many_is_noticed():
 
 
 if __name__ == "__main__":
-    texts = [
-        f'"{name}": {{\n'
-        + ",\n".join(f"{json.dumps(part)}: {json.dumps(bits)}" for part, bits in sizes(design).items())
-        for name, design in designs().items()
-    ]
-    FILE.write_text("{\n" + "\n},\n".join(texts) + "\n}\n}\n")
+    write(FILE, {name: sizes(design) for name, design in designs().items()})

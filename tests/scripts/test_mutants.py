@@ -179,7 +179,9 @@ def test_every_module_with_code_has_near_tests(script, rings):
 
 def test_near_tests_come_tier_by_tier_and_of_the_benches_those_of_the_component(rings):
     mirror, *others = rings.near_tests("hw/queue.py")
-    assert {test.partition("[")[2].split()[0].rstrip("]") for test in mirror} == {"queue"}
+    *benches, folder = mirror
+    assert {test.partition("[")[2].split()[0].rstrip("]") for test in benches} == {"queue"}
+    assert folder == "tests/hw/test_hw.py"
     assert "tests/hw/test_units.py" not in {test for tier in others for test in tier}
     assert rings.near_tests("sim/deadlock.py")[0] == ["tests/sim/test_deadlock.py"]
     assert "tests/hw/test_units.py" not in rings.near_tests("hw/spec/isa.py")[0]

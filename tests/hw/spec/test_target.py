@@ -33,6 +33,20 @@ def test_the_digest_tells_everything_apart_but_names():
     assert len({target.digest for target in others}) == len(others)
 
 
+def test_digests_are_those_that_stored_files_hold():
+    """Modules, tuning logs and areas that people keep are known by them."""
+    vta = Target(PRESETS["vta"], MemoryParameters(5, 4, 3), 33)
+    assert [value[:16] for value in (TINY.digest, PRESETS["vta"].digest)] == [
+        "14acd07fe568d5ea",
+        "30a3216cbd39e186",
+    ]
+    assert [value[:16] for value in (Target(TINY).digest, Target(TINY).timing_digest, vta.digest)] == [
+        "ef99ab667692d072",
+        "10630407c3f67fa3",
+        "775a25231f4a4df3",
+    ]
+
+
 def test_cycles_depend_on_configuration_and_memory_alone():
     assert replace(FAR, clock_mhz=1, energy=EnergyTable()).timing_digest == FAR.timing_digest
     assert (

@@ -10,6 +10,8 @@ from tests.sim.helpers import ACC, CONFIG, RES, TABLE, machine_with, run, store
 from vdla.hw.spec.isa import TABLE_ELEMENTS
 from vdla.hw.spec.numerics import requantise_parameters, residual_parameters
 from vdla.hw.spec.vocabulary import Extension
+from vdla.sim.native.build import emit_module
+from vdla.sim.native.dot import Dot
 
 FURTHER = CONFIG.with_changes(extensions=tuple(Extension), res_buffer_bytes=64)
 CONFIGS = {
@@ -74,3 +76,30 @@ def test_a_store_sends_values_through_the_steps_that_it_names(name, native, seed
         for memory in (ACC, TABLE, RES):
             model.pads[memory][: len(contents[memory.name.lower()])] = contents[memory.name.lower()].tolist()
         assert dram.tobytes() == bytes(model.run([item])), item
+
+
+def code_of_stores(*extensions: Extension) -> str:
+    """Return the IR of the STORE of an accelerator with some extensions."""
+    text = str(emit_module(FURTHER.with_changes(extensions=extensions), Dot(4, False)))
+    return text.partition('@"store"(')[2].partition("\n}\n")[0]
+
+
+def test_code_of_a_store_has_the_steps_of_its_accelerator_alone():
+    """Requantisation shifts and widens, a table is read by bytes, a residual adds a second product."""
+    plain, scaled, table, residual = (
+        code_of_stores(*extensions)
+        for extensions in (
+            (),
+            (Extension.REQUANTISE,),
+            (Extension.REQUANTISE, Extension.TABLE),
+            (Extension.REQUANTISE, Extension.RESIDUAL),
+        )
+    )
+    whole = code_of_stores(Extension.REQUANTISE, Extension.TABLE, Extension.RESIDUAL)
+    assert "sext" not in plain
+    assert "sext" in scaled
+    lengths = [len(text.splitlines()) for text in (plain, scaled, table, whole)]
+    assert lengths == sorted(set(lengths))
+    assert len(scaled.splitlines()) < len(residual.splitlines()) < len(whole.splitlines())
+    scales = [text.count("ashr <") for text in (plain, scaled, table, residual, whole)]
+    assert scales == [0, 1, 2, 3, 3]

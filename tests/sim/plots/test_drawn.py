@@ -1,7 +1,7 @@
 """Pictures of each kind, artist by artist, as they were when somebody last looked at them.
 
-Who changes how pictures look, looks at them (`scripts/make_pictures.py`) and runs
-`python -m tests.sim.plots.test_drawn`, which writes `drawn.txt`.
+Who changes how pictures look, looks at them (`scripts/make_pictures.py`) and runs `make recorded`, which
+writes `drawn.txt`.
 """
 
 import difflib

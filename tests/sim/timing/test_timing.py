@@ -4,7 +4,7 @@ leaps.
 Published cycles rest on this: who changes the timing changes hardware, simulator and `cycles.json` in one
 commit. Results never depend on leaps (`test_simulate.py` compares runs without any), the simulator's speed does:
 `leaps.json` holds how many cycles are evaluated one by one.
-`PYTHONPATH=scripts python -m tests.sim.timing.test_timing` writes both files.
+`make recorded` writes both files.
 """
 
 import json
@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from tests.programs import cases, test_cases, test_depthwise, test_gather, test_halves
+from tests.recorded import write
 from tests.sim.timing.test_against_rtl import (
     ACC,
     INP,
@@ -157,21 +158,12 @@ def test_of_instructions_of_many_steps_few_cycles_are_evaluated(name):
     assert evaluated < cycles / 10
 
 
-def _write(file: Path, everything: dict[str, dict[str, object]]) -> None:
-    texts = [
-        f'"{title}": {{\n'
-        + ",\n".join(f"{json.dumps(name)}: {json.dumps(row)}" for name, row in rows.items())
-        for title, rows in everything.items()
-    ]
-    file.write_text("{\n" + "\n},\n".join(texts) + "\n}\n}\n")
-
-
 if __name__ == "__main__":
-    _write(
+    write(
         CYCLES,
         {
             title: {name: measured(program, memory) for name, program in programs().items()}
             for title, memory in MEMORIES.items()
         },
     )
-    _write(LEAPS, {title: evaluated_in(memory) for title, memory in WAITS.items()})
+    write(LEAPS, {title: evaluated_in(memory) for title, memory in WAITS.items()})

@@ -6,11 +6,12 @@ import pytest
 from tests.sim.timing.test_simulate import decoded, random_decoded
 from vdla.hw.spec import isa
 from vdla.hw.spec.memory import MemoryParameters
-from vdla.hw.spec.units import TOKEN_EDGES
-from vdla.hw.spec.vocabulary import MemoryType
+from vdla.hw.spec.presets import TINY
+from vdla.hw.spec.units import TOKEN_EDGES, Unit
+from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType
 from vdla.sim.timing.result import NEVER
 from vdla.sim.timing.simulate import simulate
-from vdla.sim.trace.events import held, held_after, tokens
+from vdla.sim.trace.events import executed, held, held_after, label, tokens, waits, work_begins
 
 LOAD_TO_COMPUTE = 0
 
@@ -87,3 +88,63 @@ def test_counts_after_pushes_and_pops_follow_from_each_other(seed):
         for _, pops, index in sorted(moves):
             count += -1 if pops else 1
             assert (after_pop if pops else after_push)[index, edge] == count
+
+
+def test_an_instruction_waits_from_the_queue_s_head_to_its_start_and_for_memory_behind_that():
+    """The first instruction waits for a token that the last LOAD pushes."""
+    take = isa.Gemm(pop_prev=1)
+    slow = isa.Load(memory_type=MemoryType.INP, y_size=1, x_size=1, push_next=1)
+    timing = simulate(decoded(take, slow, isa.Finish()), MemoryParameters(100, 4), log=True)
+    expected = {}
+    for _, state, instruction, begin, end in timing.log.spans.tolist():
+        name = ("busy", "memory", "token_prev", "token_next", "room", "instruction", "idle")[state]
+        if instruction >= 0 and name != "busy":
+            own = expected.setdefault(instruction, {})
+            own[name] = own.get(name, 0) + end - begin
+    found = {index: dict(states) for index, states in waits(timing).items()}
+    assert found == expected
+    assert found[0] == {"token_prev": timing.started[0] - timing.dispatched[0] - 1}
+    assert found[0]["token_prev"] > 100
+
+
+def test_instructions_that_were_never_executed_are_left_out():
+    timing = simulate(decoded(isa.Gemm(), isa.Finish(), isa.Gemm()))
+    assert executed(timing, Unit.COMPUTE).tolist() == [0, 1]
+    assert executed(timing, Unit.LOAD).tolist() == []
+
+
+def test_work_begins_at_the_start_or_behind_the_instruction_before_of_its_kind():
+    timing = run_ahead()
+    starts, ends = timing.started, timing.retired
+    assert work_begins(timing).tolist() == [
+        starts[0],
+        starts[1],
+        max(starts[2], ends[1] + 1),
+        max(starts[3], ends[2] + 1),
+        starts[4],
+        max(starts[5], ends[4] + 1),
+        max(starts[6], ends[5] + 1),
+    ]
+
+
+SLIDING = TINY.with_changes(block_in=8, block_out=8, extensions=tuple(Extension))
+LOOPS = {"uop_begin": 1, "uop_end": 3, "iter_out": 3, "iter_in": 2}
+
+
+@pytest.mark.parametrize(
+    ("instruction", "text"),
+    [
+        (isa.Load(memory_type=MemoryType.WGT, y_size=3, x_size=7), "LOAD WGT 3x7"),
+        (isa.Store(memory_type=MemoryType.OUT, y_size=2, x_size=5), "STORE OUT 2x5"),
+        (isa.Gather(memory_type=MemoryType.INP, y_size=4, x_size=1), "GATHER INP 4x1"),
+        (isa.Gemm(**LOOPS), "GEMM 12 steps"),
+        (isa.Gemm(**LOOPS, reset=1), "GEMM reset 12 steps"),
+        (isa.Gemm(uop_begin=3, uop_end=1, iter_out=1, iter_in=1), "GEMM 0 steps"),
+        (isa.Alu(**LOOPS, alu_opcode=AluOpcode.SHR), "SHR 12 steps"),
+        (isa.Depthwise(**LOOPS), "DEPTHWISE 12 steps"),
+        (isa.Finish(), "FINISH"),
+    ],
+    ids=str,
+)
+def test_a_label_says_what_an_instruction_is_and_how_much_of_it(instruction, text):
+    assert label(decoded(instruction, config=SLIDING), 0) == text
