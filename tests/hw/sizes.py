@@ -14,7 +14,7 @@ def sizes(design: Fragment) -> dict[str, list[int]]:
     """Return what all components of a class have together, by the name of the class.
 
     Returns:
-        Bits of registers; those of them that a reset sets; bits of memory; bits of the results of operators, and
+        Bits of registers; those of them that a reset sets; bits of memory; bits of the results of operators and slices, and
         bits that are assigned, each assignment by itself.
     """
     found: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
@@ -59,7 +59,7 @@ def _logic_bits(part: Fragment) -> int:
         seen.add(id(node))
         if isinstance(node, Assign):
             total += len(node.lhs)
-        elif isinstance(node, Operator | Part | SwitchValue):
+        elif isinstance(node, Operator | Part | Slice | SwitchValue):
             total += len(node)
         waiting += _inside(node)
     return total
