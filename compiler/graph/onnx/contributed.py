@@ -116,6 +116,8 @@ def _of_blocks(written: Written) -> Iterator[Part]:
     missing = [name for name in ("K", "N", "block_size") if name not in given]
     if missing:
         raise RefusalError(f"attribute {missing[0]} is missing")
+    if given.get("weight_prepacked"):
+        raise RefusalError("attribute weight_prepacked holds weights in the layout of one GPU; it may be 0")
     if written.input(4):
         raise RefusalError(f"its input 4 (g_idx, {written.input(4)!r}) is not supported")
     packed, scales = written.known(1, "B"), written.known(2, "scales")
@@ -144,7 +146,9 @@ POOLING: Mapping[str, type] = {
 }
 LAYOUT: Mapping[str, type] = {"channels_last": int}
 PRODUCT: Mapping[str, type] = {"alpha": float, "transA": int, "transB": int}
-BLOCKS: Mapping[str, type] = dict.fromkeys(("K", "N", "accuracy_level", "bits", "block_size"), int)
+BLOCKS: Mapping[str, type] = dict.fromkeys(
+    ("K", "N", "accuracy_level", "bits", "block_size", "weight_prepacked"), int
+)
 QUANTISED: Mapping[str, Contributed] = {
     "DequantizeLinear": Contributed((2, 3), {"axis": int}, _conversion, "DequantizeLinear", (0, 1)),
     "MatMulIntegerToFloat": Contributed((4, 7), {}, _to_float, "MatMul", (0, 1, 2, 3)),

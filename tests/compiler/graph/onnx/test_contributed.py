@@ -235,6 +235,12 @@ REFUSED = {
         REAL,
         {"K": 64, "N": 4, "block_size": 32},
     ),
+    "attribute weight_prepacked holds weights in the layout of one GPU; it may be 0": (
+        "MatMulNBits",
+        "x b s",
+        REAL,
+        {"K": 64, "N": 4, "block_size": 32, "weight_prepacked": 1},
+    ),
     "its input 4 (g_idx, 's') is not supported": (
         "MatMulNBits",
         "x b s z s",
