@@ -34,6 +34,6 @@ def test_a_concatenation_has_three_inputs_for_each_operand():
 def test_attributes_are_those_that_onnxruntime_declares(op):
     declared = {name: ATTRIBUTES[one.type.name] for name, one in DECLARED[op].attributes.items()}
     kind = OPERATORS[MICROSOFT][op]
-    further = {name: int for name in FURTHER.get(op, ())}
+    further = dict.fromkeys(FURTHER.get(op, ()), int)
     assert dict(kind.attributes) == declared | further
     assert set(kind.attributes.values()) <= KINDS.keys()
