@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from tests.explore.report.folders import LAYERS, write_sweep
 from vdla.explore.report.numbers import short
-from vdla.explore.report.sweep_data import page_data, read_sweep
+from vdla.explore.report.sweep_data import Sweep, _settings, page_data, read_sweep
 from vdla.explore.report.sweep_page import write_sweep_report
 from vdla.explore.sweep.errors import SweepError
 from vdla.hw.spec.errors import FileFormatError
@@ -38,6 +38,23 @@ def test_every_column_has_a_value_for_each_point(folder):
     assert [len(cycles) for cycles in first["layers"]["cycles"] if cycles] == [len(LAYERS)] * 13
     assert (data["points"]["peak"][:2], data["points"]["bus"][0]) == ([64, 128], 8)
     assert data["points"]["settings"][1].startswith("default --set block_out=16 --set block_in=8 ")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (["table", "residual"], "table,residual"),
+        (("table",), "table"),
+        ([], "none"),
+        (16.0, "16"),
+        (2.5, "2.5"),
+        (8, "8"),
+        ("routed", "routed"),
+    ],
+)
+def test_a_parameter_is_written_as_set_takes_it(value, text):
+    sweep = Sweep("sweep", {"parameters": ["it", "empty"]}, {"it": [None, value], "empty": [0, None]}, {})
+    assert _settings(sweep, 1) == [f"it={text}"]
 
 
 def test_a_sweep_that_tunes_has_the_cycles_of_the_compilers_own_choices(folder):

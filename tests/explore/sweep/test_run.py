@@ -12,16 +12,20 @@ import duckdb
 import pandas as pd
 import pytest
 
-from tests.explore.sweep.sweeps import deadly, no_silicon, plan
+from tests.explore.sweep.sweeps import SPECIFICATION, deadly, no_silicon, plan
 from tests.limits import at_most
 from vdla.compiler.network.stages import plan_of
 from vdla.explore.sweep.errors import SweepError
 from vdla.explore.sweep.folder import JOURNAL, LAYERS, POINTS, opened
 from vdla.explore.sweep.measure import run as run_plan
-from vdla.explore.sweep.run import backend_of, sweep
+from vdla.explore.sweep.run import backend_of, planned, sweep
+from vdla.explore.sweep.specification import from_values
 from vdla.explore.sweep.tables import ENERGY
 from vdla.explore.workers.here import here
 from vdla.hw.spec.errors import VdlaError
+from vdla.hw.spec.presets import SMALL, TINY
+from vdla.hw.spec.target import MemoryParameters, Target
+from vdla.hw.spec.target_files import to_toml
 
 
 def identified():
@@ -82,6 +86,18 @@ def test_the_table_of_layers_adds_up_to_the_points(whole):
     points, layers = (pd.read_parquet(whole / name) for name in (POINTS, LAYERS))
     assert (layers.groupby("point").cycles.sum() == points.set_index("point").cycles).all()
     assert list(layers.name.unique()) == ["layer"]
+
+
+def test_the_base_is_a_file_beside_the_specification_or_a_preset(tmp_path, monkeypatch):
+    (tmp_path / "mine.toml").write_text(to_toml(Target(TINY, memory=MemoryParameters(latency=7))))
+    (tmp_path / "small").write_text("this is no target")
+    changes = SPECIFICATION | {"parameters": {"memory.depth": [4, 8]}}
+    monkeypatch.chdir("/")
+    for name, config, latency in (("mine.toml", TINY, 7), ("small", SMALL, MemoryParameters().latency)):
+        base = planned(from_values(changes | {"base": {"config": name}}), tmp_path, None).job.base
+        assert (base.config, base.memory.latency) == (config, latency)
+    with pytest.raises(SweepError, match=r"base: .*other\.toml"):
+        planned(from_values(changes | {"base": {"config": "other.toml"}}), tmp_path, None)
 
 
 def test_duckdb_reads_the_tables(whole):

@@ -1,9 +1,12 @@
 """Pooling, against NumPy's reductions of every window."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
 from vdla.runtime.host.evaluate import OperatorError, evaluate
+from vdla.runtime.host.pooling import pooled_size
 from vdla.runtime.host.windows import padded, sliding_windows
 
 RNG = np.random.default_rng(0)
@@ -74,3 +77,17 @@ def test_a_window_larger_than_its_input_is_refused_with_what_to_do(op):
     )
     with pytest.raises(OperatorError, match=message):
         evaluate(op, [np.zeros((1, 4, 1, 2), np.float32)], how)
+
+
+@pytest.mark.parametrize("rounds_up", [False, True])
+@pytest.mark.parametrize(("begin", "end"), [(0, 0), (1, 0), (0, 2), (2, 1)])
+def test_windows_are_counted_by_where_they_may_start(begin, end, rounds_up):
+    """onnxruntime takes no padding as large as the window."""
+    for size, span, stride in product(range(4, 10), range(max(begin, end) + 1, 5), range(1, 4)):
+        starts = range(0, size + begin + end, stride)
+        whole = [start for start in starts if start + span <= size + begin + end]
+        some = [
+            start for start in starts if start < size + begin and start - stride + span < size + begin + end
+        ]
+        expected = len(some if rounds_up else whole)
+        assert pooled_size(size, span, begin, end, stride, rounds_up) == expected, (size, span, stride)

@@ -1,0 +1,38 @@
+"""Devices by name, and what they need."""
+
+import pytest
+
+from vdla.hw.spec.errors import DeviceError, ToolError
+from vdla.hw.spec.presets import TINY
+from vdla.hw.spec.target import MemoryParameters, Target
+from vdla.runtime.devices.registry import DEVICE_CLASSES, device_of, require_device
+from vdla.runtime.devices.rtl import tools
+
+
+def missing() -> str:
+    raise ToolError("planted")
+
+
+@pytest.mark.parametrize("need", ["compiler", "verilator_root"])
+def test_the_rtl_device_is_refused_where_a_tool_is_missing(monkeypatch, need):
+    monkeypatch.setattr(tools, "compiler", lambda: "g++")
+    monkeypatch.setattr(tools, "verilator_root", lambda: "root")
+    require_device("rtl")
+    monkeypatch.setattr(tools, need, missing)
+    with pytest.raises(ToolError, match="planted"):
+        require_device("rtl")
+    require_device("cycle")
+    require_device("functional")
+
+
+def test_an_unknown_name_is_refused_with_the_names_that_there_are():
+    with pytest.raises(
+        DeviceError, match=f"no device is called 'board'; there are {', '.join(DEVICE_CLASSES)}"
+    ):
+        require_device("board")
+
+
+def test_timed_devices_stand_in_front_of_the_target_s_memory():
+    target = Target(TINY, memory=MemoryParameters(latency=77))
+    assert device_of("cycle", target, 4096).memory == target.memory
+    assert device_of("functional", target, 4096).config == TINY
