@@ -7,7 +7,7 @@ import pytest
 from vdla.hw.gemm import registers_after
 
 
-@pytest.mark.parametrize(("stages", "levels"), product(range(1, 12), range(6)))
+@pytest.mark.parametrize(("stages", "levels"), list(product(range(1, 12), range(6))))
 def test_registers_are_as_many_as_stages_and_evenly_spread(stages, levels):
     counts = registers_after(stages, levels)
     assert len(counts) == levels + 1

@@ -7,7 +7,7 @@ from generators.programs import random_config, random_program
 
 from tests.programs.model import Model
 from vdla.hw.spec import isa
-from vdla.hw.spec.footprint import FOOTPRINTS, executions, meets_other_units
+from vdla.hw.spec.footprint import FOOTPRINTS, executions, meets_other_units, shared_accesses
 from vdla.hw.spec.memories import scratchpad_of
 from vdla.hw.spec.touched import accesses, elements, extent, fields_of, named, rows_in_dram, total
 from vdla.hw.spec.units import unit_of
@@ -171,3 +171,24 @@ def test_accesses_of_two_units_that_can_conflict_all_do():
 )
 def test_each_instruction_runs_in_its_unit(instruction, unit):
     assert unit_of(instruction) is unit
+
+
+def test_micro_ops_and_accumulators_that_only_one_unit_reads_are_not_shared():
+    left_out = {
+        form.__name__: [
+            (access.memory, "writes" if access.writes else "reads")
+            for access in footprint.accesses
+            if access not in shared_accesses(form)
+        ]
+        for form, footprint in FOOTPRINTS.items()
+    }
+    micro_ops, accumulators = (MemoryType.UOP, "reads"), (MemoryType.ACC, "reads")
+    assert left_out == {
+        "Load": [],
+        "Store": [],
+        "Gemm": [micro_ops],
+        "Alu": [micro_ops, accumulators],  # of the second operand, which the STORE does not write
+        "Depthwise": [micro_ops],
+        "Finish": [],
+        "Gather": [],
+    }
