@@ -77,3 +77,19 @@ async def test_faults_stay_until_the_next_start(dut):
     await FallingEdge(dut.clk)
     await FallingEdge(dut.clk)
     assert int(dut.fault.value) == 0
+
+
+@cocotb.test()
+async def test_what_is_seen_outside_of_a_run_is_no_fault_of_it(dut):
+    await begin(dut)
+    dut.finished.value = dut.drained.value = 1
+    for _ in range(2):
+        await FallingEdge(dut.clk)
+    assert int(dut.done.value) == 1
+    dut.quiet.value = dut.invalid.value = dut.overrun.value = dut.memory_error.value = 1
+    for _ in range(2 * QUIET_CYCLES):
+        await FallingEdge(dut.clk)
+    dut.invalid.value = 0
+    for _ in range(2 * QUIET_CYCLES):
+        await FallingEdge(dut.clk)
+    assert (int(dut.running.value), int(dut.done.value), int(dut.fault.value)) == (0, 1, 0)

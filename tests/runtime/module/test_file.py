@@ -357,3 +357,14 @@ def test_a_module_that_could_not_be_read_is_not_written(tmp_path, monkeypatch, l
     with pytest.raises(ModuleError, match=rf"{what}, and the limit is 3; VDLA_MEMORY_FACTOR=2"):
         save(plan, tmp_path / "net.vdla")
     assert not list(tmp_path.iterdir())
+
+
+def test_as_many_members_are_written_as_are_read(tmp_path, monkeypatch):
+    _, plan = handmade("split")
+    save(plan, tmp_path / "net.vdla")
+    count = len(members((tmp_path / "net.vdla").read_bytes()))
+    monkeypatch.setattr("vdla.runtime.module.file.ARCHIVE_MEMBERS", count)
+    save(plan, tmp_path / "net.vdla")
+    monkeypatch.setattr("vdla.runtime.module.file.ARCHIVE_MEMBERS", count - 1)
+    with pytest.raises(ModuleError, match=f"has {count} members, and the limit is {count - 1}"):
+        save(plan, tmp_path / "net.vdla")
