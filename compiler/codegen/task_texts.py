@@ -8,6 +8,7 @@ from vdla.compiler.codegen.tasks import Elements, Task
 from vdla.compiler.te.operators.narrowing import AddingScale, Scale, Shift
 from vdla.compiler.te.operators.sizes import Convolution, Pooling, Transposed
 from vdla.hw.spec.errors import VdlaError
+from vdla.hw.spec.python_text import expression_of
 
 TASKS: tuple[type, ...] = get_args(Task)
 CLASSES = {
@@ -21,7 +22,7 @@ MEMBER = re.compile(r"<(\w+)\.(\w+): '\w+'>")  # as Python shows a member of an 
 def task_of(text: str) -> Task | None:
     """Return the task whose text this is; None where it is no task's, as that of another version may be."""
     try:
-        found = _value(ast.parse(MEMBER.sub(r"\1.\2", text), mode="eval").body)
+        found = _value(expression_of(MEMBER.sub(r"\1.\2", text)))
     except (SyntaxError, ValueError, TypeError, LookupError, ArithmeticError, RecursionError, MemoryError):
         return None
     except VdlaError:  # sizes that are none

@@ -9,6 +9,7 @@ import numpy as np
 from vdla.compiler.graph.nodes import Graph, GraphError, Node, TensorType, type_of
 from vdla.compiler.graph.spelling import named
 from vdla.compiler.graph.text import digest
+from vdla.hw.spec.python_text import statements_of
 from vdla.runtime.host.dtypes import TENSOR_DTYPES
 
 
@@ -23,7 +24,7 @@ def parse_graph(text: str, constants: Mapping[str, np.ndarray] | None = None) ->
             message shows the place.
     """
     try:
-        tree = ast.parse(text)
+        tree = statements_of(text)
     except SyntaxError as error:
         raise GraphError(
             f"line {error.lineno}: "

@@ -29,6 +29,7 @@ from vdla.compiler.ir.nodes import (
 from vdla.compiler.ir.text import FUNCTIONS, print_calls
 from vdla.compiler.ir.types import DTYPES
 from vdla.compiler.ir.verify import verify
+from vdla.hw.spec.python_text import statements_of
 
 Placed: TypeAlias = ast.stmt | ast.expr | ast.arg  # what has a place in the text
 
@@ -84,7 +85,7 @@ def parse_intrinsic(text: str) -> Intrinsic:
 def _functions(text: str) -> list[ast.FunctionDef]:
     """Return the functions of a text: intrinsics, then one program."""
     try:
-        body = ast.parse(text).body
+        body = statements_of(text).body
     except SyntaxError as error:
         raise IrError(
             f"line {error.lineno}: "

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vdla.explore.sweep.errors import SweepError
+from vdla.hw.spec.python_text import expression_of
 from vdla.hw.spec.showing import shown
 
 Number = int | float
@@ -118,7 +119,7 @@ def parse(text: str) -> Expression:
     if len(text) > LONGEST:
         raise SweepError(f"expression {shown(text)} has {len(text)} characters; at most {LONGEST} are read")
     try:
-        tree = ast.parse(text.strip(), mode="eval").body
+        tree = expression_of(text.strip())
         names = frozenset(_names(tree))
     except _Refused as error:
         raise SweepError(f"expression {shown(text)}: {error}") from None

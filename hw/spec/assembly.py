@@ -15,6 +15,7 @@ from typing import Generic, TypeVar
 
 from vdla.hw.spec import isa
 from vdla.hw.spec.errors import AssemblyError
+from vdla.hw.spec.python_text import statements_of
 from vdla.hw.spec.showing import short, shown
 
 LARGEST_TEXT_BYTES = 8 << 20  # its syntax tree takes up to 140 times as much
@@ -89,7 +90,7 @@ class _Parser(Generic[Item]):
                 "assemble it in parts"
             )
         try:
-            body = ast.parse(self._text).body
+            body = statements_of(self._text).body
         except _TOO_DEEP:
             raise self._error(1, 0, "the text is nested too deeply for assembly") from None
         except (SyntaxError, ValueError) as error:
