@@ -1,7 +1,7 @@
 """Syntax trees of texts in Python's syntax: assembly, expressions, programs and graphs.
 
-Python warns of some texts that it can still read, as of `1if x else 2`. Such a warning has neither the name of
-the file nor a word of what to do, so it is not shown. Readers of the trees refuse what they do not take.
+Python warns of some texts that it can still read, as of `1if x else 2`. Such a warning has neither the name
+of the file nor a word of what to do, so it is not shown. Readers of the trees refuse what they do not take.
 """
 
 import ast
