@@ -8,10 +8,10 @@ PIP    := $(PYTHON) -m pip --disable-pip-version-check --no-input
 
 help:
 	@echo "make demo   set up .venv and run the demonstration"
-	@echo "make test   set up .venv and the RTL tools, then run every test"
+	@echo "make test   set up .venv and the RTL tools, then run the tests"
 	@echo "make env    set up .venv only          make tools  check or install the RTL tools"
 	@echo "make lint   check style and types          make docs   write the generated documentation"
-	@echo "make bench  measure simulators and RTL make campaign  the long checks: random programs, operators, broken streams, RTL and files"
+	@echo "make bench  measure simulators and RTL make campaign  the slow tests and the long checks: random programs, operators, broken streams, RTL and files"
 	@echo "make area   measure area and clock anew, where the hardware has changed (hours)"
 	@echo "make figures measure the stale figures of the documentation anew (minutes)"
 	@echo "make recorded write anew what tests compare: sizes of the hardware, cycles, lengths of code, pictures"
@@ -33,7 +33,7 @@ demo: env
 	@$(PYTHON) scripts/demo.py
 
 test: env tools
-	@$(PYTHON) -m pytest -n 2 -q tests
+	@$(PYTHON) -m pytest -n 2 -q -m 'not slow' tests
 
 tools: env
 	@scripts/setup_rtl_tools.sh
@@ -53,6 +53,7 @@ bench: env tools
 	@$(PYTHON) scripts/run_on_rtl.py
 
 campaign: env tools
+	@$(PYTHON) -m pytest -n 2 -q -m slow tests
 	@$(PYTHON) scripts/random_programs.py --programs 5000 --configurations 16
 	@$(PYTHON) scripts/planted_delays.py
 	@$(PYTHON) scripts/check_netlist.py

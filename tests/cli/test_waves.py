@@ -44,6 +44,7 @@ def test_run_writes_a_waveform_of_each_launch(module, tmp_path):
     assert "busy" in " ".join(found.signals)
 
 
+@pytest.mark.slow
 def test_replay_numbers_the_waveforms_of_several_vectors(tmp_path):
     arguments = ("--device", "functional", "--device", "rtl", "--waves", tmp_path / "w.fst", "--waves-to", 9)
     done = invoke("replay", *arguments, FIRST, SECOND)

@@ -209,7 +209,22 @@ UNITS = {
 }
 
 
-@pytest.mark.parametrize("name", UNITS)
+SLOW = (
+    "products at once",
+    "requantise narrow",
+    "requantise parts",
+    "store further lanes",
+    "store further narrow",
+    "store lanes parts",
+    "store one port further",
+    "store parts",
+)
+"""Benches of more than five seconds, of units that other benches look at too."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in UNITS]
+)
 def test_unit(tmp_path, name):
     make, config = UNITS[name]
     assert run_unit(tmp_path, make(config), config, f"bench_{name.split()[0]}") > 0

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.compiler.graph.passes import test_to_integers as floats
+from tests.compiler.graph.integer_forms import test_rules as rules
 from tests.compiler.graph.passes.qdq import QdqBuilder
 from tests.compiler.network import test_offload as integers
 from tests.compiler.network.graphs import HANDMADE, TWICE, Net
@@ -314,7 +314,7 @@ def test_an_operator_of_a_kind_that_the_accelerator_lacks_says_so(op, dtype):
 
 def test_every_kind_that_can_stay_on_the_host_has_a_case():
     """Those that the tables of cases name, of float operators and of integer ones."""
-    tables = (floats.UNFIT, floats.AROUND, MOVED, NORMALISED, REDUCED, integers.REFUSED)
+    tables = (rules.UNFIT, rules.AROUND, MOVED, NORMALISED, REDUCED, integers.REFUSED)
     told = {reason.split()[0] for table in tables for reason in table}
     told |= {
         "DequantizeLinear",
