@@ -113,17 +113,10 @@ def settled(
         if one.before is not None:
             return one.before, _cycles(one)
     chosen, before, after = best_together(layers, _trials(log.records, target), network.cost, progress)
+    whole = replace(found, cycles=after, model=network.model, before=before)
     log.append(
         [
-            replace(
-                found,
-                task=str(task),
-                choice=choice_to_json(choice),
-                cycles=after,
-                layers=tuple(layers[task]),
-                model=network.model,
-                before=before,
-            )
+            replace(whole, task=str(task), choice=choice_to_json(choice), layers=tuple(layers[task]))
             for task, choice in chosen.items()
         ]
     )

@@ -50,7 +50,7 @@ def _registers(part: Fragment) -> SignalSet:
 
 
 def _logic_bits(part: Fragment) -> int:
-    seen: set[int] = set()  # a value that is used twice is made once
+    seen: set[int] = set()  # a shared value is counted at its first use
     total, waiting = 0, [node for statements in part.statements.values() for node in statements]
     while waiting:
         node = waiting.pop()

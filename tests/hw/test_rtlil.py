@@ -16,7 +16,7 @@ QUEUE_PLACES = 40
 
 
 class Sample(wiring.Component):
-    """A component of everything that is written in a way of our own."""
+    """A component with every construct that the RTLIL writer handles itself."""
 
     index: In(2)
     narrow: In(3)

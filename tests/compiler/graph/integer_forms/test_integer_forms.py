@@ -4,7 +4,7 @@ conversions."""
 import numpy as np
 import pytest
 
-from tests.compiler.graph.passes.qdq import QdqBuilder, float_operators, signed
+from tests.compiler.graph.passes.qdq import QdqBuilder, float_operators, pooled, signed
 from vdla.compiler.graph.interpret import all_values
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.graph.passes.pipeline import INTEGERS
@@ -31,17 +31,6 @@ def dense(of: QdqBuilder, transposed: int, bias: str) -> str:
     x, w = of.quantised(3, 20), of.weights(*((8, 20) if transposed else (20, 8)), axis=0 if transposed else 1)
     inputs = (x, w, of.bias(8, bias)) if bias != "none" else (x, w)
     return of.add("Gemm", *inputs, alpha=1.0, beta=1.0, transA=0, transB=transposed)
-
-
-def pooled(of: QdqBuilder, op: str, **more) -> str:
-    shape = {
-        "kernel_shape": (3, 2),
-        "pads": (1, 0, 0, 1),
-        "strides": (2, 1),
-        "ceil_mode": 0,
-        "dilations": (1, 1),
-    }
-    return of.add(op, of.quantised(2, 3, 6, 5), **{**shape, **more})
 
 
 def joined(of: QdqBuilder) -> str:

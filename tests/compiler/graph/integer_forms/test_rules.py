@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.compiler.graph.passes.qdq import QdqBuilder, float_operators
+from tests.compiler.graph.passes.qdq import QdqBuilder, float_operators, pooled
 from vdla.compiler.graph.conversions import Conversions
 from vdla.compiler.graph.integer_forms.reasons import why_float
 from vdla.compiler.graph.interpret import interpret
@@ -13,17 +13,6 @@ from vdla.compiler.graph.passes.to_integers import ToIntegers
 
 def product(of: QdqBuilder, x: str, w: str, *bias: str, **more) -> str:
     return of.add("Gemm", x, w, *bias, **{"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0, **more})
-
-
-def pooled(of: QdqBuilder, op: str, **more) -> str:
-    shape = {
-        "kernel_shape": (3, 2),
-        "pads": (1, 0, 0, 1),
-        "strides": (2, 1),
-        "ceil_mode": 0,
-        "dilations": (1, 1),
-    }
-    return of.add(op, of.quantised(2, 3, 6, 5), **{**shape, **more})
 
 
 def convolved(of: QdqBuilder, x: tuple[int, ...], w: str) -> str:

@@ -135,3 +135,15 @@ def float_operators(graph: Graph) -> list[str]:
         for node in graph.nodes
         if node.op not in ("QuantizeLinear", "DequantizeLinear") and is_float((*node.inputs, *node.outputs))
     ]
+
+
+def pooled(of: QdqBuilder, op: str, **more) -> str:
+    """Add a pooling with uneven kernel, strides and padding, of a quantised input."""
+    shape = {
+        "kernel_shape": (3, 2),
+        "pads": (1, 0, 0, 1),
+        "strides": (2, 1),
+        "ceil_mode": 0,
+        "dilations": (1, 1),
+    }
+    return of.add(op, of.quantised(2, 3, 6, 5), **{**shape, **more})

@@ -104,7 +104,7 @@ def test_another_quality_is_refused(quality):
 def test_the_largest_layers_become_int8_again_where_the_target_is_reached_without_them(
     monkeypatch, needed, kept
 ):
-    """Each costs less than the one before, and the target is reached where those that are needed are in float."""
+    """Layers stand in falling order of cost; the target is reached once all `needed` layers are in float."""
     order = tuple(
         Contribution(name, name, macs, 1.0) for name, macs in zip("abcd", (5, 9, 1, 7), strict=True)
     )
