@@ -69,14 +69,13 @@ def failures(case: Case, on_rtl: bool) -> list[str]:
 @click.option("--cases", default=300, show_default=True)
 @click.option("--seed", default=0, show_default=True)
 @click.option("--rtl", default=10, show_default=True, help="Run one case in this many on the RTL; 0: none.")
-@click.option("--derived", is_flag=True, help="Derive schedules from the tensor expressions.")
-def main(cases: int, seed: int, rtl: int, derived: bool) -> None:
+def main(cases: int, seed: int, rtl: int) -> None:
     wrong, on_rtl, kinds = 0, 0, Counter()
     with click.progressbar(
         range(seed, seed + cases), file=sys.stderr, hidden=not sys.stderr.isatty()
     ) as seeds:
         for number in seeds:
-            case, use_rtl = random_case(number, CONFIGS, derives=derived), bool(rtl) and number % rtl == 0
+            case, use_rtl = random_case(number, CONFIGS), bool(rtl) and number % rtl == 0
             on_rtl += use_rtl
             kinds[case.text.split("(")[0].split(" ")[0].strip(",")] += 1
             found = failures(case, use_rtl)

@@ -28,11 +28,6 @@ class Affine:
         """Whether there are no terms."""
         return not self.terms
 
-    @property
-    def is_linear(self) -> bool:
-        """Whether all terms are loop variables."""
-        return all(isinstance(atom, Var) for atom, _ in self.terms)
-
     def expr(self) -> Expr:
         """Return the form as an expression, positive terms first."""
         result: Expr | None = None

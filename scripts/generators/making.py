@@ -6,12 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from generators.points import program_at_random
 from vdla.compiler.codegen.packing import blocked_parameters
 from vdla.compiler.ir.nodes import Func
 from vdla.compiler.te.operators.narrowing import LEAST, Narrowing, Scale, Shift
 from vdla.compiler.te.operators.sizes import blocks
-from vdla.compiler.te.schedule import Schedule
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import Extension
 from vdla.runtime.layout import blocked, unblocked
@@ -46,16 +44,10 @@ class Case:
 class Maker:
     """Random choices for one case."""
 
-    def __init__(self, config: AcceleratorConfig, rng: random.Random, *, derives: bool) -> None:
-        self.config, self.rng, self.derives = config, rng, derives
+    def __init__(self, config: AcceleratorConfig, rng: random.Random) -> None:
+        self.config, self.rng = config, rng
         self.data = np.random.default_rng(rng.getrandbits(32))
         self.threads = rng.choice((1, 2, 2, 3))
-
-    def lowered(self, schedule: Schedule) -> Func:
-        """Return the program of a schedule, or one that is derived from what it computes."""
-        if self.derives:
-            return program_at_random(schedule.outputs[0], self.config, self.rng)
-        return schedule.lower()
 
     def bytes(self, *shape: int) -> np.ndarray:
         return self.data.integers(-128, 128, shape, np.int8)

@@ -33,17 +33,13 @@ from vdla.hw.spec.vocabulary import Extension
 from vdla.runtime.host.convolution import conv_transpose
 
 
-def random_case(seed: int, configs: tuple[AcceleratorConfig, ...], *, derives: bool = False) -> Case:
-    """Return a case that fits one of the configurations, the same for the same seed.
-
-    Args:
-        derives: its schedule is derived from its tensor expression; else it is the one by hand.
-    """
+def random_case(seed: int, configs: tuple[AcceleratorConfig, ...]) -> Case:
+    """Return a case that fits one of the configurations, the same for the same seed."""
     rng = random.Random(seed)
     while True:
         config, kind = rng.choice(configs), rng.choice(KINDS)
         try:
-            return kind(Maker(config, rng, derives=derives))
+            return kind(Maker(config, rng))
         except IrError:
             continue  # it does not fit the memories
 
@@ -135,11 +131,9 @@ def _average(maker: Maker) -> Case:
     )
     tiles = rng.choice(ranked_tiles(work, keeps=KEEPS))
     expected, kept = maker.narrowed(convolved(inp, weights, size), narrowing)
-    func = maker.lowered(
-        schedule_conv2d(
-            conv2d(size, config, narrowing, alike=True), size, config, threads=maker.threads, tiles=tiles
-        )
-    )
+    func = schedule_conv2d(
+        conv2d(size, config, narrowing, alike=True), size, config, threads=maker.threads, tiles=tiles
+    ).lower()
     given = {"X": maker.blocked(inp, config.block_in), "W": np.eye(config.block_out, dtype=np.int8), **kept}
     return Case(
         f"{size}, alike, {narrowing}, {tiles}, {maker.threads} threads", config, func, given, expected
@@ -160,7 +154,7 @@ def _product(
     expected, kept = maker.narrowed(convolved(inp, weights, size, border), narrowing)
     define, pack = (conv2d_windows, window_weights) if windows else (conv2d, blocked_weights)
     operator = define(work.size, config, narrowing, border=border)
-    func = maker.lowered(schedule_conv2d(operator, work.size, config, threads=maker.threads, tiles=tiles))
+    func = schedule_conv2d(operator, work.size, config, threads=maker.threads, tiles=tiles).lower()
     given = {"X": maker.blocked(inp, config.block_in), "W": pack(weights, work.size, config), **kept}
     how = f"{narrowing}, border {border}, {tiles}, {maker.threads} threads"
     return Case(
@@ -202,7 +196,7 @@ def _transposed(maker: Maker) -> Case:
     )
     expected, kept = maker.narrowed(sums.astype(np.int64), narrowing)
     operator = conv2d_transposed(size, config, narrowing)
-    func = maker.lowered(schedule_conv2d(operator, phase, config, threads=maker.threads, tiles=tiles))
+    func = schedule_conv2d(operator, phase, config, threads=maker.threads, tiles=tiles).lower()
     given = {"X": maker.blocked(inp, config.block_in), "W": phase_weights(weights, size, config), **kept}
     return Case(f"{size}, {narrowing}, {tiles}, {maker.threads} threads", config, func, given, expected)
 
@@ -226,7 +220,7 @@ def _max_pool(maker: Maker) -> Case:
         rng.randint(1, 2),
     )
     inp, config = maker.activations(size), maker.config
-    func = maker.lowered(schedule_max_pool(max_pool(size, config), size, config, threads=maker.threads))
+    func = schedule_max_pool(max_pool(size, config), size, config, threads=maker.threads).lower()
     return Case(
         f"{size}, {maker.threads} threads",
         config,
@@ -283,7 +277,7 @@ def _elementwise(maker: Maker) -> Case:
         name: maker.blocked(values, config.block_out)
         for name, values in zip("AB", (first, second), strict=True)
     }
-    func = maker.lowered(schedule_elementwise(operator, config, threads=maker.threads))
+    func = schedule_elementwise(operator, config, threads=maker.threads).lower()
     return Case(
         f"{text}, {shape}, {narrowing}, {maker.threads} threads",
         config,

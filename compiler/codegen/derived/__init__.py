@@ -1,1 +1,0 @@
-"""Schedules without templates: spaces derived from tensor expressions by rules."""
