@@ -18,9 +18,9 @@ import numpy as np
 from vdla.cli._options import reports_errors
 from vdla.compiler.codegen.choose import best_tiles
 from vdla.compiler.codegen.packing import blocked_parameters, blocked_weights
-from vdla.compiler.codegen.schedules import schedule_conv2d
 from vdla.compiler.codegen.stream import compile_stream
 from vdla.compiler.codegen.tiles import Work
+from vdla.compiler.tasks.convolution import schedule_conv2d
 from vdla.compiler.te.operators.convolution import conv2d
 from vdla.compiler.te.operators.narrowing import Scale
 from vdla.compiler.te.operators.sizes import Convolution

@@ -9,9 +9,9 @@ import click
 import numpy as np
 from bench_sim import chain
 
-from vdla.compiler.codegen.schedules import schedule_conv2d
 from vdla.compiler.codegen.stream import compile_stream
 from vdla.compiler.codegen.tiles import Tiles
+from vdla.compiler.tasks.convolution import schedule_conv2d
 from vdla.compiler.te.operators.convolution import conv2d
 from vdla.compiler.te.operators.narrowing import Scale
 from vdla.compiler.te.operators.sizes import Convolution

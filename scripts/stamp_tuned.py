@@ -19,7 +19,6 @@ from vdla.cli._options import reports_errors
 from vdla.compiler.codegen.choose import simulated_cycles
 from vdla.compiler.codegen.record import choice_from_json
 from vdla.compiler.codegen.store import kept
-from vdla.compiler.codegen.task_texts import task_of
 from vdla.compiler.codegen.tuned.log import read_log, write_log
 from vdla.compiler.codegen.tuned.record import Record, merged, settled_of
 from vdla.compiler.codegen.tuned.records import SHIPPED
@@ -28,6 +27,7 @@ from vdla.compiler.network.cached import cached_graph
 from vdla.compiler.network.keep import Source
 from vdla.compiler.network.stages import parts_of, plan_of_parts
 from vdla.compiler.network.tuning import cycles_of_plan, network_of
+from vdla.compiler.tasks.text import task_of
 from vdla.explore.tune.settle import Network
 from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.target import TARGETS, Target

@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 from vdla.compiler.codegen.after import RESIDUAL, SUM, After
 from vdla.compiler.codegen.estimate import ranked_tiles, slots_of
-from vdla.compiler.codegen.interleaved import interleavings
 from vdla.compiler.codegen.lowering import calls_of
-from vdla.compiler.codegen.space import Choice, Family, Space
+from vdla.compiler.codegen.space import Family, Space
 from vdla.compiler.codegen.stream import emit_calls
-from vdla.compiler.codegen.tasks import ConvolutionTask, Task, TiledTask
 from vdla.compiler.codegen.tiles import Tiles, Work
-from vdla.compiler.te.operators.narrowing import AddingScale, Scale, Shift
+from vdla.compiler.tasks.base import Choice, Task
+from vdla.compiler.tasks.convolution import ConvolutionTask, TiledTask
+from vdla.compiler.te.operators.narrowing import Scale, Shift
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
 from vdla.hw.spec.target import Target
@@ -78,13 +78,13 @@ def stream_of(task: Task, choice: Choice, config: AcceleratorConfig) -> Stream:
         IrError: the choice cannot be lowered.
     """
     builder = StreamBuilder(config)
-    adds = isinstance(task, TiledTask) and isinstance(task.narrowing, AddingScale)
+    adds = isinstance(task, TiledTask) and task.adds_residual
     emit_calls(
         calls_of(task, choice, config),
         builder,
         {name: name for name in (RESIDUAL, SUM)},
         after=After(adds=adds),
-        alternating=interleavings(task, config),
+        alternating=task.interleavings(config),
     )
     return builder.finish()
 

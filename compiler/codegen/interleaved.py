@@ -7,10 +7,8 @@ Its transfers step over the elements of the other planes: rows of one element ea
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from math import prod
 from typing import NamedTuple
 
-from vdla.compiler.codegen.tasks import ConvolutionTask, PoolingTask, Task, TransposedTask
 from vdla.compiler.te.operators.sizes import blocks
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
@@ -65,24 +63,6 @@ class _Part(NamedTuple):
     chip: int
     place: int
     rows: Rows
-
-
-def interleavings(task: Task, config: AcceleratorConfig) -> dict[str, Interleaved]:
-    """Return how operands and result of a task stand in DRAM, by the program's parameter, where planes do not
-    follow each other."""
-    if not isinstance(task, ConvolutionTask | TransposedTask | PoolingTask):
-        return {}
-    size = task.size
-    if isinstance(task, PoolingTask):
-        inputs = outputs = blocks(task.size.channels, config.block_out)
-    else:
-        inputs = blocks(task.size.channels, config.block_in)
-        outputs = blocks(task.size.outputs, config.block_out)
-    found = {
-        "X": Interleaved(task.reads, size.height * size.width, inputs),
-        "Z": Interleaved(task.writes, prod(size.out_size), outputs),
-    }
-    return {name: each for name, each in found.items() if each.parts > 1}
 
 
 def interleaving(

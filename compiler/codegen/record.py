@@ -5,9 +5,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from vdla.compiler.codegen.space import Choice
-from vdla.compiler.codegen.tasks import Task
 from vdla.compiler.codegen.tiles import KEEPS, LOOPS, Tiles
+from vdla.compiler.tasks.base import Choice, Task
 from vdla.hw.spec.errors import VdlaError
 
 

@@ -1,6 +1,5 @@
 """Spaces: the legal choices for a task on a target."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
@@ -8,49 +7,18 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.compiler.codegen.after import After
-from vdla.compiler.codegen.shares import shared_tile, smallest_part
-from vdla.compiler.codegen.tasks import (
-    ConvolutionTask,
-    FactorsTask,
-    RepeatTask,
-    SumTask,
-    Task,
-    TiledTask,
-    TransposedTask,
-)
-from vdla.compiler.codegen.tiles import KEEPS, USUAL, Tiles, TileTable, Work, fitting_tiles, short_memories
+from vdla.compiler.codegen.tiles import KEEPS, USUAL, TileTable, Work, fitting_tiles, short_memories
 from vdla.compiler.rules import Unfit
-from vdla.compiler.te.operators.narrowing import AddingScale, Scale
-from vdla.compiler.te.operators.transposed import one_phase
+from vdla.compiler.tasks.base import Choice, PartedTask, Task
+from vdla.compiler.tasks.convolution import TiledTask
 from vdla.hw.spec.target import Target
 from vdla.runtime.module.reasons import reason_of
 
-THREADS = (2, 1)  # virtual threads, in order of preference
-MORE_THREADS = (
-    4  # of convolutions that the bus bounds: loads and stores of several tiles are waited for at once
-)
-SUM_THREADS = (3, 2, 1)  # of sums, which the bus bounds: a load, sums and a store go on at once
-PREFERRED: Mapping[type, tuple[int, ...]] = dict.fromkeys((SumTask, FactorsTask, RepeatTask), SUM_THREADS)
+MORE_THREADS = 4  # of convolutions that the bus bounds: several tiles wait for loads and stores at once
 SEARCHED_THREADS = (1, 2, 3, 4, 6, 8)
 SEARCHED_PARTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 KNOBS = ("threads", "outputs", "rows", "columns", "inputs", "keeps", "threads_over", "parts")
 IntArray: TypeAlias = NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """One choice of a space.
-
-    Attributes:
-        threads: virtual threads.
-        tiles: of a convolution; None for other tasks.
-        parts: tiles of another task are the largest that would fit so many times for each thread.
-    """
-
-    threads: int
-    tiles: Tiles | None = None
-    parts: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,23 +128,25 @@ class Space:
 
 def space_of(task: Task, target: Target) -> Space | Unfit:
     """Return the choices for `task` on `target`, or Unfit with the reason if there are none."""
-    for threads in PREFERRED.get(type(task), THREADS):
+    for threads in task.THREADS:
         family = _family(task, target, threads, usual=True)
         if not len(family):
             continue
         more = None if family.work is None else _family(task, target, MORE_THREADS, usual=True)
         return Space(task, target, family, more if more is not None and len(more) else None)
-    if isinstance(task, ConvolutionTask | TransposedTask):
+    if isinstance(task, TiledTask):
         return _no_tile(task, target)
-    return Unfit(f"{smallest_part(task)} does not fit the accumulators of {target.name}")
+    assert isinstance(task, PartedTask), f"{task} is of one of the two kinds"
+    return Unfit(f"{task.smallest} does not fit the accumulators of {target.name}")
 
 
 def _no_tile(task: TiledTask, target: Target) -> Unfit:
-    """Return why no tile of a task fits, with the buffers that are too small and what the nearest takes."""
+    """Return why no tile of a task fits: the scratchpads that are too small, and what the nearest tile
+    takes."""
     found = f"no tile of {task.size} fits the memories of {target.name}"
     short = {
         f"{memory.name.lower()}_buffer_bytes": taken
-        for memory, taken in short_memories(_work(task, target, THREADS[-1])).items()
+        for memory, taken in short_memories(task.work(target, task.THREADS[-1])).items()
     }
     if not short:
         return Unfit(found)
@@ -187,25 +157,16 @@ def _no_tile(task: TiledTask, target: Target) -> Unfit:
 
 
 def _family(task: Task, target: Target, threads: int, *, usual: bool = False) -> Family:
-    """Return the choices with so many virtual threads; `usual`: only those that a default choice may be."""
-    if isinstance(task, ConvolutionTask | TransposedTask):
-        work = _work(task, target, threads)
+    """Return the choices with `threads` virtual threads; `usual`: only the candidates of the default
+    choice."""
+    if isinstance(task, TiledTask):
+        work = task.work(target, threads)
         return Family(threads, work, fitting_tiles(work, USUAL if usual else KEEPS))
+    assert isinstance(task, PartedTask), f"{task} is of one of the two kinds"
     parts, tiles = [], set[object]()
     for count in (1,) if usual else SEARCHED_PARTS:
-        tile = shared_tile(task, target.config, threads * count)
+        tile = task.tile(target.config, threads * count)
         if tile is not None and tile not in tiles:
             tiles.add(tile)
             parts.append(count)
     return Family(threads, parts=tuple(parts))
-
-
-def _work(task: TiledTask, target: Target, threads: int) -> Work:
-    """Return a task as a convolution that is tiled."""
-    reserved = After(adds=isinstance(task.narrowing, AddingScale)).reserved
-    scales, alternating = isinstance(task.narrowing, Scale), (task.reads, task.writes)
-    if isinstance(task, TransposedTask):
-        size, alike, slides = one_phase(task.size), False, False
-    else:
-        size, alike, slides = task.size, task.alike, task.slides
-    return Work(size, target.config, threads, scales, alike, slides, target.memory, reserved, *alternating)

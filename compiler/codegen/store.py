@@ -12,8 +12,9 @@ from contextlib import closing, contextmanager
 
 from vdla.compiler.codegen.choose import Chooser, by_simulator
 from vdla.compiler.codegen.record import choice_from_json, choice_to_json
-from vdla.compiler.codegen.space import Choice, Space
+from vdla.compiler.codegen.space import Space
 from vdla.compiler.codegen.version import task_version
+from vdla.compiler.tasks.base import Choice
 from vdla.hw.spec.cache import cache_folder, digest_of, tell_unusable
 from vdla.hw.spec.errors import ToolError
 

@@ -53,7 +53,7 @@ class Work:
         slides: windows slide along the rows.
         memory: behind the accelerator.
         reserved: accumulators that are taken by other things.
-        reads, writes: as those of a `vdla.compiler.codegen.tasks.ConvolutionTask`.
+        reads, writes: as those of a `vdla.compiler.tasks.convolution.TiledTask`.
     """
 
     size: Convolution

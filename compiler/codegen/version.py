@@ -11,7 +11,12 @@ from pathlib import Path
 import vdla
 from vdla.hw.spec.cache import digest_of, digest_of_files
 
-TASKS = ("compiler/codegen", "compiler/ir", "compiler/rules.py", "compiler/te", "hw/spec", "runtime", "sim")
+TASKS = (
+    *(f"compiler/{name}" for name in ("codegen", "ir", "rules.py", "tasks", "te")),
+    "hw/spec",
+    "runtime",
+    "sim",
+)
 NETWORKS = ("compiler", "hw/spec", "runtime", "sim")
 
 

@@ -7,10 +7,8 @@ from typing import TypeVar
 import numpy as np
 
 from vdla.compiler.codegen.after import After
-from vdla.compiler.codegen.interleaved import interleavings
 from vdla.compiler.codegen.segments import Segment
 from vdla.compiler.codegen.stream import emit_calls
-from vdla.compiler.codegen.tasks import Task
 from vdla.compiler.graph.macs import macs
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.ir.nodes import Func
@@ -19,6 +17,7 @@ from vdla.compiler.network.joining import joined
 from vdla.compiler.network.maker import Offloaded, OnHost, Piece
 from vdla.compiler.network.memory import Life, Stored, share
 from vdla.compiler.network.partition import Part
+from vdla.compiler.tasks.base import Task
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.target import Target
@@ -222,7 +221,7 @@ class _Builder:
                 self.numbered(one.after if piece.after is None else piece.after),
                 windows,
                 _named(piece, divided),
-                interleavings(piece.task, self.config),
+                piece.task.interleavings(self.config),
             )
 
     def divided(self, name: str, layout: Layout) -> tuple[Segment, ...]:

@@ -6,14 +6,16 @@ from dataclasses import replace
 import numpy as np
 
 from vdla.compiler.codegen.after import TABLE, After, table_entries
-from vdla.compiler.codegen.maxima import identity_weights, widens_maxima
 from vdla.compiler.codegen.packing import blocked_parameters
-from vdla.compiler.codegen.sums import diagonal_weights, multiplies_sums
-from vdla.compiler.codegen.tasks import Elements, ElementsTask, MaximumTask, PoolingTask, SumTask
 from vdla.compiler.network.maker import Kind, Maker, Offloaded, Piece, alu, constants, of_channels, operands
 from vdla.compiler.network.planes import by_alu, by_channel, factor_place, multiplies
 from vdla.compiler.network.slices import REPEAT_RULES, SLICE_RULES, part, repeated
 from vdla.compiler.rules import Rule, enabling
+from vdla.compiler.tasks.constant_operands import scalar_weights
+from vdla.compiler.tasks.elements import Elements, ElementsTask
+from vdla.compiler.tasks.maximum import MaximumTask, widens_maxima
+from vdla.compiler.tasks.pooling import PoolingTask
+from vdla.compiler.tasks.scaled_sum import SumTask, diagonal_weights, multiplies_sums
 from vdla.compiler.te.operators.sizes import Pooling
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import AluOpcode, Extension
@@ -33,7 +35,7 @@ def _max_pool(maker: Maker) -> Offloaded:
         (Piece(MaximumTask(size) if widens else PoolingTask(size, parts, parts)),),
         {"X": maker.operand(0)},
         maker.output(),
-        {"W": identity_weights(maker.config)} if widens else {},
+        {"W": scalar_weights((1,), maker.config)} if widens else {},
     )
 
 

@@ -11,13 +11,13 @@ import numpy as np
 
 from vdla.compiler.codegen.after import RESIDUAL, SUM, TABLE, table_entries
 from vdla.compiler.codegen.space import space_of
-from vdla.compiler.codegen.tasks import ConvolutionTask, TransposedTask
 from vdla.compiler.graph.by_element import table_of
 from vdla.compiler.graph.nodes import Node
 from vdla.compiler.network.maker import Offloaded
 from vdla.compiler.network.offload import offload
 from vdla.compiler.network.placements import Placements
 from vdla.compiler.rules import Unfit
+from vdla.compiler.tasks.convolution import ConvolutionTask, TiledTask, TransposedTask
 from vdla.compiler.te.operators.narrowing import AddingScale, Scale
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.numerics import (
@@ -125,7 +125,7 @@ def _added(placed: Placements, node: Node, target: Target) -> Follower | None:
     return None
 
 
-def _adding(one: Offloaded, target: Target) -> ConvolutionTask | TransposedTask | None:
+def _adding(one: Offloaded, target: Target) -> TiledTask | None:
     """Return the task of an operator behind which residuals are added; None where there is none."""
     task = one.pieces[0].task
     if not isinstance(task, ConvolutionTask | TransposedTask) or task.narrowing != Scale():

@@ -9,15 +9,16 @@ from math import prod
 import numpy as np
 
 from vdla.compiler.codegen.after import NOTHING, TABLE, After, table_entries
-from vdla.compiler.codegen.heads import single_inputs
 from vdla.compiler.codegen.packing import blocked_parameters
-from vdla.compiler.codegen.planes import units
-from vdla.compiler.codegen.tasks import ConvolutionTask, Elements, ElementsTask, RowsTask, TurnTask
 from vdla.compiler.graph.passes.to_integers import signed_bytes
 from vdla.compiler.network.elements import SAME
 from vdla.compiler.network.maker import Kind, Maker, Offloaded, Piece, constants, of_channels, operands
 from vdla.compiler.network.planes import MULTIPLIES, multiplies
 from vdla.compiler.rules import Rule, enabling
+from vdla.compiler.tasks.constant_operands import one_hot_inputs, scalar_weights
+from vdla.compiler.tasks.convolution import ConvolutionTask
+from vdla.compiler.tasks.elements import Elements, ElementsTask
+from vdla.compiler.tasks.matrices import RowsTask, TurnTask
 from vdla.compiler.te.operators.sizes import blocks, matrix_product
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import Extension
@@ -182,10 +183,10 @@ class _Products:
         begins, own = part.begins(self.block), self.tables[1]
         high, wide = blocks(part.rows, self.block), blocks(part.columns, self.block)
         turns = not self.maker.node.integer("transposed")
-        self.constants["U"] = units((1,), self.maker.config)
+        self.constants["U"] = scalar_weights((1,), self.maker.config)
         self.scratch["V"] = len(begins) * self.repeats * high * wide * self.block**2
         if turns:
-            self.constants["I"] = single_inputs(self.maker.config)
+            self.constants["I"] = one_hot_inputs(self.maker.config)
             self.scratch["Q"] = len(begins) * len(own) * high * wide * self.block**2
         first, count = min(begins), max(begins) - min(begins) + part.elements(self.block)
         for byte, table in enumerate(own):

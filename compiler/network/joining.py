@@ -4,10 +4,10 @@ them."""
 from collections.abc import Mapping, Sequence
 
 from vdla.compiler.codegen.segments import Segment, cut
-from vdla.compiler.codegen.tasks import Elements, ElementsTask
 from vdla.compiler.network.flow import Flow
 from vdla.compiler.network.maker import Offloaded
 from vdla.compiler.network.partition import Part
+from vdla.compiler.tasks.elements import Elements, ElementsTask
 
 Segments = Mapping[str, tuple[Segment, ...]]
 

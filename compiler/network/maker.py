@@ -7,9 +7,9 @@ import numpy as np
 
 from vdla.compiler.codegen.after import NOTHING, After
 from vdla.compiler.codegen.interleaved import activation_block
-from vdla.compiler.codegen.tasks import Task
 from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.rules import Rule
+from vdla.compiler.tasks.base import Task
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import AluOpcode

@@ -16,12 +16,12 @@ import numpy as np
 
 from vdla.compiler.codegen.estimate import estimated_cycles
 from vdla.compiler.codegen.space import space_of
-from vdla.compiler.codegen.tasks import TransposedTask
 from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType
 from vdla.compiler.graph.rewrite import Rewriting
 from vdla.compiler.network.offload import offload
 from vdla.compiler.network.whole_images import of_whole_images
 from vdla.compiler.rules import Unfit
+from vdla.compiler.tasks.convolution import TransposedTask
 from vdla.compiler.te.operators.sizes import Convolution, grouping
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.target import Target

@@ -3,10 +3,12 @@
 import numpy as np
 
 from vdla.compiler.codegen.packing import blocked_parameters
-from vdla.compiler.codegen.planes import filled, parts_of, single_units, units
-from vdla.compiler.codegen.tasks import DiagonalTask, FactorsTask, MeanTask, ScalingTask
 from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.network.maker import Maker, Offloaded, Piece, of_channels
+from vdla.compiler.tasks.constant_operands import channel_masks, constant_inputs, scalar_weights
+from vdla.compiler.tasks.factors import DiagonalTask, FactorsTask, parts_of
+from vdla.compiler.tasks.mean import MeanTask
+from vdla.compiler.tasks.scaling import ScalingTask
 from vdla.compiler.te.operators.sizes import Convolution
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import Extension, Parameter
@@ -41,9 +43,9 @@ def by_channel(maker: Maker, place: int) -> Offloaded:
     words[Parameter.BIAS] += zeros[0] * zeros[1]
     constants = {
         "P": blocked_parameters(of_channels(words, config.block_out), config),
-        "U": single_units(config),
-        **({"K": units(numbers, config)} if numbers else {}),
-        **({"C": filled(inputs, config)} if inputs else {}),
+        "U": channel_masks(config),
+        **({"K": scalar_weights(numbers, config)} if numbers else {}),
+        **({"C": constant_inputs(inputs, config)} if inputs else {}),
     }
     task = FactorsTask(blocks, height * width, len(numbers), len(inputs))
     return Offloaded(
@@ -96,6 +98,6 @@ def mean(maker: Maker, size: Convolution) -> Offloaded:
         (Piece(task),),
         {"X": (name, layout)},
         maker.output(),
-        {"P": blocked_parameters(words, config), "W": units((1,), config)},
+        {"P": blocked_parameters(words, config), "W": scalar_weights((1,), config)},
         size.macs,
     )

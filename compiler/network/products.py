@@ -8,13 +8,13 @@ import numpy as np
 from msgspec import structs
 
 from vdla.compiler.codegen.packing import blocked_parameters, blocked_weights
-from vdla.compiler.codegen.tasks import ConvolutionTask, TransposedTask
 from vdla.compiler.network.borders import TAKES, pads_with
 from vdla.compiler.network.gathering import saves, windowed_size, windowed_weights, windows_of
 from vdla.compiler.network.maker import Kind, Maker, Offloaded, Piece, constants, of_channels, operands
 from vdla.compiler.network.planes import is_mean, mean
 from vdla.compiler.network.space_to_depth import gathered_size, gathered_weights, space_to_depth_of
 from vdla.compiler.rules import Rule, enabling
+from vdla.compiler.tasks.convolution import ConvolutionTask, TransposedTask
 from vdla.compiler.te.operators.sizes import Convolution, Transposed, matrix_product
 from vdla.compiler.te.operators.transposed import phase_weights, sides_fault
 from vdla.compiler.te.operators.windows import in_windows, slides, window_weights

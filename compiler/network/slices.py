@@ -5,13 +5,14 @@ from dataclasses import replace
 import numpy as np
 
 from vdla.compiler.codegen.interleaved import activation_block
-from vdla.compiler.codegen.planes import units
-from vdla.compiler.codegen.tasks import Elements, ElementsTask, RepeatTask
 from vdla.compiler.graph.integer_forms.host import is_float
 from vdla.compiler.graph.nodes import Graph, Node, TensorType
 from vdla.compiler.graph.rewrite import Rewriting
 from vdla.compiler.network.maker import Maker, Offloaded, Piece
 from vdla.compiler.rules import Rule
+from vdla.compiler.tasks.constant_operands import scalar_weights
+from vdla.compiler.tasks.elements import Elements, ElementsTask
+from vdla.compiler.tasks.repeat import RepeatTask
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.runtime.host.evaluate import evaluate
 from vdla.runtime.layout import IMAGE_RANK
@@ -119,7 +120,7 @@ def repeated(maker: Maker) -> Offloaded:
     factors, parts = (tall // height, wide // width), maker.block // maker.config.block_out
     task = RepeatTask(blocks, height, width, factors, parts)
     same = maker.config.block_in == maker.config.block_out
-    weights = {"W": units((1,), maker.config)} if same else {}
+    weights = {"W": scalar_weights((1,), maker.config)} if same else {}
     return Offloaded(maker.node, (Piece(task),), {"X": (name, layout)}, out, weights)
 
 

@@ -13,8 +13,7 @@ from itertools import count
 from vdla.compiler.codegen.choose import Chooser, by_simulator
 from vdla.compiler.codegen.lowering import calls_of
 from vdla.compiler.codegen.record import ChoiceError, Choices, choices_of
-from vdla.compiler.codegen.space import Choice, Space, space_of
-from vdla.compiler.codegen.tasks import Task
+from vdla.compiler.codegen.space import Space, space_of
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.graph.passes.tabulate import Tabulate
 from vdla.compiler.ir.nodes import Func
@@ -28,6 +27,7 @@ from vdla.compiler.network.partition import Part, place
 from vdla.compiler.network.phases import phases_as_channels
 from vdla.compiler.network.slices import sliced_before
 from vdla.compiler.rules import Unfit
+from vdla.compiler.tasks.base import Choice, Task
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import Extension

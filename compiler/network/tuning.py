@@ -12,11 +12,11 @@ from vdla.hw.spec.cache import digest_of
 if TYPE_CHECKING:
     from vdla.compiler.codegen.choose import Chooser
     from vdla.compiler.codegen.record import Choices
-    from vdla.compiler.codegen.tasks import Task
     from vdla.compiler.codegen.tuned.chooser import Use
     from vdla.compiler.codegen.tuned.record import Record
     from vdla.compiler.graph.nodes import Graph
     from vdla.compiler.network.stages import Progress
+    from vdla.compiler.tasks.base import Task
     from vdla.hw.spec.target import Target
     from vdla.runtime.module.plan import Plan
 

@@ -8,11 +8,11 @@ from typing import Any
 from vdla.compiler.codegen.choose import stream_of
 from vdla.compiler.codegen.record import choice_from_json
 from vdla.compiler.codegen.space import Space, space_of
-from vdla.compiler.codegen.task_texts import task_of
 from vdla.compiler.codegen.tuned.log import Contents
 from vdla.compiler.codegen.tuned.record import Record, TuneError, best_of, settled_of
 from vdla.compiler.codegen.version import task_version
 from vdla.compiler.rules import Unfit
+from vdla.compiler.tasks.text import task_of
 from vdla.explore.report.numbers import short
 from vdla.explore.report.tune_curves import Curve, Task, best_so_far, curves_of, mean_curves
 from vdla.explore.report.tune_words import choice_text, kind_of, sizes_of

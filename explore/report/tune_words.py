@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from typing import Any
 
-from vdla.compiler.codegen.tasks import Task
+from vdla.compiler.tasks.base import Task
 
 SUFFIX = "Task"
 PLAIN = {0, 1}  # sizes that need no mention where they are as usual

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.compiler.codegen.estimate import Costs, costs_of
-from vdla.compiler.codegen.space import Choice, Family, Space
+from vdla.compiler.codegen.space import Family, Space
 from vdla.compiler.codegen.tiles import INPUTS, LOOPS, OUTPUTS, ROWS, WEIGHTS, Footprint
+from vdla.compiler.tasks.base import Choice
 from vdla.hw.spec.vocabulary import MemoryType
 
 FloatArray = NDArray[np.float64]

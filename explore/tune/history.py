@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
 
 from vdla.compiler.codegen.space import Space, space_of
-from vdla.compiler.codegen.task_texts import task_of
-from vdla.compiler.codegen.tasks import Task
 from vdla.compiler.codegen.tuned.chooser import legal
 from vdla.compiler.codegen.tuned.record import Record
 from vdla.compiler.rules import Unfit
+from vdla.compiler.tasks.base import Task
+from vdla.compiler.tasks.text import task_of
 from vdla.explore.tune.known import cost
 from vdla.hw.spec.target import TARGETS, Target
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 from math import inf
 
 from vdla.compiler.codegen.record import choice_to_json
-from vdla.compiler.codegen.space import Choice, Space
-from vdla.compiler.codegen.tasks import Task
+from vdla.compiler.codegen.space import Space
 from vdla.compiler.codegen.tuned.chooser import legal
 from vdla.compiler.codegen.tuned.record import OK, Record
 from vdla.compiler.codegen.version import task_version
+from vdla.compiler.tasks.base import Choice, Task
 from vdla.hw.spec.target import Target
 
 DEFAULT = "default"  # in the place of an explorer: the compiler's own choice

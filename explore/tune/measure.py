@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from vdla.compiler.codegen.choose import cycles_of, stream_of
-from vdla.compiler.codegen.space import Choice, space_of
+from vdla.compiler.codegen.space import space_of
 from vdla.compiler.codegen.store import kept
-from vdla.compiler.codegen.tasks import Task
 from vdla.compiler.codegen.tuned.record import OK
 from vdla.compiler.rules import Unfit
+from vdla.compiler.tasks.base import Choice, Task
 from vdla.explore.tune.bounds import lower_bound
 from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.footprint import forms_in_dram

@@ -14,9 +14,9 @@ from typing import Protocol
 
 from vdla.compiler.codegen.record import choice_from_json
 from vdla.compiler.codegen.space import Space, space_of
-from vdla.compiler.codegen.tasks import Task
 from vdla.compiler.codegen.tuned.record import Record, TuneError
 from vdla.compiler.rules import Unfit
+from vdla.compiler.tasks.base import Task
 from vdla.explore.tune.explorers import Explorer
 from vdla.explore.tune.gain import Standing, next_of
 from vdla.explore.tune.known import Known, cost

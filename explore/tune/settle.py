@@ -11,8 +11,6 @@ from dataclasses import dataclass, replace
 
 from vdla.compiler.codegen.choose import cycles_of
 from vdla.compiler.codegen.record import choice_from_json, choice_to_json
-from vdla.compiler.codegen.space import Choice
-from vdla.compiler.codegen.tasks import Task
 from vdla.compiler.codegen.tuned.log import Log
 from vdla.compiler.codegen.tuned.record import Record
 from vdla.compiler.codegen.version import task_version
@@ -21,6 +19,7 @@ from vdla.compiler.network.build import build
 from vdla.compiler.network.partition import Part
 from vdla.compiler.network.stages import Progress, layers_of, programs_of
 from vdla.compiler.network.tuning import network_of
+from vdla.compiler.tasks.base import Choice, Task
 from vdla.explore.tune.known import DEFAULT
 from vdla.explore.tune.settings import Settings
 from vdla.hw.spec.footprint import forms_in_dram

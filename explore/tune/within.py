@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 from vdla.compiler.codegen.choose import Chooser
 from vdla.compiler.codegen.store import kept
-from vdla.compiler.codegen.tasks import Task
 from vdla.compiler.codegen.tuned.chooser import by_records
 from vdla.compiler.codegen.tuned.record import Record
 from vdla.compiler.codegen.tuned.records import Records, best_records
+from vdla.compiler.tasks.base import Task
 from vdla.explore.tune.features import SpacePoints
 from vdla.explore.tune.history import history
 from vdla.explore.tune.model import Measured

@@ -11,7 +11,6 @@ from fuzzing.steps import Step
 from fuzzing.values import INTEGERS, TEXTS, changed_bytes, changed_tree, text_of
 from vdla.compiler.codegen.record import choice_to_json
 from vdla.compiler.codegen.space import Space, space_of
-from vdla.compiler.codegen.tasks import Task
 from vdla.compiler.codegen.tuned.log import read_log
 from vdla.compiler.codegen.tuned.record import Record
 from vdla.compiler.codegen.version import task_version
@@ -19,6 +18,7 @@ from vdla.compiler.graph.quantisation.options import Options
 from vdla.compiler.network.compile import imported, integers_of
 from vdla.compiler.network.stages import layers_of, parts_of
 from vdla.compiler.rules import Unfit
+from vdla.compiler.tasks.base import Task
 from vdla.explore.tune.history import history
 from vdla.explore.tune.known import DEFAULT, Known
 from vdla.hw.spec.presets import TINY

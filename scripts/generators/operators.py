@@ -8,16 +8,19 @@ import numpy as np
 from generators.expected import convolved, greatest
 from generators.making import Case, Maker
 from vdla.compiler.codegen.estimate import ranked_tiles
-from vdla.compiler.codegen.maxima import identity_weights, maxima_tile, maximum_program, widens_maxima
 from vdla.compiler.codegen.packing import blocked_weights
-from vdla.compiler.codegen.schedules import schedule_conv2d, schedule_elementwise, schedule_max_pool
-from vdla.compiler.codegen.sums import diagonal_weights, elements_of_a_sum, multiplies_sums, sum_program
 from vdla.compiler.codegen.tiles import KEEPS, Work
 from vdla.compiler.ir.nodes import IrError
+from vdla.compiler.tasks.base import Choice
+from vdla.compiler.tasks.constant_operands import scalar_weights
+from vdla.compiler.tasks.convolution import schedule_conv2d
+from vdla.compiler.tasks.elements import elements_at_a_time, schedule_elementwise
+from vdla.compiler.tasks.maximum import MaximumTask, widens_maxima
+from vdla.compiler.tasks.pooling import PoolingTask
+from vdla.compiler.tasks.scaled_sum import SumTask, diagonal_weights, elements_of_a_sum, multiplies_sums
 from vdla.compiler.te.operators.convolution import conv2d
 from vdla.compiler.te.operators.elementwise import add, multiply, requantise
 from vdla.compiler.te.operators.narrowing import LEAST, Narrowing, Scale, Shift
-from vdla.compiler.te.operators.pooling import max_pool
 from vdla.compiler.te.operators.sizes import (
     Convolution,
     Pooling,
@@ -220,7 +223,7 @@ def _max_pool(maker: Maker) -> Case:
         rng.randint(1, 2),
     )
     inp, config = maker.activations(size), maker.config
-    func = schedule_max_pool(max_pool(size, config), size, config, threads=maker.threads).lower()
+    func = PoolingTask(size).program(Choice(maker.threads), config)
     return Case(
         f"{size}, {maker.threads} threads",
         config,
@@ -240,13 +243,13 @@ def _widened_maximum(maker: Maker) -> Case:
     size = Pooling(rng.randint(1, 20), *extents, kernel, stride, padding, rng.randint(1, 2))
     if not widens_maxima(config, size):
         raise IrError("it does not fit, or a border has no padding")
-    threads = rng.choice([count for count in (1, 2, 3) if maxima_tile(size, config, count) is not None])
+    threads = rng.choice([count for count in (1, 2, 3) if MaximumTask(size).tile(config, count) is not None])
     inp = maker.activations(size)
     return Case(
         f"{size} widened, {threads} threads",
         config,
-        maximum_program(size, config, threads=threads, parts=1),
-        {"X": maker.blocked(inp, config.block_out), "W": identity_weights(config)},
+        MaximumTask(size).program(Choice(threads), config),
+        {"X": maker.blocked(inp, config.block_out), "W": scalar_weights((1,), config)},
         greatest(inp, size),
     )
 
@@ -277,7 +280,10 @@ def _elementwise(maker: Maker) -> Case:
         name: maker.blocked(values, config.block_out)
         for name, values in zip("AB", (first, second), strict=True)
     }
-    func = schedule_elementwise(operator, config, threads=maker.threads).lower()
+    sets = 0 if operator.narrowed.parameters is None else operator.narrowed.parameters.shape[0]
+    tile = elements_at_a_time(config, sets, len(operator.inputs), maker.threads)
+    tile = max(1, min(tile, blocks(flat[1], maker.threads)))
+    func = schedule_elementwise(operator, tile, config, threads=maker.threads).lower()
     return Case(
         f"{text}, {shape}, {narrowing}, {maker.threads} threads",
         config,
@@ -306,7 +312,7 @@ def _scaled_sum(maker: Maker) -> Case:
     return Case(
         f"scaled sum {factors}, {shape}, {threads} threads",
         config,
-        sum_program(shape[3], config, threads=threads, parts=1),
+        SumTask(shape[3]).program(Choice(threads), config),
         {**given, **kept, "W": diagonal_weights(factors, config)},
         expected,
     )

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from tuning.trials import Found, Searched
 from vdla.compiler.codegen.space import space_of
-from vdla.compiler.codegen.tasks import Task
 from vdla.compiler.rules import Unfit
+from vdla.compiler.tasks.base import Task
 from vdla.explore.tune.features import SpacePoints
 from vdla.explore.tune.model import MODELS, Measured, rank_correlation
 from vdla.hw.spec.target import Target

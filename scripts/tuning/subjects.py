@@ -4,9 +4,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from vdla.compiler.codegen.maxima import widens_maxima
-from vdla.compiler.codegen.tasks import ConvolutionTask, MaximumTask, PoolingTask, Task
 from vdla.compiler.network.stages import parts_of, tasks_of
+from vdla.compiler.tasks.base import Task
+from vdla.compiler.tasks.convolution import ConvolutionTask
+from vdla.compiler.tasks.maximum import MaximumTask, widens_maxima
+from vdla.compiler.tasks.pooling import PoolingTask
 from vdla.compiler.te.operators.sizes import Convolution, Pooling
 from vdla.explore.sweep.specification import Conv
 from vdla.explore.sweep.suites import MOBILENET, RESNET18

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from vdla.compiler.codegen.choose import by_simulator, simulated_cycles, stream_of
 from vdla.compiler.codegen.estimate import costs_of
 from vdla.compiler.codegen.space import Family, space_of
-from vdla.compiler.codegen.tasks import Task
 from vdla.compiler.rules import Unfit
+from vdla.compiler.tasks.base import Task
 from vdla.explore.tune.bounds import lower_bound
 from vdla.explore.tune.explorers import EXPLORERS
 from vdla.explore.tune.features import SpacePoints

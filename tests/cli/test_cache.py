@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from tests.cli.models import model
 from vdla.cli import main
 from vdla.compiler.codegen import store
-from vdla.compiler.codegen.space import Choice
+from vdla.compiler.tasks.base import Choice
 from vdla.hw.spec.children import python_command
 from vdla.hw.spec.shelf import Shelf
 

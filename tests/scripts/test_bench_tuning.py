@@ -9,7 +9,7 @@ from tuning.picture import draw
 from tuning.subjects import drawn, targets, tasks_on
 from tuning.trials import Found, Searched, Subject, found
 
-from vdla.compiler.codegen.tasks import ConvolutionTask
+from vdla.compiler.tasks.convolution import ConvolutionTask
 from vdla.compiler.te.operators.sizes import Convolution
 from vdla.hw.spec.presets import DEFAULT, SMALL, TINY
 from vdla.hw.spec.target import Target

@@ -9,9 +9,10 @@ from enum import StrEnum
 from vdla.compiler.codegen import store
 from vdla.compiler.codegen.choose import Chooser, simulated_cycles
 from vdla.compiler.codegen.record import choice_from_json
-from vdla.compiler.codegen.space import Choice, Space
+from vdla.compiler.codegen.space import Space
 from vdla.compiler.codegen.tuned.record import Record
 from vdla.compiler.codegen.tuned.records import Records
+from vdla.compiler.tasks.base import Choice
 from vdla.hw.spec.cache import digest_of
 from vdla.hw.spec.errors import VdlaError
 

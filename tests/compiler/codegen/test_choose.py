@@ -14,10 +14,13 @@ from vdla.compiler.codegen import store
 from vdla.compiler.codegen.choose import by_estimate, by_simulator, simulated_cycles
 from vdla.compiler.codegen.estimate import estimated_cycles, ranked_tiles
 from vdla.compiler.codegen.record import ChoiceError, choices_of, parse_choices
-from vdla.compiler.codegen.space import Choice, space_of
-from vdla.compiler.codegen.tasks import ConvolutionTask, Elements, ElementsTask, PoolingTask
+from vdla.compiler.codegen.space import space_of
 from vdla.compiler.codegen.tiles import Tiles, Work, fitting_tiles, table_of
 from vdla.compiler.rules import Unfit
+from vdla.compiler.tasks.base import Choice
+from vdla.compiler.tasks.convolution import ConvolutionTask
+from vdla.compiler.tasks.elements import Elements, ElementsTask
+from vdla.compiler.tasks.pooling import PoolingTask
 from vdla.compiler.te.operators.sizes import Convolution, Pooling
 from vdla.hw.spec.errors import ToolError
 from vdla.hw.spec.memory import MemoryParameters

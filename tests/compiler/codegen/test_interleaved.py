@@ -5,8 +5,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from vdla.compiler.codegen.interleaved import Interleaved, activation_block, interleaving, interleavings
-from vdla.compiler.codegen.tasks import ConvolutionTask, Elements, ElementsTask, PoolingTask, TransposedTask
+from vdla.compiler.codegen.interleaved import Interleaved, activation_block, interleaving
+from vdla.compiler.tasks.convolution import ConvolutionTask, TransposedTask
+from vdla.compiler.tasks.elements import Elements, ElementsTask
+from vdla.compiler.tasks.pooling import PoolingTask
 from vdla.compiler.te.operators.sizes import Convolution, Pooling, Transposed
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
@@ -137,11 +139,11 @@ def test_activations_stand_in_the_larger_blocks():
 def test_tasks_say_what_alternates():
     size = Convolution(24, 5, 6, 20, (3, 3))
     x, z = Interleaved(2, 30, 6), Interleaved(2, 12, 3)
-    assert interleavings(ConvolutionTask(size), WITH) == {}
-    assert interleavings(ConvolutionTask(size, reads=2, writes=2), WITH) == {"X": x, "Z": z}
-    assert interleavings(ConvolutionTask(size, reads=2), WITH) == {"X": x}
+    assert ConvolutionTask(size).interleavings(WITH) == {}
+    assert ConvolutionTask(size, reads=2, writes=2).interleavings(WITH) == {"X": x, "Z": z}
+    assert ConvolutionTask(size, reads=2).interleavings(WITH) == {"X": x}
     transposed = TransposedTask(Transposed(24, 5, 6, 20, (2, 2), (2, 2)), writes=2)
-    assert interleavings(transposed, WITH) == {"Z": Interleaved(2, 120, 3)}
+    assert transposed.interleavings(WITH) == {"Z": Interleaved(2, 120, 3)}
     pooling = PoolingTask(Pooling(24, 5, 6, (2, 3)), 2, 2)
-    assert interleavings(pooling, WITH) == {"X": Interleaved(2, 30, 3), "Z": Interleaved(2, 16, 3)}
-    assert interleavings(ElementsTask(Elements.COPY, 8), WITH) == {}
+    assert pooling.interleavings(WITH) == {"X": Interleaved(2, 30, 3), "Z": Interleaved(2, 16, 3)}
+    assert ElementsTask(Elements.COPY, 8).interleavings(WITH) == {}

@@ -7,8 +7,8 @@ from generators.expected import convolved
 
 from vdla.compiler.codegen.choose import cycles_of
 from vdla.compiler.codegen.packing import blocked_parameters, blocked_weights
-from vdla.compiler.codegen.schedules import schedule_conv2d
 from vdla.compiler.codegen.stream import compile_stream, emit
+from vdla.compiler.tasks.convolution import schedule_conv2d
 from vdla.compiler.te.operators.convolution import conv2d
 from vdla.compiler.te.operators.narrowing import Scale
 from vdla.compiler.te.operators.sizes import Convolution

@@ -3,9 +3,10 @@
 import pytest
 
 from vdla.compiler.codegen import store
-from vdla.compiler.codegen.space import Choice, space_of
-from vdla.compiler.codegen.tasks import SumTask
+from vdla.compiler.codegen.space import space_of
 from vdla.compiler.codegen.tiles import Tiles
+from vdla.compiler.tasks.base import Choice
+from vdla.compiler.tasks.scaled_sum import SumTask
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.target import Target
 

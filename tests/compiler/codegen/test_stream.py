@@ -17,17 +17,16 @@ from vdla.compiler.codegen.hardware_loops import (
     transfer_instructions,
 )
 from vdla.compiler.codegen.intrinsics import accelerator
-from vdla.compiler.codegen.schedules import schedule_conv2d, schedule_max_pool
-from vdla.compiler.codegen.space import Choice
 from vdla.compiler.codegen.stream import compile_stream, lower_to_calls
-from vdla.compiler.codegen.tasks import ConvolutionTask
 from vdla.compiler.codegen.tiles import Tiles, Work
 from vdla.compiler.ir.nodes import IrError
 from vdla.compiler.ir.parse import parse_func
 from vdla.compiler.ir.text import print_calls, print_func
+from vdla.compiler.tasks.base import Choice
+from vdla.compiler.tasks.convolution import ConvolutionTask, schedule_conv2d
+from vdla.compiler.tasks.pooling import PoolingTask
 from vdla.compiler.te.operators.convolution import conv2d
 from vdla.compiler.te.operators.narrowing import Scale, Shift
-from vdla.compiler.te.operators.pooling import max_pool
 from vdla.compiler.te.operators.sizes import Convolution, Grouping, Pooling, grouping
 from vdla.compiler.te.schedule import create_schedule
 from vdla.hw.spec import isa
@@ -163,10 +162,9 @@ def test_a_window_that_does_not_fit_is_named():
     size = Pooling(4, 40, 40, (30, 30))
     with pytest.raises(
         IrError,
-        match=r"a window of \(30, 30\) does not fit the accumulators of tiny 2 times: they hold 512 "
-        r"elements; use fewer",
+        match=r"a window of \(30, 30\) does not fit the scratchpads of tiny 2 times; use fewer virtual threads",
     ):
-        schedule_max_pool(max_pool(size, TINY), size, TINY)
+        PoolingTask(size).program(Choice(2), TINY)
 
 
 @pytest.mark.parametrize(

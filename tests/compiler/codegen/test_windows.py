@@ -10,9 +10,9 @@ from vdla.compiler.codegen.intrinsics import accelerator
 from vdla.compiler.codegen.lowering import calls_of
 from vdla.compiler.codegen.space import space_of
 from vdla.compiler.codegen.stream import compile_stream
-from vdla.compiler.codegen.tasks import ConvolutionTask
 from vdla.compiler.codegen.windows import window_instructions
 from vdla.compiler.ir.nodes import IrError
+from vdla.compiler.tasks.convolution import ConvolutionTask
 from vdla.compiler.te.operators.sizes import Convolution
 from vdla.compiler.te.operators.windows import in_windows
 from vdla.hw.spec import isa

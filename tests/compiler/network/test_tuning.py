@@ -2,10 +2,10 @@
 
 import pytest
 
-from vdla.compiler.codegen.tasks import Elements, ElementsTask
 from vdla.compiler.codegen.tuned.chooser import Use
 from vdla.compiler.codegen.tuned.records import KIT
 from vdla.compiler.network.tuning import Tuning, tuning_from, tuning_of, tuning_text
+from vdla.compiler.tasks.elements import Elements, ElementsTask
 
 TASKS = [ElementsTask(Elements.COPY, number) for number in range(1, 5)]
 LAYERS = {task: [f"layer{number}", "later"] for number, task in enumerate(TASKS)}

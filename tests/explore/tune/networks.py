@@ -6,8 +6,9 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from vdla.compiler.codegen.tasks import ConvolutionTask, PoolingTask
 from vdla.compiler.codegen.tuned.log import Log, read_log
+from vdla.compiler.tasks.convolution import ConvolutionTask
+from vdla.compiler.tasks.pooling import PoolingTask
 from vdla.compiler.te.operators.sizes import Convolution, Pooling
 from vdla.explore.tune.session import Session
 from vdla.explore.tune.settings import Settings

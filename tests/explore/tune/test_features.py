@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from vdla.compiler.codegen.estimate import costs_of
-from vdla.compiler.codegen.interleaved import interleavings
 from vdla.compiler.codegen.lowering import calls_of
 from vdla.compiler.codegen.space import space_of
 from vdla.compiler.codegen.stream import emit_calls
-from vdla.compiler.codegen.tasks import ConvolutionTask, SumTask
 from vdla.compiler.codegen.tiles import INPUTS, NOTHING, WEIGHTS
+from vdla.compiler.tasks.convolution import ConvolutionTask
+from vdla.compiler.tasks.scaled_sum import SumTask
 from vdla.compiler.te.operators.sizes import Convolution
 from vdla.explore.tune.features import FEATURES, SpacePoints
 from vdla.hw.spec import isa
@@ -27,7 +27,7 @@ POINTS = SpacePoints(space_of(ConvolutionTask(SIZE), Target(DEFAULT)))
 def moved(choice):
     """Return the bytes that a choice's program moves, by their memory."""
     task, builder = POINTS.space.task, StreamBuilder(DEFAULT)
-    emit_calls(calls_of(task, choice, DEFAULT), builder, alternating=interleavings(task, DEFAULT))
+    emit_calls(calls_of(task, choice, DEFAULT), builder, alternating=task.interleavings(DEFAULT))
     stream = builder.finish()
     program = decode_stream(stream.relocated(dict.fromkeys(stream.tensors, 1 << 24)), DEFAULT)
     found = dict.fromkeys(MemoryType, 0)

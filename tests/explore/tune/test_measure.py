@@ -8,8 +8,9 @@ import pytest
 
 from tests.explore.tune.networks import LARGE, LAYERS, SMALL, TARGET
 from vdla.compiler.codegen.choose import simulated_cycles
-from vdla.compiler.codegen.space import Choice, space_of
+from vdla.compiler.codegen.space import space_of
 from vdla.compiler.ir.nodes import IrError
+from vdla.compiler.tasks.base import Choice
 from vdla.explore.tune import measure
 from vdla.explore.tune.measure import Measured, Measuring, Start, Started, Trial, stream_of, verify_alone
 from vdla.hw.spec.errors import ProgramError

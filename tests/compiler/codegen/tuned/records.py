@@ -1,10 +1,11 @@
 """Records for the tests."""
 
 from vdla.compiler.codegen.record import choice_to_json
-from vdla.compiler.codegen.space import Choice, Space, space_of
-from vdla.compiler.codegen.tasks import ConvolutionTask
+from vdla.compiler.codegen.space import Space, space_of
 from vdla.compiler.codegen.tuned.record import OK, Record
 from vdla.compiler.codegen.version import task_version
+from vdla.compiler.tasks.base import Choice
+from vdla.compiler.tasks.convolution import ConvolutionTask
 from vdla.compiler.te.operators.sizes import Convolution
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.target import Target

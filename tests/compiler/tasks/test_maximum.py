@@ -7,15 +7,11 @@ from generators.making import Case
 
 from tests.loading import load_file
 from vdla.compiler.codegen.choose import simulated_cycles
-from vdla.compiler.codegen.maxima import (
-    MaximaTile,
-    identity_weights,
-    maxima_tile,
-    maximum_program,
-    widens_maxima,
-)
-from vdla.compiler.codegen.space import Choice, space_of
-from vdla.compiler.codegen.tasks import MaximumTask, PoolingTask
+from vdla.compiler.codegen.space import space_of
+from vdla.compiler.tasks.base import Choice
+from vdla.compiler.tasks.constant_operands import scalar_weights
+from vdla.compiler.tasks.maximum import MaximaTile, MaximumTask, widens_maxima
+from vdla.compiler.tasks.pooling import PoolingTask
 from vdla.compiler.te.operators.sizes import Pooling
 from vdla.hw.spec.presets import DEFAULT, TINY
 from vdla.hw.spec.target import Target
@@ -44,22 +40,24 @@ def campaign():
 )
 @pytest.mark.parametrize("threads", [1, 2])
 def test_windows_of_every_shape_are_exact(campaign, size, threads):
-    if maxima_tile(size, TINY, threads) is None:
+    if MaximumTask(size).tile(TINY, threads) is None:
         threads = 1
     image = np.random.default_rng(1).integers(
         -128, 128, (size.batch, size.channels, size.height, size.width), np.int8
     )
-    given = {"X": blocked(image, TINY.block_out, 1), "W": identity_weights(TINY)}
-    func = maximum_program(size, TINY, threads=threads, parts=1)
+    given = {"X": blocked(image, TINY.block_out, 1), "W": scalar_weights((1,), TINY)}
+    func = MaximumTask(size).program(Choice(threads), TINY)
     case = Case(str(size), TINY, func, given, greatest(image, size))
     assert campaign.failures(case, on_rtl=False) == []
 
 
 def test_tiles_divide_the_result_and_fit():
-    assert maxima_tile(RESNET, DEFAULT, 2) == MaximaTile(14, 14, "ty")
-    assert maxima_tile(RESNET, DEFAULT, 1) == MaximaTile(14, 28, "ty")
+    assert MaximumTask(RESNET).tile(DEFAULT, 2) == MaximaTile(14, 14, "ty")
+    assert MaximumTask(RESNET).tile(DEFAULT, 1) == MaximaTile(14, 28, "ty")
     odd = Pooling(16, 10, 10, (2, 2), (2, 2))
-    assert maxima_tile(odd, DEFAULT, 2) is None  # neither one block of channels nor one tile can be shared
+    assert (
+        MaximumTask(odd).tile(DEFAULT, 2) is None
+    )  # neither one block of channels nor one tile can be shared
     assert space_of(MaximumTask(odd), Target(DEFAULT)).threads == 1
 
 

@@ -9,12 +9,10 @@ other window reads. So nothing has to be set up, and shared columns are combined
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
-from vdla.compiler.codegen.intrinsics import accelerator
-from vdla.compiler.codegen.texts import function, joined, nest
 from vdla.compiler.ir.nodes import Func
-from vdla.compiler.ir.parse import parse_func
+from vdla.compiler.tasks.base import Choice, PartedTask, parsed
+from vdla.compiler.tasks.plane_tile import divisors
+from vdla.compiler.tasks.program_text import joined, nest
 from vdla.compiler.te.operators.sizes import Pooling, blocks
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType
@@ -30,13 +28,8 @@ def widens_maxima(config: AcceleratorConfig, size: Pooling) -> bool:
         and AluOpcode.MAX in config.alu_opcodes
         and (config.has(Extension.PAD_MINIMUM) or not any(size.padding))
         and all(kernel < 2 * stride for kernel, stride in zip(size.kernel, size.stride, strict=True))
-        and maxima_tile(size, config, 1) is not None
+        and MaximumTask(size).tile(config, 1) is not None
     )
-
-
-def identity_weights(config: AcceleratorConfig) -> np.ndarray:
-    """Return int8[1, block_out, block_in]: the weights that leave inputs as they are."""
-    return np.eye(config.block_out, dtype=np.int8)[None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,44 +42,54 @@ class MaximaTile:
     threaded: str
 
 
-def maxima_tile(size: Pooling, config: AcceleratorConfig, threads: int) -> MaximaTile | None:
-    """Return the tile that fits `threads` times and reads the fewest inputs twice; None where none fits, or
-    no loop over tiles can be shared."""
-    room = min(config.depth(MemoryType.INP), config.depth(MemoryType.ACC)) // threads
-    found = []
-    for rows in _divisors(size.out_size[0]):
-        for columns in _divisors(size.out_size[1]):
-            read = _read(size, rows, columns)
-            trips = _trips(size, config, rows, columns)
-            shared = [loop for loop in reversed(TILE_LOOPS) if trips[loop] % threads == 0]
-            if read[0] * read[1] <= room and shared:
-                cost = read[0] * read[1] / (rows * columns)
-                found.append((cost, -columns, MaximaTile(rows, columns, shared[0])))
-    return min(found, key=lambda item: item[:2])[2] if found else None
+@dataclass(frozen=True, slots=True)
+class MaximumTask(PartedTask[MaximaTile]):
+    """A max pooling that reads its input through the multiplier array."""
 
+    size: Pooling
 
-def maximum_program(size: Pooling, config: AcceleratorConfig, *, threads: int, parts: int) -> Func:
-    """Return the loop program; its parameters are the weights W, the input X and the result Z, in blocks."""
-    tile = maxima_tile(size, config, threads * parts)
-    assert tile is not None, "the choice is in the task's space"
-    b, o, weights = config.batch, config.block_out, f"int8[1, {config.block_out}, {config.block_out}]"
-    outer = f"int8[{blocks(size.batch, b)}, {blocks(size.channels, o)}"
-    params = {
-        "W": weights,
-        "X": f"{outer}, {size.height}, {size.width}, {b}, {o}]",
-        "Z": f"{outer}, {size.out_size[0]}, {size.out_size[1]}, {b}, {o}]",
-    }
-    trips = _trips(size, config, tile.rows, tile.columns)
-    loops = {name: trips[name] for name in TILE_LOOPS if name != tile.threaded}
-    loops |= {"outer": trips[tile.threaded] // threads, "thread": threads}
-    at = {name: name for name in TILE_LOOPS} | {tile.threaded: f"(outer * {threads} + thread)"}
-    body = joined(_Body(size, config, tile, at).statements())
-    statements = (
-        f'WL = alloc({weights}, "weight")',
-        nest({"w": 1}, "load_wgt(WL[w, 0, 0], W[w, 0, 0])"),
-        nest(loops, body, threads="thread"),
-    )
-    return parse_func(function(params, statements), accelerator(config).every)
+    @property
+    def smallest(self) -> str:
+        """The smallest tile."""
+        return f"a window of {self.size.kernel}"
+
+    def tile(self, config: AcceleratorConfig, copies: int) -> MaximaTile | None:
+        """Return the tile that reads the fewest inputs twice; see `PartedTask.tile`."""
+        size = self.size
+        room = min(config.depth(MemoryType.INP), config.depth(MemoryType.ACC)) // copies
+        found = []
+        for rows in divisors(size.out_size[0]):
+            for columns in divisors(size.out_size[1]):
+                read = _read(size, rows, columns)
+                trips = _trips(size, config, rows, columns)
+                shared = [loop for loop in reversed(TILE_LOOPS) if trips[loop] % copies == 0]
+                if read[0] * read[1] <= room and shared:
+                    cost = read[0] * read[1] / (rows * columns)
+                    found.append((cost, -columns, MaximaTile(rows, columns, shared[0])))
+        return min(found, key=lambda item: item[:2])[2] if found else None
+
+    def tiled(self, tile: MaximaTile, choice: Choice, config: AcceleratorConfig) -> Func:
+        """Return the loop program; its parameters are the weights W that multiply by 1, the input X and the
+        result Z, in blocks."""
+        size, threads = self.size, choice.threads
+        b, o, weights = config.batch, config.block_out, f"int8[1, {config.block_out}, {config.block_out}]"
+        outer = f"int8[{blocks(size.batch, b)}, {blocks(size.channels, o)}"
+        params = {
+            "W": weights,
+            "X": f"{outer}, {size.height}, {size.width}, {b}, {o}]",
+            "Z": f"{outer}, {size.out_size[0]}, {size.out_size[1]}, {b}, {o}]",
+        }
+        trips = _trips(size, config, tile.rows, tile.columns)
+        loops = {name: trips[name] for name in TILE_LOOPS if name != tile.threaded}
+        loops |= {"outer": trips[tile.threaded] // threads, "thread": threads}
+        at = {name: name for name in TILE_LOOPS} | {tile.threaded: f"(outer * {threads} + thread)"}
+        body = joined(_Body(size, config, tile, at).statements())
+        statements = (
+            f'WL = alloc({weights}, "weight")',
+            nest({"w": 1}, "load_wgt(WL[w, 0, 0], W[w, 0, 0])"),
+            nest(loops, body, threads="thread"),
+        )
+        return parsed(params, statements, config)
 
 
 @dataclass(frozen=True)
@@ -183,7 +186,3 @@ def _trips(size: Pooling, config: AcceleratorConfig, rows: int, columns: int) ->
         height // rows,
     )
     return dict(zip(TILE_LOOPS, trips, strict=True))
-
-
-def _divisors(number: int) -> list[int]:
-    return [divisor for divisor in range(1, number + 1) if number % divisor == 0]

@@ -6,13 +6,15 @@ come through the load unit, beside the sums of other elements.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from vdla.compiler.codegen.intrinsics import accelerator
-from vdla.compiler.codegen.texts import function, joined, nest
 from vdla.compiler.ir.nodes import Func
-from vdla.compiler.ir.parse import parse_func
+from vdla.compiler.tasks.base import BUS_BOUND_THREADS, Choice, PartedTask, parsed
+from vdla.compiler.tasks.constant_operands import scalar_weights
+from vdla.compiler.tasks.program_text import joined, nest
 from vdla.compiler.te.operators.sizes import blocks
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType, Parameter
@@ -42,49 +44,65 @@ def multiplies_sums(config: AcceleratorConfig, factors: Sequence[int]) -> bool:
     )
 
 
-def elements_of_a_sum(config: AcceleratorConfig, threads: int) -> int:
-    """Return the elements that fit the memories `threads` times, for each operand and for the sum; less than
-    1 where none does."""
+def diagonal_weights(factors: Sequence[int], config: AcceleratorConfig) -> np.ndarray:
+    """Return int8[4, block_out, block_in]: the weights that multiply by the parts of two factors."""
+    split = [parts(factor) for factor in factors]
+    return scalar_weights([pair[part] for part in range(PARTS) for pair in split if pair is not None], config)
+
+
+@dataclass(frozen=True, slots=True)
+class SumTask(PartedTask[int]):
+    """A sum of two scaled tensors by the multiplier array. The weights hold its factors.
+
+    Attributes:
+        elements: number of elements, of `batch x block_out` numbers each.
+    """
+
+    elements: int
+    THREADS: ClassVar[tuple[int, ...]] = BUS_BOUND_THREADS
+    SMALLEST: ClassVar[str] = "one element of a sum"
+
+    def tile(self, config: AcceleratorConfig, copies: int) -> int | None:
+        """Return the most elements of a tile, for each operand and for the sum; see `PartedTask.tile`."""
+        return elements_of_a_sum(config, copies) or None
+
+    def tiled(self, tile: int, choice: Choice, config: AcceleratorConfig) -> Func:
+        """Return the loop program of a requantised sum of scaled int8[1, elements, batch, block_out].
+
+        Its parameters are P, the weights W, the operands A and B, and the result Z. All tiles have the same
+        size except the last, which no other thread runs beside; so no statement stands under a condition.
+        """
+        threads = choice.threads
+        b, o, acc, sets = config.batch, config.block_out, f"int{config.acc_bits}", len(Parameter)
+        kept, weights = f"{acc}[1, {sets}, {b}, {o}]", f"int8[{WEIGHTS}, {o}, {o}]"
+        params = {"P": kept, "W": weights}
+        params |= dict.fromkeys((*OPERANDS, "Z"), f"int8[1, {self.elements}, {b}, {o}]")
+
+        def statements() -> Iterator[str]:
+            """Yield the statements of the program."""
+            yield f'PL = alloc({kept}, "parameters")'
+            yield nest({"p": sets}, "load_parameters(PL[0, p, 0, 0], P[0, p, 0, 0])")
+            yield f'WL = alloc({weights}, "weight")'
+            yield nest({"w": WEIGHTS}, "load_wgt(WL[w, 0, 0], W[w, 0, 0])")
+            rounds, size = _tiling(self.elements, tile, threads)
+            done = rounds * threads * size
+            if size:
+                begin = f"outer * {threads * size} + thread * {size}"
+                body = joined(_tile("S", begin, size, config))
+                yield nest({"outer": rounds, "thread": threads}, body, threads="thread")
+            if done < self.elements:
+                yield from _tile("R", str(done), self.elements - done, config)
+
+        return parsed(params, statements(), config)
+
+
+def elements_of_a_sum(config: AcceleratorConfig, copies: int) -> int:
+    """Return the most elements of which `copies` fit the scratchpads, for each operand and for the sum; 0 if
+    none does."""
     if config.depth(MemoryType.WGT) < WEIGHTS:
         return 0
     operands = config.depth(MemoryType.INP) // len(OPERANDS)
-    return min(operands, config.depth(MemoryType.ACC) - len(Parameter)) // threads
-
-
-def diagonal_weights(factors: Sequence[int], config: AcceleratorConfig) -> np.ndarray:
-    """Return int8[4, block_out, block_in]: the weights that multiply by the parts of the factors."""
-    split = [parts(factor) for factor in factors]
-    numbers = [pair[part] for part in range(PARTS) for pair in split if pair is not None]
-    return np.stack([np.eye(config.block_out, dtype=np.int8) * np.int8(number) for number in numbers])
-
-
-def sum_program(elements: int, config: AcceleratorConfig, *, threads: int, parts: int) -> Func:
-    """Return the loop program of a requantised sum of scaled int8[1, elements, batch, block_out].
-
-    Its parameters are P, the weights W, the operands A and B, and the result Z. All tiles have one size but
-    the last, which no other runs beside; so no step stands under a condition.
-    """
-    b, o, acc, sets = config.batch, config.block_out, f"int{config.acc_bits}", len(Parameter)
-    kept, weights = f"{acc}[1, {sets}, {b}, {o}]", f"int8[{WEIGHTS}, {o}, {o}]"
-    params = {"P": kept, "W": weights}
-    params |= dict.fromkeys((*OPERANDS, "Z"), f"int8[1, {elements}, {b}, {o}]")
-
-    def statements() -> Iterator[str]:
-        """Yield the program, statement by statement."""
-        yield f'PL = alloc({kept}, "parameters")'
-        yield nest({"p": sets}, "load_parameters(PL[0, p, 0, 0], P[0, p, 0, 0])")
-        yield f'WL = alloc({weights}, "weight")'
-        yield nest({"w": WEIGHTS}, "load_wgt(WL[w, 0, 0], W[w, 0, 0])")
-        rounds, tile = _tiling(elements, elements_of_a_sum(config, threads * parts), threads)
-        done = rounds * threads * tile
-        if tile:
-            begin = f"outer * {threads * tile} + thread * {tile}"
-            body = joined(_tile("S", begin, tile, config))
-            yield nest({"outer": rounds, "thread": threads}, body, threads="thread")
-        if done < elements:
-            yield from _tile("R", str(done), elements - done, config)
-
-    return parse_func(function(params, statements()), accelerator(config).every)
+    return max(min(operands, config.depth(MemoryType.ACC) - len(Parameter)) // copies, 0)
 
 
 def _tiling(elements: int, most: int, threads: int) -> tuple[int, int]:

@@ -5,30 +5,16 @@ import pytest
 
 from vdla.compiler.codegen.lowering import calls_of
 from vdla.compiler.codegen.packing import blocked_parameters
-from vdla.compiler.codegen.planes import (
-    PlaneTile,
-    diagonal_tile,
-    factors_tile,
-    filled,
-    mean_tile,
-    parts_of,
-    plane_tile,
-    repeat_tile,
-    scaling_tile,
-    single_units,
-    units,
-)
-from vdla.compiler.codegen.space import Choice, space_of
-from vdla.compiler.codegen.tasks import (
-    DiagonalTask,
-    FactorsTask,
-    MeanTask,
-    PlaneTask,
-    RepeatTask,
-    ScalingTask,
-)
+from vdla.compiler.codegen.space import space_of
 from vdla.compiler.ir.interpret import interpret
 from vdla.compiler.rules import Unfit
+from vdla.compiler.tasks.base import Choice, PartedTask
+from vdla.compiler.tasks.constant_operands import channel_masks, constant_inputs, scalar_weights
+from vdla.compiler.tasks.factors import DiagonalTask, FactorsTask, parts_of
+from vdla.compiler.tasks.mean import MeanTask
+from vdla.compiler.tasks.plane_tile import PlaneTile, plane_tile
+from vdla.compiler.tasks.repeat import RepeatTask
+from vdla.compiler.tasks.scaling import ScalingTask
 from vdla.hw.spec.presets import DEFAULT, TINY
 from vdla.hw.spec.target import Target
 from vdla.runtime.requantise import parameter_words, requantise
@@ -66,17 +52,17 @@ def test_every_number_that_a_zero_point_can_make_is_a_sum_of_parts():
 
 def test_constants_multiply_and_fill():
     values = np.arange(-8, 8).astype(np.int64)
-    for weights, number in zip(units((3, -5), DEFAULT), (3, -5), strict=True):
+    for weights, number in zip(scalar_weights((3, -5), DEFAULT), (3, -5), strict=True):
         np.testing.assert_array_equal(weights @ values, number * values)
-    for row, weights in enumerate(single_units(DEFAULT)):
+    for row, weights in enumerate(channel_masks(DEFAULT)):
         assert (weights @ values).tolist() == [values[row] * (row == place) for place in range(16)]
-    assert (filled((64, 9), DEFAULT) == np.array([64, 9])[:, None, None]).all()
+    assert (constant_inputs((64, 9), DEFAULT) == np.array([64, 9])[:, None, None]).all()
 
 
 def test_what_does_not_fit_has_no_choice():
     target = Target(TINY.with_changes(acc_buffer_bytes=64, wgt_buffer_bytes=32))
-    assert factors_tile(FactorsTask(4, 4, 1, 2), target.config, 1) is None
-    assert mean_tile(MeanTask(300, 4), target.config, 1) is None
+    assert FactorsTask(4, 4, 1, 2).tile(target.config, 1) is None
+    assert MeanTask(300, 4).tile(target.config, 1) is None
     for task in (FactorsTask(4, 4, 1, 2), MeanTask(300, 4), DiagonalTask(4)):
         assert isinstance(space_of(task, target), Unfit)
     assert space_of(MeanTask(80, 49), Target(DEFAULT)).threads == 2
@@ -86,7 +72,7 @@ def integers(*shape: int) -> np.ndarray:
     return RNG.integers(-128, 128, shape, np.int8)
 
 
-def results(task: PlaneTask, threads: int, config, given: dict[str, np.ndarray], *shape: int) -> np.ndarray:
+def results(task: PartedTask, threads: int, config, given: dict[str, np.ndarray], *shape: int) -> np.ndarray:
     """Return what the lowered program of a task writes; it starts as 99."""
     written = np.full(shape, 99, np.int8)
     out = "D" if isinstance(task, DiagonalTask) else "Z"
@@ -117,7 +103,9 @@ def kept(config) -> np.ndarray:
 def test_pixels_are_repeated_across_and_down(config, task, threads):
     image = integers(task.blocks, task.height, task.width, task.parts, config.batch, config.block_out)
     down, across = task.factors
-    given = {"X": image} | ({"W": units((1,), config)} if config.block_in == config.block_out else {})
+    given = {"X": image} | (
+        {"W": scalar_weights((1,), config)} if config.block_in == config.block_out else {}
+    )
     shape = (task.blocks, task.height, down, task.width, across, *image.shape[3:])
     expected = np.broadcast_to(image[:, :, None, :, None], shape)
     np.testing.assert_array_equal(results(task, threads, config, given, *shape), expected)
@@ -127,7 +115,7 @@ def test_pixels_are_repeated_across_and_down(config, task, threads):
 @pytest.mark.parametrize(("blocks", "elements", "threads"), [(2, 6, 2), (3, 5, 1), (2, 20, 2)])
 def test_means_are_requantised_sums(config, blocks, elements, threads):
     planes = integers(blocks, elements, config.batch, config.block_out)
-    given = {"P": kept(config), "X": planes, "W": units((1,), config)}
+    given = {"P": kept(config), "X": planes, "W": scalar_weights((1,), config)}
     made = results(MeanTask(blocks, elements), threads, config, given, blocks, *planes.shape[2:])
     np.testing.assert_array_equal(made, scaled(planes.sum(1, dtype=np.int64), config))
 
@@ -160,8 +148,8 @@ def test_the_array_multiplies_planes_by_factors(config, blocks, elements, zeros,
     factors = integers(blocks, config.block_out)
     of_planes, of_factors = (parts_of(-zero) for zero in zeros)
     given = {"P": kept(config), "A": planes, "D": factors[:, None] * np.eye(config.block_out, dtype=np.int8)}
-    given |= {"K": units(of_factors, config)} if of_factors else {}
-    given |= {"C": filled(of_planes, config)} if of_planes else {}
+    given |= {"K": scalar_weights(of_factors, config)} if of_factors else {}
+    given |= {"C": constant_inputs(of_planes, config)} if of_planes else {}
     task = FactorsTask(blocks, elements, len(of_factors), len(of_planes))
     made = results(task, threads, config, given, *planes.shape)
     wide = factors.astype(np.int64)[:, None, None]
@@ -172,7 +160,7 @@ def test_the_array_multiplies_planes_by_factors(config, blocks, elements, zeros,
 @pytest.mark.parametrize(("blocks", "threads"), [(6, 2), (5, 1)])
 def test_factors_become_diagonals(blocks, threads):
     factors = integers(blocks, 1, 4)
-    given = {"F": factors, "U": single_units(TINY)}
+    given = {"F": factors, "U": channel_masks(TINY)}
     made = results(DiagonalTask(blocks), threads, TINY, given, blocks, 4, 1, 4)
     np.testing.assert_array_equal(made[:, :, 0], factors * np.eye(4, dtype=np.int8))
 
@@ -183,28 +171,28 @@ def depths(**bytes_of: int):
 
 
 @pytest.mark.parametrize(
-    ("tile_of", "task", "config", "threads", "tile"),
+    ("task", "config", "threads", "tile"),
     [
-        (factors_tile, FactorsTask(2, 64, 0, 0), depths(inp=256), 1, PlaneTile(1, 64)),
-        (factors_tile, FactorsTask(2, 64, 0, 1), depths(inp=256), 1, PlaneTile(1, 32)),
-        (factors_tile, FactorsTask(2, 60, 0, 0), depths(acc=1024), 1, PlaneTile(1, 60)),
-        (factors_tile, FactorsTask(2, 64, 0, 0), depths(acc=1024), 1, PlaneTile(1, 32)),
-        (factors_tile, FactorsTask(4, 1, 0, 0), depths(wgt=32), 1, None),
-        (factors_tile, FactorsTask(4, 64, 0, 0), depths(inp=256, wgt=32), 2, PlaneTile(1, 32)),
-        (factors_tile, FactorsTask(4, 64, 1, 0), depths(inp=256, wgt=32), 2, None),
-        (scaling_tile, ScalingTask(1, 60, 1, (0, 0)), depths(acc=1024), 1, PlaneTile(1, 30)),
-        (scaling_tile, ScalingTask(1, 28, 2, (0, 0)), depths(acc=1024), 1, PlaneTile(1, 14)),
-        (diagonal_tile, DiagonalTask(9), depths(wgt=64), 1, PlaneTile(9, 4)),
-        (diagonal_tile, DiagonalTask(9), depths(wgt=32), 1, None),
-        (diagonal_tile, DiagonalTask(9), depths(inp=16), 1, PlaneTile(9, 4)),
-        (diagonal_tile, DiagonalTask(9), depths(inp=8), 1, None),
-        (diagonal_tile, DiagonalTask(9), depths(), 2, None),
-        (mean_tile, MeanTask(60, 2), depths(acc=1024), 1, PlaneTile(60, 2)),
-        (mean_tile, MeanTask(61, 2), depths(acc=1024), 1, None),
-        (repeat_tile, RepeatTask(1, 16, 4, (1, 1)), depths(inp=128), 1, PlaneTile(1, 8)),
-        (repeat_tile, RepeatTask(1, 16, 4, (1, 2)), depths(acc=1024), 1, PlaneTile(1, 8)),
-        (repeat_tile, RepeatTask(1, 16, 4, (1, 2), 2), depths(acc=1024).with_changes(block_in=8), 1, PlaneTile(1, 8)),
+        (FactorsTask(2, 64, 0, 0), depths(inp=256), 1, PlaneTile(1, 64)),
+        (FactorsTask(2, 64, 0, 1), depths(inp=256), 1, PlaneTile(1, 32)),
+        (FactorsTask(2, 60, 0, 0), depths(acc=1024), 1, PlaneTile(1, 60)),
+        (FactorsTask(2, 64, 0, 0), depths(acc=1024), 1, PlaneTile(1, 32)),
+        (FactorsTask(4, 1, 0, 0), depths(wgt=32), 1, None),
+        (FactorsTask(4, 64, 0, 0), depths(inp=256, wgt=32), 2, PlaneTile(1, 32)),
+        (FactorsTask(4, 64, 1, 0), depths(inp=256, wgt=32), 2, None),
+        (ScalingTask(1, 60, 1, (0, 0)), depths(acc=1024), 1, PlaneTile(1, 30)),
+        (ScalingTask(1, 28, 2, (0, 0)), depths(acc=1024), 1, PlaneTile(1, 14)),
+        (DiagonalTask(9), depths(wgt=64), 1, PlaneTile(9, 4)),
+        (DiagonalTask(9), depths(wgt=32), 1, None),
+        (DiagonalTask(9), depths(inp=16), 1, PlaneTile(9, 4)),
+        (DiagonalTask(9), depths(inp=8), 1, None),
+        (DiagonalTask(9), depths(), 2, None),
+        (MeanTask(60, 2), depths(acc=1024), 1, PlaneTile(60, 2)),
+        (MeanTask(61, 2), depths(acc=1024), 1, None),
+        (RepeatTask(1, 16, 4, (1, 1)), depths(inp=128), 1, PlaneTile(1, 8)),
+        (RepeatTask(1, 16, 4, (1, 2)), depths(acc=1024), 1, PlaneTile(1, 8)),
+        (RepeatTask(1, 16, 4, (1, 2), 2), depths(acc=1024).with_changes(block_in=8), 1, PlaneTile(1, 8)),
     ],
 )  # fmt: skip
-def test_tiles_leave_room_for_what_is_kept_beside_them(tile_of, task, config, threads, tile):
-    assert tile_of(task, config, threads) == tile
+def test_tiles_leave_room_for_what_is_kept_beside_them(task, config, threads, tile):
+    assert task.tile(config, threads) == tile

@@ -2,15 +2,30 @@
 
 import ast
 import re
-from typing import cast, get_args
+from collections.abc import Iterator
+from importlib import import_module
+from inspect import isabstract, isclass
+from pkgutil import iter_modules
 
-from vdla.compiler.codegen.tasks import Elements, Task
+from vdla.compiler import tasks
+from vdla.compiler.tasks.base import Task
+from vdla.compiler.tasks.elements import Elements
 from vdla.compiler.te.operators.narrowing import AddingScale, Scale, Shift
 from vdla.compiler.te.operators.sizes import Convolution, Pooling, Transposed
 from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.python_text import expression_of
 
-TASKS: tuple[type, ...] = get_args(Task)
+
+def _kinds() -> Iterator[type[Task]]:
+    """Yield the classes of tasks that the modules of the package declare, without base classes."""
+    for info in iter_modules(tasks.__path__):
+        module = import_module(f"{tasks.__name__}.{info.name}")
+        for kind in vars(module).values():
+            if isclass(kind) and issubclass(kind, Task) and not isabstract(kind):
+                yield kind
+
+
+TASKS: tuple[type[Task], ...] = tuple(dict.fromkeys(_kinds()))
 CLASSES = {
     kind.__name__: kind for kind in (*TASKS, Convolution, Pooling, Transposed, AddingScale, Scale, Shift)
 }
@@ -27,7 +42,7 @@ def task_of(text: str) -> Task | None:
         return None
     except VdlaError:  # sizes that are none
         return None
-    return cast(Task, found) if isinstance(found, TASKS) and str(found) == text else None
+    return found if isinstance(found, TASKS) and str(found) == text else None
 
 
 def _value(node: ast.expr) -> object:

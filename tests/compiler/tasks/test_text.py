@@ -2,28 +2,37 @@
 
 import pytest
 
-from vdla.compiler.codegen import tasks
-from vdla.compiler.codegen.task_texts import TASKS, task_of
+from vdla.compiler.tasks.convolution import ConvolutionTask, TransposedTask
+from vdla.compiler.tasks.elements import Elements, ElementsTask
+from vdla.compiler.tasks.factors import DiagonalTask, FactorsTask
+from vdla.compiler.tasks.matrices import RowsTask, TurnTask
+from vdla.compiler.tasks.maximum import MaximumTask
+from vdla.compiler.tasks.mean import MeanTask
+from vdla.compiler.tasks.pooling import PoolingTask
+from vdla.compiler.tasks.repeat import RepeatTask
+from vdla.compiler.tasks.scaled_sum import SumTask
+from vdla.compiler.tasks.scaling import ScalingTask
+from vdla.compiler.tasks.text import TASKS, task_of
 from vdla.compiler.te.operators.narrowing import AddingScale, Scale, Shift
 from vdla.compiler.te.operators.sizes import Convolution, Pooling, Transposed
 
 CONVOLUTION, POOLING = Convolution(16, 8, 8, 16, padding=(1, 1, 1, 1)), Pooling(4, 8, 8, (2, 2))
 EXAMPLES = [
-    tasks.ConvolutionTask(CONVOLUTION),
-    tasks.ConvolutionTask(CONVOLUTION, Shift(3, rectifies=True), -5, alike=True, reads=2),
-    tasks.ConvolutionTask(CONVOLUTION, AddingScale(by_channel=False), slides=True),
-    tasks.TransposedTask(Transposed(8, 4, 4, 8, (2, 2)), Scale(by_channel=False), writes=2),
-    tasks.PoolingTask(POOLING),
-    *(tasks.ElementsTask(kind, 64, (3, -4)) for kind in tasks.Elements),
-    tasks.SumTask(9),
-    tasks.MaximumTask(POOLING),
-    tasks.FactorsTask(1, 2, 3, 4),
-    tasks.ScalingTask(1, 2, 3, (4, -5)),
-    tasks.DiagonalTask(1),
-    tasks.MeanTask(1, 2),
-    tasks.RepeatTask(1, 2, 3, (4, 5)),
-    tasks.RowsTask(1, 2, 3),
-    tasks.TurnTask(1, 2, 3),
+    ConvolutionTask(CONVOLUTION),
+    ConvolutionTask(CONVOLUTION, Shift(3, rectifies=True), -5, alike=True, reads=2),
+    ConvolutionTask(CONVOLUTION, AddingScale(by_channel=False), slides=True),
+    TransposedTask(Transposed(8, 4, 4, 8, (2, 2)), Scale(by_channel=False), writes=2),
+    PoolingTask(POOLING),
+    *(ElementsTask(kind, 64, (3, -4)) for kind in Elements),
+    SumTask(9),
+    MaximumTask(POOLING),
+    FactorsTask(1, 2, 3, 4),
+    ScalingTask(1, 2, 3, (4, -5)),
+    DiagonalTask(1),
+    MeanTask(1, 2),
+    RepeatTask(1, 2, 3, (4, 5)),
+    RowsTask(1, 2, 3),
+    TurnTask(1, 2, 3),
 ]
 
 

@@ -1,8 +1,8 @@
 """Texts of loop programs read back as what they say."""
 
-from vdla.compiler.codegen.texts import function, joined, nest
 from vdla.compiler.ir.parse import parse_func
 from vdla.compiler.ir.text import print_func
+from vdla.compiler.tasks.program_text import function, joined, nest
 
 
 def test_a_program_reads_back():

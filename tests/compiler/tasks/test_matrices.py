@@ -3,18 +3,13 @@
 import numpy as np
 import pytest
 
-from vdla.compiler.codegen.heads import (
-    rows_at_a_time,
-    rows_program,
-    single_inputs,
-    turn_program,
-    turn_tile,
-)
-from vdla.compiler.codegen.planes import PlaneTile
 from vdla.compiler.codegen.space import space_of
-from vdla.compiler.codegen.tasks import RowsTask, TurnTask
 from vdla.compiler.ir.interpret import interpret
 from vdla.compiler.rules import Unfit
+from vdla.compiler.tasks.base import Choice
+from vdla.compiler.tasks.constant_operands import one_hot_inputs
+from vdla.compiler.tasks.matrices import RowsTask, TurnTask
+from vdla.compiler.tasks.plane_tile import PlaneTile
 from vdla.hw.spec.presets import DEFAULT, TINY
 from vdla.hw.spec.target import Target
 
@@ -27,7 +22,7 @@ def test_rows_become_weights_and_zeros_fill_the_last_block(blocks, rows, threads
     high = -(-rows // 4)
     made = np.full((high, blocks, 4, 1, 4), 99, np.int8)
     interpret(
-        rows_program(RowsTask(blocks, rows), TINY, threads=threads, parts=1),
+        RowsTask(blocks, rows).program(Choice(threads), TINY),
         {"B": b, "U": np.eye(4, dtype=np.int8)[None], "D": made},
     )
     whole = np.concatenate([b, np.zeros((blocks, high * 4 - rows, 1, 4), np.int8)], 1)
@@ -39,8 +34,8 @@ def test_blocks_of_weights_are_turned(rows, columns, threads):
     b = RNG.integers(-128, 128, (rows, columns, 4, 4), np.int8)
     made = np.full((columns, rows, 4, 1, 4), 99, np.int8)
     interpret(
-        turn_program(TurnTask(rows, columns), TINY, threads=threads, parts=1),
-        {"B": b, "U": single_inputs(TINY), "D": made},
+        TurnTask(rows, columns).program(Choice(threads), TINY),
+        {"B": b, "U": one_hot_inputs(TINY), "D": made},
     )
     assert np.array_equal(made[:, :, :, 0], b.transpose(1, 0, 3, 2))
 
@@ -50,10 +45,10 @@ def test_what_stands_between_rows_of_blocks_stays():
     weights = RNG.integers(-128, 128, (2, 3, 4, 4), np.int8)
     made, turned = np.full((2, 5, 4, 1, 4), 99, np.int8), np.full((3, 5, 4, 1, 4), 99, np.int8)
     unit = np.eye(4, dtype=np.int8)[None]
-    interpret(rows_program(RowsTask(2, 8, 5), TINY, threads=1, parts=1), {"B": rows, "U": unit, "D": made})
+    interpret(RowsTask(2, 8, 5).program(Choice(1), TINY), {"B": rows, "U": unit, "D": made})
     interpret(
-        turn_program(TurnTask(2, 3, 5), TINY, threads=1, parts=1),
-        {"B": weights, "U": single_inputs(TINY), "D": turned},
+        TurnTask(2, 3, 5).program(Choice(1), TINY),
+        {"B": weights, "U": one_hot_inputs(TINY), "D": turned},
     )
     assert np.array_equal(made[:, :2], rows.reshape(2, 2, 4, 1, 4).swapaxes(0, 1))
     assert np.array_equal(turned[:, :2, :, 0], weights.transpose(1, 0, 3, 2))
@@ -62,10 +57,10 @@ def test_what_stands_between_rows_of_blocks_stays():
 
 
 def test_tiles_fit_the_memories():
-    assert rows_at_a_time(DEFAULT, 2) == 512
-    assert rows_at_a_time(TINY, 2) % TINY.block_out == 0
-    assert turn_tile(TurnTask(13, 4), DEFAULT, 1) == PlaneTile(13, 4)
-    assert turn_tile(TurnTask(13, 4), DEFAULT, 2) == PlaneTile(1, 2)
+    assert RowsTask(2, 9).tile(DEFAULT, 2) == 512
+    assert RowsTask(2, 9).tile(TINY, 2) % TINY.block_out == 0
+    assert TurnTask(13, 4).tile(DEFAULT, 1) == PlaneTile(13, 4)
+    assert TurnTask(13, 4).tile(DEFAULT, 2) == PlaneTile(1, 2)
 
 
 def test_what_does_not_fit_has_no_choice():

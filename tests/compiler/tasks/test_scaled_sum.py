@@ -7,16 +7,17 @@ from generators.making import Case
 from tests.loading import load_file
 from vdla.compiler.codegen.choose import simulated_cycles
 from vdla.compiler.codegen.packing import blocked_parameters
-from vdla.compiler.codegen.space import Choice, space_of
-from vdla.compiler.codegen.sums import (
+from vdla.compiler.codegen.space import space_of
+from vdla.compiler.rules import Unfit
+from vdla.compiler.tasks.base import Choice
+from vdla.compiler.tasks.elements import Elements, ElementsTask
+from vdla.compiler.tasks.scaled_sum import (
+    SumTask,
     diagonal_weights,
     elements_of_a_sum,
     multiplies_sums,
     parts,
-    sum_program,
 )
-from vdla.compiler.codegen.tasks import Elements, ElementsTask, SumTask
-from vdla.compiler.rules import Unfit
 from vdla.hw.spec.presets import DEFAULT, TINY, VTA
 from vdla.hw.spec.target import Target
 from vdla.runtime.layout import blocked
@@ -36,7 +37,7 @@ def case_of(elements: int, factors: tuple[int, int], threads: int, config=TINY) 
     given = {name: blocked(array, config.block_out, 1) for name, array in (("A", first), ("B", second))}
     given["P"] = blocked_parameters(np.repeat(words, config.block_out, 1), config)
     given["W"] = diagonal_weights(factors, config)
-    func = sum_program(elements, config, threads=threads, parts=1)
+    func = SumTask(elements).program(Choice(threads), config)
     expected = requantise(totals, words[:, :, None, None], config.acc_bits)
     return Case("sum", config, func, given, expected)
 

@@ -1,0 +1,214 @@
+"""Convolutions, matrix products and transposed convolutions."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from math import prod
+
+from vdla.compiler.codegen.after import After
+from vdla.compiler.codegen.estimate import ranked_tiles
+from vdla.compiler.codegen.interleaved import Interleaved
+from vdla.compiler.codegen.intrinsics import accelerator
+from vdla.compiler.codegen.nest import TILE_RANK
+from vdla.compiler.codegen.tiles import GROUPS, INPUTS, OUTPUTS, ROWS, WEIGHTS, Tiles, Work
+from vdla.compiler.ir.nodes import Func, Scope
+from vdla.compiler.tasks.base import Choice, Task
+from vdla.compiler.tasks.scheduling import narrow, tensorize, virtual_threads
+from vdla.compiler.te.operators.convolution import Product, conv2d
+from vdla.compiler.te.operators.narrowing import AddingScale, Narrowing, Scale
+from vdla.compiler.te.operators.sizes import Convolution, Transposed, blocks
+from vdla.compiler.te.operators.transposed import conv2d_transposed, one_phase
+from vdla.compiler.te.operators.windows import conv2d_windows
+from vdla.compiler.te.schedule import Schedule, StageHandle, create_schedule
+from vdla.compiler.te.tensor import Tensor
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.target import Target
+
+BY_CHANNEL = Scale()
+COLUMNS = "columns"  # the loop over tiles of columns, which never becomes virtual threads
+
+
+class TiledTask(Task):
+    """A convolution, whose tile sizes are chosen one by one.
+
+    Attributes:
+        size: sizes of the operator.
+        narrowing: how sums become results.
+        alike: all blocks of weights are equal, so the program loads one of them.
+        slides: a depthwise convolution whose windows slide along the rows.
+        reads, writes: number of channel blocks of the input, and of the result, that are interleaved in DRAM
+            pixel by pixel, see `vdla.compiler.codegen.interleaved`.
+    """
+
+    __slots__ = ()
+    size: Convolution | Transposed
+    narrowing: Narrowing
+    alike: bool = False
+    slides: bool = False
+    reads: int
+    writes: int
+
+    @property
+    @abstractmethod
+    def convolution(self) -> Convolution:
+        """The sizes of the convolution that is tiled: of one phase of a transposed convolution."""
+
+    @abstractmethod
+    def operator(self, config: AcceleratorConfig) -> Product:
+        """Return the tensor expression of the operator."""
+
+    @property
+    def adds_residual(self) -> bool:
+        """Whether the STOREs of the task add a residual."""
+        return isinstance(self.narrowing, AddingScale)
+
+    def schedule(self, choice: Choice, config: AcceleratorConfig) -> Schedule:
+        """Return the schedule for a choice; errors as those of `program`."""
+        operator = self.operator(config)
+        return schedule_conv2d(operator, self.convolution, config, threads=choice.threads, tiles=choice.tiles)
+
+    def program(self, choice: Choice, config: AcceleratorConfig) -> Func:
+        """Return the loop program for a choice; see `Task.program`."""
+        return self.schedule(choice, config).lower(verified=False)
+
+    def work(self, target: Target, threads: int) -> Work:
+        """Return the convolution whose tiles are chosen, with `threads` virtual threads."""
+        return Work(
+            self.convolution,
+            target.config,
+            threads,
+            isinstance(self.narrowing, Scale),
+            self.alike,
+            self.slides,
+            target.memory,
+            After(adds=self.adds_residual).reserved,
+            self.reads,
+            self.writes,
+        )
+
+    def interleavings(self, config: AcceleratorConfig) -> dict[str, Interleaved]:
+        """Return the program's parameters whose channel blocks are interleaved in DRAM."""
+        size = self.size
+        inputs, outputs = blocks(size.channels, config.block_in), blocks(size.outputs, config.block_out)
+        maps = {
+            "X": Interleaved(self.reads, size.height * size.width, inputs),
+            "Z": Interleaved(self.writes, prod(size.out_size), outputs),
+        }
+        return {name: each for name, each in maps.items() if each.parts > 1}
+
+
+@dataclass(frozen=True, slots=True)
+class ConvolutionTask(TiledTask):
+    """A convolution or a matrix product; attributes as those of `TiledTask`.
+
+    Attributes:
+        border: int8 value with which the input is padded.
+        alike: as `vdla.compiler.te.operators.convolution.conv2d` has it.
+        slides: the kernel is made of whole windows, see `vdla.compiler.te.operators.windows.conv2d_windows`.
+    """
+
+    size: Convolution
+    narrowing: Narrowing = BY_CHANNEL
+    border: int = 0
+    alike: bool = False
+    slides: bool = False
+    reads: int = 1
+    writes: int = 1
+
+    @property
+    def convolution(self) -> Convolution:
+        """The sizes of the convolution."""
+        return self.size
+
+    def operator(self, config: AcceleratorConfig) -> Product:
+        """Return the tensor expression of the operator."""
+        if self.slides:
+            return conv2d_windows(self.size, config, self.narrowing, border=self.border)
+        return conv2d(self.size, config, self.narrowing, border=self.border, alike=self.alike)
+
+
+@dataclass(frozen=True, slots=True)
+class TransposedTask(TiledTask):
+    """A transposed convolution; attributes as those of `TiledTask`."""
+
+    size: Transposed
+    narrowing: Narrowing = BY_CHANNEL
+    reads: int = 1
+    writes: int = 1
+
+    @property
+    def convolution(self) -> Convolution:
+        """The sizes of the convolution that computes one phase of the result."""
+        return one_phase(self.size)
+
+    def operator(self, config: AcceleratorConfig) -> Product:
+        """Return the tensor expression of the operator."""
+        return conv2d_transposed(self.size, config, self.narrowing)
+
+
+def schedule_conv2d(
+    operator: Product,
+    size: Convolution,
+    config: AcceleratorConfig,
+    *,
+    threads: int = 2,
+    tiles: Tiles | None = None,
+) -> Schedule:
+    """Return the schedule of a convolution, in `threads` virtual threads.
+
+    Output tiles are accumulated over chunks of input blocks.
+    """
+    work = Work(size, config, threads, operator.narrowed.parameters is not None, slides=operator.slides)
+    tiles = tiles or ranked_tiles(work, 1)[0]
+    schedule, intrinsics = create_schedule(operator.out), accelerator(config)
+    sums = intrinsics.slide if operator.slides else intrinsics.gemm
+    source = operator.padded or schedule.cache_read(operator.inp, Scope.INPUT, [operator.total], name="XL")
+    weights = schedule.cache_read(operator.wgt, Scope.WEIGHT, [operator.total], name="WL", whole=TILE_RANK)
+    schedule[source].set_scope(Scope.INPUT)
+    schedule[operator.total].set_scope(Scope.ACCUMULATOR)
+    outputs_loop, pixels_loop, place = _tile_outputs(schedule, operator, tiles, threads)
+    narrow(schedule, operator.narrowed, place, None if work.keeps_parameters else outputs_loop, intrinsics)
+    schedule[operator.total].compute_at(operator.out, place)
+    chunk = _order_sums(schedule, operator, tiles)
+    for stage, what, loop in ((source, INPUTS, pixels_loop), (weights, WEIGHTS, outputs_loop)):
+        at = (operator.out, loop) if tiles.keeps == what else (operator.total, chunk)
+        schedule[stage].compute_at(*at)
+    tensorize(
+        schedule,
+        ((source, intrinsics.load_inp), (weights, intrinsics.load_wgt), (operator.total, sums)),
+    )
+    return schedule
+
+
+def _tile_outputs(schedule: Schedule, operator: Product, tiles: Tiles, threads: int) -> tuple[str, str, str]:
+    """Tile the loops of the result; return the loops over tiles of outputs and of columns, and the innermost
+    loop around a tile. The loop over tiles of outputs is within those of pixels where inputs are kept."""
+    handle = schedule[operator.out]
+    axes = _named_axes(operator.out, handle)
+    outer_o, inner_o = handle.split(axes["o"], tiles.outputs)
+    outer_y, inner_y = handle.split(axes["y"], tiles.rows)
+    outer_x, inner_x = handle.split(axes["x"], tiles.columns)
+    loops = {name: axes[name] for name in operator.outer}
+    tiled = {OUTPUTS: outer_o, ROWS: outer_y, COLUMNS: outer_x}
+    first = (ROWS, COLUMNS, OUTPUTS) if tiles.keeps == INPUTS else (OUTPUTS, ROWS, COLUMNS)
+    loops |= {name: tiled[name] for name in first}
+    threaded = operator.outer[-1] if tiles.threads_over == GROUPS else tiles.threads_over
+    loops[threaded], thread = virtual_threads(handle, loops[threaded], threads)
+    order = [*loops.values(), *thread]
+    handle.reorder(*order, inner_o, inner_y, inner_x, axes["b"], axes["j"])
+    return loops[OUTPUTS], loops[COLUMNS], order[-1]
+
+
+def _named_axes(tensor: Tensor, handle: StageHandle) -> dict[str, str]:
+    """Return the loops of a stage by the names that the tensor's axes have in its statement."""
+    return dict(zip((axis.name for axis in tensor.axes), handle.axis, strict=True))
+
+
+def _order_sums(schedule: Schedule, operator: Product, tiles: Tiles) -> str:
+    """Order the loops of the sums, chunks of input blocks outermost; return the loop over chunks."""
+    handle = schedule[operator.total]
+    axes = _named_axes(operator.total, handle)
+    ci, dy, dx, *of_element = handle.reduce_axis
+    chunk, inner = handle.split(ci, tiles.inputs)
+    around = (axes[name] for name in (*operator.outer, "o", "y", "x"))
+    handle.reorder(chunk, *around, inner, dy, dx, axes["b"], axes["j"], *of_element)
+    return chunk

@@ -1,0 +1,144 @@
+"""Weights that are made of activations, in DRAM, for products of two activations.
+
+A product of two activations is a convolution whose weights are one of the operands. A block of weights is
+`block_out` rows of `block_in` numbers. Rows of activations already have this form if the product sums over
+their channels (`RowsTask`). If it sums over the rows, the blocks are transposed (`TurnTask`): the product of
+the weights with an input that is 1 in one lane is a column of the weights.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from vdla.compiler.ir.nodes import Func
+from vdla.compiler.tasks.base import Choice, PartedTask, parsed
+from vdla.compiler.tasks.plane_tile import PlaneTile, plane_tile
+from vdla.compiler.tasks.program_text import joined, nest
+from vdla.compiler.te.operators.sizes import blocks
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.vocabulary import MemoryType
+
+
+@dataclass(frozen=True, slots=True)
+class RowsTask(PartedTask[int]):
+    """Rows of activations as blocks of weights.
+
+    Attributes:
+        blocks: number of channel blocks of a row.
+        rows: number of rows.
+        pitch: blocks of weights from one row of blocks to the next; 0: `blocks`.
+    """
+
+    blocks: int
+    rows: int
+    pitch: int = 0
+    SMALLEST: ClassVar[str] = "one block of rows"
+
+    def tile(self, config: AcceleratorConfig, copies: int) -> int | None:
+        """Return the rows of a tile, a multiple of `block_out`; see `PartedTask.tile`. A tile takes its room
+        twice, so that the next one is loaded meanwhile."""
+        if config.depth(MemoryType.WGT) < 1 or self.blocks % copies:
+            return None
+        room = min(config.depth(MemoryType.INP), config.depth(MemoryType.ACC)) // (2 * copies)
+        return room - room % config.block_out or None
+
+    def tiled(self, tile: int, choice: Choice, config: AcceleratorConfig) -> Func:
+        """Return the loop program that makes weights int8[r, c, block, 1, block] of rows int8[c, rows, 1,
+        block]; the rows beyond the last are 0.
+
+        Its parameters are the rows B, the weights U that multiply by 1, and the result D.
+        """
+        o, threads = config.block_out, choice.threads
+        whole = (self.rows - 1) // tile
+        rest = self.rows - whole * tile
+        params = {
+            "B": f"int8[{self.blocks}, {self.rows}, 1, {o}]",
+            "U": f"int8[1, {o}, {o}]",
+            "D": f"int8[{blocks(self.rows, o)}, {self.pitch or self.blocks}, {o}, 1, {o}]",
+        }
+        shared = {"outer": self.blocks // threads, "thread": threads}
+
+        def statements() -> Iterator[str]:
+            """Yield the statements of the program."""
+            yield f'UL = alloc({params["U"]}, "weight")'
+            yield nest({"u": 1}, "load_wgt(UL[u, 0, 0], U[u, 0, 0])")
+            column = f"outer * {threads} + thread"
+            if whole:
+                body = joined(_rows("M", column, f"part * {tile}", f"part * {tile // o}", tile, config))
+                yield nest({"part": whole, **shared}, body, threads="thread")
+            begin = whole * tile
+            yield nest(
+                shared,
+                joined(_rows("R", column, str(begin), str(begin // o), rest, config)),
+                threads="thread",
+            )
+
+        return parsed(params, statements(), config)
+
+
+def _rows(
+    name: str, column: str, row: str, block: str, count: int, config: AcceleratorConfig
+) -> Iterator[str]:
+    """Yield the statements for `count` rows of one channel block. The first row and its block of weights are
+    given; names begin with `name`."""
+    o = config.block_out
+    high = blocks(count, o)
+    e, r = f"{name}_e", f"{name}_r"
+    yield f'{name}A = alloc(int8[{count}, 1, {o}], "input")'
+    yield nest({e: count}, f"load_inp({name}A[{e}, 0, 0], B[{column}, {row} + {e}, 0, 0])")
+    yield f'{name}S = alloc(int{config.acc_bits}[{high * o}, 1, {o}], "accumulator")'
+    yield nest({e: high * o}, f"reset({name}S[{e}, 0, 0])")
+    yield nest({e: count}, f"gemm({name}S[{e}, 0, 0], {name}A[{e}, 0, 0], UL[0, 0, 0])")
+    yield nest(
+        {r: high, e: o}, f"store(D[{block} + {r}, {column}, {e}, 0, 0], {name}S[{r} * {o} + {e}, 0, 0])"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TurnTask(PartedTask[PlaneTile]):
+    """Blocks of weights that are transposed.
+
+    Attributes:
+        rows, columns: number of blocks.
+        pitch: blocks from one row of transposed blocks to the next; 0: `rows`.
+    """
+
+    rows: int
+    columns: int
+    pitch: int = 0
+    SMALLEST: ClassVar[str] = "one block of weights"
+
+    def tile(self, config: AcceleratorConfig, copies: int) -> PlaneTile | None:
+        """Return the tile, in rows and columns of blocks; see `PartedTask.tile`."""
+        o = config.block_out
+        if config.depth(MemoryType.INP) < o:
+            return None
+        room = min(config.depth(MemoryType.WGT), config.depth(MemoryType.ACC) // o)
+        return plane_tile(self.rows, self.columns, room, copies)
+
+    def tiled(self, tile: PlaneTile, choice: Choice, config: AcceleratorConfig) -> Func:
+        """Return the loop program that makes int8[c, r, block, 1, block] of weights int8[r, c, block, block].
+
+        Its parameters are the weights B, the inputs U of `one_hot_inputs`, and the result D.
+        """
+        o, each = config.block_out, {"r": tile.blocks, "c": tile.elements}
+        params = {
+            "B": f"int8[{self.rows}, {self.columns}, {o}, {o}]",
+            "U": f"int8[{o}, 1, {o}]",
+            "D": f"int8[{self.columns}, {self.pitch or self.rows}, {o}, 1, {o}]",
+        }
+        loops, row, column = tile.loops(self.rows, self.columns, choice.threads)
+        body = (
+            f'WL = alloc(int8[{tile.blocks}, {tile.elements}, {o}, {o}], "weight")',
+            nest(each, f"load_wgt(WL[r, c, 0, 0], B[{row} + r, {column} + c, 0, 0])"),
+            f'S = alloc(int{config.acc_bits}[{tile.blocks}, {tile.elements}, {o}, 1, {o}], "accumulator")',
+            nest({**each, "n": o}, "reset(S[r, c, n, 0, 0])"),
+            nest({**each, "n": o}, "gemm(S[r, c, n, 0, 0], UL[n, 0, 0], WL[r, c, 0, 0])"),
+            nest({**each, "n": o}, f"store(D[{column} + c, {row} + r, n, 0, 0], S[r, c, n, 0, 0])"),
+        )
+        statements = (
+            f'UL = alloc({params["U"]}, "input")',
+            nest({"n": o}, "load_inp(UL[n, 0, 0], U[n, 0, 0])"),
+            nest(loops, joined(body), threads="thread"),
+        )
+        return parsed(params, statements, config)

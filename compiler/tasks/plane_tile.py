@@ -1,0 +1,44 @@
+"""Tiles of a tensor of planes: several whole planes, or a part of one plane."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class PlaneTile:
+    """Either some planes with all their elements, or some elements of one plane. Tiles divide the tensor.
+
+    Attributes:
+        blocks: number of planes. A plane holds one block of channels.
+        elements: number of elements of a plane.
+    """
+
+    blocks: int
+    elements: int
+
+    def trips(self, blocks: int, elements: int) -> tuple[int, int]:
+        """Return the number of tiles along the planes, and along the elements of a plane."""
+        return blocks // self.blocks, elements // self.elements
+
+    def loops(self, blocks: int, elements: int, threads: int) -> tuple[dict[str, int], str, str]:
+        """Return the loops over the tiles (extents by name), and the first plane and the first element of a
+        tile as expressions. The loop that `threads` virtual threads share is split."""
+        block_trips, element_trips = self.trips(blocks, elements)
+        shared = f"(outer * {threads} + thread)"
+        if self.elements == elements:
+            return {"outer": block_trips // threads, "thread": threads}, f"{shared} * {self.blocks}", "0"
+        loops = {"plane": block_trips, "outer": element_trips // threads, "thread": threads}
+        return loops, "plane", f"{shared} * {self.elements}"
+
+
+def plane_tile(blocks: int, elements: int, room: int, threads: int) -> PlaneTile | None:
+    """Return the largest tile of which `threads` copies fit `room` elements, and whose loop that many virtual
+    threads can share; None if there is none."""
+    whole = [PlaneTile(count, elements) for count in divisors(blocks) if blocks // count % threads == 0]
+    cut = [PlaneTile(1, count) for count in divisors(elements) if elements // count % threads == 0]
+    fits = [tile for tile in (*whole, *cut) if tile.blocks * tile.elements * threads <= room]
+    return max(fits, key=lambda tile: (tile.elements, tile.blocks), default=None)
+
+
+def divisors(number: int) -> list[int]:
+    """Return the divisors of a positive number in ascending order."""
+    return [divisor for divisor in range(1, number + 1) if number % divisor == 0]
