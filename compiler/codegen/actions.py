@@ -15,8 +15,8 @@ Action = Callable[[Values], None]
 
 
 @dataclass(frozen=True)
-class Operand:
-    """An operand's memory and the index of its element."""
+class IndexedBuffer:
+    """A buffer that an instruction accesses, and the index of its element."""
 
     buffer: Buffer
     index: AffineSum

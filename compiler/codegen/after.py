@@ -5,15 +5,13 @@ it, in the order of its elements.
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from vdla.compiler.codegen.emission import Move
-from vdla.compiler.codegen.segments import Segment, loading
+from vdla.compiler.operands.address_map import Move, Operand
 from vdla.hw.spec import isa
 from vdla.hw.spec.numerics import ENTRIES_OF_ELEMENT, TABLE_ENTRIES
 from vdla.hw.spec.vocabulary import MemoryType, Parameter
@@ -83,23 +81,21 @@ class FollowedStores:
 
     Args:
         builder: records the instructions.
-        tensors: the stream's names of TABLE, RESIDUAL and SUM.
+        operands: where TABLE, RESIDUAL and SUM lie.
         after: what comes behind requantisation.
         stores: the STOREs that the program will record, in order; needed where residuals are added.
-        segments: where residuals stand that several tensors hold.
     """
 
     def __init__(
         self,
         builder: StreamBuilder,
-        tensors: dict[str, str],
+        operands: Mapping[str, Operand],
         after: After,
         stores: Iterable[Stored],
-        segments: Sequence[Segment] = (),
     ) -> None:
-        self._builder, self._tensors, self._after = builder, tensors, after
-        load = partial(builder.load, MemoryType.RES)
-        self._load_residuals: Move = loading(load, segments) if segments else load
+        self._builder, self._operands, self._after = builder, operands, after
+        if after.adds:
+            self._load_residuals = operands[RESIDUAL].load(builder, MemoryType.RES)
         depth = builder.config.depth(MemoryType.RES)
         self._depth = min(depth, (1 << isa.RESIDUAL_BITS) - 2)
         self._most = max(1, self._depth // 4)
@@ -116,10 +112,16 @@ class FollowedStores:
         load, after = self._builder.load, self._after
         if after.table:
             size = isa.TABLE_ELEMENTS
-            load(MemoryType.TABLE, (after.table - 1) * size, self._tensors[TABLE], 0, Rows(1, size, size))
+            load(
+                MemoryType.TABLE,
+                (after.table - 1) * size,
+                self._operands[TABLE].tensor,
+                0,
+                Rows(1, size, size),
+            )
         if after.adds:
             size = len(Parameter)
-            load(MemoryType.ACC, 0, self._tensors[SUM], 0, Rows(1, size, size))
+            load(MemoryType.ACC, 0, self._operands[SUM].tensor, 0, Rows(1, size, size))
             self._fetch()
 
     def scaled(self, parameters: int) -> Move:
@@ -156,6 +158,6 @@ class FollowedStores:
                 return
             self._waiting.popleft()
             at = self._at if self._at + count <= self._depth else 0
-            self._load_residuals(at, self._tensors[RESIDUAL], element, rows)
+            self._load_residuals(at, self._operands[RESIDUAL].tensor, element, rows)
             self._loaded.append(at)
             self._held, self._at = self._held + count, at + count

@@ -11,6 +11,7 @@ from vdla.compiler.codegen.lowering import calls_of
 from vdla.compiler.codegen.space import Family, Space
 from vdla.compiler.codegen.stream import emit_calls
 from vdla.compiler.codegen.tiles import Tiles, Work
+from vdla.compiler.operands.address_map import Operand
 from vdla.compiler.tasks.base import Choice, Task
 from vdla.compiler.tasks.convolution import ConvolutionTask, TiledTask
 from vdla.compiler.te.operators.narrowing import Scale, Shift
@@ -82,9 +83,11 @@ def stream_of(task: Task, choice: Choice, config: AcceleratorConfig) -> Stream:
     emit_calls(
         calls_of(task, choice, config),
         builder,
-        {name: name for name in (RESIDUAL, SUM)},
-        after=After(adds=adds),
-        alternating=task.interleavings(config),
+        {
+            **{name: Operand(name) for name in (RESIDUAL, SUM)},
+            **{name: Operand(name, address_map=each) for name, each in task.address_maps(config).items()},
+        },
+        After(adds=adds),
     )
     return builder.finish()
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 
-from vdla.compiler.codegen.actions import Action, Known, Operand, Values, box_of, moved, once_each
+from vdla.compiler.codegen.actions import Action, IndexedBuffer, Known, Values, box_of, moved, once_each
 from vdla.compiler.codegen.emission import Emission
 from vdla.compiler.codegen.hardware_loops import (
     ComputeInstruction,
@@ -92,7 +92,7 @@ def _constant(operand: Expr) -> int:
     return int(operand.value)
 
 
-def _in_place(call: Call, operands: list[Operand]) -> list[Operand]:
+def _in_place(call: Call, operands: list[IndexedBuffer]) -> list[IndexedBuffer]:
     """Return destination and source of an operation whose first operand must be its destination."""
     dst, left, *right = operands
     if right and dst != left and dst == right[0]:
@@ -111,7 +111,7 @@ def _walked(record: Record, steps: Iterable[Steps], base: Base, config: Accelera
     return [(record, instruction) for instruction in cached_instructions(tuple(steps), base, config)]
 
 
-def _each_step(emission: Emission, nest: Nest, operands: list[Operand], record: Record) -> Action:
+def _each_step(emission: Emission, nest: Nest, operands: list[IndexedBuffer], record: Record) -> Action:
     """Return the action that records one operation on every step of a nest."""
     return _stepped(
         nest, operands, lambda base, steps, values: _walked(record, steps.values(), base, emission.config)
@@ -120,7 +120,7 @@ def _each_step(emission: Emission, nest: Nest, operands: list[Operand], record: 
 
 def _stepped(
     nest: Nest,
-    operands: list[Operand],
+    operands: list[IndexedBuffer],
     mapped: Callable[[Base, Walk, Known], Recorded],
     *sums: AffineSum,
 ) -> Action:
@@ -146,7 +146,7 @@ def _stepped(
     return act
 
 
-def steps_of(operands: list[Operand], values: Known, ranges: Ranges) -> tuple[Base, dict[str, Steps]]:
+def steps_of(operands: list[IndexedBuffer], values: Known, ranges: Ranges) -> tuple[Base, dict[str, Steps]]:
     """Return the elements of a nest's first step, and what each loop adds to them."""
     loops, start = box_of(ranges)
     places = [moved(operand.index, values, loops, start) for operand in operands]

@@ -1,77 +1,65 @@
 """The context of emission, and intrinsics with the code that emits them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
-from vdla.compiler.codegen.actions import Action, Operand
-from vdla.compiler.codegen.interleaved import Interleaved, interleaving
+from vdla.compiler.codegen.actions import Action, IndexedBuffer
 from vdla.compiler.codegen.nest import Nest, element_index
-from vdla.compiler.codegen.segments import Segment, loading
 from vdla.compiler.ir.nodes import Buffer, Call, Intrinsic, Read
+from vdla.compiler.operands.address_map import Move, Operand
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import MemoryType
-from vdla.runtime.stream.builder import Rows, StreamBuilder
-from vdla.runtime.windows import Windows
-
-Move = Callable[[int, str, int, Rows], None]  # records a transfer: element on chip, tensor, its element, rows
+from vdla.runtime.stream.builder import StreamBuilder
 
 
 @dataclass(frozen=True)
 class Emission:
-    """Where instructions are recorded, and where buffers stand.
+    """Where instructions are recorded, and where buffers lie.
 
     Attributes:
-        tensors: what the stream calls a program's parameters, where that is not their own name.
-        bases: the first element of each buffer in its memory, or in its tensor, where that is not 0.
-        scaled: returns what records STOREs by a set of parameters; None: they are recorded as they are.
-        windows: how tensors are read whose pixels are packed, by the program's parameter.
-        segments: where tensors stand that several others hold, by the program's parameter.
-        alternating: how tensors stand whose planes alternate, by the program's parameter.
+        operands: the program's parameters. A parameter that is missing is the tensor of its own name.
+        bases: first element of each buffer on chip.
+        scaled: returns what records STOREs by a set of parameters; None: `StreamBuilder.store` records them.
     """
 
     builder: StreamBuilder
-    tensors: Mapping[str, str]
-    bases: dict[str, int]
+    operands: Mapping[str, Operand]
     scaled: Callable[[int], Move] | None = None
-    windows: Mapping[str, Windows] = field(default_factory=dict)
-    segments: Mapping[str, Sequence[Segment]] = field(default_factory=dict)
-    alternating: Mapping[str, Interleaved] = field(default_factory=dict)
+    bases: dict[str, int] = field(default_factory=dict)
 
     @property
     def config(self) -> AcceleratorConfig:
         """The accelerator."""
         return self.builder.config
 
-    def tensor(self, buffer: Buffer) -> str:
-        """Return what the stream calls a buffer in DRAM."""
-        return self.tensors.get(buffer.name, buffer.name)
+    def operand(self, buffer: Buffer) -> Operand:
+        """Return where a parameter of the program lies in DRAM."""
+        return self.operands.get(buffer.name) or Operand(buffer.name)
 
     def load(
         self, memory: MemoryType, buffer: Buffer, *, pad_minimum: bool = False, pad_value: int = 0
     ) -> Move:
-        """Return what records LOADs from a buffer in DRAM, or GATHERs of its windows."""
-        if buffer.name in self.windows:
-            return partial(self.builder.gather, self.windows[buffer.name])
-        record = partial(self.builder.load, memory, pad_minimum=pad_minimum, pad_value=pad_value)
-        if buffer.name in self.segments:
-            return loading(record, self.segments[buffer.name])
-        return interleaving(memory, self.builder, record, self.alternating.get(buffer.name))
+        """Return what records LOADs of a parameter."""
+        operand = self.operand(buffer)
+        return operand.load(self.builder, memory, pad_minimum=pad_minimum, pad_value=pad_value)
 
     def store(self, buffer: Buffer, parameters: int = 0) -> Move:
-        """Return what records STOREs to a buffer in DRAM, requantised where a set of parameters is given."""
+        """Return what records STOREs of a parameter, requantised by a set of parameters if one is given."""
         if parameters and self.scaled is not None:
             record = self.scaled(parameters)
         else:
             record = partial(self.builder.store, parameters=parameters)
-        return interleaving(MemoryType.OUT, self.builder, record, self.alternating.get(buffer.name))
+        return self.operand(buffer).address_map.store(record)
 
-    def tiles(self, call: Call) -> list[Operand]:
-        """Return the operands of a call that are tiles."""
-        return [self._operand(operand) for operand in call.operands if isinstance(operand, Read)]
+    def tiles(self, call: Call) -> list[IndexedBuffer]:
+        """Return the operands of a call that are tiles, with the indices of their elements."""
+        return [self._indexed(operand) for operand in call.operands if isinstance(operand, Read)]
 
-    def _operand(self, operand: Read) -> Operand:
-        return Operand(operand.buffer, element_index(operand, self.bases.get(operand.buffer.name, 0)))
+    def _indexed(self, tile: Read) -> IndexedBuffer:
+        base = self.bases.get(tile.buffer.name)
+        begin = self.operand(tile.buffer).begin if base is None else base
+        return IndexedBuffer(tile.buffer, element_index(tile, begin))
 
 
 Emit = Callable[[Emission, Nest], Action]

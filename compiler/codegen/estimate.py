@@ -13,7 +13,6 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.compiler.codegen.interleaved import gathers
 from vdla.compiler.codegen.tiles import (
     INPUTS,
     LOOPS,
@@ -29,6 +28,7 @@ from vdla.compiler.codegen.tiles import (
     table_of,
 )
 from vdla.compiler.ir.nodes import IrError
+from vdla.compiler.operands.interleaved import gathers
 from vdla.compiler.te.operators.sizes import blocks
 from vdla.hw.spec.isa import TAPS
 from vdla.hw.spec.timing import LOADS_IN_PROGRESS

@@ -3,17 +3,15 @@
 Outer loops are walked here; inner loops are mapped onto instructions.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import prod
 from typing import Protocol
 
 from vdla.compiler.codegen.actions import Action, conditional, in_turn, repeated
-from vdla.compiler.codegen.after import NOTHING, RESIDUAL, After, FollowedStores, Stored
+from vdla.compiler.codegen.after import NOTHING, After, FollowedStores, Stored
 from vdla.compiler.codegen.emission import Emission, Instruction
-from vdla.compiler.codegen.interleaved import Interleaved
 from vdla.compiler.codegen.intrinsics import accelerator
 from vdla.compiler.codegen.nest import TILE_RANK, Nest, conditions_of, nest_of
-from vdla.compiler.codegen.segments import Segment
 from vdla.compiler.ir.nodes import Alloc, Block, Buffer, For, Func, If, IrError, Scope, Stmt
 from vdla.compiler.ir.passes.inplace import InPlace
 from vdla.compiler.ir.passes.start_sums import StartSums
@@ -21,11 +19,11 @@ from vdla.compiler.ir.passes.virtual_threads import InterleaveVirtualThreads
 from vdla.compiler.ir.rewrite import walk_statements
 from vdla.compiler.ir.text import print_stmt
 from vdla.compiler.ir.verify import verify
+from vdla.compiler.operands.address_map import Operand
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import MemoryType, Parameter
 from vdla.runtime.stream.builder import Rows, Stream, StreamBuilder
-from vdla.runtime.windows import Windows
 
 
 class Pass(Protocol):
@@ -65,63 +63,40 @@ def lower_to_calls(func: Func, config: AcceleratorConfig, *, verify_each: bool =
     return func
 
 
-def emit(
-    func: Func,
-    builder: StreamBuilder,
-    tensors: Mapping[str, str] | None = None,
-    begins: Mapping[str, int] | None = None,
-) -> None:
-    """Record the instructions of a program of intrinsics, after those that are recorded already.
+def emit(func: Func, builder: StreamBuilder, operands: Mapping[str, Operand] | None = None) -> None:
+    """Record the instructions of a program of intrinsics, after the instructions that are recorded already.
 
     Args:
-        tensors: the stream's names for the program's parameters, where they differ. A tensor that one program
-            writes and another reads has one name. Programs then wait for each other only where they conflict.
-        begins: the element of its tensor at which a parameter begins, if it is not the first.
+        operands: where the program's parameters lie in DRAM; a missing one is the tensor of its own name. A
+            tensor that one program writes and another reads has one name. Programs then wait for each other
+            only where they conflict.
 
     Raises:
         IrError: a statement is not an intrinsic, a buffer does not fit its memory, or a subscript is not
             affine.
     """
-    emit_calls(lower_to_calls(func, builder.config), builder, tensors, begins)
+    emit_calls(lower_to_calls(func, builder.config), builder, operands or {})
 
 
 def emit_calls(
-    func: Func,
-    builder: StreamBuilder,
-    tensors: Mapping[str, str] | None = None,
-    begins: Mapping[str, int] | None = None,
-    after: After = NOTHING,
-    windows: Mapping[str, Windows] | None = None,
-    segments: Mapping[str, Sequence[Segment]] | None = None,
-    alternating: Mapping[str, Interleaved] | None = None,
+    func: Func, builder: StreamBuilder, operands: Mapping[str, Operand], after: After = NOTHING
 ) -> None:
-    """Record the instructions of what `lower_to_calls` returned; otherwise as `emit`.
+    """Record the instructions of a program that `lower_to_calls` returned; otherwise as `emit`.
 
     Args:
-        after: what its STOREs do behind requantisation; `tensors` name what that needs.
-        windows: how parameters are read whose pixels are packed.
-        segments: where parameters stand that several tensors hold.
-        alternating: how parameters stand whose planes alternate.
+        after: what the STOREs do behind requantisation. `operands` holds the tensors that this needs.
     """
-    planes = dict(alternating or {})
-    own, begin, divided = dict(tensors or {}), dict(begins or {}), dict(segments or {})
     scaled = None
     if after != NOTHING:
-        stores = _stores(func, builder.config, own, begin, after, planes) if after.adds else []
-        followed = FollowedStores(builder, own, after, stores, divided.get(RESIDUAL, ()))
+        stores = _stores(func, builder.config, operands, after) if after.adds else []
+        followed = FollowedStores(builder, operands, after, stores)
         followed.begin()
         scaled = followed.scaled
-    emission = Emission(builder, own, begin, scaled, dict(windows or {}), divided, planes)
-    _Emitter(builder, func, emission, after).statement(func.body)({})
+    _Emitter(builder, func, Emission(builder, operands, scaled), after).statement(func.body)({})
 
 
 def _stores(
-    func: Func,
-    config: AcceleratorConfig,
-    tensors: dict[str, str],
-    begins: dict[str, int],
-    after: After,
-    alternating: Mapping[str, Interleaved],
+    func: Func, config: AcceleratorConfig, operands: Mapping[str, Operand], after: After
 ) -> list[Stored]:
     """Return the STOREs by parameters that a program records, in order."""
     stores: list[Stored] = []
@@ -130,7 +105,7 @@ def _stores(
         stores.append(Stored(element, rows))
 
     builder = StreamBuilder(config)
-    emission = Emission(builder, tensors, dict(begins), lambda parameters: note, alternating=alternating)
+    emission = Emission(builder, operands, lambda parameters: note)
     _Emitter(builder, func, emission, after).statement(func.body)({})
     return stores
 

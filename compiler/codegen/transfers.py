@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from vdla.compiler.codegen.actions import (
     Action,
+    IndexedBuffer,
     Known,
-    Operand,
     Values,
     box_of,
     moved,
@@ -15,10 +15,11 @@ from vdla.compiler.codegen.actions import (
     repeated,
     shifted,
 )
-from vdla.compiler.codegen.emission import Emission, Move
+from vdla.compiler.codegen.emission import Emission
 from vdla.compiler.codegen.hardware_loops import Dimension, Transfer, transfer_instructions
 from vdla.compiler.codegen.nest import AffineSum, Nest, Ranges, boxes, conditions_of, evaluated, inside_box
 from vdla.compiler.ir.nodes import Const, Expr, IrError
+from vdla.compiler.operands.address_map import Move
 from vdla.hw.spec import isa
 from vdla.hw.spec.vocabulary import MemoryType, Parameter
 
@@ -30,7 +31,7 @@ def load(memory: MemoryType, emission: Emission, nest: Nest, *, pad_minimum: boo
     _, _, *inside = nest.call.operands
     padding = [affine_sum for condition in inside for affine_sum in conditions_of(condition)]
     record = emission.load(memory, dram.buffer, pad_minimum=pad_minimum)
-    return _transfer(nest, chip, dram, emission.tensor(dram.buffer), padding, lambda values: record)
+    return _transfer(nest, chip, dram, emission.operand(dram.buffer).tensor, padding, lambda values: record)
 
 
 def valued_load(memory: MemoryType, emission: Emission, nest: Nest) -> Action:
@@ -39,7 +40,7 @@ def valued_load(memory: MemoryType, emission: Emission, nest: Nest) -> Action:
     _, _, inside, constant = nest.call.operands
     record = emission.load(memory, dram.buffer, pad_value=_pad_value(constant))
     return _transfer(
-        nest, chip, dram, emission.tensor(dram.buffer), conditions_of(inside), lambda values: record
+        nest, chip, dram, emission.operand(dram.buffer).tensor, conditions_of(inside), lambda values: record
     )
 
 
@@ -55,7 +56,7 @@ def store(emission: Emission, nest: Nest) -> Action:
     """Record STOREs of store(dst, src)."""
     dram, chip = emission.tiles(nest.call)
     record = emission.store(dram.buffer)
-    return _transfer(nest, chip, dram, emission.tensor(dram.buffer), [], lambda values: record)
+    return _transfer(nest, chip, dram, emission.operand(dram.buffer).tensor, [], lambda values: record)
 
 
 def scaled_store(emission: Emission, nest: Nest) -> Action:
@@ -69,7 +70,7 @@ def scaled_store(emission: Emission, nest: Nest) -> Action:
         inner,
         chip,
         dram,
-        emission.tensor(dram.buffer),
+        emission.operand(dram.buffer).tensor,
         [],
         lambda values: emission.store(dram.buffer, _parameter_set(first(values))),
     )
@@ -80,8 +81,8 @@ def scaled_store(emission: Emission, nest: Nest) -> Action:
 
 def _transfer(
     nest: Nest,
-    chip: Operand,
-    dram: Operand,
+    chip: IndexedBuffer,
+    dram: IndexedBuffer,
     tensor: str,
     padding: list[AffineSum],
     record_of: Callable[[Values], Move],

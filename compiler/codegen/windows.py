@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from vdla.compiler.codegen.actions import Action, Known, Operand, Values, once_each
+from vdla.compiler.codegen.actions import Action, IndexedBuffer, Known, Values, once_each
 from vdla.compiler.codegen.compute import Base, steps_of
 from vdla.compiler.codegen.emission import Emission
 from vdla.compiler.codegen.hardware_loops import Steps, fits, places
@@ -68,7 +68,7 @@ def _recorded(emission: Emission, nest: Nest, starts: AffineSum) -> Action:
     return act
 
 
-def _moving(tiles: list[Operand]) -> tuple[list[Operand], int]:
+def _moving(tiles: list[IndexedBuffer]) -> tuple[list[IndexedBuffer], int]:
     """Return accumulators, first column and weights, and the step from column to column.
 
     Raises:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.compiler.codegen.interleaved import activation_block
 from vdla.compiler.graph.integers import Quantisation, scaling
 from vdla.compiler.graph.macs import macs
 from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType
@@ -22,6 +21,7 @@ from vdla.compiler.graph.rewrite import Rewriting
 from vdla.compiler.network.channels import Channels, is_depthwise, is_product
 from vdla.compiler.network.maker import Offloaded, Placed
 from vdla.compiler.network.uses import Uses
+from vdla.compiler.operands.interleaved import activation_block
 from vdla.hw.spec.config import AcceleratorConfig
 
 NONE = -1  # in a lane that holds no channel, or one that is not needed

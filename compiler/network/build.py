@@ -2,12 +2,10 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
 
 import numpy as np
 
 from vdla.compiler.codegen.after import After
-from vdla.compiler.codegen.segments import Segment
 from vdla.compiler.codegen.stream import emit_calls
 from vdla.compiler.graph.macs import macs
 from vdla.compiler.graph.nodes import Graph
@@ -17,6 +15,9 @@ from vdla.compiler.network.joining import joined
 from vdla.compiler.network.maker import Offloaded, OnHost, Piece
 from vdla.compiler.network.memory import Life, Stored, share
 from vdla.compiler.network.partition import Part
+from vdla.compiler.operands.address_map import DENSE, Operand
+from vdla.compiler.operands.packed import Packed
+from vdla.compiler.operands.segments import Joined
 from vdla.compiler.tasks.base import Task
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
@@ -29,8 +30,6 @@ from vdla.runtime.module.plan import Crossing, HostStep, LaunchStep, Layer, Plan
 from vdla.runtime.stream.builder import Stream, StreamBuilder
 from vdla.sim.decoded import DecodedStream, decode_stream
 from vdla.sim.rows import dram_rows
-
-Named = TypeVar("Named")
 
 
 def build(
@@ -195,41 +194,33 @@ class _Builder:
         """Record the instructions of an operator."""
         label = one.node.outputs[0]
         builder.label(label)
-        tensors = {"Z": self.place(*one.output)}
-        tensors |= {name: self.places[self.between(one, name)] for name in one.scratch}
-        divided = {
-            parameter: self.divided(name, layout)
-            for parameter, (name, layout) in one.inputs.items()
-            if self.flow.origin(name) in self.segments
-        }
-        for parameter, (name, layout) in one.inputs.items():
-            if parameter not in divided:
-                tensors[parameter] = self.place(name, layout)
-        tensors |= {parameter: segments[0].tensor for parameter, segments in divided.items()}
         for parameter, values in one.constants.items():
-            tensors[parameter] = f"{label}.{parameter}"
-            self.weights[tensors[parameter]] = values
-        windows = {
-            parameter: layout.windows for parameter, (_, layout) in one.inputs.items() if layout.windows
-        }
+            self.weights[f"{label}.{parameter}"] = values
+        operands = self.operands(one)
         for piece in one.pieces:
             emit_calls(
                 self.programs[piece.task],
                 builder,
-                _named(piece, tensors),
-                {**piece.begins, "Z": piece.begin},
+                _of_piece(piece, operands, self.config),
                 self.numbered(one.after if piece.after is None else piece.after),
-                windows,
-                _named(piece, divided),
-                piece.task.interleavings(self.config),
             )
 
-    def divided(self, name: str, layout: Layout) -> tuple[Segment, ...]:
-        """Return the segments of a joined value, with the places of the tensors that hold it."""
-        return tuple(
-            replace(segment, tensor=self.places[Stored(segment.tensor, layout.block)])
-            for segment in self.segments[self.flow.origin(name)]
-        )
+    def operands(self, one: Offloaded) -> dict[str, Operand]:
+        """Return where the operands of an operator lie, by its parameters."""
+        found = {name: Operand(f"{one.node.outputs[0]}.{name}") for name in one.constants}
+        found |= {name: Operand(self.places[self.between(one, name)]) for name in one.scratch}
+        found |= {parameter: self.operand(name, layout) for parameter, (name, layout) in one.inputs.items()}
+        return {**found, "Z": Operand(self.place(*one.output))}
+
+    def operand(self, name: str, layout: Layout) -> Operand:
+        """Return where a value lies that an operator reads."""
+        segments = self.segments.get(self.flow.origin(name))
+        if segments is not None:
+            tensors = [self.places[Stored(each.tensor, layout.block)] for each in segments]
+            placed = [replace(each, tensor=to) for each, to in zip(segments, tensors, strict=True)]
+            return Operand(tensors[0], address_map=Joined(tuple(placed)))
+        packed = DENSE if layout.windows is None else Packed(layout.windows)
+        return Operand(self.place(name, layout), address_map=packed)
 
     def numbered(self, after: After) -> After:
         """Let one operator after another use another table on chip, so that none waits for the one before."""
@@ -252,9 +243,14 @@ class _Builder:
         )
 
 
-def _named(piece: Piece, found: Mapping[str, Named]) -> dict[str, Named]:
-    """Return what belongs to an operator's parameters, by the names of a piece's program."""
-    return {**found, **{own: found[name] for own, name in piece.names.items() if name in found}}
+def _of_piece(piece: Piece, operands: Mapping[str, Operand], config: AcceleratorConfig) -> dict[str, Operand]:
+    """Return where the operands of a piece lie, by the parameters of its program."""
+    named = {**operands, **{own: operands[name] for own, name in piece.names.items()}}
+    begins = {**piece.begins, "Z": piece.begin}
+    named |= {name: replace(named[name], begin=begin) for name, begin in begins.items()}
+    maps = piece.task.address_maps(config)
+    dense = [name for name in maps if named[name].address_map == DENSE]
+    return {**named, **{name: replace(named[name], address_map=maps[name]) for name in dense}}
 
 
 def _value(graph: Graph, name: str) -> Value:

@@ -3,10 +3,10 @@ them."""
 
 from collections.abc import Mapping, Sequence
 
-from vdla.compiler.codegen.segments import Segment, cut
 from vdla.compiler.network.flow import Flow
 from vdla.compiler.network.maker import Offloaded
 from vdla.compiler.network.partition import Part
+from vdla.compiler.operands.segments import Segment, cut
 from vdla.compiler.tasks.elements import Elements, ElementsTask
 
 Segments = Mapping[str, tuple[Segment, ...]]

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from vdla.compiler.codegen.after import NOTHING, After
-from vdla.compiler.codegen.interleaved import activation_block
 from vdla.compiler.graph.nodes import Graph, Node
+from vdla.compiler.operands.interleaved import activation_block
 from vdla.compiler.rules import Rule
 from vdla.compiler.tasks.base import Task
 from vdla.hw.spec.config import AcceleratorConfig

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from vdla.compiler.codegen.interleaved import activation_block
 from vdla.compiler.graph.integer_forms.host import is_float
 from vdla.compiler.graph.nodes import Graph, Node, TensorType
 from vdla.compiler.graph.rewrite import Rewriting
 from vdla.compiler.network.maker import Maker, Offloaded, Piece
+from vdla.compiler.operands.interleaved import activation_block
 from vdla.compiler.rules import Rule
 from vdla.compiler.tasks.constant_operands import scalar_weights
 from vdla.compiler.tasks.elements import Elements, ElementsTask

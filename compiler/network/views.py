@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from vdla.compiler.codegen.interleaved import activation_block
 from vdla.compiler.graph.nodes import Graph, Node, TensorType
+from vdla.compiler.operands.interleaved import activation_block
 from vdla.compiler.rules import Rule
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.runtime.layout import IMAGE_RANK, Layout

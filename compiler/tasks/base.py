@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar
 
-from vdla.compiler.codegen.interleaved import Interleaved
 from vdla.compiler.codegen.intrinsics import accelerator
 from vdla.compiler.codegen.tiles import Tiles
 from vdla.compiler.ir.nodes import Func, IrError
 from vdla.compiler.ir.parse import parse_func
+from vdla.compiler.operands.address_map import AddressMap
 from vdla.compiler.tasks.program_text import function
 from vdla.hw.spec.config import AcceleratorConfig
 
@@ -58,8 +58,8 @@ class Task(ABC):
             IrError: the choice is not in the task's space.
         """
 
-    def interleavings(self, config: AcceleratorConfig) -> dict[str, Interleaved]:
-        """Return the program's parameters whose channel blocks are interleaved in DRAM."""
+    def address_maps(self, config: AcceleratorConfig) -> dict[str, AddressMap]:
+        """Return the address maps of the program's parameters that are not dense."""
         return {}
 
 

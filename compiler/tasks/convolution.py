@@ -6,11 +6,12 @@ from math import prod
 
 from vdla.compiler.codegen.after import After
 from vdla.compiler.codegen.estimate import ranked_tiles
-from vdla.compiler.codegen.interleaved import Interleaved
 from vdla.compiler.codegen.intrinsics import accelerator
 from vdla.compiler.codegen.nest import TILE_RANK
 from vdla.compiler.codegen.tiles import GROUPS, INPUTS, OUTPUTS, ROWS, WEIGHTS, Tiles, Work
 from vdla.compiler.ir.nodes import Func, Scope
+from vdla.compiler.operands.address_map import AddressMap
+from vdla.compiler.operands.interleaved import Interleaved
 from vdla.compiler.tasks.base import Choice, Task
 from vdla.compiler.tasks.scheduling import narrow, tensorize, virtual_threads
 from vdla.compiler.te.operators.convolution import Product, conv2d
@@ -36,7 +37,7 @@ class TiledTask(Task):
         alike: all blocks of weights are equal, so the program loads one of them.
         slides: a depthwise convolution whose windows slide along the rows.
         reads, writes: number of channel blocks of the input, and of the result, that are interleaved in DRAM
-            pixel by pixel, see `vdla.compiler.codegen.interleaved`.
+            pixel by pixel, see `vdla.compiler.operands.interleaved`.
     """
 
     __slots__ = ()
@@ -85,8 +86,8 @@ class TiledTask(Task):
             self.writes,
         )
 
-    def interleavings(self, config: AcceleratorConfig) -> dict[str, Interleaved]:
-        """Return the program's parameters whose channel blocks are interleaved in DRAM."""
+    def address_maps(self, config: AcceleratorConfig) -> dict[str, AddressMap]:
+        """Return the address maps of the program's parameters that are not dense."""
         size = self.size
         inputs, outputs = blocks(size.channels, config.block_in), blocks(size.outputs, config.block_out)
         maps = {

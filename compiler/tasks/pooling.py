@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from math import prod
 
-from vdla.compiler.codegen.interleaved import Interleaved
 from vdla.compiler.codegen.intrinsics import accelerator
 from vdla.compiler.ir.nodes import Func, Scope
+from vdla.compiler.operands.address_map import AddressMap
+from vdla.compiler.operands.interleaved import Interleaved
 from vdla.compiler.tasks.base import Choice, PartedTask
 from vdla.compiler.tasks.scheduling import tensorize, virtual_threads
 from vdla.compiler.te.operators.pooling import Maximum, max_pool
@@ -23,7 +24,7 @@ class PoolingTask(PartedTask[Tile]):
 
     Attributes:
         reads, writes: number of channel blocks of the input, and of the result, that are interleaved in DRAM
-            pixel by pixel, see `vdla.compiler.codegen.interleaved`.
+            pixel by pixel, see `vdla.compiler.operands.interleaved`.
     """
 
     size: Pooling
@@ -54,8 +55,8 @@ class PoolingTask(PartedTask[Tile]):
         operator = max_pool(self.size, config)
         return schedule_max_pool(operator, tile, config, threads=choice.threads).lower(verified=False)
 
-    def interleavings(self, config: AcceleratorConfig) -> dict[str, Interleaved]:
-        """Return the program's parameters whose channel blocks are interleaved in DRAM."""
+    def address_maps(self, config: AcceleratorConfig) -> dict[str, AddressMap]:
+        """Return the address maps of the program's parameters that are not dense."""
         size, count = self.size, blocks(self.size.channels, config.block_out)
         maps = {
             "X": Interleaved(self.reads, size.height * size.width, count),

@@ -5,6 +5,7 @@ import random
 import pytest
 
 from vdla.compiler.codegen.after import After, FollowedStores, Stored, parts
+from vdla.compiler.operands.address_map import Operand
 from vdla.hw.spec import codec, isa
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.vocabulary import Extension, MemoryType
@@ -12,7 +13,7 @@ from vdla.runtime.stream.builder import Rows, StreamBuilder
 from vdla.sim.decoded import decode_stream
 
 CONFIG = TINY.with_changes(extensions=tuple(Extension), res_buffer_bytes=256)
-NAMES = {"T": "table", "R": "residuals", "S": "sum"}
+OPERANDS = {"T": Operand("table"), "R": Operand("residuals"), "S": Operand("sum")}
 
 
 @pytest.mark.parametrize("most", [1, 3, 7, 100])
@@ -33,7 +34,7 @@ def test_parts_are_all_elements_in_order(rows, most):
 def instructions(stores: list[Stored], after: After) -> list[isa.Instruction]:
     """Return the instructions for STOREs from accumulator 10 on by the second set of parameters."""
     builder = StreamBuilder(CONFIG)
-    followed = FollowedStores(builder, NAMES, after, stores)
+    followed = FollowedStores(builder, OPERANDS, after, stores)
     followed.begin()
     for store in stores:
         followed.scaled(2)(10, "out", store.element, store.rows)

@@ -8,6 +8,7 @@ from generators.expected import convolved
 from vdla.compiler.codegen.choose import cycles_of
 from vdla.compiler.codegen.packing import blocked_parameters, blocked_weights
 from vdla.compiler.codegen.stream import compile_stream, emit
+from vdla.compiler.operands.address_map import Operand
 from vdla.compiler.tasks.convolution import schedule_conv2d
 from vdla.compiler.te.operators.convolution import conv2d
 from vdla.compiler.te.operators.narrowing import Scale
@@ -30,11 +31,19 @@ def program():
     return schedule_conv2d(conv2d(SIZE, TINY, Scale()), SIZE, TINY).lower()
 
 
+def named(tensors: dict[str, str]) -> dict[str, Operand]:
+    return {name: Operand(tensor) for name, tensor in tensors.items()}
+
+
 def joined():
     builder = StreamBuilder(TINY)
     for layer in range(LAYERS):
         builder.label(f"layer {layer}")
-        emit(program(), builder, {"X": f"A{layer}", "W": f"W{layer}", "P": f"P{layer}", "Z": f"A{layer + 1}"})
+        emit(
+            program(),
+            builder,
+            named({"X": f"A{layer}", "W": f"W{layer}", "P": f"P{layer}", "Z": f"A{layer + 1}"}),
+        )
     return builder.finish()
 
 
@@ -88,9 +97,9 @@ def test_joined_layers_overlap_and_share_micro_kernels():
 
 def test_another_program_loads_its_weights_beside_those_of_the_one_before():
     other, builder = Convolution(8, 7, 7, 8, (1, 1)), StreamBuilder(TINY)
-    emit(program(), builder, {"X": "A0", "W": "W0", "P": "P0", "Z": "A1"})
+    emit(program(), builder, named({"X": "A0", "W": "W0", "P": "P0", "Z": "A1"}))
     func = schedule_conv2d(conv2d(other, TINY, Scale()), other, TINY).lower()
-    emit(func, builder, {"X": "A1", "W": "W1", "P": "P1", "Z": "A2"})
+    emit(func, builder, named({"X": "A1", "W": "W1", "P": "P1", "Z": "A2"}))
     stream = builder.finish()
     decoded = decode_stream(stream.relocated(dict.fromkeys(stream.tensors, 0)), TINY)
     first, second = (

@@ -8,6 +8,7 @@ from vdla.compiler.codegen.lowering import calls_of
 from vdla.compiler.codegen.space import space_of
 from vdla.compiler.codegen.stream import emit_calls
 from vdla.compiler.codegen.tiles import INPUTS, NOTHING, WEIGHTS
+from vdla.compiler.operands.address_map import Operand
 from vdla.compiler.tasks.convolution import ConvolutionTask
 from vdla.compiler.tasks.scaled_sum import SumTask
 from vdla.compiler.te.operators.sizes import Convolution
@@ -27,7 +28,8 @@ POINTS = SpacePoints(space_of(ConvolutionTask(SIZE), Target(DEFAULT)))
 def moved(choice):
     """Return the bytes that a choice's program moves, by their memory."""
     task, builder = POINTS.space.task, StreamBuilder(DEFAULT)
-    emit_calls(calls_of(task, choice, DEFAULT), builder, alternating=task.interleavings(DEFAULT))
+    operands = {name: Operand(name, address_map=each) for name, each in task.address_maps(DEFAULT).items()}
+    emit_calls(calls_of(task, choice, DEFAULT), builder, operands)
     stream = builder.finish()
     program = decode_stream(stream.relocated(dict.fromkeys(stream.tensors, 1 << 24)), DEFAULT)
     found = dict.fromkeys(MemoryType, 0)

@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
-from vdla.compiler.codegen.segments import Segment, cut, loading
-from vdla.runtime.stream.builder import Rows
+from vdla.compiler.operands.segments import Joined, Segment, cut
+from vdla.hw.spec.presets import TINY
+from vdla.hw.spec.vocabulary import MemoryType
+from vdla.runtime.stream.builder import Rows, StreamBuilder
 
 JOINED = (Segment("a", 2, 6), Segment("b", 0, 4), Segment("a", 8, 10))
 TENSORS = {"a": np.arange(100, 120), "b": np.arange(200, 210)}
@@ -34,7 +36,7 @@ def check(element: int, rows: Rows) -> int:
         count += 1
         loaded(TENSORS[tensor], found, chip, begin, part)
 
-    loading(record, JOINED)(30, "unused", element, rows)
+    Joined(JOINED).load(MemoryType.INP, StreamBuilder(TINY), record)(30, "unused", element, rows)
     assert found == expected
     return count
 

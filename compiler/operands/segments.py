@@ -1,17 +1,17 @@
-"""Operands that stand in segments: LOADs of a tensor whose elements several tensors hold, one after another.
+"""The address map of a joined operand: its elements are segments of several tensors, one after another.
 
-A LOAD whose rows one segment holds stays one LOAD; others are divided where a segment ends.
+A LOAD whose rows lie in one segment stays one LOAD. Other LOADs are divided where a segment ends.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import NamedTuple
 
-from vdla.runtime.stream.builder import Rows
-
-Record = Callable[[int, str, int, Rows], None]  # a LOAD: element on chip, tensor, its element, rows
+from vdla.compiler.operands.address_map import AddressMap, Move
+from vdla.hw.spec.vocabulary import MemoryType
+from vdla.runtime.stream.builder import Rows, StreamBuilder
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,20 +57,26 @@ class _Part(NamedTuple):
     rows: Rows
 
 
-def loading(record: Record, segments: Sequence[Segment]) -> Record:
-    """Return what records LOADs from segments, as `record` does from one tensor; the tensor's name is not
-    used."""
-    ends = tuple(accumulate(segment.count for segment in segments))
+@dataclass(frozen=True, slots=True)
+class Joined(AddressMap):
+    """Elements that are segments of several tensors. The name of the operand's tensor is not used."""
 
-    def load(chip: int, tensor: str, element: int, rows: Rows) -> None:
-        """Record a LOAD, divided at the ends of segments."""
-        for part in _parts(element, rows, ends):
-            number = bisect_right(ends, part.dram) if part.rows.height else 0
-            segment = segments[number]
-            begin = ends[number] - segment.count if part.rows.height else part.dram
-            record(chip + part.chip, segment.tensor, segment.begin + part.dram - begin, part.rows)
+    segments: tuple[Segment, ...]
 
-    return load
+    def load(self, memory: MemoryType, builder: StreamBuilder, record: Move) -> Move:
+        """Return what records LOADs, divided where segments end."""
+        segments = self.segments
+        ends = tuple(accumulate(segment.count for segment in segments))
+
+        def load(chip: int, tensor: str, element: int, rows: Rows) -> None:
+            """Record a LOAD, divided where segments end."""
+            for part in _parts(element, rows, ends):
+                number = bisect_right(ends, part.dram) if part.rows.height else 0
+                segment = segments[number]
+                begin = ends[number] - segment.count if part.rows.height else part.dram
+                record(chip + part.chip, segment.tensor, segment.begin + part.dram - begin, part.rows)
+
+        return load
 
 
 def _parts(element: int, rows: Rows, ends: Sequence[int]) -> Iterator[_Part]:

@@ -1,21 +1,21 @@
-"""Blocks of channels that alternate in DRAM, pixel by pixel, where block_in and block_out differ.
+"""The address map of interleaved channel blocks, for configurations whose block_in and block_out differ.
 
-An activation stands in DRAM in blocks of the larger one. A program that reads or makes it in blocks of the
-smaller one finds several of its blocks in each: with two, the elements of a plane and of the next alternate.
-Its transfers step over the elements of the other planes: rows of one element each, or a GATHER.
+An activation in DRAM has blocks of the larger of both. A program that reads or writes blocks of the smaller
+one has several blocks in each: with two, the elements of a plane and of the next plane alternate, pixel by
+pixel. Its transfers step over the elements of the other planes: by rows of one element each, or by a GATHER.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from vdla.compiler.operands.address_map import AddressMap, Move
 from vdla.compiler.te.operators.sizes import blocks
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import Extension, MemoryType
 from vdla.runtime.stream.builder import Rows, StreamBuilder
 
-Record = Callable[[int, str, int, Rows], None]  # a transfer: element on chip, tensor, its element, rows
 MOST_GATHERED_BEATS = 4  # from element to element; a LOAD of one element alone takes as long
 
 
@@ -26,13 +26,13 @@ def activation_block(config: AcceleratorConfig) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Interleaved:
-    """How the elements of a program's images stand in DRAM.
+class Interleaved(AddressMap):
+    """Elements of images whose channel blocks are interleaved.
 
     Attributes:
-        parts: blocks of channels that alternate.
-        pixels: of a plane.
-        blocks: of an image, those that fill up the last `parts` not among them.
+        parts: number of channel blocks that are interleaved.
+        pixels: number of pixels of a plane.
+        blocks: number of channel blocks of an image, without those that pad the last `parts`.
     """
 
     parts: int
@@ -56,6 +56,22 @@ class Interleaved:
             yield done, self.place(element + done), taken
             done += taken
 
+    def load(self, memory: MemoryType, builder: StreamBuilder, record: Move) -> Move:
+        """Return what records LOADs of single elements, or GATHERs into INP where these are not slower."""
+        if memory is MemoryType.INP and gathers(self.parts, builder.config):
+            return _gathering(builder, record, self)
+        return self.store(record)
+
+    def store(self, record: Move) -> Move:
+        """Return what records transfers of single elements."""
+
+        def move(chip: int, tensor: str, element: int, rows: Rows) -> None:
+            """Record a transfer, one element to a row."""
+            for part in _single(element, rows, self):
+                record(chip + part.chip, tensor, part.place, part.rows)
+
+        return move
+
 
 class _Part(NamedTuple):
     """A part of a transfer: elements before it on chip, its place in the tensor, and its rows."""
@@ -63,18 +79,6 @@ class _Part(NamedTuple):
     chip: int
     place: int
     rows: Rows
-
-
-def interleaving(
-    memory: MemoryType, builder: StreamBuilder, record: Record, how: Interleaved | None
-) -> Record:
-    """Return what records the transfers of a memory to or from a tensor; `record` where its planes follow
-    each other."""
-    if how is None:
-        return record
-    if memory is MemoryType.INP and gathers(how.parts, builder.config):
-        return _gathering(builder, record, how)
-    return _scattering(record, how)
 
 
 def gathers(parts: int, config: AcceleratorConfig) -> bool:
@@ -85,18 +89,7 @@ def gathers(parts: int, config: AcceleratorConfig) -> bool:
     return quick and config.has(Extension.GATHER)
 
 
-def _scattering(record: Record, how: Interleaved) -> Record:
-    """Return what records the LOADs or STOREs of a tensor whose planes alternate, by rows of one element."""
-
-    def move(chip: int, tensor: str, element: int, rows: Rows) -> None:
-        """Record a transfer, one element to a row."""
-        for part in _single(element, rows, how):
-            record(chip + part.chip, tensor, part.place, part.rows)
-
-    return move
-
-
-def _gathering(builder: StreamBuilder, record: Record, how: Interleaved) -> Record:
+def _gathering(builder: StreamBuilder, record: Move, how: Interleaved) -> Move:
     """Return what records the LOADs of INP from a tensor whose planes alternate, by GATHERs; `record` is for
     padding."""
     element_bytes = builder.config.element_bytes(MemoryType.INP)

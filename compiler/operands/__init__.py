@@ -1,0 +1,1 @@
+"""Where the operands of programs lie in DRAM: one file for each address map."""
