@@ -22,7 +22,7 @@ from vdla.api import Module, target_of
 from vdla.compiler.codegen.choose import by_simulator
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.graph.onnx.load import load
-from vdla.compiler.graph.passes.pipeline import SIMPLIFY, Pipeline
+from vdla.compiler.graph.pipeline import SIMPLIFY, Pipeline
 from vdla.compiler.graph.quantisation.options import Options
 from vdla.compiler.network.compile import FLOATS, integers_of
 from vdla.compiler.network.stages import parts_of, plan_of_parts

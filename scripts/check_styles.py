@@ -36,7 +36,7 @@ from vdla.cli._options import needs
 from vdla.compiler.codegen.store import kept
 from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.nodes import GraphError
-from vdla.compiler.graph.passes.pipeline import INTEGERS
+from vdla.compiler.graph.pipeline import INTEGERS
 from vdla.compiler.network.stages import plan_of
 from vdla.hw.spec.presets import DEFAULT
 from vdla.hw.spec.target import Target

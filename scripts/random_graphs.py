@@ -35,7 +35,7 @@ from vdla.compiler.graph.nodes import Graph, GraphError, Node, producers
 from vdla.compiler.graph.onnx.export import export
 from vdla.compiler.graph.onnx.importer import Importer
 from vdla.compiler.graph.onnx.read import read_model
-from vdla.compiler.graph.passes.pipeline import INTEGERS
+from vdla.compiler.graph.pipeline import INTEGERS
 from vdla.compiler.graph.quantise import quantise
 from vdla.compiler.network.compile import simplified
 from vdla.compiler.network.stages import plan_of

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vdla.compiler.graph.nodes import Graph, Node
+from vdla.compiler.graph.nodes import Node, Values
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,6 +21,11 @@ class Affine:
     x: str
     factors: np.ndarray
     shifts: np.ndarray
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all channels are changed alike."""
+        return all(bool((array == array[0]).all()) for array in (self.factors, self.shifts))
 
     def after(self, first: "Affine") -> "Affine":
         """Return both changes in one, this one behind `first`."""
@@ -44,7 +49,7 @@ class Tail(NamedTuple):
     last: bool
 
 
-def affine_of(graph: Graph, node: Node, axis: int) -> Affine | None:
+def affine_of(graph: Values, node: Node, axis: int) -> Affine | None:
     """Return what a node changes along `axis` of its result; None where it is no such change."""
     result = graph.types[node.outputs[0]]
     rank = len(result.shape)
@@ -53,7 +58,7 @@ def affine_of(graph: Graph, node: Node, axis: int) -> Affine | None:
     return AFFINE[node.op](graph, node, axis % rank)
 
 
-def factor_of(graph: Graph, node: Node) -> tuple[str, float] | None:
+def factor_of(graph: Values, node: Node) -> tuple[str, float] | None:
     """Return what a node multiplies by one positive number, and the number; None where it does something
     else."""
     found = affine_of(graph, node, -1) if node.op in ("Div", "Mul") else None
@@ -63,7 +68,7 @@ def factor_of(graph: Graph, node: Node) -> tuple[str, float] | None:
     return (found.x, factor) if 0 < factor < np.inf else None
 
 
-def _by_channel(graph: Graph, node: Node, axis: int) -> tuple[int, np.ndarray] | None:
+def _by_channel(graph: Values, node: Node, axis: int) -> tuple[int, np.ndarray] | None:
     """Return the place of the operand that is no constant, and float64[channels] of the other one, if it has
     a number for each channel or one for all."""
     constant = [name in graph.constants for name in node.inputs]
@@ -79,12 +84,12 @@ def _by_channel(graph: Graph, node: Node, axis: int) -> tuple[int, np.ndarray] |
     return place, np.broadcast_to(array.astype(np.float64).reshape(-1), (shape[axis],))
 
 
-def _sum(graph: Graph, node: Node, axis: int) -> Affine | None:
+def _sum(graph: Values, node: Node, axis: int) -> Affine | None:
     found = _by_channel(graph, node, axis)
     return None if found is None else Affine(node.inputs[found[0]], np.ones(len(found[1])), found[1])
 
 
-def _difference(graph: Graph, node: Node, axis: int) -> Affine | None:
+def _difference(graph: Values, node: Node, axis: int) -> Affine | None:
     found = _by_channel(graph, node, axis)
     if found is None:
         return None
@@ -93,19 +98,19 @@ def _difference(graph: Graph, node: Node, axis: int) -> Affine | None:
     return Affine(node.inputs[place], np.full(len(numbers), sign), -sign * numbers)
 
 
-def _product(graph: Graph, node: Node, axis: int) -> Affine | None:
+def _product(graph: Values, node: Node, axis: int) -> Affine | None:
     found = _by_channel(graph, node, axis)
     return None if found is None else Affine(node.inputs[found[0]], found[1], np.zeros(len(found[1])))
 
 
-def _quotient(graph: Graph, node: Node, axis: int) -> Affine | None:
+def _quotient(graph: Values, node: Node, axis: int) -> Affine | None:
     found = _by_channel(graph, node, axis)
     if found is None or found[0] or not found[1].all():
         return None
     return Affine(node.inputs[0], 1 / found[1], np.zeros(len(found[1])))
 
 
-def _normalisation(graph: Graph, node: Node, axis: int) -> Affine | None:
+def _normalisation(graph: Values, node: Node, axis: int) -> Affine | None:
     if axis != 1 or not all(name in graph.constants for name in node.inputs[1:]):
         return None
     scale, shift, mean, variance = (graph.constants[name].astype(np.float64) for name in node.inputs[1:])
@@ -113,7 +118,7 @@ def _normalisation(graph: Graph, node: Node, axis: int) -> Affine | None:
     return Affine(node.inputs[0], factors, shift - mean * factors)
 
 
-def _pointwise(graph: Graph, node: Node, axis: int) -> Affine | None:
+def _pointwise(graph: Values, node: Node, axis: int) -> Affine | None:
     """A depthwise convolution with one weight for each channel."""
     if axis != 1 or not is_pointwise(graph, node):
         return None
@@ -124,7 +129,7 @@ def _pointwise(graph: Graph, node: Node, axis: int) -> Affine | None:
     return Affine(node.inputs[0], weights.reshape(-1), bias[0] if bias else np.zeros(len(weights)))
 
 
-def is_pointwise(graph: Graph, node: Node) -> bool:
+def is_pointwise(graph: Values, node: Node) -> bool:
     """Whether a convolution has one weight for each channel, which is a constant."""
     weights = graph.constants.get(node.inputs[1])
     return (
@@ -136,7 +141,7 @@ def is_pointwise(graph: Graph, node: Node) -> bool:
     )
 
 
-AFFINE: Mapping[str, Callable[[Graph, Node, int], Affine | None]] = {
+AFFINE: Mapping[str, Callable[[Values, Node, int], Affine | None]] = {
     "Add": _sum,
     "BatchNormalization": _normalisation,
     "Conv": _pointwise,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from math import prod
 from types import MappingProxyType
-from typing import cast
+from typing import Protocol, cast
 
 import numpy as np
 
@@ -119,6 +119,20 @@ class Node:
 
     def __str__(self) -> str:
         return f"{self.op} {self.name or self.outputs[0]!r}"
+
+
+class Values(Protocol):
+    """Types and constants of the values of a graph, which may be about to change."""
+
+    @property
+    def types(self) -> Mapping[str, TensorType]:
+        """Types of all values."""
+        ...
+
+    @property
+    def constants(self) -> Mapping[str, np.ndarray]:
+        """Values that never change."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)

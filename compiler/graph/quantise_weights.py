@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vdla.compiler.graph.nodes import Graph, Node
+from vdla.compiler.graph.nodes import Graph, Node, Values
 
 LARGEST_INT8 = 127
 LARGEST_BIAS = 1 << 30  # leaves room for the sums
@@ -46,7 +46,7 @@ def quantised_product(
     )
 
 
-def product_parts(graph: Graph, node: Node) -> tuple[np.ndarray, int, np.ndarray | None]:
+def product_parts(graph: Values, node: Node) -> tuple[np.ndarray, int, np.ndarray | None]:
     """Return weights, the dimension of their output channels, and bias [M] or None, with the factors of Gemm
     multiplied in."""
     weights = graph.constants[node.inputs[1]]
@@ -70,7 +70,7 @@ def without_factors(node: Node) -> Node:
     )
 
 
-def is_quantisable_product(graph: Graph, node: Node) -> bool:
+def is_quantisable_product(graph: Values, node: Node) -> bool:
     """Whether weights and bias are constants, and go along one dimension."""
     if (
         any(name and name not in graph.constants for name in node.inputs[1:])

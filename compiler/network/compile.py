@@ -7,19 +7,11 @@ import numpy as np
 
 from vdla.compiler.codegen.store import kept
 from vdla.compiler.codegen.tuned.records import NO_RECORDS, Records
-from vdla.compiler.graph.integer_forms.early import DYNAMIC
+from vdla.compiler.graph.integer_forms.early import DYNAMIC, PRODUCTS
 from vdla.compiler.graph.nodes import Graph, GraphError
 from vdla.compiler.graph.onnx.load import Loaded, load_with_samples
-from vdla.compiler.graph.passes.affine_into_product import AffineIntoProduct
-from vdla.compiler.graph.passes.affine_to_conv import AffineToConv
-from vdla.compiler.graph.passes.dead_code import DeadCode
-from vdla.compiler.graph.passes.expand_integers import PRODUCTS
 from vdla.compiler.graph.passes.fix_ranges import FixRanges
-from vdla.compiler.graph.passes.merge_moves import MergeMoves
-from vdla.compiler.graph.passes.pipeline import INTEGERS, ONE_STYLE, SIMPLIFY, Pipeline
-from vdla.compiler.graph.passes.rows_to_images import RowsToImages
-from vdla.compiler.graph.passes.scales_behind import ScalesBehind
-from vdla.compiler.graph.passes.split_sums import SplitSums
+from vdla.compiler.graph.pipeline import FLOATS, INTEGERS, SIMPLIFY
 from vdla.compiler.graph.quantisation.options import Options
 from vdla.compiler.graph.quantisation.sensitivity import Contribution, contributions
 from vdla.compiler.graph.quantisation_error import LayerError, layer_errors
@@ -31,19 +23,6 @@ from vdla.hw.spec.target import Target
 from vdla.runtime.module.plan import Fidelity, Plan
 from vdla.runtime.samples.given import Given, given_of
 
-# One style of quantisation, and more that can be quantised.
-FLOATS = Pipeline(
-    (
-        *ONE_STYLE,
-        SplitSums(),
-        RowsToImages(),
-        MergeMoves(),
-        ScalesBehind(),
-        AffineIntoProduct(),
-        AffineToConv(),
-        DeadCode(),
-    )
-)
 Progress = Callable[[str], None]
 Samples = Iterable[Mapping[str, np.ndarray]]
 OPTIONS = Options()

@@ -6,7 +6,7 @@ given."""
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from vdla.compiler.graph.nodes import Graph, Node
+from vdla.compiler.graph.nodes import Node, Values
 from vdla.compiler.rules import Rule, counted
 
 IMAGE_RANK = 4
@@ -24,7 +24,7 @@ QLINEAR_PARAMETERS = (1, 2, 4, 5, 6, 7)  # places of scales and zero points
 class Located(NamedTuple):
     """An operator in its graph."""
 
-    graph: Graph
+    graph: Values
     node: Node
 
 
@@ -92,6 +92,6 @@ RULES: Mapping[str, tuple[Rule[Located], ...]] = {
 }
 
 
-def becomes_another(graph: Graph, node: Node) -> bool:
+def becomes_another(graph: Values, node: Node) -> bool:
     """Whether an operator has rules here that all hold."""
     return node.op in RULES and not any(rule.found(Located(graph, node)) for rule in RULES[node.op])

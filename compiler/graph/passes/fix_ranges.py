@@ -12,11 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vdla.compiler.graph.integer_forms.early import DYNAMIC
+from vdla.compiler.graph.integer_forms.early import DYNAMIC, PRODUCTS
 from vdla.compiler.graph.moves import RESHAPING
 from vdla.compiler.graph.nodes import Graph, Node, TensorType, consumers, producers
 from vdla.compiler.graph.passes.dead_code import DeadCode
-from vdla.compiler.graph.passes.expand_integers import PRODUCTS
 from vdla.compiler.graph.rewrite import Rewriting
 from vdla.runtime.host.quantise import dequantize_linear
 

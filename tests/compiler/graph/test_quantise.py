@@ -10,7 +10,7 @@ from vdla.compiler.graph.interpret import all_values, interpret
 from vdla.compiler.graph.nodes import Graph, GraphError
 from vdla.compiler.graph.onnx.load import load
 from vdla.compiler.graph.parse import parse_graph
-from vdla.compiler.graph.passes.pipeline import SIMPLIFY
+from vdla.compiler.graph.pipeline import SIMPLIFY
 from vdla.compiler.graph.quantisation.grids import Criterion
 from vdla.compiler.graph.quantisation.judge import Assessment, Judge
 from vdla.compiler.graph.quantisation.options import Options

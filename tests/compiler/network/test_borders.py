@@ -9,7 +9,7 @@ from tests.compiler.network.graphs import Net
 from tests.compiler.network.test_networks import assert_equal
 from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.nodes import Graph
-from vdla.compiler.graph.passes.pipeline import INTEGERS
+from vdla.compiler.graph.pipeline import INTEGERS
 from vdla.compiler.network.borders import padded_before, pads_with
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.presets import DEFAULT, SMALL, TINY

@@ -10,7 +10,7 @@ from tests.compiler.network.compiled import handmade, plan_of
 from tests.compiler.network.graphs import HANDMADE, Net, random_graph, random_inputs
 from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.nodes import Graph
-from vdla.compiler.graph.passes.pipeline import INTEGERS
+from vdla.compiler.graph.pipeline import INTEGERS
 from vdla.hw.spec import isa
 from vdla.hw.spec.presets import DEFAULT, TINY
 from vdla.hw.spec.vocabulary import Extension

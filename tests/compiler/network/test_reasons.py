@@ -13,7 +13,7 @@ from vdla.compiler.graph.integer_forms.host import is_float
 from vdla.compiler.graph.integer_forms.rules import FUNCTION, QUANTISE, RULES
 from vdla.compiler.graph.nodes import Graph, Node, TensorType
 from vdla.compiler.graph.parse import parse_graph
-from vdla.compiler.graph.passes.pipeline import INTEGERS, SIMPLIFY
+from vdla.compiler.graph.pipeline import INTEGERS, SIMPLIFY
 from vdla.compiler.graph.text import print_graph
 from vdla.compiler.network.compile import FLOATS
 from vdla.compiler.network.maker import OnHost

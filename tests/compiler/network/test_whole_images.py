@@ -9,7 +9,7 @@ from tests.compiler.network.graphs import Net, random_inputs
 from tests.compiler.network.test_networks import check, transposed
 from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.nodes import Graph
-from vdla.compiler.graph.passes.pipeline import INTEGERS
+from vdla.compiler.graph.pipeline import INTEGERS
 from vdla.compiler.network.phases import phases_as_channels
 from vdla.compiler.network.whole_images import of_whole_images
 from vdla.hw.spec.presets import DEFAULT

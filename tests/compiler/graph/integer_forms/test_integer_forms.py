@@ -7,8 +7,8 @@ import pytest
 from tests.compiler.graph.passes.qdq import QdqBuilder, float_operators, pooled, signed
 from vdla.compiler.graph.interpret import all_values
 from vdla.compiler.graph.nodes import Graph
-from vdla.compiler.graph.passes.pipeline import INTEGERS
 from vdla.compiler.graph.passes.to_integers import parts_less
+from vdla.compiler.graph.pipeline import INTEGERS
 from vdla.runtime.host.int8 import BYTES
 from vdla.runtime.requantise import requantise
 

@@ -8,8 +8,8 @@ from vdla.compiler.graph.conversions import Conversions
 from vdla.compiler.graph.integer_forms.tails import tail_of
 from vdla.compiler.graph.interpret import all_values
 from vdla.compiler.graph.nodes import Graph, producers
-from vdla.compiler.graph.passes.pipeline import INTEGERS
 from vdla.compiler.graph.passes.to_integers import signed_bytes
+from vdla.compiler.graph.pipeline import INTEGERS
 from vdla.compiler.network.compile import FLOATS
 
 ONCE = {"dilations": (1, 1), "group": 1, "pads": (1, 1, 1, 1), "strides": (1, 1)}

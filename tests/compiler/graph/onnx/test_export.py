@@ -12,7 +12,7 @@ from vdla.compiler.graph.onnx.export import OPSET, export
 from vdla.compiler.graph.onnx.load import load
 from vdla.compiler.graph.onnx.unfold import Unfolded, unfolded
 from vdla.compiler.graph.parse import parse_graph
-from vdla.compiler.graph.passes.pipeline import INTEGERS, SIMPLIFY
+from vdla.compiler.graph.pipeline import INTEGERS, SIMPLIFY
 from vdla.compiler.graph.quantise import quantise
 from vdla.runtime.host.onnx_runtime import PART, session_from
 

@@ -12,7 +12,7 @@ from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.nodes import GraphError
 from vdla.compiler.graph.onnx.load import load
 from vdla.compiler.graph.parse import parse_graph
-from vdla.compiler.graph.passes.pipeline import SIMPLIFY
+from vdla.compiler.graph.pipeline import SIMPLIFY
 from vdla.compiler.graph.text import print_graph
 
 RNG = np.random.default_rng(0)

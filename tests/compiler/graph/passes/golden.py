@@ -5,7 +5,7 @@ import numpy as np
 from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.nodes import Graph, TensorType
 from vdla.compiler.graph.parse import parse_graph
-from vdla.compiler.graph.passes.pipeline import Pass
+from vdla.compiler.graph.pipeline import Pass
 from vdla.compiler.graph.text import print_graph
 from vdla.compiler.graph.verify import verify
 

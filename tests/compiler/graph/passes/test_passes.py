@@ -3,16 +3,16 @@
 import numpy as np
 import pytest
 
+from vdla.compiler.graph import pipeline
 from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.nodes import Graph, GraphError
 from vdla.compiler.graph.parse import parse_graph
-from vdla.compiler.graph.passes import pipeline
 from vdla.compiler.graph.passes.common_subexpressions import CommonSubexpressions
 from vdla.compiler.graph.passes.constant_folding import ConstantFolding
 from vdla.compiler.graph.passes.dead_code import DeadCode
-from vdla.compiler.graph.passes.fold_batch_norm import FoldBatchNorm
-from vdla.compiler.graph.passes.pipeline import SIMPLIFY, Pipeline
 from vdla.compiler.graph.passes.remove_identity import RemoveIdentity
+from vdla.compiler.graph.pipeline import SIMPLIFY, Pipeline
+from vdla.compiler.graph.rewrites.channel_scales import FOLD_CHANNEL_SCALES
 from vdla.compiler.graph.text import print_graph
 from vdla.compiler.graph.verify import verify
 
@@ -145,7 +145,7 @@ def f(x: float32[2]):
         None,
     ),
     "normalisation goes into a product's weights": (
-        FoldBatchNorm(),
+        FOLD_CHANNEL_SCALES,
         """\
 def f(x: float32[1, 2]):
     w: float32[2, 2] = constant([[1.0, 2.0], [3.0, 4.0]])
@@ -160,14 +160,14 @@ def f(x: float32[1, 2]):
 """,
         """\
 def f(x: float32[1, 2]):
-    y_weight: float32[2, 2] = constant([[0.5, 1.0], [3.0, 4.0]])
+    y_weights: float32[2, 2] = constant([[0.5, 1.0], [3.0, 4.0]])
     y_bias: float32[2] = constant([0.5, 7.0])
-    y: float32[1, 2] = Gemm(x, y_weight, y_bias, alpha=1.0, beta=1.0, transA=0, transB=1)
+    y: float32[1, 2] = Gemm(x, y_weights, y_bias, alpha=1.0, beta=1.0, transA=0, transB=1)
     return y
 """,
     ),
     "sums that something else reads stay": (
-        FoldBatchNorm(),
+        FOLD_CHANNEL_SCALES,
         """\
 def f(x: float32[1, 1]):
     w: float32[1, 1] = constant([[1.0]])
@@ -180,7 +180,7 @@ def f(x: float32[1, 1]):
         None,
     ),
     "sums that are an output stay": (
-        FoldBatchNorm(),
+        FOLD_CHANNEL_SCALES,
         """\
 def f(x: float32[1, 1]):
     w: float32[1, 1] = constant([[1.0]])
@@ -258,7 +258,7 @@ def test_folded_normalisation_means_the_same(op, weights, attributes, shape, has
         "return y",
     ]
     before = DeadCode().run(parse_graph(f"def f(x: float32{list(shape)}):\n    " + "\n    ".join(lines)))
-    after = FoldBatchNorm().run(before)
+    after = FOLD_CHANNEL_SCALES.run(before)
     assert [node.op for node in after.nodes] == [op]
     assert_same_meaning(before, after)
 

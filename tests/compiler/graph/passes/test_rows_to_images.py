@@ -7,8 +7,8 @@ from tests.compiler.graph.passes.golden import assert_same_meaning
 from tests.compiler.graph.passes.qdq import QdqBuilder
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.graph.passes.merge_moves import MergeMoves
-from vdla.compiler.graph.passes.pipeline import INTEGERS
 from vdla.compiler.graph.passes.rows_to_images import RowsToImages
+from vdla.compiler.graph.pipeline import INTEGERS
 
 ONCE = {"dilations": (1,), "group": 1, "pads": (0, 0), "strides": (1,)}
 WINDOW = {"ceil_mode": 0, "dilations": (1,), "kernel_shape": (4,), "pads": (1, 2), "strides": (3,)}

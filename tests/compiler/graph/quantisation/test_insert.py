@@ -3,7 +3,7 @@
 import numpy as np
 
 from tests.compiler.graph.quantisation.graphs import attention, residual
-from vdla.compiler.graph.passes.pipeline import INTEGERS
+from vdla.compiler.graph.pipeline import INTEGERS
 from vdla.compiler.graph.quantisation.grids import Grid
 from vdla.compiler.graph.quantisation.insert import with_grids
 from vdla.compiler.graph.quantisation.roles import Roles

@@ -1,0 +1,150 @@
+"""Pipelines of graph passes: for every network, before quantisation, and to integer operators."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from vdla.compiler.graph.nodes import Graph
+from vdla.compiler.graph.passes.common_subexpressions import CommonSubexpressions
+from vdla.compiler.graph.passes.constant_folding import ConstantFolding
+from vdla.compiler.graph.passes.dead_code import DeadCode
+from vdla.compiler.graph.passes.heads_in_place import HeadsInPlace
+from vdla.compiler.graph.passes.merge_moves import MergeMoves
+from vdla.compiler.graph.passes.remove_identity import RemoveIdentity
+from vdla.compiler.graph.passes.rows_to_images import RowsToImages
+from vdla.compiler.graph.passes.signed_activations import SignedActivations
+from vdla.compiler.graph.passes.tabulate import Tabulate
+from vdla.compiler.graph.passes.to_integers import ToIntegers
+from vdla.compiler.graph.rewrites.canonical import FOLD_PADS, GATHERS_TO_MOVES, SPLIT_SUMS
+from vdla.compiler.graph.rewrites.channel_scales import FOLD_CHANNEL_SCALES, SCALES_AFTER_PRODUCTS
+from vdla.compiler.graph.rewrites.conversions import (
+    CONVERT_AFTER_CHOICES,
+    CONVERT_BEFORE_MAXIMA,
+    SPLIT_PRELU,
+)
+from vdla.compiler.graph.rewrites.fused import DENSE_TO_CONVOLUTION, FUSE_CONVERSIONS
+from vdla.compiler.graph.rewrites.layer_normalisation import JOIN_NORMALISATION
+from vdla.compiler.graph.rewrites.quantised import (
+    DEQUANTISE_CONSTANTS,
+    EXPAND_INTEGERS,
+    EXPAND_QLINEAR,
+    MOVE_INTEGERS,
+    QUANTISE_CONSTANTS,
+)
+from vdla.compiler.graph.rewrites.spellings import JOIN_SOFTMAX, REDUCTIONS_TO_POOLS
+from vdla.compiler.graph.rules import Rules, Watcher
+from vdla.compiler.graph.verify import verify
+
+
+class Pass(Protocol):
+    """A transformation of a graph into a graph that computes the same."""
+
+    def run(self, graph: Graph) -> Graph:
+        """Return the changed graph."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What is done while a pipeline runs.
+
+    Attributes:
+        watcher: is told which rules fire.
+        begins, ended: called with the name of each pass before, and with the graph after it.
+        verifies: whether the graph is verified after each pass.
+    """
+
+    watcher: Watcher | None = None
+    begins: Callable[[str], None] = lambda name: None
+    ended: Callable[[str, Graph], None] = lambda name, graph: None
+    verifies: bool = False
+
+
+SILENT = Trace()
+
+
+def name_of(item: Pass) -> str:
+    """Return the name of a table of rules, or of the class of another pass in snake case."""
+    if isinstance(item, Rules):
+        return item.name
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", type(item).__name__).lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """Passes in the order in which they run; its `repr` is its source."""
+
+    passes: tuple[Pass, ...]
+
+    def run(self, graph: Graph, trace: Trace = SILENT) -> Graph:
+        """Return `graph` after all passes.
+
+        Raises:
+            GraphError: the graph is ill-formed, before the first pass or after the last.
+        """
+        verify(graph)
+        for item in self.passes:
+            trace.begins(name_of(item))
+            graph = item.run(graph, trace.watcher) if isinstance(item, Rules) else item.run(graph)
+            trace.ended(name_of(item), graph)
+            if trace.verifies:
+                verify(graph)
+        verify(graph)
+        return graph
+
+
+# Quantised networks of all tools in one style: float operators between conversions.
+ONE_STYLE = (
+    EXPAND_QLINEAR,
+    EXPAND_INTEGERS,
+    RemoveIdentity(),
+    QUANTISE_CONSTANTS,
+    DEQUANTISE_CONSTANTS,
+)
+SIMPLIFY = Pipeline(
+    (
+        RemoveIdentity(),
+        ConstantFolding(),
+        CommonSubexpressions(),
+        FOLD_PADS,
+        JOIN_NORMALISATION,
+        JOIN_SOFTMAX,
+        REDUCTIONS_TO_POOLS,
+        GATHERS_TO_MOVES,
+        MergeMoves(),
+        DeadCode(),
+    )
+)
+# What SIMPLIFY returns, in the form that is quantised.
+FLOATS = Pipeline(
+    (
+        *ONE_STYLE,
+        SPLIT_SUMS,
+        RowsToImages(),
+        MergeMoves(),
+        SCALES_AFTER_PRODUCTS,
+        FOLD_CHANNEL_SCALES,
+        DeadCode(),
+    )
+)
+# What FLOATS or the quantiser returns, with integer operators wherever a quantised network allows.
+INTEGERS = Pipeline(
+    (
+        *ONE_STYLE,
+        RowsToImages(),
+        MergeMoves(),
+        SignedActivations(),
+        MOVE_INTEGERS,
+        CONVERT_BEFORE_MAXIMA,
+        SPLIT_PRELU,
+        CONVERT_AFTER_CHOICES,
+        ToIntegers(),
+        RemoveIdentity(),
+        MergeMoves(),
+        DENSE_TO_CONVOLUTION,
+        FUSE_CONVERSIONS,
+        Tabulate(),
+        RemoveIdentity(),
+        HeadsInPlace(),
+    )
+)

@@ -1,0 +1,200 @@
+"""Canonical forms of float operators: exporters write the same function in several ways.
+
+| rule | rewrite |
+|---|---|
+| `split_sum` | `Sum(a, b, c)` -> `Add(Add(a, b), c)` |
+| `gather_to_slice` | `Gather(x, evenly spaced indices)` -> `Slice(x)` |
+| `gather_to_shuffle` | `Gather(x, indices of a channel shuffle)` -> `Reshape(Transpose(Reshape(x)))` |
+| `fold_pad` | `Conv(Pad(x))` -> `Conv(x)` with wider pads; also `AveragePool` and `MaxPool` |
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.compiler.graph.integer_forms.early import becomes_another
+from vdla.compiler.graph.nodes import Attribute, Node, TensorType
+from vdla.compiler.graph.rules import Rewriter, RewriteRule, Rules
+
+SPACE = 2  # the first spatial axis of an image
+WINDOWS = ("AveragePool", "Conv", "MaxPool")
+Indices = NDArray[np.int64]
+
+
+# Sums
+
+
+def _split_sum(at: Rewriter, node: Node) -> None:
+    """Sums of several tensors of one shape become sums of two; a sum of one tensor is an identity."""
+    if len(node.inputs) < 2 or not becomes_another(at.graph, node):
+        return
+    total, (out,), new = node.inputs[0], node.outputs, list[Node]()
+    for place, name in enumerate(node.inputs[1:], 2):
+        result = out if place == len(node.inputs) else at.value(f"{out}_{place}", at.types[out])
+        new.append(Node("Add", (total, name), (result,), {}, node.name))
+        total = result
+    at.replace(node, new)
+
+
+# Gathers of constant indices
+
+
+def _indices(at: Rewriter, node: Node) -> Indices | None:
+    """Return the constant indices int64[n] of a Gather, counted from the front; None for other indices."""
+    x, indices = at.types[node.inputs[0]], at.constants.get(node.inputs[1])
+    if indices is None or indices.ndim != 1 or not indices.size or not x.is_known:
+        return None
+    size = x.shape[node.integer("axis")]
+    counted = np.where(indices < 0, indices + size, indices).astype(np.int64)
+    return counted if bool(((counted >= 0) & (counted < size)).all()) else None
+
+
+def _gather_to_slice(at: Rewriter, node: Node) -> None:
+    """Indices with equal positive steps are a Slice."""
+    indices = _indices(at, node)
+    if indices is None:
+        return
+    steps = np.unique(np.diff(indices))
+    if indices.size > 1 and (len(steps) > 1 or steps[0] <= 0):
+        return
+    attributes = {
+        "axes": (node.integer("axis"),),
+        "ends": (int(indices[-1]) + 1,),
+        "starts": (int(indices[0]),),
+        "steps": (int(steps[0]) if indices.size > 1 else 1,),
+    }
+    at.replace(node, [Node("Slice", node.inputs[:1], node.outputs, attributes, node.name)])
+
+
+def _groups(indices: Indices, size: int) -> int | None:
+    """Return the number of groups whose elements a channel shuffle takes in turn; None for other indices."""
+    if len(indices) != size or size < 2 or indices[0] or indices[1] < 1 or size % indices[1]:
+        return None
+    groups = size // int(indices[1])
+    shuffled = np.arange(size).reshape(groups, -1).T.reshape(-1)
+    return groups if np.array_equal(indices, shuffled) else None
+
+
+def _gather_to_shuffle(at: Rewriter, node: Node) -> None:
+    """Indices of a channel shuffle are a Transpose between two Reshapes, as other exporters write it."""
+    (x, _), (out,), axis = node.inputs, node.outputs, node.integer("axis")
+    type_, indices = at.types[x], _indices(at, node)
+    groups = None if indices is None else _groups(indices, type_.shape[axis])
+    if groups is None:
+        return
+    before, after, each = type_.shape[:axis], type_.shape[axis + 1 :], type_.shape[axis] // groups
+    divided, turned = ((*before, *pair, *after) for pair in ((groups, each), (each, groups)))
+    perm = (*range(axis), axis + 1, axis, *range(axis + 2, len(divided)))
+    parts = at.value(f"{out}_groups", TensorType(divided, type_.dtype))
+    order = at.value(f"{out}_turned", TensorType(turned, type_.dtype))
+    at.replace(
+        node,
+        [
+            Node("Reshape", (x,), (parts,), {"shape": divided}, node.name),
+            Node("Transpose", (parts,), (order,), {"perm": perm}, node.name),
+            Node("Reshape", (order,), (out,), {"shape": type_.shape}, node.name),
+        ],
+    )
+
+
+# Borders
+
+
+def _fold_pad(at: Rewriter, node: Node) -> None:
+    """A border of zeros around an image becomes padding of the window that reads it.
+
+    A Pad between conversions of one scale counts as well: a border of zeros is a border of zero points. A
+    MaxPool pads with the least number, which makes no difference where no element is less than 0, as after
+    Relu.
+    """
+    pad = _pad_before(at, node.inputs[0])
+    attributes = None if pad is None else _widened(at, node, pad)
+    if pad is not None and attributes is not None:
+        at.replace(node, [replace(node, inputs=(pad.inputs[0], *node.inputs[1:]), attributes=attributes)])
+    elif pad is not None:
+        at.missed(node, f"{node.op} cannot express the border of {pad}")
+
+
+def _pad_before(at: Rewriter, name: str) -> Node | None:
+    """Return the Pad that makes a value, or that stands between conversions of one scale before the value."""
+    dequantise = at.maker(name, "DequantizeLinear")
+    if dequantise is None:
+        node = at.maker(name, "Pad")
+    else:
+        quantise = at.maker(dequantise.inputs[0], "QuantizeLinear")
+        node = None if quantise is None else at.maker(quantise.inputs[0], "Pad")
+        before = None if node is None else at.maker(node.inputs[0], "DequantizeLinear")
+        if quantise is None or before is None:
+            return None
+        if not (_same_scale(at, before, quantise) and _same_scale(at, quantise, dequantise)):
+            return None
+    return node if node is not None and _is_of_zeros(at, node) else None
+
+
+def _same_scale(at: Rewriter, first: Node, second: Node) -> bool:
+    """Whether two conversions have the same constant scale and zero point."""
+    pairs = zip(first.inputs[1:3], second.inputs[1:3], strict=True)
+    arrays = [[at.constants.get(name) for name in pair] for pair in pairs]
+    return all(
+        a is not None and b is not None and a.dtype == b.dtype and a.size == 1 and np.array_equal(a, b)
+        for a, b in arrays
+    )
+
+
+def _is_of_zeros(at: Rewriter, pad: Node) -> bool:
+    """Whether a Pad adds zeros, along spatial axes only."""
+    type_, pads = at.types[pad.inputs[0]], pad.extents("pads")
+    rank = len(type_.shape)
+    others = (*pads[:SPACE], *pads[rank : rank + SPACE])
+    zeros = pad.attributes["mode"] == "constant" and pad.attributes["value"] == 0
+    return zeros and type_.dtype == "float32" and min(pads, default=0) >= 0 and not any(others)
+
+
+def _widened(at: Rewriter, node: Node, pad: Node) -> dict[str, Attribute] | None:
+    """Return the attributes of a window with the border of a Pad; None if they cannot express it."""
+    added, present = _spatial(pad.extents("pads")), node.extents("pads")
+    pads = tuple(map(sum, zip(present, added, strict=True)))
+    attributes: dict[str, Attribute] = {**node.attributes, "pads": pads}
+    if node.op == "Conv":
+        return attributes
+    kernel = node.extents("kernel_shape")
+    if node.integer("ceil_mode") or max(pads) >= min(kernel):
+        return None
+    if node.op == "AveragePool":
+        counted = bool(node.integer("count_include_pad")) or not any(present)
+        return {**attributes, "count_include_pad": 1} if counted else None
+    return attributes if _is_positive(at, pad.inputs[0]) else None
+
+
+def _spatial(pads: Sequence[int]) -> tuple[int, ...]:
+    """Return the pads of the spatial axes: all begins, then all ends."""
+    rank = len(pads) // 2
+    return (*pads[SPACE:rank], *pads[rank + SPACE :])
+
+
+def _is_positive(at: Rewriter, name: str) -> bool:
+    """Whether no element of a value is less than 0."""
+    node = at.maker(name)
+    while node is not None and node.op in ("DequantizeLinear", "MaxPool", "QuantizeLinear"):
+        if node.op == "DequantizeLinear" and _starts_at_zero(at, node):
+            return True
+        node = at.maker(node.inputs[0])
+    if node is None or node.op not in ("Clip", "Relu"):
+        return False
+    return node.op == "Relu" or node.real("min") >= 0
+
+
+def _starts_at_zero(at: Rewriter, dequantise: Node) -> bool:
+    """Whether the least integer of the type is the zero point."""
+    zero = at.constants.get(dequantise.inputs[2])
+    return zero is not None and zero.dtype.kind in "iu" and bool((zero == np.iinfo(zero.dtype).min).all())
+
+
+SPLIT_SUMS = Rules("split_sums", (RewriteRule(("Sum",), _split_sum),))
+GATHERS_TO_MOVES = Rules(
+    "gathers_to_moves",
+    (RewriteRule(("Gather",), _gather_to_slice), RewriteRule(("Gather",), _gather_to_shuffle)),
+)
+FOLD_PADS = Rules("fold_pads", (RewriteRule(WINDOWS, _fold_pad),))

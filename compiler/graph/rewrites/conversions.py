@@ -1,0 +1,146 @@
+"""QuantizeLinear and DequantizeLinear are added where they change no number, so that more operators are
+integer.
+
+| rule | rewrite | |---|---| | `split_prelu` | `PRelu(x, slopes)` between conversions -> `Relu(x)` plus the
+negative part of `slopes * x` | | `convert_after_choice` | `Relu(DequantizeLinear(x))` that a float operator
+reads -> the same between conversions | | `convert_before_maximum` | `QuantizeLinear(MaxPool(x))` ->
+`QuantizeLinear(MaxPool(x between conversions))` |
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from vdla.compiler.graph.conversions import BOUNDS
+from vdla.compiler.graph.nodes import Attribute, Node, TensorType
+from vdla.compiler.graph.rules import Rewriter, RewriteRule, Rules
+from vdla.compiler.graph.uses import Uses
+from vdla.runtime.host import elementwise
+from vdla.runtime.host.evaluate import evaluate
+
+LEAST: float = float(np.finfo(np.float32).min)
+SLOPES = "a constant slope for each channel, between conversions, which becomes a sum"
+BELOW_ZERO: dict[str, Attribute] = {"max": 0.0, "min": LEAST}
+CHOOSING = ("GlobalMaxPool", "MaxPool", *BOUNDS)
+"""Operators whose result consists of elements of their input, or of a bound."""
+
+
+def _has_one_constant_scale(at: Uses, conversion: Node) -> bool:
+    return all(name in at.constants and at.types[name].size == 1 for name in conversion.inputs[1:])
+
+
+def _converted(
+    at: Rewriter, real: str, conversion: Node, name: str, wish: str = "", out: str = ""
+) -> tuple[Node, Node]:
+    """Return QuantizeLinear and DequantizeLinear of a value, with the scale of a conversion.
+
+    Args:
+        name: of the node that the conversions belong to.
+        wish: how the names of new values begin; by default as the value's name.
+        out: result of the second conversion; by default a new value.
+    """
+    parameters, shape = conversion.inputs[1:], at.types[real].shape
+    integers = at.value(f"{wish or real}_integers", TensorType(shape, at.types[parameters[1]].dtype))
+    again = out or at.value(f"{wish or real}_again", TensorType(shape, "float32"))
+    return (
+        Node("QuantizeLinear", (real, *parameters), (integers,), conversion.attributes, name),
+        Node("DequantizeLinear", (integers, *parameters), (again,), conversion.attributes, name),
+    )
+
+
+def _split_prelu(at: Rewriter, node: Node) -> None:
+    """A PRelu with a slope for each channel is a sum, of which one operand is 0 for every element, so it is
+    exact.
+
+    The operands are `Relu(x)`, and `slopes * x` where that is negative. If a slope is negative, x is bounded
+    by 0 before the product. A PRelu with a single slope becomes a table instead.
+    """
+    (x, slopes), (out,) = node.inputs, node.outputs
+    before, after = at.maker(x, "DequantizeLinear"), at.only_reader(out, "QuantizeLinear")
+    values = at.constants.get(slopes)
+    if values is None or values.size == 1 or before is None or after is None:
+        return
+    if not (_has_one_constant_scale(at, before) and _has_one_constant_scale(at, after)):
+        at.missed(node, "a conversion around it has several scales, or scales that are not constant")
+        return
+
+    def value(role: str) -> str:
+        return at.value(f"{out}_{role}", at.types[out])
+
+    above, below, new = value("above"), value("below"), list[Node]()
+    new.append(Node("Relu", (x,), (above,), {}, node.name))
+    if (values < 0).any():
+        bounded = value("bounded")
+        new.append(Node("Clip", (x,), (bounded,), BELOW_ZERO, node.name))
+        new += _converted(at, bounded, before, node.name)
+        new.append(Node("Mul", (new[-1].outputs[0], slopes), (below,), {}, node.name))
+    else:
+        product = value("product")
+        new.append(Node("Mul", (x, slopes), (product,), {}, node.name))
+        new.append(Node("Clip", (product,), (below,), BELOW_ZERO, node.name))
+    parts = [_converted(at, part, after, node.name) for part in (above, below)]
+    total = Node("Add", tuple(last.outputs[0] for _, last in parts), (out,), {}, node.name)
+    at.replace(node, [*new, *parts[0], *parts[1], total])
+
+
+def _convert_after_choice(at: Rewriter, node: Node) -> None:
+    """Operators that choose among dequantised numbers make numbers of the same scale and zero point.
+
+    So conversions after them change nothing. An operator that computes with several numbers then reads a
+    dequantised tensor, and can compute with integers.
+    """
+    (out,), before = node.outputs, at.maker(node.inputs[0], "DequantizeLinear")
+    if before is None or not any(_combines(at, reader) for reader in at.readers(out)):
+        return
+    if not _stays_on_grid(at, node, before):
+        at.missed(node, f"its results are not multiples of the scale of {before}")
+        return
+    exact = at.value(f"{out}_exact", TensorType(at.types[out].shape, "float32"))
+    at.replace(node, [replace(node, outputs=(exact,)), *_converted(at, exact, before, node.name, out, out)])
+
+
+def _combines(at: Uses, node: Node) -> bool:
+    """Whether a node computes with several real numbers at a time, other than single constants."""
+    known = {name for name in node.inputs if name in at.constants and at.types[name].size == 1}
+    by_element = node.op in elementwise.OPERATORS and len(set(node.inputs) - known) == 1
+    return not by_element and node.op not in (*BOUNDS, "QuantizeLinear")
+
+
+def _stays_on_grid(at: Uses, node: Node, before: Node) -> bool:
+    """Whether both conversions leave all numbers unchanged that a node makes of those of `before`."""
+    if not at.are_constant(*before.inputs[1:]):
+        return False
+    scale, zero = (at.constants[name] for name in before.inputs[1:])
+    if scale.size > 1 or zero.dtype.itemsize > 1:
+        return False
+    limits = np.iinfo(zero.dtype)
+    integers = np.arange(limits.min, limits.max + 1).astype(zero.dtype)
+    (real,) = evaluate("DequantizeLinear", [integers, scale, zero], before.attributes)
+    (chosen,) = evaluate(node.op, [real], node.attributes) if node.op in BOUNDS else (real,)
+    return np.array_equal(_through(chosen, scale, zero, before.attributes), chosen)
+
+
+def _through(
+    real: np.ndarray, scale: np.ndarray, zero: np.ndarray, attributes: Mapping[str, object]
+) -> np.ndarray:
+    """Return real numbers after both conversions."""
+    (integers,) = evaluate("QuantizeLinear", [real, scale, zero], attributes)
+    return evaluate("DequantizeLinear", [integers, scale, zero], attributes)[0]
+
+
+def _convert_before_maximum(at: Rewriter, node: Node) -> None:
+    """A MaxPool whose result is quantised takes maxima of integers: quantisation keeps the order of
+    numbers."""
+    (x, *_), quantise = node.inputs, at.only_reader(node.outputs[0], "QuantizeLinear")
+    if quantise is None or at.maker(x, "DequantizeLinear") is not None:
+        return
+    if not _has_one_constant_scale(at, quantise):
+        return
+    first, second = _converted(at, x, quantise, quantise.name, node.outputs[0])
+    at.replace(node, [first, second, replace(node, inputs=second.outputs)])
+
+
+CONVERT_BEFORE_MAXIMA = Rules("convert_before_maxima", (RewriteRule(("MaxPool",), _convert_before_maximum),))
+SPLIT_PRELU = Rules("split_prelu", (RewriteRule(("PRelu",), _split_prelu),))
+CONVERT_AFTER_CHOICES = Rules("convert_after_choices", (RewriteRule(CHOOSING, _convert_after_choice),))

@@ -1,0 +1,78 @@
+"""Products of one row that read a whole image become convolutions."""
+
+import pytest
+
+from tests.compiler.graph.passes.golden import check_text
+from vdla.compiler.graph.rewrites.fused import DENSE_TO_CONVOLUTION
+
+TEXTS = {
+    "Flatten and Reshape; the result keeps its shape": (
+        """\
+def f(x: int8[1, 2, 1, 2]):
+    a: int8[1, 4] = Flatten(x, axis=1)
+    w: int8[4, 3] = constant([[1, 2, 3], [4, 5, 6], [7, 8, 9], [10, 11, 12]])
+    p: int64[4, 1] = constant([[5], [3], [2], [32640]])
+    y: int8[1, 3] = Int8MatMul(a, w, p, name="fc")
+    b: int8[4] = Reshape(x, shape=(4,))
+    z: int8[3] = Int8MatMul(b, w, p)
+    return y, z
+""",
+        """\
+def f(x: int8[1, 2, 1, 2]):
+    y_kernels: int8[3, 2, 1, 2] = constant([[[[1, 4]], [[7, 10]]], [[[2, 5]], [[8, 11]]], [[[3, 6]], [[9, 12]]]])
+    p: int64[4, 1] = constant([[5], [3], [2], [32640]])
+    y_image: int8[1, 3, 1, 1] = Int8Conv(x, y_kernels, p, border=0, dilations=(1, 1), group=1, pads=(0, 0, 0, 0), strides=(1, 1), name="fc")
+    y: int8[1, 3] = Reshape(y_image, shape=(1, 3))
+    z_kernels: int8[3, 2, 1, 2] = constant([[[[1, 4]], [[7, 10]]], [[[2, 5]], [[8, 11]]], [[[3, 6]], [[9, 12]]]])
+    z_image: int8[1, 3, 1, 1] = Int8Conv(x, z_kernels, p, border=0, dilations=(1, 1), group=1, pads=(0, 0, 0, 0), strides=(1, 1))
+    z: int8[3] = Reshape(z_image, shape=(3,))
+    return y, z
+""",
+    ),
+}
+
+
+@pytest.mark.parametrize("title", TEXTS)
+def test_the_text_before_and_after(title):
+    check_text(DENSE_TO_CONVOLUTION, *TEXTS[title])
+
+
+LEFT_ALONE = {
+    "several images": """\
+def f(x: int8[2, 1, 1, 2]):
+    a: int8[1, 4] = Reshape(x, shape=(1, 4))
+    w: int8[4, 1] = constant([[1], [2], [3], [4]])
+    p: int64[4, 1] = constant([[5], [3], [2], [32640]])
+    y: int8[1, 1] = Int8MatMul(a, w, p)
+    return y
+""",
+    "several rows of an image": """\
+def f(x: int8[1, 2, 1, 2]):
+    a: int8[2, 2] = Reshape(x, shape=(2, 2))
+    w: int8[2, 1] = constant([[1], [2]])
+    p: int64[4, 1] = constant([[5], [3], [2], [32640]])
+    y: int8[2, 1] = Int8MatMul(a, w, p)
+    return y
+""",
+    "no image": """\
+def f(x: int8[1, 2]):
+    a: int8[2] = Reshape(x, shape=(2,))
+    w: int8[2, 1] = constant([[1], [2]])
+    p: int64[4, 1] = constant([[5], [3], [2], [32640]])
+    y: int8[1] = Int8MatMul(a, w, p)
+    return y
+""",
+    "another order": """\
+def f(x: int8[1, 2, 1, 1]):
+    a: int8[1, 1, 1, 2] = Transpose(x, perm=(0, 2, 3, 1))
+    w: int8[2, 1] = constant([[1], [2]])
+    p: int64[4, 1] = constant([[5], [3], [2], [32640]])
+    y: int8[1, 1, 1, 1] = Int8MatMul(a, w, p)
+    return y
+""",
+}
+
+
+@pytest.mark.parametrize("title", LEFT_ALONE)
+def test_what_is_left_alone(title):
+    check_text(DENSE_TO_CONVOLUTION, LEFT_ALONE[title])

@@ -1,0 +1,74 @@
+"""Softmax and layer normalisation that take and make integers."""
+
+import pytest
+
+from tests.compiler.graph.passes.golden import assert_same_meaning
+from vdla.compiler.graph.nodes import Graph
+from vdla.compiler.graph.parse import parse_graph
+from vdla.compiler.graph.rewrites.fused import FUSE_CONVERSIONS
+
+S, P = "s: float32 = constant(0.05)", "p: int8 = constant(-3)"
+T = "t: float32 = constant(0.02)"
+W = "w: float32[4] = constant([1.0, 2.0, 3.0, 4.0])"
+REAL = "a: float32[2, 4] = DequantizeLinear(x, s, p, axis=0)"
+NORMAL = 'n: float32[2, 4] = LayerNormalization(a, w, w, axis=1, epsilon=1e-05, name="normal")'
+SOFTMAX = 'n: float32[2, 4] = DequantizedSoftmax(x, s, p, axis=1, name="softmax")'
+NARROW = "y: int8[2, 4] = QuantizeLinear(n, t, p, axis=0)"
+
+
+def graph_of(*lines: str, gives: str = "y", x: str = "int8") -> Graph:
+    body = "".join(f"    {line}\n" for line in lines)
+    return parse_graph(f"def f(x: {x}[2, 4]):\n{body}    return {gives}\n")
+
+
+FUSED = {
+    "a softmax": (graph_of(S, P, T, SOFTMAX, NARROW), ["Int8Softmax"], ("x", "s", "t", "p")),
+    "a normalisation": (
+        graph_of(S, P, T, W, REAL, NORMAL, NARROW),
+        ["Int8LayerNormalization"],
+        ("x", "s", "w", "w", "t", "p"),
+    ),
+    "a normalisation without a bias of a tensor that is read otherwise": (
+        graph_of(S, P, T, W, REAL, NORMAL.replace("w, w", "w"), NARROW, gives="y, a"),
+        ["DequantizeLinear", "Int8LayerNormalization"],
+        ("x", "s", "w", "", "t", "p"),
+    ),
+}
+
+
+@pytest.mark.parametrize("title", FUSED)
+def test_operators_between_conversions_become_one(title):
+    graph, operators, inputs = FUSED[title]
+    changed = FUSE_CONVERSIONS.run(graph)
+    assert [node.op for node in changed.nodes] == operators
+    assert (changed.nodes[-1].inputs, changed.nodes[-1].name) == (
+        inputs,
+        title.split()[1].replace("isation", ""),
+    )
+    assert FUSE_CONVERSIONS.run(changed) == changed
+    assert_same_meaning(graph, changed)
+
+
+V = "w: float32[2, 4] = constant([[1.0, 1.0, 2.0, 1.0], [1.0, 1.0, 1.0, 1.0]])"
+SEVERAL = ("u: float32[4] = constant([0.5, 1.0, 1.0, 1.0])", "q: int8[4] = constant([0, 0, 0, 0])")
+LEFT_ALONE = {
+    "real numbers that go out": graph_of(S, P, T, W, REAL, NORMAL, NARROW, gives="y, n"),
+    "real numbers that are read otherwise": graph_of(
+        S, P, T, W, REAL, NORMAL, NARROW, "z: float32[2, 4] = Neg(n)", gives="y, z"
+    ),
+    "several scales": graph_of(
+        S, P, W, *SEVERAL, REAL, NORMAL, "y: int8[2, 4] = QuantizeLinear(n, u, q, axis=1)"
+    ),
+    "rows of several dimensions": graph_of(S, P, T, V, REAL, NORMAL.replace("axis=1", "axis=0"), NARROW),
+    "real numbers that come in": graph_of(P, T, W, NORMAL.replace("a, w", "x, w"), NARROW, x="float32"),
+    "another operator": graph_of(S, P, T, REAL, "n: float32[2, 4] = Neg(a)", NARROW),
+    "uint8": graph_of(
+        S, P, T, "o: uint8 = constant(3)", SOFTMAX, "y: uint8[2, 4] = QuantizeLinear(n, t, o, axis=0)"
+    ),
+}
+
+
+@pytest.mark.parametrize("title", LEFT_ALONE)
+def test_what_is_left_alone(title):
+    graph = LEFT_ALONE[title]
+    assert FUSE_CONVERSIONS.run(graph) == graph

@@ -1,0 +1,46 @@
+"""Recognising the pieces of which networks make an operator."""
+
+from vdla.compiler.graph.parse import parse_graph
+from vdla.compiler.graph.rewrites.pieces import Statistic, is_whole, squared, statistic
+from vdla.compiler.graph.uses import Uses
+
+USES = Uses(
+    parse_graph("""\
+def f(x: float32[2, 4], o: float32[2, 1]):
+    two: float32 = constant(2.0)
+    many: float32[2, 1] = constant([[4.0], [4.0]])
+    n: float32 = constant(4.0)
+    s: float32[2, 4] = Mul(x, x)
+    p: float32[2, 4] = Pow(x, two)
+    q: float32[2, 4] = Mul(x, p)
+    m: float32[2, 1] = ReduceMean(x, axes=(1,), keepdims=1)
+    t: float32[2] = ReduceSum(x, axes=(1,), keepdims=0)
+    u: float32[2, 1] = Unsqueeze(t, axes=(1,))
+    d: float32[2, 1] = Div(u, n)
+    w: float32[2, 1] = Div(u, two)
+    h: float32[2, 1] = Div(u, many)
+    e: float32[2, 4] = Expand(m, shape=(2, 4))
+    g: float32[3, 2, 4] = Expand(m, shape=(3, 2, 4))
+    return s, p, q, d, w, h, e, g
+""")
+)
+
+
+def test_squares():
+    assert [squared(USES, name) for name in "spqmx"] == ["x", "x", None, None, None]
+
+
+def test_statistics():
+    mean = Statistic("x", 1)
+    assert [statistic(USES, name, "ReduceMean") for name in "mde"] == [mean] * 3
+    assert [statistic(USES, name, "ReduceMean") for name in "whgtux"] == [None] * 6
+    assert statistic(USES, "u", "ReduceSum") == mean
+    assert statistic(USES, "t", "ReduceSum") is None  # its dimension is not kept
+
+
+def test_what_is_whole():
+    assert is_whole(USES, "m", "x")
+    assert is_whole(USES, "p", "x")
+    assert not is_whole(USES, "q", "x")  # p goes out
+    assert not is_whole(USES, "d", "x")  # others read u
+    assert not is_whole(USES, "e", "x")  # m is read twice
