@@ -19,9 +19,9 @@ DOCS = ROOT / "docs"
 EXAMPLES = ("matrix_multiply", "virtual_threads")
 GENERATED = "<!-- Generated from examples/ by `make docs`. -->\n"
 INTRODUCTION = """\
-Two programs after each step of their schedules, for people who write schedules or read the compiler's output.
-[compiler.md](compiler.md) explains the steps. Each example prints these texts and compares its result with
-NumPy: `python examples/matrix_multiply.py`.
+This page shows two programs after each step of their schedules. It is for people who write schedules or read
+the compiler's output. [compiler.md](compiler.md) explains the steps. Each example prints these texts and
+compares its result with NumPy: `python examples/matrix_multiply.py`.
 
 """
 

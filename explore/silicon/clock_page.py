@@ -19,37 +19,41 @@ from vdla.hw.spec.target_files import load
 
 FAMILY = "ecp5"
 HEAD = """# Clock
-The clock of the core on an LFE5U-85F of speed grade 6, for people who choose a configuration. `vdla timing
---config small` places and routes one configuration with nextpnr; `--seeds N` tries N placements, and
-`--estimate` prints the estimate in milliseconds. Shift registers around the core keep its wide ports off the
-pins: all paths run between registers. `make area` measures everything on this page again.
+This page gives the clock of the core on an LFE5U-85F of speed grade 6. It is for people who choose a
+configuration. `vdla timing --config small` places and routes one configuration with nextpnr. `--seeds N`
+tries N placements, and `--estimate` prints the estimate in milliseconds. Shift registers around the core keep
+its wide ports off the pins, so all paths run between registers. `make area` measures everything on this page
+again.
 
-Designs of less than {large:,} LUT4-equivalents are routed by nextpnr's default, `router1`, and larger ones by
-`router2`. The former heeds timing better, but most of its work on a large design is undone again: every third
-wire that it routes rips up another. No design of more than {large:,} has been routed to the end. `router2`
-was stopped after 18 iterations on `ecp5-85f`, with some 4,000 of 764,000 wires contested, and after 15 on
-`all-8x8`, with 8,198 of 574,179; a design of 14,500 has needed 80. So clocks of such cores are estimates.
+nextpnr's default router, `router1`, routes designs of less than {large:,} LUT4-equivalents, and `router2`
+larger ones. `router1` heeds timing better, but most of its work on a large design is undone: every third wire
+that it routes rips up another. No design of more than {large:,} has been routed completely. `router2` was
+stopped after 18 iterations on `ecp5-85f`, with some 4,000 of 764,000 wires contested. It was stopped after 15
+on `all-8x8`, with 8,198 of 574,179. A design of 14,500 needed 80 iterations. Clocks of such large cores are
+therefore estimates.
 
 The slowest path is named by the units that it passes through. The cells of a unit are those that drive its
-signals; synthesis may merge logic of neighbours. LUTs are those of synthesis. The columns *estimated*,
-*interval* and *limited by* show what would be estimated had the design not been routed.
+signals; synthesis may merge logic of neighbouring units. LUTs are those of synthesis. The columns
+*estimated*, *interval* and *limited by* show the estimate for a design that has not been routed.
 
 """
 ESTIMATES = """
 ## Estimates
-Where no routed figure is stored, the period is estimated: that of the slowest component times a ratio. The
-slowest component is the unit that limits the clock. Periods of components come from those that were routed
-alone, in the table below: the mean of the kind, and what a doubling of the bus or of a lane adds. Pipelines
-whose ALU has one stage have a mean of their own (`explore/silicon/periods.py`). The ratio is the mean of the
-routed designs, and what a doubling of the LUTs adds, since wires grow with the core. Paths from one component
-into another are part of it. Both slopes are ridge regressions: few measurements count for little against the
-expectation that a width does not matter. The weight of that expectation was chosen by the errors below, which
-are too small by that.
+If no routed figure is stored, the period is estimated as that of the slowest component times a ratio. The
+slowest component is the unit that limits the clock. Periods of components come from components routed alone,
+in the table below. A component's period is the mean of its kind, plus an increment per doubling of the bus or
+of a lane. Pipelines with a one-stage ALU have a separate mean (`explore/silicon/periods.py`).
 
-The interval tells how sure an estimate is. Each routed design is estimated without itself, and its clock is
-divided by that estimate. The interval reaches from the estimate times the smallest of these quotients to the
-estimate times the largest. It is no bound: a design may lie outside, as another placement of the same design
-may, whose clock is some percent off. A core larger than every routed design has an `extrapolated` clock.
+The ratio is the mean of the routed designs, plus an increment per doubling of the LUTs, since wires grow with
+the core. It includes paths from one component into another. Both increments are ridge regressions: few
+measurements count little against the prior that a width does not matter. The weight of that prior was chosen
+by the errors below, so these errors are too optimistic.
+
+The interval shows the uncertainty of an estimate. Each routed design is estimated without itself, and its
+clock is divided by that estimate. The interval reaches from the estimate times the smallest of these
+quotients to the estimate times the largest. It is not a bound: the clock of a design may lie outside. Another
+placement of the same design may lie outside too, because its clock differs by some percent. A core larger
+than every routed design has an `extrapolated` clock.
 
 {errors}
 
@@ -61,10 +65,10 @@ Components that were routed alone:
 """
 SWEEP = """
 ## A sweep over blocks, lanes and stages
-`vdla sweep {name} -o build/sweeps/clock` has {count} points; these are their
-clocks in MHz, with interval and limiting unit, as if none had been routed. Rows are `block_in` x `block_out`,
-columns `alu_lanes` and `alu_stages`. Its table holds them in the columns `mhz`, `mhz_low`, `mhz_high` and
-`mhz_limited_by`; a point that was routed has its routed clock there.
+`vdla sweep {name} -o build/sweeps/clock` has {count} points. The table shows their clocks in MHz, with
+interval and limiting unit, as if no point had been routed. Rows are `block_in` x `block_out`, columns
+`alu_lanes` and `alu_stages`. The sweep's own table holds them in the columns `mhz`, `mhz_low`, `mhz_high` and
+`mhz_limited_by`; there, a point that was routed has its routed clock.
 
 """
 

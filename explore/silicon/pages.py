@@ -13,40 +13,41 @@ from vdla.hw.spec.config import AcceleratorConfig
 GENERATED = "<!-- Generated from explore/silicon/store.json by `make area` and `make docs`. -->\n"
 FAR_OFF = 0.1  # an error in LUTs that the page names
 AREA = """# Area
-FPGA resources of the core, for people who choose a device or a configuration. `vdla area --config small
---target ecp5` synthesises one configuration and shows which unit takes what. `make area` measures everything
-on this page again and writes the page; a killed run goes on where it was.
+This page gives the FPGA resources of the core. It is for people who choose a device or a configuration.
+`vdla area --config small --target ecp5` synthesises one configuration and shows the resources of each unit.
+`make area` measures everything on this page again and writes the page; after an interruption it resumes.
 
 Figures are those of Yosys, before placement. On ECP5, LUT counts LUT4-equivalents: 1 for a LUT4, 2 for a
 carry cell (CCU2C), 4 for a LUT RAM (TRELLIS_DPR16X4). Block RAMs are DP16KD (18 Kbit) on ECP5 and units of
-36 Kbit on xc7. *Hardware* is the beginning of the digest of the Verilog that was synthesised. A test fails
-when the sources emit another Verilog.
+36 Kbit on xc7. *Hardware* is a prefix of the digest of the synthesised Verilog. A test fails when the sources
+emit different Verilog.
 
-All designs of a family are synthesised by the same commands (`explore/silicon/families.py`), whatever their
-size. Yosys gets the Verilog with other brackets in the names of array fields, `a<1><3>` for `a[1][3]`: abc9
-takes the latter for bit 3 of `a[1]`, and stops with a failed assertion on arrays of more than ten rows.
+The same commands synthesise all designs of a family (`explore/silicon/families.py`), whatever their size. In
+Yosys's input the names of array fields have other brackets, `a<1><3>` for `a[1][3]`. abc9 reads `a[1][3]` as
+bit 3 of `a[1]`, and stops with a failed assertion on arrays of more than ten rows.
 
 """
 ESTIMATES = """
 ## Estimates
-A sweep cannot synthesise each of its points. `silicon_of` (`explore/silicon/estimate.py`) adds up the
-components of a core instead, in some milliseconds. Each component was synthesised alone for the
-configurations in `explore/silicon/grid.py`. Where the store has no component with the same parameters, a
-linear model of its kind is used: `hw/components.py` declares its features, and least squares fit it to the
-stored components. DSPs are rounded. Block RAMs, and the LUTs of small memories, follow from depth, width and
-lanes of each memory (`explore/silicon/memory_blocks.py`). All such figures are labelled `estimated`.
+A sweep cannot synthesise each of its points. `silicon_of` (`explore/silicon/estimate.py`) instead adds up the
+components of a core, in some milliseconds. Each component was synthesised alone for the configurations in
+`explore/silicon/grid.py`. If the store has no component with the same parameters, a linear model of its kind
+is used. `hw/components.py` declares the features of the models; least squares fit them to the stored
+components. DSPs are rounded. Block RAMs, and the LUTs of small memories, follow from depth, width and lanes
+of each memory (`explore/silicon/memory_blocks.py`). All such figures are labelled `estimated`.
 
-abc9, which maps logic to LUTs on ECP5, spends LUTs on the slowest path of what it maps. Alone, a component
-would be mapped for its own slowest path, and take up to twice as many LUTs as inside a core. It is therefore
-mapped for a period of 30 ns, longer than that of a core. xc7 is mapped by abc, whose LUTs vary. An ALU of one
-stage is the slowest path of its core, and is mapped for speed there: estimates of such cores are too small.
+abc9, which maps logic to LUTs on ECP5, spends LUTs on the slowest path of its input. A component mapped alone
+would be optimised for its own slowest path, and take up to twice as many LUTs as inside a core. It is
+therefore mapped for a period of 30 ns, longer than that of a core. On xc7, abc does the mapping, and its LUT
+counts vary. A one-stage ALU is the slowest path of its core, and is mapped for speed there. Estimates of such
+cores are too small.
 
-The table compares estimates with synthesis of whole cores. No core took part in the least squares. The column
-*stored* is the part of the estimate in components that the store holds with the same parameters; the rest
-comes from the linear models. The features of the models, and the limits between LUT RAM and block RAM, were
-chosen with the hardware of before: first while looking at six of the designs, then by the error for stored
-components that are left out of the fit. Two features (`saved_carries` of the pipeline, `extended` of the load
-engine) were added after `small-plain` had been estimated 12% too small.
+The table compares estimates with synthesis of whole cores. No core took part in the fit. The column *stored*
+is the share of the estimate from components that the store holds with the same parameters; the rest comes
+from the linear models. The features of the models, and the limits between LUT RAM and block RAM, were chosen
+on an earlier version of the hardware. The first choice used six of the designs. Later choices used the error
+for stored components left out of the fit. Two features (`saved_carries` of the pipeline, `extended` of the
+load engine) were added after `small-plain` had been estimated 12% too small.
 
 """
 

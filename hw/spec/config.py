@@ -75,7 +75,7 @@ class AcceleratorConfig:
     load_queue_depth: int = _parameter(64, "instructions waiting for the load unit", low=2, high=4096)
     compute_queue_depth: int = _parameter(64, "instructions waiting for the compute unit", low=2, high=4096)
     store_queue_depth: int = _parameter(64, "instructions waiting for the store unit", low=2, high=4096)
-    token_depth: int = _parameter(255, "largest count a dependency-token counter holds", low=1, high=65535)
+    token_depth: int = _parameter(255, "largest count of a dependency-token counter", low=1, high=65535)
     bus_bits: int = _parameter(64, "width of the memory data path", low=64, high=512, power=True)
     burst_bytes: int = _parameter(
         256,
@@ -86,33 +86,33 @@ class AcceleratorConfig:
     )
     max_requests: int = _parameter(16, "reads in flight at once", low=1, high=256)
     axi_address_bits: int = _parameter(
-        0, "width of an AXI address, 32 to 64; 0: as many bits as DRAM addresses need", high=64
+        0, "width of an AXI address, 32 to 64; 0: the width of a DRAM address", high=64
     )
     gemm_stages: int = _parameter(
         3, "pipeline registers from scratchpad data to the accumulator adder", low=1, high=MOST_GEMM_STAGES
     )
     packed: int = _parameter(
         0,
-        "width of multipliers that make the products of two columns at once; 0: one product each",
+        "width of multipliers that each compute the products of two columns; 0: one product per multiplier",
         choices=(0, 18, 25),
     )
     requantise_lanes: int = _parameter(
         0,
-        "values that the store unit requantises at once, at most; 0: as many as a beat or an element holds",
+        "most values that the store unit requantises in a cycle; 0: as many as a beat or an element holds",
         low=0,
         high=256,
         power=True,
     )
     alu_lanes: int = _parameter(
-        0, "columns that the ALU computes at once, at most; 0: all of block_out", low=0, high=256, power=True
+        0, "most columns that the ALU computes in a cycle; 0: all of block_out", low=0, high=256, power=True
     )
     alu_stages: int = _parameter(
-        1, "stages of the ALU: of 2, SHR and MUL take a slot more, at a higher clock", low=1, high=2
+        1, "pipeline stages of the ALU; 2: a higher clock, and SHR and MUL take one more slot", low=1, high=2
     )
     acc_ports: int = _parameter(
         2,
-        "read ports of the accumulators; 2: a copy of them is the store unit's; 1: the store unit, and the "
-        "ALU's second operands, take slots of the compute unit",
+        "read ports of the accumulators; 2: the store unit reads a copy of them; 1: the store unit and the "
+        "ALU's second operands take slots of the compute unit",
         low=1,
         high=2,
     )

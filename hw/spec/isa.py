@@ -106,23 +106,23 @@ class _Transfer(_Rows):
 class Load(_Transfer):
     """Copy a strided, padded 2-D block from DRAM into a scratchpad.
 
-    Writes rows of `x_pad_0 + x_size + x_pad_1` elements, densely from `sram_base`. First `y_pad_0` rows of
-    padding. Then, for each row y, `x_pad_0` padding elements, `x_size` elements read from
-    `dram_base + y * x_stride`, and `x_pad_1` padding elements. Last `y_pad_1` rows of padding. ACC_8BIT reads
-    narrow elements and sign-extends each value into ACC.
+    LOAD writes rows of `x_pad_0 + x_size + x_pad_1` elements, densely from `sram_base`. The first `y_pad_0`
+    rows are padding. Then each row y has `x_pad_0` padding elements, `x_size` elements read from
+    `dram_base + y * x_stride`, and `x_pad_1` padding elements. The last `y_pad_1` rows are padding. ACC_8BIT
+    reads narrow elements and sign-extends each value into ACC.
 
-    Padding is 0; with `pad_minimum`, the least value that an element's values can have in DRAM; else, with
-    `pad_value`, the pad register, wrapped to the width of these values. ACC_8BIT sign-extends either. UOP is
-    always padded with 0.
+    Padding is 0 by default. With `pad_minimum`, it is the least value that an element's values can have in
+    DRAM. Otherwise, with `pad_value`, it is the pad register, wrapped to the width of these values. ACC_8BIT
+    sign-extends either. UOP is always padded with 0.
 
-    A LOAD of ACC or ACC_8BIT with `beside` promises that the last GEMM, ALU or DEPTHWISE before it touches no
-    accumulator in a half of ACC in which it writes. If it pushes no token, it may run while that instruction
-    does. The verifier refuses a stream that breaks such a promise; what the hardware writes is then
-    undefined. For other memories, and where it pushes a token, the flag has no effect.
+    The flag `beside` of a LOAD of ACC or ACC_8BIT is a promise. The last GEMM, ALU or DEPTHWISE before this
+    LOAD touches no accumulator in a half of ACC that the LOAD writes. If the LOAD pushes no token, it may run
+    while that instruction runs. The verifier refuses a stream that breaks such a promise; what the hardware
+    writes is then undefined. For other memories, or if the LOAD pushes a token, the flag has no effect.
 
     Each unit that executes LOADs has a pad register: 8 bits, signed, 0 when a run starts. A LOAD with
-    `pad_value` and an `x_size` of 0 writes the low 8 bits of its `sram_base` into the one of its unit. LOADs
-    that the unit executes later find them there.
+    `pad_value` and an `x_size` of 0 writes the low 8 bits of its `sram_base` into the register of its unit.
+    Later LOADs of that unit with `pad_value` pad with its contents.
     """
 
     opcode: ClassVar[Opcode] = Opcode.LOAD
@@ -136,12 +136,12 @@ class Load(_Transfer):
     pad_value: int = bits(
         1,
         "pad with the pad register of the unit instead of zero (with `pad_minimum`, and for UOP: no effect); "
-        "where `x_size` is 0: write `sram_base` into that register",
+        "if `x_size` is 0: write `sram_base` into that register",
         extension=Extension.PAD_VALUE,
     )
     beside: int = bits(
         1,
-        "run beside the GEMM, ALU or DEPTHWISE before it, which works in the other half of ACC "
+        "run in parallel with the preceding GEMM, ALU or DEPTHWISE, which uses the other half of ACC "
         "(ACC and ACC_8BIT; else no effect)",
         extension=Extension.ACC_HALVES,
     )
@@ -151,18 +151,19 @@ class Load(_Transfer):
 class Store(_Transfer):
     """Copy a block of accumulators, narrowed to their low output bits or requantised, into DRAM.
 
-    Reads element `sram_base + y * x_size + x` and writes element `dram_base + y * x_stride + x`. Narrowing to
-    the low bits does not saturate. `memory_type` is OUT (any type if `x_size` is 0). Padding fields have no
-    effect.
+    STORE reads element `sram_base + y * x_size + x` and writes element `dram_base + y * x_stride + x`.
+    Narrowing to the low bits does not saturate. `memory_type` is OUT (any type if `x_size` is 0). Padding
+    fields have no effect.
 
-    If `parameters` is not 0, every value is requantised with the parameters of its own row and column in the
-    four accumulator elements from 4 * (parameters - 1) on: bias; multiplier; shift and zero point; clip.
-    `vdla.hw.spec.numerics.requantise` is the definition. What comes of it passes a table and then takes a
-    residual, where the STORE names them. Without `parameters` they have no effect.
+    If `parameters` is not 0, every value is requantised with the parameters of its own row and column. They
+    are in the four accumulator elements from 4 * (parameters - 1) on: bias; multiplier; shift and zero point;
+    clip. `vdla.hw.spec.numerics.requantise` is the definition. If the STORE names a table, the result is then
+    looked up in it. If the STORE names a residual, that is added last. Without `parameters`, `table` and
+    `residual` have no effect.
 
-    `table` = n stands for the entries in TABLE from element 64 * (n - 1) on: a value becomes its entry
-    (`numerics.look_up`). With `residual` = n, element RES[n - 1 + y * x_size + x] is added, by the
-    parameters in the first four accumulator elements (`numerics.add_residual`).
+    `table` = n selects the entries in TABLE from element 64 * (n - 1) on. Each value is replaced by its entry
+    (`numerics.look_up`). `residual` = n adds element RES[n - 1 + y * x_size + x], scaled by the parameters in
+    the first four accumulator elements (`numerics.add_residual`).
 
     A STORE must not write any byte of the running stream, nor any byte that a LOAD of UOP of the same stream
     reads. Every device and the verifier refuse such a stream before it runs. The hardware does not check;
@@ -182,13 +183,13 @@ class Store(_Transfer):
     x_pad_1: int = bits(4, "no effect", gives_way_to=Extension.RESIDUAL)
     table: int = bits(
         TABLE_NUMBER_BITS,
-        "turn requantised values into their entries in this table, counted from 1; 0: leave them",
+        "replace requantised values by their entries in this table, counted from 1; 0: no table",
         extension=Extension.TABLE,
         instead_of=("y_pad_0",),
     )
     residual: int = bits(
         RESIDUAL_BITS,
-        "add the elements of RES from this one on, counted from 1, to requantised values; 0: add nothing",
+        "add elements of RES to requantised values, from this element on, counted from 1; 0: add nothing",
         extension=Extension.RESIDUAL,
         instead_of=("y_pad_1", "x_pad_0", "x_pad_1"),
     )
@@ -279,7 +280,8 @@ class Depthwise(Instruction):
     + i * dst_factor_out + j * dst_factor_in, w = u.wgt + i * wgt_factor_out, and s = u.src
     + i * src_factor_out + j * (1 + stride_2) * src_factor_in. Then acc[d][b][o] += sum over h < 2, t < 3 of
     inp[s + t * src_factor_in][b][2 * (o // 2) + h] * wgt[w][o][3 * h + t], or = instead of += with overwrite.
-    So a channel sums its own taps and those of its neighbour. In a depthwise convolution the latter are 0.
+    A channel therefore sums its own taps and those of its neighbour. In a depthwise convolution the
+    neighbour's weights are 0.
     Other weights have no effect. Sums wrap at the accumulator's width.
     """
 
@@ -303,13 +305,13 @@ class Depthwise(Instruction):
 class Gather(_Rows):
     """Load rows of elements that begin at any byte, and may overlap or leave gaps in DRAM.
 
-    Writes `y_pad_0` rows of padding, `y_size` rows and `y_pad_1` rows of padding, each of `x_size` elements,
-    densely from `sram_base` of INP. Element x of row y is the `element_bytes` consecutive bytes of DRAM from
-    byte `dram_base + y * x_stride + x * step` on, as a LOAD would take them.
+    GATHER writes `y_pad_0` rows of padding, `y_size` rows and `y_pad_1` rows of padding, each of `x_size`
+    elements, densely from `sram_base` of INP. Element x of row y is the `element_bytes` consecutive bytes of
+    DRAM from byte `dram_base + y * x_stride + x * step` on, in the layout that LOAD reads.
 
-    A row reads the bytes from the first one of its first element to the last one of its last element, those
-    in gaps included, each once and none beside them. Padding is that of a LOAD; LOADs of the load unit write
-    the pad register. `memory_type` is INP.
+    A row reads the bytes from the first byte of its first element to the last byte of its last element. It
+    reads each of these bytes once, including gaps, and no others. Padding is that of a LOAD; LOADs of the
+    load unit write the pad register. `memory_type` is INP.
     """
 
     opcode: ClassVar[Opcode] = Opcode.GATHER

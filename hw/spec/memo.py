@@ -12,8 +12,6 @@ def memoised(entries: int) -> Callable[[Callable[Arguments, Result]], Callable[A
     """Return a decorator that caches the latest `entries` results.
 
     It keeps the function's signature for type checkers. The arguments must be hashable.
-
-    The arguments must be hashable.
     """
 
     def decorate(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:

@@ -25,19 +25,19 @@ _NOTE = "<!-- Generated from the specification by `make docs`. -->\n"
 _EXTENSIONS = {
     Extension.PAD_MINIMUM: "`LOAD.pad_minimum`: padding holds the least value of the element's type instead "
     "of zero",
-    Extension.OVERWRITE: "`GEMM.overwrite`: the product is written instead of added, so accumulators need no "
-    "reset",
+    Extension.OVERWRITE: "`GEMM.overwrite`: the product replaces the accumulator instead of being added, so "
+    "accumulators need no reset",
     Extension.REQUANTISE: "`STORE.parameters`: the store unit requantises values with the parameters of "
     "their channel",
-    Extension.PAD_VALUE: "`LOAD.pad_value`: padding holds any value of 8 bits, from a register of the unit",
+    Extension.PAD_VALUE: "`LOAD.pad_value`: padding holds any 8-bit value, from a register of the unit",
     Extension.DEPTHWISE: "`DEPTHWISE`, for depthwise convolutions. It has no effect unless block_in and "
     f"block_out are equal and at least {LEAST_DEPTHWISE_BLOCK}",
-    Extension.TABLE: "`STORE.table` and the memory TABLE: requantised values become their entries in a table "
-    "of 256",
-    Extension.GATHER: "`GATHER`: loads of inputs that begin at any byte and may overlap: windows of an image "
+    Extension.TABLE: "`STORE.table` and the memory TABLE: each requantised value is replaced by its entry in "
+    "a table of 256",
+    Extension.GATHER: "`GATHER` loads inputs that begin at any byte and may overlap: windows of an image "
     "with few channels, parts of wider blocks",
-    Extension.ACC_HALVES: "`LOAD.beside`: accumulators of one half are loaded while instructions work in the "
-    "other",
+    Extension.ACC_HALVES: "`LOAD.beside`: a LOAD writes one half of the accumulators while instructions use "
+    "the other half",
     Extension.RESIDUAL: "`STORE.residual` and the memory RES: another tensor is added to requantised values",
 }
 _RESIDUAL_PARAMETERS = {
@@ -70,9 +70,9 @@ and column of the element. Bits not named have no effect.
 
 _LOOKED_UP = f"""\
 With the extension `{Extension.TABLE}`, a STORE with `table` = n > 0 and `parameters` > 0 replaces each
-requantised value by its entry in table n: the first {TABLE_ENTRIES // 2} entries are those of the values
-0 to {TABLE_ENTRIES // 2 - 1}, the others those of {-TABLE_ENTRIES // 2} to -1. An entry is a byte. Table n
-has the {isa.TABLE_ELEMENTS} elements of TABLE from element {isa.TABLE_ELEMENTS} * (n - 1) on. Outputs
+requantised value by its entry in table n. The first {TABLE_ENTRIES // 2} entries are for the values
+0 to {TABLE_ENTRIES // 2 - 1}, the others for {-TABLE_ENTRIES // 2} to -1. An entry is a byte. Table n
+occupies the {isa.TABLE_ELEMENTS} elements of TABLE from element {isa.TABLE_ELEMENTS} * (n - 1) on. Outputs
 narrower than a byte are the low bits of entries.
 """
 _ADDED = f"""\
@@ -80,11 +80,10 @@ With the extension `{Extension.RESIDUAL}`, a STORE with `residual` = n > 0 and `
 ```
 clip(zero + round((value * factor + residual * other + addend) / 2^shift), least, greatest)
 ```
-`value` is what requantisation, or the table, has given. `residual` is the value at its row and column in
-element n - 1 + y * x_size + x of RES. The sum is exact; halves round up. The parameters are one set for all
-values: they stand in the first value (row 0, column 0) of each of the first {len(Parameter)} accumulator
-elements.
-An accumulator of 16 bits stands for its sign-extension.
+`value` is the result of requantisation, or of the table. `residual` is the value at the same row and column
+in element n - 1 + y * x_size + x of RES. The sum is exact; halves round up. One set of parameters applies to
+all values. It is stored in the first value (row 0, column 0) of each of the first {len(Parameter)}
+accumulator elements. Accumulators of 16 bits are sign-extended.
 """
 
 
@@ -110,18 +109,19 @@ _LETTERS = ", ".join(
     f"{letter} = log2 of the {memory.name} depth" for letter, memory in INDEX_LETTERS.items()
 )
 _ISA_INTRODUCTION = f"""\
-The encoding and meaning of every instruction, for people who write streams, decoders or hardware.
+This page gives the encoding and meaning of every instruction. It is for people who write streams, decoders or
+hardware.
 `vdla disasm tests/vectors/vta/conv3x3_d.npz` prints a stream as text; `vdla asm` assembles it.
 
-Task instructions have {VTA_INSTRUCTION_BITS} bits, micro-ops {VTA_UOP_BITS}, as VTA's. Fields are packed
-from bit 0 upward in the order given; a field that would cross a multiple of {isa.WORD_BITS} starts at it.
+Task instructions have {VTA_INSTRUCTION_BITS} bits and micro-ops {VTA_UOP_BITS}, as in VTA. Fields are packed
+from bit 0 upward in the order given. A field that would cross a multiple of {isa.WORD_BITS} starts at it.
 Fields of extensions then take the lowest free bits. Widths follow from the configuration:
 {_LETTERS}.
 
-Where the fields of a micro-op need more bits, all micro-ops of the configuration have {2 * VTA_UOP_BITS}.
-Where the fields of one instruction need more, all instructions have {2 * VTA_INSTRUCTION_BITS}: the fields
-that do not fit its first two words of {isa.WORD_BITS} bits stand in the third and fourth. `vdla config` shows
-both widths. A stream is little-endian and stands at a multiple of an instruction's bytes.
+If the fields of a micro-op need more bits, all micro-ops of the configuration have {2 * VTA_UOP_BITS}.
+If the fields of one instruction need more, all instructions have {2 * VTA_INSTRUCTION_BITS}. The fields
+that do not fit the first two words of {isa.WORD_BITS} bits are then in the third and fourth. `vdla config`
+shows both widths. A stream is little-endian. Its address is a multiple of an instruction's bytes.
 
 The tables show the bits of the configuration `{DEFAULT.name}`. Every address counts elements of its memory.
 """
@@ -183,8 +183,8 @@ def _units() -> str:
 
 _TOUCHED = """\
 An access touches the elements `base + i * outer step + j * inner step` of its memory, for all trips i and j.
-`uop.dst` is the field of each micro-op in `uop_begin` to `uop_end - 1`. An instruction touches nothing where
-its trips are not positive. Tokens, bounds checks and the verifier follow from this table.
+`uop.dst` is the field of each micro-op in `uop_begin` to `uop_end - 1`. An instruction touches nothing if its
+trips are not positive. Tokens, bounds checks and the verifier follow from this table.
 """
 
 
@@ -241,11 +241,11 @@ def _parameters(holds: str, meanings: Mapping[Parameter, str]) -> str:
 
 
 _REGISTERS_INTRODUCTION = """\
-The host-visible registers, for people who write drivers or connect the accelerator to a bus. `vdla verilog`
-also writes them beside the Verilog. A register has 32 bits; offsets are in bytes.
+This page lists the host-visible registers. It is for people who write drivers or connect the accelerator to a
+bus. `vdla verilog` also writes this list next to the Verilog. A register has 32 bits; offsets are in bytes.
 
-In each cycle of a run a unit is in one state, and a counter counts each state but idle. The cycles of a unit
-that no counter counts were idle.
+In each cycle of a run a unit is in exactly one state. A counter counts the cycles of each state except idle.
+The remaining cycles of a unit were idle.
 """
 
 
@@ -268,10 +268,10 @@ def registers_page() -> str:
 
 
 _CONFIGURATION_INTRODUCTION = """\
-The parameters of an accelerator, for people who choose or change one. Commands take a preset or a TOML file
-with `--config`, and change a parameter with `--set`. `vdla config default --set block_in=32` shows the
-parameters and what follows from them. `--set extensions=+table` adds to a list, and `--set extensions=-table`
-takes from it.
+This page lists the parameters of an accelerator. It is for people who choose or change a configuration. The
+option `--config` takes a preset or a TOML file, and `--set` changes a parameter.
+`vdla config default --set block_in=32` shows the parameters and the values derived from them.
+`--set extensions=+table` adds an extension to the list, and `--set extensions=-table` removes one.
 """
 
 

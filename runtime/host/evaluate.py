@@ -1,8 +1,8 @@
 """The operators by name, and the one way to run them.
 
-An operator here takes its parameters in one form whatever ONNX version they came from: what must be known
-before a network runs (axes, shapes, padding, bounds) is an attribute, every attribute is given, and nothing
-is left to be deduced.
+An operator takes its parameters in the same form for all ONNX versions. Parameters that must be known before
+a network runs (axes, shapes, padding, bounds) are attributes. Every attribute is explicit; none has to be
+deduced.
 """
 
 import inspect

@@ -1,9 +1,8 @@
 """A per-user cache of built files: each key is built once, even when several processes ask for it together.
 
-A kind of entry is a folder, which holds for each key: the entry (a folder called KEY), its lock (KEY.lock),
-    and while it is
-built or deleted a scratch folder (.scratch-KEY-...). Whoever holds the lock knows that scratch folders of its
-key belong to processes that were killed.
+Each kind of entry has a folder. For each key this folder holds the entry (a folder called KEY) and its lock
+(KEY.lock). While an entry is built or deleted, there is also a scratch folder (.scratch-KEY-...). Scratch
+folders that the holder of the lock finds belong to processes that were killed.
 """
 
 import math
