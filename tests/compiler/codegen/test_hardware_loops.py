@@ -9,7 +9,6 @@ import pytest
 from vdla.compiler.codegen import hardware_loops
 from vdla.compiler.codegen.hardware_loops import (
     LONGEST_LOOP,
-    MOST_PADS,
     ComputeInstruction,
     Dimension,
     Steps,
@@ -84,6 +83,15 @@ def test_micro_ops_fill_half_of_their_memory_before_instructions_are_repeated():
     (one,) = compute_instructions([*loops[:2], two, three], BASE, TINY)
     assert {one.outer.trips, one.inner.trips} == {9, 8}, "the longest loops are the hardware's"
     assert len(one.uops) == 6
+
+
+def test_loops_that_go_on_where_others_end_are_one():
+    chain = [Steps(5, (6, 12, 18)), Steps(2, (1, 2, 3)), Steps(3, (2, 4, 6))]
+    (one,) = compute_instructions([*chain, Steps(7, (30, 60, 91)), Steps(2, (500, 0, 0))], BASE, TINY)
+    assert list(one.uops) == [BASE, (503, 5, 7)]
+    assert one.outer.trips == 30
+    assert (one.outer.dst, one.outer.src, one.outer.wgt) == (1, 2, 3)
+    assert one.inner.trips == 7
 
 
 @pytest.mark.parametrize(
@@ -195,6 +203,7 @@ def test_every_element_is_transferred_to_its_place_within_the_fields(seed, monke
 
 
 LONG = isa.LONGEST_ROW
+MOST_PADS = 15  # what four bits hold
 
 
 @pytest.mark.parametrize(

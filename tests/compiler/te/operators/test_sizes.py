@@ -1,6 +1,6 @@
 """Sizes of operators against counts of what they read and make, one by one."""
 
-from itertools import product
+from itertools import pairwise, product
 
 import pytest
 
@@ -210,7 +210,7 @@ def test_what_has_no_phases_of_one_form_says_why():
     seen = set()
     for _, kernel, stride, pad, result in SIDES:
         starts = [(phase + pad) // stride for phase in range(stride)]
-        steps = {later - start for start, later in zip(starts, starts[1:], strict=False)}
+        steps = {later - start for start, later in pairwise(starts)}
         if result % stride or len(steps) > 1:
             fault = f"a result of {result} with stride {stride} and padding {pad}, which has no phases of one form"
         elif -(-kernel // stride) <= pad // stride:

@@ -4,8 +4,15 @@ import numpy as np
 import pytest
 
 from vdla.compiler.ir.nodes import IrError
+from vdla.compiler.te.operators.narrowing import Scale
 from vdla.compiler.te.operators.sizes import Convolution, Transposed
-from vdla.compiler.te.operators.transposed import one_phase, phase_weights, sides, sides_fault
+from vdla.compiler.te.operators.transposed import (
+    conv2d_transposed,
+    one_phase,
+    phase_weights,
+    sides,
+    sides_fault,
+)
 from vdla.hw.spec.presets import TINY
 
 UNEQUAL = Transposed(5, 4, 6, 3, (3, 8), (2, 3), (1, 0, 1, 2), (1, 0), 2)
@@ -65,3 +72,17 @@ def test_weights_stand_phase_by_phase_and_zeros_fill_up():
         o, c, fy, fx, dy, dx, j, k = place
         assert found[place] == blocks[o, j, c, k, fy, fx, dy, dx]
     assert sorted(found[found != 0]) == sorted(weights.reshape(-1))
+
+
+def test_operands_and_results_stand_in_blocks_phase_by_phase():
+    """Of 2 images of 5 channels: 2 results of 4 rows and 3 of 7 columns for each; the kernel has 2 x 3 taps."""
+    config = TINY.with_changes(block_in=2, block_out=4)
+    found = conv2d_transposed(UNEQUAL, config, Scale())
+    assert (found.inp.name, found.inp.shape) == ("X", (2, 3, 4, 6, 1, 2))
+    assert (found.wgt.name, found.wgt.shape) == ("W", (1, 3, 2, 3, 2, 3, 4, 2))
+    assert found.padded.shape == (2, 3, 4 + 2, 6 + 3, 1, 2)
+    assert found.total.shape == (2, 2, 3, 1, 4, 7, 1, 4)
+    assert found.narrowed.parameters.shape == (1, 4, 1, 4)
+    assert found.out.shape == (2, 1, 4, 2, 7, 3, 1, 4)
+    assert found.outer == ("n", "fy", "fx")
+    assert [axis.name for axis in found.out.axes] == ["n", "o", "y", "fy", "x", "fx", "b", "j"]
