@@ -5,7 +5,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from vdla.compiler.codegen.interleaved import Interleaved, activation_block, interleaving, interleavings
+from vdla.compiler.codegen.interleaved import (
+    Interleaved,
+    activation_block,
+    gathers,
+    interleaving,
+    interleavings,
+)
 from vdla.compiler.codegen.tasks import ConvolutionTask, Elements, ElementsTask, PoolingTask, TransposedTask
 from vdla.compiler.te.operators.sizes import Convolution, Pooling, Transposed
 from vdla.hw.spec import isa
@@ -119,6 +125,27 @@ def test_wide_gaps_are_not_gathered():
     """A GATHER would read what lies between, for longer than LOADs of one element wait."""
     config = WITH.with_changes(block_in=16, block_out=64)
     assert moved(config, MemoryType.INP, Interleaved(4, 4, 4), 0, Rows(1, 4, 4)).kinds == ["LOAD"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "parts", "does"),
+    [
+        ({"block_in": 16, "bus_bits": 64}, 2, True),  # four beats from element to element
+        ({"block_in": 16, "bus_bits": 64}, 4, False),
+        ({"block_in": 16, "bus_bits": 128}, 4, True),
+        ({"block_in": 8, "bus_bits": 64}, 5, False),
+        ({"extensions": WITHOUT.extensions}, 2, False),
+    ],
+)
+def test_elements_four_beats_apart_are_gathered(changes, parts, does):
+    config = WITH.with_changes(block_out=64, **changes)
+    assert gathers(parts, config) is does
+
+
+def test_steps_that_a_field_does_not_hold_are_not_gathered():
+    config = WITH.with_changes(block_in=32, block_out=64, bus_bits=512)
+    most = isa.MOST_GATHER_STEP // 32
+    assert (gathers(most, config), gathers(most + 1, config)) == (most <= 8, False)
 
 
 def test_dense_planes_are_moved_as_they_are():
