@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from vdla.compiler.codegen.intrinsics import accelerator
+from vdla.compiler.ir.affine import simplify
 from vdla.compiler.ir.calls import meaning_of
 from vdla.compiler.ir.interpret import execute
 from vdla.compiler.ir.nodes import Call, Const, Func, Read
@@ -75,12 +76,12 @@ REFUSED = {
     "a shifted subscript": (
         "for y in range(2):\n    for x in range(4):\n        C[n, y] = C[n, y] + int32(A[n, y, x]) * "
         "int32(B[n, 3 - x])",
-        "where these loops have int32(A[n, i, k]) * int32(B[n, 0 - k + 3])",
+        "it has acc[i] where these loops have int32(A[n, i, k]) * int32(B[n, 0 - k + 3])",
     ),
     "a subscript outside that moves": (
         "for y in range(2):\n    for x in range(4):\n"
         "        C[n, y] = C[n, y] + int32(A[n + y, y, x]) * int32(B[n, x])",
-        "where these loops have int32(A[n + i, i, k]) * int32(B[n, k])",
+        "it has acc[i] where these loops have int32(A[n + i, i, k]) * int32(B[n, k])",
     ),
     "a condition on the tile": (
         "for y in range(2):\n    for x in range(4):\n        if x < 3:\n"
@@ -93,13 +94,18 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_another_meaning_is_refused_where_it_differs(name):
     text, message = REFUSED[name]
+    loops = nest(text)
     with pytest.raises(MatchError) as caught:
-        replaced(nest(text), [DOT])
-    assert message in str(caught.value)
+        replaced(loops, [DOT])
+    shown = print_stmt(simplify(loops))
+    if name == "a condition on the tile":
+        assert str(caught.value) == f"{message}\n{print_stmt(loops)}"
+    else:
+        assert str(caught.value) == f"no intrinsic means these loops\n{shown}dot: {message}"
 
 
 def test_a_tile_in_another_memory_is_refused():
-    with pytest.raises(MatchError, match="C lies in input, but acc must lie in accumulator"):
+    with pytest.raises(MatchError, match="\ndot: C lies in input, but acc must lie in accumulator$"):
         replaced(nest(ACCEPTED["as it is"], "input"), [DOT])
 
 
