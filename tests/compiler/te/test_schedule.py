@@ -153,6 +153,14 @@ def test_a_primitive_makes_the_rewrite_it_documents(name):
     assert parse_func(print_func(schedule.lower())) == schedule.lower()
 
 
+@pytest.mark.parametrize(("how", "verified"), [({}, 1), ({"verified": True}, 1), ({"verified": False}, 0)])
+def test_a_program_is_verified_unless_somebody_else_does_so(how, verified, monkeypatch):
+    seen = []
+    monkeypatch.setattr("vdla.compiler.te.lower.verify", seen.append)
+    func = create_schedule(scaled()).lower("twice", **how)
+    assert (func.name, seen) == ("twice", [func] * verified)
+
+
 def test_compute_at_computes_what_an_iteration_needs():
     double, out = chain()
     schedule = create_schedule(out)

@@ -48,9 +48,9 @@ def test_passes_and_maxima_are_the_alus():
 
 def test_windows_of_columns_are_recognised_where_there_is_depthwise():
     size = Convolution(32, 6, 6, 32, (3, 3), (1, 1), (1, 1, 1, 1), groups=32)
-    total = conv2d_windows(size, DEFAULT, Scale()).total
+    total = conv2d_windows(size, DEFAULT, Scale(), border=0).total
     assert "slide" in [one.name for one in only(total, DEFAULT).instructions]
-    assert units_of(conv2d_windows(size, VTA, Shift(1)).total, VTA) == []
+    assert units_of(conv2d_windows(size, VTA, Shift(1), border=0).total, VTA) == []
 
 
 def test_what_no_instruction_means_has_no_unit():
