@@ -217,6 +217,22 @@ def test_other_operands_are_refused(intrinsic, statement, reason):
     assert str(caught.value) == f"no intrinsic means these loops\n{shown}{intrinsic.name}: {reason}"
 
 
+SUMS = parse_intrinsic("""\
+def sums(acc: int32[2] @ accumulator, x: int8[2], y: int8[2] @ weight, u: int8[2], v: int8[2] @ input):
+    for i in range(2):
+        acc[i] = (int32(x[i]) + int32(y[i])) * (int32(u[i]) + int32(v[i]))
+""")
+
+
+def test_what_was_bound_before_operands_are_exchanged_is_forgotten():
+    text = ROWS.replace(
+        "    for n", '    V = alloc(int8[5, 2], "input")\n    W = alloc(int8[5, 2], "weight")\n    for n'
+    )
+    line = "C[n, y] = (int32(A[n, y]) + int32(V[n, y])) * (int32(A[n + 1, y]) + int32(W[n, y]))"
+    body = parse_func(f"{text}            {line}\n").body.body.body.body.body
+    assert print_stmt(replaced(body, [SUMS])) == ("sums(C[n, 0], A[n + 1, 0], W[n, 0], A[n, 0], V[n, 0])\n")
+
+
 def test_the_first_intrinsic_that_fits_is_taken_and_each_says_why_it_does_not():
     assert replaced(rows("C[n, y] = int32(A[n, y]) * int32(3)"), [SQUARE, SCALED]).intrinsic is SCALED
     with pytest.raises(MatchError) as caught:
