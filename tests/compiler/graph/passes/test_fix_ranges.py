@@ -220,6 +220,29 @@ LEFT_ALONE = {
 }
 
 
+QUANTISED = """\
+def f(x: float32[3, 2], t: float32, p: uint8):
+    y: uint8[3, 2]
+    s: float32
+    z: uint8
+    y, s, z = DynamicQuantizeLinear(x)
+    r: float32[3, 2] = DequantizeLinear(y, s, z, axis=0)
+    return r, s, z
+"""
+
+
+@pytest.mark.parametrize(
+    "operands",
+    ["y, t, z", "y, s, p", "w, s, z"],
+    ids=["another scale", "another zero point", "another tensor"],
+)
+def test_integers_that_become_other_real_numbers_are_left_alone(operands):
+    text = QUANTISED.replace("(y, s, z, axis", f"({operands}, axis").replace(
+        "p: uint8)", "p: uint8, w: uint8[3, 2])"
+    )
+    assert [node.op for node in FixRanges().run(parse_graph(text)).nodes] == [DYNAMIC, "DequantizeLinear"]
+
+
 @pytest.mark.parametrize("title", LEFT_ALONE)
 def test_what_is_left_alone(title):
     graph = parse_graph(LEFT_ALONE[title])
