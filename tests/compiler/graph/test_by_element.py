@@ -34,6 +34,7 @@ ALIKE = {
 }
 DIFFERENT = {
     "another factor": graph_of("Int8MatMul", ROWS, np.diag([1, 1, 2]), WORDS),
+    "another factor in the middle": graph_of("Int8MatMul", ROWS, np.diag([1, 2, 1]), WORDS),
     "another bias": graph_of("Int8MatMul", ROWS, np.eye(3), other(1)),
     "a number beside the diagonal": graph_of("Int8MatMul", ROWS, np.eye(3) + np.eye(3, k=1), WORDS),
     "a kernel of two columns": graph_of("Int8Conv", IMAGE, np.ones((3, 1, 1, 2)), WORDS, **CONV),
