@@ -218,3 +218,8 @@ def test_nodes_are_walked_from_the_top_down_and_rewritten_from_the_bottom_up():
     names = [print_expr(part) for part in walk(expr)]
     assert names == ["select(i < j, i * 2, j)", "i < j", "i", "j", "i * 2", "i", "2", "j"]
     assert print_expr(rewrite(expr, lambda part: J if part == X else None)) == "select(j < j, j * 2, j)"
+
+
+def test_an_intrinsic_whose_meaning_is_wrong_is_refused():
+    with pytest.raises(IrError, match=r"A\[4\]: subscript 0 runs from 4 to 4, but the axis has 4 elements"):
+        parse_intrinsic("def g(A: int8[4]):\n    A[4] = int8(0)\n")

@@ -332,3 +332,16 @@ def test_a_pipeline_checks_what_every_pass_returns():
     graph = parse_graph(PASSES["a reversal is no identity"][1])
     with pytest.raises(GraphError, match=r"^graph f: output 'nothing' is not a value of the graph$"):
         Pipeline((DeadCode(), Breaks())).run(graph)
+
+
+def test_a_pipeline_checks_what_it_is_given():
+    """Also where a pass would mend it."""
+
+    class Mends:
+        def run(self, graph):
+            return parse_graph(PASSES["a reversal is no identity"][1])
+
+    graph = parse_graph(PASSES["a reversal is no identity"][1])
+    broken = Graph(graph.name, graph.inputs, ("nothing",), graph.nodes, graph.constants, graph.types)
+    with pytest.raises(GraphError, match=r"^graph f: output 'nothing' is not a value of the graph$"):
+        Pipeline((Mends(),)).run(broken)
