@@ -15,7 +15,7 @@ def test_a_quality_is_a_name_or_decibels():
     assert [quality_db(quality) for quality in (0, 12.5, "12.5", "0", MOST_DB)] == [0, 12.5, 12.5, 0, MOST_DB]
 
 
-@pytest.mark.parametrize("quality", ["best", -0.5, "-1", MOST_DB + 0.5, "nan", None, ""])
+@pytest.mark.parametrize("quality", ["best", -0.5, "-1", MOST_DB + 0.5, 101, "nan", None, ""])
 def test_other_qualities_are_refused(quality):
     message = (
         f"quality {quality} is none of fast, balanced, exact, and no number of decibels from 0 to {MOST_DB:g}"
