@@ -275,3 +275,76 @@ def test_a_change_of_a_list_that_cannot_be_says_why(setting):
     with pytest.raises(ConfigError) as error:
         files.apply_settings(SMALL, [setting])
     assert WRONG_CHANGES[setting] in str(error.value)
+
+
+NARROW = AcceleratorConfig(
+    batch=2, block_in=8, block_out=4, inp_bits=4, wgt_bits=2, acc_bits=16, bus_bits=128
+)
+
+
+@pytest.mark.parametrize("config", [*PRESETS.values(), NARROW], ids=lambda config: config.name)
+def test_elements_are_rows_of_values_and_fill_their_scratchpads(config):
+    shapes = {
+        MemoryType.INP: (config.batch * config.block_in, config.inp_bits, config.inp_buffer_bytes),
+        MemoryType.WGT: (config.block_out * config.block_in, config.wgt_bits, config.wgt_buffer_bytes),
+        MemoryType.ACC: (config.batch * config.block_out, config.acc_bits, config.acc_buffer_bytes),
+        MemoryType.TABLE: (4, 8, config.table_buffer_bytes),
+        MemoryType.RES: (config.batch * config.block_out, config.inp_bits, config.res_buffer_bytes),
+    }
+    for memory, (values, bits, buffer) in shapes.items():
+        size = values * bits // 8
+        assert (config.values(memory), config.value_bits(memory)) == (values, bits)
+        assert (config.element_bits(memory), config.element_bytes(memory)) == (values * bits, size)
+        assert config.depth(memory) == buffer // size == 1 << config.index_bits(memory)
+        assert config.least_value(memory) == -(2 ** (bits - 1))
+        assert config.pad_value(memory, -1) == -1
+        assert config.pad_value(memory, 1 << bits - 1) == config.least_value(memory)
+    for memory in (MemoryType.OUT, MemoryType.ACC_8BIT):
+        assert config.element_bytes(memory) == config.element_bytes(MemoryType.RES)
+        assert config.depth(memory) == config.depth(MemoryType.ACC)
+        assert config.least_value(memory) == -(2 ** (config.inp_bits - 1))
+    assert config.depth(MemoryType.UOP) == config.uop_buffer_bytes // config.element_bytes(MemoryType.UOP)
+    assert (config.least_value(MemoryType.UOP), config.pad_value(MemoryType.UOP, 5)) == (0, 0)
+
+
+@pytest.mark.parametrize("config", [*PRESETS.values(), NARROW], ids=lambda config: config.name)
+def test_addresses_reach_every_element_and_are_no_wider(config):
+    widest = max(map(config.element_bytes, MemoryType))
+    reach = (1 << 32) * widest
+    assert reach <= 1 << config.address_bits < 2 * reach
+    assert config.axi_address_width == (config.axi_address_bits or config.address_bits)
+
+
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ({}, (256, 8, 32, 0, 8, 1)),
+        ({"packed": 18}, (256, 8, 32, 18, 8, 1)),
+        ({"packed": 18, "block_out": 2, "inp_bits": 4, "block_in": 4}, (8, 8, 32, 18, 2, 1)),
+        ({"packed": 25, "block_out": 1}, (16, 8, 32, 0, 1, 1)),
+        ({"bus_bits": 128, "burst_bytes": 64}, (256, 16, 4, 0, 16, 1)),
+        ({"alu_lanes": 4}, (256, 8, 32, 0, 8, 4)),
+        ({"alu_lanes": 8, "alu_opcodes": ()}, (256, 8, 32, 0, 8, 1)),
+        ({"alu_lanes": 32}, (256, 8, 32, 0, 8, 1)),
+        ({"batch": 2}, (512, 8, 32, 0, 8, 1)),
+    ],
+    ids=str,
+)
+def test_what_follows_from_parameters(changes, found):
+    """Multiply-accumulates of a cycle, bytes of a beat, beats of a burst, bits of multipliers for two columns,
+    values of a read of the store unit, pieces of an ALU step."""
+    config = AcceleratorConfig(**changes)
+    assert (
+        config.macs_per_cycle,
+        config.bus_bytes,
+        config.burst_beats,
+        config.packed_bits,
+        config.values_per_store_read,
+        config.alu_pieces,
+    ) == found
+
+
+def test_lists_may_be_text_with_commas_or_spaces_in_any_order():
+    expected = ["MIN", "SHR"]
+    for value in ("shr,min", "SHR MIN", "shr , min", ["SHR", "min", "MIN"], ("min", "shr")):
+        assert [one.name for one in DEFAULT.with_changes(alu_opcodes=value).alu_opcodes] == expected

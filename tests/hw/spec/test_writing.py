@@ -53,11 +53,12 @@ def test_when_the_writer_fails_the_file_is_as_it_was(tmp_path):
 
 
 @pytest.mark.usefixtures("drafts")
+@pytest.mark.parametrize("size", [2_000, 100_000])
 @pytest.mark.parametrize("place", ["old", "new", "made/for/it"])
-def test_when_the_disk_is_full_everything_is_as_it_was(tmp_path, place):
+def test_when_the_disk_is_full_everything_is_as_it_was(tmp_path, place, size):
     (tmp_path / "old").write_text("before")
     with at_most(1000), pytest.raises(OutputError) as error:
-        write_bytes(tmp_path / place, bytes(100_000))
+        write_bytes(tmp_path / place, bytes(size))
     assert str(error.value) == f"{tmp_path / place} cannot be written: File too large; {ADVICE}"
     assert (tmp_path / "old").read_text() == "before"
     assert os.listdir(tmp_path) == ["old"]
@@ -88,11 +89,12 @@ def test_contents_are_on_the_disk_before_the_file_takes_its_place(tmp_path, monk
 
 
 @pytest.mark.usefixtures("drafts")
-def test_files_that_belong_together_take_their_places_after_all_are_complete(tmp_path):
+@pytest.mark.parametrize("size", [2_000, 100_000])  # one of which the stream's buffer holds whole
+def test_files_that_belong_together_take_their_places_after_all_are_complete(tmp_path, size):
     one, two, last = (tmp_path / name for name in ("one", "two", "last"))
     write_together({one: "1", two: "2", last: "3"})
     with at_most(1000), pytest.raises(OutputError, match="last cannot be written: File too large"):
-        write_together({one: "other", two: "other", last: "x" * 100_000})
+        write_together({one: "other", two: "other", last: "x" * size})
     assert [path.read_text() for path in (one, two, last)] == ["1", "2", "3"]
     assert len(os.listdir(tmp_path)) == 3
 
