@@ -98,3 +98,24 @@ def test_a_pipe_is_read_to_its_end_or_to_the_limit(size, is_read, tmp_path, monk
         with pytest.raises(ConfigError, match="has more than 10 bytes"):
             read_at_most(tmp_path / "pipe", 10, ConfigError)
     writer.join()
+
+
+@pytest.mark.parametrize("limit", [0, 10])
+def test_no_more_of_a_pipe_is_read_than_shows_that_it_is_too_long(limit, tmp_path, monkeypatch):
+    """Its size is 0 before it is read."""
+    monkeypatch.setattr(limits, "PIECE_BYTES", 4)
+    os.mkfifo(tmp_path / "pipe")
+    told = []
+
+    def write() -> None:
+        try:
+            (tmp_path / "pipe").write_bytes(bytes(1 << 20))
+        except BrokenPipeError:
+            told.append("broken")
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    with pytest.raises(ConfigError, match=f"has more than {limit} bytes"):
+        read_at_most(tmp_path / "pipe", limit, ConfigError)
+    writer.join()
+    assert told == ["broken"]
