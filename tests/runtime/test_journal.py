@@ -18,6 +18,7 @@ def path(tmp_path):
 def append(path, texts, **options):
     """Append texts; return those that were there."""
     journal = Appender(path, KIND, **options)
+    assert not journal.torn
     found = list(journal.texts())
     journal.append(texts)
     journal.close()
@@ -125,3 +126,11 @@ def test_a_whole_line_may_have_the_greatest_length(path, monkeypatch, length, is
     else:
         with pytest.raises(VdlaError, match=r"j\.jsonl, line 1 is damaged; delete it$"):
             read(path)
+
+
+def test_nothing_is_appended_before_what_is_there_was_read(path):
+    journal = Appender(path, KIND)
+    with pytest.raises(AssertionError, match="are read first"):
+        journal.append([TEXTS[0]])
+    journal.close()
+    assert path.read_bytes() == b""

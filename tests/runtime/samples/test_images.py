@@ -1,6 +1,7 @@
 """Images as samples: pixels, their place in the input, their scale, and what is refused."""
 
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -206,3 +207,21 @@ def test_the_digest_of_an_image_covers_its_pixels_its_size_its_mode_and_its_scal
     ]
     assert len({b"|".join(one.parts()) for one in given}) == len(given)
     assert [*given_of(folder / "a.bmp").parts()] == [*given_of(folder / "a.png").parts()]
+
+
+@pytest.mark.parametrize(("most", "is_read"), [(24, True), (23, True), (12, True), (11, False)])
+def test_the_warnings_of_pillow_about_large_images_are_not_passed_on(folder, monkeypatch, most, is_read):
+    """It warns beyond its limit of pixels, and refuses beyond twice that."""
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", most)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        if is_read:
+            assert given_of(folder / "a.png").entries
+        else:
+            with pytest.raises(InputError, match=r"a\.png cannot be read as an image; it is truncated or "):
+                given_of(folder / "a.png")
+
+
+def test_an_image_of_the_greatest_size_is_unpacked(folder, monkeypatch):
+    monkeypatch.setattr("vdla.runtime.samples.images.ARRAY_BYTES", 96)
+    assert given_of(folder / "a.png").entries
