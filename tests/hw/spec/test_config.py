@@ -1,16 +1,18 @@
 """Configurations: what is refused and how, digests, files, settings."""
 
 import json
+import re
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 from generators.programs import random_config
 
 from vdla.hw.spec import files
-from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.config import AcceleratorConfig, _check_parameter, parameters
 from vdla.hw.spec.errors import ConfigError
 from vdla.hw.spec.presets import DEFAULT, PRESETS, SMALL, TINY, VTA
-from vdla.hw.spec.vocabulary import MemoryType
+from vdla.hw.spec.vocabulary import Extension, MemoryType
 
 REFUSED = [
     ({"batch": 3}, "batch = 3 is not a power of two; the nearest are 2 and 4"),
@@ -348,3 +350,60 @@ def test_lists_may_be_text_with_commas_or_spaces_in_any_order():
     expected = ["MIN", "SHR"]
     for value in ("shr,min", "SHR MIN", "shr , min", ["SHR", "min", "MIN"], ("min", "shr")):
         assert [one.name for one in DEFAULT.with_changes(alu_opcodes=value).alu_opcodes] == expected
+
+
+PAGE = (Path(__file__).parents[3] / "docs" / "configuration.md").read_text().partition("## Presets")[0]
+ALLOWED = dict(re.findall(r"^\| `(\w+)` \| \w+ \| ([^|]*\d[^|]*) \|", PAGE, re.MULTILINE))
+METADATA = {field.name: field.metadata for field in fields(AcceleratorConfig)}
+
+
+def is_taken(name: str, value: int) -> bool:
+    try:
+        _check_parameter(name, value, METADATA[name])
+    except ConfigError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("name", ALLOWED)
+def test_a_parameter_takes_what_the_page_allows_and_nothing_else(name):
+    text = ALLOWED[name]
+    zero, text = text.startswith("0, or "), text.removeprefix("0, or ")
+    bounds = re.match(r"(\d+)\.\.(\d+)", text)
+    if bounds is None:
+        allowed = {int(one) for one in text.split(", ")}
+        candidates = {*range(-1, max(allowed) + 2)}
+    else:
+        low, high = map(int, bounds.groups())
+        powers = {1 << place for place in range(32)}
+        near = {low - 1, low, low + 1, high - 1, high, high + 1, 2 * high, 3, 0, -1} | powers
+        candidates = near
+        within = {one for one in near if low <= one <= high}
+        allowed = (within & powers if text.endswith("a power of two") else within) | ({0} if zero else set())
+    assert {one for one in candidates if is_taken(name, one)} == allowed
+
+
+def test_the_page_has_every_parameter_that_is_a_number():
+    assert {*ALLOWED} == {name for name, limits in METADATA.items() if "low" in limits}
+
+
+@pytest.mark.parametrize(
+    ("block_in", "block_out", "has"),
+    [(8, 8, True), (16, 16, True), (4, 4, False), (8, 16, False), (16, 8, False)],
+)
+def test_depthwise_needs_square_blocks_of_eight_and_other_extensions_do_not(block_in, block_out, has):
+    config = DEFAULT.with_changes(block_in=block_in, block_out=block_out)
+    assert [config.has(extension) for extension in Extension] == [
+        has or extension is not Extension.DEPTHWISE for extension in Extension
+    ]
+    none = config.with_changes(extensions=())
+    assert not any(none.has(extension) for extension in Extension)
+
+
+def test_parameters_are_plain_values_in_the_order_of_their_declaration():
+    found = parameters(SMALL)
+    assert [*found] == [field.name for field in fields(SMALL) if field.name != "name"]
+    assert found["extensions"] == ["pad_minimum", "overwrite", "requantise"]
+    assert found["alu_opcodes"] == ["MIN", "MAX", "ADD", "SHR", "MUL"]
+    assert {type(value) for value in found.values()} == {int, list}
+    assert json.loads(json.dumps(found)) == found

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from tests.compiler.network.compiled import handmade
 from tests.compiler.network.graphs import random_inputs
@@ -278,3 +279,14 @@ def test_a_given_clock_and_memory_stand_for_those_of_the_target():
         == {"memory"}
         != {one.bound for one in own.layers if one.bytes_read}
     )
+
+
+def test_multiply_accumulates_of_the_host_are_counted_apart():
+    _, plan = handmade("with the host between")
+    steps = tuple(
+        structs.replace(step, macs=1000) if isinstance(step, HostStep) else step for step in plan.steps
+    )
+    outcome = outcome_of("with the host between", FunctionalDevice(TINY, plan.dram_bytes))
+    found = report(replace(plan, steps=steps), outcome, "functional")
+    assert found.host_macs == 1000
+    assert found.macs == sum(layer.macs for step in plan.launches for layer in step.layers) > 0
