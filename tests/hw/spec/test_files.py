@@ -144,6 +144,7 @@ def test_a_size_may_end_in_kibibytes_and_mebibytes(text, number):
 
 
 def test_vta_json_has_the_logarithms_of_its_parameters():
+    assert to_vta_json(VTA).startswith('{\n  "TARGET": "sim",\n  "HW_VER": "0.0.2",\n  "LOG_BATCH": 0,\n')
     square = json.loads(to_vta_json(VTA))
     assert square == {
         "TARGET": "sim",

@@ -207,3 +207,24 @@ def test_a_writer_that_lives_is_not_disturbed(tmp_path, writer):
     assert writer.returncode == 0
     assert (tmp_path / "new").read_text() == "half"
     assert sorted(os.listdir(tmp_path)) == ["new", "other"]
+
+
+def test_a_draft_that_another_process_took_for_abandoned_is_made_anew(tmp_path, monkeypatch):
+    """It was not locked yet, and is deleted; its descriptor is given back."""
+    real, taken = writing.fcntl.flock, []
+
+    def locked(file: int, how: int) -> None:
+        if not taken:
+            (name,) = tmp_path.iterdir()
+            taken.append(name)
+            name.unlink()
+        real(file, how)
+
+    monkeypatch.setattr(writing, "_unnamed", lambda folder: None)
+    monkeypatch.setattr(writing.fcntl, "flock", locked)
+    before = os.listdir("/proc/self/fd")
+    write_text(tmp_path / "new", "text")
+    assert len(os.listdir("/proc/self/fd")) == len(before)
+    assert len(taken) == 1
+    assert os.listdir(tmp_path) == ["new"]
+    assert (tmp_path / "new").read_text() == "text"

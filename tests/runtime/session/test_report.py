@@ -224,6 +224,9 @@ cycle: 2,000 cycles, 2.00 ms, 3.5 MMAC, 25.0% of the multipliers, 3.00 mJ
 def test_the_table_has_a_row_for_each_layer_and_the_totals():
     found = Report("cycle", 2000, 2e-3, 3_500_000, 0.25, 3e9, LAYERS)
     assert table(found) == TABLE
+    none = table(replace(found, layers=()))
+    assert none.startswith("layer  operator           on              cycles       ms ")
+    assert none.count("\n") == 1
     assert summary(replace(found, runs=3)).startswith("cycle, each of 3 runs: 2,000 cycles, ")
     assert ", 0.0% of the multipliers, " in summary(replace(found, utilisation=None))
     for missing in ("cycles", "seconds", "energy_pj"):
