@@ -203,7 +203,7 @@ def test_fields_of_an_instruction_are_its_sizes(title):
     if isinstance(instruction, isa.Load) and "uop_end" not in expected:
         del found["uop_end"]
         assert found.pop("uop_begin") >= CONFIG.depth(UOP) or instruction.memory_type == UOP
-    blank = {name: 0 for name in found} | {"valid": True, "slots": 1}
+    blank = dict.fromkeys(found, 0) | {"valid": True, "slots": 1}
     assert found == blank | expected
 
 
@@ -220,6 +220,9 @@ def test_steps_of_the_alu_take_slots_for_pieces_delays_and_a_second_read(opcode,
         found = found_of(alu(opcode, **LOOPS, use_imm=immediate), config)
         assert found["slots"] == 84 * (ALU_SLOTS[opcode] + (ports == 1 and not immediate))
         assert found["reads_two"] == (ports == 2 and not immediate)
+        single = found_of(alu(opcode, use_imm=immediate), config)
+        assert single["slots"] == found["slots"] // 84
+        assert single["reads_two"] == found["reads_two"]
     empty = found_of(alu(opcode, **{**LOOPS, "iter_out": 0}), config)
     assert (empty["slots"], empty["reads_two"]) == (1, False)
 
@@ -233,6 +236,7 @@ def test_a_row_of_windows_takes_the_first_window_and_one_or_two_slots_for_each_o
     found = found_of(isa.Depthwise(**LOOPS, stride_2=stride))
     assert found["slots"] == 7 * 3 * slots
     assert (found["uop_begin"], found["uop_end"]) == (2, 5)
+    assert found_of(isa.Depthwise(**{**LOOPS, "iter_in": 1}, stride_2=stride))["slots"] == 7 * 3 * 3
     assert found_of(isa.Depthwise(**{**LOOPS, "iter_in": 0}, stride_2=stride))["slots"] == 1
 
 
@@ -249,3 +253,9 @@ def test_an_instruction_that_the_accelerator_lacks_is_not_valid():
     program = decode_stream(stream_of([gemm()], CONFIG), CONFIG)
     program.valid[:] = False
     assert not timing_columns(program)["valid"].any()
+
+
+def test_a_store_that_reads_single_bytes_takes_a_step_for_each():
+    narrow = CONFIG.with_changes(requantise_lanes=1)
+    found = found_of(store(x_size=3), narrow)
+    assert (found["lane_bytes"], found["row_steps"]) == (1, 3 * 16)
