@@ -65,6 +65,25 @@ CASES = {
             "lane_bytes": 8,
         },
     ),
+    "LOAD of one column with padding": (
+        load(INP, **{**PADDED, "x_size": 1}),
+        {
+            **LOADS,
+            "beats": 2,
+            "stride_bytes": 5 * 16,
+            "row_bytes": 16,
+            "rows": 3,
+            "row_steps": 2,
+            "lead_steps": 1 * (3 + 1 + 1) + 3,
+            "gap_steps": 3 + 1,
+            "tail_steps": 1 + 2 * (3 + 1 + 1),
+            "lane_bytes": 8,
+        },
+    ),
+    "LOAD of no columns with padding": (
+        load(INP, **{**PADDED, "x_size": 0}),
+        {**LOADS, "beats": 2, "stride_bytes": 5 * 16, "gap_steps": 3 + 1, "lane_bytes": 8},
+    ),
     "LOAD of weights for a token": (
         load(WGT, pop_next=1, dram_base=3, beside=1),
         {
