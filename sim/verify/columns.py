@@ -14,7 +14,6 @@ from vdla.sim.records import IntArray, Narrow, RecordArray, record_dtype
 from vdla.sim.rows import element_bytes
 
 DRAM = len(MemoryType)  # stands for a memory type
-MEMORY_TYPES = 8
 
 
 class Item:
