@@ -4,6 +4,7 @@ import random
 import re
 import time
 from dataclasses import replace
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -255,6 +256,7 @@ def test_the_message_says(name):
     assert str(error) == "\n  ".join(["deadlock: no unit can go on", *expected.format(*named).splitlines()])
 
 
+@cache
 def broken(seed: int):
     """Return a random program from which one flag of a token is taken."""
     rng, program = random.Random(seed), random_program(random_config(seed), seed, 30)
@@ -267,7 +269,7 @@ def broken(seed: int):
     index, flag = rng.choice(flagged)
     items = list(program.instructions)
     items[index] = replace(items[index], **{flag: 0})
-    return items, program.config
+    return tuple(items), program.config
 
 
 CLAIM = re.compile(
