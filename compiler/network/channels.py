@@ -127,7 +127,8 @@ class Channels:
         if node.op == "Reshape":
             shape = self.graph.types[node.outputs[0]].shape[1:-SPATIAL]
             return [pixel[0].reshape(shape)]
-        return [array[0, ..., 0, 0] for array in evaluate(node.op, pixel, node.attributes)]
+        made = evaluate(node.op, pixel, node.attributes)
+        return [array.reshape(array.shape[1:-SPATIAL]) for array in made]
 
     def _in_blocks(self, node: Node) -> bool:
         """Whether a mover's parts are whole blocks, but for the last."""

@@ -7,7 +7,6 @@ from importlib import import_module
 from inspect import isabstract, isclass
 from pkgutil import iter_modules
 
-from vdla.compiler import tasks
 from vdla.compiler.tasks.base import Task
 from vdla.compiler.tasks.elements import Elements
 from vdla.compiler.te.operators.narrowing import AddingScale, Scale, Shift
@@ -18,8 +17,9 @@ from vdla.hw.spec.python_text import expression_of
 
 def _kinds() -> Iterator[type[Task]]:
     """Yield the classes of tasks that the modules of the package declare, without base classes."""
-    for info in iter_modules(tasks.__path__):
-        module = import_module(f"{tasks.__name__}.{info.name}")
+    package = __name__.rpartition(".")[0]
+    for info in iter_modules(import_module(package).__path__):
+        module = import_module(f"{package}.{info.name}")
         for kind in vars(module).values():
             if isclass(kind) and issubclass(kind, Task) and not isabstract(kind):
                 yield kind

@@ -142,13 +142,6 @@ class Schedule:
                 stage, "cache_write", "its loops have been scheduled already; write it to a cache first"
             )
         StageHandle(self, stage)._refuse_if_attached("cache_write")
-        for source in self.stages:
-            if source.attach is not None and stage in self.consumers(source.tensor):
-                raise self.refusal(
-                    stage,
-                    "cache_write",
-                    f"{source.name}, which it reads, is computed at a loop; do this before compute_at",
-                )
         own = stage.tensor
         self._names -= {axis.name for axis in own.reduce_axes}  # its loops over them are the cache's now
         inner = self._with_unique_axes(

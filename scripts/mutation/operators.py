@@ -153,6 +153,8 @@ class _Finder(ast.NodeVisitor):
             self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> None:
+        if _callee(node) == "reshape":  # to which every negative extent means the same
+            node.args = [argument for argument in node.args if not _is_negative(argument)]
         if not _speaks(node):
             self.generic_visit(node)
 
@@ -255,6 +257,10 @@ def _callee(call: ast.Call) -> str:
 def _speaks(call: ast.Call) -> bool:
     """Whether a call prints, logs, or makes an error."""
     return _callee(call) in SPEAKING or _callee(call).endswith("Error")
+
+
+def _is_negative(node: ast.expr) -> bool:
+    return isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
 
 
 def _are_alike(first: ast.expr, second: ast.expr) -> bool:

@@ -6,7 +6,7 @@ from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import InvalidInstructionError
 from vdla.hw.spec.footprint import FOOTPRINTS, MOST_ACCESSES, Access
-from vdla.hw.spec.memories import LOADED_INTO_ACC, MEMORIES, scratchpad_of
+from vdla.hw.spec.memories import LOADED_INTO_ACC, scratchpad_of
 from vdla.hw.spec.touched import Fields, extent, happens, rows_in_dram, total
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.sim.decoded import DecodedStream, blocks
@@ -14,7 +14,6 @@ from vdla.sim.records import IntArray, Narrow, RecordArray, record_dtype
 from vdla.sim.rows import element_bytes
 
 DRAM = len(MemoryType)  # stands for a memory type
-MEMORY_TYPES = 8
 
 
 class Item:
@@ -122,7 +121,7 @@ def _fill(
         for name, value in values.items():
             walks[name][chosen, number] = value
         if not (access.uop_field or access.in_dram):
-            depth = np.array([config.depth(MemoryType(kind)) if kind in MEMORIES else 0 for kind in range(8)])
+            depth = np.array([config.depth(memory) for memory in MemoryType])
             fits &= ~made | (extent(access, fields)[1] <= depth[types])
     items["fits"][chosen], items["steps"][chosen] = fits, footprint.uses_uops
     items["rows"][chosen] = form is isa.Depthwise
@@ -137,7 +136,7 @@ def _fill(
 
 def _walk(access: Access, fields: Fields, types: IntArray, config: AcceleratorConfig) -> dict[str, object]:
     """Return the values of WALK, but for whether the access happens; `types`: the memory types it counts."""
-    pads = np.array([scratchpad_of(MemoryType(kind)) if kind in MEMORIES else 0 for kind in range(8)])
+    pads = np.array([scratchpad_of(memory) for memory in MemoryType])
     scale: IntArray = element_bytes(config)[types] if access.in_dram else np.ones(1, np.int64)
     values: dict[str, object] = {
         "writes": access.writes,

@@ -1,6 +1,8 @@
 """Files of arrays are measured before they are unpacked."""
 
+import struct
 import tracemalloc
+import zipfile
 
 import numpy as np
 import pytest
@@ -8,7 +10,7 @@ import pytest
 from tests.runtime.zips import archive, npy, with_size, zeros
 from vdla.hw.spec.errors import FileFormatError, VdlaError
 from vdla.hw.spec.limits import ARCHIVE_MEMBERS, ARRAY_BYTES
-from vdla.runtime.arrays import read_npz, write_npz
+from vdla.runtime.arrays import npy_from, npz_from, read_npz, write_npy, write_npz
 
 MIB = 1 << 20
 
@@ -142,3 +144,54 @@ def test_a_factor_that_is_none_is_refused(path, monkeypatch, factor):
     monkeypatch.setenv("VDLA_MEMORY_FACTOR", factor)
     with pytest.raises(VdlaError, match=r"^VDLA_MEMORY_FACTOR = .* is not a whole number of at least 1$"):
         read_npz(path)
+
+
+def test_a_reason_is_cut_to_300_characters(path):
+    name = repr(f"{'x' * 400}.npy")
+    path.write_bytes(archive({f"{'x' * 400}.npy": npy((3,), b"12")}))
+    reason = f"{name} is an array of 3 bytes, and the file has 2 of it"
+    assert refused(path)[0] == (
+        f"{path} cannot be read as .npz; it is truncated or altered: {reason[:297]}..."
+    )
+
+
+@pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0), (0, 0), (1, 1), (2, 1)])
+def test_headers_of_the_first_two_versions_are_read(version):
+    header = b"{'descr': '|u1', 'fortran_order': False, 'shape': (2,)}\n"
+    size = struct.pack("<H" if version[0] == 1 else "<I", len(header))
+    data = b"\x93NUMPY" + bytes(version) + size + header + b"\x07\x09"
+    if version in ((1, 0), (2, 0)):
+        assert npy_from(data, "x").tolist() == [7, 9]
+    else:
+        with pytest.raises(
+            FileFormatError, match=r"^x cannot be read as \.npy; it is truncated or altered: "
+        ):
+            npy_from(data, "x")
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_an_array_alone_is_read_as_it_is_written(name, tmp_path):
+    write_npy(tmp_path / "x.npy", VALUES[name])
+    found = npy_from((tmp_path / "x.npy").read_bytes(), "x")
+    assert (found.dtype, found.tolist()) == (VALUES[name].dtype, VALUES[name].tolist())
+    for data in ((tmp_path / "x.npy").read_bytes() + b"1", (tmp_path / "x.npy").read_bytes()[:-1]):
+        with pytest.raises(FileFormatError, match=r"^x cannot be read as "):
+            npy_from(data, "x")
+    with pytest.raises(ValueError, match="allow_pickle=False"):
+        write_npy(tmp_path / "y.npy", np.array([{}], object))
+
+
+def test_members_compressed_in_another_way_are_refused(path):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_BZIP2) as file:
+        file.writestr("x.npy", zeros(3))
+    with pytest.raises(FileFormatError, match=r"'x\.npy' is compressed by method 12$"):
+        npz_from(path.read_bytes(), "x")
+
+
+def test_arrays_are_read_piece_by_piece(path, monkeypatch):
+    write_npz(path, VALUES)
+    for size in (1, 5):
+        monkeypatch.setattr("vdla.runtime.arrays.PIECE_BYTES", size)
+        assert {name: array.tolist() for name, array in read_npz(path).items()} == {
+            name: array.tolist() for name, array in VALUES.items()
+        }

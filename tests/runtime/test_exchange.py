@@ -8,7 +8,14 @@ import pytest
 from vdla.runtime.exchange import array_of, free
 
 NUMBERS = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
-CPU, CUDA, PINNED, UNKNOWN = 1, 2, 3, 99
+CPU, CUDA, UNKNOWN = 1, 2, 99
+HEADER = """
+kDLCPU = 1 kDLCUDA = 2 kDLCUDAHost = 3 kDLOpenCL = 4 kDLVulkan = 7 kDLMetal = 8 kDLVPI = 9 kDLROCM = 10
+kDLROCMHost = 11 kDLCUDAManaged = 13 kDLOneAPI = 14 kDLWebGPU = 15 kDLHexagon = 16 kDLMAIA = 17
+"""
+"""The device types of `dlpack.h`."""
+KINDS = {name: int(kind) for name, kind in re.findall(r"kDL(\w+) = (\d+)", HEADER)}
+READ = ("CPU", "CUDAHost", "ROCMHost", "CUDAManaged")  # whose memory the CPU reads
 
 
 class Dlpack:
@@ -87,8 +94,21 @@ def test_arrays_are_taken_without_a_copy(speaker, array):
     assert np.shares_memory(found, array)
 
 
-def test_memory_of_the_cpu_is_read_whoever_owns_it():
-    assert np.shares_memory(array_of(Dlpack(NUMBERS, PINNED)), NUMBERS)
+@pytest.mark.parametrize("name", READ)
+def test_memory_of_the_cpu_is_read_whoever_owns_it(name):
+    assert np.shares_memory(array_of(Dlpack(NUMBERS, KINDS[name])), NUMBERS)
+
+
+@pytest.mark.parametrize("name", sorted(KINDS.keys() - READ))
+def test_a_device_is_told_by_the_name_that_dlpack_gives_it(name):
+    with pytest.raises(ValueError, match=rf"(?i)^is on device 5 of {name}; "):
+        array_of(Dlpack(NUMBERS, KINDS[name], 5))
+
+
+def test_no_other_device_of_dlpack_has_a_name():
+    for kind in {*range(-1, 40)} - {*KINDS.values()}:
+        with pytest.raises(ValueError, match=rf"^is on device 0 of DLPack type {kind}; "):
+            array_of(Dlpack(NUMBERS, kind))
 
 
 @pytest.mark.parametrize("values", [[[1, 2]], 3.5, range(4)], ids=str)

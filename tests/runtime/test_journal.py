@@ -18,6 +18,7 @@ def path(tmp_path):
 def append(path, texts, **options):
     """Append texts; return those that were there."""
     journal = Appender(path, KIND, **options)
+    assert not journal.torn
     found = list(journal.texts())
     journal.append(texts)
     journal.close()
@@ -92,3 +93,44 @@ def test_a_line_without_end_is_not_read_as_a_whole(path, monkeypatch):
 def test_a_folder_is_no_journal(tmp_path):
     with pytest.raises(VdlaError, match="cannot be opened: Is a directory"):
         Appender(tmp_path, KIND)
+
+
+def test_several_may_append_where_it_is_not_locked(path):
+    first, second = Appender(path, KIND), Appender(path, KIND)
+    for journal, text in ((first, TEXTS[0]), (second, TEXTS[1])):
+        list(journal.texts())
+        journal.append([text])
+        journal.close()
+    assert read(path)[0] == TEXTS[:2]
+
+
+def test_a_journal_that_was_replaced_is_in_use(path, monkeypatch):
+    first = Appender(path, KIND, locks=True)
+    path.unlink()
+    with pytest.raises(VdlaError, match=r"is in use by another process; wait for it$"):
+        first._lock()
+    path.write_bytes(b"")
+    with pytest.raises(VdlaError, match="is in use by another process"):
+        first._lock()
+    first.close()
+
+
+@pytest.mark.parametrize(("length", "is_read"), [(99, True), (100, True), (101, False)])
+def test_a_whole_line_may_have_the_greatest_length(path, monkeypatch, length, is_read):
+    text = b"x" * (length - 18)  # behind 16 digits and a space, before the line's end
+    path.write_bytes(line_of(text))
+    assert path.stat().st_size == length
+    monkeypatch.setattr("vdla.runtime.journal.LONGEST_LINE", 100)
+    if is_read:
+        assert read(path) == ([text], length, False)
+    else:
+        with pytest.raises(VdlaError, match=r"j\.jsonl, line 1 is damaged; delete it$"):
+            read(path)
+
+
+def test_nothing_is_appended_before_what_is_there_was_read(path):
+    journal = Appender(path, KIND)
+    with pytest.raises(AssertionError, match="are read first"):
+        journal.append([TEXTS[0]])
+    journal.close()
+    assert path.read_bytes() == b""

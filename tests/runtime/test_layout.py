@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vdla.runtime.layout import Layout, SpaceToDepth, blocked, unblocked
+from vdla.runtime.windows import Windows
 
 POWERS = st.sampled_from((1, 2, 4, 8))
 SHAPES = st.lists(st.integers(1, 6), min_size=1, max_size=5).map(tuple)
@@ -96,3 +97,51 @@ def test_space_to_depth_gathers_the_pixels_of_a_stride(shape, stride, before, da
 )
 def test_a_layout_reads_back_equal(layout):
     assert msgspec.json.decode(msgspec.json.encode(layout), type=Layout) == layout
+
+
+LAYOUT = {"shape": [1, 2, 3, 4], "block": 4, "batch": 1}
+DEPTH = {"stride": [1, 1], "pads": [0, 0, 0, 0]}
+WINDOWS = {"columns": 1, "step": 1, "pitch": 1, "pads": [0, 0, 0]}
+
+
+def is_taken(values: object, kind: type) -> bool:
+    try:
+        msgspec.convert(values, kind)
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "good", "bad"),
+    [
+        (Layout, LAYOUT, {"shape": [1] * 16}, {"shape": [1] * 17}),
+        (Layout, LAYOUT, {"shape": [(1 << 31) - 1]}, {"shape": [1 << 31]}),
+        (Layout, LAYOUT, {"block": 1}, {"block": 0}),
+        (Layout, LAYOUT, {"stack": 0}, {"stack": -1}),
+        (Layout, LAYOUT, {"space_to_depth": None, "windows": None}, {"more": 1}),
+        (SpaceToDepth, DEPTH, {"stride": [1, (1 << 31) - 1]}, {"stride": [0, 1]}),
+        (SpaceToDepth, DEPTH, {"pads": [1 - (1 << 31), (1 << 31) - 1, 0, 0]}, {"pads": [-(1 << 31), 0, 0, 0]}),
+        (SpaceToDepth, DEPTH, {"pads": [0, 0, 0, (1 << 31) - 1]}, {"pads": [0, 0, 0, 1 << 31]}),
+        (SpaceToDepth, DEPTH, {"border": -128}, {"border": -129}),
+        (SpaceToDepth, DEPTH, {"border": 127}, {"border": 128}),
+        (SpaceToDepth, DEPTH, {}, {"more": 1}),
+        (Windows, WINDOWS, {"columns": (1 << 31) - 1}, {"columns": 1 << 31}),
+        (Windows, WINDOWS, {"pitch": 1}, {"pitch": 0}),
+        (Windows, WINDOWS, {"border": -128}, {"border": -129}),
+        (Windows, WINDOWS, {"border": 127}, {"border": 128}),
+        (Windows, WINDOWS, {"pads": [1 - (1 << 31), 0, 0]}, {"pads": [-(1 << 31), 0, 0]}),
+        (Windows, WINDOWS, {"pads": [(1 << 31) - 1, 0, 0]}, {"pads": [1 << 31, 0, 0]}),
+        (Windows, WINDOWS, {}, {"more": 1}),
+    ],
+)  # fmt: skip
+def test_numbers_of_a_layout_have_bounds(kind, values, good, bad):
+    assert is_taken(values | good, kind)
+    assert not is_taken(values | bad, kind)
+
+
+@pytest.mark.parametrize(("kind", "values"), [(Layout, LAYOUT), (SpaceToDepth, DEPTH), (Windows, WINDOWS)])
+def test_a_layout_stays_as_it_is(kind, values):
+    made = msgspec.convert(values, kind)
+    with pytest.raises(AttributeError, match="immutable"):
+        setattr(made, next(iter(values)), 1)

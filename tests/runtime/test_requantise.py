@@ -26,3 +26,8 @@ def test_arrays_agree_with_the_definition(bits, seed):
     assert requantise(values, words, bits).tolist() == expected
     wrapped = words.astype(np.int16 if bits == 16 else np.int32)
     assert requantise(values, wrapped, bits).tolist() == expected
+
+
+def test_accumulators_have_32_bits_and_outputs_all_of_theirs_unless_told_otherwise():
+    words = parameter_words(np.array(1), np.array(1), np.array(0))
+    assert requantise(np.array([(1 << 31) - 1, -5, 500, -500]), words).tolist() == [-128, -4, 127, -128]

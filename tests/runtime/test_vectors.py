@@ -4,6 +4,7 @@ import dataclasses
 import json
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from vdla.hw.spec.errors import (
     UnfinishedError,
 )
 from vdla.runtime import vectors
+from vdla.runtime.device import RunResult
 from vdla.runtime.devices.functional import FunctionalDevice
 from vdla.runtime.vectors import load_vector, replay
 
@@ -403,3 +405,74 @@ def test_a_stream_whose_tables_no_machine_holds_is_refused(monkeypatch, vector):
     )
     with pytest.raises(ProgramError, match=message):
         replayed(vector)
+
+
+def test_names_and_meta_of_the_greatest_length_are_read(tmp_path, arrays):
+    assert loaded(tmp_path, with_meta(arrays, name="x" * 200)).name == "x" * 200
+    message = "meta.name holds 201 characters; it may hold 200"
+    assert refusal(tmp_path, with_meta(arrays, name="x" * 201)) == message
+    meta = arrays["meta"].tobytes().ljust(1 << 20)
+    assert loaded(tmp_path, arrays | {"meta": np.frombuffer(meta, np.uint8)}).segments
+    message = "meta has 1048577 bytes; it may have 1048576"
+    assert refusal(tmp_path, arrays | {"meta": np.frombuffer(meta + b" ", np.uint8)}) == message
+
+
+def filled(address: int, size: int, final: int | None = None) -> vectors.Segment:
+    """Return a segment of which no byte is 0."""
+    values = [np.arange(count, dtype=np.uint8) % 250 + 1 for count in (size, final or size)]
+    return vectors.Segment(address, values[0], values[1] if final else None)
+
+
+PLACED = dataclasses.replace(
+    load_vector(SMALL), segments=(filled(5, 10), filled(15, 3, 8), filled(4096, 100, 100), filled(9000, 1))
+)
+
+
+def test_the_stream_stands_a_mebibyte_behind_the_last_segment():
+    for address, pages in ((4095, 1), (4096, 2)):  # ends at a page, and one byte behind it
+        vector = dataclasses.replace(PLACED, segments=(filled(address, 1),))
+        assert vectors.stream_address(vector) == (1 << 20) + 4096 * pages
+    assert vectors.stream_address(dataclasses.replace(PLACED, segments=())) == 1 << 20
+    asked = []
+
+    def device(config, dram_bytes):
+        asked.append(dram_bytes)
+        return FunctionalDevice(config, dram_bytes)
+
+    vector = load_vector(SMALL)
+    assert replay(vector, device).conforms
+    assert asked == [vectors.stream_address(vector) + vector.stream.size + (1 << 20)]
+
+
+@pytest.mark.parametrize("part", [7, 4096, 1 << 22])
+@pytest.mark.parametrize(
+    ("wrong", "place"),
+    [
+        ([4], "outside every segment"),
+        ([14, 15, 9000], "byte 9 of the segment at 0x5"),
+        ([22, 4096], "byte 7 of the segment at 0xf"),
+        ([23], "outside every segment"),
+        ([4096], "byte 0 of the segment at 0x1000"),
+        ([4195, 4196], "byte 99 of the segment at 0x1000"),
+        ([9001, 9002, 20_000], "outside every segment"),
+        ([29_999], "outside every segment"),
+        ([], None),
+    ],
+)
+def test_every_byte_of_dram_is_compared_whatever_is_compared_at_a_time(part, wrong, place, monkeypatch):
+    monkeypatch.setattr(vectors, "COMPARED_BYTES", part)
+    monkeypatch.setattr(vectors, "stream_address", lambda vector: 12_288)
+    dram = np.zeros(30_000, np.uint8)
+    for segment in PLACED.segments:
+        dram[segment.address : segment.end] = segment.expected
+    dram[12_288 : 12_288 + PLACED.stream.size] = PLACED.stream.reshape(-1)
+    expected = dram.copy()
+    dram[wrong] += 3
+    run = RunResult(None, 0.0)
+    found = vectors._compare(PLACED, run, SimpleNamespace(dram=dram))
+    assert (found.run, found.differing_bytes, found.conforms) == (run, len(wrong), not wrong)
+    if wrong:
+        first = int(expected[wrong[0]])
+        assert found.first == vectors.Difference(wrong[0], first, first + 3, place)
+    else:
+        assert found.first is None

@@ -45,6 +45,8 @@ CHANGES = {
     "while a: f()": {"while (not a): f()", "while False: f()"},
     "y = f(a, b, c)": {"y = f(b, a, c)"},
     "y = f(a.x, a.y, key=b)": {"y = f(a.y, a.x, key=b)"},
+    "y = a.reshape(-1, 3)": {"y = a.reshape(-1, 4)", "y = a.reshape(-1, 2)"},
+    "y = f(-1)": {"y = f(-2)", "y = f(-0)"},
     "y = Mux(a, b, c)": {"y = Mux(a, c, b)"},
     "def f(a):\n    a = g(a)\n    return a": {"pass"},
     "def f(a):\n    g(a)\n    h(a)": {"pass"},
@@ -86,6 +88,7 @@ NOTHING = [
     "def f():\n    a = g()\n    return a",
     "y = f(a, 'b')",
     "y = f(a, a)",
+    "y = a.reshape(b, -1)",  # every negative extent means the same
     "y = 3.4e38",  # as much as the next number
 ]
 

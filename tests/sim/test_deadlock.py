@@ -4,6 +4,7 @@ import random
 import re
 import time
 from dataclasses import replace
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -176,6 +177,68 @@ compute: {2} waits for a token store->compute (no remaining instruction pushes o
 store: its queue is empty
 chain of waits: load waits for compute, compute waits for a token store->compute that nothing pushes""",
     ),
+    "the supplier is the instruction that dispatch finds no place for": (
+        SHALLOW,
+        (gemm(pop_prev=1), load(INP, pop_next=1), load(INP), load(INP, push_next=1), gemm(push_prev=1)),
+        """\
+load: {1} waits for a token compute->load (instruction 4 of the compute unit pushes one, but is not dispatched)
+compute: {0} waits for a token load->compute (instruction 3 of the load unit pushes one, but is not dispatched)
+store: its queue is empty
+dispatch: {3} waits for a place in the load queue, which holds 2
+cycle of waits: dispatch waits for load, load waits for dispatch""",
+    ),
+    "an instruction waits for two tokens, and for room": (
+        SHALLOW,
+        (gemm(push_next=1), gemm(pop_prev=1, pop_next=1, push_next=1)),
+        """\
+load: its queue is empty
+compute: {1} waits for a token load->compute (no remaining instruction pushes one; the load unit has no instruction before it) \
+and room on compute->store, which holds 1 tokens (no remaining instruction pops one; 1 pushed, 0 popped; \
+the store unit has no instruction before it) \
+and a token store->compute (no remaining instruction pushes one; the store unit has no instruction before it)
+store: its queue is empty
+chain of waits: compute waits for a token load->compute that nothing pushes""",
+    ),
+    "dispatch waits for a place in the store queue": (
+        CONFIG.with_changes(load_queue_depth=8, compute_queue_depth=4, store_queue_depth=2),
+        (store(pop_prev=1), store(), store(), gemm(push_next=1)),
+        """\
+load: its queue is empty
+compute: its queue is empty
+store: {0} waits for a token compute->store (instruction 3 of the compute unit pushes one, but is not dispatched)
+dispatch: {2} waits for a place in the store queue, which holds 2
+cycle of waits: store waits for dispatch, dispatch waits for store""",
+    ),
+    "dispatch waits for a place in the compute queue": (
+        CONFIG.with_changes(load_queue_depth=8, compute_queue_depth=4, store_queue_depth=2),
+        (*[gemm(pop_prev=1)] * 5, load(INP, push_next=1)),
+        """\
+load: its queue is empty
+compute: {0} waits for a token load->compute (instruction 5 of the load unit pushes one, but is not dispatched)
+store: its queue is empty
+dispatch: {4} waits for a place in the compute queue, which holds 4
+cycle of waits: compute waits for dispatch, dispatch waits for compute""",
+    ),
+    "dispatch waits for a place in the load queue": (
+        CONFIG.with_changes(load_queue_depth=8, compute_queue_depth=4, store_queue_depth=2),
+        (*[load(INP, pop_next=1)] * 9, gemm(push_prev=1)),
+        """\
+load: {0} waits for a token compute->load (instruction 9 of the compute unit pushes one, but is not dispatched)
+compute: its queue is empty
+store: its queue is empty
+dispatch: {8} waits for a place in the load queue, which holds 8
+cycle of waits: load waits for dispatch, dispatch waits for load""",
+    ),
+    "nothing makes room again and again": (
+        CONFIG.with_changes(token_depth=3),
+        (gemm(), *[gemm(push_prev=1)] * 5, load(INP, pop_next=1), load(INP)),
+        """\
+load: its queue is empty
+compute: {5} waits for room on compute->load, which holds 3 tokens (no remaining instruction pops one; 4 pushed, 1 popped; \
+the load unit has no instruction before it)
+store: its queue is empty
+chain of waits: compute waits for room on compute->load that nothing makes""",
+    ),
 }
 
 
@@ -193,6 +256,7 @@ def test_the_message_says(name):
     assert str(error) == "\n  ".join(["deadlock: no unit can go on", *expected.format(*named).splitlines()])
 
 
+@cache
 def broken(seed: int):
     """Return a random program from which one flag of a token is taken."""
     rng, program = random.Random(seed), random_program(random_config(seed), seed, 30)
@@ -205,7 +269,7 @@ def broken(seed: int):
     index, flag = rng.choice(flagged)
     items = list(program.instructions)
     items[index] = replace(items[index], **{flag: 0})
-    return items, program.config
+    return tuple(items), program.config
 
 
 CLAIM = re.compile(
@@ -281,6 +345,15 @@ def reason_of(place: str, after: str) -> str:
     if place == "dispatch":
         return f"a place in the {after} queue"
     return "but is not dispatched" if after == "dispatch" else f"of the {after} unit"
+
+
+def test_a_queue_into_which_the_first_instruction_left_has_not_come_has_no_head():
+    program = decode_stream(stream_of([load(INP), gemm(), gemm(), isa.Finish()]), CONFIG)
+    left = tuple(np.array(own, np.int64) for own in ([], [1, 2], []))
+    states = [Standstill(program, (0,) * len(TOKEN_EDGES), dispatched, left) for dispatched in (1, 2, 4)]
+    assert [state.head(Unit.COMPUTE) for state in states] == [None, 1, 1]
+    assert [state.head(Unit.LOAD) for state in states] == [None] * 3
+    assert [state.stuck_in_dispatch for state in states] == [1, 2, None]
 
 
 def test_a_program_of_a_million_instructions_is_explained_at_once():

@@ -1,5 +1,5 @@
-"""What decides an If: an input of the model that may be fixed to a number, and the branch that numbers "
-"take."""
+"""What decides an If: an input of the model that may be fixed to a number, and the branch that numbers
+take."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -58,9 +58,8 @@ def _ways(name: str, constants: Sequence[float], branches: Mapping[str, float]) 
 def _condition(
     model: Model, nodes: Sequence[NodeProto], value: ValueInfoProto, condition: str
 ) -> tuple[ModelProto, list[float]]:
-    """Return a model of a condition alone, and the numbers among its constants; both numbers of a "
-    "condition that
-    is an input."""
+    """Return a model of a condition alone, and the numbers among its constants; both numbers of a condition
+    that is an input."""
     graph = model.proto.graph
     read = {name for node in nodes for name in node.input}
     tensors = [tensor for tensor in graph.initializer if tensor.name in read]
@@ -91,9 +90,8 @@ def _numbers(nodes: Sequence[NodeProto], tensors: Sequence[TensorProto]) -> Iter
 def _branches(
     model: ModelProto, name: str, type_: TensorType, constants: Sequence[float]
 ) -> dict[str, float]:
-    """Return a number of an input for each branch that numbers take: a constant of the condition where "
-    "there is
-    such a number, else one beside a constant. Empty where the condition cannot be computed."""
+    """Return a number of an input for each branch that numbers take: a constant of the condition where there
+    is such a number, else one beside a constant. Empty where the condition cannot be computed."""
     beside = [number + step for number in constants for step in (1, -1)]
     found: dict[str, float] = {}
     try:

@@ -122,10 +122,7 @@ def _of_blocks(written: Written) -> Iterator[Part]:
         raise RefusalError(f"its input 4 (g_idx, {written.input(4)!r}) is not supported")
     packed, scales = written.known(1, "B"), written.known(2, "scales")
     points = written.known(3, "zero_points") if written.input(3) else None
-    sizes = (
-        written.integer(name, default)
-        for name, default in (("K", 0), ("N", 0), ("bits", 4), ("block_size", 0))
-    )
+    sizes = given["K"], given["N"], given.get("bits", 4), given["block_size"]
     yield written.constant(written.made("weights"), unpacked_weights(packed, scales, points, *sizes))
     names = [written.input(0), written.made("weights")]
     if not written.input(5):

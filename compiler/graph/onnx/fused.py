@@ -134,7 +134,7 @@ def _skip_normalisation(written: Written) -> Iterator[Part]:
     if written.input(4):
         yield written.part("Add", [plain, written.input(4)], total)
     names = [total, written.input(2), written.input(3)]
-    epsilon = written.attributes.get("epsilon", 1e-5)
+    epsilon = written.attributes.get("epsilon", 1e-12)
     yield written.part(
         "LayerNormalization",
         names if names[2] else names[:2],

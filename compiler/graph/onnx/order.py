@@ -1,7 +1,7 @@
 """Nodes in an order in which they can run: some tools write a node behind those that read what it makes, as
 ONNX Runtime takes it."""
 
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush
 
 from onnx import GraphProto, ModelProto
 
@@ -42,8 +42,7 @@ def _order(before: list[set[int]]) -> list[int]:
     for place, places in enumerate(before):
         for maker in places:
             readers[maker].append(place)
-    ready = [place for place, count in enumerate(waiting) if not count]
-    heapify(ready)
+    ready = [place for place, count in enumerate(waiting) if not count]  # in order, and so a heap
     order = []
     while ready:
         order.append(heappop(ready))

@@ -107,16 +107,15 @@ def go_together(nodes: Iterable[NodeProto], versions: Sequence[int]) -> bool:
 
 
 def expanded(model: ModelProto) -> list[NodeProto]:
-    """Return the nodes that the operator of a model's only node is made of, by its definition; none where it
-    has no such definition in the model's version."""
+    """Return the nodes that the operator of the only node of a `model_of` is made of, by its definition; none
+    where it has no such definition in the model's version."""
     (node,), version = model.graph.node, {one.domain: one.version for one in model.opset_import}
-    domain = "" if node.domain in MAIN_DOMAINS else node.domain
     asked = ModelProto()
     asked.CopyFrom(model)
     asked.graph.value_info.append(helper.make_tensor_value_info("", TensorProto.FLOAT, None))
     try:  # the inliner asks for the type of every input, also of those that are left out
         made = inliner.inline_selected_functions(
-            asked, [(domain, node.op_type)], exclude=False, inline_schema_functions=True
+            asked, [(node.domain, node.op_type)], exclude=False, inline_schema_functions=True
         )
     except (RuntimeError, ValueError):
         return []

@@ -28,14 +28,15 @@ def convolution(call: Call) -> Form:
 
 
 def conv_transpose(call: Call) -> Form:
-    """Work out what is cut off, or added, where the size of the output is given."""
+    """Work out what is cut off, or added, where the size of the output is given, or follows from the
+    strides."""
     kernel = _kernel_of(call, 1)
     strides, dilations = _steps(call, kernel)
     more = call.extents("output_padding", (0,) * len(kernel))
-    sizes = _asked_sizes(call, strides)
-    if sizes is None:
+    if "output_shape" not in call.attributes and _auto_pad(call) not in SAME:
         pads = _pads(call, kernel, strides, dilations)
     else:
+        sizes = call.output_type.shape[2:]
         parts = zip(call.shape[2:], strides, spans(kernel, dilations), more, sizes, strict=True)
         totals = [(size - 1) * stride + span + extra - out for size, stride, span, extra, out in parts]
         more = tuple(extra + max(-total, 0) for extra, total in zip(more, totals, strict=True))
@@ -135,15 +136,6 @@ def _halves(call: Call, totals: Sequence[int]) -> tuple[int, ...]:
     """Part padding between begin and end; the odd one goes to the end, or to the begin for SAME_LOWER."""
     small, large = [total // 2 for total in totals], [total - total // 2 for total in totals]
     return (*small, *large) if call.attributes["auto_pad"] == "SAME_UPPER" else (*large, *small)
-
-
-def _asked_sizes(call: Call, strides: Sequence[int]) -> Sequence[int] | None:
-    """Return the size of the output of ConvTranspose if it is given, or follows from the strides alone."""
-    if "output_shape" in call.attributes:
-        return call.extents("output_shape")[-len(strides) :]
-    if _auto_pad(call) in SAME:
-        return [size * stride for size, stride in zip(call.shape[2:], strides, strict=True)]
-    return None
 
 
 IMPORTERS: dict[str, Importer] = {

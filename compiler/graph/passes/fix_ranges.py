@@ -66,7 +66,7 @@ class _Fixing(Rewriting):
             if end is None or scaling is None:
                 continue
             for node, bias in self.summands(end):
-                shift = self.shift(bias, scaling, end) if bias else None
+                shift = self.shift(bias, scaling) if bias else None
                 if self.is_lone(node, end, cast) and (shift is not None or not bias):
                     return self.of_real_numbers(node, scaling, last, shift)
         return []
@@ -80,9 +80,9 @@ class _Fixing(Rewriting):
         found = [(self.makers.get(one), bias) for one, bias in pairs]
         return [(node, bias) for node, bias in found if node is not None and node.op in PRODUCTS]
 
-    def shift(self, bias: str, scaling: Node, end: Node) -> np.ndarray | None:
-        """Return the real numbers of a bias, in the shape in which `end` adds it to integers; None where it
-        is not a constant that is divided by the scale of the integers beside it."""
+    def shift(self, bias: str, scaling: Node) -> np.ndarray | None:
+        """Return the real numbers of a bias, in the shape in which it is added to integers; None where it is
+        not a constant that is divided by the scale of the integers beside it."""
         shape, node = self.graph.types[bias].shape, self.makers.get(bias)
         while node is not None and node.op in (*KEEPING_ORDER, *ROUNDING):
             node = self.makers.get(node.inputs[0])
@@ -94,9 +94,7 @@ class _Fixing(Rewriting):
         scales, divided = self.graph.types[scaling.outputs[0]], self.graph.types[node.outputs[0]].shape
         places = np.arange(scales.size).reshape(scales.shape)
         own = np.broadcast_to(places, divided).reshape(shape)
-        rank = len(self.graph.types[end.outputs[0]].shape)
-        theirs = places.reshape((1,) * (rank - places.ndim) + places.shape)
-        beside, along = np.broadcast_arrays(own, theirs)
+        beside, along = np.broadcast_arrays(own, places)
         if not np.array_equal(beside, along):
             return None
         return np.broadcast_to(self.graph.constants[node.inputs[0]], divided).reshape(shape)

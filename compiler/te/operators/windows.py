@@ -43,7 +43,7 @@ def in_windows(size: Convolution) -> Convolution:
 
 
 def conv2d_windows(
-    size: Convolution, config: AcceleratorConfig, narrowing: Narrowing, *, border: int = 0
+    size: Convolution, config: AcceleratorConfig, narrowing: Narrowing, *, border: int
 ) -> Product:
     """Define a depthwise convolution with kernels of whole windows; see `in_windows`.
 

@@ -6,16 +6,22 @@ from itertools import product
 
 import pytest
 
+from vdla.compiler.codegen import hardware_loops
 from vdla.compiler.codegen.hardware_loops import (
     LONGEST_LOOP,
     ComputeInstruction,
+    Dimension,
     Steps,
+    Transfer,
     compute_instructions,
     fits,
     sum_instructions,
+    transfer_instructions,
 )
+from vdla.hw.spec import isa
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.vocabulary import MemoryType
+from vdla.runtime.stream.builder import Rows
 
 Place = tuple[int, int, int]
 UOPS = TINY.depth(MemoryType.UOP) // 2  # the other half is loaded meanwhile
@@ -79,6 +85,15 @@ def test_micro_ops_fill_half_of_their_memory_before_instructions_are_repeated():
     assert len(one.uops) == 6
 
 
+def test_loops_that_go_on_where_others_end_are_one():
+    chain = [Steps(5, (6, 12, 18)), Steps(2, (1, 2, 3)), Steps(3, (2, 4, 6))]
+    (one,) = compute_instructions([*chain, Steps(7, (30, 60, 91)), Steps(2, (500, 0, 0))], BASE, TINY)
+    assert list(one.uops) == [BASE, (503, 5, 7)]
+    assert one.outer.trips == 30
+    assert (one.outer.dst, one.outer.src, one.outer.wgt) == (1, 2, 3)
+    assert one.inner.trips == 7
+
+
 @pytest.mark.parametrize(
     ("loop", "does"),
     [
@@ -120,3 +135,138 @@ def test_the_first_product_of_each_sum_is_written_and_the_others_are_added(seed)
 def test_sums_of_more_products_than_micro_ops_are_no_single_instruction(more, fit):
     found = sum_instructions((), (Steps(UOPS + more, (0, 1, 1)),), BASE, TINY)
     assert (found is not None) is fit
+
+
+# Transfers
+
+PAD = "padding"
+CHIP, DRAM = 20, 9_000  # where transfers begin
+
+
+def whole(trips: int, chip: int, dram: int) -> Dimension:
+    return Dimension(trips, chip, dram, 0, trips)
+
+
+def held(transfers: list[Transfer]) -> dict[int, int | str]:
+    """Return what transfers put on chip: the elements of DRAM that they read, and padding."""
+    found: dict[int, int | str] = {}
+    for one in transfers:
+        place, rows = one.chip, one.rows
+        (above, below), (left, right) = rows.y_pads, rows.x_pads
+        for y in range(-above, rows.height + below):
+            for x in range(-left, rows.width + right):
+                inside = 0 <= y < rows.height and 0 <= x < rows.width
+                assert place not in found, "an element is written once"
+                found[place] = one.dram + y * rows.stride + x if inside else PAD
+                place += 1
+    return found
+
+
+def wanted(dimensions: list[Dimension], inside: bool) -> dict[int, int | str]:
+    """Return what stands on chip then, element by element."""
+    found: dict[int, int | str] = {}
+    for counts in product(*(range(one.trips) for one in dimensions)):
+        steps = list(zip(counts, dimensions, strict=True))
+        there = inside and all(one.low <= count < one.high for count, one in steps)
+        place = DRAM + sum(count * one.dram for count, one in steps)
+        found[CHIP + sum(count * one.chip for count, one in steps)] = place if there else PAD
+    return found
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_every_element_is_transferred_to_its_place_within_the_fields(seed, monkeypatch):
+    """With fields so short that rows, gaps and borders are longer."""
+    rng = random.Random(seed)
+    longest, pads = rng.choice([(9, 2), (12, 3), (16, 1)])
+    monkeypatch.setattr(isa, "LONGEST_ROW", longest)
+    monkeypatch.setattr(hardware_loops, "MOST_PADS", pads)
+    for _ in range(12):
+        dimensions, chip = [], 1
+        for _ in range(rng.randint(0, 4)):
+            trips = rng.choice((1, 2, 3, 4, 5, 8, 18))
+            low, high = sorted(rng.sample(range(trips + 1), 2)) if rng.random() < 0.4 else (0, trips)
+            dram = rng.choice((1, chip, chip, chip + 2, 0, 5, -3))
+            dimensions.append(Dimension(trips, chip, dram, low, high))
+            chip *= trips
+            if len(dimensions) > 1 and rng.random() < 0.2:
+                chip += 1
+            if chip > 600:
+                break
+        rng.shuffle(dimensions)
+        inside = rng.random() < 0.9
+        found = list(transfer_instructions(dimensions, CHIP, DRAM, inside=inside))
+        assert held(found) == wanted(dimensions, inside)
+        for one in found:
+            assert max(one.rows.height, one.rows.width, one.rows.stride) <= longest
+            assert max(*one.rows.y_pads, *one.rows.x_pads) <= pads
+            assert min(one.rows.width, one.rows.stride, *one.rows.y_pads, *one.rows.x_pads) >= 0
+
+
+LONG = isa.LONGEST_ROW
+MOST_PADS = 15  # what four bits hold
+
+
+@pytest.mark.parametrize(
+    ("dimensions", "transfers"),
+    [
+        ([], [(0, 0, Rows(1, 1, 1))]),
+        ([whole(6, 1, 1)], [(0, 0, Rows(1, 6, 1))]),
+        ([whole(4, 6, 9), whole(6, 1, 1)], [(0, 0, Rows(4, 6, 9))]),
+        ([whole(4, 6, 6), whole(6, 1, 1)], [(0, 0, Rows(1, 24, 1))]),
+        ([whole(4, 6, 0), whole(6, 1, 1)], [(0, 0, Rows(4, 6, 0))]),
+        ([whole(5, 1, 2)], [(0, 0, Rows(5, 1, 2))]),
+        ([whole(2, 7, 6), whole(6, 1, 1)], [(0, 0, Rows(1, 6, 1)), (7, 6, Rows(1, 6, 1))]),
+        ([whole(2, 6, -7), whole(6, 1, 1)], [(0, 0, Rows(1, 6, 1)), (6, -7, Rows(1, 6, 1))]),
+        ([whole(2, 3, LONG), whole(3, 1, 1)], [(0, 0, Rows(2, 3, LONG))]),
+        (
+            [whole(2, 3, LONG + 1), whole(3, 1, 1)],
+            [(0, 0, Rows(1, 3, 1)), (3, LONG + 1, Rows(1, 3, 1))],
+        ),
+        ([whole(LONG, 1, 1)], [(0, 0, Rows(1, LONG, 1))]),
+        ([whole(LONG + 1, 1, 1)], [(0, 0, Rows(2, (LONG + 1) // 2, (LONG + 1) // 2))]),
+        ([whole(LONG, 1, 3)], [(0, 0, Rows(LONG, 1, 3))]),
+        (
+            [Dimension(5, 6, 9, 1, 3), Dimension(6, 1, 1, 2, 5)],
+            [(0, 11, Rows(2, 3, 9, (1, 2), (2, 1)))],
+        ),
+        (
+            [Dimension(3 + MOST_PADS, 1, 1, MOST_PADS, MOST_PADS + 2)],
+            [(0, MOST_PADS, Rows(1, 2, 1, (0, 0), (MOST_PADS, 1)))],
+        ),
+        (
+            [Dimension(3 + MOST_PADS, 1, 1, MOST_PADS + 1, MOST_PADS + 2)],
+            [
+                (0, -DRAM, Rows(0, MOST_PADS + 1, MOST_PADS + 1, (1, 0))),
+                (MOST_PADS + 1, MOST_PADS + 1, Rows(1, 1, 1)),
+                (MOST_PADS + 2, -DRAM, Rows(0, 1, 1, (1, 0))),
+            ],
+        ),
+        (
+            [Dimension(3 + MOST_PADS, 2, 5, 1, 2), whole(2, 1, 1)],
+            [
+                (0, -DRAM, Rows(0, 2, 2, (1, 0))),
+                (2, 5, Rows(1, 2, 5)),
+                (4, -DRAM, Rows(0, 2 + 2 * MOST_PADS, 2 + 2 * MOST_PADS, (1, 0))),
+            ],
+        ),
+        ([Dimension(3, 4, 4, 2, 2), whole(4, 1, 1)], [(0, -DRAM, Rows(0, 12, 12, (1, 0)))]),
+        ([whole(3, 4, 4), Dimension(4, 1, 1, 3, 3)], [(0, -DRAM, Rows(0, 12, 12, (1, 0)))]),
+        (
+            [Dimension(2, 12, 50, 1, 2), whole(3, 4, 9), whole(4, 1, 1)],
+            [(0, -DRAM, Rows(0, 12, 12, (1, 0))), (12, 50, Rows(3, 4, 9))],
+        ),
+    ],
+)
+def test_as_few_transfers_as_fields_allow(dimensions, transfers):
+    expected = [Transfer(CHIP + chip, DRAM + dram, rows) for chip, dram, rows in transfers]
+    assert list(transfer_instructions(dimensions, CHIP, DRAM)) == expected
+
+
+def test_padding_takes_as_few_transfers_as_fields_allow():
+    """Rows of padding above and below none that are read."""
+    dimensions = [whole(3 * MOST_PADS + 2, LONG, LONG), whole(LONG, 1, 1)]
+    found = list(transfer_instructions(dimensions, CHIP, DRAM, inside=False))
+    assert found == [
+        Transfer(CHIP, 0, Rows(0, LONG, LONG, (MOST_PADS, MOST_PADS))),
+        Transfer(CHIP + 2 * MOST_PADS * LONG, 0, Rows(0, LONG, LONG, (MOST_PADS, 2))),
+    ]

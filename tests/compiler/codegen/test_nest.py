@@ -6,7 +6,19 @@ from itertools import product
 import numpy as np
 import pytest
 
-from vdla.compiler.codegen.nest import AffineSum, boxes, evaluated
+from vdla.compiler.codegen.intrinsics import accelerator
+from vdla.compiler.codegen.nest import (
+    AffineSum,
+    affine_sum_of,
+    boxes,
+    conditions_of,
+    element_index,
+    evaluated,
+    nest_of,
+)
+from vdla.compiler.ir.nodes import Binary, Buffer, Call, Const, For, If, IrError, LoopKind, Read, Var, both
+from vdla.compiler.ir.parse import parse_func
+from vdla.hw.spec.presets import TINY
 
 
 @pytest.mark.parametrize(
@@ -48,3 +60,70 @@ def test_boxes_hold_the_iterations_that_meet_every_condition_and_no_other(seed):
         )
     ]
     assert sorted(found) == met
+
+
+X, Y, Z = (Var(name) for name in "xyz")
+
+
+def test_an_index_is_a_sum_of_variables():
+    assert affine_sum_of(X * 3 - Y + 7) == AffineSum(7, (("x", 3), ("y", -1)))
+    with pytest.raises(IrError) as error:
+        affine_sum_of(X // 2 + Y)
+    assert str(error.value) == (
+        "x // 2 + y is not affine, so no instruction can follow it; do not fuse loops that an intrinsic is put into"
+    )
+
+
+@pytest.mark.parametrize(
+    ("indices", "base", "expected"),
+    [
+        ((X, Y, Z), 0, AffineSum(0, (("x", 35), ("y", 7), ("z", 1)))),
+        ((X + 1, Y * 2 + 3, Z + 4), 100, AffineSum(100 + 35 + 21 + 4, (("x", 35), ("y", 14), ("z", 1)))),
+        ((X, X, X - Y), 0, AffineSum(0, (("x", 43), ("y", -1)))),
+        ((Const(0), X, Y - X * 7), 2, AffineSum(2, (("y", 1),))),
+    ],
+)
+def test_elements_stand_one_after_another(indices, base, expected):
+    """The last two dimensions are those of an element."""
+    buffer = Buffer("B", (3, 5, 7, 2, 4), "int8")
+    found = element_index(Read(buffer, (*indices, Const(0), Const(0))), base)
+    assert (found.constant, dict(found.terms)) == (expected.constant, dict(expected.terms))
+
+
+@pytest.mark.parametrize(
+    ("condition", "sums"),
+    [
+        (X < 5, [AffineSum(4, (("x", -1),))]),
+        (Y * 2 <= X, [AffineSum(0, (("x", 1), ("y", -2)))]),
+        (both(X < 5, Const(-1) < Y, X <= Y), [AffineSum(4, (("x", -1),)), AffineSum(0, (("y", 1),)), AffineSum(0, (("x", -1), ("y", 1)))]),
+        (Const(True, "bool"), []),
+        (Const(False, "bool"), [AffineSum(-1, ())]),
+    ],
+)  # fmt: skip
+def test_a_condition_holds_where_sums_are_not_negative(condition, sums):
+    found = conditions_of(condition)
+    assert [(one.constant, dict(one.terms)) for one in found] == [
+        (one.constant, dict(one.terms)) for one in sums
+    ]
+
+
+def test_other_conditions_are_refused():
+    with pytest.raises(IrError) as error:
+        conditions_of(Binary("or", X < 5, Y < 2))
+    assert str(error.value) == (
+        "x < 5 or y < 2 cannot be turned into bounds of a transfer; use comparisons joined by and"
+    )
+
+
+def test_a_nest_is_loops_and_conditions_around_one_call():
+    text = "def f(A: int8[4]):\n    for y in range(3):\n        A[y] = int8(0)\n"
+    write = parse_func(text).body.body
+    assert nest_of(write) is None
+    assert nest_of(For(Y, 3, write)) is None
+    call = Call(accelerator(TINY).every[0], ())
+    assert nest_of(call).loops == {}
+    found = nest_of(For(Y, 3, If(X < 5, For(Z, 4, If(Y < 2, call)))))
+    assert found.call is call
+    assert list(found.loops.items()) == [("y", 3), ("z", 4)]
+    assert found.conditions == (AffineSum(4, (("x", -1),)), AffineSum(1, (("y", -1),)))
+    assert nest_of(For(Y, 3, call, LoopKind.VTHREAD)) is None

@@ -1,5 +1,9 @@
 """Depthwise convolutions become DEPTHWISE instructions: few, exact on every device, and fast."""
 
+import random
+from collections import Counter
+from itertools import product
+
 import pytest
 from generators.operators import random_case
 
@@ -18,7 +22,7 @@ from vdla.compiler.te.operators.windows import in_windows
 from vdla.hw.spec import isa
 from vdla.hw.spec.presets import DEFAULT, TINY
 from vdla.hw.spec.target import Target
-from vdla.hw.spec.vocabulary import Extension
+from vdla.hw.spec.vocabulary import Extension, MemoryType
 from vdla.runtime.stream.builder import Loop
 from vdla.sim.decoded import decode_stream
 
@@ -73,12 +77,108 @@ def test_without_a_loop_of_columns_a_row_has_one_sum():
     assert (found.inner.trips, found.outer.trips, found.stride_2, found.overwrite) == (1, 4, False, False)
 
 
-def test_more_micro_ops_than_there_are_is_an_error():
-    loops = {"dy": Steps(300, (0, 12, 1)), "dx": ROW}
-    with pytest.raises(
-        IrError, match=r"^the windows of one tile take 300 micro-ops, and sliding has room for "
-    ):
+Step = tuple[int, int, int]
+
+
+def walked(found, column: int) -> list[tuple[Step, bool]]:
+    """Return the sums of instructions in order: accumulator, first column and weights, and what overwrites."""
+    return [
+        (
+            (
+                dst + one.outer.dst * line + one.inner.dst * place,
+                src + one.outer.src * line + column * (1 + one.stride_2) * place,
+                wgt + one.outer.wgt * line,
+            ),
+            one.overwrite,
+        )
+        for one in found
+        for line in range(one.outer.trips)
+        for dst, src, wgt in one.uops
+        for place in range(one.inner.trips)
+    ]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_every_sum_is_walked_once_and_the_first_of_each_accumulator_overwrites(seed):
+    rng = random.Random(seed)
+    column = rng.choice((1, 1, 3))
+    adds, dst = rng.random() < 0.3, 1
+    loops: dict[str, Steps] = {}
+    for name in rng.sample(("o", "y", "x"), rng.randint(0, 3)):
+        trips = rng.randint(1, 5)
+        src, wgt = rng.choice(((column, 0), (2 * column, 0), (column, 2), (7, 0), (0, 1)))
+        loops[name] = Steps(trips, (dst, src, wgt))
+        dst *= trips
+    summed = {
+        name: Steps(rng.randint(1, 4), (0, rng.choice((column, 11)), rng.randint(1, 3)))
+        for name in ("dy", "dx")
+    }
+    every, base = loops | summed, (4, 9, 2)
+    found = list(window_instructions(every, None if adds else frozenset(summed), base, column, SLIDING))
+    steps = walked(found, column)
+    counts = product(*(range(one.trips) for one in every.values()))
+    wanted = [
+        tuple(
+            base[place] + sum(n * one.steps[place] for n, one in zip(count, every.values(), strict=True))
+            for place in range(3)
+        )
+        for count in counts
+    ]
+    assert Counter(step for step, _ in steps) == Counter(wanted)
+    seen: set[int] = set()
+    for (accumulator, *_), overwrites in steps:
+        assert overwrites == (accumulator not in seen and not adds)
+        seen.add(accumulator)
+    assert {one.inner.src for one in found} == {column}
+
+
+@pytest.mark.parametrize(
+    ("loops", "outer", "inner", "uops", "stride_2"),
+    [
+        ({"x": Steps(5, (1, 1, 0)), "y": Steps(4, (5, 2, 0))}, Loop(4, 5, 2, 0), Loop(5, 1, 1), 1, False),
+        ({"x": Steps(3, (1, 1, 0)), "y": Steps(4, (5, 2, 0))}, Loop(3, 1, 1, 0), Loop(4, 5, 1), 1, True),
+        ({"x": Steps(5, (1, 3, 0)), "y": Steps(4, (5, 0, 0))}, Loop(5, 1, 3, 0), Loop(1, 0, 1), 4, False),
+        ({"x": Steps(5, (1, 1, 1)), "y": Steps(4, (5, 9, 0))}, Loop(5, 1, 1, 1), Loop(1, 0, 1), 4, False),
+        ({"x": Steps(5, (-1, 1, 0)), "y": Steps(4, (5, 9, 0))}, Loop(4, 5, 9, 0), Loop(1, 0, 1), 5, False),
+        ({"x": Steps(5, (1, 1, 0)), "y": Steps(4, (-5, 9, 0))}, Loop(1, 0, 0, 0), Loop(5, 1, 1), 4, False),
+        ({"x": Steps(2, (SLIDING.depth(MemoryType.ACC) - 1, 1, 0))}, Loop(1, 0, 0, 0), Loop(2, SLIDING.depth(MemoryType.ACC) - 1, 1), 1, False),
+        ({"x": Steps(2, (SLIDING.depth(MemoryType.ACC), 1, 0))}, Loop(1, 0, 0, 0), Loop(1, 0, 1), 2, False),
+        ({"x": Steps(2, (0, 2, 0)), "y": Steps(1, (9, 9, 9))}, Loop(1, 0, 0, 0), Loop(2, 0, 1), 1, True),
+    ],
+)  # fmt: skip
+def test_which_loops_are_the_instructions(loops, outer, inner, uops, stride_2):
+    (found,) = window_instructions(loops, None, (900, 0, 0), 1, SLIDING)
+    assert (found.outer, found.inner, len(found.uops)) == (outer, inner, uops)
+    assert (found.stride_2, found.overwrite) == (stride_2, False)
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_row_is_as_long_as_a_loop_may_be(more):
+    trips = (1 << isa.LOOP_BITS) - 1 + more
+    loops = {"x": Steps(trips, (0, 1, 0)), "y": Steps(3, (0, 2, 0))}
+    if more:
+        with pytest.raises(IrError, match=f"take {trips} micro-ops"):
+            list(window_instructions(loops, None, (0, 0, 0), 1, SLIDING))
+        return
+    (found,) = window_instructions(loops, None, (0, 0, 0), 1, SLIDING)
+    assert (found.outer.trips, found.inner.trips) == (3, trips)
+
+
+ROOM = SLIDING.depth(MemoryType.UOP) // 2
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_more_micro_ops_than_there_are_is_an_error(more):
+    loops = {"dy": Steps(ROOM + more, (0, 12, 1)), "dx": ROW}
+    if not more:
+        first, others = window_instructions(loops, frozenset({"dy"}), (0, 0, 0), 1, SLIDING)
+        assert len(first.uops) + len(others.uops) == ROOM
+        return
+    with pytest.raises(IrError) as error:
         list(window_instructions(loops, frozenset({"dy"}), (0, 0, 0), 1, SLIDING))
+    assert str(error.value) == (
+        f"the windows of one tile take {ROOM + 1} micro-ops, and sliding has room for {ROOM}; use smaller tiles"
+    )
 
 
 def test_only_an_accelerator_with_depthwise_has_its_intrinsics():

@@ -95,3 +95,67 @@ def test_one_change_behind_another():
 def test_one_positive_number_that_multiplies_all_elements_is_a_factor(call, constant, factor):
     graph = graph_of(call, constant=constant)
     assert factor_of(graph, producers(graph)["y"]) == (None if factor is None else ("x", factor))
+
+
+NORMALISED = """\
+def f(x: float32[1, 3, 2, 2]):
+    s: float32[3] = constant([2.0, -1.0, 0.5])
+    b: float32[3] = constant([1.0, 0.0, -4.0])
+    m: float32[3] = constant([0.5, 3.0, -2.0])
+    v: float32[3] = constant([0.75, 3.75, 0.0])
+    y: float32[1, 3, 2, 2] = BatchNormalization(x, s, b, m, v, epsilon=0.25)
+    return y
+"""
+STEPS = {"dilations": "(1, 1)", "group": 3, "pads": "(0, 0, 0, 0)", "strides": "(1, 1)"}
+
+
+def depthwise(
+    bias: str = ", b", weights: str = "float32[3, 1, 1, 1]", out: str = "1, 3, 2, 2", **more
+) -> str:
+    """Return a convolution with a weight for each channel, but for what is given."""
+    numbers = np.float32([2.0, -1.0, 0.5] * 6)
+    shape = tuple(map(int, weights[8:-1].split(",")))
+    steps = ", ".join(f"{name}={value}" for name, value in {**STEPS, **more}.items())
+    return f"""\
+def f(x: float32[1, 3, 2, 2]):
+    w: {weights} = constant({numbers[: np.prod(shape)].reshape(shape).tolist()})
+    b: float32[3] = constant([1.0, 0.0, -4.0])
+    y: float32[{out}] = Conv(x, w{bias}, {steps})
+    return y
+"""
+
+
+@pytest.mark.parametrize("text", [NORMALISED, depthwise(), depthwise("")], ids=["norm", "bias", "none"])
+def test_normalisation_and_single_weights_change_the_channels_of_images(text):
+    graph = parse_graph(text)
+    node = producers(graph)["y"]
+    change = affine_of(graph, node, 1)
+    x = np.random.default_rng(0).normal(size=(1, 3, 2, 2)).astype(np.float32)
+    wide = [numbers[:, None, None] for numbers in (change.factors, change.shifts)]
+    np.testing.assert_allclose(x * wide[0] + wide[1], interpret(graph, {"x": x})["y"], rtol=1e-5)
+    assert change.x == "x"
+    assert affine_of(graph, node, -1) is None
+    assert affine_of(graph, node, 2) is None
+    assert affine_of(graph, node, -3).factors.tolist() == change.factors.tolist()
+
+
+COMPUTED = {
+    "a wider kernel": depthwise(weights="float32[3, 1, 1, 2]", out="1, 3, 2, 1"),
+    "a higher kernel": depthwise(weights="float32[3, 1, 2, 1]", out="1, 3, 1, 2"),
+    "all channels": depthwise(weights="float32[3, 3, 1, 1]", group=1),
+    "a border before": depthwise(pads="(1, 0, 0, 0)", out="1, 3, 3, 2"),
+    "a border behind": depthwise(pads="(0, 0, 0, 1)", out="1, 3, 2, 3"),
+    "a stride": depthwise(strides="(1, 2)", out="1, 3, 2, 1"),
+    "a bias that is computed": depthwise()
+    .replace("[1, 3, 2, 2]):", "[1, 3, 2, 2], b: float32[3]):")
+    .replace("    b: float32[3] = constant([1.0, 0.0, -4.0])\n", ""),
+    "statistics that are computed": NORMALISED.replace(
+        "[1, 3, 2, 2]):", "[1, 3, 2, 2], v: float32[3]):"
+    ).replace("    v: float32[3] = constant([0.75, 3.75, 0.0])\n", ""),
+}
+
+
+@pytest.mark.parametrize("title", COMPUTED)
+def test_other_windows_are_no_change_of_channels(title):
+    graph = parse_graph(COMPUTED[title])
+    assert affine_of(graph, producers(graph)["y"], 1) is None

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from vdla.compiler.graph.by_element import changed, changes_alike
+from vdla.compiler.graph.by_element import changed, changes_alike, table_of
 from vdla.compiler.graph.interpret import run_node
 from vdla.compiler.graph.nodes import Graph, Node, TensorType, type_of
 
@@ -34,6 +34,7 @@ ALIKE = {
 }
 DIFFERENT = {
     "another factor": graph_of("Int8MatMul", ROWS, np.diag([1, 1, 2]), WORDS),
+    "another factor in the middle": graph_of("Int8MatMul", ROWS, np.diag([1, 2, 1]), WORDS),
     "another bias": graph_of("Int8MatMul", ROWS, np.eye(3), other(1)),
     "a number beside the diagonal": graph_of("Int8MatMul", ROWS, np.eye(3) + np.eye(3, k=1), WORDS),
     "a kernel of two columns": graph_of("Int8Conv", IMAGE, np.ones((3, 1, 1, 2)), WORDS, **CONV),
@@ -52,6 +53,49 @@ def test_elements_change_alike(title):
     x = np.random.default_rng(0).integers(-128, 128, graph.types["x"].shape, np.int8)
     made = run_node(node, {"x": x, **graph.constants}, graph.types)
     assert np.array_equal(changed(graph, node, x), made["y"])
+
+
+TABLE = np.arange(256, dtype=np.int64)[::-1] - 128
+
+
+def elementwise(op: str, constant: np.ndarray) -> Graph:
+    """Return a graph of an operator that reads int8 elements and a constant."""
+    node, x = Node(op, ("x", "c"), ("y",)), TensorType(ROWS, "int8")
+    return Graph("g", {"x": x}, ("y",), (node,), {"c": constant}, {"x": x, "y": x, "c": type_of(constant)})
+
+
+TABLES = {
+    **ALIKE,
+    "requantised alike": elementwise("Int8Requantise", WORDS),
+    "looked up": elementwise("Int8Lookup", TABLE.astype(np.int8)),
+}
+
+
+@pytest.mark.parametrize("title", TABLES)
+def test_what_changes_elements_alike_has_a_table(title):
+    graph = TABLES[title]
+    (node,) = graph.nodes
+    shape = graph.types["x"].shape
+    for low in range(-128, 128, int(np.prod(shape))):
+        x = np.clip(np.arange(low, low + np.prod(shape)), -128, 127).astype(np.int8).reshape(shape)
+        made = run_node(node, {"x": x, **graph.constants}, graph.types)["y"]
+        np.testing.assert_array_equal(table_of(graph, node)[x.astype(int) + 128], made)
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        *DIFFERENT.values(),
+        elementwise("Int8Requantise", np.tile(WORDS, 3)),
+        elementwise("Int8Lookup", TABLE.astype(np.float32)),
+        elementwise("Int8Lookup", TABLE.astype(np.uint8)),
+        elementwise("Relu", TABLE.astype(np.int8)),
+    ],
+)
+def test_other_operators_have_no_table(graph):
+    (node,) = graph.nodes
+    if node.op != "Int8Lookup" or len(node.inputs) == 2:
+        assert table_of(graph, node) is None
 
 
 @pytest.mark.parametrize("title", DIFFERENT)

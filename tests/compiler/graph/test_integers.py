@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from vdla.compiler.graph.integers import (
+    Product,
     Quantisation,
     factors_and_shift,
     integer_product,
@@ -16,6 +17,14 @@ from vdla.compiler.graph.integers import (
 from vdla.runtime.requantise import requantise
 
 OUT = Quantisation(1.0, 0)
+
+
+@pytest.mark.parametrize("zero", [-128, -1, 0, 1, 127])
+def test_a_sum_reaches_as_far_as_the_farthest_bytes(zero):
+    weights, bias = np.array([[3, -5], [0, 7]], np.int16), np.array([-11.0, 2.0])
+    ends = [byte - zero for byte in (-128, 127)]
+    found = Product(weights, np.ones(2), bias).reach(Quantisation(1.0, zero))
+    assert found == max(8 * max(map(abs, ends)) + 11, 7 * max(map(abs, ends)) + 2)
 
 
 def test_a_multiplier_and_a_shift_are_a_ratio_to_sixteen_bits():

@@ -94,6 +94,42 @@ def test_integers_stay_within_half_a_step_of_the_weights(network, op):
             assert quantised.constants[back.inputs[0]].dtype == (np.int8 if place == 1 else np.int32)
 
 
+def test_each_step_of_the_work_is_told(network):
+    told: list[str] = []
+    quantise(network, samples(2), Options(float_share=1.0, target_db=None), told.append)
+    kinds = [one.value for one in Criterion]
+    ranges = [
+        "quantise: ranges on 2 samples",
+        *[
+            f"quantise: {kind}, {number} of {len(kinds)} kinds of ranges"
+            for number, kind in enumerate(kinds, 1)
+        ],
+    ]
+    hopeful = [text for text in told if text.endswith(" kinds of ranges on 2 samples")]
+    assert all(1 <= int(text.split()[1]) <= len(kinds) for text in hopeful)
+    once = [*ranges, hopeful[0], "quantise: biases"]
+    assert told[: len(once) + 1] == [*once, "quantise: what each layer costs"]
+    assert len(hopeful) == told.count("quantise: biases") == told.count(ranges[0])
+
+
+def test_one_sample_is_looked_at_once(network):
+    told: list[str] = []
+    quantise(network, samples(1), Options(target_db=None), told.append)
+    assert told[0] == "quantise: ranges on 1 samples"
+    assert not [text for text in told if " kinds of ranges on " in text]
+    assert told[-1] == "quantise: biases"
+
+
+def test_a_network_without_samples_is_refused(network):
+    for given, message in (
+        (lambda: quantise(network, []), f"graph {network.name} cannot be calibrated without samples"),
+        (lambda: quantise(network, samples(1), Options(0)), "percentile 0 is outside 0..100"),
+        (lambda: quantise(network, samples(1), Options(100.5)), "percentile 100.5 is outside 0..100"),
+    ):
+        with pytest.raises(GraphError, match=f"^{message}$"):
+            given()
+
+
 def test_biases_have_the_scale_of_the_sums(network):
     quantised = quantise(network, samples()).graph
     makers = {node.outputs[0]: node for node in quantised.nodes}

@@ -56,6 +56,27 @@ def test_groups_of_uses_stand_in_blocks(sizes, blocks):
     assert sorted(lanes[lanes != NONE].tolist()) == list(range(sum(sizes)))
 
 
+N = NONE
+
+
+@pytest.mark.parametrize(
+    ("uses", "block", "lanes"),
+    [
+        (groups(13, 3), 4, [*range(13), N, N, N, 13, 14, 15, N]),
+        (groups(3, 13), 4, [*range(3, 16), N, N, N, 0, 1, 2, N]),
+        (groups(4, 3, 1), 4, [0, 1, 2, 3, 4, 5, 6, 7]),
+        (groups(5, 3, 1), 4, [0, 1, 2, 3, 4, N, N, N, 5, 6, 7, 8]),
+        (groups(9, 6), 8, [*range(15), N]),
+        (groups(10, 2, 4), 4, [*range(10), N, N, 12, 13, 14, 15, 10, 11, N, N]),
+        ([frozenset({2})] * 4 + [frozenset({1})] * 4, 4, [4, 5, 6, 7, 0, 1, 2, 3]),
+        ([frozenset({5}), frozenset({3, 9}), frozenset({3})], 4, [2, 1, 0, N]),
+        ([frozenset({channel % 2}) for channel in range(8)], 4, [0, 2, 4, 6, 1, 3, 5, 7]),
+    ],
+)
+def test_great_groups_begin_with_blocks_unless_that_takes_a_quarter_more(uses, block, lanes):
+    assert lanes_of(uses, block).tolist() == lanes
+
+
 def test_the_greatest_group_has_blocks_of_its_own():
     lanes = lanes_of([frozenset({channel % 2 + channel // 20}) for channel in range(30)], 8)
     held = [

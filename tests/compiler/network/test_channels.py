@@ -70,7 +70,20 @@ def test_moves_of_whole_blocks(title):
     [
         lambda net: net.op("Transpose", (net.input(1, 4, 3, 3),), perm=(0, 2, 1, 3)),
         lambda net: net.reshape(net.input(1, 4, 3, 2), 1, 4, 2, 3),
+        lambda net: net.join(x := net.input(1, 4, 3, 3), x, axis=0),
         lambda net: net.join(x := net.input(1, 4, 3, 3), x, axis=2),
+        lambda net: net.join(x := net.input(1, 4, 3, 3), x, axis=-1),
+        lambda net: net.op("Split", (net.input(1, 4, 3, 3),), 2, axis=3, split=(1, 2)),
+        lambda net: net.op("Slice", (net.input(1, 4, 3, 3),), axes=(0,), starts=(0,), ends=(1,), steps=(1,)),
+        lambda net: net.op(
+            "Slice", (net.input(1, 4, 3, 3),), axes=(1, 2), starts=(0, 0), ends=(2, 2), steps=(1, 1)
+        ),
+        lambda net: net.op("Transpose", (net.input(1, 4, 3, 3),), perm=(1, 0, 2, 3)),
+        lambda net: net.op("Transpose", (net.input(1, 4, 3, 3),), perm=(0, 1, 3, 2)),
+        lambda net: net.reshape(net.input(1, 4, 3, 2), 2, 2, 3, 2),
+        lambda net: net.reshape(net.input(1, 4, 1, 2), 4, 1, 2),
+        lambda net: net.pool(net.input(1, 4, 3, 3)),
+        lambda net: net.join(x := net.input(1, 4, 3, 3, dtype="int32"), x),
         lambda net: net.op("Slice", (net.input(1, 4, 3, 3),), axes=(3,), starts=(0,), ends=(2,), steps=(1,)),
         lambda net: net.join(x := net.input(2, 4, 3, 3), x),
         lambda net: net.join(x := net.input(1, 4), x),
@@ -79,6 +92,21 @@ def test_moves_of_whole_blocks(title):
 def test_other_moves_are_none_of_channels(make):
     net = Net()
     assert not Channels(net.graph(make(net)), 4).moved
+
+
+def test_values_in_several_dimensions_of_channels_are_not_whole():
+    net = Net()
+    x = net.input(1, 6, *PIXELS)
+    parts = net.reshape(x, 1, 2, 3, *PIXELS)
+    turned = net.op("Transpose", (parts,), perm=(0, 2, 1, 3, 4))
+    row = net.op("Slice", (turned,), axes=(-4,), starts=(1,), ends=(3,), steps=(1,))
+    doubled = net.join(row, row, axis=2)
+    found = Channels(net.graph(doubled), 4)
+    assert found.numbers[turned].tolist() == [[0, 3], [1, 4], [2, 5]]
+    assert found.numbers[row].tolist() == [[1, 4], [2, 5]]
+    assert found.numbers[doubled].tolist() == [[1, 4, 1, 4], [2, 5, 2, 5]]
+    assert [found.is_whole(name) for name in (x, parts, turned, "other")] == [True, False, False, False]
+    assert found.scattered == {parts, turned, row, doubled}
 
 
 def test_a_part_that_is_not_read_counts_as_one_of_a_split():

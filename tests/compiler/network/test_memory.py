@@ -1,10 +1,12 @@
 """Sharing memory: nothing that is needed is overwritten, and sharing never costs anything."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from vdla.compiler.network.memory import Life, Stored, share
 from vdla.runtime.layout import SpaceToDepth
+from vdla.runtime.windows import Windows
 
 LIVES = st.lists(st.tuples(st.integers(1, 50), st.integers(0, 12), st.integers(0, 6)), max_size=20).map(
     lambda rows: [
@@ -64,8 +66,32 @@ def test_the_nearest_place_that_is_large_enough_is_taken():
     assert (places[Stored("new", 4)], sizes[places[Stored("near", 4)]]) == (places[Stored("near", 4)], 12)
 
 
+def life(name: str, size: int, first: int, last: int) -> Life:
+    return Life(Stored(name, 4), size, first, last)
+
+
+@pytest.mark.parametrize(
+    ("lives", "places", "sizes"),
+    [
+        ([("a", 5, 0, 1), ("b", 9, 0, 1)], {"b": 0, "a": 1}, [9, 5]),
+        ([("b", 4, 1, 1), ("a", 5, 0, 0)], {"a": 0, "b": 0}, [5]),
+        ([("a", 3, 0, 0), ("b", 4, 0, 0), ("c", 10, 1, 1)], {"b": 0, "a": 1, "c": 0}, [10, 3]),
+        ([("a", 4, 0, 0), ("b", 4, 0, 0), ("c", 10, 1, 1)], {"a": 0, "b": 1, "c": 0}, [10, 4]),
+        ([("a", 6, 0, 0), ("b", 4, 0, 0), ("c", 4, 1, 1)], {"a": 0, "b": 1, "c": 1}, [6, 4]),
+        ([("a", 6, 0, 0), ("b", 5, 0, 2), ("c", 5, 2, 3)], {"a": 0, "b": 1, "c": 0}, [6, 5]),
+    ],
+)
+def test_tensors_take_places_by_their_first_step_the_larger_first(lives, places, sizes):
+    found, found_sizes = share([life(*each) for each in lives])
+    assert found == {Stored(name, 4): f"place{place}" for name, place in places.items()}
+    assert list(found_sizes.items()) == [(f"place{place}", size) for place, size in enumerate(sizes)]
+
+
 def test_an_identity_prints_how_the_tensor_is_stored():
     assert str(Stored("x", 16)) == "x in blocks of 16"
     gathered = Stored("x", 16, SpaceToDepth((2, 3), (0, 0, 0, 0)))
     assert str(gathered) == "x in blocks of 16, 2x3 pixels gathered"
     assert gathered != Stored("x", 16)
+    assert str(Stored("x", 8, stack=1)) == "x in blocks of 8, 1 matrices"
+    packed = Stored("x", 16, windows=Windows(9, 6, 64, (0, 0, 0)))
+    assert str(packed) == "x packed, in windows 6 bytes apart"

@@ -1,17 +1,25 @@
 """Parts of channels and repeated pixels: one launch, to the last bit, and what stays on the host."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from tests.compiler.network.compiled import plan_of
-from tests.compiler.network.graphs import Net, resized
+from tests.compiler.network.graphs import TWICE, Net, resized
 from tests.compiler.network.test_networks import check
-from vdla.compiler.graph.nodes import Graph
+from vdla.compiler.graph.nodes import Graph, TensorType
+from vdla.compiler.network.maker import Offloaded
+from vdla.compiler.network.offload import offload
 from vdla.compiler.network.slices import sliced_before
+from vdla.compiler.rules import Unfit
+from vdla.compiler.tasks.elements import Elements, ElementsTask
+from vdla.compiler.tasks.repeat import RepeatTask
 from vdla.hw.spec.presets import DEFAULT, TINY
+from vdla.hw.spec.target import Target
 from vdla.runtime.devices.cycle import CycleDevice
 from vdla.runtime.devices.functional import FunctionalDevice
+from vdla.runtime.layout import Layout
 
 
 def split(config, sizes: tuple[int, ...]) -> Graph:
@@ -72,3 +80,160 @@ def test_pixels_that_are_not_repeated_evenly_stay_on_the_host(how):
         "Resize with coordinates that do not repeat pixels evenly; "
         "the accelerator takes pixels repeated by whole factors"
     )
+
+
+WIDE_IN, WIDE_OUT = TINY.with_changes(block_in=8), TINY.with_changes(block_out=8)
+PAIRS = TINY.with_changes(batch=2)
+
+
+def last(net: Net, y: str, config) -> Offloaded | Unfit:
+    graph = net.graph(y)
+    return offload(graph, graph.nodes[-1], Target(config))
+
+
+def cut(net: Net, shape: tuple[int, ...], begin: int, end: int, **how: Any) -> str:
+    usual = {"axes": (1,), "starts": (begin,), "ends": (end,), "steps": (1,)}
+    return net.op("Slice", (net.input(*shape),), **usual | how)
+
+
+@pytest.mark.parametrize(
+    ("channels", "begin", "end", "config", "elements", "first"),
+    [
+        (12, 4, 8, TINY, 15, 15),
+        (12, 0, 12, TINY, 45, 0),
+        (12, -8, -4, TINY, 15, 15),
+        (12, -99, 4, TINY, 15, 0),
+        (12, 8, 99, TINY, 15, 30),
+        (10, 4, 10, TINY, 30, 15),
+        (10, 8, 99, TINY, 15, 30),
+        (24, 16, 24, WIDE_IN, 30, 60),
+        (24, 8, 24, WIDE_OUT, 30, 15),
+    ],
+)
+def test_whole_blocks_are_copied_from_where_they_begin(channels, begin, end, config, elements, first):
+    net = Net()
+    y = cut(net, (1, channels, 3, 5), begin, end)
+    found = last(net, y, config)
+    assert isinstance(found, Offloaded)
+    (piece,) = found.pieces
+    assert piece.task == ElementsTask(Elements.COPY, elements)
+    assert (piece.begins, piece.begin) == ({"A": first}, 0)
+    block = max(config.block_in, config.block_out)
+    assert found.inputs == {"A": ("x0", Layout((1, channels, 3, 5), block, 1))}
+    assert found.output == (y, Layout(net.shape(y), block, 1))
+
+
+BLOCKS = "the accelerator takes whole blocks of channels"
+CHANNELS = "the accelerator takes channels of one image, and a batch of 1"
+
+
+@pytest.mark.parametrize(
+    ("shape", "begin", "end", "how", "config", "reason"),
+    [
+        ((1, 12, 3, 5), 2, 8, {}, TINY, f"Slice with channels 2 to 8 in blocks of 4; {BLOCKS}"),
+        ((1, 12, 3, 5), 4, -2, {}, TINY, f"Slice with channels 4 to 10 in blocks of 4; {BLOCKS}"),
+        ((1, 12, 3, 5), -9, 99, {}, TINY, f"Slice with channels 3 to 12 in blocks of 4; {BLOCKS}"),
+        ((1, 16, 3, 5), 4, 8, {}, WIDE_IN, f"Slice with channels 4 to 8 in blocks of 8; {BLOCKS}"),
+        ((1, 12, 3, 5), 0, 8, {}, PAIRS, f"Slice with batch = 2; {CHANNELS}"),
+        ((2, 12, 3, 5), 0, 8, {}, TINY, f"Slice with axes (1,) and steps (1,) of 4 dimensions; {CHANNELS}"),
+        ((1, 12, 3), 0, 8, {}, TINY, f"Slice with axes (1,) and steps (1,) of 3 dimensions; {CHANNELS}"),
+        (
+            (1, 12, 3, 5),
+            0,
+            8,
+            {"steps": (2,)},
+            TINY,
+            f"Slice with axes (1,) and steps (2,) of 4 dimensions; {CHANNELS}",
+        ),
+        (
+            (1, 12, 8, 5),
+            0,
+            8,
+            {"axes": (-2,)},
+            TINY,
+            f"Slice with axes (-2,) and steps (1,) of 4 dimensions; {CHANNELS}",
+        ),
+        ((1, 12, 3, 5), 0, 8, {"axes": (-3,)}, TINY, ""),
+    ],
+)
+def test_why_a_part_stays_on_the_host(shape, begin, end, how, config, reason):
+    net = Net()
+    found = last(net, cut(net, shape, begin, end, **how), config)
+    assert isinstance(found, Offloaded) if not reason else found == Unfit(reason)
+
+
+@pytest.mark.parametrize(
+    ("config", "blocks", "parts", "weights"), [(TINY, 3, 1, 1), (WIDE_IN, 2, 2, 0), (WIDE_OUT, 2, 1, 0)]
+)
+def test_an_image_is_repeated_by_its_own_factors(config, blocks, parts, weights):
+    net = Net()
+    y = resized(net, net.input(1, 10, 3, 5), (2, 3))
+    found = last(net, y, config)
+    assert isinstance(found, Offloaded)
+    assert [piece.task for piece in found.pieces] == [RepeatTask(blocks, 3, 5, (2, 3), parts)]
+    assert found.output == (y, Layout((1, 10, 6, 15), blocks and max(config.block_in, config.block_out), 1))
+    assert len(found.constants) == weights
+
+
+IMAGE = "the accelerator takes one image, and a batch of 1"
+FACTORS = "the accelerator takes pixels repeated by whole factors"
+
+
+@pytest.mark.parametrize(
+    ("shape", "sizes", "config", "reason"),
+    [
+        ((2, 4, 2, 3), (2, 4, 4, 3), TINY, f"Resize with an operand of the shape (2, 4, 2, 3); {IMAGE}"),
+        ((1, 4, 3), (1, 4, 6), TINY, f"Resize with an operand of the shape (1, 4, 3); {IMAGE}"),
+        ((1, 4, 2, 3), (1, 4, 4, 3), PAIRS, f"Resize with batch = 2; {IMAGE}"),
+        ((1, 4, 2, 3), (1, 8, 2, 3), TINY, f"Resize with sizes (1, 8, 2, 3) of an image (1, 4, 2, 3); {FACTORS}"),
+        ((1, 4, 2, 3), (1, 4, 3, 3), TINY, f"Resize with sizes (1, 4, 3, 3) of an image (1, 4, 2, 3); {FACTORS}"),
+        ((1, 4, 2, 3), (1, 4, 2, 4), TINY, f"Resize with sizes (1, 4, 2, 4) of an image (1, 4, 2, 3); {FACTORS}"),
+        ((1, 4, 2, 3), (1, 4, 2, 6), TINY, ""),
+    ],
+)  # fmt: skip
+def test_why_an_image_is_not_repeated(shape, sizes, config, reason):
+    net = Net()
+    scales = tuple(size / extent for size, extent in zip(sizes, shape, strict=True))
+    y = net.op("Resize", (net.input(*shape),), scales=scales, sizes=sizes, **TWICE)
+    found = last(net, y, config)
+    assert isinstance(found, Offloaded) if not reason else found == Unfit(reason)
+
+
+def divided(shape: tuple[int, ...], sizes: tuple[int, ...], axis: int = 1) -> Graph:
+    net = Net()
+    first = net.op("Split", (net.input(*shape),), len(sizes), axis=axis, split=sizes)
+    return net.graph(first, f"{first}_1")
+
+
+@pytest.mark.parametrize("axis", [1, -3])
+def test_a_split_becomes_a_slice_for_each_part(axis):
+    made = sliced_before(divided((1, 13, 3, 5), (4, 8, 1), axis), TINY)
+    cuts = [(node.attributes["starts"], node.attributes["ends"]) for node in made.nodes]
+    assert cuts == [((0,), (4,)), ((4,), (12,)), ((12,), (13,))]
+    names = ["v0", "v0_1", "v0_2"]
+    assert [(node.op, node.inputs, node.outputs, node.name) for node in made.nodes] == [
+        ("Slice", ("x0",), (name,), name) for name in names
+    ]
+    assert all((node.attributes["axes"], node.attributes["steps"]) == ((1,), (1,)) for node in made.nodes)
+
+
+@pytest.mark.parametrize(
+    ("graph", "config"),
+    [
+        (divided((1, 12, 3, 5), (8, 4)), PAIRS),
+        (divided((1, 12, 3, 5), (8, 4)), TINY.with_changes(block_out=16)),
+        (divided((1, 12, 3, 5), (4, 6, 2)), TINY),
+        (divided((2, 12, 3, 5), (8, 4)), TINY),
+        (divided((1, 12, 3), (8, 4)), TINY),
+        (divided((1, 3, 12, 5), (8, 4), 2), TINY),
+    ],
+)
+def test_other_splits_stay(graph, config):
+    assert sliced_before(graph, config) == graph
+
+
+def test_a_split_of_other_numbers_stays():
+    graph = divided((1, 12, 3, 5), (8, 4))
+    types = {name: TensorType(type_.shape, "int32") for name, type_ in graph.types.items()}
+    graph = replace(graph, inputs={"x0": types["x0"]}, types=types)
+    assert sliced_before(graph, TINY) == graph

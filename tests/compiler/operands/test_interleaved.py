@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from vdla.compiler.operands.interleaved import Interleaved, activation_block
+from vdla.compiler.operands.interleaved import Interleaved, activation_block, gathers
 from vdla.compiler.tasks.convolution import ConvolutionTask, TransposedTask
 from vdla.compiler.tasks.elements import Elements, ElementsTask
 from vdla.compiler.tasks.pooling import PoolingTask
@@ -122,6 +122,27 @@ def test_wide_gaps_are_not_gathered():
     """A GATHER would read what lies between, for longer than LOADs of one element wait."""
     config = WITH.with_changes(block_in=16, block_out=64)
     assert moved(config, MemoryType.INP, Interleaved(4, 4, 4), 0, Rows(1, 4, 4)).kinds == ["LOAD"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "parts", "does"),
+    [
+        ({"block_in": 16, "bus_bits": 64}, 2, True),  # four beats from element to element
+        ({"block_in": 16, "bus_bits": 64}, 4, False),
+        ({"block_in": 16, "bus_bits": 128}, 4, True),
+        ({"block_in": 8, "bus_bits": 64}, 5, False),
+        ({"extensions": WITHOUT.extensions}, 2, False),
+    ],
+)
+def test_elements_four_beats_apart_are_gathered(changes, parts, does):
+    config = WITH.with_changes(block_out=64, **changes)
+    assert gathers(parts, config) is does
+
+
+def test_steps_that_a_field_does_not_hold_are_not_gathered():
+    config = WITH.with_changes(block_in=32, block_out=64, bus_bits=512)
+    most = isa.MOST_GATHER_STEP // 32
+    assert (gathers(most, config), gathers(most + 1, config)) == (most <= 8, False)
 
 
 def test_activations_stand_in_the_larger_blocks():

@@ -78,3 +78,28 @@ def test_neighbours_in_one_tensor_become_one_segment():
     assert cut(parts, 0, 12) == (Segment("a", 0, 8), Segment("b", 8, 4))
     assert cut(parts, 3, 6) == (Segment("a", 3, 5), Segment("b", 8, 1))
     assert cut(parts, 9, 2) == (Segment("b", 9, 2),)
+
+
+def test_padding_alone_names_the_first_tensor():
+    found = []
+    record = Joined(JOINED).load(MemoryType.INP, StreamBuilder(TINY), lambda *each: found.append(each))
+    record(30, "unused", 5, Rows(2, 4, 4, (2, 1)))
+    record(90, "unused", 9, Rows(0, 4, 4, (1, 1)))
+    assert found == [
+        (30, "a", 2, Rows(0, 4, 4, (2, 0))),
+        (38, "a", 7, Rows(1, 1, 1)),
+        (39, "b", 0, Rows(1, 3, 3)),
+        (42, "b", 3, Rows(1, 1, 1)),
+        (43, "a", 8, Rows(1, 3, 3)),
+        (46, "a", 2, Rows(0, 4, 4, (0, 1))),
+        (90, "a", 2, Rows(0, 4, 4, (1, 1))),
+    ]
+
+
+def test_parts_of_segments_begin_and_end_anywhere():
+    parts = (Segment("a", 5, 4), Segment("b", 0, 3), Segment("b", 4, 2), Segment("b", 6, 1))
+    assert cut(parts, 0, 4) == (Segment("a", 5, 4),)
+    assert cut(parts, 4, 3) == (Segment("b", 0, 3),)
+    assert cut(parts, 3, 2) == (Segment("a", 8, 1), Segment("b", 0, 1))
+    assert cut(parts, 1, 9) == (Segment("a", 6, 3), Segment("b", 0, 3), Segment("b", 4, 3))
+    assert cut(parts, 2, 0) == ()

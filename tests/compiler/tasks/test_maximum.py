@@ -61,6 +61,41 @@ def test_tiles_divide_the_result_and_fit():
     assert space_of(MaximumTask(odd), Target(DEFAULT)).threads == 1
 
 
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize(
+    "size",
+    [
+        Pooling(9, 12, 18, (3, 2), (2, 3), (1, 0, 1, 2)),
+        Pooling(8, 30, 13, (2, 2), (2, 1), batch=3),
+        Pooling(4, 24, 24, (1, 3), (2, 2), (0, 1, 0, 0)),
+    ],
+)
+def test_the_tile_reads_as_few_inputs_twice_as_any_that_fits(size, threads):
+    """Of equals, the widest; threads share rows of tiles first, then columns of tiles, then blocks."""
+    height, width = size.out_size
+    for room in (32, 64, 256):
+        config = TINY.with_changes(inp_buffer_bytes=4 * room, acc_buffer_bytes=16 * room)
+        best: tuple[tuple[float, int], MaximaTile] | None = None
+        for rows in (count for count in range(1, height + 1) if height % count == 0):
+            for columns in (count for count in range(1, width + 1) if width % count == 0):
+                lines = [
+                    max(line * stride + tap for line in range(count) for tap in range(kernel)) + 1
+                    for count, stride, kernel in zip((rows, columns), size.stride, size.kernel, strict=True)
+                ]
+                trips = {
+                    "ty": height // rows,
+                    "tx": width // columns,
+                    "c": -(-size.channels // TINY.block_out),
+                    "n": size.batch,
+                }
+                shared = [loop for loop, count in trips.items() if count % threads == 0]
+                if lines[0] * lines[1] * threads <= room and shared:
+                    cost = lines[0] * lines[1] / (rows * columns), -columns
+                    if best is None or cost < best[0]:
+                        best = cost, MaximaTile(rows, columns, shared[0])
+        assert MaximumTask(size).tile(config, threads) == (None if best is None else best[1])
+
+
 @pytest.mark.parametrize(
     ("size", "config", "can"),
     [

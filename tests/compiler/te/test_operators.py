@@ -9,7 +9,7 @@ from vdla.compiler.codegen.packing import blocked_parameters, blocked_weights
 from vdla.compiler.ir.interpret import interpret
 from vdla.compiler.te.operators.convolution import conv2d
 from vdla.compiler.te.operators.elementwise import Elementwise, add, copy, multiply, requantise
-from vdla.compiler.te.operators.narrowing import LEAST, Narrowing, Scale, Shift
+from vdla.compiler.te.operators.narrowing import Narrowing, Scale, Shift
 from vdla.compiler.te.operators.pooling import max_pool
 from vdla.compiler.te.operators.sizes import Convolution, Pooling, Transposed, average_pool, blocks
 from vdla.compiler.te.operators.transposed import conv2d_transposed, phase_weights
@@ -35,6 +35,7 @@ CONVOLUTIONS = {
     "groups of whole blocks": Convolution(8, 2, 2, 8, (1, 2), groups=2, batch=2),
 }
 RNG = np.random.default_rng(11)
+LEAST = -128
 
 
 def integers(*shape: int) -> np.ndarray:

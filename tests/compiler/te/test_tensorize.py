@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from vdla.compiler.codegen.intrinsics import accelerator
+from vdla.compiler.ir.affine import simplify
 from vdla.compiler.ir.calls import meaning_of
 from vdla.compiler.ir.interpret import execute
 from vdla.compiler.ir.nodes import Call, Const, Func, Read
@@ -75,12 +76,12 @@ REFUSED = {
     "a shifted subscript": (
         "for y in range(2):\n    for x in range(4):\n        C[n, y] = C[n, y] + int32(A[n, y, x]) * "
         "int32(B[n, 3 - x])",
-        "where these loops have int32(A[n, i, k]) * int32(B[n, 0 - k + 3])",
+        "it has acc[i] where these loops have int32(A[n, i, k]) * int32(B[n, 0 - k + 3])",
     ),
     "a subscript outside that moves": (
         "for y in range(2):\n    for x in range(4):\n"
         "        C[n, y] = C[n, y] + int32(A[n + y, y, x]) * int32(B[n, x])",
-        "where these loops have int32(A[n + i, i, k]) * int32(B[n, k])",
+        "it has acc[i] where these loops have int32(A[n + i, i, k]) * int32(B[n, k])",
     ),
     "a condition on the tile": (
         "for y in range(2):\n    for x in range(4):\n        if x < 3:\n"
@@ -93,14 +94,153 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_another_meaning_is_refused_where_it_differs(name):
     text, message = REFUSED[name]
+    loops = nest(text)
     with pytest.raises(MatchError) as caught:
-        replaced(nest(text), [DOT])
-    assert message in str(caught.value)
+        replaced(loops, [DOT])
+    shown = print_stmt(simplify(loops))
+    if name == "a condition on the tile":
+        assert str(caught.value) == f"{message}\n{print_stmt(loops)}"
+    else:
+        assert str(caught.value) == f"no intrinsic means these loops\n{shown}dot: {message}"
 
 
 def test_a_tile_in_another_memory_is_refused():
-    with pytest.raises(MatchError, match="C lies in input, but acc must lie in accumulator"):
+    with pytest.raises(MatchError, match=r"\ndot: C lies in input, but acc must lie in accumulator$"):
         replaced(nest(ACCEPTED["as it is"], "input"), [DOT])
+
+
+SCALED = parse_intrinsic("""\
+def scaled(acc: int32[2] @ accumulator, left: int8[2], imm: int32[1]):
+    for i in range(2):
+        acc[i] = int32(left[i]) * imm[0]
+""")
+SQUARE = parse_intrinsic("""\
+def square(acc: int32[2] @ accumulator, left: int8[2]):
+    for i in range(2):
+        acc[i] = int32(left[i]) * int32(left[i])
+""")
+PICKED = parse_intrinsic("""\
+def picked(acc: int32[2] @ accumulator, left: int8[2], inside: bool[1]):
+    for i in range(2):
+        acc[i] = select(inside[0], int32(left[i]), int32(0))
+""")
+ROWS = """\
+def f(A: int8[6, 2], D: int16[6, 2], E: int8[2, 2, 2]):
+    C = alloc(int32[5, 2], "accumulator")
+    for n in range(3):
+        for y in range(2):
+"""
+
+
+def rows(*statements: str):
+    """Return the loop over y."""
+    return parse_func(ROWS + "".join(f"            {line}\n" for line in statements)).body.body.body
+
+
+@pytest.mark.parametrize(
+    ("intrinsic", "statement", "call"),
+    [
+        (SCALED, "C[n, y] = int32(A[n, y]) * int32(7)", "scaled(C[n, 0], A[n, 0], int32(7))"),
+        (SCALED, "C[n, y] = int32(7) * int32(A[n, y])", "scaled(C[n, 0], A[n, 0], int32(7))"),
+        (SQUARE, "C[n, y] = int32(A[n, y]) * int32(A[n, y])", "square(C[n, 0], A[n, 0])"),
+        (
+            SQUARE,
+            "C[n, y] = int32(E[1, n - 1, y]) * int32(E[1, n - 1, y])",
+            "square(C[n, 0], E[1, n - 1, 0])",
+        ),
+        (
+            PICKED,
+            "C[n, y] = select(n < 2, int32(A[n, y]), int32(0))",
+            "picked(C[n, 0], A[n, 0], n < 2)",
+        ),
+    ],
+)
+def test_constants_and_conditions_are_operands(intrinsic, statement, call):
+    assert print_stmt(replaced(rows(statement), [intrinsic])) == f"{call}\n"
+
+
+@pytest.mark.parametrize(
+    ("intrinsic", "statement", "reason"),
+    [
+        (
+            SCALED,
+            "C[n, y] = int32(A[n, y]) * int32(A[0, 0])",
+            "it has left[i] where these loops have A[0, 0]",
+        ),
+        (
+            SQUARE,
+            "C[n, y] = int32(A[n, y]) * int32(A[n + 1, y])",
+            "left would be A[n + 1, 0] and A[n, 0] at once",
+        ),
+        (
+            SQUARE,
+            "C[n, y] = int32(A[n, y]) + int32(A[n, y])",
+            "it has int32(left[i]) * int32(left[i]) where these loops have int32(A[n, i]) + int32(A[n, i])",
+        ),
+        (
+            SQUARE,
+            "C[n, y] = int32(A[n, y])",
+            "it has int32(left[i]) * int32(left[i]) where these loops have int32(A[n, i])",
+        ),
+        (
+            SQUARE,
+            "C[n, 1 - y] = int32(A[n, y]) * int32(A[n, y])",
+            "it has acc[i] where these loops have C[n, 0 - i + 1]",
+        ),
+        (
+            PICKED,
+            "C[n, y] = select(y < 1, int32(A[n, y]), int32(0))",
+            "it has inside[0] where these loops have i < 1",
+        ),
+        (
+            PICKED,
+            "C[n, y] = select(n < 2, int32(A[n, y]), int32(1))",
+            "it has int32(0) where these loops have int32(1)",
+        ),
+        (
+            PICKED,
+            "C[n, y] = select(n < 2, int32(D[n, y]), int32(0))",
+            "D[n, y] lies in int16[6, 2], but left is int8[2]",
+        ),
+        (
+            SQUARE,
+            "C[n, y] = int32(0)\n            C[n, y] = int32(1)",
+            "the loops hold more than one statement",
+        ),
+    ],
+)
+def test_other_operands_are_refused(intrinsic, statement, reason):
+    loops = rows(statement)
+    with pytest.raises(MatchError) as caught:
+        replaced(loops, [intrinsic])
+    shown = print_stmt(simplify(loops))
+    assert str(caught.value) == f"no intrinsic means these loops\n{shown}{intrinsic.name}: {reason}"
+
+
+SUMS = parse_intrinsic("""\
+def sums(acc: int32[2] @ accumulator, x: int8[2], y: int8[2] @ weight, u: int8[2], v: int8[2] @ input):
+    for i in range(2):
+        acc[i] = (int32(x[i]) + int32(y[i])) * (int32(u[i]) + int32(v[i]))
+""")
+
+
+def test_what_was_bound_before_operands_are_exchanged_is_forgotten():
+    text = ROWS.replace(
+        "    for n", '    V = alloc(int8[5, 2], "input")\n    W = alloc(int8[5, 2], "weight")\n    for n'
+    )
+    line = "C[n, y] = (int32(A[n, y]) + int32(V[n, y])) * (int32(A[n + 1, y]) + int32(W[n, y]))"
+    body = parse_func(f"{text}            {line}\n").body.body.body.body.body
+    assert print_stmt(replaced(body, [SUMS])) == ("sums(C[n, 0], A[n + 1, 0], W[n, 0], A[n, 0], V[n, 0])\n")
+
+
+def test_the_first_intrinsic_that_fits_is_taken_and_each_says_why_it_does_not():
+    assert replaced(rows("C[n, y] = int32(A[n, y]) * int32(3)"), [SQUARE, SCALED]).intrinsic is SCALED
+    with pytest.raises(MatchError) as caught:
+        replaced(rows("C[n, y] = int32(A[n, y]) * int32(A[n + 1, y])"), [SQUARE, SCALED])
+    assert str(caught.value).splitlines()[-2:] == [
+        "square: left would be A[n + 1, 0] and A[n, 0] at once",
+        "scaled: it has imm[0] where these loops have int32(A[n, i])",
+    ]
 
 
 @pytest.mark.parametrize("name", ACCEPTED)

@@ -2,10 +2,18 @@
 
 import pytest
 
-from vdla.hw.spec import assembly, codec
-from vdla.hw.spec.assembly import LARGEST_TEXT_BYTES, parse_program, parse_uops
+from vdla.hw.spec import assembly, codec, isa
+from vdla.hw.spec.assembly import (
+    LARGEST_TEXT_BYTES,
+    format_instruction,
+    format_program,
+    format_uop,
+    parse_program,
+    parse_uops,
+)
 from vdla.hw.spec.errors import AssemblyError, EncodingError
 from vdla.hw.spec.presets import DEFAULT
+from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
 
 LONGEST_MESSAGE = 1000
 
@@ -119,3 +127,27 @@ def test_a_text_longer_than_its_tree_may_be_is_refused():
         str(caught.value)
         == f"x.asm has {len(text)} bytes; assembly is read up to {LARGEST_TEXT_BYTES}: assemble it in parts"
     )
+
+
+@pytest.mark.parametrize(
+    ("item", "text"),
+    [
+        (isa.Finish(), "FINISH()"),
+        (isa.Load(), "LOAD(memory_type=UOP)"),
+        (
+            isa.Load(memory_type=MemoryType.ACC_8BIT, x_size=3, push_next=1, pad_minimum=1),
+            "LOAD(push_next=1, memory_type=ACC_8BIT, x_size=3, pad_minimum=1)",
+        ),
+        (isa.Alu(alu_opcode=AluOpcode.SHR, use_imm=1, imm=-3), "ALU(alu_opcode=SHR, use_imm=1, imm=-3)"),
+        (isa.Alu(), "ALU(alu_opcode=MIN)"),
+        (isa.MicroOp(), "UOP()"),
+        (isa.MicroOp(src=4, wgt=1), "UOP(src=4, wgt=1)"),
+    ],
+)
+def test_fields_at_zero_are_left_out_but_names(item, text):
+    assert (format_uop if isinstance(item, isa.MicroOp) else format_instruction)(item) == text
+
+
+def test_a_program_is_a_line_for_each_instruction_with_its_place():
+    assert format_program([isa.Gemm(uop_end=4), isa.Finish()]) == "GEMM(uop_end=4)  # 0\nFINISH()  # 1\n"
+    assert format_program([]) == ""

@@ -69,6 +69,33 @@ def test_a_cache_that_cannot_be_used_is_told_once_on_one_line(monkeypatch, caplo
     assert len(message) < 500
 
 
+@pytest.mark.parametrize(("length", "cut"), [(200, ""), (201, "...")])
+def test_long_names_and_reasons_are_cut_to_200_characters(monkeypatch, caplog, length, cut):
+    name, reason = "/" + "n" * (length - 1), "r" * length
+    monkeypatch.setenv("VDLA_CACHE_DIR", name)
+    with caplog.at_level(logging.WARNING, "vdla"):
+        cache.tell_unusable(ValueError(reason))
+    kept = 200 - len(cut)
+    assert caplog.messages == [
+        f"the cache folder {name[:kept]}{cut} cannot be used ({reason[:kept]}{cut}), so nothing is kept for the "
+        "next command; name another folder with VDLA_CACHE_DIR"
+    ]
+
+
+def test_the_error_of_the_system_that_caused_another_is_told(caplog):
+    error = ValueError("not this")
+    error.__cause__ = OSError(28, "No space left on device")
+    with caplog.at_level(logging.WARNING, "vdla"):
+        cache.tell_unusable(error)
+    assert "cannot be used (No space left on device), so" in caplog.text
+    other = ValueError("this")
+    other.__cause__ = KeyError("not this")
+    cache._told.clear()
+    with caplog.at_level(logging.WARNING, "vdla"):
+        cache.tell_unusable(other)
+    assert "cannot be used (this), so" in caplog.text
+
+
 def test_a_digest_tells_where_parts_end_and_is_that_of_stored_keys():
     assert cache.digest_of(["ab", "c"]) == cache.digest_of([b"ab", "c"])
     parts = (["ab", "c"], ["a", "bc"], ["abc"], ["abc", ""], ["c", "ab"], [])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from vdla.hw.spec.children import Children, end, python_command, run, start
+from vdla.hw.spec.children import Children, end, import_path, python_command, run, start
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
 PARENT = """
@@ -80,3 +80,27 @@ def test_another_python_does_not_import_from_the_current_folder(tmp_path):
     (tmp_path / "json.py").write_text("open('marker', 'w')")
     run(python_command("json.tool"), tmp_path, given="{}")
     assert not (tmp_path / "marker").exists()
+
+
+def test_a_number_whose_process_has_ended_is_left_alone(monkeypatch):
+    """It may be that of another process by then."""
+    child = start([sys.executable, "-c", "pass"])
+    assert child.wait() == 0
+    monkeypatch.setattr(os, "killpg", lambda *_: pytest.fail("another process was killed"))
+    assert end(child) == 0
+
+
+def test_a_program_has_the_environment_of_this_process_and_no_input():
+    os.environ["VDLA_TEST_OF_CHILDREN"] = "here"
+    try:
+        text = "import os, sys; print(os.environ['VDLA_TEST_OF_CHILDREN'], repr(sys.stdin.read()))"
+        done = run([sys.executable, "-c", text])
+    finally:
+        del os.environ["VDLA_TEST_OF_CHILDREN"]
+    assert (done.status, done.output, done.errors) == (0, "here ''\n", "")
+
+
+def test_another_python_imports_from_where_this_one_does(monkeypatch):
+    monkeypatch.setattr(sys, "path", ["/one", "", "/two"])
+    assert import_path() == {"PYTHONPATH": "/one:/two"}
+    assert python_command("a.b", "c", "d") == [sys.executable, "-P", "-m", "a.b", "c", "d"]

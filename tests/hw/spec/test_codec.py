@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vdla.hw.spec import assembly, codec, isa
+from vdla.hw.spec.declared import PlacedField
 from vdla.hw.spec.errors import AssemblyError, EncodingError
 from vdla.hw.spec.memories import loadable_in
 from vdla.hw.spec.presets import DEFAULT, SMALL, TINY, VTA
@@ -234,3 +235,21 @@ def test_assembly_errors_point_at_the_place(text, message):
     with pytest.raises(AssemblyError) as caught:
         assembly.parse_program(text, "p")
     assert str(caught.value) == message
+
+
+def test_a_stream_is_read_word_by_word_and_must_end_with_one():
+    assert list(codec.words(bytes([1, 0, 2, 1]), 2)) == [1, 258]
+    assert list(codec.words(b"", 16)) == []
+    with pytest.raises(EncodingError, match=r"^a stream of 5 bytes is not a whole number of 2-byte words$"):
+        list(codec.words(bytes(5), 2))
+
+
+def test_a_word_is_shown_with_all_its_digits():
+    assert codec.shown_word(0x1F, DEFAULT) == f"0x{'0' * 30}1f"
+    assert codec.shown_word(1 << 255, DEFAULT.with_changes(acc_buffer_bytes=1 << 20)) == f"0x8{'0' * 63}"
+
+
+@pytest.mark.parametrize(("signed", "low", "high"), [(False, 0, 31), (True, -16, 15)])
+def test_a_field_ends_behind_its_last_bit_and_holds_what_its_bits_do(signed, low, high):
+    field = PlacedField("x", 7, 5, signed, int, "5", "help")
+    assert (field.end, field.low, field.high) == (12, low, high)

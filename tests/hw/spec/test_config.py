@@ -1,16 +1,18 @@
 """Configurations: what is refused and how, digests, files, settings."""
 
 import json
+import re
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 from generators.programs import random_config
 
 from vdla.hw.spec import files
-from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.config import AcceleratorConfig, _check_parameter, parameters
 from vdla.hw.spec.errors import ConfigError
 from vdla.hw.spec.presets import DEFAULT, PRESETS, SMALL, TINY, VTA
-from vdla.hw.spec.vocabulary import MemoryType
+from vdla.hw.spec.vocabulary import Extension, MemoryType
 
 REFUSED = [
     ({"batch": 3}, "batch = 3 is not a power of two; the nearest are 2 and 4"),
@@ -275,3 +277,133 @@ def test_a_change_of_a_list_that_cannot_be_says_why(setting):
     with pytest.raises(ConfigError) as error:
         files.apply_settings(SMALL, [setting])
     assert WRONG_CHANGES[setting] in str(error.value)
+
+
+NARROW = AcceleratorConfig(
+    batch=2, block_in=8, block_out=4, inp_bits=4, wgt_bits=2, acc_bits=16, bus_bits=128
+)
+
+
+@pytest.mark.parametrize("config", [*PRESETS.values(), NARROW], ids=lambda config: config.name)
+def test_elements_are_rows_of_values_and_fill_their_scratchpads(config):
+    shapes = {
+        MemoryType.INP: (config.batch * config.block_in, config.inp_bits, config.inp_buffer_bytes),
+        MemoryType.WGT: (config.block_out * config.block_in, config.wgt_bits, config.wgt_buffer_bytes),
+        MemoryType.ACC: (config.batch * config.block_out, config.acc_bits, config.acc_buffer_bytes),
+        MemoryType.TABLE: (4, 8, config.table_buffer_bytes),
+        MemoryType.RES: (config.batch * config.block_out, config.inp_bits, config.res_buffer_bytes),
+    }
+    for memory, (values, bits, buffer) in shapes.items():
+        size = values * bits // 8
+        assert (config.values(memory), config.value_bits(memory)) == (values, bits)
+        assert (config.element_bits(memory), config.element_bytes(memory)) == (values * bits, size)
+        assert config.depth(memory) == buffer // size == 1 << config.index_bits(memory)
+        assert config.least_value(memory) == -(2 ** (bits - 1))
+        assert config.pad_value(memory, -1) == -1
+        assert config.pad_value(memory, 1 << bits - 1) == config.least_value(memory)
+    for memory in (MemoryType.OUT, MemoryType.ACC_8BIT):
+        assert config.element_bytes(memory) == config.element_bytes(MemoryType.RES)
+        assert config.depth(memory) == config.depth(MemoryType.ACC)
+        assert config.least_value(memory) == -(2 ** (config.inp_bits - 1))
+    assert config.depth(MemoryType.UOP) == config.uop_buffer_bytes // config.element_bytes(MemoryType.UOP)
+    assert (config.least_value(MemoryType.UOP), config.pad_value(MemoryType.UOP, 5)) == (0, 0)
+
+
+@pytest.mark.parametrize("config", [*PRESETS.values(), NARROW], ids=lambda config: config.name)
+def test_addresses_reach_every_element_and_are_no_wider(config):
+    widest = max(map(config.element_bytes, MemoryType))
+    reach = (1 << 32) * widest
+    assert reach <= 1 << config.address_bits < 2 * reach
+    assert config.axi_address_width == (config.axi_address_bits or config.address_bits)
+
+
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ({}, (256, 8, 32, 0, 8, 1)),
+        ({"packed": 18}, (256, 8, 32, 18, 8, 1)),
+        ({"packed": 18, "block_out": 2, "inp_bits": 4, "block_in": 4}, (8, 8, 32, 18, 2, 1)),
+        ({"packed": 25, "block_out": 1}, (16, 8, 32, 0, 1, 1)),
+        ({"bus_bits": 128, "burst_bytes": 64}, (256, 16, 4, 0, 16, 1)),
+        ({"alu_lanes": 4}, (256, 8, 32, 0, 8, 4)),
+        ({"alu_lanes": 8, "alu_opcodes": ()}, (256, 8, 32, 0, 8, 1)),
+        ({"alu_lanes": 32}, (256, 8, 32, 0, 8, 1)),
+        ({"batch": 2}, (512, 8, 32, 0, 8, 1)),
+    ],
+    ids=str,
+)
+def test_what_follows_from_parameters(changes, found):
+    """Multiply-accumulates of a cycle, bytes of a beat, beats of a burst, bits of multipliers for two columns,
+    values of a read of the store unit, pieces of an ALU step."""
+    config = AcceleratorConfig(**changes)
+    assert (
+        config.macs_per_cycle,
+        config.bus_bytes,
+        config.burst_beats,
+        config.packed_bits,
+        config.values_per_store_read,
+        config.alu_pieces,
+    ) == found
+
+
+def test_lists_may_be_text_with_commas_or_spaces_in_any_order():
+    expected = ["MIN", "SHR"]
+    for value in ("shr,min", "SHR MIN", "shr , min", ["SHR", "min", "MIN"], ("min", "shr")):
+        assert [one.name for one in DEFAULT.with_changes(alu_opcodes=value).alu_opcodes] == expected
+
+
+PAGE = (Path(__file__).parents[3] / "docs" / "configuration.md").read_text().partition("## Presets")[0]
+ALLOWED = dict(re.findall(r"^\| `(\w+)` \| \w+ \| ([^|]*\d[^|]*) \|", PAGE, re.MULTILINE))
+METADATA = {field.name: field.metadata for field in fields(AcceleratorConfig)}
+
+
+def is_taken(name: str, value: int) -> bool:
+    try:
+        _check_parameter(name, value, METADATA[name])
+    except ConfigError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("name", ALLOWED)
+def test_a_parameter_takes_what_the_page_allows_and_nothing_else(name):
+    text = ALLOWED[name]
+    zero, text = text.startswith("0, or "), text.removeprefix("0, or ")
+    bounds = re.match(r"(\d+)\.\.(\d+)", text)
+    if bounds is None:
+        allowed = {int(one) for one in text.split(", ")}
+        candidates = {*range(-1, max(allowed) + 2)}
+    else:
+        low, high = map(int, bounds.groups())
+        powers = {1 << place for place in range(32)}
+        near = {low - 1, low, low + 1, high - 1, high, high + 1, 2 * high, 3, 0, -1} | powers
+        candidates = near
+        within = {one for one in near if low <= one <= high}
+        allowed = (within & powers if text.endswith("a power of two") else within) | ({0} if zero else set())
+    assert {one for one in candidates if is_taken(name, one)} == allowed
+
+
+def test_the_page_has_every_parameter_that_is_a_number():
+    assert {*ALLOWED} == {name for name, limits in METADATA.items() if "low" in limits}
+
+
+@pytest.mark.parametrize(
+    ("block_in", "block_out", "has"),
+    [(8, 8, True), (16, 16, True), (4, 4, False), (8, 16, False), (16, 8, False)],
+)
+def test_depthwise_needs_square_blocks_of_eight_and_other_extensions_do_not(block_in, block_out, has):
+    config = DEFAULT.with_changes(block_in=block_in, block_out=block_out)
+    assert [config.has(extension) for extension in Extension] == [
+        has or extension is not Extension.DEPTHWISE for extension in Extension
+    ]
+    none = config.with_changes(extensions=())
+    assert not any(none.has(extension) for extension in Extension)
+
+
+def test_parameters_are_plain_values_in_the_order_of_their_declaration():
+    found = parameters(SMALL)
+    assert [*found] == [field.name for field in fields(SMALL) if field.name != "name"]
+    assert found["extensions"] == ["pad_minimum", "overwrite", "requantise"]
+    assert found["alu_opcodes"] == ["MIN", "MAX", "ADD", "SHR", "MUL"]
+    assert {type(value) for value in found.values()} == {int, list}
+    assert json.loads(json.dumps(found)) == found

@@ -35,3 +35,36 @@ def test_the_size_of_a_memory_matters_only_where_it_is():
 def test_every_scratchpad_has_a_parameter_for_its_size():
     assert BUFFERS[MemoryType.RES] == "res_buffer_bytes"
     assert all(hasattr(DEFAULT, name) for name in BUFFERS.values())
+
+
+LEAST = {"block_in": 8, "block_out": 4}  # elements of 8, 32 and 16 bytes, and of 4 for residuals
+
+
+@pytest.mark.parametrize(
+    ("name", "element"), [("inp_buffer_bytes", 8), ("wgt_buffer_bytes", 32), ("acc_buffer_bytes", 16)]
+)
+def test_a_scratchpad_holds_two_elements_to_two_to_the_21(name, element):
+    for count in (2, 1 << 21):
+        AcceleratorConfig(**LEAST, **{name: count * element})
+    for count in (1, 1 << 22):
+        with pytest.raises(ConfigError, match=rf"^{name} = {count * element} holds "):
+            AcceleratorConfig(**LEAST, **{name: count * element})
+
+
+@pytest.mark.parametrize(
+    ("bus_bits", "least", "most"), [(64, 32, 2048), (128, 32, 4096), (256, 32, 4096), (512, 64, 4096)]
+)
+def test_a_burst_is_a_beat_to_256_and_crosses_no_page(bus_bits, least, most):
+    for size in (least, most):
+        AcceleratorConfig(bus_bits=bus_bits, burst_bytes=size)
+    for size in (least // 2, 2 * most):
+        with pytest.raises(ConfigError, match=rf"^burst_bytes = {size} is outside "):
+            AcceleratorConfig(bus_bits=bus_bits, burst_bytes=size)
+
+
+def test_axi_addresses_have_32_to_64_bits():
+    for width in (0, 32, 64):
+        AcceleratorConfig(axi_address_bits=width)
+    for width in (-1, 1, 31, 65):
+        with pytest.raises(ConfigError, match=rf"^axi_address_bits = {width} is outside "):
+            AcceleratorConfig(axi_address_bits=width)

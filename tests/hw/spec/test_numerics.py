@@ -9,12 +9,14 @@ from hypothesis import strategies as st
 
 from vdla.hw.spec.numerics import (
     add_residual,
+    alu,
     look_up,
     requantise,
     requantise_parameters,
     residual_parameters,
     wrap,
 )
+from vdla.hw.spec.vocabulary import AluOpcode
 
 BYTE = st.integers(-128, 127)
 
@@ -82,3 +84,39 @@ def test_an_accumulator_of_16_bits_holds_the_sign_of_one_factor_as_the_other():
 
 def test_a_table_has_the_entries_of_values_from_0_on_first():
     assert [look_up(value, range(256)) for value in (0, 127, -128, -1)] == [0, 127, 128, 255]
+
+
+ACCUMULATOR = st.integers(-(1 << 31), (1 << 31) - 1)
+
+
+@given(ACCUMULATOR, ACCUMULATOR, st.sampled_from((16, 32)))
+def test_an_alu_operation_is_exact_and_wraps(left, right, bits):
+    left, right = wrap(left, bits), wrap(right, bits)
+    exact = {
+        AluOpcode.MIN: left if left < right else right,
+        AluOpcode.MAX: right if left < right else left,
+        AluOpcode.ADD: left + right,
+        AluOpcode.MUL: left * right,
+    }
+    for operation, value in exact.items():
+        found = alu(operation, left, right, bits)
+        assert -(1 << bits - 1) <= found < 1 << bits - 1
+        assert (found - value) % (1 << bits) == 0
+
+
+@given(ACCUMULATOR, st.integers(-70, 70), st.sampled_from((16, 32)))
+def test_a_shift_multiplies_by_a_power_of_two(left, amount, bits):
+    left = wrap(left, bits)
+    found = alu(AluOpcode.SHR, left, amount, bits)
+    if amount >= 0:
+        assert found == floor(Fraction(left, 1 << amount))
+    else:
+        assert -(1 << bits - 1) <= found < 1 << bits - 1
+        assert (found - (left << -amount)) % (1 << bits) == 0
+
+
+@pytest.mark.parametrize("bits", [2, 16, 32])
+def test_wrapping_keeps_the_low_bits_as_a_signed_number(bits):
+    half = 1 << bits - 1
+    values = [-half - 1, -half, -1, 0, half - 1, half, 2 * half - 1, 2 * half]
+    assert [wrap(value, bits) for value in values] == [half - 1, -half, -1, 0, half - 1, -half, -1, 0]

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.limits import at_most
+from vdla.hw.spec import shelf
 from vdla.hw.spec.shelf import DIGEST_BYTES, Shelf
 
 SHELF = Shelf("things", 3 * (DIGEST_BYTES + 5))
@@ -89,3 +90,25 @@ def test_a_cache_that_cannot_be_written_to_is_no_error(tmp_path, monkeypatch):
     monkeypatch.setenv("VDLA_CACHE_DIR", str(tmp_path / "file"))
     SHELF.write("key", b"entry")
     assert SHELF.read("key") is None
+
+
+def test_entries_that_are_gone_before_they_make_way_are_no_error(folder, monkeypatch):
+    for age, key in enumerate("abcd", 1):
+        (folder / key).parent.mkdir(exist_ok=True)
+        (folder / key).write_bytes(bytes(DIGEST_BYTES + 5))
+        os.utime(folder / key, (age, age))
+    monkeypatch.setattr(shelf, "_used", lambda file: (0, 1 << 20) if file.name == "gone" else used(file))
+    told: list[Exception] = []
+    used, real = (lambda file: (file.stat().st_mtime, file.stat().st_size)), Path.iterdir
+    monkeypatch.setattr(Path, "iterdir", lambda folder: [*real(folder), folder / "gone"])
+    monkeypatch.setattr(shelf, "tell_unusable", told.append)
+    SHELF.write("e", b"entry")
+    assert set(os.listdir(SHELF.folder)) == {"c", "d", "e"}
+    assert not told
+
+
+def test_entries_that_just_fit_are_kept():
+    SHELF.write("key", bytes(SHELF.most_bytes - DIGEST_BYTES))
+    assert SHELF.read("key") == bytes(SHELF.most_bytes - DIGEST_BYTES)
+    SHELF.write("other", bytes(SHELF.most_bytes - DIGEST_BYTES + 1))
+    assert names() == {"key"}

@@ -165,3 +165,54 @@ def test_a_target_knows_where_its_clock_is_from_and_no_digest_does(target, sourc
     assert target.clock_source == source
     assert target_files.from_toml(target_files.to_toml(target)).clock_source == source
     assert replace(target, clock_source=ClockSource.ESTIMATED).digest == target.digest
+
+
+@pytest.mark.parametrize("clock", [1e-9, 1, 10_000])
+def test_a_clock_may_have_any_frequency_up_to_10_ghz(clock):
+    target = Target(DEFAULT, clock_mhz=clock)
+    assert (target.clock_mhz, target.clock_hz) == (clock, pytest.approx(clock * 1_000_000))
+    assert isinstance(target.clock_mhz, float)
+
+
+@pytest.mark.parametrize("clock", [-1, 10_000.1, float("inf"), float("nan")])
+def test_no_other_clock_is_taken(clock):
+    with pytest.raises(ConfigError, match=rf"^clock_mhz = {clock!r} is outside 0\.\.10000$"):
+        Target(DEFAULT, clock_mhz=clock)
+
+
+def test_energies_are_finite_numbers_from_0_on():
+    assert EnergyTable(dram=0).dram == 0
+    for value in (-0.1, float("inf"), float("nan")):
+        with pytest.raises(ConfigError, match=r"^energy\.dram = .* is outside the finite numbers from 0 on$"):
+            EnergyTable(dram=value)
+    for value in (True, "1", None):
+        with pytest.raises(ConfigError, match=rf"^energy\.dram = {value!r} is not a number$"):
+            EnergyTable(dram=value)
+
+
+def test_the_energies_are_those_of_horowitz_s_table():
+    """ISSCC 2014, figure 1.1.9: 8-bit and 32-bit products and a sum of integers; caches of 8 KiB to 1 MiB; and
+    DRAM, 1.3 to 2.6 nJ."""
+    table = EnergyTable()
+    assert (table.multiply_8_bits, table.multiply_32_bits, table.add_32_bits) == (0.2, 3.1, 0.1)
+    assert (table.sram_8_kib, table.sram_32_kib, table.sram_1_mib) == (10, 20, 100)
+    assert table.dram == (1300 + 2600) / 2
+
+
+def test_memory_moves_a_beat_in_so_many_cycles():
+    assert Target(DEFAULT).bytes_per_cycle == 8
+    slow = Target(DEFAULT.with_changes(bus_bits=128), MemoryParameters(cycles_per_beat=4))
+    assert slow.bytes_per_cycle == 4
+
+
+def test_settings_of_a_target_are_told_apart_from_those_of_its_configuration():
+    found = target_files.apply_settings(
+        FAR, [" clock_mhz = 7 ", "clock_source = routed", "memory.depth=0x8", "energy.sram_8_kib=2.5"]
+    )
+    assert (found.clock_mhz, found.clock_source) == (7, "routed")
+    assert found.memory == MemoryParameters(400, 8)
+    assert found.energy == EnergyTable(dram=1300, sram_8_kib=2.5)
+    assert found.config == SMALL
+    for setting in ("memory=3", "energy.=1", "depth=3", ".depth=3"):
+        with pytest.raises(ConfigError, match=r"^target parameter '.*' is unknown; there are name, batch, "):
+            target_files.apply_settings(FAR, [setting])

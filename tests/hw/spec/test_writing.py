@@ -53,11 +53,12 @@ def test_when_the_writer_fails_the_file_is_as_it_was(tmp_path):
 
 
 @pytest.mark.usefixtures("drafts")
+@pytest.mark.parametrize("size", [2_000, 100_000])
 @pytest.mark.parametrize("place", ["old", "new", "made/for/it"])
-def test_when_the_disk_is_full_everything_is_as_it_was(tmp_path, place):
+def test_when_the_disk_is_full_everything_is_as_it_was(tmp_path, place, size):
     (tmp_path / "old").write_text("before")
     with at_most(1000), pytest.raises(OutputError) as error:
-        write_bytes(tmp_path / place, bytes(100_000))
+        write_bytes(tmp_path / place, bytes(size))
     assert str(error.value) == f"{tmp_path / place} cannot be written: File too large; {ADVICE}"
     assert (tmp_path / "old").read_text() == "before"
     assert os.listdir(tmp_path) == ["old"]
@@ -88,11 +89,12 @@ def test_contents_are_on_the_disk_before_the_file_takes_its_place(tmp_path, monk
 
 
 @pytest.mark.usefixtures("drafts")
-def test_files_that_belong_together_take_their_places_after_all_are_complete(tmp_path):
+@pytest.mark.parametrize("size", [2_000, 100_000])  # one of which the stream's buffer holds whole
+def test_files_that_belong_together_take_their_places_after_all_are_complete(tmp_path, size):
     one, two, last = (tmp_path / name for name in ("one", "two", "last"))
     write_together({one: "1", two: "2", last: "3"})
     with at_most(1000), pytest.raises(OutputError, match="last cannot be written: File too large"):
-        write_together({one: "other", two: "other", last: "x" * 100_000})
+        write_together({one: "other", two: "other", last: "x" * size})
     assert [path.read_text() for path in (one, two, last)] == ["1", "2", "3"]
     assert len(os.listdir(tmp_path)) == 3
 
@@ -205,3 +207,24 @@ def test_a_writer_that_lives_is_not_disturbed(tmp_path, writer):
     assert writer.returncode == 0
     assert (tmp_path / "new").read_text() == "half"
     assert sorted(os.listdir(tmp_path)) == ["new", "other"]
+
+
+def test_a_draft_that_another_process_took_for_abandoned_is_made_anew(tmp_path, monkeypatch):
+    """It was not locked yet, and is deleted; its descriptor is given back."""
+    real, taken = writing.fcntl.flock, []
+
+    def locked(file: int, how: int) -> None:
+        if not taken:
+            (name,) = tmp_path.iterdir()
+            taken.append(name)
+            name.unlink()
+        real(file, how)
+
+    monkeypatch.setattr(writing, "_unnamed", lambda folder: None)
+    monkeypatch.setattr(writing.fcntl, "flock", locked)
+    before = os.listdir("/proc/self/fd")
+    write_text(tmp_path / "new", "text")
+    assert len(os.listdir("/proc/self/fd")) == len(before)
+    assert len(taken) == 1
+    assert os.listdir(tmp_path) == ["new"]
+    assert (tmp_path / "new").read_text() == "text"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from vdla.runtime.host import convolution
-from vdla.runtime.host.convolution import conv, conv_integer
+from vdla.runtime.host.convolution import conv, conv_integer, conv_transpose
 
 RNG = np.random.default_rng(0)
 SHAPES = {  # of the image, of the weights, groups, strides, dilations
@@ -63,3 +63,83 @@ def test_no_more_windows_are_copied_at_a_time_than_a_piece_holds(piece, most, mo
     assert max(sizes) == most * 4
     assert sum(sizes) == 4 * 48
     np.testing.assert_array_equal(found, 27)
+
+
+SPREAD = {  # of the image, of the weights, groups, strides, dilations, output padding, cut off
+    "an image": ((2, 3, 4, 5), (3, 4, 3, 2), 1, (2, 1), (1, 2), (1, 0), (1, 0, 2, 1)),
+    "groups of channels": ((1, 4, 2, 3), (4, 3, 2, 3), 2, (3, 2), (2, 1), (0, 1), (0, 1, 0, 0)),
+    "each channel for itself": ((2, 3, 3, 2), (3, 1, 2, 2), 3, (1, 2), (1, 1), (0, 0), (0, 0, 1, 0)),
+    "a line": ((2, 2, 6), (2, 3, 4), 1, (3,), (2,), (2,), (1, 3)),
+}
+
+
+def spread_by_definition(x, w, group, strides, dilations, more, pads):
+    """Return the transposed convolution, one product after another."""
+    inputs, outputs, rank = x.shape[1] // group, w.shape[1], len(strides)
+    sizes = [
+        (size - 1) * step + (kernel - 1) * every + 1 + behind
+        for size, step, kernel, every, behind in zip(
+            x.shape[2:], strides, w.shape[2:], dilations, more, strict=True
+        )
+    ]
+    found = np.zeros((len(x), outputs * group, *sizes))
+    for image, channel, *place in np.ndindex(*x.shape):
+        for output, *offset in np.ndindex(*w.shape[1:]):
+            at = [
+                where * step + tap * every
+                for where, step, tap, every in zip(place, strides, offset, dilations, strict=True)
+            ]
+            product = x[(image, channel, *place)] * w[(channel, output, *offset)]
+            found[(image, channel // inputs * outputs + output, *at)] += product
+    cut = (slice(pads[axis], sizes[axis] - pads[rank + axis]) for axis in range(rank))
+    return found[(slice(None), slice(None), *cut)]
+
+
+@pytest.mark.parametrize("has_bias", [False, True])
+@pytest.mark.parametrize("title", SPREAD)
+def test_a_transposed_convolution_spreads_each_element_over_its_window(title, has_bias):
+    shape, kernels, group, strides, dilations, more, pads = SPREAD[title]
+    x, w = (RNG.integers(-9, 10, one).astype(np.float32) for one in (shape, kernels))
+    bias = RNG.integers(1, 9, kernels[1] * group).astype(np.float32) if has_bias else None
+    rest = {"dilations": dilations, "group": group, "output_padding": more, "pads": pads, "strides": strides}
+    wanted = spread_by_definition(x, w, group, strides, dilations, more, pads)
+    if has_bias:
+        wanted = wanted + bias.reshape(1, -1, *[1] * len(strides))
+    found = conv_transpose(x, w, bias, **rest)
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("title", SHAPES)
+def test_borders_are_zeros_and_a_bias_is_added_to_its_channel(title):
+    shape, kernels, group, strides, dilations = SHAPES[title]
+    x, w = (RNG.integers(-9, 10, one).astype(np.float32) for one in (shape, kernels))
+    bias, rank = RNG.integers(1, 9, kernels[0]).astype(np.float32), len(strides)
+    pads = tuple(range(1, 2 * rank + 1))
+    wide = np.pad(x, [(0, 0), (0, 0), *zip(pads[:rank], pads[rank:], strict=True)])
+    wanted = by_definition(wide, w, group, strides, dilations) + bias.reshape(1, -1, *[1] * rank)
+    rest = {"dilations": dilations, "group": group, "pads": pads, "strides": strides}
+    np.testing.assert_array_equal(conv(x, w, bias, **rest), wanted)
+
+
+@pytest.mark.parametrize("zeros", [np.int8(3), np.int8([3]), np.int8([1, -2, 3, 4])])
+def test_a_convolution_of_integers_pads_with_the_zero_point(zeros):
+    x, w = RNG.integers(0, 256, (2, 3, 5, 4), np.uint8), RNG.integers(-128, 128, (4, 3, 2, 3), np.int8)
+    left = np.pad(x.astype(int) - 7, [(0, 0), (0, 0), (1, 0), (2, 3)])
+    right = w.astype(int) - np.broadcast_to(zeros, 4).astype(int)[:, None, None, None]
+    wanted = by_definition(left, right, 1, (1, 2), (1, 1))
+    rest = {"dilations": (1, 1), "group": 1, "pads": (1, 2, 0, 3), "strides": (1, 2)}
+    found = conv_integer(x, w, np.uint8(7), np.asarray(zeros), **rest)
+    np.testing.assert_array_equal(found, wanted.astype(np.int32), strict=True)
+
+
+def test_channels_that_are_not_those_of_the_groups_are_refused():
+    with pytest.raises(ValueError, match=r"^3 channels are not 2 groups of 2$"):
+        conv(
+            np.ones((1, 3, 4), np.float32),
+            np.ones((2, 2, 1), np.float32),
+            dilations=(1,),
+            group=2,
+            pads=(0, 0),
+            strides=(1,),
+        )

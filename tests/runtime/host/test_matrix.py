@@ -69,3 +69,12 @@ def test_integers_lose_their_zero_points_by_rows_and_columns(rows, columns):
     left = a.astype(int) - (0 if rows is None else rows.astype(int).reshape(-1, 1))
     right = b.astype(int) - (0 if columns is None else np.asarray(columns).astype(int))
     np.testing.assert_array_equal(y, (left @ right).astype(np.int32), strict=True)
+
+
+@pytest.mark.parametrize("depth", [259, 5000, 1 << 17])
+def test_long_sums_of_small_products_are_exact(depth):
+    """Beyond 2^24 of what float32 holds, though no factor is large."""
+    rng = np.random.default_rng(depth)
+    a, b = (rng.integers(200, 256, shape) | 1 for shape in ((3, depth), (depth, 2)))
+    assert exact_matmul(a, b).tolist() == (a @ b).astype(np.int32).tolist()
+    assert exact_matmul(-a, b).tolist() == (-(a @ b)).astype(np.int32).tolist()

@@ -1,4 +1,4 @@
-"""Local response normalisation, against the formula channel by channel."""
+"""Normalisation and softmax, against their formulas channel by channel, in floats of 64 bits."""
 
 import numpy as np
 import pytest
@@ -20,3 +20,56 @@ def test_a_size_beyond_all_channels_takes_no_longer():
     x = np.ones((1, 2, 1, 1), np.float32)
     (y,) = evaluate("LRN", [x], {"alpha": 0.0, "beta": 1.0, "bias": 2.0, "size": 1 << 62})
     assert y.reshape(-1).tolist() == [0.5, 0.5]
+
+
+X = np.random.default_rng(1).normal(3, 2, (2, 3, 4, 5)).astype(np.float32)
+SCALE, SHIFT, MEAN, VARIANCE = (
+    np.random.default_rng(seed).uniform(0.5, 2, 3).astype(np.float32) for seed in range(4)
+)
+
+
+def test_batches_are_normalised_by_the_numbers_of_their_channels():
+    (y,) = evaluate("BatchNormalization", [X, SCALE, SHIFT, MEAN, VARIANCE], {"epsilon": 0.25})
+    for c in range(3):
+        expected = (X[:, c] - MEAN[c]) / np.sqrt(VARIANCE[c] + 0.25) * SCALE[c] + SHIFT[c]
+        np.testing.assert_allclose(y[:, c], expected, rtol=1e-5)
+    assert y.dtype == np.float32
+
+
+def test_channels_of_an_image_are_normalised_by_themselves():
+    (y,) = evaluate("InstanceNormalization", [X, SCALE, SHIFT], {"epsilon": 0.25})
+    for n, c in np.ndindex(2, 3):
+        part = X[n, c].astype(np.float64)
+        expected = (part - part.mean()) / np.sqrt(part.var() + 0.25) * SCALE[c] + SHIFT[c]
+        np.testing.assert_allclose(y[n, c], expected, rtol=1e-4, atol=1e-5)
+    assert y.dtype == np.float32
+
+
+@pytest.mark.parametrize("has_bias", [False, True])
+@pytest.mark.parametrize("axis", [0, 1, 2, 3, -1, -2, -4])
+def test_layers_are_normalised_over_the_dimensions_from_an_axis_on(axis, has_bias):
+    rng = np.random.default_rng(2)
+    scale, bias = (rng.uniform(0.5, 2, X.shape[axis:]).astype(np.float32) for _ in range(2))
+    inputs = [X, scale, *([bias] if has_bias else [])]
+    y, mean, inverse = evaluate("LayerNormalization", inputs, {"axis": axis, "epsilon": 0.25})
+    kept = X.shape[:axis]
+    rows = X.reshape(*kept, -1).astype(np.float64)
+    means, deviations = rows.mean(-1, keepdims=True), np.sqrt(rows.var(-1, keepdims=True) + 0.25)
+    expected = ((rows - means) / deviations).reshape(X.shape) * scale + (bias if has_bias else 0)
+    np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-5)
+    ones = (*kept, *[1] * (X.ndim - len(kept)))
+    np.testing.assert_allclose(mean, means.reshape(ones), rtol=1e-5)
+    np.testing.assert_allclose(inverse, 1 / deviations.reshape(ones), rtol=1e-5)
+
+
+@pytest.mark.parametrize("far", [0.0, 1000.0, -1000.0])
+@pytest.mark.parametrize("axis", [0, 1, 2, 3, -1, -3])
+def test_softmax_is_a_distribution_along_its_axis_wherever_its_numbers_lie(axis, far):
+    x = (X + np.float32(far)).astype(np.float32)
+    wide = x.astype(np.float64) - x.astype(np.float64).max()
+    total = np.exp(wide).sum(axis=axis, keepdims=True)
+    how = {"axis": axis}
+    np.testing.assert_allclose(evaluate("Softmax", [x], how)[0], np.exp(wide) / total, rtol=1e-4, atol=1e-7)
+    np.testing.assert_allclose(
+        evaluate("LogSoftmax", [x], how)[0], wide - np.log(total), rtol=1e-4, atol=1e-4
+    )

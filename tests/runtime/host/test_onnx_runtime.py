@@ -4,6 +4,7 @@ import gc
 import sys
 
 import numpy as np
+import onnxruntime
 import pytest
 from onnx import TensorProto, ValueInfoProto, helper
 
@@ -101,3 +102,29 @@ def test_a_reason_is_one_line():
         == "10 : INVALID_GRAPH : a b"
     )
     assert reason_of(RuntimeError()) == "RuntimeError"
+
+
+@pytest.mark.parametrize("optimised", [True, False])
+def test_a_session_runs_on_one_thread_and_writes_nothing(optimised, monkeypatch):
+    """Results are then the same on every machine, and refusals are told once."""
+    made = []
+    monkeypatch.setattr(
+        onnxruntime,
+        "InferenceSession",
+        lambda model, options, providers: made.append((model, options, providers)),
+    )
+    session_from(b"model", **({} if optimised else {"optimised": False}))
+    ((model, options, providers),) = made
+    assert (model, providers) == (b"model", ["CPUExecutionProvider"])
+    assert (options.intra_op_num_threads, options.inter_op_num_threads) == (1, 1)
+    assert options.use_deterministic_compute
+    assert options.log_severity_level == 4  # of messages that end the process
+    levels = onnxruntime.GraphOptimizationLevel
+    assert options.graph_optimization_level == (
+        levels.ORT_ENABLE_ALL if optimised else levels.ORT_DISABLE_ALL
+    )
+
+
+@pytest.mark.parametrize(("length", "end"), [(300, ""), (301, "...")])
+def test_a_long_reason_is_cut_to_300_characters(length, end):
+    assert reason_of(ValueError("r" * length)) == "r" * (300 - len(end)) + end

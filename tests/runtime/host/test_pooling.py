@@ -91,3 +91,58 @@ def test_windows_are_counted_by_where_they_may_start(begin, end, rounds_up):
         ]
         expected = len(some if rounds_up else whole)
         assert pooled_size(size, span, begin, end, stride, rounds_up) == expected, (size, span, stride)
+
+
+def by_definition(x, how, rounds_up, counts_padding=None):
+    """Return the greatest elements of windows, or their means where it is told whether padding counts."""
+    kernel, strides, dilations, pads = (
+        how[name] for name in ("kernel_shape", "strides", "dilations", "pads")
+    )
+    rank = len(kernel)
+    spans = [(size - 1) * step + 1 for size, step in zip(kernel, dilations, strict=True)]
+    rows = zip(x.shape[2:], spans, pads[:rank], pads[rank:], strides, strict=True)
+    out = [pooled_size(*row, rounds_up) for row in rows]
+    found = np.zeros((*x.shape[:2], *out))
+    for place in np.ndindex(*out):
+        inside, counted = [], 0
+        for offset in np.ndindex(*kernel):
+            parts = zip(place, strides, offset, dilations, pads[:rank], strict=True)
+            at = [where * step + tap * every - begin for where, step, tap, every, begin in parts]
+            bounds = zip(at, x.shape[2:], pads[:rank], pads[rank:], strict=True)
+            counted += all(-begin <= one < size + end for one, size, begin, end in bounds)
+            if all(0 <= one < size for one, size in zip(at, x.shape[2:], strict=True)):
+                inside.append(x[(slice(None), slice(None), *at)])
+        if counts_padding is None:
+            found[(slice(None), slice(None), *place)] = np.max(inside, axis=0)
+        else:
+            total = np.sum(inside, axis=0, dtype=float)
+            found[(slice(None), slice(None), *place)] = total / (counted if counts_padding else len(inside))
+    return found
+
+
+STICKING_OUT = [  # spatial shape, kernel, strides, dilations, pads
+    ((5, 6), (2, 3), (3, 2), (1, 1), (1, 1, 1, 1)),
+    ((6, 7), (3, 2), (2, 3), (1, 2), (1, 0, 0, 1)),
+    ((8,), (3,), (4,), (2,), (1, 0)),
+]
+
+
+@pytest.mark.parametrize("rounds_up", [0, 1])
+@pytest.mark.parametrize(("shape", "kernel", "strides", "dilations", "pads"), STICKING_OUT)
+def test_windows_that_stick_out_count_what_is_inside(shape, kernel, strides, dilations, pads, rounds_up):
+    how = {"kernel_shape": kernel, "strides": strides, "pads": pads, "dilations": dilations}
+    for dtype in ("int8", "float32"):
+        x = RNG.integers(-128, 0, (2, 3, *shape)).astype(dtype)
+        (y,) = evaluate("MaxPool", [x], {**how, "ceil_mode": rounds_up})
+        np.testing.assert_array_equal(y, by_definition(x, how, rounds_up).astype(dtype), strict=True)
+    for counts in (0, 1):
+        (y,) = evaluate("AveragePool", [x], {**how, "ceil_mode": rounds_up, "count_include_pad": counts})
+        np.testing.assert_allclose(y, by_definition(x, how, rounds_up, bool(counts)), rtol=1e-6)
+
+
+def test_pooling_over_all_of_space_keeps_its_axes():
+    x = RNG.normal(size=(2, 3, 4, 5)).astype(np.float32)
+    (greatest,), (mean,) = (evaluate(op, [x], {}) for op in ("GlobalMaxPool", "GlobalAveragePool"))
+    assert greatest.shape == mean.shape == (2, 3, 1, 1)
+    np.testing.assert_array_equal(greatest[..., 0, 0], x.reshape(2, 3, -1).max(axis=2))
+    np.testing.assert_allclose(mean[..., 0, 0], x.reshape(2, 3, -1).mean(axis=2), rtol=1e-6)

@@ -105,3 +105,52 @@ def test_a_range_found_while_it_runs_holds_zero(x, scale, point, y):
     assert made[0].tolist() == y
     assert float(made[1]) == pytest.approx(scale)
     assert made[2] == point
+
+
+def rounded(real: np.ndarray, point: int) -> np.ndarray:
+    return np.clip(np.rint(real) + point, -128, 127).astype(np.int8)
+
+
+@pytest.mark.parametrize("has_bias", [False, True])
+@pytest.mark.parametrize("per_channel", [False, True])
+def test_a_quantised_convolution_is_that_of_the_real_numbers_rounded(has_bias, per_channel):
+    x, w = RNG.integers(0, 256, (2, 3, 6, 5), np.uint8), RNG.integers(-128, 128, (4, 3, 2, 3), np.int8)
+    points = np.int8([3, -2, 0, 7]) if per_channel else np.int8([5])
+    sizes = np.float32([0.5, 0.25, 1, 2]) if per_channel else np.float32([0.25])
+    bias = np.int32([500, -3000, 70, 9]) if has_bias else None
+    x_scale, y_scale, x_point, y_point = np.float32(0.5), np.float32(512), np.uint8(9), np.int8(-4)
+    inputs = [x, x_scale, x_point, w, sizes, points, y_scale, y_point, *([bias] if has_bias else [])]
+    how = {"dilations": (1, 1), "group": 1, "pads": (1, 0, 0, 2), "strides": (2, 1)}
+    (y,) = evaluate("QLinearConv", [np.asarray(one) for one in inputs], how)
+    wide = np.pad(x.astype(int) - 9, [(0, 0), (0, 0), (1, 0), (0, 2)])
+    kernels = w.astype(int) - points.astype(int)[:, None, None, None]
+    sums = np.zeros(y.shape)
+    for row, column in np.ndindex(2, 3):
+        part = wide[:, :, row : row + 2 * y.shape[2] - 1 : 2, column : column + y.shape[3]]
+        sums += np.einsum("nchw,mc->nmhw", part, kernels[:, :, row, column])
+    sums += 0 if bias is None else bias[:, None, None]
+    real = sums * (0.5 * sizes.astype(float) / 512)[:, None, None]
+    np.testing.assert_array_equal(y, rounded(real, -4), strict=True)
+    assert len(np.unique(y)) > 20
+
+
+@pytest.mark.parametrize("rows", [False, True])
+@pytest.mark.parametrize("columns", [False, True])
+def test_a_quantised_product_is_that_of_the_real_numbers_rounded(rows, columns):
+    a, b = RNG.integers(0, 256, (3, 8), np.uint8), RNG.integers(-128, 128, (8, 5), np.int8)
+    left = (np.float32([0.5, 1, 2]), np.uint8([3, 0, 200])) if rows else (np.float32([0.5]), np.uint8([100]))
+    right = np.float32([0.25]), np.int8([-3])
+    if columns:
+        right = np.float32([0.5, 0.25, 1, 2, 4]), np.int8([1, -2, 3, 0, 5])
+    (y,) = evaluate(
+        "QLinearMatMul", [a, *left, b, *right, np.asarray(np.float32(128)), np.asarray(np.int8(6))], {}
+    )
+    one = (a.astype(int) - left[1].astype(int)[:, None]) * left[0].astype(float)[:, None]
+    other = (b.astype(int) - right[1].astype(int)) * right[0].astype(float)
+    np.testing.assert_array_equal(y, rounded(one @ other / 128, 6), strict=True)
+
+
+def test_a_scale_of_64_bits_gives_numbers_of_64_bits():
+    x = np.int8([3, -5])
+    (y,) = evaluate("DequantizeLinear", [x, np.array([0.1]), np.int8([2])], {"axis": 0})
+    np.testing.assert_array_equal(y, np.array([1, -7]) * 0.1, strict=True)

@@ -243,3 +243,112 @@ def test_every_operator_states_the_types_of_its_attributes():
 
 def test_a_product_of_extents_is_exact():
     assert room("Tile", [f32(1)], {"repeats": (1 << 40, 1 << 40)}) == 4 * prod((1 << 40, 1 << 40))
+
+
+def f64(*shape: int) -> np.ndarray:
+    return np.zeros(shape, np.float64)
+
+
+PLAIN = {
+    "dilations": (1, 1),
+    "pads": (3, 1, 0, 2),
+    "strides": (1, 1),
+    "group": 1,
+}  # 6 x 9 pixels become 9 x 12
+WIDE_STEPS = PLAIN | {"strides": (3, 4)}  # of which a window of a pixel has 3 x 3 places
+AXIS = {"axis": 1}
+PARTS = CASES["Int8Products"][1]
+OUT_OF_STEP = {"output_padding": (1, 2), "pads": (0, 0, 0, 0), "strides": (7, 5)}
+LARGEST = {
+    "Conv, the padded image": ("Conv", [f32(2, 4, 6, 9), f32(3, 4, 1, 1)], WIDE_STEPS, 2 * 4 * (9 * 12)),
+    "Conv, the windows": ("Conv", [f32(2, 4, 6, 9), f32(3, 4, 3, 3)], PLAIN, 2 * 4 * (7 * 10) * 9),
+    "Conv, the result": ("Conv", [f32(2, 4, 6, 9), f32(30, 4, 1, 1)], PLAIN, 2 * 30 * (9 * 12)),
+    "Conv of one channel without a bias": ("Conv", [f32(2, 1, 6, 9), f32(1, 1, 1, 1), None], PLAIN, 2 * 108),
+    "Conv of one channel and a long bias": ("Conv", [f32(2, 1, 6, 9), f32(1, 1, 1, 1), f32(50)], PLAIN, 2 * 50 * 108),
+    "Conv of two channels and a long bias": ("Conv", [f32(2, 1, 6, 9), f32(2, 1, 1, 1), f32(50)], PLAIN, 2 * 2 * 108),
+    "AveragePool without what ceil adds": ("AveragePool", [f32(3, 2, 5, 6)], POOL | {"ceil_mode": 0}, 3 * 2 * (7 * 8)),
+    "ConvTranspose, the windows": ("ConvTranspose", [f32(2, 4, 5, 3), f32(4, 3, 2, 4)], SPREAD, 2 * 3 * (5 * 3) * (2 * 4)),
+    "ConvTranspose, the result": ("ConvTranspose", [f32(2, 4, 5, 3), f32(4, 3, 2, 4)], OUT_OF_STEP, 2 * 3 * ((4 * 7 + 2 + 1) * (2 * 5 + 4 + 2))),
+    "a product, the first matrix": ("MatMul", [f32(5, 100), f32(100, 1)], {}, 500),
+    "a product, the second matrix": ("MatMul", [f32(1, 100), f32(100, 5)], {}, 500),
+    "a product, the result": ("MatMul", [f32(7, 2), f32(2, 5)], {}, 35),
+    "a product of a column and a number": ("MatMul", [f32(3, 1), f32(1, 1)], {}, 3),
+    "a product of a row": ("MatMul", [f32(4), f32(6, 4, 5)], {}, 6 * 4 * 5),
+    "a product of stacks with a row": ("MatMul", [f32(20, 2, 3), f32(3)], {}, 20 * 2 * 3),
+    "a product of a row with many columns": ("MatMul", [f32(1), f32(1, 9)], {}, 9),
+    "a product of stacks": ("MatMul", [f32(5, 1, 7, 1), f32(4, 1, 6)], {}, 5 * 4 * 7 * 6),
+    "Gemm": ("Gemm", [f32(7, 2), f32(2, 5), f32(5)], {}, 35),
+    "Gemm, the first turned": ("Gemm", [f32(2, 7), f32(2, 5), f32(5)], {"transA": 1}, 35),
+    "Gemm, the second turned": ("Gemm", [f32(7, 2), f32(5, 2), f32(5)], {"transB": 1}, 35),
+    "Gemm of one row and a tall addend": ("Gemm", [f32(1, 2), f32(2, 5), f32(9, 1)], {}, 5 * 9),
+    "Gemm of one column and a wide addend": ("Gemm", [f32(7, 2), f32(2, 1), f32(9)], {}, 7 * 9),
+    "Gemm of two columns and a wide addend": ("Gemm", [f32(7, 2), f32(2, 2), f32(99)], {}, 7 * 2),
+    "parts of products, the whole": ("Int8Products", [], PARTS | {"shape": (2, 3, 6), "size": (3, 5, 2)}, 36),
+    "parts of products, a result": ("Int8Products", [], PARTS | {"shape": (2, 2), "size": (6, 5, 2)}, 30),
+    "parts of products, a first operand": ("Int8Products", [], PARTS | {"shape": (2, 2), "size": (5, 2, 7)}, 35),
+    "parts of products, a second operand": ("Int8Products", [], PARTS | {"shape": (2, 2), "size": (2, 5, 7)}, 35),
+    "Pad that cuts": ("Pad", [f32(3, 4)], {"pads": (-1, 2, -1, -3)}, 3 * 4),
+    "Pad on both sides": ("Pad", [f32(3, 4)], {"pads": (1, 2, 5, 7)}, 9 * 13),
+    "Gather of nothing": ("Gather", [f64(3, 0), np.zeros(5, np.int64)], AXIS, 0),
+    "Gather of the only column": ("Gather", [f64(3, 1), np.zeros(5, np.int64)], AXIS, 5 * 3),
+    "Range that counts down": ("Range", [np.array(0), np.array(-10), np.array(-3)], {}, 4),
+    "Range that is empty": ("Range", [np.array(10), np.array(0), np.array(3)], {}, 0),
+    "Resize to less": ("Resize", [f32(2, 9)], {"sizes": (3, 4)}, 3 * 9),
+    "QuantizeLinear by long scales": ("QuantizeLinear", [f32(3, 1, 2), f32(5), f32(1)], AXIS, 6 * 5),
+    "QuantizeLinear by long zeros": ("QuantizeLinear", [f32(3, 1, 2), f32(1), f32(5)], AXIS, 6 * 5),
+    "DequantizeLinear by long scales": ("DequantizeLinear", [f32(3, 1, 2), f32(5), f32(1)], AXIS, 6 * 5),
+    "DequantizeLinear by long zeros": ("DequantizeLinear", [f32(3, 1, 2), f32(1), f32(5)], AXIS, 6 * 5),
+    "DequantizeLinear of channels": ("DequantizeLinear", [f32(1, 2, 1), f32(2), f32(2)], AXIS, 2),
+    "DequantizeLinear without zeros": ("DequantizeLinear", [f32(3, 1, 2), f32(5)], AXIS, 6 * 5),
+    "DequantizeLinear of a number": ("DequantizeLinear", [f32(), f32(5), None], {"axis": 0}, 5),
+    "DequantizeLinear without vectors": ("DequantizeLinear", [f32(3, 1), None, None], AXIS, 3),
+    "BatchNormalization of channels": ("BatchNormalization", [f32(1, 3, 1), *[f32(3)] * 4], {}, 3),
+    **{
+        f"BatchNormalization, a long vector {place}": ("BatchNormalization", [f32(2, 1, 3), *(f32(7 if place == other else 1) for other in range(1, 5))], {}, 6 * 7)
+        for place in range(1, 5)
+    },
+    "InstanceNormalization, a long scale": ("InstanceNormalization", [f32(2, 1, 3), f32(7), f32(1)], {}, 6 * 7),
+    "InstanceNormalization, a long bias": ("InstanceNormalization", [f32(2, 1, 3), f32(1), f32(7)], {}, 6 * 7),
+    "a sum, the common shape": ("Add", [f32(3, 1), f32(1, 5)], {}, 15),
+    "a sum, its inputs": ("Add", [f32(3), f32(3)], {}, 6),
+    "inputs that have no common shape": ("Concat", [f32(3), f32(4)], {}, 7),
+    "an input that is left out": ("Clip", [f32(3), None, f32(1)], {}, 4),
+}  # fmt: skip
+"""The elements of the largest array, of what its extents say, wherever that is."""
+
+
+@pytest.mark.parametrize("title", LARGEST)
+def test_whichever_array_is_the_largest_is_counted(title):
+    op, inputs, attributes, elements = LARGEST[title]
+    item = max((x.itemsize for x in inputs if x is not None), default=WIDE)
+    assert room(op, inputs, attributes) == item * elements
+
+
+def test_convolutions_of_integers_have_their_weights_at_their_own_places():
+    scale, zero = np.float32(1), np.int8(0)
+    operands = [i8(2, 4, 6, 9), scale, zero, i8(30, 4, 1, 1), scale, zero, scale, zero]
+    assert room("QLinearConv", [np.asarray(x) for x in operands], PLAIN) == FLOAT * 2 * 30 * 108
+    operands = [i8(7, 2), scale, zero, i8(2, 5), scale, zero, scale, zero]
+    assert room("QLinearMatMul", [np.asarray(x) for x in operands], {}) == FLOAT * 7 * 5
+    assert room("ConvInteger", [i8(2, 4, 6, 9), i8(30, 4, 1, 1)], PLAIN) == WIDE * 2 * 30 * 108
+
+
+@pytest.mark.parametrize(
+    ("dtypes", "item"),
+    [
+        (("float32", "float32"), 4),
+        (("float32", "float64"), 8),
+        (("float16", "int8"), 2),
+        (("int8", "float32"), 4),
+        (("int8", "int8"), 8),
+        (("bool", "int16"), 8),
+    ],
+)
+def test_floats_are_counted_as_wide_as_they_are_and_integers_as_the_widest(dtypes, item):
+    assert room("Add", [np.ones(3, dtype) for dtype in dtypes], {}) == item * 6
+
+
+def test_an_input_that_must_be_there_is_missed_by_its_place():
+    for inputs, place in (([None, f32(2, 2)], 0), ([f32(2, 2), None], 1)):
+        with pytest.raises(ValueError, match=f"^input {place} is left out$"):
+            room("MatMul", inputs, {})

@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from tests.compiler.network.compiled import handmade
-from vdla.runtime.module.check import check
+from vdla.runtime.module.check import _check_crossing, _check_stream, check
 from vdla.runtime.module.plan import HostStep, ModuleError
 from vdla.runtime.stream.builder import UOP_TENSOR
 
@@ -87,3 +87,30 @@ def test_what_compilers_write_passes():
     check(PLAN)
     optional = HostStep("o", "Conv", (HOST.inputs[0], HOST.inputs[0], ""), ("p",), {"dilations": (1,), "group": 1, "pads": (0,), "strides": (1,)})  # fmt: skip
     check(replace(PLAN, steps=(*PLAN.steps, optional)))
+    check(replace(PLAN, tensors={**PLAN.tensors, "small": 1}))
+    last = replace(PLAN.streams[STREAM], labels={"l": np.array([0, COUNT - 1])})
+    _check_stream("s", replace(last, tensors={}), set())
+
+
+@pytest.mark.parametrize(
+    ("shape", "batch", "stack", "is_right"),
+    [
+        ((2, 3, 5, 4), 1, 6, True),
+        ((2, 3, 5, 4), 1, 30, True),
+        ((2, 3, 5, 4), 1, 4, False),
+        ((2, 3, 5, 4), 2, 6, False),
+        ((2, 3, 5, 4), 2, 0, True),
+    ],
+)
+def test_a_stack_is_of_whole_matrices_of_single_rows(shape, batch, stack, is_right):
+    layout = structs.replace(LAUNCH.packs[0].layout, shape=shape, batch=batch, stack=stack)
+    one = structs.replace(LAUNCH.packs[0], layout=layout)
+    plan = replace(PLAN, tensors={one.tensor: 1 << 20})
+    if is_right:
+        _check_crossing(plan, one)
+        return
+    with pytest.raises(ModuleError) as caught:
+        _check_crossing(plan, one)
+    assert str(caught.value) == (
+        f"{one.value} of shape {shape} is {stack} matrices of {batch} rows at once; compile the network again"
+    )

@@ -1,10 +1,14 @@
 """What a plan is made of: records that stay as they are, bounds of their numbers, inputs for timing runs."""
 
+from dataclasses import replace
+
 import msgspec
 import numpy as np
 import pytest
 
 from tests.compiler.network.compiled import handmade
+from vdla.hw.spec.vocabulary import MemoryType
+from vdla.runtime.device import PAGE_BYTES
 from vdla.runtime.layout import Layout, SpaceToDepth
 from vdla.runtime.module import manifest
 from vdla.runtime.module.plan import HostStep, Layer, OutputNoise, Record, Value, random_inputs
@@ -88,6 +92,27 @@ def test_random_inputs_are_of_their_types_and_those_of_their_seed():
     for seed, same in ((0, True), (1, False)):
         again = random_inputs(inputs, seed)
         assert all(np.array_equal(again[name], found[name]) for name in ("x", "n")) == same
+
+
+def test_dram_holds_every_tensor_at_its_alignment_and_whole_pages():
+    plan = replace(handmade("with the host between")[1], tensors={}, weights={}, streams={})
+    assert plan.dram_bytes == PAGE_BYTES
+    alignment = max(map(plan.config.element_bytes, MemoryType))
+    page = PAGE_BYTES - alignment
+    for sizes, pages in (((1,), 1), ((page,), 1), ((page + 1,), 2), ((page, page), 2), ((1, page + 1), 3)):
+        tensors = {str(place): size for place, size in enumerate(sizes)}
+        weights = {name: np.zeros(size, np.uint8) for name, size in tensors.items()}
+        expected = (1 + pages) * PAGE_BYTES
+        assert replace(plan, tensors=tensors).dram_bytes == expected
+        assert replace(plan, weights=weights).dram_bytes == expected
+    (stream, *_) = handmade("with the host between")[1].streams.values()
+    for words, uops, pages in (
+        (1, 1, 2),
+        (PAGE_BYTES // 8, page // 4, 2),
+        (PAGE_BYTES // 8 + 1, page // 4 + 1, 4),
+    ):
+        made = replace(stream, words=np.zeros(words, np.uint64), uops=np.zeros(uops, np.uint32))
+        assert replace(plan, streams={"s": made}).dram_bytes == (1 + pages) * PAGE_BYTES
 
 
 def test_steps_are_told_apart_by_where_they_run():

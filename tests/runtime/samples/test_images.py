@@ -1,6 +1,7 @@
 """Images as samples: pixels, their place in the input, their scale, and what is refused."""
 
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -206,3 +207,37 @@ def test_the_digest_of_an_image_covers_its_pixels_its_size_its_mode_and_its_scal
     ]
     assert len({b"|".join(one.parts()) for one in given}) == len(given)
     assert [*given_of(folder / "a.bmp").parts()] == [*given_of(folder / "a.png").parts()]
+
+
+@pytest.mark.parametrize(("most", "is_read"), [(24, True), (23, True), (12, True), (11, False)])
+def test_the_warnings_of_pillow_about_large_images_are_not_passed_on(folder, monkeypatch, most, is_read):
+    """It warns beyond its limit of pixels, and refuses beyond twice that."""
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", most)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        if is_read:
+            assert given_of(folder / "a.png").entries
+        else:
+            with pytest.raises(InputError, match=r"a\.png cannot be read as an image; it is truncated or "):
+                given_of(folder / "a.png")
+
+
+def test_an_image_of_the_greatest_size_is_unpacked(folder, monkeypatch):
+    monkeypatch.setattr("vdla.runtime.samples.images.ARRAY_BYTES", 96)
+    assert given_of(folder / "a.png").entries
+
+
+@pytest.mark.parametrize(("name", "black", "white"), [("unit", 0, 1), ("signed", -1, 1), ("raw", 0, 255)])
+def test_a_preset_has_the_range_of_its_name(name, black, white):
+    pixels = np.array([[[0], [255]]], np.uint8)
+    found = scale_of(name).of(pixels, "x")
+    assert (found.dtype, found.reshape(-1).tolist()) == (np.float32, [black, white])
+
+
+@pytest.mark.parametrize(
+    ("mean", "std", "unit"),
+    [((0.5,), (1.0,), 255), ((0.5,), (1.01,), 1), ((1.5,), (0.5,), 1), ((1.0,), (0.5,), 255)],
+)
+def test_numbers_above_one_are_those_of_pixels_to_255(mean, std, unit):
+    found = scale_of((mean, std))
+    assert (found.mean, found.std) == (tuple(unit * one for one in mean), tuple(unit * one for one in std))

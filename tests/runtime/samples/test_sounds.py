@@ -11,6 +11,7 @@ from vdla.runtime.samples import InputError
 from vdla.runtime.samples.declared import Declared
 from vdla.runtime.samples.fit import Along, fit
 from vdla.runtime.samples.given import given_of
+from vdla.runtime.samples.sounds import Sound, read_sound
 
 COUNT = 1000
 WAVES = np.random.default_rng(0).uniform(-1, 1, COUNT)
@@ -109,3 +110,47 @@ def refusal(path) -> str:
     except VdlaError as error:
         return str(error)
     return ""
+
+
+@pytest.mark.parametrize(
+    ("length", "windows", "left"), [(1000, 1, 0), (999, 1, 1), (500, 2, 0), (1, 1000, 0)]
+)
+def test_windows_follow_on_each_other(tmp_path, length, windows, left):
+    values = written(tmp_path / "s.wav")
+    found = fitted(tmp_path / "s.wav", (1, length))
+    assert len(found.samples) == windows
+    assert found.along is (Along.ALONE if windows == 1 else Along.BATCH)
+    joined = np.concatenate([sample["x"][0] for sample in found.samples])
+    np.testing.assert_array_equal(joined, values[: COUNT - left].astype(np.float32))
+    end = f", {left} values at the end left out" if left else ""
+    plural = "s" if windows > 1 else ""
+    assert found.notes == (f"{tmp_path}/s.wav: 16000 Hz, {windows} window{plural} of {length}{end}",)
+
+
+def test_a_recording_that_is_one_value_too_short_is_refused(tmp_path):
+    written(tmp_path / "s.wav")
+    with pytest.raises(InputError, match="has 1 channel of 1000 values, and input x takes one of 1001; mix"):
+        fitted(tmp_path / "s.wav", (1, 1001))
+
+
+def test_a_frame_that_is_cut_is_left_out():
+    header = b"RIFF" + (36 + 5).to_bytes(4, "little") + b"WAVEfmt " + (16).to_bytes(4, "little")
+    form = b"".join(
+        value.to_bytes(size, "little")
+        for value, size in ((1, 2), (1, 2), (8000, 4), (16000, 4), (2, 2), (16, 2))
+    )
+    sound = read_sound("s", header + form + b"data" + (5).to_bytes(4, "little") + bytes([1, 0, 255, 255, 9]))
+    assert (sound.values.tolist(), sound.bits, sound.rate) == ([[1], [-1]], 16, 8000)
+
+
+def test_what_a_recording_means_is_its_values_their_bits_and_their_rate():
+    values = np.array([[1], [2]], np.int32)
+    sounds = [
+        Sound("a", values, 16, 8000),
+        Sound("a", values + 1, 16, 8000),
+        Sound("a", values.reshape(1, 2), 16, 8000),
+        Sound("a", values, 24, 8000),
+        Sound("a", values, 16, 8001),
+    ]
+    assert len({sound.data() for sound in sounds}) == len(sounds)
+    assert Sound("b", values, 16, 8000).data() == sounds[0].data()

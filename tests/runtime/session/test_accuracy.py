@@ -92,3 +92,29 @@ def test_the_summary_has_the_lines_and_json_the_numbers():
 
 def test_nothing_is_said_where_nothing_runs_on_the_accelerator():
     assert "accuracy" not in str(replace(summary("residual"), launches=0))
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (1, "a"),
+        (4, "a, b, c, d"),
+        (5, "a, b, c, d, e"),
+        (6, "a, b, c, d and 2 more"),
+        (9, "a, b, c, d and 5 more"),
+    ],
+)
+def test_a_name_more_than_four_is_told_and_several_are_counted(count, text):
+    fidelity = Fidelity(8, (), None, chosen=tuple("abcdefghi"[:count]))
+    assert list(accuracy_rows(fidelity))[1:] == [f"in float by choice: {text}"]
+
+
+@pytest.mark.parametrize("count", [4, 5])
+def test_four_outputs_are_told_and_the_others_are_counted(count):
+    outputs = tuple(OutputNoise(name, 20 + place) for place, name in enumerate("abcde"[:count]))
+    rows = list(accuracy_rows(Fidelity(1, outputs, None)))
+    assert [row[0] for row in rows[:4]] == [*"abcd"]
+    assert rows[4:] == [
+        *["and 1 outputs with less noise"] * (count - 4),
+        "signal to quantisation noise of the outputs, on 1 sample",
+    ]

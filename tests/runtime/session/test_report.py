@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from tests.compiler.network.compiled import handmade
 from tests.compiler.network.graphs import random_inputs
@@ -223,6 +224,9 @@ cycle: 2,000 cycles, 2.00 ms, 3.5 MMAC, 25.0% of the multipliers, 3.00 mJ
 def test_the_table_has_a_row_for_each_layer_and_the_totals():
     found = Report("cycle", 2000, 2e-3, 3_500_000, 0.25, 3e9, LAYERS)
     assert table(found) == TABLE
+    none = table(replace(found, layers=()))
+    assert none.startswith("layer  operator           on              cycles       ms ")
+    assert none.count("\n") == 1
     assert summary(replace(found, runs=3)).startswith("cycle, each of 3 runs: 2,000 cycles, ")
     assert ", 0.0% of the multipliers, " in summary(replace(found, utilisation=None))
     for missing in ("cycles", "seconds", "energy_pj"):
@@ -278,3 +282,14 @@ def test_a_given_clock_and_memory_stand_for_those_of_the_target():
         == {"memory"}
         != {one.bound for one in own.layers if one.bytes_read}
     )
+
+
+def test_multiply_accumulates_of_the_host_are_counted_apart():
+    _, plan = handmade("with the host between")
+    steps = tuple(
+        structs.replace(step, macs=1000) if isinstance(step, HostStep) else step for step in plan.steps
+    )
+    outcome = outcome_of("with the host between", FunctionalDevice(TINY, plan.dram_bytes))
+    found = report(replace(plan, steps=steps), outcome, "functional")
+    assert found.host_macs == 1000
+    assert found.macs == sum(layer.macs for step in plan.launches for layer in step.layers) > 0

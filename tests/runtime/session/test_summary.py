@@ -254,3 +254,9 @@ def test_a_clock_that_is_not_the_target_s_is_told_as_given():
 def test_layers_may_be_given_one_by_one():
     layers = [layer("a", "accelerator", cycles=1), layer("b", "accelerator", cycles=3)]
     assert costly(iter(layers)) == costly(layers)
+
+
+def test_three_layers_are_told_unless_more_are_asked_for():
+    layers = [layer(str(cycles), "accelerator", cycles=cycles) for cycles in (1, 4, 2, 5, 3)]
+    assert [one.name for one in costly(layers)] == ["5", "4", "3"]
+    assert [one.name for one in costly(layers, 9)] == ["5", "4", "3", "2", "1"]

@@ -6,6 +6,7 @@ reads in the difference what the change costs.
 
 import json
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -47,15 +48,29 @@ CASES = {
 }
 
 
+@cache
+def text_of(config: AcceleratorConfig, dot: Dot) -> str:
+    return str(emit_module(config, dot))
+
+
 def lines(config: AcceleratorConfig, dot: Dot) -> dict[str, int]:
     """Return the lines of each function that is emitted for a configuration, by its name."""
-    functions = re.findall(r'^define .*?@"(\w+)"\((.*?)^}$', str(emit_module(config, dot)), re.M | re.S)
+    functions = re.findall(r'^define .*?@"(\w+)"\((.*?)^}$', text_of(config, dot), re.M | re.S)
     return {name: len(body.splitlines()) for name, body in functions}
 
 
 @pytest.mark.parametrize("title", CASES)
 def test_functions_are_as_long_as_is_written_down(title):
     assert lines(*CASES[title]) == json.loads(FILE.read_text())[title]
+
+
+@pytest.mark.parametrize("title", CASES)
+def test_only_the_function_that_python_calls_is_seen_outside_and_the_others_stay_apart(title):
+    """The optimiser drops what nobody calls, and takes twice as long for one large function."""
+    heads = re.findall(r'^define (.*?)@"(\w+)"\(.*?\)(.*)$', text_of(*CASES[title]), re.M)
+    assert {name for before, name, _ in heads if "internal" not in before} == {"run"}
+    assert {name for _, name, behind in heads if "noinline" not in behind} == {"run"}
+    assert len(heads) == len(lines(*CASES[title])) > 4
 
 
 if __name__ == "__main__":

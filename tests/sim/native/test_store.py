@@ -18,6 +18,9 @@ CONFIGS = {
     "one value": FURTHER.with_changes(block_out=1, acc_buffer_bytes=64, res_buffer_bytes=16),
     "four values": FURTHER,
     "several batches": FURTHER.with_changes(batch=2, acc_buffer_bytes=512, res_buffer_bytes=128),
+    "more values than are stored at a time": FURTHER.with_changes(
+        batch=2, block_out=16, acc_buffer_bytes=2048, res_buffer_bytes=512
+    ),
     "16-bit accumulators": FURTHER.with_changes(acc_bits=16, acc_buffer_bytes=128),
 }
 TABLES, RESIDUALS, SETS = (0, 1, 2), (0, 1, 9), (0, 2)  # 0: the STORE names none
@@ -70,9 +73,9 @@ def test_a_store_sends_values_through_the_steps_that_it_names(name, native, seed
             table=table if parameters else 0,
             residual=residual if parameters else 0,
         )
-        machine, dram = machine_with(config, **contents), np.full(512, 9, np.uint8)
+        machine, dram = machine_with(config, **contents), np.full(1024, 9, np.uint8)
         run(machine, item, dram=dram, native=native)
-        model = Model(config, bytearray([9] * 512))
+        model = Model(config, bytearray([9] * 1024))
         for memory in (ACC, TABLE, RES):
             model.pads[memory][: len(contents[memory.name.lower()])] = contents[memory.name.lower()].tolist()
         assert dram.tobytes() == bytes(model.run([item])), item

@@ -7,11 +7,12 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
-from tests.sim.timing.test_simulate import random_decoded
+from tests.sim.timing.test_simulate import decoded, random_decoded
 from tests.sim.trace.test_events import counted, run_ahead
 from vdla.hw.spec import isa
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
+from vdla.hw.spec.vocabulary import MemoryType
 from vdla.sim.timing.simulate import simulate
 from vdla.sim.trace.events import tokens, work_begins
 from vdla.sim.trace.layers import TracedLayer
@@ -219,3 +220,103 @@ def test_layers_have_a_lane_and_every_event_of_an_instruction_names_its_own(timi
     names = {event["tid"]: event["args"]["name"] for event in found if event["name"] == "thread_name"}
     assert names[Lane.LAYERS] == "layers"
     assert not any("layer" in event.get("args", {}) or event["tid"] == Lane.LAYERS for event in events)
+
+
+SLICES = [
+    (Lane.LAYERS, "conv", 2, 18, {"operator": "Int8Conv", "instructions": 1}),
+    (
+        Lane.LOAD,
+        "LOAD INP 1x1",
+        11,
+        8,
+        {
+            "instruction": 0,
+            "text": "LOAD(push_next=1, memory_type=INP, y_size=1, x_size=1)",
+            "dispatched": 10,
+            "started": 11,
+            "retired": 18,
+            "waits": {},
+            "layer": "conv",
+        },
+    ),
+    (
+        Lane.COMPUTE,
+        "FINISH",
+        19,
+        11,
+        {
+            "instruction": 1,
+            "text": "FINISH(pop_prev=1)",
+            "dispatched": 12,
+            "started": 19,
+            "retired": 29,
+            "waits": {"token_prev": 6},
+        },
+    ),
+    (Lane.LOAD_STATE, "waits: instruction", 1, 10, {"next_instruction": -1}),
+    (Lane.LOAD_STATE, "busy", 11, 1, {"next_instruction": 0, "layer": "conv"}),
+    (Lane.COMPUTE_STATE, "waits: instruction", 1, 12, {"next_instruction": -1}),
+    (Lane.STORE_STATE, "waits: instruction", 1, 12, {"next_instruction": -1}),
+    (Lane.LOAD_STATE, "waits: memory", 12, 6, {"next_instruction": -1}),
+    (Lane.LOAD_STATE, "busy", 18, 1, {"next_instruction": -1}),
+    (Lane.COMPUTE_STATE, "waits for a token load->compute", 13, 6, {"next_instruction": 1}),
+    (Lane.COMPUTE_STATE, "busy", 19, 1, {"next_instruction": 1}),
+    (Lane.COMPUTE_STATE, "busy", 20, 1, {"next_instruction": -1}),
+    (Lane.FETCH, "fetch 4 beats", 3, 8, {"asked": 3}),
+    (Lane.MEMORY, "fetch 4 beats", 7, 4, {"instruction": -1, "asked": 3, "accepted": 4}),
+    (Lane.MEMORY, "load 1 beats", 17, 1, {"instruction": 0, "asked": 13, "accepted": 14, "layer": "conv"}),
+]
+"""Of a LOAD and a FINISH that waits for its token: lane, name, begin, cycles and what else is told. The times
+are those of the text trace (`test_text.py`)."""
+
+
+def short_run():
+    load = isa.Load(memory_type=MemoryType.INP, y_size=1, x_size=1, push_next=1)
+    return simulate(decoded(load, isa.Finish(pop_prev=1)), MemoryParameters(3, 4), log=True)
+
+
+def test_a_short_program_has_the_events_expected():
+    found = list(trace_events(short_run(), (TracedLayer("conv", "Int8Conv", 2, 20, np.arange(1)),)))
+    slices = [
+        {"ph": "X", "pid": PROCESS, "tid": lane, "name": name, "ts": begin, "dur": length, "args": args}
+        for lane, name, begin, length, args in SLICES
+    ]
+    token = {"pid": PROCESS, "cat": "token", "name": "load->compute", "id": 0}
+    held = {"ph": "C", "pid": PROCESS, "tid": 0, "name": "tokens load->compute"}
+    assert [event for event in found if event["ph"] != "M"] == [
+        *slices,
+        {**token, "ph": "s", "tid": Lane.LOAD, "ts": 18},
+        {**token, "ph": "f", "bp": "e", "tid": Lane.COMPUTE, "ts": 19},
+        *({**held, "ts": cycle, "args": {"held": count}} for cycle, count in ((0, 0), (19, 1), (20, 0))),
+    ]
+
+
+@pytest.mark.parametrize("layers", [(), (TracedLayer("conv", "Int8Conv", 2, 20, np.arange(1)),)], ids=len)
+def test_lanes_are_named_from_top_to_bottom(layers):
+    shown = [*([Lane.LAYERS] if layers else []), *(lane for lane in Lane if lane is not Lane.LAYERS)]
+    found = [event for event in trace_events(short_run(), layers) if event["ph"] == "M"]
+    shared = {"ph": "M", "pid": PROCESS, "ts": 0}
+    expected = [{**shared, "tid": 0, "name": "process_name", "args": {"name": "accelerator"}}]
+    for place, lane in enumerate(shown, 1):
+        name = lane.name.lower().replace("_", " ")
+        expected += [
+            {**shared, "tid": lane, "name": "thread_name", "args": {"name": name}},
+            {**shared, "tid": lane, "name": "thread_sort_index", "args": {"sort_index": place}},
+        ]
+    assert found == expected
+
+
+def test_a_layer_without_time_has_no_slice():
+    layers = [
+        TracedLayer("free", "Reshape", 5, 5, np.zeros(0, np.int64)),
+        TracedLayer("one", "Add", 5, 6, np.arange(1)),
+    ]
+    found = [event for event in trace_events(short_run(), layers) if event.get("tid") == Lane.LAYERS]
+    assert [(event["name"], event["dur"]) for event in found if event["ph"] == "X"] == [("one", 1)]
+
+
+def test_a_file_holds_an_event_a_line(tmp_path):
+    write_perfetto(short_run(), tmp_path / "trace.json")
+    first, *lines, last = (tmp_path / "trace.json").read_text().splitlines()
+    assert (first[:36], last) == ('{"displayTimeUnit": "ns", "otherData', "]}")
+    assert [json.loads(line.removesuffix(",")) for line in lines] == list(trace_events(short_run()))

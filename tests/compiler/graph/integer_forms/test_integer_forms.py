@@ -185,6 +185,9 @@ def test_transposed_convolutions_of_any_zero_point_and_dilation(channels, dtype,
         lowered = INTEGERS.run(graph)
         assert float_operators(lowered) == [], f"zero point {zero}"
         assert largest_difference(graph, lowered, of.feeds()) <= 1, f"zero point {zero}"
+        less = [node for node in lowered.nodes if node.outputs[0].endswith("_less")]
+        assert [node.op for node in less] == [("Concat" if channels == 16 else "Int8Conv")] * bool(less)
+        assert bool(less) == (zero != 128 * (dtype == "uint8"))
 
 
 @pytest.mark.parametrize("zero", range(-128, 128, 5))
@@ -201,6 +204,7 @@ def test_an_integer_less_its_zero_point_is_the_sum_of_few_bytes(zero):
     ("shape", "height", "dilations", "rows"),
     [
         ((1, 4, 7, 6), 3, (1, 1), True),
+        ((1, 4, 7, 6), 3, (1, 2), True),
         ((1, 4, 7, 6), 3, (2, 1), False),
         ((1, 4, 7, 6), 1, (2, 2), True),
         ((2, 4, 7, 6), 3, (1, 1), False),

@@ -197,6 +197,36 @@ def test_weights_with_zero_points_are_exact(title, dtype, zero):
         assert copies(lowered) == parts_needed(of) > 0, f"seed {seed}"
 
 
+JOINED = {  # who joins the parts of an operand, where its channels are whole blocks or come in, and where not
+    "an image of few channels that comes in": "Concat",
+    "groups": "Int8Conv",
+    "whole blocks of channels": "Concat",
+    "other channels": "Int8Conv",
+    "rows": "Int8MatMul",
+    "a dense layer": "Concat",
+}
+
+
+@pytest.mark.parametrize("title", JOINED)
+def test_an_operand_is_repeated_by_who_does_least(title):
+    of = QdqBuilder(0)
+    lowered = INTEGERS.run(
+        of.finish(of.pair(WIDE[title](of, lambda *shape, axis: of.weights(*shape, axis=axis, zero=70))))
+    )
+    (node,) = (node for node in lowered.nodes if node.outputs[0].endswith("_repeated"))
+    assert node.op == JOINED[title]
+    if node.op != "Concat":
+        groups = node.attributes.get("group", 1)
+        weights = lowered.constants[node.inputs[1]]
+        matrix = weights[:, :, 0, 0] if node.op == "Int8Conv" else weights.T
+        depth = matrix.shape[1]
+        parts = matrix.reshape(groups, -1, depth, depth)
+        assert (parts == np.eye(depth)).all()
+        rest = {name: value for name, value in node.attributes.items() if name != "group"}
+        plain = {"border": 0, "dilations": (1, 1), "pads": (0, 0, 0, 0), "strides": (1, 1)}
+        assert rest == (plain if node.op == "Int8Conv" else {})
+
+
 def copies(lowered: Graph) -> int:
     """Return how often an operand stands in the one that is multiplied."""
     for node in lowered.nodes:

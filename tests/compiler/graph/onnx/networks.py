@@ -3,7 +3,12 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import onnxruntime
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
+
+from vdla.compiler.graph.interpret import interpret
+from vdla.compiler.graph.onnx.load import load
+from vdla.runtime.host.onnx_runtime import PART
 
 FLOAT = TensorProto.FLOAT
 
@@ -95,3 +100,24 @@ def body(op: str):
         [],
         [helper.make_tensor_value_info("z", TensorProto.FLOAT, [2, 3, 4])],
     )
+
+
+def attributes_agreed(
+    nodes: Sequence[NodeProto],
+    fed: Mapping[str, np.ndarray],
+    constants: Mapping[str, np.ndarray] | None = None,
+    opset: int = 13,
+) -> Sequence[tuple[str, dict]]:
+    """Check that a model of nodes that makes y means what onnxruntime makes of it, and that none of it is left
+    to onnxruntime; return its operators with their attributes."""
+    made = model(nodes, {name: array.shape for name, array in fed.items()}, ["y"], constants, opset)
+    for value in made.graph.input:
+        value.type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(fed[value.name].dtype)
+    made.graph.output[0].ClearField("type")
+    (expected,) = onnxruntime.InferenceSession(made.SerializeToString()).run(None, dict(fed))
+    graph = load(made)
+    assert PART not in [one.op for one in graph.nodes]
+    found = interpret(graph, dict(fed))["y"]
+    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    return [(one.op, dict(one.attributes)) for one in graph.nodes]

@@ -68,6 +68,22 @@ CASES = {
         ": where its input gain never changes, another number (--fix gain=-0.5) takes then_branch, --fix gain=0.5 "
         "takes else_branch",
     ),
+    "a constant of a node": (
+        branching(
+            [
+                helper.make_node("Constant", [], ["k"], value=numpy_helper.from_array(np.array(7))),
+                node("Equal", "rate k", "c"),
+            ],
+            {},
+            rate=INT,
+        ),
+        ": where its input rate never changes, --fix rate=7 takes then_branch, another number (--fix rate=8) "
+        "takes else_branch",
+    ),
+    "one branch alone": (
+        branching([node("Less", "rate rate", "c")], {}, rate=INT),
+        ": where its input rate never changes, another number (--fix rate=0) takes else_branch",
+    ),
     "two inputs": (
         branching([node("Equal", "a b", "c")], {}, a=INT, b=INT),
         ": where its inputs a and b never change, --fix a=NUMBER --fix b=NUMBER decide it",

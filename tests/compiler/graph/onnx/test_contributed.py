@@ -95,6 +95,54 @@ def test_zero_points_that_are_left_out_are_0():
     assert np.abs(interpret(load(made), fed)["y"] - expected).max() <= 1
 
 
+WITHOUT_POINTS = {  # operands, and those of them that are zero points
+    "QLinearSigmoid": ("x s z u q", "zq", {}),
+    "QLinearLeakyRelu": ("x s z u q", "zq", {}),
+    "QLinearSoftmax": ("x s z u q", "zq", {"axis": 0, "opset": 13}),
+    "QLinearAveragePool": ("x s z u q", "zq", {"kernel_shape": [2]}),
+    "QLinearMul": ("x s z m t w u q", "zwq", {}),
+    "QLinearWhere": ("c x s z m t w u q", "zwq", {}),
+    "QLinearConcat": ("u q x s z m t w", "qzw", {"axis": 1}),
+    "QGemm": ("r s z n t w b u q", "zwq", {}),
+    "MatMulIntegerToFloat": ("r n s t z w", "zw", {}),
+}
+
+
+@pytest.mark.parametrize("dtype", BYTES)
+@pytest.mark.parametrize("op", WITHOUT_POINTS)
+def test_a_zero_point_that_is_left_out_is_one_of_0(op, dtype):
+    """Each of them, by an empty name, and at the end by no name at all."""
+    names, points, attributes = WITHOUT_POINTS[op]
+    fed, far = {name: integers(dtype, 1, 2, 6) for name in "xm"} | {"c": RNG.normal(size=6) > 0}, 17
+    fed |= {"r": integers(dtype, 3, 4)}
+    given = parameters(dtype) | {"n": integers(dtype, 4, 5), "b": np.arange(5, dtype=np.int32)}
+    given |= {name: np.array(far, dtype) for name in points}
+    fed = {name: array for name, array in fed.items() if name in names.split()}
+    out = TensorProto.FLOAT if op == "MatMulIntegerToFloat" else BYTES[dtype]
+    for point in points:
+        zero = model(op, names.split(), fed, given | {point: np.array(0, dtype)}, out, **attributes)
+        left = ["" if name == point else name for name in names.split()]
+        while not left[-1] and len(left) > QUANTISED[op].inputs[0]:
+            left.pop()
+        other = model(op, left, fed, given, out, **attributes)
+        found, expected = (interpret(load(one), fed)["y"] for one in (other, zero))
+        assert found.dtype == expected.dtype, point
+        np.testing.assert_array_equal(found, expected, point)
+
+
+@pytest.mark.parametrize("attributes", [{}, {"opset": 13}, {"opset": 12}, {"opset": 11, "axis": 2}])
+def test_the_axis_of_a_softmax_has_the_default_of_its_operator_set(attributes):
+    fed, given = {"x": integers("int8", 2, 3, 2)}, parameters("int8") | {"u": np.float32(1 / 256)}
+    made = model("QLinearSoftmax", ["x", "s", "z", "u", "q"], fed, given, BYTES["int8"], **attributes)
+    real = (fed["x"].astype(float) - given["z"]) * given["s"]
+    new = attributes.get("opset", 13) > 12
+    axes = -1 if new or attributes.get("axis") == 2 else (1, 2)
+    powers = np.exp(real)
+    expected = np.rint(powers / powers.sum(axes, keepdims=True) * 256) + given["q"]
+    found = interpret(load(made), fed)["y"]
+    assert np.abs(found - np.clip(expected, -128, 127)).max() <= 1
+
+
 def test_means_along_axes():
     """onnxruntime declares the operator, but has no kernel of it."""
     fed, given = {"x": integers("int8", 2, 4, 6, 5)}, parameters("int8")

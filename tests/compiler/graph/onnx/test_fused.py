@@ -138,6 +138,60 @@ def test_a_product_of_a_range_that_a_run_tells(inputs, dtype):
     assert "MatMulInteger" in [one.op for one in graph.nodes]
 
 
+@pytest.mark.parametrize(
+    ("op", "inputs"),
+    [
+        ("SkipLayerNormalization", "x s g"),
+        ("FusedMatMul", "x m"),
+        ("TransposeMatMul", "x m"),
+        ("FusedGemm", "r m"),
+        ("FusedConv", "i w"),
+        ("QuickGelu", "x"),
+    ],
+)
+def test_attributes_that_are_left_out_have_the_defaults_of_onnxruntime(op, inputs):
+    fed = {
+        "x": normal(2, 3, 8) * 0.01,
+        "s": normal(2, 3, 8) * 0.01,
+        "r": normal(3, 8),
+        "i": normal(1, 2, 5, 5),
+    }
+    fed = {name: fed[name] for name in fed if name in inputs.split()}
+    constants = {"g": normal(8), "m": normal(8, 4), "w": normal(6, 2, 3, 3)}
+    given = {"activation": "Relu"} if op in ("FusedGemm", "FusedConv") else {}
+    check(fused(op, inputs, fed, constants, **given), fed)
+
+
+def test_both_operands_of_a_transposed_product_are_turned():
+    fed, constants = {"a": normal(2, 4, 3)}, {"b": normal(2, 5, 4)}
+    check(fused("TransposeMatMul", "a b", fed, constants, alpha=0.5, transA=1, transB=1), fed)
+
+
+@pytest.mark.parametrize("given", [{"transBatchA": 1}, {"transBatchB": 1}])
+def test_batches_that_are_turned_are_refused(given, without_onnxruntime):
+    made = fused("FusedMatMul", "a b", {"a": normal(2, 4, 3)}, {"b": normal(2, 3, 4)}, **given)
+    with pytest.raises(GraphError, match="transBatchA = 1 and transBatchB = 1 are not supported"):
+        load(made)
+
+
+@pytest.mark.parametrize(
+    ("activation", "given", "wanted"), [("LeakyRelu", [0.1, 0.2], 1), ("Clip", [0.5], 2), ("Relu", [1.0], 0)]
+)
+def test_activations_of_other_parameters_are_refused(activation, given, wanted, without_onnxruntime):
+    made = fused(
+        "FusedConv",
+        "x w",
+        {"x": normal(1, 4, 7, 7)},
+        CONV,
+        group=2,
+        activation=activation,
+        activation_params=given,
+    )
+    message = f"activation {activation} has {len(given)} parameters; it takes {wanted}"
+    with pytest.raises(GraphError, match=message):
+        load(made)
+
+
 def test_every_operator_is_tried():
     tried = {"BiasGelu", "DynamicQuantizeMatMul", "FastGelu", "FusedConv", "FusedGemm", "FusedMatMul", "Gelu"}
     assert set(OPERATORS) == tried | {"QuickGelu", "SkipLayerNormalization", "TransposeMatMul"}

@@ -152,6 +152,66 @@ def test_subgraphs_are_converted_too():
     np.testing.assert_array_equal(found, expected)
 
 
+def with_halves_in(place: str) -> ModelProto:
+    """Return a model of y = x + 1 that computes with half precision in one place alone."""
+    half = helper.make_node("Constant", [], ["h"], value=numpy_helper.from_array(np.float16(1)))
+    to_half, to_float = node("Cast", "x", "a", to=HALF), node("Cast", "b", "y", to=TensorProto.FLOAT)
+    wide = helper.make_node("Cast", ["h"], ["k"], to=TensorProto.FLOAT)
+    made = model([node("Add", "x k", "y")], {"x": [2]}, ["y"], {"k": np.float32(1)}, 17)
+    made.graph.output[0].type.tensor_type.elem_type = TensorProto.FLOAT
+    nodes, tensors = [node("Add", "x k", "y")], []
+    match place:
+        case "a constant":
+            tensors, nodes = [numpy_helper.from_array(np.float16(1), "h")], [wide, *nodes]
+        case "an attribute":
+            nodes = [half, wide, *nodes]
+        case "a conversion":
+            tensors = [numpy_helper.from_array(np.float32(1), "k")]
+            nodes = [to_half, node("Identity", "a", "c"), node("Cast", "c", "d", to=TensorProto.FLOAT)]
+            nodes.append(node("Add", "d k", "y"))
+        case "a stated type":
+            made.graph.value_info.append(helper.make_tensor_value_info("b", HALF, [2]))
+            tensors = [numpy_helper.from_array(np.float32(1), "k")]
+            nodes = [
+                node("CastLike", "x t", "a"),
+                node("CastLike", "k t", "c"),
+                node("Add", "a c", "b"),
+                to_float,
+            ]
+            made.graph.input.append(helper.make_tensor_value_info("t", HALF, [1]))
+    del made.graph.node[:], made.graph.initializer[:]
+    made.graph.node.extend(nodes)
+    made.graph.initializer.extend(tensors)
+    return made
+
+
+@pytest.mark.parametrize("place", ["a constant", "an attribute", "a conversion", "a stated type"])
+def test_half_precision_in_one_place_alone_is_widened(place):
+    graph = load(with_halves_in(place))
+    assert "float16" not in {type_.dtype for type_ in graph.types.values()}
+    fed = {name: np.float32([0.5, 2])[: type_.shape[0]] for name, type_ in graph.inputs.items()}
+    np.testing.assert_array_equal(interpret(graph, fed)["y"], np.float32([1.5, 3]))
+
+
+def test_half_precision_in_a_branch_alone_is_widened():
+    """A third stays what it is in float32, which float16 would round."""
+    inner = [
+        helper.make_node("Cast", ["x"], ["h"], "down", to=HALF),
+        helper.make_node("Cast", ["h"], ["t"], "up", to=TensorProto.FLOAT),
+    ]
+    value = helper.make_tensor_value_info("t", TensorProto.FLOAT, None)
+    one = helper.make_graph(inner, "g", [], [value])
+    other = helper.make_graph([node("Identity", "x", "t")], "e", [], [value])
+    nodes = [
+        node("ReduceMax", "x", "m", keepdims=0),
+        node("Cast", "m", "c", to=TensorProto.BOOL),
+        helper.make_node("If", ["c"], ["y"], "i", then_branch=one, else_branch=other),
+    ]
+    x = np.full(3, 1 / 3, np.float32)
+    found = interpret(load(model(nodes, {"x": [3]}, ["y"], opset=17)), {"x": x})["y"]
+    np.testing.assert_array_equal(found, x)
+
+
 def test_a_quantised_network_of_halves_has_scales_of_float32():
     nodes = [node("QuantizeLinear", "x s z", "q"), node("DequantizeLinear", "q s z", "y")]
     made = halved(nodes, {"x": [2, 3]}, {"s": np.float32(0.1)}, opset=19)

@@ -226,6 +226,17 @@ def test_a_branch_that_is_always_taken_stands_in_place_of_the_branching(conditio
     np.testing.assert_array_equal(interpret(graph, {"x": x})["y"], taken + np.abs(x))
 
 
+def test_a_model_of_another_domain_alone_needs_no_main_operator_set():
+    gelu = node("Gelu", "x", "y")
+    gelu.domain = "com.microsoft"
+    made = model([gelu], {"x": [3]}, ["y"])
+    del made.opset_import[0]
+    assert [one.domain for one in made.opset_import] == ["com.microsoft"]
+    x = np.float32([-1, 0, 2])
+    (expected,) = onnxruntime.InferenceSession(made.SerializeToString()).run(None, {"x": x})
+    np.testing.assert_allclose(interpret(load(made), {"x": x})["y"], expected, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("opset", [1, 6, 7, 8])
 def test_old_operator_sets_come_out_in_todays_form(opset):
     graph = load(model([node("Relu", "x", "y")], {"x": [1]}, ["y"], opset=opset))

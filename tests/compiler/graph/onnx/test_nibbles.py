@@ -37,6 +37,24 @@ def test_quantisation_keeps_to_the_range_of_four_bits(kind, axis):
     assert len(np.unique(found)) > 4
 
 
+def test_the_axis_of_a_quantisation_may_stand_behind_other_attributes():
+    """Of scales that go along rows; the extents are unequal, so another axis would not fit."""
+    pair = (
+        node("QuantizeLinear", "x s z", "q", axis=0, saturate=1),
+        node("DequantizeLinear", "q s z", "y", axis=0),
+    )
+    scales, x = np.float32([0.1, 0.2, 0.4]), RNG.normal(scale=3, size=(3, 5)).astype(np.float32)
+    made = model(pair, {"x": [3, 5]}, ["y"], {"s": scales}, opset=21)
+    made.graph.initializer.append(helper.make_tensor("z", TensorProto.INT4, (3,), [1, 2, -3]))
+    given = list(made.graph.node[0].attribute)[::-1]
+    assert [one.name for one in given] == ["saturate", "axis"]
+    del made.graph.node[0].attribute[:]
+    made.graph.node[0].attribute.extend(given)
+    points, wide = np.array([[1], [2], [-3]]), scales[:, None]
+    expected = (np.clip(np.rint(x / wide) + points, -8, 7) - points) * wide
+    np.testing.assert_allclose(interpret(load(made), {"x": x})["y"], expected, rtol=1e-6)
+
+
 def test_a_scale_that_is_computed_is_refused_without_onnxruntime(without_onnxruntime):
     made = model(
         [node("QuantizeLinear", "x t z", "q"), node("DequantizeLinear", "q t z", "y")],

@@ -1,6 +1,7 @@
 """Nodes for onnxruntime are grouped into as few connected parts as order allows."""
 
 import numpy as np
+import pytest
 from onnx import TensorProto, helper
 
 from vdla.compiler.graph.nodes import Node
@@ -90,6 +91,21 @@ def test_reports_name_the_first_nodes_and_every_reason():
     assert (node.op, node.inputs, node.outputs) == ("OnnxRuntime", ("model", "x"), ("f",))
     assert node.name == "A n_A, B n_B, C n_C and 3 more"
     assert node.reason == "onnxruntime runs it: no A, no B, no C, no D, no E"
+
+
+@pytest.mark.parametrize(
+    ("count", "name"),
+    [
+        (1, "A n_A"),
+        (2, "A n_A, B n_B"),
+        (3, "A n_A, B n_B, C n_C"),
+        (4, "A n_A, B n_B, C n_C and 1 more"),
+        (5, "A n_A, B n_B, C n_C and 2 more"),
+    ],
+)
+def test_a_part_is_called_by_its_first_nodes(count, name):
+    steps = [outside(op, "x", op.lower()) for op in "ABCDE"[:count]]
+    assert Part(tuple(steps), {"x": "x"}, {"a": "a"}).name == name
 
 
 def test_a_reason_is_on_one_line_of_bounded_length():

@@ -13,6 +13,7 @@ from vdla.compiler.graph.onnx.part import (
     model_of,
     probe,
     run,
+    same_in,
     statements,
     unshaped,
     versions_of,
@@ -91,6 +92,50 @@ def test_nodes_go_together_where_a_later_version_changes_none_of_them():
     assert go_together([relu, softmax], [13, 13])
     assert go_together([relu, softmax], [14, 13])
     assert not go_together([softmax, relu], [11, 14])
+
+
+def test_the_main_operator_set_has_two_names():
+    """A node of "ai.onnx" is one of "": in its model, in its expansion, and in the list of its versions."""
+    spelt = node("Celu", "x", "y", domain="ai.onnx")
+    model = model_of([spelt], {"": 12}, X, [], ["y"])
+    assert [one.domain for one in model.graph.node] == [""]
+    assert [(one.domain, one.version) for one in model.opset_import] == [("", 12)]
+    assert "Elu" in [one.op_type for one in expanded(model)]
+    assert list(versions_of(spelt, 13)) == list(versions_of(node("Celu", "x", "y"), 13)) == [12]
+
+
+def test_names_of_nodes_that_stand_twice_go():
+    first, second, third = (node("Neg", "x", name) for name in "abc")
+    third.name = "other"
+    model = model_of([first, second, third], {"": 13}, X, [], ["a"])
+    assert [one.name for one in model.graph.node] == ["the_Neg", "", "other"]
+    assert second.name == "the_Neg"
+
+
+@pytest.mark.parametrize(
+    ("op", "one", "other", "same"),
+    [
+        ("Relu", 6, 14, True),
+        ("Relu", 1, 6, False),
+        ("Softmax", 11, 13, False),
+        ("Softmax", 13, 20, True),
+        ("Gelu", 20, 19, False),
+        ("Gelu", 19, 20, False),
+        ("Gelu", 20, 20, True),
+        ("Nonsense", 20, 20, False),
+    ],
+)
+def test_an_operator_is_the_same_in_versions_between_which_only_its_types_changed(op, one, other, same):
+    assert same_in(op, one, other) is same
+
+
+@pytest.mark.parametrize(("extent", "shape"), [(0, (0, 3)), (1, (1, 3)), (-1, (-1, 3)), (None, (-1, 3))])
+def test_an_extent_that_is_no_number_of_elements_is_not_known(extent, shape):
+    proto = helper.make_tensor_type_proto(TensorProto.FLOAT, [1, 3])
+    proto.tensor_type.shape.dim[0].Clear()
+    if extent is not None:
+        proto.tensor_type.shape.dim[0].dim_value = extent
+    assert Made(proto).tensor.shape == shape
 
 
 def test_operators_are_expanded_by_their_definitions():

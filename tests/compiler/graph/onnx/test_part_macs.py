@@ -129,6 +129,19 @@ def test_einsum_sums_over_letters_that_the_result_has_not(equation, shapes, expe
     assert of([node("Einsum", " ".join(inputs), "y", equation=equation)], inputs) == Counted(expected)
 
 
+def test_products_count_beside_an_operator_that_onnxruntime_has_not():
+    """Their shapes are those of ONNX's inference, also where one is computed of another."""
+    nodes = [
+        node("Nonsense", "x", "n", domain=MICROSOFT),
+        node("Shape", "x", "s"),
+        node("Gather", "s i", "turned"),
+        node("Reshape", "x turned", "r"),
+        node("MatMul", "r w", "y"),
+    ]
+    found = of(nodes, {"x": (4, 5)}, {"w": (4, 7)}, {"i": np.array([1, 0])})
+    assert found == Counted(5 * 4 * 7)
+
+
 def test_an_operator_that_nothing_counts_is_named():
     nodes = [node("QMoE", "x", "y", domain=MICROSOFT)]
     assert of(nodes, {"x": (2, 3)}) == Counted(0, ("QMoE 'the_QMoE' not counted",))
@@ -187,6 +200,49 @@ def test_a_scan_runs_once_for_each_row(axis):
     )
     rows = (7, 4) if axis == 0 else (4, 7)
     assert of([made], {"x": (3, 4), "rows": rows}, {"w": (4, 4)}) == Counted(7 * PRODUCT)
+
+
+def scan(opset: int, scanned: str = "rows more", **attributes) -> Counted:
+    """Return what is counted of a Scan over two tensors of unequal extents, whose body multiplies."""
+    inner = [value("state"), value("row"), value("other")]
+    nodes = [node("MatMul", "state w", "next"), node("Sum", "next row other", "out")]
+    body = helper.make_graph(nodes, "body", inner, [value("next"), value("out")])
+    made = helper.make_node(
+        "Scan", ["x", *scanned.split()], ["z", "y"], "s", body=body, num_scan_inputs=2, **attributes
+    )
+    shapes = {"x": (3, 4), "rows": (7, 4), "more": (7, 3, 4)}
+    return of([made], shapes, {"w": (4, 4)}, opset=opset)
+
+
+def test_a_scan_without_axes_goes_along_the_first():
+    assert scan(17) == Counted(7 * PRODUCT)
+    assert scan(17, scan_input_axes=[0, 0]) == Counted(7 * PRODUCT)
+    assert scan(17, scan_input_axes=[-2, -3]) == Counted(7 * PRODUCT)
+
+
+@pytest.mark.parametrize("most", [0, 1, 1 << 20])
+def test_a_loop_of_few_or_many_trips(most):
+    numbers = {**NUMBERS, "most": np.array(most)}
+    assert of(loop(), {"x": (3, 4)}, {"w": (4, 4)}, numbers) == Counted(most * PRODUCT)
+
+
+def test_a_loop_of_negative_trips_runs_never():
+    numbers = {**NUMBERS, "most": np.array(-3)}
+    assert of(loop(), {"x": (3, 4)}, {"w": (4, 4)}, numbers) == Counted(0)
+
+
+@pytest.mark.parametrize(("most", "known"), [((1 << 31) - 1, True), (1 << 31, False)])
+def test_a_loop_of_as_many_trips_as_a_number_has_is_ended_by_its_condition(most, known):
+    numbers = {**NUMBERS, "most": np.array(most)}
+    expected = Counted(most * PRODUCT) if known else Counted(PRODUCT, OPEN)
+    assert of(loop(), {"x": (3, 4)}, {"w": (4, 4)}, numbers) == expected
+
+
+def test_counts_add_and_repeat():
+    one, other = Counted(3, ("a", "b")), Counted(4, ("b", "c"))
+    assert one + other == Counted(7, ("a", "b", "c"))
+    assert one.times(5) == Counted(15, ("a", "b"))
+    assert Counted() + one == one
 
 
 def branch(names: str, result: str):

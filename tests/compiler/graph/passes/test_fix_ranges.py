@@ -216,8 +216,53 @@ LEFT_ALONE = {
     ),
     "integers of a constant as a bias": BIASED.replace(BIAS, "    i: int32[2] = constant([3, 4])\n"),
     "a sum of integers that another node reads": BIASED.replace("return r", "return r, a"),
+    "a sum of scales": (HEAD + TAIL).replace("Mul(s, t)", "Add(s, t)"),
+    "a factor for each element": (HEAD + TAIL)
+    .replace(
+        "t: float32 = constant(0.5)", "t: float32[3, 2] = constant([[0.5, 1.0], [1.0, 2.0], [2.0, 4.0]])"
+    )
+    .replace("u: float32 =", "u: float32[3, 2] ="),
+    "a factor for each of as many rows as columns": (HEAD + TAIL)
+    .replace("t: float32 = constant(0.5)", "t: float32[2, 1] = constant([[0.5], [1.0]])")
+    .replace("u: float32 =", "u: float32[2, 1] =")
+    .replace("3, 2", "2, 2"),
+    "a zero point for each of other channels": (HEAD + TAIL)
+    .replace("p: uint8 = constant(2)", "p: uint8[3] = constant([2, 3, 4])")
+    .replace(
+        "w: uint8[2, 2] = constant([[1, 2], [3, 4]])", "w: uint8[3, 2] = constant([[1, 2], [3, 4], [5, 6]])"
+    )
+    .replace("x: float32[3, 2]", "x: float32[3, 3]")
+    .replace("y: uint8[3, 2]", "y: uint8[3, 3]"),
+    "integers that are converted by a scale": (HEAD + TAIL)
+    .replace('Cast(m, to="float32")', "DequantizeLinear(m, v, i, axis=0)")
+    .replace("    c: ", "    v: float32 = constant(2.0)\n    i: int32 = constant(0)\n    c: "),
+    "two products of constants": (HEAD + TAIL).replace("Mul(s, t)", "Mul(t, t)"),
+    "real numbers that leave the network": (HEAD + TAIL).replace("return r", "return r, c"),
     "a sum in place of the last product": HEAD + TAIL.replace("Mul(c, u)", "Add(c, u)"),
 }
+
+
+QUANTISED = """\
+def f(x: float32[3, 2], t: float32, p: uint8):
+    y: uint8[3, 2]
+    s: float32
+    z: uint8
+    y, s, z = DynamicQuantizeLinear(x)
+    r: float32[3, 2] = DequantizeLinear(y, s, z, axis=0)
+    return r, s, z
+"""
+
+
+@pytest.mark.parametrize(
+    "operands",
+    ["y, t, z", "y, s, p", "w, s, z"],
+    ids=["another scale", "another zero point", "another tensor"],
+)
+def test_integers_that_become_other_real_numbers_are_left_alone(operands):
+    text = QUANTISED.replace("(y, s, z, axis", f"({operands}, axis").replace(
+        "p: uint8)", "p: uint8, w: uint8[3, 2])"
+    )
+    assert [node.op for node in FixRanges().run(parse_graph(text)).nodes] == [DYNAMIC, "DequantizeLinear"]
 
 
 @pytest.mark.parametrize("title", LEFT_ALONE)

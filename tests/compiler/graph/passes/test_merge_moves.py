@@ -32,10 +32,10 @@ TEXTS = {
     ),
     "two orders": (
         function(
-            "a: float32[3, 2, 1, 5] = Transpose(x, perm=(1, 0, 2, 3))",
-            "y: float32[3, 5, 1, 2] = Transpose(a, perm=(0, 3, 2, 1))",
+            'a: float32[3, 2, 1, 5] = Transpose(x, perm=(1, 0, 2, 3), name="first")',
+            'y: float32[3, 5, 1, 2] = Transpose(a, perm=(0, 3, 2, 1), name="last")',
         ),
-        function("y: float32[3, 5, 1, 2] = Transpose(x, perm=(1, 3, 2, 0))"),
+        function('y: float32[3, 5, 1, 2] = Transpose(x, perm=(1, 3, 2, 0), name="last")'),
     ),
     "orders there and back, with a shape between": (
         function(

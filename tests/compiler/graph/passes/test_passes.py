@@ -134,6 +134,61 @@ def f(x: float32[2, 1]):
     return y, z, w, v
 """,
     ),
+    "moves and joins of nothing go": (
+        RemoveIdentity(),
+        """\
+def f(x: float32[2, 3]):
+    a: float32[2, 3] = Slice(x, axes=(0, 1), ends=(2, 3), starts=(0, 0), steps=(1, 1))
+    b: float32[2, 3] = Pad(a, mode="constant", pads=(0, 0, 0, 0), value=0.5)
+    c: float32[2, 3] = Concat(b, axis=0)
+    d: float32[2, 3] = Split(c, axis=0, split=(2,))
+    e: float32[2, 3] = Sum(d)
+    g: float32[2, 3] = Max(e)
+    h: float32[2, 3] = Expand(g, shape=(2, 3))
+    i: float32[2, 3] = Cast(h, to="float32")
+    y: float32[2, 3] = Neg(i)
+    return y
+""",
+        """\
+def f(x: float32[2, 3]):
+    y: float32[2, 3] = Neg(x)
+    return y
+""",
+    ),
+    "what changes elements or their places stays": (
+        RemoveIdentity(),
+        """\
+def f(x: float32[2, 2]):
+    a: float32[2, 2] = Pad(x, mode="constant", pads=(1, 0, -1, 0), value=0.5)
+    b: float32[2, 2] = Sum(a, x)
+    c: float32[2, 2] = Transpose(b, perm=(1, 0))
+    d: int64[2, 2] = Cast(c, to="int64")
+    e: float32[2, 2] = Cast(d, to="float32")
+    g: float32[1, 2] = ReduceSum(e, axes=(0,), keepdims=1)
+    h: float32[2, 2] = Expand(g, shape=(2, 2))
+    y: float32[2, 2] = Neg(h)
+    return y
+""",
+        None,
+    ),
+    "of an identity's two names, the later one goes out": (
+        RemoveIdentity(),
+        """\
+def f(x: float32[2]):
+    a: float32[2] = Neg(x)
+    y: float32[2] = Identity(a)
+    z: float32[2] = Identity(a)
+    w: float32[2] = Identity(y)
+    return y, z, w
+""",
+        """\
+def f(x: float32[2]):
+    y: float32[2] = Neg(x)
+    z: float32[2] = Identity(y)
+    w: float32[2] = Identity(y)
+    return y, z, w
+""",
+    ),
     "a reversal is no identity": (
         RemoveIdentity(),
         """\
@@ -277,3 +332,16 @@ def test_a_pipeline_checks_what_every_pass_returns():
     graph = parse_graph(PASSES["a reversal is no identity"][1])
     with pytest.raises(GraphError, match=r"^graph f: output 'nothing' is not a value of the graph$"):
         Pipeline((DeadCode(), Breaks())).run(graph)
+
+
+def test_a_pipeline_checks_what_it_is_given():
+    """Also where a pass would mend it."""
+
+    class Mends:
+        def run(self, graph):
+            return parse_graph(PASSES["a reversal is no identity"][1])
+
+    graph = parse_graph(PASSES["a reversal is no identity"][1])
+    broken = Graph(graph.name, graph.inputs, ("nothing",), graph.nodes, graph.constants, graph.types)
+    with pytest.raises(GraphError, match=r"^graph f: output 'nothing' is not a value of the graph$"):
+        Pipeline((Mends(),)).run(broken)

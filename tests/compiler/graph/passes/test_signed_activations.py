@@ -63,6 +63,30 @@ def f(x: float32[2]):
     return b, c
 """,
     ),
+    "bytes that an operator on the host makes and reads": (
+        """\
+def f(x: float32[2]):
+    s: float32 = constant(0.5)
+    p: uint8 = constant(3)
+    a: uint8[2] = Cast(x, to="uint8")
+    b: float32[2] = DequantizeLinear(a, s, p, axis=0)
+    c: uint8[2] = QuantizeLinear(b, s, p, axis=0)
+    d: float32[2] = Cast(c, to="float32")
+    return d
+""",
+        """\
+def f(x: float32[2]):
+    a: uint8[2] = Cast(x, to="uint8")
+    a_signed: int8[2] = FlipSign(a, reason="bytes without a sign go into or out of operators on the host, or of the network")
+    s: float32 = constant(0.5)
+    p_signed: int8 = constant(-125)
+    b: float32[2] = DequantizeLinear(a_signed, s, p_signed, axis=0)
+    c_signed: int8[2] = QuantizeLinear(b, s, p_signed, axis=0)
+    c: uint8[2] = FlipSign(c_signed, reason="bytes without a sign go into or out of operators on the host, or of the network")
+    d: float32[2] = Cast(c, to="float32")
+    return d
+""",
+    ),
     "integers that go out": (
         """\
 def f(x: float32[2]):
@@ -91,6 +115,18 @@ def test_the_text_before_and_after(title):
 
 
 LEFT_ALONE = {
+    "bytes that no conversion makes or reads": """\
+def f(x: uint8[2]):
+    y: uint8[2] = Identity(x)
+    z: float32[2] = Cast(y, to="float32")
+    return y, z
+""",
+    "another type of zero point": """\
+def f(x: uint8[2], p: uint8):
+    s: float32 = constant(0.5)
+    y: float32[2] = DequantizeLinear(x, s, p, axis=0)
+    return y
+""",
     "a zero point that is no constant": """\
 def f(x: float32[2], p: uint8):
     s: float32 = constant(0.5)

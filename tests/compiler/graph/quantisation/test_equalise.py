@@ -1,6 +1,7 @@
 """Channels brought to like sizes."""
 
 import numpy as np
+import pytest
 
 from tests.compiler.graph.quantisation.graphs import residual, samples
 from vdla.compiler.graph.interpret import all_values, interpret
@@ -36,6 +37,99 @@ def f(x: float32[1, 3, 2, 2]):
 def test_columns_are_no_channels_of_a_convolution():
     graph = parse_graph(MIXED)
     assert equalised(Roles(graph), [{"x": np.ones((1, 3, 2, 2), np.float32)}]) is graph
+
+
+LINKS = {  # a tensor of one far channel between two operators: makers and readers of each kind
+    "Gemm, as rows and as columns": """\
+def f(x: float32[4, 3]):
+    w: float32[2, 3] = constant([[1, 2, 1], [100, 300, 200]])
+    c: float32[2] = constant([0.5, 50])
+    m: float32[4, 2] = Gemm(x, w, c, alpha=1.0, beta=1.0, transA=0, transB=1)
+    v: float32[2, 3] = constant([[10, 20, -7], [0.1, 0.3, 0.2]])
+    y: float32[4, 3] = Gemm(m, v, alpha=1.0, beta=1.0, transA=0, transB=0)
+    return y
+""",
+    "Gemm, as columns and as rows": """\
+def f(x: float32[4, 3]):
+    w: float32[3, 2] = constant([[1, 100], [2, 300], [1, 200]])
+    m: float32[4, 2] = Gemm(x, w, alpha=1.0, beta=1.0, transA=0, transB=0)
+    r: float32[4, 2] = Relu(m)
+    v: float32[3, 2] = constant([[10, 0.1], [20, 0.3], [-7, 0.2]])
+    y: float32[4, 3] = Gemm(r, v, alpha=1.0, beta=1.0, transA=0, transB=1)
+    return y
+""",
+    "MatMul with a bias behind it": """\
+def f(x: float32[4, 3]):
+    w: float32[3, 2] = constant([[1, 100], [2, 300], [1, 200]])
+    m: float32[4, 2] = MatMul(x, w)
+    c: float32[2] = constant([0.5, 50])
+    b: float32[4, 2] = Add(c, m)
+    v: float32[2, 3] = constant([[10, 20, -7], [0.1, 0.3, 0.2]])
+    y: float32[4, 3] = MatMul(b, v)
+    return y
+""",
+    "ConvTranspose and Conv": """\
+def f(x: float32[1, 3, 2, 2]):
+    w: float32[3, 2, 1, 1] = constant([[[[1]], [[100]]], [[[2]], [[300]]], [[[1]], [[200]]]])
+    c: float32[2] = constant([0.5, 50])
+    m: float32[1, 2, 2, 2] = ConvTranspose(x, w, c, dilations=(1, 1), group=1, output_padding=(0, 0), pads=(0, 0, 0, 0), strides=(1, 1))
+    v: float32[3, 2, 1, 1] = constant([[[[10]], [[0.1]]], [[[20]], [[0.3]]], [[[-7]], [[0.2]]]])
+    y: float32[1, 3, 2, 2] = Conv(m, v, dilations=(1, 1), group=1, pads=(0, 0, 0, 0), strides=(1, 1))
+    return y
+""",
+    "Conv, and two that read it": """\
+def f(x: float32[1, 3, 2, 2]):
+    w: float32[2, 3, 1, 1] = constant([[[[1]], [[2]], [[1]]], [[[100]], [[300]], [[200]]]])
+    m: float32[1, 2, 2, 2] = Conv(x, w, dilations=(1, 1), group=1, pads=(0, 0, 0, 0), strides=(1, 1))
+    v: float32[1, 2, 1, 2] = constant([[[[10, -20]], [[0.1, 0.3]]]])
+    u: float32[2, 1, 1, 1] = constant([[[[10]]], [[[0.2]]]])
+    y: float32[1, 1, 2, 1] = Conv(m, v, dilations=(1, 1), group=1, pads=(0, 0, 0, 0), strides=(1, 1))
+    z: float32[1, 2, 2, 2] = Conv(m, u, dilations=(1, 1), group=2, pads=(0, 0, 0, 0), strides=(1, 1))
+    return y, z
+""",
+}
+
+
+@pytest.mark.parametrize("title", LINKS)
+def test_channels_of_every_kind_come_to_like_sizes_and_results_stay(title):
+    graph = parse_graph(LINKS[title])
+    shape, rng = graph.inputs["x"].shape, np.random.default_rng(0)
+    x = [{"x": rng.normal(size=shape).astype(np.float32)} for _ in range(3)]
+    changed = equalised(Roles(graph), x)
+    axis = 1 if len(shape) == 4 else -1
+    others = tuple(place for place in range(len(shape)) if place != axis % len(shape))
+    value = next(node.inputs[0] for node in reversed(graph.nodes))
+    sizes = [np.abs(all_values(each, x[0])[value]).max(others) for each in (graph, changed)]
+    assert sizes[0][1] / sizes[0][0] > 4 * sizes[1][1] / sizes[1][0]
+    assert np.sqrt(sizes[1].prod()) == pytest.approx(np.sqrt(sizes[0].prod()), rel=1e-3)
+    for sample in x:
+        before, after = interpret(graph, sample), interpret(changed, sample)
+        for name, wanted in before.items():
+            np.testing.assert_allclose(after[name], wanted, rtol=1e-4, atol=1e-2)
+
+
+LEFT = {
+    "another number than 0 as a bound": (
+        "r: float32[4, 2] = Relu(m)",
+        "r: float32[4, 2] = Clip(m, max=6.0, min=0.0)",
+    ),
+    "a reader that does not multiply": ("return y", "z: float32[4, 2] = Neg(r)\n    return y, z"),
+    "a tensor that goes out": ("return y", "return y, r"),
+}
+
+
+@pytest.mark.parametrize("title", LEFT)
+def test_channels_stay_where_something_else_sees_them(title):
+    before, after = LEFT[title]
+    graph = parse_graph(LINKS["Gemm, as columns and as rows"].replace(before, after))
+    assert equalised(Roles(graph), [{"x": np.ones((4, 3), np.float32)}]) is graph
+
+
+def test_channels_without_finite_samples_stay():
+    graph = parse_graph(LINKS["Gemm, as rows and as columns"])
+    same = equalised(Roles(graph), [{"x": np.full((4, 3), np.inf, np.float32)}])
+    x = {"x": np.ones((4, 3), np.float32)}
+    np.testing.assert_array_equal(interpret(same, x)["y"], interpret(graph, x)["y"])
 
 
 SLID = "dilations=(1, 1), pads=(0, 0, 0, 0), strides=(1, 1)"

@@ -50,6 +50,39 @@ def test_errors_count_behind_the_function_that_reads():
     assert rectified.zero < -120
 
 
+@pytest.mark.parametrize("criterion", Criterion)
+def test_values_of_one_sign_use_all_integers_whatever_the_criterion(criterion):
+    """A range always holds 0, from which on values of one sign are counted."""
+    array = np.random.default_rng(0).uniform(5, 10, 20_000)
+    above, below = (grid_of(case(sign * array), criterion) for sign in (1, -1))
+    assert (above.zero, below.zero) == (-128, 127)
+    assert float(above.scale) == pytest.approx(float(below.scale), rel=1e-6)
+    assert 0.9 * 10 / 255 < float(above.scale) <= 10 / 255 * 1.001
+    narrow = grid_of(case(array, lowest=-127), criterion)
+    assert narrow.zero == -127
+    assert grid_of(case(array, symmetric=True), criterion).zero == 0
+
+
+@pytest.mark.parametrize("criterion", Criterion)
+def test_a_tensor_of_zeros_has_a_grid(criterion):
+    grid = grid_of(case(np.zeros(9)), criterion)
+    assert float(grid.scale) > 0
+    assert grid.zero == 0
+
+
+def test_each_side_of_a_range_is_clipped_for_itself():
+    """With a far element on one side, the error is nearly that of the best end of that side."""
+    body = np.random.default_rng(0).uniform(-1, 3, 50_000)
+    for sign in (1, -1):
+        array = sign * np.append(body, -30.0)
+        grid = grid_of(case(array), Criterion.SQUARED_ERROR)
+        finest = min(
+            error(covering(*sorted((sign * -least, sign * 3.0)), False), array)
+            for least in np.linspace(0.8, 30, 200)
+        )
+        assert error(grid, array) <= 1.05 * finest
+
+
 def test_percentiles_are_of_magnitudes():
     array = np.append(np.linspace(-1, 1, 9999), 50)
     assert float(within_percentile(case(array), 99.9).scale) * 127 == pytest.approx(1, rel=0.02)

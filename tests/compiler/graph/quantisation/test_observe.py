@@ -37,3 +37,31 @@ def test_nan_is_refused_with_its_node_and_its_sample():
     message = r"value '\w+' is NaN \(not a number\) on sample 1, in float, .*; leave this sample out, or"
     with pytest.raises(GraphError, match=message):
         observe(graph, [samples(1)[0], bad], dict.fromkeys(graph.types))
+
+
+def test_samples_must_be_there_and_whole():
+    with pytest.raises(GraphError, match=r"^graph f cannot be calibrated without samples$"):
+        observe(residual(), [], {"n": None})
+    assert set(observe(residual(), iter(samples(1)), {})) == set()
+    for sample in ({}, {"x": np.zeros((1, 5), np.float32)}, {"z": np.zeros((1, 4), np.float32)}):
+        with pytest.raises(GraphError):
+            observe(residual(), [sample], {"n": None})
+
+
+@pytest.mark.parametrize(
+    ("elements", "finite"),
+    [([1, 2], True), ([1, np.inf], False), ([-np.inf, 1], False), ([-np.inf, np.inf], False)],
+)
+def test_a_value_is_finite_where_both_of_its_ends_are(elements, finite):
+    seen = Observed()
+    seen.add(np.float32(elements), None)
+    assert seen.is_finite is finite
+
+
+def test_weights_are_broadcast_over_elements():
+    seen = Observed()
+    seen.add(np.float32([[1, 2, 4], [8, 16, 32]]), np.float64([[3], [5]]))
+    values, counts, weights = seen.points()
+    assert counts.sum() == pytest.approx(6)
+    assert weights.sum() == pytest.approx(3 * 3 + 3 * 5)
+    assert weights[values < 6].sum() == pytest.approx(9)

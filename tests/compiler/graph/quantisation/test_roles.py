@@ -1,5 +1,7 @@
 """Which operators compute with integers, and which values become int8."""
 
+import pytest
+
 from tests.compiler.graph.quantisation.graphs import attention, residual
 from vdla.compiler.graph.parse import parse_graph
 from vdla.compiler.graph.quantisation.roles import Roles
@@ -84,3 +86,126 @@ def test_what_carries_a_function_of_integers_to_a_product_computes_with_integers
     roles = Roles(parse_graph(text.replace("y: float32[1, 2, 2, 2]", "y: float32[1, 2, 1, 1]")))
     assert roles.roots == {"r": "b"}
     assert roles.others == {"c"}
+
+
+HEAD = """\
+def f(x: float32[2, 3], v: float32[2, 3], j: int64[2]):
+    w: float32[3, 3] = constant([[1, 2, 3], [4, 5, 6], [7, 8, 9]])
+    b: float32[3] = constant([1, 2, 3])
+    n: float32 = constant(0.5)
+    i: int64[2] = constant([1, 0])
+    p: float32[2, 3] = MatMul(x, w)
+"""
+
+
+def roles_of(*lines: str, gives: str = "y", in_float: set[str] | None = None) -> Roles:
+    body = "".join(f"    {line}\n" for line in lines)
+    return Roles(parse_graph(f"{HEAD}{body}    return {gives}\n"), in_float or set())
+
+
+def parts(roles: Roles, name: str) -> str:
+    """Return the parts that a node has."""
+    sets = ("products", "pairs", "biases", "scales", "fused", "others", "roots")
+    return " ".join(each for each in sets if name in getattr(roles, each))
+
+
+BEHIND = {  # what stands behind a product p, and the parts of y
+    "a bias": ("y: float32[2, 3] = Add(p, b)", "biases fused"),
+    "a bias, the other way round": ("y: float32[2, 3] = Add(b, p)", "biases fused"),
+    "a number": ("y: float32[2, 3] = Add(p, n)", "biases fused"),
+    "a bias of one row": (
+        "r: float32[1, 3] = constant([[1, 2, 3]])\n    y: float32[2, 3] = Add(p, r)",
+        "biases fused",
+    ),
+    "a bias for each row": (
+        "r: float32[2, 1] = constant([[1], [2]])\n    y: float32[2, 3] = Add(p, r)",
+        "",
+    ),
+    "a bias for each element": (
+        "r: float32[2, 3] = constant([[1, 2, 3], [4, 5, 6]])\n    y: float32[2, 3] = Add(p, r)",
+        "",
+    ),
+    "a bias that makes the result larger": (
+        "r: float32[1, 1, 3] = constant([[[1, 2, 3]]])\n    y: float32[1, 2, 3] = Add(p, r)",
+        "",
+    ),
+    "a bias that is infinite": (
+        'r: float32[3] = constant([1, float("inf"), 3])\n    y: float32[2, 3] = Add(p, r)',
+        "",
+    ),
+    "a factor for each column": ("y: float32[2, 3] = Mul(p, b)", ""),
+    "a factor": ("y: float32[2, 3] = Mul(p, n)", "roots"),
+    "a bound": ("y: float32[2, 3] = Relu(p)", "fused"),
+    "a bound of two sides": ("y: float32[2, 3] = Clip(p, max=6.0, min=0.0)", "fused"),
+    "a bound behind a bias": ("q: float32[2, 3] = Add(p, b)\n    y: float32[2, 3] = Relu(q)", "fused"),
+    "a bound behind a function": ("q: float32[2, 3] = Tanh(p)\n    y: float32[2, 3] = Relu(q)", "roots"),
+    "a function": ("y: float32[2, 3] = Sigmoid(p)", "roots"),
+    "a function of one row": ("r: float32[3] = constant([1, 2, 3])\n    y: float32[2, 3] = Div(p, r)", ""),
+    "a function of several numbers": (
+        "r: float32[1, 3] = constant([[1, 2, 3]])\n    y: float32[2, 3] = Max(p, r)",
+        "",
+    ),
+    "a function of two tensors": ("y: float32[2, 3] = Div(p, v)", ""),
+    "a function of a tensor and itself": (
+        "q: float32[2, 3] = Sigmoid(p)\n    y: float32[2, 3] = Mul(p, q)",
+        "roots",
+    ),
+    "a view": ("y: float32[3, 2] = Transpose(p, perm=(1, 0))", "others"),
+    "rows by constant places": ("y: float32[2, 3] = Gather(p, i, axis=0)", "others"),
+    "rows by computed places": ("y: float32[2, 3] = Gather(p, j, axis=0)", ""),
+    "a view of another view": (
+        "q: float32[3, 2] = Transpose(p, perm=(1, 0))\n    y: float32[6] = Reshape(q, shape=(6,))",
+        "others",
+    ),
+    "a sum with a tensor of real numbers": ("y: float32[2, 3] = Add(p, v)", ""),
+    "a join with a constant": (
+        "r: float32[1, 3] = constant([[1, 2, 3]])\n    y: float32[3, 3] = Concat(p, r, axis=0)",
+        "",
+    ),
+    "a product": ("y: float32[2, 3] = MatMul(p, w)", "products"),
+    "a product by what is infinite": (
+        'r: float32[3, 1] = constant([[1], [float("inf")], [3]])\n    y: float32[2, 1] = MatMul(p, r)',
+        "",
+    ),
+    "a product of two": (
+        "q: float32[3, 2] = Transpose(v, perm=(1, 0))\n    y: float32[2, 2] = MatMul(p, q)",
+        "pairs",
+    ),
+    "a softmax": ("y: float32[2, 3] = Softmax(p, axis=1)", ""),
+}
+
+
+@pytest.mark.parametrize("title", BEHIND)
+def test_an_operator_behind_a_product_has_its_part(title):
+    line, expected = BEHIND[title]
+    roles = roles_of(line)
+    assert parts(roles, "y") == expected
+    assert roles.is_inside(roles.makers["y"]) == (expected not in ("", "roots"))
+
+
+@pytest.mark.parametrize("line", ["y: float32[2, 3] = Add(p, b)", "y: float32[2, 3] = Relu(p)"])
+def test_nothing_goes_into_a_product_that_something_else_sees(line):
+    assert "fused" not in parts(roles_of(line, gives="y, p"), "y")
+    other = "z: float32[2, 3] = Softmax(p, axis=1)"
+    assert "fused" not in parts(roles_of(line, other, gives="y, z"), "y")
+    assert parts(roles_of(line), "y").endswith("fused")
+    assert parts(roles_of(line, in_float={"y"}), "y") == ""
+
+
+def test_sums_between_two_products_compute_with_integers():
+    lines = (
+        "q: float32[2, 3] = MatMul(v, w)",
+        "s: float32[2, 3] = Add(p, q)",
+        "r: float32[2, 3] = Relu(s)",
+        "y: float32[2, 3] = MatMul(r, w)",
+    )
+    roles = roles_of(*lines)
+    assert (parts(roles, "s"), parts(roles, "r")) == ("others", "fused")
+    assert [node.outputs[0] for node in roles.product_of(roles.makers["s"])] == ["s", "r"]
+    assert [node.outputs[0] for node in roles.product_of(roles.makers["p"])] == ["p"]
+    assert roles.narrow == ("x", "p", "v", "q", "r", "y")
+    assert roles.activations(roles.makers["s"]) == ("p", "q")
+    assert roles.activations(roles.makers["y"]) == ("r",)
+    assert roles.activations(roles.makers["r"]) == ()
+    seen = roles_of(*lines[:2], "r: float32[2, 3] = Relu(s)", "y: float32[2, 3] = Softmax(r, axis=1)")
+    assert (parts(seen, "s"), parts(seen, "r")) == ("", "")

@@ -87,6 +87,42 @@ def f(x: int8[2, 2]):
     y: float32[2, 2] = Cast(m, to="float32")
     return y, m
 """,
+    "a product that another operator reads, too": """\
+def f(x: int8[2, 2]):
+    w: int8[2, 2] = constant([[1, 2], [3, 4]])
+    m: int32[2, 2] = MatMulInteger(x, w)
+    y: float32[2, 2] = Cast(m, to="float32")
+    z: int32[2, 2] = Add(m, m)
+    return y, z
+""",
+    "a product that is cast to whole numbers": """\
+def f(x: int8[2, 2]):
+    w: int8[2, 2] = constant([[1, 2], [3, 4]])
+    m: int32[2, 2] = MatMulInteger(x, w)
+    y: int64[2, 2] = Cast(m, to="int64")
+    return y
+""",
+    "a product that nothing reads": """\
+def f(x: int8[2, 2]):
+    w: int8[2, 2] = constant([[1, 2], [3, 4]])
+    m: int32[2, 2] = MatMulInteger(x, w)
+    y: int8[2, 2] = Transpose(x, perm=(1, 0))
+    return y
+""",
+    "a zero point of weights that is computed": """\
+def f(x: int8[2, 2], p: int8):
+    w: int8[2, 2] = constant([[1, 2], [3, 4]])
+    z: int8 = constant(1)
+    m: int32[2, 2] = MatMulInteger(x, w, z, p)
+    y: float32[2, 2] = Cast(m, to="float32")
+    return y
+""",
+    "a move of int8 and whole numbers": """\
+def f(x: uint8[2, 2]):
+    i: int64[1] = constant([1])
+    y: uint8[1, 2] = Gather(x, i, axis=0)
+    return y
+""",
     "a zero point that is computed": """\
 def f(x: int8[2, 2], p: int8):
     w: int8[2, 2] = constant([[1, 2], [3, 4]])

@@ -123,6 +123,50 @@ def f(x: float32[2, 2]):
     return y
 """,
     ),
+    "weights of one scale are transposed as integers": (
+        """\
+def f(x: int8[2, 2]):
+    s: float32 = constant(0.5)
+    z: int8 = constant(0)
+    a: float32[2, 2] = DequantizeLinear(x, s, z, axis=0)
+    w: int8[3, 2] = constant([[1, -2], [3, 4], [5, 6]])
+    r: float32[3, 2] = DequantizeLinear(w, s, z, axis=1)
+    u: float32[2, 3] = Transpose(r, perm=(1, 0))
+    y: float32[2, 3] = MatMul(a, u)
+    return y
+""",
+        """\
+def f(x: int8[2, 2]):
+    s: float32 = constant(0.5)
+    z: int8 = constant(0)
+    a: float32[2, 2] = DequantizeLinear(x, s, z, axis=0)
+    u_integers: int8[2, 3] = constant([[1, 3, 5], [-2, 4, 6]])
+    u: float32[2, 3] = DequantizeLinear(u_integers, s, z, axis=0)
+    y: float32[2, 3] = MatMul(a, u)
+    return y
+""",
+    ),
+    "a constant that is the left operand is real": (
+        """\
+def f(x: int8[2, 2]):
+    s: float32 = constant(0.5)
+    z: int8 = constant(0)
+    a: float32[2, 2] = DequantizeLinear(x, s, z, axis=0)
+    w: int8[1, 2] = constant([[1, -2]])
+    r: float32[1, 2] = DequantizeLinear(w, s, z, axis=0)
+    y: float32[1, 2] = MatMul(r, a)
+    return y
+""",
+        """\
+def f(x: int8[2, 2]):
+    s: float32 = constant(0.5)
+    z: int8 = constant(0)
+    a: float32[2, 2] = DequantizeLinear(x, s, z, axis=0)
+    r: float32[1, 2] = constant([[0.5, -1.0]])
+    y: float32[1, 2] = MatMul(r, a)
+    return y
+""",
+    ),
     "an operand that is constant is real; it goes out": (
         """\
 def f(x: int8[2]):

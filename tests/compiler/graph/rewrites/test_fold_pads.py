@@ -52,6 +52,16 @@ def rows() -> Graph:
     return of.finish(of.add("Conv", x, weights, dilations=(1,), group=1, pads=(1, 1), strides=(1,)))
 
 
+def pooled(before: str, least: float | None = None, zero: int = -128) -> Graph:
+    """Return a MaxPool behind a Pad of a value that is bounded and quantised with a zero point."""
+    of = QdqBuilder(5)
+    x = of.input(*SHAPE)
+    x = of.add(before, x) if least is None else of.add(before, x, min=least, max=9.0)
+    x = of.pair(x, 0.1, zero=zero)
+    x = of.add("Pad", of.add("MaxPool", x, **{**POOL, "strides": (1, 1)}), **BORDER)
+    return of.finish(of.add("MaxPool", x, **POOL))
+
+
 FOLDED = {
     "a convolution": (straight("Conv"), "Conv", (2, 0, 1, 3)),
     "a convolution of rows": (rows(), "Conv", (2, 3)),
@@ -70,6 +80,19 @@ FOLDED = {
     ),
     "a border that is read twice": (read_twice(), "Conv", (2, 0, 1, 3)),
 }
+LAST = {
+    "a maximum of a bounded value, at any zero point": pooled("Clip", 0.0, zero=5),
+    "a maximum of a bounded value above 0": pooled("Clip", 0.5, zero=5),
+    "a maximum behind one of integers from 0 on": pooled("Neg"),
+}
+
+
+@pytest.mark.parametrize("title", LAST)
+def test_a_maximum_of_no_negative_numbers_has_the_border(title):
+    changed = FOLD_PADS.run(LAST[title])
+    assert "Pad" not in [node.op for node in changed.nodes]
+    assert changed.nodes[-1].extents("pads") == (1, 0, 1, 2)
+    assert_same_meaning(LAST[title], changed)
 
 
 @pytest.mark.parametrize("title", FOLDED)
@@ -93,6 +116,15 @@ LEFT_ALONE = {
     "a border as wide as the window": straight("AveragePool", {"pads": (0, 0, 3, 0, 0, 0, 0, 0)}),
     "windows that stick out": straight("AveragePool", ceil_mode=1),
     "another scale behind it": between_conversions(0.2),
+    "a maximum of a value bounded by less than 0": pooled("Clip", -0.5, zero=5),
+    "a maximum of integers from less than 0 on": pooled("Neg", zero=-127),
+    "a border as wide as the smaller extent of the window": straight(
+        "AveragePool", {"pads": (0, 0, 2, 0, 0, 0, 0, 0)}, kernel_shape=(2, 3)
+    ),
+    "a border that is counted beside one that is not": straight("AveragePool", pads=(0, 0, 0, 1)),
+    "a border of images": straight("AveragePool", {"pads": (1, 0, 1, 0, 0, 0, 0, 0)}),
+    "a border behind images": straight("AveragePool", {"pads": (0, 0, 1, 0, 2, 0, 0, 0)}),
+    "a border behind channels": straight("AveragePool", {"pads": (0, 0, 1, 0, 0, 2, 0, 0)}),
     "a maximum of signed integers": between_conversions(op="MaxPool"),
 }
 

@@ -172,6 +172,30 @@ LEFT_ALONE = {
         "r: float32[2, 1, 1] = Sqrt(a)",
         NORMAL,
     ),
+    "another quotient of the root": graph_of(*TO_ROOT, f"i: {KEPT} = Div(two, r)", f"y: {FULL} = Mul(d, i)"),
+    "another power": graph_of(*TO_ROOT[:-1], f"i: {KEPT} = Pow(a, half)", f"y: {FULL} = Mul(d, i)"),
+    "a root of another power": graph_of(*TO_ROOT[:-1], f"r: {KEPT} = Pow(a, quarter)", NORMAL),
+    "a negative epsilon": graph_of(
+        *TO_ROOT[:4],
+        "o: float32 = constant(-0.001)",
+        f"a: {KEPT} = Add(v, o)",
+        ROOT,
+        NORMAL,
+    ),
+    "an epsilon for each row": graph_of(
+        *TO_ROOT[:4],
+        "o: float32[3, 1] = constant([[0.1], [0.2], [0.3]])",
+        f"a: {KEPT} = Add(v, o)",
+        ROOT,
+        NORMAL,
+    ),
+    "a scale along another dimension in the reciprocal": graph_of(
+        *TO_ROOT,
+        INVERSE,
+        "w: float32[3, 1] = constant([[1.0], [2.0], [3.0]])",
+        f"j: {KEPT} = Mul(i, w)",
+        f"y: {FULL} = Mul(d, j)",
+    ),
     "cubes": graph_of(
         MEAN, CENTRED, "three: float32 = constant(3.0)", f"s: {FULL} = Pow(d, three)", *TO_ROOT[3:], NORMAL
     ),

@@ -51,6 +51,28 @@ def f(x: float32[2, 3]):
     return y, a
 """,
     ),
+    "elements that are picked": (
+        """\
+def f(x: int8[2, 3]):
+    s: float32 = constant(0.5)
+    z: int8 = constant(1)
+    a: float32[2, 3] = DequantizeLinear(x, s, z, axis=0)
+    i: int64[2] = constant([2, 0])
+    b: float32[2, 2] = Gather(a, i, axis=1)
+    y: float32[2, 2] = Sigmoid(b)
+    return y
+""",
+        """\
+def f(x: int8[2, 3]):
+    i: int64[2] = constant([2, 0])
+    b_moved: int8[2, 2] = Gather(x, i, axis=1)
+    s: float32 = constant(0.5)
+    z: int8 = constant(1)
+    b: float32[2, 2] = DequantizeLinear(b_moved, s, z, axis=0)
+    y: float32[2, 2] = Sigmoid(b)
+    return y
+""",
+    ),
 }
 
 

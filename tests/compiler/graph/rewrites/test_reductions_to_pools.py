@@ -124,6 +124,32 @@ TEXTS = {
         ),
         None,
     ),
+    "a mean that is taken off another tensor": (
+        function(
+            "float32[1, 3, 8]",
+            "m: float32[1, 3, 1] = ReduceMean(x, axes=(2,), keepdims=1)",
+            "n: float32[1, 3, 8] = Neg(x)",
+            "y: float32[1, 3, 8] = Sub(n, m)",
+        ),
+        function(
+            "float32[1, 3, 8]",
+            "m: float32[1, 3, 1] = GlobalAveragePool(x)",
+            "n: float32[1, 3, 8] = Neg(x)",
+            "y: float32[1, 3, 8] = Sub(n, m)",
+        ),
+    ),
+    "a mean that is added to its operand": (
+        function(
+            "float32[1, 3, 8]",
+            "m: float32[1, 3, 1] = ReduceMean(x, axes=(2,), keepdims=1)",
+            "y: float32[1, 3, 8] = Add(x, m)",
+        ),
+        function(
+            "float32[1, 3, 8]",
+            "m: float32[1, 3, 1] = GlobalAveragePool(x)",
+            "y: float32[1, 3, 8] = Add(x, m)",
+        ),
+    ),
     "the mean of squares, as products": (
         function(
             "float32[1, 3, 8]",

@@ -65,6 +65,18 @@ LEFT_ALONE = {
     "one slope": BEFORE.replace(
         "float32[2, 1, 1] = constant([[[0.25]], [[0.5]]])", "float32 = constant(0.25)"
     ),
+    "scales of channels behind it": BEFORE.replace(
+        "t: float32 = constant(0.05)", "t: float32[2] = constant([0.05, 0.1])"
+    )
+    .replace("p: int8 = constant(3)", "p: int8[2] = constant([3, 4])")
+    .replace("(b, t, p, axis=0)", "(b, t, p, axis=1)"),
+    "a scale that is computed": BEFORE.replace(
+        "(x: int8[1, 2, 3, 3])", "(x: int8[1, 2, 3, 3], t: float32)"
+    ).replace("    t: float32 = constant(0.05)\n", ""),
+    "slopes that are computed": BEFORE.replace(
+        "(x: int8[1, 2, 3, 3])", "(x: int8[1, 2, 3, 3], k: float32[2, 1, 1])"
+    ).replace(SLOPES, ""),
+    "another operator": BEFORE.replace("PRelu(a, k)", "Mul(a, k)"),
     "another reader": BEFORE.replace("    return y", "    d: float32[1, 2, 3, 3] = Neg(b)\n    return y, d"),
     "real numbers that leave the network": BEFORE.replace("return y", "return y, b"),
     "real numbers before it": BEFORE.replace("PRelu(a, k)", "PRelu(c, k)").replace(

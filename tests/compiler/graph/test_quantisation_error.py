@@ -1,0 +1,99 @@
+"""The error of each value, and the layers that cost most, as they are told."""
+
+from math import inf, log10
+
+import numpy as np
+import pytest
+
+from vdla.compiler.graph.parse import parse_graph
+from vdla.compiler.graph.quantisation.sensitivity import Contribution
+from vdla.compiler.graph.quantisation_error import (
+    MOST_SHOWN,
+    LayerError,
+    layer_errors,
+    print_contributions,
+    print_errors,
+)
+
+FLOAT = """\
+def f(x: float32[4]):
+    a: float32[4] = Neg(x)
+    b: float32[4] = Sqrt(x)
+    i: int64[4] = Cast(a, to="int64")
+    y: float32[4] = Relu(a)
+    return y, b, i
+"""
+QUANTISED = """\
+def f(x: float32[4]):
+    a: float32[4] = Neg(x)
+    s: float32 = constant(1.0)
+    z: int8 = constant(0)
+    q: int8[4] = QuantizeLinear(a, s, z, axis=0)
+    d: float32[4] = DequantizeLinear(q, s, z, axis=0)
+    b: float32[4] = Sqrt(x)
+    i: int64[4] = Cast(a, to="int64")
+    y: float32[4] = Relu(d)
+    return y, b, i
+"""
+SAMPLES = [np.float32([1.25, 2, -3, 4]), np.float32([0.5, -1.75, 9, 0])]
+
+
+def test_a_value_is_compared_behind_its_pair_over_all_samples():
+    found = layer_errors(parse_graph(FLOAT), parse_graph(QUANTISED), [{"x": sample} for sample in SAMPLES])
+    wanted = -np.concatenate(SAMPLES)
+    off = np.rint(wanted) - wanted
+    positive = np.maximum(wanted, 0)
+    less = np.maximum(np.rint(wanted), 0) - positive
+    assert [(one.value, one.op) for one in found] == [("a", "Neg"), ("b", "Sqrt"), ("y", "Relu")]
+    ratios = [
+        10 * log10(np.square(wanted).sum() / np.square(off).sum()),
+        inf,  # also where a value is no number on both sides
+        10 * log10(np.square(positive).sum() / np.square(less).sum()),
+    ]
+    assert [one.signal_to_noise_db for one in found] == pytest.approx(ratios)
+
+
+@pytest.mark.parametrize(
+    ("x", "expected"),
+    [([1, 2, 3, 4], inf), ([1, 2, 3, np.inf], -inf), ([1, 2, 3, 1e4], None), ([np.nan] * 4, -inf)],
+)
+def test_what_is_infinite_on_one_side_only_is_lost(x, expected):
+    (first, *_) = layer_errors(parse_graph(FLOAT), parse_graph(QUANTISED), [{"x": np.float32(x)}])
+    if expected is None:
+        expected = 10 * log10((14 + 1e8) / (1e4 - 128) ** 2)
+    assert first.signal_to_noise_db == pytest.approx(expected)
+
+
+def test_errors_are_a_table():
+    found = [LayerError("v", "Conv", 12.34), LayerError("w", "Relu", inf), LayerError("u", "Add", -inf)]
+    assert print_errors(found) == (
+        "    12.3 dB  Conv                 v\n"
+        "      exact  Relu                 w\n"
+        "       lost  Add                  u\n"
+    )
+    assert print_errors([]) == ""
+
+
+TITLE = f"error of the results, by layers alone ({MOST_SHOWN} at most); --float-layers keeps them in float:\n"
+
+
+def test_layers_are_told_with_their_shares():
+    found = [Contribution("one", "a", 75, 3.0), Contribution("two", "b", 25, 1.0)]
+    assert print_contributions(found) == TITLE + (
+        "   75.0%   75.0% of the MACs  one\n   25.0%   25.0% of the MACs  two\n"
+    )
+
+
+def test_a_layer_of_infinite_error_costs_all():
+    found = [Contribution("one", "a", 0, inf), Contribution("two", "b", 0, 1.0)]
+    assert print_contributions(found) == TITLE + (
+        "  100.0%    0.0% of the MACs  one\n    0.0%    0.0% of the MACs  two\n"
+    )
+
+
+def test_few_layers_are_told_and_none_where_nothing_is_lost():
+    many = [Contribution(f"n{place}", f"r{place}", 1, 1.0) for place in range(MOST_SHOWN + 2)]
+    assert [line.split()[-1] for line in print_contributions(many).splitlines()[1:]] == [
+        f"n{place}" for place in range(MOST_SHOWN)
+    ]
+    assert print_contributions([Contribution("one", "a", 1, 0.0)]) == print_contributions([]) == ""
