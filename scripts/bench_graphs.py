@@ -73,7 +73,7 @@ def _compile_and_run(stages: Stages, data: bytes, *, calibrates: bool) -> None:
     graph = stages.passes(stages.passes(graph, SIMPLIFY), FLOATS)
     inputs = {name: np.zeros(type_.shape, type_.dtype) for name, type_ in graph.inputs.items()}
     with stages.timed("quantise, integers"):
-        graph, _ = integers_of(graph, [inputs] if calibrates else None, Options())
+        graph = integers_of(graph, [inputs] if calibrates else None, Options()).graph
     with stages.timed("place"):
         graph, parts = parts_of(graph, target)
     with stages.timed("lower and link"):

@@ -17,7 +17,7 @@ def graph_to_bytes(graph: Graph) -> bytes:
         "inputs": list(graph.inputs),
         "outputs": graph.outputs,
         "nodes": [
-            [node.op, node.inputs, node.outputs, dict(node.attributes), node.name, node.reason]
+            [node.op, node.inputs, node.outputs, dict(node.attributes), node.name, node.reason, node.macs]
             for node in graph.nodes
         ],
         "constants": [[name, array.dtype.str, array.shape] for name, array in graph.constants.items()],
@@ -45,8 +45,9 @@ def graph_from_bytes(data: bytes) -> Graph:
             {key: _attribute(value) for key, value in own.items()},
             name,
             reason,
+            macs,
         )
-        for op, inputs, outputs, own, name, reason in head["nodes"]
+        for op, inputs, outputs, own, name, reason, macs in head["nodes"]
     )
     inputs = {name: types[name] for name in head["inputs"]}
     return Graph(head["name"], inputs, tuple(head["outputs"]), nodes, constants, types)

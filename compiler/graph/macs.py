@@ -194,6 +194,8 @@ def macs_of(op: str, use: Use, domain: str = "") -> int | None:
 
 def macs(graph: Graph, node: Node) -> int:
     """Return the multiply-accumulates of a node of a graph; 0 where shapes are not known."""
+    if node.macs is not None:
+        return node.macs
     if node.op == BETWEEN_ACTIVATIONS:
         return len(node.extents("places")) // 2 * prod(node.extents("size"))
     inputs, outputs = (

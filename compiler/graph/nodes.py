@@ -79,6 +79,8 @@ class Node:
         attributes: exactly those that the operator takes.
         name: what the node was called where it came from; only messages use it.
         reason: why the operators run on the host that a pass has put this node in the place of; else "".
+        macs: multiply-accumulates of the operator that a pass has put this node in the place of; None if the
+            shapes tell them.
     """
 
     op: str
@@ -87,6 +89,7 @@ class Node:
     attributes: Mapping[str, Attribute] = field(default_factory=dict)
     name: str = ""
     reason: str = ""
+    macs: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attributes", MappingProxyType(dict(sorted(self.attributes.items()))))

@@ -126,9 +126,10 @@ class _Parser:
         """Return the node that a call says, which makes `outputs`."""
         attributes = {keyword.arg or "": self.literal(keyword.value) for keyword in call.keywords}
         name, reason = attributes.pop("name", ""), attributes.pop("reason", "")
+        macs = attributes.pop("macs", None)
         inputs = tuple(self.value(argument) for argument in call.args)
         assert isinstance(call.func, ast.Name)
-        return Node(call.func.id, inputs, outputs, attributes, name, reason)
+        return Node(call.func.id, inputs, outputs, attributes, name, reason, macs)
 
     def constant(
         self,

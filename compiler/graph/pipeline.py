@@ -50,12 +50,12 @@ class Trace:
 
     Attributes:
         watcher: is told which rules fire.
-        begins, ended: called with the name of each pass before, and with the graph after it.
+        begins, ended: called with the name of each pass, and the graph, before and after it.
         verifies: whether the graph is verified after each pass.
     """
 
     watcher: Watcher | None = None
-    begins: Callable[[str], None] = lambda name: None
+    begins: Callable[[str, Graph], None] = lambda name, graph: None
     ended: Callable[[str, Graph], None] = lambda name, graph: None
     verifies: bool = False
 
@@ -64,10 +64,9 @@ SILENT = Trace()
 
 
 def name_of(item: Pass) -> str:
-    """Return the name of a table of rules, or of the class of another pass in snake case."""
-    if isinstance(item, Rules):
-        return item.name
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", type(item).__name__).lower()
+    """Return the name of a pass if it has one, else that of its class in snake case."""
+    name: str | None = getattr(item, "name", None)
+    return name or re.sub(r"(?<!^)(?=[A-Z])", "_", type(item).__name__).lower()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +83,7 @@ class Pipeline:
         """
         verify(graph)
         for item in self.passes:
-            trace.begins(name_of(item))
+            trace.begins(name_of(item), graph)
             graph = item.run(graph, trace.watcher) if isinstance(item, Rules) else item.run(graph)
             trace.ended(name_of(item), graph)
             if trace.verifies:

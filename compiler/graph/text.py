@@ -38,8 +38,8 @@ def print_node(node: Node) -> str:
     """Return the text of a node, without the types of its outputs."""
     arguments = [spelt(name) if name else "None" for name in node.inputs]
     arguments += [f"{name}={print_attribute(value)}" for name, value in node.attributes.items()]
-    told = {"name": node.name, "reason": node.reason}
-    arguments += [f"{key}={print_attribute(value)}" for key, value in told.items() if value]
+    notes = {"name": node.name or None, "reason": node.reason or None, "macs": node.macs}
+    arguments += [f"{key}={print_attribute(value)}" for key, value in notes.items() if value is not None]
     return f"{', '.join(map(spelt, node.outputs))} = {node.op}({', '.join(arguments)})"
 
 

@@ -8,7 +8,7 @@ product before it that restores it.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,6 @@ from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType
 from vdla.compiler.graph.passes.dead_code import DeadCode
 from vdla.compiler.graph.rewrite import Rewriting
 from vdla.compiler.network.channels import Channels, is_depthwise, is_product
-from vdla.compiler.network.maker import Offloaded, Placed
 from vdla.compiler.network.uses import Uses
 from vdla.compiler.operands.interleaved import activation_block
 from vdla.hw.spec.config import AcceleratorConfig
@@ -35,37 +34,19 @@ ONCE: Mapping[str, Attribute] = {
 Lanes = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Arranged:
-    """A graph whose channels nothing has to move.
-
-    Attributes:
-        macs: multiply-accumulates of the convolutions before they were changed, by their weights.
-    """
-
-    graph: Graph
-    macs: Mapping[str, int] = field(default_factory=dict)
-
-
-def arranged(graph: Graph, config: AcceleratorConfig, taken: Collection[str]) -> Arranged:
+def arranged(graph: Graph, config: AcceleratorConfig, taken: Collection[str]) -> Graph:
     """Return a graph without moves of channels that are not whole blocks, where that can be.
 
     Args:
         taken: the operators that the accelerator takes.
     """
     if config.batch > 1:
-        return Arranged(graph)
+        return graph
     channels = Channels(graph, activation_block(config))
     if not channels.scattered:
-        return Arranged(graph)
+        return graph
     made = _Arranging(channels, Uses(channels, taken))
-    return made.run() if made.is_worth() else Arranged(graph)
-
-
-def with_macs(one: Placed, macs: Mapping[str, int]) -> Placed:
-    """Return an operator with its multiply-accumulates of `Arranged`, where they are there."""
-    known = [macs[name] for name in one.node.inputs if name in macs]
-    return replace(one, macs=known[0]) if known and isinstance(one, Offloaded) else one
+    return made.run() if made.is_worth() else graph
 
 
 def lanes_of(uses: Sequence[frozenset[int]], block: int) -> Lanes | None:
@@ -131,7 +112,6 @@ class _Arranging(Rewriting):
         self.channels, self.uses, self.block = channels, uses, channels.block
         self.lanes: dict[str, Lanes] = {}
         self.known = {*self.graph.inputs, *self.graph.constants}
-        self.macs: dict[str, int] = {}
         self.reads: dict[str, Read] = {}
         self.others: dict[tuple[object, ...], str] = {}
 
@@ -145,7 +125,7 @@ class _Arranging(Rewriting):
             and not any(made in self.channels.moved for made in node.outputs)
         )
 
-    def run(self) -> Arranged:
+    def run(self) -> Graph:
         """Return the graph whose operators make and read channels where these stand."""
         for node in self.graph.nodes:
             if any(made in self.channels.moved for made in node.outputs):
@@ -155,7 +135,7 @@ class _Arranging(Rewriting):
                 continue
             self.nodes.append(self.changed(node))
             self.known.update(name for name in node.outputs if name not in self.lanes)
-        return Arranged(DeadCode().run(self.finished()), self.macs)
+        return DeadCode().run(self.finished())
 
     def changed(self, node: Node) -> Node:
         """Return an operator that moves no channels, with what it reads and makes in other orders."""
@@ -203,8 +183,8 @@ class _Arranging(Rewriting):
             self.constant(f"{node.inputs[1]}_arranged", np.ascontiguousarray(weights)),
             self.constant(f"{node.inputs[2]}_arranged", np.ascontiguousarray(words)),
         )
-        self.macs[names[0]] = macs(self.graph, node)
-        return replace(node, inputs=(x, *names), attributes=attributes)
+        count = macs(self.graph, node)
+        return replace(node, inputs=(x, *names), attributes=attributes, macs=count)
 
     def alike(self, node: Node, read: Read) -> Node:
         """Return an operator on each channel alone, which makes them in the order in which it reads them."""
@@ -313,8 +293,8 @@ class _Arranging(Rewriting):
                 self.constant(f"{out}_weights", ones.astype(np.int8)[..., None, None]),
                 self.constant(f"{out}_parameters", scaling(np.ones(1), 0, Quantisation(1.0, 0))),
             )
-            self.macs[names[0]] = 0
-            self.others[key] = self.add("Int8Conv", (read.name, *names), out, ONCE)
+            self.nodes.append(Node("Int8Conv", (read.name, *names), (out,), ONCE, macs=0))
+            self.others[key] = out
         return self.others[key]
 
     def type_of(self, name: str) -> TensorType:

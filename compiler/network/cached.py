@@ -71,9 +71,9 @@ def _imported(
     from vdla.compiler.network.compile import imported, integers_of
 
     progress("import")
-    loaded = imported(source.model, source.samples, source.shapes, source.section)
-    graph, fidelity = integers_of(loaded.graph, loaded.samples, source.options, progress)
+    loaded = imported(source)
+    lowered = integers_of(loaded.graph, loaded.samples, source.options, progress)
     if key is None or source.key() != key:
-        return graph, fidelity, None
-    keep_graph(key, graph, fidelity)
-    return graph, fidelity, key
+        return lowered.graph, lowered.fidelity, None
+    keep_graph(key, lowered.graph, lowered.fidelity)
+    return lowered.graph, lowered.fidelity, key

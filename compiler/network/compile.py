@@ -7,25 +7,45 @@ import numpy as np
 
 from vdla.compiler.codegen.store import kept
 from vdla.compiler.codegen.tuned.records import NO_RECORDS, Records
+from vdla.compiler.graph.explain import Explanation, Write
 from vdla.compiler.graph.integer_forms.early import DYNAMIC, PRODUCTS
 from vdla.compiler.graph.nodes import Graph, GraphError
 from vdla.compiler.graph.onnx.load import Loaded, load_with_samples
 from vdla.compiler.graph.passes.fix_ranges import FixRanges
-from vdla.compiler.graph.pipeline import FLOATS, INTEGERS, SIMPLIFY
+from vdla.compiler.graph.pipeline import FLOATS, INTEGERS, SILENT, SIMPLIFY, Trace
 from vdla.compiler.graph.quantisation.options import Options
 from vdla.compiler.graph.quantisation.sensitivity import Contribution, contributions
 from vdla.compiler.graph.quantisation_error import LayerError, layer_errors
 from vdla.compiler.graph.quantise import Quantised, has_quantisable, quantise
 from vdla.compiler.graph.section import WHOLE, Section
 from vdla.compiler.graph.source import ModelSource
+from vdla.compiler.network.keep import Source
+from vdla.compiler.network.target_passes import target_passes
 from vdla.compiler.network.tuning import Tuning, tuned_plan
 from vdla.hw.spec.target import Target
 from vdla.runtime.module.plan import Fidelity, Plan
-from vdla.runtime.samples.given import Given, given_of
+from vdla.runtime.samples.given import given_of
 
 Progress = Callable[[str], None]
 Samples = Iterable[Mapping[str, np.ndarray]]
 OPTIONS = Options()
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A graph of integer operators.
+
+    Attributes:
+        quantised: result of the quantiser; None if the network was quantised before, or stays in float.
+    """
+
+    graph: Graph
+    quantised: Quantised | None = None
+
+    @property
+    def fidelity(self) -> Fidelity | None:
+        """Signal to noise of the outputs against the float graph, if the quantiser has measured it."""
+        return None if self.quantised is None else self.quantised.fidelity
 
 
 @dataclass(frozen=True)
@@ -59,7 +79,7 @@ def compile_network(
     records: Records = NO_RECORDS,
     progress: Progress = lambda text: None,
 ) -> Compiled:
-    """Compile a network.
+    """Compile a network without the cache.
 
     Args:
         model: an ONNX file, its bytes, or a model of the `onnx` package.
@@ -78,92 +98,90 @@ def compile_network(
         InputError: the samples cannot be read, or do not fit the network.
     """
     progress("import")
-    loaded = imported(model, None if samples is None else given_of(samples), shapes, section)
-    simple, given = loaded.graph, loaded.samples
-    made = None if _is_ready(simple, given) else _quantise(simple, given, options, progress)
-    found, costs = _errors(made, given, progress) if errors and made is not None and given else ((), ())
-    graph = INTEGERS.run(simple if made is None else made.graph)
-    plan, tuning = tuned_plan(graph, target, records, kept(), progress)
-    plan = replace(plan, fidelity=None if made is None else made.fidelity)
-    return Compiled(graph, plan, tuning, found, costs)
+    given = None if samples is None else given_of(samples)
+    loaded = imported(Source(model, given, options, shapes, section))
+    lowered = integers_of(loaded.graph, loaded.samples, options, progress)
+    layers: tuple[LayerError, ...] = ()
+    costs: tuple[Contribution, ...] = ()
+    if errors and lowered.quantised is not None and loaded.samples:
+        progress("errors of layers")
+        layers = layer_errors(lowered.quantised.roles.graph, lowered.quantised.graph, loaded.samples)
+        costs = contributions(lowered.quantised, loaded.samples)
+    plan, tuning = tuned_plan(lowered.graph, target, records, kept(), progress)
+    return Compiled(lowered.graph, replace(plan, fidelity=lowered.fidelity), tuning, layers, costs)
 
 
-def _errors(
-    made: Quantised, given: Sequence[Mapping[str, np.ndarray]], progress: Progress
-) -> tuple[tuple[LayerError, ...], tuple[Contribution, ...]]:
-    """Return the error of each layer on samples, and what each costs alone."""
-    progress("errors of layers")
-    return layer_errors(made.roles.graph, made.graph, given), contributions(made, given)
+def explain(source: Source, target: Target, write: Write, stop_after: str = "") -> None:
+    """Write what each pass does to a network; see `vdla.compiler.graph.explain`.
+
+    Raises:
+        StoppedError: the pass `stop_after` has run; it holds the graph.
+        GraphError: no pass of that name has run; and as `compile_network`.
+    """
+    explanation = Explanation(write, stop_after)
+    loaded = imported(source, explanation.trace)
+    lowered = integers_of(loaded.graph, loaded.samples, source.options, trace=explanation.trace)
+    target_passes(target).run(lowered.graph, explanation.trace)
+    explanation.check_stopped()
 
 
-def imported(
-    model: ModelSource,
-    given: Given | None = None,
-    shapes: Mapping[str, Sequence[int]] | None = None,
-    section: Section = WHOLE,
-) -> Loaded:
+def imported(source: Source, trace: Trace = SILENT) -> Loaded:
     """Return the simplified graph of a model, or of a part of it, and samples that fit it.
-
-    Args:
-        given: samples; where there are some, they will give the graph's ranges: see `calibratable`.
 
     Raises:
         GraphError: it cannot be imported.
         InputError: the samples do not fit it.
     """
-    loaded = load_with_samples(model, given, shapes, section)
-    return replace(loaded, graph=simplified(loaded.graph, given is not None))
+    loaded = load_with_samples(source.model, source.samples, source.shapes, source.section)
+    return replace(loaded, graph=simplified(loaded.graph, source.samples is not None, trace))
 
 
-def simplified(graph: Graph, calibrates: bool) -> Graph:
-    """Return a graph in the form in which it is quantised and lowered; `calibrates` as in `imported`."""
-    simple = SIMPLIFY.run(graph)
-    return FLOATS.run(calibratable(simple) if calibrates else simple)
+def simplified(graph: Graph, calibrates: bool, trace: Trace = SILENT) -> Graph:
+    """Return a graph in the form in which it is quantised and lowered.
+
+    Args:
+        calibrates: there are samples, which give the ranges of tensors that are quantised while they run.
+    """
+    simple = SIMPLIFY.run(graph, trace)
+    return FLOATS.run(_with_fixed_ranges(simple, trace) if calibrates else simple, trace)
 
 
-def calibratable(simple: Graph) -> Graph:
-    """Return a graph that finds the ranges of all that it quantises while it runs as one of real numbers,
-    whose ranges samples can give; other graphs as they are."""
+def _with_fixed_ranges(simple: Graph, trace: Trace) -> Graph:
+    """Return a graph of real numbers in place of a graph whose tensors are all quantised by ranges that are
+    computed at run time; other graphs unchanged."""
     if all(node.op != DYNAMIC for node in simple.nodes):
         return simple
     fixed = FixRanges().run(simple)
-    return simple if _quantised(fixed) else SIMPLIFY.run(fixed)
+    return simple if _quantised(fixed) else SIMPLIFY.run(fixed, trace)
 
 
 def integer_graph(graph: Graph, samples: Samples | None = None, options: Options = OPTIONS) -> Graph:
     """Return a graph with integer operators wherever it is quantised, or can be with `samples`."""
-    return integers_of(simplified(graph, samples is not None), samples, options)[0]
+    return integers_of(simplified(graph, samples is not None), samples, options).graph
 
 
 def integers_of(
-    simple: Graph, samples: Samples | None, options: Options, progress: Progress = lambda text: None
-) -> tuple[Graph, Fidelity | None]:
-    """Return a simplified graph with integer operators, and how near it is to the float graph where it was
-    quantised with `samples`. A quantised graph stays as it is, and so does one of which the accelerator
-    computes nothing.
+    simple: Graph,
+    samples: Samples | None,
+    options: Options,
+    progress: Progress = lambda text: None,
+    trace: Trace = SILENT,
+) -> Lowered:
+    """Return a simplified graph with integer operators. A float graph is quantised with `samples`, unless the
+    accelerator computes nothing of it.
 
     Raises:
         GraphError: it is of floats, and no samples were given.
     """
-    if _is_ready(simple, samples):
-        return INTEGERS.run(simple), None
-    made = _quantise(simple, samples, options, progress)
-    return INTEGERS.run(made.graph), made.fidelity
-
-
-def _is_ready(graph: Graph, samples: Samples | None) -> bool:
-    """Whether a graph is quantised, or has nothing to quantise."""
-    return _quantised(graph) or not has_quantisable(graph, sampled=samples is not None)
-
-
-def _quantise(graph: Graph, samples: Samples | None, options: Options, progress: Progress) -> Quantised:
-    """Quantise a float graph; errors as those of `integers_of`."""
+    if _quantised(simple) or not has_quantisable(simple, sampled=samples is not None):
+        return Lowered(INTEGERS.run(simple, trace))
     if samples is None:
         raise GraphError(
-            f"{graph.name} is a float network, and the accelerator computes with integers; give samples of "
+            f"{simple.name} is a float network, and the accelerator computes with integers; give samples of "
             "its inputs for quantisation (--calibrate SAMPLES.npz), or a quantised model"
         )
-    return quantise(graph, list(samples), options, progress)
+    quantised = quantise(simple, list(samples), options, progress)
+    return Lowered(INTEGERS.run(quantised.graph, trace), quantised)
 
 
 def _quantised(graph: Graph) -> bool:

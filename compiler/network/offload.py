@@ -1,6 +1,7 @@
 """Support: the integer operators that a target can execute, and the reason why it cannot execute others."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from vdla.compiler.codegen.intrinsics import NARROW
 from vdla.compiler.codegen.space import space_of
@@ -32,9 +33,11 @@ def offload(graph: Graph, node: Node, target: Target, *, gathers: bool = False) 
     )
     if reason is not None:
         return reason
-    made = kind.make(maker)
-    spaces = (space_of(piece.task, target) for piece in made.pieces)
-    return next((space for space in spaces if isinstance(space, Unfit)), made)
+    offloaded = kind.make(maker)
+    if node.macs is not None:
+        offloaded = replace(offloaded, macs=node.macs)
+    spaces = (space_of(piece.task, target) for piece in offloaded.pieces)
+    return next((space for space in spaces if isinstance(space, Unfit)), offloaded)
 
 
 def operators_of(config: AcceleratorConfig) -> tuple[str, ...]:

@@ -15,22 +15,16 @@ from vdla.compiler.codegen.lowering import calls_of
 from vdla.compiler.codegen.record import ChoiceError, Choices, choices_of
 from vdla.compiler.codegen.space import Space, space_of
 from vdla.compiler.graph.nodes import Graph
-from vdla.compiler.graph.passes.tabulate import Tabulate
 from vdla.compiler.ir.nodes import Func
-from vdla.compiler.network.arranged import arranged, with_macs
-from vdla.compiler.network.borders import padded_before
 from vdla.compiler.network.build import build
 from vdla.compiler.network.launches import worthwhile
 from vdla.compiler.network.maker import Offloaded, Placed
-from vdla.compiler.network.offload import operators_of
 from vdla.compiler.network.partition import Part, place
-from vdla.compiler.network.phases import phases_as_channels
-from vdla.compiler.network.slices import sliced_before
+from vdla.compiler.network.target_passes import target_passes
 from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.base import Choice, Task
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.target import Target
-from vdla.hw.spec.vocabulary import Extension
 from vdla.runtime.module.plan import Plan
 
 Progress = Callable[[str], None]
@@ -81,14 +75,11 @@ def parts_of(
     graph: Graph, target: Target, progress: Progress = lambda text: None
 ) -> tuple[Graph, list[Part]]:
     """Return a graph in the form in which a target runs it, and its parts."""
-    short = Tabulate(chains=True).run(graph) if target.config.has(Extension.TABLE) else graph
-    spread = phases_as_channels(short, target)
-    made = arranged(padded_before(spread, target.config), target.config, operators_of(target.config))
-    ready = sliced_before(made.graph, target.config)
+    ready = target_passes(target).run(graph)
 
     def placed(on_host: Mapping[str, str]) -> list[Placed]:
         placing = counted(progress, "place", len(ready.nodes))
-        return [with_macs(one, made.macs) for one in place(ready, target, placing, on_host)]
+        return list(place(ready, target, placing, on_host))
 
     return ready, worthwhile(ready, placed)
 

@@ -20,6 +20,7 @@ from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.quantisation.options import Options
 from vdla.compiler.graph.quantise import quantise
 from vdla.compiler.network.compile import imported
+from vdla.compiler.network.keep import Source
 
 METHODS = (CalibrationMethod.MinMax, CalibrationMethod.Entropy, CalibrationMethod.Percentile)
 
@@ -51,7 +52,7 @@ def ours(
     model: onnx.ModelProto, calibration: list[Tensors], test: list[Tensors], options: Options
 ) -> Outcome:
     """Return what the kit's quantisation makes of samples."""
-    graph = imported(model.SerializeToString()).graph
+    graph = imported(Source(model.SerializeToString())).graph
     began = time.perf_counter()
     made = quantise(graph, calibration, options)
     seconds = time.perf_counter() - began

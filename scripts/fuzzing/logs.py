@@ -16,6 +16,7 @@ from vdla.compiler.codegen.tuned.record import Record
 from vdla.compiler.codegen.version import task_version
 from vdla.compiler.graph.quantisation.options import Options
 from vdla.compiler.network.compile import imported, integers_of
+from vdla.compiler.network.keep import Source
 from vdla.compiler.network.stages import layers_of, parts_of
 from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.base import Task
@@ -33,7 +34,7 @@ LINES = (b"[" * 5000, b'{"a":' * 3000, b"", b"null", b'"\\ud800"', b"9" * 6000)
 @cache
 def spaces() -> tuple[Space, ...]:
     """Return the choices for the tasks of a network."""
-    graph, _ = integers_of(imported(images().SerializeToString()).graph, None, Options())
+    graph = integers_of(imported(Source(images().SerializeToString())).graph, None, Options()).graph
     found = (space_of(task, TARGET) for task in tasks_of(graph))
     return tuple(space for space in found if not isinstance(space, Unfit))
 

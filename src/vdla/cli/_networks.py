@@ -302,6 +302,23 @@ def compile_with_errors(model: Path, target: Target, recipe: Recipe, records: Re
         )
 
 
+def explained(model: Path, target: Target, recipe: Recipe, stop_after: str, *, show: bool) -> str:
+    """Run the passes of the compiler on a network, and `show` what each does.
+
+    Returns:
+        The text of the graph after the pass `stop_after`; "" if that is "".
+    """
+    from vdla.compiler.graph.explain import StoppedError
+    from vdla.compiler.network.compile import explain
+
+    write = click.echo if show else lambda line: None
+    try:
+        explain(source_of(model, recipe), target, write, stop_after)
+    except StoppedError as stopped:
+        return str(stopped)
+    return ""
+
+
 @contextmanager
 def without_collections() -> Iterator[None]:
     """Let nothing look for garbage in cycles: compiling makes many objects and hardly any cycles."""

@@ -6,11 +6,12 @@ from pathlib import Path
 import click
 
 from vdla.cli._compiling import MODULE, Order, compile_each, compile_one
-from vdla.cli._networks import Recipe, takes_recipe, takes_tuning
+from vdla.cli._networks import Recipe, explained, takes_recipe, takes_tuning
 from vdla.cli._options import OUTPUT_FILE, takes_target
 from vdla.cli._summaries import lists_layers
 from vdla.compiler.codegen.tuned.records import Records
 from vdla.hw.spec.target import Target
+from vdla.runtime.samples import InputError
 
 
 @click.command()
@@ -29,6 +30,19 @@ from vdla.hw.spec.target import Target
     help="With --calibrate: print each layer's signal to quantisation noise on the samples, and the "
     "layers that cost most.",
 )
+@click.option(
+    "--explain",
+    is_flag=True,
+    help="Show what each pass does: the rules that fired with the nodes before and after, and the rules that "
+    "nearly matched.",
+)
+@click.option(
+    "--stop-after",
+    metavar="PASS",
+    default="",
+    help="Print the graph after this pass (PASS:2: after its second run), and write no module. --explain "
+    "shows the passes.",
+)
 @lists_layers
 @takes_recipe
 @takes_tuning
@@ -37,6 +51,8 @@ def command(
     model: Path,
     output: Path | None,
     errors: bool,
+    explain: bool,
+    stop_after: str,
     layers: bool,
     recipe: Recipe,
     records: Records,
@@ -48,6 +64,13 @@ def command(
     and accelerator, what costs most, and why operators stay on the host. Of a folder it prints a table at the
     end; a network that is refused does not stop the others, and gives exit status 2.
     """
+    if (explain or stop_after) and model.is_dir():
+        raise InputError(f"{model} is a folder; --explain and --stop-after take a single model")
+    if explain or stop_after:
+        graph = explained(model, target, recipe, stop_after, show=explain)
+        if graph:
+            click.echo(graph, nl=False)
+            return
     order = Order(errors, layers, recipe, records, target)
     if not model.is_dir():
         compile_one(model, output or model.with_suffix(MODULE), order)

@@ -21,7 +21,7 @@ EVERY = TINY.with_changes(extensions=tuple(Extension))
 
 def same(graph: Graph, config=EVERY) -> Graph:
     """Return the arranged graph, which means the same."""
-    made = arranged(graph, config, operators_of(config)).graph
+    made = arranged(graph, config, operators_of(config))
     verify(made)
     inputs = random_inputs(graph, 1)
     assert_equal(interpret(made, inputs), interpret(graph, inputs))
@@ -155,7 +155,7 @@ def test_moves_that_only_the_host_reads_stay():
     net = Net()
     a = net.conv(net.input(1, 3, *PIXELS), 6)
     graph = net.graph(shuffled(net, a, 2), net.conv(a, 3))
-    assert arranged(graph, EVERY, operators_of(EVERY)).graph is graph
+    assert arranged(graph, EVERY, operators_of(EVERY)) is graph
 
 
 @pytest.mark.parametrize("changes", [{"block_in": 8}, {"block_out": 8}])
@@ -165,7 +165,7 @@ def test_accelerators_with_two_sizes_of_blocks(changes):
 
 def test_rows_of_several_images_stay():
     graph, config = units(Net(), 6, 1), TINY.with_changes(batch=2)
-    assert arranged(graph, config, operators_of(config)).graph is graph
+    assert arranged(graph, config, operators_of(config)) is graph
     plan = plan_of(graph, config)
     check(graph, plan, CycleDevice(config, plan.dram_bytes))
 

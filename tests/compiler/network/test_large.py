@@ -26,7 +26,7 @@ def compiled(model, *, calibrates=False):
     """Return the plan of a model, written to bytes and read again, as the command does."""
     graph = load(model)
     samples = [zeros(graph)] if calibrates else None
-    graph, _ = integers_of(simplified(graph, calibrates), samples, options())
+    graph = integers_of(simplified(graph, calibrates), samples, options()).graph
     graph = graph_from_bytes(graph_to_bytes(graph))
     return from_bytes(to_bytes(plan_of(graph, TARGET, choose=by_estimate)))
 
