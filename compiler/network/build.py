@@ -1,7 +1,7 @@
 """Linking: from placed operators and their programs to a module's streams, transfers and memory plan."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -45,50 +45,60 @@ def build(
         programs: of every task of `parts`, as `vdla.compiler.codegen.lowering.calls_of` returns them.
         report: called with each operator before its instructions are emitted.
     """
-    builder = _Builder(graph, target, parts, programs)
-    return builder.plan(report)
+    return _Linker(graph, target, parts, programs).plan(report)
 
 
-@dataclass
-class _Builder:
-    graph: Graph
-    target: Target
-    parts: list[Part]
-    programs: Mapping[Task, Func]
-    steps: list[Step] = field(default_factory=list)
-    streams: dict[str, Stream] = field(default_factory=dict)
-    weights: dict[str, np.ndarray] = field(default_factory=dict)
-    tables: int = 0  # that have been used
+class _Linker:
+    """The values of a network in DRAM, and what is recorded of its streams so far.
 
-    @property
-    def config(self) -> AcceleratorConfig:
-        """The configuration of the target."""
-        return self.target.config
+    Attributes:
+        flow: the parts that make and read each value.
+        viewed: the tensor that holds each result of a View.
+        segments: by value that no instruction makes, the tensors that hold its elements.
+        places, sizes: the place in DRAM of each tensor, and the bytes of each place.
+        weights: constants in DRAM, by the name of their tensor.
+        tables: number of tables that have been used.
+    """
 
-    def plan(self, report: Callable[[Offloaded], None]) -> Plan:
-        """Return the plan; `report` is called with each operator of the accelerator before it is emitted."""
-        self.flow = Flow(self.parts, self.graph.outputs)
+    def __init__(
+        self, graph: Graph, target: Target, parts: list[Part], programs: Mapping[Task, Func]
+    ) -> None:
+        self.graph, self.target, self.parts, self.programs = graph, target, parts, programs
+        self.config = target.config
+        self.flow = Flow(parts, graph.outputs)
         self.viewed: dict[str, Stored] = {}
         for name, before in self.flow.views.items():
             self.viewed[name] = self.stored(before, self.flow.standing[before])
-        alike = self.config.block_in == self.config.block_out  # segments count the same elements for all
-        self.segments = joined(self.parts, self.flow) if alike else {}
-        self.places, sizes = share(self.lives())
+        same_elements = self.config.block_in == self.config.block_out  # for all programs that read segments
+        self.segments = joined(parts, self.flow) if same_elements else {}
+        self.places, self.sizes = share(self.lives())
+        self.weights: dict[str, np.ndarray] = {}
+        self.tables = 0
+
+    def plan(self, report: Callable[[Offloaded], None]) -> Plan:
+        """Return the plan; `report` is called with each operator of the accelerator before it is emitted."""
+        steps: list[Step] = []
+        streams: dict[str, Stream] = {}
         for number, part in enumerate(self.parts):
-            on_host = [one for one in part if isinstance(one, OnHost)]
-            self.steps += [self.host_step(one) for one in on_host]
+            on_host = [placed for placed in part if isinstance(placed, OnHost)]
+            steps += [self.host_step(placed) for placed in on_host]
             if not on_host:
-                self.steps.append(self.launch(part, number, report))
+                name = f"launch{number}"
+                streams[name] = self.stream(part, report)
+                steps.append(self.launch(name, part, number, streams[name]))
         constants = {name: self.graph.constants[name] for name in self.host_constants()}
-        outputs = {name: _value(self.graph, name) for name in self.graph.outputs}
+        inputs, outputs = (
+            {name: _value(self.graph, name) for name in names}
+            for names in (self.graph.inputs, self.graph.outputs)
+        )
         return Plan(
             self.graph.name,
             self.target,
-            {name: _value(self.graph, name) for name in self.graph.inputs},
+            inputs,
             outputs,
-            tuple(self.steps),
-            self.streams,
-            sizes,
+            tuple(steps),
+            streams,
+            self.sizes,
             self.weights,
             constants,
         )
@@ -173,21 +183,24 @@ class _Builder:
 
     # Launches
 
-    def launch(self, part: Part, number: int, report: Callable[[Offloaded], None]) -> LaunchStep:
-        """Build the stream of a part."""
-        builder, packs = StreamBuilder(self.config), {}
-        for one in part:
-            if not isinstance(one, Offloaded):  # a view
-                continue
-            for name, layout in one.inputs.values():
-                if self.flow.comes_in(name, number):
-                    packs[self.stored(name, layout)] = Crossing(name, self.place(name, layout), layout)
-            report(one)
-            if one.output[0] not in self.segments:
-                self.emit(one, builder)
-        stream = builder.finish()
-        name = f"launch{number}"
-        self.streams[name] = stream
+    def stream(self, part: Part, report: Callable[[Offloaded], None]) -> Stream:
+        """Record the instructions of a part."""
+        builder = StreamBuilder(self.config)
+        for placed in part:
+            if isinstance(placed, Offloaded):
+                report(placed)
+                if placed.output[0] not in self.segments:
+                    self.emit(placed, builder)
+        return builder.finish()
+
+    def launch(self, name: str, part: Part, number: int, stream: Stream) -> LaunchStep:
+        """Return the step of a part: the values that cross to the accelerator and back, and its layers."""
+        packs = {}
+        for placed in part:
+            if isinstance(placed, Offloaded):
+                for value, layout in placed.inputs.values():
+                    if self.flow.comes_in(value, number):
+                        packs[self.stored(value, layout)] = Crossing(value, self.place(value, layout), layout)
         return LaunchStep(name, tuple(packs.values()), self.unpacks(number), _layers(part, stream))
 
     def emit(self, one: Offloaded, builder: StreamBuilder) -> None:

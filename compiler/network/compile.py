@@ -11,12 +11,12 @@ from vdla.compiler.graph.explain import Explanation, Write
 from vdla.compiler.graph.integer_forms.early import DYNAMIC, PRODUCTS
 from vdla.compiler.graph.nodes import Graph, GraphError
 from vdla.compiler.graph.onnx.load import Loaded, load_with_samples
-from vdla.compiler.graph.passes.fix_ranges import FixRanges
-from vdla.compiler.graph.pipeline import FLOATS, INTEGERS, SILENT, SIMPLIFY, Trace
+from vdla.compiler.graph.pipeline import FLOATS, INTEGERS, SILENT, SIMPLIFY, Pipeline, Trace
 from vdla.compiler.graph.quantisation.options import Options
 from vdla.compiler.graph.quantisation.sensitivity import Contribution, contributions
 from vdla.compiler.graph.quantisation_error import LayerError, layer_errors
 from vdla.compiler.graph.quantise import Quantised, has_quantisable, quantise
+from vdla.compiler.graph.rewrites.dynamic_ranges import FIX_RANGES
 from vdla.compiler.graph.section import WHOLE, Section
 from vdla.compiler.graph.source import ModelSource
 from vdla.compiler.network.keep import Source
@@ -151,7 +151,7 @@ def _with_fixed_ranges(simple: Graph, trace: Trace) -> Graph:
     computed at run time; other graphs unchanged."""
     if all(node.op != DYNAMIC for node in simple.nodes):
         return simple
-    fixed = FixRanges().run(simple)
+    fixed = Pipeline((FIX_RANGES,)).run(simple, trace)
     return simple if _quantised(fixed) else SIMPLIFY.run(fixed, trace)
 
 

@@ -6,7 +6,7 @@ import pytest
 from vdla.compiler.graph.integer_forms.early import DYNAMIC
 from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.parse import parse_graph
-from vdla.compiler.graph.passes.fix_ranges import FixRanges
+from vdla.compiler.graph.rewrites.dynamic_ranges import FIX_RANGES
 from vdla.compiler.graph.text import print_graph
 from vdla.compiler.graph.verify import verify
 
@@ -174,9 +174,9 @@ def f(x: float32[3, 2]):
 def test_the_text_before_and_after(title):
     before, after = TEXTS[title]
     graph = parse_graph(before)
-    changed = FixRanges().run(graph)
+    changed = FIX_RANGES.run(graph)
     assert print_graph(changed) == after
-    assert FixRanges().run(changed) == changed
+    assert FIX_RANGES.run(changed) == changed
     verify(changed)
     x = np.random.default_rng(0).normal(size=graph.inputs["x"].shape).astype(np.float32)
     step = np.ptp(np.append(x, 0)) / 255
@@ -262,13 +262,13 @@ def test_integers_that_become_other_real_numbers_are_left_alone(operands):
     text = QUANTISED.replace("(y, s, z, axis", f"({operands}, axis").replace(
         "p: uint8)", "p: uint8, w: uint8[3, 2])"
     )
-    assert [node.op for node in FixRanges().run(parse_graph(text)).nodes] == [DYNAMIC, "DequantizeLinear"]
+    assert [node.op for node in FIX_RANGES.run(parse_graph(text)).nodes] == [DYNAMIC, "DequantizeLinear"]
 
 
 @pytest.mark.parametrize("title", LEFT_ALONE)
 def test_what_is_left_alone(title):
     graph = parse_graph(LEFT_ALONE[title])
-    changed = FixRanges().run(graph)
+    changed = FIX_RANGES.run(graph)
     assert [node.op for node in changed.nodes].count(DYNAMIC) == 1
     assert [node.op for node in changed.nodes].count("MatMulInteger") == 1
     assert "MatMul" not in {node.op for node in changed.nodes}
