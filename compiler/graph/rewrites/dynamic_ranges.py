@@ -84,7 +84,8 @@ def _shift(at: Uses, bias: str, scaling: Node) -> np.ndarray | None:
     scales, divided = at.types[scaling.outputs[0]], at.types[node.outputs[0]].shape
     places = np.arange(scales.size).reshape(scales.shape)
     of_bias = np.broadcast_to(places, divided).reshape(shape)
-    if not np.array_equal(*np.broadcast_arrays(of_bias, places)):
+    beside, along = np.broadcast_arrays(of_bias, places)
+    if not np.array_equal(beside, along):
         return None
     return np.broadcast_to(at.constants[node.inputs[0]], divided).reshape(shape)
 
