@@ -10,8 +10,7 @@ from vdla.compiler.codegen.stream import emit_calls
 from vdla.compiler.graph.macs import macs
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.ir.nodes import Func
-from vdla.compiler.network.flow import Flow
-from vdla.compiler.network.joining import joined
+from vdla.compiler.network.flow import Flow, joined
 from vdla.compiler.network.maker import Offloaded, OnHost, Piece
 from vdla.compiler.network.memory import Life, Stored, share
 from vdla.compiler.network.partition import Part

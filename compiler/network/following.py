@@ -3,7 +3,7 @@
 The store unit carries them out behind requantisation, so that the first result is never stored.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -12,10 +12,9 @@ import numpy as np
 from vdla.compiler.codegen.after import RESIDUAL, SUM, TABLE, table_entries
 from vdla.compiler.codegen.space import space_of
 from vdla.compiler.graph.by_element import table_of
-from vdla.compiler.graph.nodes import Node
-from vdla.compiler.network.maker import Offloaded
+from vdla.compiler.graph.nodes import Graph, Node
+from vdla.compiler.network.maker import Offloaded, OnHost, Placed, View
 from vdla.compiler.network.offload import offload
-from vdla.compiler.network.placements import Placements
 from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.convolution import ConvolutionTask, TiledTask, TransposedTask
 from vdla.compiler.te.operators.narrowing import AddingScale, Scale
@@ -28,6 +27,46 @@ from vdla.hw.spec.numerics import (
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import Extension
 from vdla.runtime.layout import Layout
+
+
+class Placements:
+    """The operators of a graph that have been placed so far, in order, by numbers that only grow.
+
+    Args:
+        readers: the nodes that read each value, once for each read.
+    """
+
+    def __init__(self, graph: Graph, readers: Mapping[str, list[Node]]) -> None:
+        self.graph, self._readers = graph, readers
+        self._placed: dict[int, Placed] = {}
+        self._makers: dict[str, int] = {}
+        self._next = 0
+
+    def add(self, one: Placed, without: Iterable[int] = ()) -> None:
+        """Place an operator last, which also does what the operators of the numbers `without` did."""
+        for number in without:
+            del self._placed[number]
+        self._placed[self._next] = one
+        if not isinstance(one, OnHost):
+            made = (one.output[0],) if isinstance(one, Offloaded) else one.node.outputs
+            self._makers |= dict.fromkeys(made, self._next)
+        self._next += 1
+
+    def maker(self, name: str) -> tuple[int, Offloaded | View] | None:
+        """Return the number of the operator on the accelerator that makes a value, and the operator; None
+        where there is none."""
+        number = self._makers.get(name)
+        one = None if number is None else self._placed.get(number)
+        return None if number is None or one is None or isinstance(one, OnHost) else (number, one)
+
+    def is_read_once(self, name: str) -> bool:
+        """Whether one operator alone reads a value, once, and it does not leave the network."""
+        return len(self._readers[name]) == 1 and name not in self.graph.outputs
+
+    def in_order(self) -> list[Placed]:
+        """Return the operators."""
+        return list(self._placed.values())
+
 
 PARAMETERS = "P"  # of requantisation, as programs name them
 LARGEST_ADDEND = 1 << 30  # sums with it do not wrap

@@ -1,20 +1,23 @@
-"""Placement of operators on host and accelerator, in an order that needs few launches."""
+"""Placement of operators on host and accelerator, in an order that needs few launches.
 
-from collections.abc import Callable, Mapping, Sequence
+A launch that does next to nothing between operators on the host is not worth it; the host runs its operators.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import NamedTuple
 
 from vdla.compiler.graph.conversions import Conversions
 from vdla.compiler.graph.integer_forms.host import is_float, why_on_host
-from vdla.compiler.graph.nodes import Graph, Node
-from vdla.compiler.network.following import following
-from vdla.compiler.network.maker import OnHost, Placed, View
+from vdla.compiler.graph.nodes import Graph, Node, consumers
+from vdla.compiler.network.following import Placements, following
+from vdla.compiler.network.maker import Offloaded, OnHost, Placed, View
 from vdla.compiler.network.offload import OPERATORS, offload
-from vdla.compiler.network.placements import Placements
 from vdla.compiler.network.views import VIEW_RULES, VIEWS, Viewed
 from vdla.compiler.rules import Unfit, unfit
 from vdla.hw.spec.target import Target
 from vdla.runtime.layout import Layout
+from vdla.runtime.module.reasons import reason_of
 
 Report = Callable[[Node], None]
 NONE: Mapping[str, str] = {}
@@ -166,3 +169,52 @@ def _readable(one: Placed, within: Mapping[str, Standing]) -> bool:
         return True
     wanted = ((name, Standing(layout.block, layout.stack)) for name, layout in one.inputs.values())
     return all(standing == within.get(name, standing) for name, standing in wanted)
+
+
+SHARE = 1000  # of the network's work that a launch must do: one in so many
+TAKES = f"the accelerator takes launches with at least 1/{SHARE} of the network's work"
+
+Place = Callable[[Mapping[str, str]], list[Placed]]
+
+
+def worthwhile(graph: Graph, place: Place) -> list[Part]:
+    """Return the parts of a graph, without launches that are not worth it.
+
+    Args:
+        place: returns where each node runs; it is given why nodes must run on the host, by their first
+            result.
+    """
+    on_host: dict[str, str] = {}
+    while True:
+        found = parts(place(on_host))
+        small = _small(found)
+        if not small:
+            return found
+        on_host |= dict(_reasons(graph, found, small))
+
+
+def work(part: Part) -> int:
+    """Return the multiply-accumulates of a part on the accelerator, and the elements that it makes."""
+    return sum(one.macs + one.output[1].size for one in part if isinstance(one, Offloaded))
+
+
+def _small(found: Sequence[Part]) -> set[int]:
+    """Return the numbers of the parts on the accelerator that do less than their share."""
+    done = {number: work(part) for number, part in enumerate(found) if _is_launch(part)}
+    return {number for number, own in done.items() if own * SHARE < sum(done.values())}
+
+
+def _is_launch(part: Part) -> bool:
+    return any(isinstance(one, Offloaded) for one in part)
+
+
+def _reasons(graph: Graph, found: Sequence[Part], small: Collection[int]) -> Iterator[tuple[str, str]]:
+    """Yield why each node of some parts runs on the host, by its first result."""
+    of = {name: number for number, part in enumerate(found) for one in part for name in one.node.outputs}
+    readers = consumers(graph)
+    for node in reversed(graph.nodes):
+        name = node.outputs[0]
+        if name not in of:  # what follows it is carried out with it
+            of[name] = of[readers[name][0].outputs[0]]
+        if of[name] in small:
+            yield name, reason_of(f"{node.op} with little to do between operators on the host", TAKES)

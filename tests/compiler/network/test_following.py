@@ -7,8 +7,7 @@ from tests.compiler.network.compiled import plan_of
 from tests.compiler.network.graphs import Net
 from tests.compiler.network.test_networks import check
 from vdla.compiler.graph.nodes import Graph, consumers
-from vdla.compiler.network.following import following
-from vdla.compiler.network.placements import Placements
+from vdla.compiler.network.following import Placements, following
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import Extension
