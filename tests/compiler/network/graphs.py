@@ -412,11 +412,14 @@ def _random_operator(net: Net, x: str, alive: list[str]) -> str:
             lambda: _random_conv(net, x),
             lambda: _random_spread(net, x),
             lambda: _random_pool(net, x),
+            lambda: _random_average(net, x),
+            lambda: net.scale(x, 1, _random_factors(net, x, 1)),
             lambda: net.reshape(x, net.shape(x)[0], int(np.prod(net.shape(x)[1:]))),
         ]
     else:
         choices += [
-            lambda: net.matmul(x, int(net.rng.integers(1, 13))),
+            lambda: _random_matmul(net, x),
+            lambda: net.scale(x, -1, _random_factors(net, x, -1)),
             lambda: net.transpose(x),
             lambda: net.reshape(x, *net.shape(x), 1, 1),
         ]
@@ -441,6 +444,26 @@ def _random_pool(net: Net, x: str) -> str:
     )
 
 
+def _random_average(net: Net, x: str) -> str:
+    border = int(net.rng.choice([0, LEAST, 5]))
+    return net.average(x, **_random_window(net, x), border=border)
+
+
+def _random_factors(net: Net, x: str, axis: int) -> np.ndarray:
+    """Return a factor for each channel, or one for all."""
+    return net.integers(int(net.rng.choice([1, net.shape(x)[axis]])))
+
+
+def _random_matmul(net: Net, x: str) -> str:
+    outputs = int(net.rng.integers(1, 13))
+    return net.matmul(x, outputs, _sometimes_wide(net, net.shape(x)[-1], outputs))
+
+
+def _sometimes_wide(net: Net, *shape: int) -> np.ndarray:
+    """Return weights of eight bits, or of nine in one case of five."""
+    return net.wide(*shape) if net.rng.random() < 0.2 else net.integers(*shape)
+
+
 def _random_spread(net: Net, x: str) -> str:
     strides = int(net.rng.integers(1, 4)), int(net.rng.integers(1, 4))
     if min(net.shape(x)[2:]) < 2 or max(net.shape(x)[2:]) > 8:
@@ -448,7 +471,8 @@ def _random_spread(net: Net, x: str) -> str:
     kernel, pads = tuple(map(int, net.rng.integers(1, 4, 2))), tuple(map(int, net.rng.integers(0, 2, 4)))
     pads = tuple(min(pad, kernel[axis % 2] - 1) for axis, pad in enumerate(pads))
     outputs, zero = int(net.rng.integers(1, 7)), int(net.rng.choice([0, LEAST, 3, 127]))
-    return net.spread(x, outputs, kernel, strides=strides, pads=pads, zero=zero)
+    weights = _sometimes_wide(net, net.shape(x)[1], outputs, *kernel)
+    return net.spread(x, outputs, kernel, strides=strides, pads=pads, zero=zero, weights=weights)
 
 
 def _random_conv(net: Net, x: str) -> str:
@@ -464,4 +488,5 @@ def _random_conv(net: Net, x: str) -> str:
         pads=window["pads"],
         group=group,
         border=border,
+        weights=_sometimes_wide(net, outputs, channels // group, *window["kernel"]),
     )
