@@ -100,24 +100,20 @@ class _Expansion(Rewriting):
 
     def narrowed(self, node: Node) -> Node:
         """Return a product of int8 that makes the result of `node`; add what makes its operand."""
-        (name, *_), attributes = node.inputs, dict(node.attributes)
         weights = self.graph.constants[node.inputs[1]]
-        if attributes.get("zero"):
+        if node.attributes.get("zero"):
             images = images_less(node.integer("zero"))
-            name, weights = (
-                self.less_zero(name, node.integer("zero")),
-                np.concatenate([weights] * len(images)),
-            )
-            attributes["zero"] = 0
-        parts = signed_bytes(weights)
-        if len(parts) > 1 and self.has_rows(name, node, weights):
+            weights = np.concatenate([weights] * len(images), INPUTS_AXIS[node.op])
+            node = self.at_zero(node, images)
+        (name, *_), attributes, parts = node.inputs, dict(node.attributes), signed_bytes(weights)
+        if len(parts) == 1:
+            (weights,) = parts
+        elif self.has_rows(name, node, weights):
             name, weights, attributes = self.by_rows(name, parts, node)
-        elif len(parts) > 1:
+        else:
             groups = node.integer("group") if node.op == "Int8Conv" else 1
             name = self.repeated(name, node.op, groups, len(parts))
             weights = np.concatenate(parts, INPUTS_AXIS[node.op])
-        else:
-            (weights,) = parts
         constant = self.constant(f"{node.inputs[1]}_int8", np.ascontiguousarray(weights, np.int8))
         return replace(node, inputs=(name, constant, node.inputs[2]), attributes=attributes)
 
@@ -191,14 +187,20 @@ class _Expansion(Rewriting):
 
     # Images less their zero point
 
-    def less_zero(self, name: str, zero: int) -> str:
-        """Return the parts of an image less its zero point, joined along the channels."""
-        key = (name, "less", 1, zero)
-        if key in self.copies:
-            return self.copies[key]
-        parts, (images, channels, *pixels) = images_less(zero), self.graph.types[name].shape
-        joined = TensorType((images, len(parts) * channels, *pixels), "int8")
-        out = self.copies[key] = self.value(f"{name}_less", joined)
+    def at_zero(self, node: Node, images: list[np.ndarray]) -> Node:
+        """Return a transposed convolution that reads `images`, the parts of its image less its zero point,
+        joined along the channels."""
+        name, *constants = node.inputs
+        key = (name, "less", 1, node.integer("zero"))
+        if key not in self.copies:
+            self.copies[key] = self.joined(name, images)
+        attributes = {**node.attributes, "zero": 0}
+        return replace(node, inputs=(self.copies[key], *constants), attributes=attributes)
+
+    def joined(self, name: str, parts: list[np.ndarray]) -> str:
+        """Add what requantises an image by the parameters of each part, and joins the results."""
+        count, channels, *pixels = self.graph.types[name].shape
+        out = self.value(f"{name}_less", TensorType((count, len(parts) * channels, *pixels), "int8"))
         if not self.has_whole_blocks(channels):
             ones = np.tile(np.eye(channels, dtype=np.int8), (len(parts), 1))
             words = np.concatenate([np.repeat(part, channels, 1) for part in parts], 1)

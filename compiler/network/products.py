@@ -180,11 +180,15 @@ def offloaded(
     )
 
 
-def _bits(maker: Maker) -> str:
-    """Name weights and zero points that `in_eight_bits` expands where the expanded product can run."""
-    dtype, zero = maker.constant(1).dtype, maker.node.attributes.get("zero", 0)
-    if dtype != np.int8:
-        return f"weights of {dtype}"
+def _wide(maker: Maker) -> str:
+    """Name weights that `in_eight_bits` has not expanded."""
+    dtype = maker.constant(1).dtype
+    return "" if dtype == np.int8 else f"weights of {dtype}"
+
+
+def _shifted(maker: Maker) -> str:
+    """Name a zero point that `in_eight_bits` has not expanded."""
+    zero = maker.node.integer("zero")
     return f"an input of zero point {zero}" if zero else ""
 
 
@@ -193,7 +197,7 @@ BORDER_CURE = f"{enabling(Extension.PAD_VALUE)}, or quantise its input with the 
 BOTH = (
     constants(1, 2),
     operands(1),
-    Rule("int8 weights and a zero point of 0, or int8 parts of both that it takes", _bits),
+    Rule("int8 weights, or wider weights as sums of int8 parts", _wide),
 )
 OPERATORS: Mapping[str, Kind] = {
     "Int8Conv": Kind(
@@ -207,6 +211,7 @@ OPERATORS: Mapping[str, Kind] = {
     "Int8ConvTranspose": Kind(
         (
             *BOTH,
+            Rule("an input of zero point 0, or of another as a sum of int8 parts", _shifted),
             Rule(
                 "strides of 1 or 2, or of which one divides the padding; they divide the result",
                 lambda maker: sides_fault(_transposed_size(maker)),

@@ -229,7 +229,8 @@ def spread_and_cut(net: Net) -> Graph:
     return net.graph(net.spread(net.input(1, 2, 4, 4), 2, (2, 2), strides=(2, 2), pads=(2, 2, 2, 2)))
 
 
-PARTS = "the accelerator takes int8 weights and a zero point of 0, or int8 parts of both that it takes"
+WIDE = "the accelerator takes int8 weights, or wider weights as sums of int8 parts"
+ZERO = "the accelerator takes an input of zero point 0, or of another as a sum of int8 parts"
 INT8 = "the accelerator takes int8 operands of one dimension or more, not constant"
 CHANNELS = "the accelerator takes channels of one image, or of a matrix"
 PHASES = (
@@ -259,10 +260,10 @@ REFUSED = {
     "Int8Conv with v0 that is not constant; the accelerator takes constant weights and parameters": (
         computed_weights
     ),
-    f"Int8MatMul with weights of int16; {PARTS}": lambda net: net.graph(
+    f"Int8MatMul with weights of int16; {WIDE}": lambda net: net.graph(
         net.matmul(net.input(2, 3), 4, net.wide(3, 4))
     ),
-    f"Int8ConvTranspose with an input of zero point -128; {PARTS}": lambda net: net.graph(
+    f"Int8ConvTranspose with an input of zero point -128; {ZERO}": lambda net: net.graph(
         net.spread(net.input(1, 2, 3, 3), 2, (2, 2), zero=LEAST)
     ),
     "Int8Scale with axis = 1 of 3 dimensions; "
