@@ -33,8 +33,10 @@ def as_column(shape: tuple[int, ...]) -> np.ndarray:
 def table_of(graph: Graph, node: Node) -> np.ndarray | None:
     """Return int8[256], the results of an operator for -128 to 127; None if it is no function of one int8
     tensor's elements, or its results are not int8."""
-    shape = graph.types[node.inputs[0]].shape if node.inputs else ()
-    if node.op not in UNARY or not shape or not shares_constants(graph, node):
+    if node.op not in UNARY or not shares_constants(graph, node):
+        return None
+    shape = graph.types[node.inputs[0]].shape
+    if not shape:
         return None
     constants = [graph.constants[name] for name in node.inputs[1:]]
     (table,) = evaluate(node.op, [as_column(shape), *constants], node.attributes)

@@ -2,8 +2,8 @@
 
 Each phase of such a transposed convolution is a 1x1 convolution of the same pixels. One convolution makes
 all of them, one behind another among the channels: it loads its input once and stores rows without gaps.
-What follows pixel by pixel does so for each phase: tables, 1x1 convolutions, and further transposed
-convolutions of this form, in as many groups as there are phases. A DepthToSpace puts pixels where they
+What follows pixel by pixel does so for each phase: tables, factors of channels, 1x1 convolutions, and further
+transposed convolutions of this form, in as many groups as there are phases. A DepthToSpace puts pixels where they
 belong. The accelerator cannot carry it out, so all this is done only where the host reads the result, which
 it unpacks in any case.
 """
@@ -19,6 +19,7 @@ from vdla.compiler.codegen.space import space_of
 from vdla.compiler.graph.integers import LARGEST_BIAS
 from vdla.compiler.graph.nodes import Graph, Node, TensorType
 from vdla.compiler.graph.rewrite import Rewriting
+from vdla.compiler.network.channels import keeps_places
 from vdla.compiler.network.eight_bits import ONE_PIXEL, in_eight_bits
 from vdla.compiler.network.offload import offload
 from vdla.compiler.rules import Unfit
@@ -100,10 +101,9 @@ class _Plan:
     def made_by(self, node: Node, sides: Sides) -> Sides | None:
         """Return the squares of pixels that an operator makes more of, whose input has such phases as
         channels; None where it cannot make its result so."""
-        if node.op == "Int8Lookup":
-            return () if self.graph.types[node.outputs[0]].dtype == "int8" else None
-        if node.op == "Int8Scale":
-            return () if node.integer("axis") == 1 else None
+        if node.op in ("Int8Lookup", "Int8Scale"):
+            makes_bytes = self.graph.types[node.outputs[0]].dtype == "int8"
+            return () if makes_bytes and keeps_places(self.graph, node) else None
         own = self.sides(node)
         return own if own is not None and self.pays(node, sides, own) else None
 
