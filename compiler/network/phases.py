@@ -2,10 +2,10 @@
 
 Each phase of such a transposed convolution is a 1x1 convolution of the same pixels. One convolution makes
 all of them, one behind another among the channels: it loads its input once and stores rows without gaps.
-What follows pixel by pixel does so for each phase: tables, factors of channels, 1x1 convolutions, and further
-transposed convolutions of this form, in as many groups as there are phases. A DepthToSpace puts pixels where they
-belong. The accelerator cannot carry it out, so all this is done only where the host reads the result, which
-it unpacks in any case.
+What follows pixel by pixel does so for each phase: tables, factors of channels, 1x1 convolutions, and
+further transposed convolutions of this form, in as many groups as there are phases. A DepthToSpace puts
+pixels where they belong. The accelerator cannot carry it out, so all this is done only where the host reads
+the result, which it unpacks in any case.
 """
 
 from collections.abc import Collection, Iterable

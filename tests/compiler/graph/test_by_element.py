@@ -40,8 +40,10 @@ DIFFERENT = {
     "a factor for each channel": graph_of("Int8Scale", IMAGE, factors(1, 1, 2), WORDS, axis=1),
     "a bias for each column": graph_of("Int8Scale", ROWS, factors(1), with_another_bias(), axis=-1),
     "a bias for each channel": graph_of("Int8Requantise", ROWS, with_another_bias()),
-    "a table of another type": graph_of("Int8Lookup", ROWS, TABLE.astype(np.int16)),
+    "a table of int16": graph_of("Int8Lookup", ROWS, TABLE.astype(np.int16)),
+    "a table of uint8": graph_of("Int8Lookup", ROWS, TABLE.astype(np.uint8)),
     "a tensor without dimensions": graph_of("Int8Requantise", (), WORDS),
+    "another factor in the middle": graph_of("Int8Scale", ROWS, factors(1, 2, 1), WORDS, axis=-1),
     "an operator on windows": graph_of("Int8AveragePool", IMAGE, WORDS),
 }
 

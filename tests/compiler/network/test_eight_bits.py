@@ -48,6 +48,7 @@ def test_an_int8_less_its_zero_point_is_the_sum_of_few_bytes(zero):
     ("shape", "kernel", "how", "rows"),
     [
         ((1, 4, 7, 6), (3, 2), {}, True),
+        ((1, 4, 7, 6), (3, 2), {"dilations": (1, 2)}, True),
         ((1, 4, 7, 6), (3, 2), {"strides": (2, 1), "dilations": (1, 2)}, True),
         ((1, 4, 7, 6), (3, 2), {"dilations": (2, 1)}, False),
         ((1, 4, 7, 6), (1, 2), {"dilations": (2, 2)}, True),
@@ -73,6 +74,52 @@ def test_the_block_of_the_configuration_decides_how_channels_are_repeated(config
     net = Net()
     y = net.conv(net.conv(net.input(1, 3, 5, 5), 8), 4, weights=net.wide(4, 8, 1, 1))
     assert expanded(net.graph(y), Target(config)) == ["Int8Conv", joining, "Int8Conv"]
+
+
+REPEATED = {
+    "an image that comes in": (
+        lambda net: net.conv(net.input(1, 3, 4, 4), 4, weights=net.wide(4, 3, 1, 1)),
+        "Concat",
+    ),
+    "a matrix that comes in": (lambda net: net.matmul(net.input(3, 5), 4, net.wide(5, 4)), "Concat"),
+    "a matrix that the host moves": (
+        lambda net: net.matmul(net.transpose(net.input(5, 3)), 4, net.wide(5, 4)),
+        "Concat",
+    ),
+    "whole blocks of columns": (
+        lambda net: net.matmul(net.requantise(net.input(3, 32)), 4, net.wide(32, 4)),
+        "Concat",
+    ),
+    "other columns": (
+        lambda net: net.matmul(net.requantise(net.input(3, 5)), 4, net.wide(5, 4)),
+        "Int8MatMul",
+    ),
+    "other channels": (
+        lambda net: net.conv(net.requantise(net.input(1, 5, 4, 4)), 4, weights=net.wide(4, 5, 1, 1)),
+        "Int8Conv",
+    ),
+    "groups of whole blocks": (
+        lambda net: net.conv(net.input(1, 32, 4, 4), 4, group=2, weights=net.wide(4, 16, 1, 1)),
+        "Int8Conv",
+    ),
+}
+
+
+@pytest.mark.parametrize("title", REPEATED)
+def test_channels_are_repeated_by_what_costs_least(title):
+    make, op = REPEATED[title]
+    net = Net()
+    graph = in_eight_bits(net.graph(make(net)), TARGET)
+    node = graph.nodes[-2]
+    assert node.op == op
+    if op != "Concat":
+        weights = graph.constants[node.inputs[1]]
+        matrix = weights[:, :, 0, 0] if op == "Int8Conv" else weights.T
+        depth = matrix.shape[1]
+        assert (matrix.reshape(-1, depth, depth) == np.eye(depth)).all()
+        rest = {name: value for name, value in node.attributes.items() if name != "group"}
+        plain = {"border": 0, "dilations": (1, 1), "pads": (0, 0, 0, 0), "strides": (1, 1)}
+        assert rest == (plain if op == "Int8Conv" else {})
 
 
 def test_wide_matrices_multiply_repeated_columns():
