@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from vdla.compiler.graph.integers import GREATEST, LEAST, Quantisation, scaling, signed_bytes
+from vdla.compiler.graph.macs import macs
 from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType, producers
 from vdla.compiler.graph.rewrite import Rewriting
 from vdla.compiler.network.offload import OPERATORS, offload
@@ -100,7 +101,7 @@ class _Expansion(Rewriting):
 
     def narrowed(self, node: Node) -> Node:
         """Return a product of int8 that makes the result of `node`; add what makes its operand."""
-        weights = self.graph.constants[node.inputs[1]]
+        weights, count = self.graph.constants[node.inputs[1]], macs(self.graph, node)
         if node.attributes.get("zero"):
             images = images_less(node.integer("zero"))
             weights = np.concatenate([weights] * len(images), INPUTS_AXIS[node.op])
@@ -115,7 +116,8 @@ class _Expansion(Rewriting):
             name = self.repeated(name, node.op, groups, len(parts))
             weights = np.concatenate(parts, INPUTS_AXIS[node.op])
         constant = self.constant(f"{node.inputs[1]}_int8", np.ascontiguousarray(weights, np.int8))
-        return replace(node, inputs=(name, constant, node.inputs[2]), attributes=attributes)
+        inputs = name, constant, node.inputs[2]
+        return replace(node, inputs=inputs, attributes=attributes, macs=count)
 
     def type_of(self, name: str) -> TensorType:
         """Return the type of a value of either graph."""
@@ -164,17 +166,26 @@ class _Expansion(Rewriting):
         ones = np.tile(np.eye(channels // groups, dtype=np.int8), (count * groups, 1))
         words = scaling(np.ones(1), 0, Quantisation(1.0, 0))
         if image:
-            return self.copied(name, out, ones, words, groups)
-        names = self.constant(f"{out}_weights", np.ascontiguousarray(ones.T))
-        return self.add("Int8MatMul", (name, names, self.constant(f"{out}_parameters", words)), out)
+            attributes = {**ONE_PIXEL, "group": groups}
+            return self.copied("Int8Conv", name, out, (ones[..., None, None], words), attributes)
+        return self.copied("Int8MatMul", name, out, (ones.T, words), {})
 
-    def copied(self, name: str, out: str, ones: np.ndarray, words: np.ndarray, groups: int = 1) -> str:
-        """Add the 1x1 convolution of an image with int8[outputs, channels of a group]."""
+    def copied(
+        self,
+        op: str,
+        name: str,
+        out: str,
+        constants: tuple[np.ndarray, np.ndarray],
+        attributes: Mapping[str, Attribute],
+    ) -> str:
+        """Add a product of a tensor with weights of 1 that makes copies of its channels."""
+        weights, words = constants
         names = (
-            self.constant(f"{out}_weights", ones[..., None, None]),
+            self.constant(f"{out}_weights", np.ascontiguousarray(weights)),
             self.constant(f"{out}_parameters", words),
         )
-        return self.add("Int8Conv", (name, *names), out, {**ONE_PIXEL, "group": groups})
+        self.nodes.append(Node(op, (name, *names), (out,), attributes, macs=0))
+        return out
 
     def has_whole_blocks(self, channels: int) -> bool:
         """Whether the accelerator joins tensors of so many channels without multiplying."""
@@ -204,7 +215,8 @@ class _Expansion(Rewriting):
         if not self.has_whole_blocks(channels):
             ones = np.tile(np.eye(channels, dtype=np.int8), (len(parts), 1))
             words = np.concatenate([np.repeat(part, channels, 1) for part in parts], 1)
-            return self.copied(name, out, ones, words)
+            attributes = {**ONE_PIXEL, "group": 1}
+            return self.copied("Int8Conv", name, out, (ones[..., None, None], words), attributes)
         names = tuple(self.value(f"{out}_part", self.graph.types[name]) for _ in parts)
         for part, words in zip(names, parts, strict=True):
             self.add("Int8Requantise", (name, self.constant(f"{part}_parameters", words)), part)

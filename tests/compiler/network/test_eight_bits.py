@@ -8,6 +8,7 @@ from tests.compiler.network.compiled import plan_of
 from tests.compiler.network.graphs import Net, random_inputs
 from tests.compiler.network.test_networks import check
 from vdla.compiler.graph.interpret import interpret
+from vdla.compiler.graph.macs import macs
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.graph.pipeline import INTEGERS
 from vdla.compiler.network.eight_bits import images_less, in_eight_bits
@@ -188,6 +189,20 @@ def test_a_product_that_the_accelerator_cannot_expand_runs_on_the_host_as_it_is(
             "the accelerator takes rows of any number of dimensions but 4, or a batch of 1"
         )
     )
+
+
+@pytest.mark.parametrize("zero", [0, 5])
+def test_multiply_accumulates_are_those_of_the_network(zero):
+    net = Net()
+    x = net.conv(net.input(1, 5, 4, 4), 5, (3, 3), group=5, weights=net.wide(5, 1, 3, 3))
+    y = net.conv(net.requantise(x), 5, weights=net.wide(5, 5, 1, 1))
+    spread = net.spread(y, 3, (2, 2), **TWO, zero=zero, weights=net.wide(5, 3, 2, 2))
+    graph = net.graph(
+        net.conv(spread, 2, (3, 3)), net.matmul(net.requantise(net.input(3, 5)), 4, net.wide(5, 4))
+    )
+    expected = sum(macs(graph, node) for node in graph.nodes)
+    layers = [layer for step in plan_of(graph, DEFAULT).launches for layer in step.layers]
+    assert sum(layer.macs for layer in layers) == expected
 
 
 @pytest.mark.parametrize("weights", ["int8", "uint8"])
