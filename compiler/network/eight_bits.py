@@ -35,8 +35,8 @@ ONE_PIXEL: Mapping[str, Attribute] = {
 
 
 def in_eight_bits(graph: Graph, target: Target) -> Graph:
-    """Return a graph whose products on the accelerator take int8 weights and images of zero point 0; products
-    that `target` cannot carry out so stay as they are, with the reason."""
+    """Return a graph whose products take int8 weights and images of zero point 0. Products whose expansion
+    `target` cannot run stay as they are, with the reason."""
     wide = [node for node in graph.nodes if _is_wide(graph, node)]
     if not wide:
         return graph
@@ -93,7 +93,7 @@ class _Expansion(Rewriting):
         for node in self.graph.nodes:
             if not _is_wide(self.graph, node):
                 self.nodes.append(node)
-            elif node.outputs[0] in self.reasons:
+            elif node.outputs[0] in self.reasons:  # the host runs it
                 self.nodes.append(replace(node, reason=self.reasons[node.outputs[0]]))
             else:
                 self.nodes.append(self.narrowed(node))

@@ -124,8 +124,8 @@ class _Plan:
         if node.op == "Int8Conv":
             return () if kernel == (1, 1) else None
         plain = not any(node.pair("output_padding")) and kernel[0] == kernel[1] > 1
-        words = _phase_words(weights, words, node.integer("zero"))
-        fits = bool((np.abs(words[Parameter.BIAS]) < LARGEST_BIAS).all())
+        zero = node.integer("zero")
+        fits = not zero or np.abs(_phase_words(weights, words, zero)[Parameter.BIAS]).max() < LARGEST_BIAS
         return (kernel[0],) if plain and fits else None
 
     def pays(self, node: Node, sides: Sides, own: Sides) -> bool:
