@@ -148,3 +148,13 @@ def factors_and_shift(ratios: Sequence[float]) -> tuple[tuple[int, ...], int]:
     if max(factors) >> FACTOR_BITS:
         return tuple(int(np.rint(np.ldexp(ratio, shift - 1))) for ratio in ratios), shift - 1
     return factors, shift
+
+
+def signed_bytes(weights: np.ndarray) -> list[np.ndarray]:
+    """Return the fewest arrays of int8 that sum up to an array of whole numbers."""
+    parts: list[np.ndarray] = []
+    rest = weights.astype(np.int64)
+    while rest.any() or not parts:
+        parts.append(np.clip(rest, LEAST, GREATEST).astype(np.int8))
+        rest = rest - parts[-1]
+    return parts

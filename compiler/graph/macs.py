@@ -129,12 +129,20 @@ def _transposed(use: Use) -> int:
     return prod(use.input(0)) * prod(use.input(1)[1:])
 
 
+def _windows(use: Use) -> int:
+    """Int8AveragePool: a product with 1 for each element of a window."""
+    kernel = use.attributes["kernel_shape"]
+    return prod(use.result) * (prod(kernel) if isinstance(kernel, Sequence) else 1)
+
+
 COUNTS: Mapping[str, Count] = {
     "Attention": _attention,
     f"{MICROSOFT}.Attention": _projected(4),
     "Einsum": _einsum,
     "GroupQueryAttention": _grouped,
     "MultiHeadAttention": _heads,
+    "Int8AveragePool": _windows,
+    "Int8Scale": lambda use: prod(use.result),
     "QAttention": _projected(8),
     "QLinearConv": _convolution(3),
     **dict.fromkeys(("ConvTranspose", "Int8ConvTranspose"), _transposed),

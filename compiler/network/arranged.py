@@ -18,7 +18,7 @@ from vdla.compiler.graph.macs import macs
 from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType
 from vdla.compiler.graph.passes.dead_code import DeadCode
 from vdla.compiler.graph.rewrite import Rewriting
-from vdla.compiler.network.channels import Channels, is_depthwise, is_product
+from vdla.compiler.network.channels import Channels, is_product
 from vdla.compiler.network.uses import Uses
 from vdla.compiler.operands.interleaved import activation_block
 from vdla.hw.spec.config import AcceleratorConfig
@@ -31,6 +31,7 @@ ONCE: Mapping[str, Attribute] = {
     "pads": (0, 0, 0, 0),
     "strides": (1, 1),
 }
+MULTIPLYING = ("Int8AveragePool", "Int8Conv", "Int8Scale")  # on each channel, with multiply-accumulates
 Lanes = NDArray[np.int64]
 
 
@@ -168,20 +169,15 @@ class _Arranging(Rewriting):
             self.announce(out, lanes)
         if read is None and lanes is None:
             return node
-        return self.weighted(node, x if read is None else read.name, weights, words, attributes)
+        return self.weighted(node, x if read is None else read.name, (weights, words), attributes)
 
     def weighted(
-        self,
-        node: Node,
-        x: str,
-        weights: np.ndarray,
-        words: np.ndarray,
-        attributes: Mapping[str, Attribute],
+        self, node: Node, x: str, constants: Sequence[np.ndarray], attributes: Mapping[str, Attribute]
     ) -> Node:
-        """Return a convolution with other constants."""
-        names = (
-            self.constant(f"{node.inputs[1]}_arranged", np.ascontiguousarray(weights)),
-            self.constant(f"{node.inputs[2]}_arranged", np.ascontiguousarray(words)),
+        """Return an operator with another operand and other constants."""
+        names = tuple(
+            self.constant(f"{name}_arranged", np.ascontiguousarray(array))
+            for name, array in zip(node.inputs[1:], constants, strict=True)
         )
         count = macs(self.graph, node)
         return replace(node, inputs=(x, *names), attributes=attributes, macs=count)
@@ -190,14 +186,16 @@ class _Arranging(Rewriting):
         """Return an operator on each channel alone, which makes them in the order in which it reads them."""
         (out,), count = node.outputs, len(read.lanes)
         self.announce(out, read.lanes)
-        if is_depthwise(self.graph, node):
-            weights, words = (self.graph.constants[name] for name in node.inputs[1:])
-            parts = picked(weights, read.lanes, 0, 0), picked(words, read.lanes, 1, 0)
-            return self.weighted(node, read.name, *parts, {**node.attributes, "group": count})
         attributes = dict(node.attributes)
         if node.op == "Resize":
             first, _, *pixels = node.extents("sizes")
             attributes["sizes"] = (first, count, *pixels)
+        if node.op == "Int8Conv":
+            attributes["group"] = count
+        if node.op in MULTIPLYING:
+            *weights, words = (self.graph.constants[name] for name in node.inputs[1:])
+            parts = [picked(array, read.lanes, 0, 0) for array in weights]
+            return self.weighted(node, read.name, [*parts, picked(words, read.lanes, 1, 0)], attributes)
         return replace(node, inputs=(read.name, *node.inputs[1:]), attributes=attributes)
 
     def arrangement(self, name: str) -> Lanes | None:

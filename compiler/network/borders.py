@@ -8,6 +8,7 @@ from vdla.compiler.graph.rewrite import Rewriting
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import Extension
 
+PADDING = ("Int8AveragePool", "Int8Conv")
 BORDERS = (0, LEAST)  # with which every accelerator of networks can pad
 TAKES = f"a border of {' or '.join(map(str, BORDERS))}, or any with the extension {Extension.PAD_VALUE}"
 
@@ -18,11 +19,11 @@ def pads_with(config: AcceleratorConfig, border: int) -> bool:
 
 
 def padded_before(graph: Graph, config: AcceleratorConfig) -> Graph:
-    """Return a graph of integer operators in which a Pad stands before each convolution around whose input
-    there is something that LOADs cannot pad with."""
+    """Return a graph of integer operators with a Pad before each window operator whose border LOADs cannot
+    make."""
     made = Rewriting(graph)
     for node in graph.nodes:
-        pads = node.op == "Int8Conv" and any(node.extents("pads"))
+        pads = node.op in PADDING and any(node.extents("pads"))
         cannot = pads and not pads_with(config, node.integer("border"))
         made.nodes.append(_padded(made, node) if cannot else node)
     return made.finished()

@@ -16,7 +16,7 @@ from vdla.runtime.layout import IMAGE_RANK
 
 SPATIAL = 2
 MOVERS = ("Concat", "Reshape", "Slice", "Split", "Transpose")
-PRESERVING = ("Int8Lookup", "Int8MaxPool", "Int8Requantise", "Resize")
+PRESERVING = ("Int8AveragePool", "Int8Lookup", "Int8MaxPool", "Int8Requantise", "Int8Scale", "Resize")
 FREE = (
     "costs nothing where it moves channels of one image that operators of the accelerator make and read, "
     "with a batch of 1 and block_in = block_out"
@@ -173,4 +173,6 @@ def keeps_places(graph: Graph, node: Node) -> bool:
         return False
     if node.op == "Int8Requantise":
         return graph.types[node.inputs[1]].shape[-1] == 1
+    if node.op == "Int8Scale":
+        return node.integer("axis") == 1
     return node.op != "Resize" or node.extents("sizes")[1] == graph.types[node.inputs[0]].shape[1]

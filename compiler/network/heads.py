@@ -10,7 +10,7 @@ import numpy as np
 
 from vdla.compiler.codegen.after import NOTHING, TABLE, After, table_entries
 from vdla.compiler.codegen.packing import blocked_parameters
-from vdla.compiler.graph.passes.to_integers import signed_bytes
+from vdla.compiler.graph.integers import signed_bytes
 from vdla.compiler.network.elements import SAME
 from vdla.compiler.network.maker import Kind, Maker, Offloaded, Piece, constants, of_channels, operands
 from vdla.compiler.network.planes import MULTIPLIES, multiplies

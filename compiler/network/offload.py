@@ -6,7 +6,7 @@ from dataclasses import replace
 from vdla.compiler.codegen.intrinsics import NARROW
 from vdla.compiler.codegen.space import space_of
 from vdla.compiler.graph.nodes import Graph, Node
-from vdla.compiler.network import elements, heads, products
+from vdla.compiler.network import each_channel, elements, heads, products
 from vdla.compiler.network.maker import Kind, Maker, Offloaded
 from vdla.compiler.rules import Rule, Unfit, enabling, unfit
 from vdla.hw.spec.config import AcceleratorConfig
@@ -16,7 +16,14 @@ from vdla.hw.spec.vocabulary import Extension
 SUM_BITS = 32  # of the sums that the integer operators are defined by
 EXTENSIONS = (Extension.REQUANTISE, Extension.PAD_MINIMUM)
 OPERATORS: Mapping[str, Kind] = dict(
-    sorted({**products.OPERATORS, **elements.OPERATORS, **heads.OPERATORS}.items())
+    sorted(
+        {
+            **each_channel.OPERATORS,
+            **products.OPERATORS,
+            **elements.OPERATORS,
+            **heads.OPERATORS,
+        }.items()
+    )
 )
 
 

@@ -2,13 +2,13 @@
 
 Each phase of such a transposed convolution is a 1x1 convolution of the same pixels. One convolution makes
 all of them, one behind another among the channels: it loads its input once and stores rows without gaps.
-What follows pixel by pixel does so for each phase: tables, 1x1 convolutions, and further transposed
-convolutions of this form, in as many groups as there are phases. A DepthToSpace puts pixels where they
-belong. The accelerator cannot carry it out, so all this is done only where the host reads the result, which
-it unpacks in any case.
+What follows pixel by pixel does so for each phase: tables, factors of channels, 1x1 convolutions, and
+further transposed convolutions of this form, in as many groups as there are phases. A DepthToSpace puts
+pixels where they belong. The accelerator cannot carry it out, so all this is done only where the host reads
+the result, which it unpacks in any case.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from math import inf, prod
 
@@ -16,23 +16,20 @@ import numpy as np
 
 from vdla.compiler.codegen.estimate import estimated_cycles
 from vdla.compiler.codegen.space import space_of
-from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType
+from vdla.compiler.graph.integers import LARGEST_BIAS
+from vdla.compiler.graph.nodes import Graph, Node, TensorType
 from vdla.compiler.graph.rewrite import Rewriting
+from vdla.compiler.network.channels import keeps_places
+from vdla.compiler.network.eight_bits import ONE_PIXEL, in_eight_bits
 from vdla.compiler.network.offload import offload
-from vdla.compiler.network.whole_images import of_whole_images
 from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.convolution import TransposedTask
 from vdla.compiler.te.operators.sizes import Convolution, grouping
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.target import Target
+from vdla.hw.spec.vocabulary import Parameter
 
 HOST = ("DequantizeLinear", "FlipSign")  # what never runs on the accelerator and reads int8
-ONE_PIXEL: Mapping[str, Attribute] = {
-    "border": 0,
-    "dilations": (1, 1),
-    "pads": (0, 0, 0, 0),
-    "strides": (1, 1),
-}
 PRODUCTS = ("Int8Conv", "Int8ConvTranspose")
 WORTH = 0.9  # of the estimated cycles, at most: the host has a DepthToSpace more to do
 Sides = tuple[int, ...]  # of the squares of pixels that are channels, the outer part of the channels first
@@ -41,31 +38,28 @@ Sides = tuple[int, ...]  # of the squares of pixels that are channels, the outer
 def phases_as_channels(graph: Graph, target: Target) -> Graph:
     """Return a graph of integer operators in which convolutions make the phases of transposed convolutions,
     where the host alone reads what follows; the graph itself where there is none, or too little is saved."""
-    stay = frozenset[str]()
-    while True:
-        plain, whole = of_whole_images(graph, stay)
-        found = _Plan(plain, target.config)
-        if not any(found.begins(node) for node in plain.nodes):
-            if not whole:
-                return graph
-            stay |= whole
-            continue
-        spreading = _Spreading(found)
-        made = spreading.run()
-        left = {name for node in made.nodes for name in node.outputs} & whole - spreading.deep.keys()
-        if not left:
-            return made if _saves(graph, spreading, made, target) else graph
-        stay |= left
+    plan = _Plan(graph, target.config)
+    if not any(plan.begins(node) for node in graph.nodes):
+        return graph
+    spreading = _Spreading(plan)
+    made = spreading.run()
+    return made if _saves(graph, spreading, made, target) else graph
 
 
 def _saves(graph: Graph, spreading: "_Spreading", made: Graph, target: Target) -> bool:
     """Whether the new convolutions are worth it."""
-    replaced = [node for node in graph.nodes if node.outputs[0] in spreading.deep and node.op in PRODUCTS]
-    before = sum(_cycles(graph, node, target) for node in replaced)
-    return sum(_cycles(made, node, target) for node in spreading.products) < WORTH * before
+    replaced = {node.outputs[0] for node in graph.nodes if node.op in PRODUCTS} & spreading.deep.keys()
+    added = {node.outputs[0] for node in spreading.products}
+    return _cycles(made, added, target) < WORTH * _cycles(graph, replaced, target)
 
 
-def _cycles(graph: Graph, node: Node, target: Target) -> float:
+def _cycles(graph: Graph, names: Collection[str], target: Target) -> float:
+    """Return the estimated cycles of products by the names of their results."""
+    ready = in_eight_bits(graph, target)
+    return sum(_cycles_of(ready, node, target) for node in ready.nodes if node.outputs[0] in names)
+
+
+def _cycles_of(graph: Graph, node: Node, target: Target) -> float:
     """Return the estimated cycles of a product; infinite where `target` cannot carry it out by tiles."""
     made = offload(graph, node, target)
     if isinstance(made, Unfit):
@@ -107,8 +101,9 @@ class _Plan:
     def made_by(self, node: Node, sides: Sides) -> Sides | None:
         """Return the squares of pixels that an operator makes more of, whose input has such phases as
         channels; None where it cannot make its result so."""
-        if node.op == "Int8Lookup":
-            return () if self.graph.types[node.outputs[0]].dtype == "int8" else None
+        if node.op in ("Int8Lookup", "Int8Scale"):
+            makes_bytes = self.graph.types[node.outputs[0]].dtype == "int8"
+            return () if makes_bytes and keeps_places(self.graph, node) else None
         own = self.sides(node)
         return own if own is not None and self.pays(node, sides, own) else None
 
@@ -122,13 +117,16 @@ class _Plan:
         None for other operators."""
         if node.op not in PRODUCTS or any(name not in self.graph.constants for name in node.inputs[1:]):
             return None
-        kernel = self.graph.constants[node.inputs[1]].shape[2:]
+        weights, words = (self.graph.constants[name] for name in node.inputs[1:])
+        kernel = weights.shape[2:]
         if any(node.extents("pads")) or node.pair("strides") != kernel:
             return None
         if node.op == "Int8Conv":
             return () if kernel == (1, 1) else None
         plain = not any(node.pair("output_padding")) and kernel[0] == kernel[1] > 1
-        return (kernel[0],) if plain else None
+        zero = node.integer("zero")
+        fits = not zero or np.abs(_phase_words(weights, words, zero)[Parameter.BIAS]).max() < LARGEST_BIAS
+        return (kernel[0],) if plain and fits else None
 
     def pays(self, node: Node, sides: Sides, own: Sides) -> bool:
         """Whether as many groups as there are phases take no more products of blocks than one phase after
@@ -185,6 +183,8 @@ class _Spreading(Rewriting):
             op, inputs = "Int8Conv", self.constants_of(node, _square(sides), _square(own))
             groups = node.integer("group") if node.op == "Int8Conv" else 1
             attributes = {**ONE_PIXEL, "group": _square(sides) * groups}
+        if op == "Int8Scale":
+            inputs = tuple(self.tiled(name, _square(sides)) for name in inputs)
         made = replace(node, op=op, inputs=(x, *inputs), outputs=(self.deep[out],), attributes=attributes)
         self.nodes.append(made)
         if op in PRODUCTS:
@@ -197,6 +197,7 @@ class _Spreading(Rewriting):
         channels."""
         weights, words = (self.graph.constants[name] for name in node.inputs[1:])
         if node.op == "Int8ConvTranspose":
+            words = _phase_words(weights, words, node.integer("zero"))
             weights = weights.transpose(2, 3, 1, 0).reshape(-1, weights.shape[0], 1, 1)
         channels = groups * phases * self.graph.types[node.outputs[0]].shape[1]
         each = words if words.shape[1] == 1 else np.tile(words, (1, channels // words.shape[1]))
@@ -204,6 +205,13 @@ class _Spreading(Rewriting):
             self.constant(f"{node.inputs[1]}_phases", np.tile(weights, (groups, 1, 1, 1))),
             self.constant(f"{node.inputs[2]}_phases", each),
         )
+
+    def tiled(self, name: str, count: int) -> str:
+        """Return a constant [..., channels] for `count` groups of these channels; [..., 1] serves all."""
+        array = self.graph.constants[name]
+        if array.shape[-1] == 1:
+            return name
+        return self.constant(f"{name}_phases", np.tile(array, count))
 
     def pixels(self, name: str) -> None:
         """Add what moves the channels of a value's phases to their pixels."""
@@ -223,3 +231,21 @@ class _Spreading(Rewriting):
 def _square(sides: Sides) -> int:
     """Return how many phases there are."""
     return prod(sides) ** 2
+
+
+def _phase_words(weights: np.ndarray, words: np.ndarray, zero: int) -> np.ndarray:
+    """Return int64[4, phases * outputs], phase by phase: the parameters of the products of an image whose
+    zero point the biases subtract; int64[4, 1 or outputs] if the zero point is 0.
+
+    Each phase sums products with weights of its own, so it has biases of its own.
+
+    Args:
+        weights: int8 or int16[channels, outputs, kernel rows, kernel columns].
+        words: int64[4, 1 or outputs].
+    """
+    if not zero:
+        return words
+    sums = weights.sum(0, dtype=np.int64).transpose(1, 2, 0)
+    each = np.broadcast_to(words[:, None, None], (len(words), *sums.shape)).copy()
+    each[Parameter.BIAS] -= zero * sums
+    return each.reshape(len(words), -1)

@@ -1,17 +1,13 @@
-"""Products with a factor for each channel, and means of whole planes, on the accelerator."""
-
-import numpy as np
+"""Products of two tensors of which one has a factor for each channel of the other, on the accelerator."""
 
 from vdla.compiler.codegen.packing import blocked_parameters
 from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.network.maker import Maker, Offloaded, Piece, of_channels
 from vdla.compiler.tasks.constant_operands import channel_masks, constant_inputs, scalar_weights
 from vdla.compiler.tasks.factors import DiagonalTask, FactorsTask, parts_of
-from vdla.compiler.tasks.mean import MeanTask
 from vdla.compiler.tasks.scaling import ScalingTask
-from vdla.compiler.te.operators.sizes import Convolution
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.vocabulary import Extension, Parameter
+from vdla.hw.spec.vocabulary import Parameter
 from vdla.runtime.layout import IMAGE_RANK
 
 MULTIPLIES = "a batch of 1 and block_in = block_out"
@@ -71,33 +67,4 @@ def by_alu(maker: Maker, place: int) -> Offloaded:
         {"A": (name, layout), "F": maker.operand(place)},
         maker.output(),
         {"P": blocked_parameters(words, config)},
-    )
-
-
-def is_mean(size: Convolution, weights: np.ndarray, words: np.ndarray, config: AcceleratorConfig) -> bool:
-    """Whether a convolution sums whole planes, and requantises all channels alike."""
-    return (
-        size.batch == 1
-        and size.groups == size.channels == size.outputs
-        and size.kernel == (size.height, size.width)
-        and not any(size.padding)
-        and multiplies(config)
-        and config.has(Extension.REQUANTISE)
-        and bool((weights == 1).all())
-        and bool((words == words[:, :1]).all())
-    )
-
-
-def mean(maker: Maker, size: Convolution) -> Offloaded:
-    """Return the mean of each plane."""
-    config, (name, layout) = maker.config, maker.operand(0)
-    task = MeanTask(layout.blocks[1], size.height * size.width)
-    words = of_channels(maker.constant(2)[:, :1], config.block_out)
-    return Offloaded(
-        maker.node,
-        (Piece(task),),
-        {"X": (name, layout)},
-        maker.output(),
-        {"P": blocked_parameters(words, config), "W": scalar_weights((1,), config)},
-        size.macs,
     )

@@ -8,6 +8,7 @@ from vdla.compiler.graph.passes.tabulate import Tabulate
 from vdla.compiler.graph.pipeline import Pipeline
 from vdla.compiler.network.arranged import arranged
 from vdla.compiler.network.borders import padded_before
+from vdla.compiler.network.eight_bits import in_eight_bits
 from vdla.compiler.network.offload import operators_of
 from vdla.compiler.network.phases import phases_as_channels
 from vdla.compiler.network.slices import sliced_before
@@ -42,6 +43,7 @@ PASSES: tuple[tuple[str, Callable[[Graph, Target], Graph]], ...] = (
     ("chains_as_tables", _chains_as_tables),
     ("phases_as_channels", phases_as_channels),
     ("pad_before_convolutions", lambda graph, target: padded_before(graph, target.config)),
+    ("products_in_eight_bits", in_eight_bits),
     (
         "arrange_channels",
         lambda graph, target: arranged(graph, target.config, operators_of(target.config)),

@@ -2,7 +2,8 @@
 requantisation.
 
 `parameters` are int64[4, channels], in the order of `vdla.hw.spec.vocabulary.Parameter`; one channel's serve
-all. Sums are int32.
+all. Weights are int8, or int16 where a zero point that was subtracted from them makes them wider. Sums are
+int32.
 
 Source: `vdla.hw.spec.numerics.requantise`.
 """
@@ -13,7 +14,7 @@ import numpy as np
 
 from vdla.runtime.host.convolution import conv_integer, conv_transpose
 from vdla.runtime.host.matrix import matmul_integer
-from vdla.runtime.host.pooling import max_pool
+from vdla.runtime.host.pooling import max_pool, reduced_windows
 from vdla.runtime.host.windows import padded
 from vdla.runtime.requantise import requantise
 
@@ -32,7 +33,7 @@ def int8_conv(
     pads: Sequence[int],
     strides: Sequence[int],
 ) -> np.ndarray:
-    """Convolve int8[N, C, H, W], around which `border` stands, with int8[M, C/group, KH, KW]; return int8[N,
+    """Convolve int8[N, C, H, W], padded with `border`, with int8 or int16[M, C/group, KH, KW]; return int8[N,
     M, OH, OW]."""
     sums = conv_integer(
         padded(x, pads, border), w, dilations=dilations, group=group, pads=(0, 0, 0, 0), strides=strides
@@ -48,10 +49,11 @@ def int8_conv_transpose(
     output_padding: Sequence[int],
     pads: Sequence[int],
     strides: Sequence[int],
+    zero: int,
 ) -> np.ndarray:
-    """Spread int8[N, C, H, W] over int8[C, M, KH, KW]; return int8[N, M, OH, OW]."""
+    """Spread int8[N, C, H, W] less `zero` over int8 or int16[C, M, KH, KW]; return int8[N, M, OH, OW]."""
     sums = conv_transpose(
-        x.astype(np.float64),
+        x.astype(np.float64) - zero,
         w.astype(np.float64),
         dilations=(1, 1),
         group=1,
@@ -63,8 +65,31 @@ def int8_conv_transpose(
 
 
 def int8_matmul(x: np.ndarray, w: np.ndarray, parameters: np.ndarray) -> np.ndarray:
-    """Multiply int8[..., K] with int8[K, N]; return int8[..., N]."""
+    """Multiply int8[..., K] with int8 or int16[K, N]; return int8[..., N]."""
     return requantise(matmul_integer(x, w), parameters)
+
+
+def int8_scale(x: np.ndarray, factors: np.ndarray, parameters: np.ndarray, *, axis: int) -> np.ndarray:
+    """Return int8[...]: x times int8[channels] along `axis`, or times int8[1], requantised."""
+    along = [1] * x.ndim
+    along[axis] = -1
+    return requantise(x.astype(np.int64) * factors.reshape(along), parameters.reshape(4, *along))
+
+
+def int8_average_pool(
+    x: np.ndarray,
+    parameters: np.ndarray,
+    *,
+    border: int,
+    kernel_shape: Sequence[int],
+    pads: Sequence[int],
+    strides: Sequence[int],
+) -> np.ndarray:
+    """Sum the windows of int8[N, C, H, W], padded with `border`; return int8[N, C, OH, OW], requantised by
+    int64[4, 1], which also divide by the elements of a window."""
+    image = padded(x, pads, border).astype(np.float64)  # which holds every sum exactly
+    sums = reduced_windows(image, kernel_shape, strides, (1, 1), np.add)
+    return requantise(sums.astype(np.int64), parameters.reshape(4, 1, 1, 1, 1))
 
 
 def int8_add(a: np.ndarray, b: np.ndarray, parameters: np.ndarray, *, factors: Sequence[int]) -> np.ndarray:
@@ -127,6 +152,7 @@ OPERATORS = {
     "DequantizedSoftmax": dequantised_softmax,
     "FlipSign": flip_sign,
     "Int8Add": int8_add,
+    "Int8AveragePool": int8_average_pool,
     "Int8Conv": int8_conv,
     "Int8ConvTranspose": int8_conv_transpose,
     "Int8Lookup": int8_lookup,
@@ -134,4 +160,5 @@ OPERATORS = {
     "Int8MaxPool": int8_max_pool,
     "Int8Mul": int8_mul,
     "Int8Requantise": int8_requantise,
+    "Int8Scale": int8_scale,
 }

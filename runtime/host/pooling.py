@@ -24,7 +24,7 @@ def max_pool(
     """Return the greatest element of each window of x[N, C, spatial...]; padding never is."""
     pads = _reaching(x.shape[2:], ceil_mode, dilations, kernel_shape, pads, strides)
     lowest = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
-    return _reduced(padded(x, pads, lowest), kernel_shape, strides, dilations, np.maximum)
+    return reduced_windows(padded(x, pads, lowest), kernel_shape, strides, dilations, np.maximum)
 
 
 def average_pool(
@@ -44,7 +44,8 @@ def average_pool(
     added = np.subtract(wider, pads).tolist()
     counted = padded(padded(ones, pads, 1), added) if count_include_pad else padded(ones, wider)
     sums, counts = (
-        _reduced(part, kernel_shape, strides, dilations, np.add) for part in (padded(x, wider), counted)
+        reduced_windows(part, kernel_shape, strides, dilations, np.add)
+        for part in (padded(x, wider), counted)
     )
     return sums / counts
 
@@ -88,7 +89,7 @@ def _reaching(
     return (*begins, *wider)
 
 
-def _reduced(
+def reduced_windows(
     x: np.ndarray,
     kernel: Sequence[int],
     strides: Sequence[int],

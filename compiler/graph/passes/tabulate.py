@@ -2,8 +2,7 @@
 
 `QuantizeLinear(Gelu(DequantizeLinear(x)))` becomes `Int8Lookup(x, table)`. So does `Int8Mul(x, Int8Lookup(x,
 sigmoid))`, as which quantised files write SiLU. The operators themselves fill the table, so that results are
-theirs to the last bit, whatever they are and however many. Products that change all elements alike, as which
-scalars stand between conversions, are such operators, too; those that change nothing go.
+theirs to the last bit, whatever they are and however many. Operators that change no value are removed.
 
 Where the accelerator has tables, so does `Int8Mul(x, Int8Add(x, 3))`: files that quantise every operator
 write HardSwish in such pieces.
@@ -14,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vdla.compiler.graph.by_element import changed, changes_alike
+from vdla.compiler.graph.by_element import SHARED, as_column, shares_constants
 from vdla.compiler.graph.conversions import CONVERSIONS, Conversions
 from vdla.compiler.graph.integer_forms.host import why_on_host
 from vdla.compiler.graph.nodes import Graph, Node
@@ -24,11 +23,9 @@ from vdla.runtime.host import elementwise
 from vdla.runtime.host.evaluate import evaluate
 from vdla.runtime.host.int8 import BYTES
 
-INTEGER = {"Int8Add": 4, "Int8Lookup": len(BYTES), "Int8Mul": 4, "Int8Requantise": 4}
-"""Operators on int8 elements, and the numbers of the constant that all elements share."""
-ON_ACCELERATOR = INTEGER.keys() - {"Int8Lookup"}
+ON_ACCELERATOR = SHARED.keys() - {"Int8Lookup"}
 """What is worth no table, unless something else is part of it."""
-BY_ELEMENT = (*CONVERSIONS, *elementwise.OPERATORS, *INTEGER)
+BY_ELEMENT = (*CONVERSIONS, *elementwise.OPERATORS, *SHARED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,25 +100,23 @@ class _Tabulating(Rewriting):
 
     def function(self, node: Node) -> Function | None:
         """Return what a node computes of an int8 tensor's elements; None where it is nothing of the kind."""
-        read, alike = self.read(node), changes_alike(self.graph, node)
-        if not (alike or node.op in BY_ELEMENT) or not all(read) or len(node.outputs) != 1:
+        read = self.read(node)
+        if node.op not in BY_ELEMENT or not all(read) or len(node.outputs) != 1:
             return None
         known = {name: one for name in read if (one := self.known(node, name)) is not None}
         roots = {one.root for one in known.values()}
         if len(known) != len(read) or len(roots) != 1:
             return None
         first = next(iter(known.values()))
-        if not alike and not self.keeps_shape(node, first.root):
+        if not self.keeps_shape(node, first.root):
             return None
-        table = changed(self.graph, node, first.table) if alike else self.table(node, known)
+        table = self.table(node, known)
         if node.op in CONVERSIONS:
             whole = first.on_accelerator and node.op == "DequantizeLinear"
             return replace(first, table=table, on_accelerator=whole)
         reason = next((one.reason for one in known.values() if one.reason), "") or self.reason(node)
         steps = max(one.steps for one in known.values()) + 1
-        on_accelerator = (alike or node.op in ON_ACCELERATOR) and all(
-            one.on_accelerator for one in known.values()
-        )
+        on_accelerator = node.op in ON_ACCELERATOR and all(one.on_accelerator for one in known.values())
         if on_accelerator and table.tobytes() == BYTES.tobytes():
             steps = 0
         return Function(first.root, table, node.name, reason, on_accelerator, steps)
@@ -138,7 +133,7 @@ class _Tabulating(Rewriting):
 
     def reason(self, node: Node) -> str:
         """Return why an operator runs on the host; "" for one on int8 elements, which need not."""
-        if node.op in INTEGER or changes_alike(self.graph, node):
+        if node.op in SHARED:
             return node.reason
         return why_on_host(self.conversions, node).reason
 
@@ -146,16 +141,15 @@ class _Tabulating(Rewriting):
         """Return the function that a value is to one of its readers; to a DequantizeLinear or an operator on
         int8 elements, an int8 tensor is a function of itself."""
         type_ = self.graph.types[name]
-        starts = node.op in ("DequantizeLinear", *INTEGER) or changes_alike(self.graph, node)
+        starts = node.op in ("DequantizeLinear", *SHARED)
         if name in self.functions or not (starts and type_.dtype == "int8" and type_.shape):
             return self.functions.get(name)
-        return Function(name, BYTES.reshape(-1, *[1] * (len(type_.shape) - 1)), on_accelerator=True)
+        return Function(name, as_column(type_.shape), on_accelerator=True)
 
     def keeps_shape(self, node: Node, root: str) -> bool:
-        """Whether a node's other inputs are those that all elements share, so that its result has the
-        tensor's shape."""
-        shape, shared = self.graph.types[root].shape, INTEGER.get(node.op, 1)
-        constants = [self.graph.types[name] for name in node.inputs if name in self.graph.constants]
-        return self.graph.types[node.outputs[0]].shape == shape and all(
-            type_.size == shared for type_ in constants
-        )
+        """Whether all elements share a node's constants, and its result has the tensor's shape."""
+        if self.graph.types[node.outputs[0]].shape != self.graph.types[root].shape:
+            return False
+        if node.op in SHARED:
+            return shares_constants(self.graph, node)
+        return all(self.graph.types[name].size == 1 for name in node.inputs if name in self.graph.constants)

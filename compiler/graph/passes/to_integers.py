@@ -2,7 +2,8 @@
 
 `QuantizeLinear(Relu(Conv(DequantizeLinear(x), DequantizeLinear(w), b)))` becomes `Int8Conv(x, w,
 parameters)`. Scales, zero points, bias and bounds go into the parameters of an exact integer requantisation,
-so results may differ from float arithmetic by one in the last place.
+so results may differ from float arithmetic by one in the last place. Weights less their zero point are int16
+where they do not fit int8. The pass knows no target: the network compiler expands what an accelerator lacks.
 
 Source: Jacob et al., CVPR 2018, section 2.
 """
@@ -18,19 +19,10 @@ from vdla.compiler.graph.integer_forms.reasons import fit
 from vdla.compiler.graph.integer_forms.rules import FIRST, MOVES
 from vdla.compiler.graph.integer_forms.site import CHANGE, PAIRED, Site
 from vdla.compiler.graph.integers import GREATEST, LEAST, Quantisation, factors_and_shift, scaling
-from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType, extents_of
+from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType
 from vdla.compiler.graph.passes.dead_code import DeadCode
 from vdla.compiler.graph.rewrite import Rewriting
 from vdla.runtime.requantise import parameter_words
-
-IMAGE_RANK = 4
-INPUTS_AXIS = {"Int8Conv": 1, "Int8ConvTranspose": 0, "Int8MatMul": 0}  # of the weights
-WHOLE_BLOCKS = 16  # channels that most configurations join without multiplying
-NEAREST: Mapping[str, Attribute] = {
-    "coordinate_transformation_mode": "asymmetric",
-    "nearest_mode": "floor",
-}
-ONCE: Mapping[str, Attribute] = {"dilations": (1, 1), "pads": (0, 0, 0, 0), "strides": (1, 1)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +46,12 @@ class _Lowering(Rewriting):
     Attributes:
         moved: int8 results of operators that only move elements, by the real result and the int8 tensors
             moved.
-        copies: int8 tensors whose channels are those of another one several times, by that, the number of
-            groups and how many times; those whose rows are, by that, 0 and how many times; those less their
-            zero point, by that, 1 and 0.
     """
 
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph)
         self.found = Conversions(graph)
         self.moved: dict[tuple[str, ...], str] = {}
-        self.copies: dict[tuple[str, int, int], str] = {}
 
     def run(self) -> Graph:
         """Return the graph with integer operators."""
@@ -84,156 +72,62 @@ class _Lowering(Rewriting):
     # Operators
 
     def product(
+        self, site: Site, weights: np.ndarray, op: str, attributes: Mapping[str, Attribute] | None = None
+    ) -> None:
+        """Add an operator that sums products of the site's operand with `weights`, in the order of its
+        kind."""
+        words = site.product.parameters(site.operands[0].quantisation, site.result)
+        self.weighted(site, weights, words, op, attributes)
+
+    def weighted(
         self,
         site: Site,
         weights: np.ndarray,
+        words: np.ndarray,
         op: str,
         attributes: Mapping[str, Attribute] | None = None,
-        x: QuantisedTensor | None = None,
     ) -> None:
-        """Add an operator that sums products of the site's operand, or of `x` in its place, with `weights`,
-        in the order of its kind."""
-        x = x or site.operands[0]
-        words = site.product.parameters(x.quantisation, site.result)
-        if op == "Int8Conv":
-            attributes = _bordered(x, attributes or {})
-        parts = signed_bytes(weights)
-        if len(parts) == 1:
-            name, weights = x.name, parts[0]
-        elif attributes is not None and self.has_rows(x.name, site.groups, weights, attributes):
-            name, weights, attributes = self.by_rows(x.name, parts, attributes)
-        else:
-            name = self.repeated(x.name, op, site.groups, len(parts))
-            weights = np.concatenate(parts, INPUTS_AXIS[op])
+        """Add an operator on the site's operand with `weights` and parameters of requantisation."""
         names = (
-            self.constant(f"{site.out}_weights", np.ascontiguousarray(weights, np.int8)),
+            self.constant(f"{site.out}_weights", _narrowed(weights)),
             self.constant(f"{site.out}_parameters", words),
         )
-        self.add(op, (name, *names), site.out, attributes, site.node.name)
-
-    def has_rows(self, name: str, groups: int, weights: np.ndarray, more: Mapping[str, Attribute]) -> bool:
-        """Whether a convolution is a depthwise one whose kernel lies on neighbouring rows of one image."""
-        shape = self.shape(name)
-        alone = groups > 1 and weights.shape[:2] == (groups, 1) and groups == shape[1]
-        return alone and shape[0] == 1 and (weights.shape[2] == 1 or extents_of(more, "dilations")[0] == 1)
-
-    def by_rows(
-        self, name: str, parts: list[np.ndarray], attributes: Mapping[str, Attribute]
-    ) -> tuple[str, np.ndarray, dict[str, Attribute]]:
-        """Return an image with each row several times, the rows of several kernels between each other, and
-        the attributes of their depthwise convolution: the image is convolved with the sum of the kernels."""
-        times, (images, channels, high, wide) = len(parts), self.shape(name)
-        sizes = (images, channels, times * high, wide)
-        if (name, 0, times) not in self.copies:
-            out = self.value(f"{name}_rows", TensorType(sizes, "int8"))
-            scales = (1.0, 1.0, float(times), 1.0)
-            self.copies[name, 0, times] = self.add(
-                "Resize", (name,), out, {**NEAREST, "scales": scales, "sizes": sizes}
-            )
-        kernels = np.stack(parts, 3).reshape(channels, 1, -1, parts[0].shape[3])
-        (down, across), pads = extents_of(attributes, "strides"), extents_of(attributes, "pads")
-        tall = tuple(times * pad if place % 2 == 0 else pad for place, pad in enumerate(pads))
-        close = (1, extents_of(attributes, "dilations")[1])  # rows of the parts, which are neighbours
-        moves = {"dilations": close, "pads": tall, "strides": (times * down, across)}
-        more: dict[str, Attribute] = {**attributes, **moves}
-        return self.copies[name, 0, times], kernels, more
-
-    def repeated(self, name: str, op: str, groups: int, count: int) -> str:
-        """Return an int8 tensor with each group of another one's channels several times.
-
-        Weights less their zero point may be nine bits wide. Then they are the sum of parts of eight bits, and
-        the product of a tensor, as many times, with all parts is exact.
-        """
-        image, shape = op != "Int8MatMul", list(self.shape(name))
-        axis = 1 if image else len(shape) - 1
-        channels, shape[axis] = shape[axis], count * shape[axis]
-        if (name, groups, count) in self.copies:
-            return self.copies[name, groups, count]
-        out = self.value(f"{name}_repeated", TensorType(tuple(shape), "int8"))
-        self.copies[name, groups, count] = out
-        if groups == 1 and (channels % WHOLE_BLOCKS == 0 or self.comes_in(name)):
-            return self.add("Concat", (name,) * count, out, {"axis": axis})
-        ones = np.tile(np.eye(channels // groups, dtype=np.int8), (count * groups, 1))
-        weights = ones[..., None, None] if image else ones.T
-        names = (
-            self.constant(f"{out}_weights", np.ascontiguousarray(weights)),
-            self.constant(f"{out}_parameters", scaling(np.ones(1), 0, Quantisation(1.0, 0))),
-        )
-        if not image:
-            return self.add("Int8MatMul", (name, *names), out)
-        return self.add("Int8Conv", (name, *names), out, {**ONCE, "group": groups, "border": 0})
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        """Return the shape of a value of either graph."""
-        return (self.types.get(name) or self.graph.types[name]).shape
-
-    def comes_in(self, name: str) -> bool:
-        """Whether a tensor is an input of the network, or that quantised: the host has it anyway."""
-        maker = self.found.makers.get(name)
-        return maker is None or (len(maker.inputs) > 0 and maker.inputs[0] in self.graph.inputs)
+        self.add(op, (site.operands[0].name, *names), site.out, attributes, site.node.name)
 
     def convolution(self, site: Site) -> None:
         """Add a convolution."""
         weights = site.product.weights.reshape(site.weights.values.shape)
-        self.product(site, weights, "Int8Conv", site.node.attributes)
+        self.product(site, weights, "Int8Conv", {**site.node.attributes, "border": _border(site)})
 
     def changed(self, site: Site) -> None:
-        """Changes of channels are a depthwise convolution of an image, or a product with a diagonal
-        matrix."""
-        weights = site.product.weights
-        if not site.last:
-            attributes = {**ONCE, "group": len(weights)}
-            self.product(site, weights.reshape(-1, 1, 1, 1), "Int8Conv", attributes)
-        else:
-            self.product(site, np.diag(weights[:, 0]), "Int8MatMul")
+        """Add a factor for each channel, or one for all."""
+        words = site.product.parameters(site.operands[0].quantisation, site.result)
+        factors = _shared(site.product.weights[:, 0])
+        self.weighted(site, factors, _shared(words), "Int8Scale", {"axis": -1 if site.last else 1})
 
     def transposed(self, site: Site) -> None:
-        """Add a transposed convolution, of a kernel without gaps and an image of zero point 0."""
+        """Add a transposed convolution of an image less its zero point, by a kernel without gaps: what it has
+        around and between the pixels is 0."""
         inputs, outputs, *kernel = site.weights.values.shape
         dense = site.product.weights.reshape(outputs, inputs, *kernel).swapaxes(0, 1)
         weights = _dilated(dense, site.node.pair("dilations"))
         kept = {name: site.node.attributes[name] for name in ("output_padding", "pads", "strides")}
-        x, count = self.less_zero(site.operands[0])
-        self.product(site, np.concatenate([weights] * count), "Int8ConvTranspose", kept, x)
-
-    def less_zero(self, x: QuantisedTensor) -> tuple[QuantisedTensor, int]:
-        """Return an image less its zero point: images of int8 whose sum it is, one behind another along the
-        channels; and how many these are.
-
-        What a transposed convolution has around and between the pixels is 0, and no pixel of value 0.
-        """
-        if not x.quantisation.zero:
-            return x, 1
-        parts, shape = parts_less(x.quantisation.zero), self.graph.types[x.name].shape
-        channels, key = shape[1], (x.name, 1, 0)
-        if key not in self.copies:
-            wide = TensorType((shape[0], len(parts) * channels, *shape[2:]), "int8")
-            self.copies[key] = self.in_parts(x.name, parts, self.value(f"{x.name}_less", wide))
-        return QuantisedTensor(self.copies[key], replace(x.quantisation, zero=0)), len(parts)
-
-    def in_parts(self, name: str, parts: list[np.ndarray], out: str) -> str:
-        """Add what makes several images of one; parameters of requantisation say how."""
-        channels = self.graph.types[name].shape[1]
-        if channels % WHOLE_BLOCKS:
-            ones = np.tile(np.eye(channels, dtype=np.int8), (len(parts), 1))[..., None, None]
-            words = np.concatenate([np.repeat(part, channels, 1) for part in parts], 1)
-            names = self.constant(f"{out}_weights", ones), self.constant(f"{out}_parameters", words)
-            return self.add("Int8Conv", (name, *names), out, {**ONCE, "group": 1, "border": 0})
-        images = tuple(self.value(f"{out}_part", self.graph.types[name]) for _ in parts)
-        for image, part in zip(images, parts, strict=True):
-            self.add("Int8Requantise", (name, self.constant(f"{image}_parameters", part)), image)
-        return self.add("Concat", images, out, {"axis": 1})
+        inp = site.operands[0].quantisation
+        words = site.product.parameters(replace(inp, zero=0), site.result)
+        self.weighted(site, weights, words, "Int8ConvTranspose", {**kept, "zero": inp.zero})
 
     def matrix_product(self, site: Site) -> None:
         """Add a product with constant weights."""
         self.product(site, site.product.weights.T, "Int8MatMul")
 
     def average(self, site: Site) -> None:
-        """Average pooling is a depthwise convolution with weights of 1."""
-        window = site.window
-        kept = {name: window.attributes[name] for name in ("dilations", "pads", "strides")}
-        weights = site.product.weights.reshape(site.weights.values.shape)
-        self.product(site, weights, "Int8Conv", {"group": site.channels, **kept})
+        """Add average pooling: its parameters divide sums by the elements of a window."""
+        (x,), window = site.operands, site.window
+        of_channels = site.product.parameters(x.quantisation, site.result)  # all alike: one scale
+        words = self.constant(f"{site.out}_parameters", of_channels[:, :1])
+        kept = {name: window.attributes[name] for name in ("kernel_shape", "pads", "strides")}
+        attributes = {**kept, "border": _border(site)}
+        self.add("Int8AveragePool", (x.name, words), site.out, attributes, site.node.name)
 
     def greatest(self, site: Site) -> None:
         """Add max pooling, and what changes its scale where input and result have others."""
@@ -334,10 +228,20 @@ class _Lowering(Rewriting):
         self.add("Int8Requantise", (operand.name, self.constant(f"{out}_parameters", words)), out)
 
 
-def _bordered(x: QuantisedTensor, attributes: Mapping[str, Attribute]) -> dict[str, Attribute]:
-    """Return attributes with what stands around the input: its zero point."""
-    padded = any(extents_of(attributes, "pads"))
-    return {**attributes, "border": x.quantisation.zero if padded else 0}
+def _border(site: Site) -> int:
+    """Return the value that pads the input of a window: its zero point."""
+    return site.operands[0].quantisation.zero if any(site.window.extents("pads")) else 0
+
+
+def _narrowed(weights: np.ndarray) -> np.ndarray:
+    """Return weights as int8, or as int16 where they do not fit."""
+    narrow = weights.astype(np.int8)
+    return np.ascontiguousarray(narrow if np.array_equal(narrow, weights) else weights.astype(np.int16))
+
+
+def _shared(channels: np.ndarray) -> np.ndarray:
+    """Return an array [..., channels] as [..., 1] where all channels are alike."""
+    return channels[..., :1] if bool((channels == channels[..., :1]).all()) else channels
 
 
 def _stacked(shape: tuple[int, ...], stacks: tuple[int, ...]) -> tuple[int, ...]:
@@ -348,16 +252,6 @@ def _stacked(shape: tuple[int, ...], stacks: tuple[int, ...]) -> tuple[int, ...]
     return tuple(place for number in numbers.tolist() for place in (number * shape[-2], 0))
 
 
-def signed_bytes(weights: np.ndarray) -> list[np.ndarray]:
-    """Return the fewest arrays of int8 whose sum whole numbers are."""
-    parts: list[np.ndarray] = []
-    rest = weights.astype(np.int64)
-    while rest.any() or not parts:
-        parts.append(np.clip(rest, LEAST, GREATEST).astype(np.int8))
-        rest = rest - parts[-1]
-    return parts
-
-
 def _dilated(weights: np.ndarray, dilations: tuple[int, int]) -> np.ndarray:
     """Return weights with zeros between those of neighbouring rows and columns."""
     down, across = dilations
@@ -365,19 +259,6 @@ def _dilated(weights: np.ndarray, dilations: tuple[int, int]) -> np.ndarray:
     spread = np.zeros((*channels, (high - 1) * down + 1, (wide - 1) * across + 1), weights.dtype)
     spread[..., ::down, ::across] = weights
     return spread
-
-
-def parts_less(zero: int) -> list[np.ndarray]:
-    """Return int64[4, 1] for each of the numbers of int8 whose sum is an int8 less its zero point."""
-    if zero < 0:
-        step, count, rest = GREATEST, -((zero - GREATEST) // GREATEST), (0, GREATEST)
-    else:
-        step, count, rest = LEAST, -((LEAST - zero) // -LEAST), (LEAST, 0)
-    bounds = [(LEAST, GREATEST), *[rest] * (count - 1)]
-    return [
-        scaling(np.ones(1), -zero - place * step, Quantisation(1.0, 0, *each))
-        for place, each in enumerate(bounds)
-    ]
 
 
 def _single(bias: int, multiplier: int, shift: int, out: Quantisation) -> np.ndarray:

@@ -13,6 +13,7 @@ from vdla.compiler.graph.integers import (
     integer_product,
     multiplier_and_shift,
     scaling,
+    signed_bytes,
 )
 from vdla.runtime.requantise import requantise
 
@@ -104,3 +105,13 @@ def test_sums_that_could_leave_the_accumulator_are_refused():
     with pytest.raises(ValueError, match=r"^sums of up to 2\.26695e\+09 do not fit 32 bits$"):
         product.parameters(Quantisation(1.0, -128), OUT)
     product.parameters(Quantisation(1.0, 0), OUT)
+
+
+@pytest.mark.parametrize(
+    ("wide", "parts"), [([-128, 127], 1), ([0], 1), ([-255], 2), ([254], 2), ([255, 3], 3)]
+)
+def test_whole_numbers_as_signed_bytes(wide, parts):
+    found = signed_bytes(np.array(wide, np.int16))
+    assert len(found) == parts
+    assert sum(part.astype(int) for part in found).tolist() == wide
+    assert {part.dtype for part in found} == {np.dtype(np.int8)}

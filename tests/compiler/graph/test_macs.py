@@ -39,6 +39,13 @@ def counted(inputs: str, result: str) -> int:
             "shape=(4, 8), size=(4, 4, 3), transposed=1, zeros=(0, 0))",
             2 * 4 * 4 * 3,
         ),
+        (
+            "x: int8[1, 4, 5, 5], p: int64[4, 1]",
+            "int8[1, 4, 2, 2] = Int8AveragePool(x, p, border=0, kernel_shape=(3, 2), pads=(0, 0, 0, 0), "
+            "strides=(2, 2))",
+            4 * 2 * 2 * 6,
+        ),
+        ("x: int8[3, 5], f: int8[5], p: int64[4, 5]", "int8[3, 5] = Int8Scale(x, f, p, axis=-1)", 15),
         ("x: float32[7]", "float32[7] = Neg(x)", 0),
     ],
 )

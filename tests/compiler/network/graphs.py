@@ -81,9 +81,10 @@ class Net:
         dilations=(1, 1),
         group: int = 1,
         border: int = 0,
+        weights: np.ndarray | None = None,
     ) -> str:
         inputs = self.shape(x)[1] // group
-        weights = self.integers(outputs, inputs, *kernel)
+        weights = self.integers(outputs, inputs, *kernel) if weights is None else weights
         words = self.words(outputs, PRODUCT * (inputs * np.prod(kernel)) ** 0.5)
         return self.op(
             "Int8Conv",
@@ -104,26 +105,50 @@ class Net:
         strides=(1, 1),
         pads=(0, 0, 0, 0),
         output_padding=(0, 0),
+        zero: int = 0,
+        weights: np.ndarray | None = None,
     ) -> str:
         inputs = self.shape(x)[1]
         words = self.words(outputs, PRODUCT * (inputs * np.prod(kernel)) ** 0.5)
+        weights = self.integers(inputs, outputs, *kernel) if weights is None else weights
         return self.op(
             "Int8ConvTranspose",
-            (x, self.constant(self.integers(inputs, outputs, *kernel)), words),
+            (x, self.constant(weights), words),
             strides=strides,
             pads=pads,
             output_padding=output_padding,
+            zero=zero,
         )
 
     def join(self, *parts: str, axis: int = 1) -> str:
         return self.op("Concat", parts, axis=axis)
 
-    def matmul(self, x: str, outputs: int) -> str:
+    def matmul(self, x: str, outputs: int, weights: np.ndarray | None = None) -> str:
         inputs = self.shape(x)[-1]
-        return self.op(
-            "Int8MatMul",
-            (x, self.constant(self.integers(inputs, outputs)), self.words(outputs, PRODUCT * inputs**0.5)),
-        )
+        weights = self.integers(inputs, outputs) if weights is None else weights
+        return self.op("Int8MatMul", (x, self.constant(weights), self.words(outputs, PRODUCT * inputs**0.5)))
+
+    def wide(self, *shape: int) -> np.ndarray:
+        """Return int16 weights of nine bits."""
+        return self.rng.integers(-255, 256, shape, np.int16)
+
+    def scale(self, x: str, axis: int, factors: np.ndarray | None = None) -> str:
+        channels = self.shape(x)[axis]
+        factors = self.integers(channels) if factors is None else factors
+        return self.op("Int8Scale", (x, self.constant(factors), self.words(channels, PRODUCT)), axis=axis)
+
+    def average(
+        self,
+        x: str,
+        kernel: tuple[int, int],
+        *,
+        strides: tuple[int, int] = (1, 1),
+        pads: tuple[int, ...] = (0, 0, 0, 0),
+        border: int = 0,
+    ) -> str:
+        words = self.words(1, PRODUCT**0.5 * np.prod(kernel))
+        window = {"kernel_shape": kernel, "strides": strides, "pads": pads, "border": border}
+        return self.op("Int8AveragePool", (x, words), **window)
 
     def add(self, a: str, b: str) -> str:
         return self.op(
@@ -280,13 +305,42 @@ def broadcast(net: Net) -> Graph:
 
 
 def spread(net: Net) -> Graph:
-    x = net.spread(net.input(1, 5, 3, 2), 6, (4, 4), strides=(2, 2), pads=(1, 1, 1, 1))
+    x = net.spread(net.input(1, 5, 3, 2), 6, (4, 4), strides=(2, 2), pads=(1, 1, 1, 1), zero=-128)
     y = net.spread(x, 3, (3, 3), strides=(2, 2), pads=(1, 1, 1, 1), output_padding=(1, 1))
     return net.graph(
         net.spread(y, 2, (2, 3)),
         net.spread(net.input(2, 4, 2, 2), 4, (2, 2), strides=(2, 2)),
         net.spread(net.input(1, 2, 3, 3), 3, (3, 3), strides=(3, 2), pads=(0, 1, 2, 0)),
     )
+
+
+def averaged(net: Net) -> Graph:
+    x = net.conv(net.input(1, 3, 9, 8), 20, (3, 3), pads=(1, 1, 1, 1))
+    y = net.average(x, (3, 2), strides=(2, 1), pads=(1, 0, 1, 1), border=LEAST)
+    return net.graph(net.average(y, net.shape(y)[2:]), net.average(net.input(2, 5, 4, 4), (4, 4)))
+
+
+def scaled(net: Net) -> Graph:
+    x = net.scale(net.conv(net.input(1, 3, 5, 4), 7), 1)
+    rows = net.scale(net.input(2, 3, 5), -1)
+    alike = np.array([-3], np.int8)
+    return net.graph(
+        net.conv(net.scale(x, 1, alike), 4),
+        net.scale(rows, -1, alike),
+        net.scale(net.input(1, 2, 3, 5), -1),
+        net.scale(net.input(2, 5, 3, 3), 1),
+    )
+
+
+def wide_weights(net: Net) -> Graph:
+    x = net.input(1, 6, 5, 4)
+    same: dict[str, tuple[int, ...]] = {"pads": (1, 1, 1, 1), "dilations": (1, 1)}
+    depthwise = net.conv(x, 6, (3, 3), group=6, weights=net.wide(6, 1, 3, 3), **same)
+    groups = net.conv(depthwise, 4, (2, 2), group=2, weights=net.wide(4, 3, 2, 2))
+    both = net.conv(x, 16, weights=net.wide(16, 6, 1, 1)), net.conv(x, 3, weights=net.wide(3, 6, 1, 1))
+    rows = net.matmul(net.matmul(net.input(3, 5), 16, net.wide(5, 16)), 4, net.wide(16, 4))
+    spread = net.spread(both[0], 3, (2, 2), strides=(2, 2), zero=5, weights=net.wide(16, 3, 2, 2))
+    return net.graph(groups, both[1], rows, net.conv(spread, 2, (3, 3), **same))
 
 
 def joined(net: Net) -> Graph:
@@ -322,6 +376,9 @@ HANDMADE: Mapping[str, Callable[[Net], Graph]] = {
         strided_and_read_twice,
         broadcast,
         spread,
+        averaged,
+        scaled,
+        wide_weights,
         joined,
     )
 }
@@ -355,11 +412,14 @@ def _random_operator(net: Net, x: str, alive: list[str]) -> str:
             lambda: _random_conv(net, x),
             lambda: _random_spread(net, x),
             lambda: _random_pool(net, x),
+            lambda: _random_average(net, x),
+            lambda: net.scale(x, 1, _random_factors(net, x, 1)),
             lambda: net.reshape(x, net.shape(x)[0], int(np.prod(net.shape(x)[1:]))),
         ]
     else:
         choices += [
-            lambda: net.matmul(x, int(net.rng.integers(1, 13))),
+            lambda: _random_matmul(net, x),
+            lambda: net.scale(x, -1, _random_factors(net, x, -1)),
             lambda: net.transpose(x),
             lambda: net.reshape(x, *net.shape(x), 1, 1),
         ]
@@ -384,13 +444,35 @@ def _random_pool(net: Net, x: str) -> str:
     )
 
 
+def _random_average(net: Net, x: str) -> str:
+    border = int(net.rng.choice([0, LEAST, 5]))
+    return net.average(x, **_random_window(net, x), border=border)
+
+
+def _random_factors(net: Net, x: str, axis: int) -> np.ndarray:
+    """Return a factor for each channel, or one for all."""
+    return net.integers(int(net.rng.choice([1, net.shape(x)[axis]])))
+
+
+def _random_matmul(net: Net, x: str) -> str:
+    outputs = int(net.rng.integers(1, 13))
+    return net.matmul(x, outputs, _sometimes_wide(net, net.shape(x)[-1], outputs))
+
+
+def _sometimes_wide(net: Net, *shape: int) -> np.ndarray:
+    """Return weights of eight bits, or of nine in one case of five."""
+    return net.wide(*shape) if net.rng.random() < 0.2 else net.integers(*shape)
+
+
 def _random_spread(net: Net, x: str) -> str:
     strides = int(net.rng.integers(1, 4)), int(net.rng.integers(1, 4))
     if min(net.shape(x)[2:]) < 2 or max(net.shape(x)[2:]) > 8:
         return _random_conv(net, x)
     kernel, pads = tuple(map(int, net.rng.integers(1, 4, 2))), tuple(map(int, net.rng.integers(0, 2, 4)))
     pads = tuple(min(pad, kernel[axis % 2] - 1) for axis, pad in enumerate(pads))
-    return net.spread(x, int(net.rng.integers(1, 7)), kernel, strides=strides, pads=pads)
+    outputs, zero = int(net.rng.integers(1, 7)), int(net.rng.choice([0, LEAST, 3, 127]))
+    weights = _sometimes_wide(net, net.shape(x)[1], outputs, *kernel)
+    return net.spread(x, outputs, kernel, strides=strides, pads=pads, zero=zero, weights=weights)
 
 
 def _random_conv(net: Net, x: str) -> str:
@@ -406,4 +488,5 @@ def _random_conv(net: Net, x: str) -> str:
         pads=window["pads"],
         group=group,
         border=border,
+        weights=_sometimes_wide(net, outputs, channels // group, *window["kernel"]),
     )

@@ -74,7 +74,7 @@ def made_at_random(net: Net, images: list[str]) -> str:
     x = images[int(rng.integers(len(images)))]
     channels = net.shape(x)[1]
     outputs = int(rng.integers(2, 14))
-    match int(rng.integers(9)):
+    match int(rng.integers(11)):
         case 0:
             return depthwise(net, x)
         case 1:
@@ -89,6 +89,10 @@ def made_at_random(net: Net, images: list[str]) -> str:
         case 5:
             alike = [other for other in images if net.shape(other) == net.shape(x)]
             return net.add(x, alike[int(rng.integers(len(alike)))])
+        case 6:
+            return net.scale(x, 1, None if rng.integers(2) else net.integers(1))
+        case 7:
+            return net.average(x, (3, 3), pads=(1, 1, 1, 1), border=int(rng.integers(-9, 9)))
         case _:
             return net.conv(x, outputs, (3, 3), pads=(1, 1, 1, 1), border=int(rng.integers(-9, 9)))
 

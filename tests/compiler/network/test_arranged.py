@@ -8,6 +8,7 @@ from tests.compiler.network.graphs import Net, random_inputs, resized
 from tests.compiler.network.shuffles import PIXELS, at_random, depthwise, halves, part, shuffled, table, units
 from tests.compiler.network.test_networks import assert_equal, check
 from vdla.compiler.graph.interpret import interpret
+from vdla.compiler.graph.macs import macs
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.graph.verify import verify
 from vdla.compiler.network.arranged import NONE, arranged, dense, lanes_of, picked
@@ -118,6 +119,11 @@ def test_such_units_on_another_accelerator():
 READERS = {
     "a depthwise convolution and a table": lambda net, x: net.conv(table(net, depthwise(net, x)), 4),
     "pooling and repeated pixels": lambda net, x: net.conv(resized(net, net.pool(x), (2, 1)), 3),
+    "factors of channels and averages": lambda net, x: net.conv(
+        net.average(net.scale(net.scale(x, 1), 1, np.array([-5], np.int8)), (2, 3), pads=(1, 1, 0, 1)), 4
+    ),
+    "means": lambda net, x: net.conv(net.average(x, PIXELS), 4),
+    "a convolution of wide weights": lambda net, x: net.conv(x, 3, weights=net.wide(3, 12, 1, 1)),
     "a convolution of groups": lambda net, x: net.conv(x, 6, group=3),
     "a sum, which needs order": lambda net, x: net.conv(net.add(x, net.requantise(x)), 3),
     "a transposed convolution": lambda net, x: net.spread(x, 3, (4, 4), strides=(2, 2), pads=(1, 1, 1, 1)),
@@ -170,13 +176,17 @@ def test_rows_of_several_images_stay():
     check(graph, plan, CycleDevice(config, plan.dram_bytes))
 
 
-def test_multiply_accumulates_are_those_of_the_network():
-    graph = units(Net(), 6, 3)
-    expected = sum(
-        graph.types[node.outputs[0]].size * graph.constants[node.inputs[1]][0].size
-        for node in graph.nodes
-        if node.op == "Int8Conv"
+def averaged(net: Net) -> Graph:
+    x = shuffled(
+        net, net.join(net.conv(net.input(1, 3, *PIXELS), 7), net.conv(net.input(1, 3, *PIXELS), 5)), 3
     )
+    return net.graph(net.conv(net.average(net.scale(x, 1), (2, 2)), 4))
+
+
+@pytest.mark.parametrize("make", [lambda net: units(net, 6, 3), averaged], ids=["units", "averaged"])
+def test_multiply_accumulates_are_those_of_the_network(make):
+    graph = make(Net())
+    expected = sum(macs(graph, node) for node in graph.nodes)
     layers = [layer for step in plan_of(graph, EVERY).launches for layer in step.layers]
     assert sum(layer.macs for layer in layers) == expected
 

@@ -127,6 +127,9 @@ def test_kinds_of_operators():
         "groups": net.conv(x, 8, group=4),
         "depthwise": depthwise(net, x),
         "pool": net.pool(x),
+        "average": net.average(x, (2, 2)),
+        "factors": net.scale(x, 1),
+        "factors of columns": net.scale(x, -1),
         "table": table(net, x),
         "requantised": net.requantise(x),
         "repeated": resized(net, x, (2, 2)),
@@ -138,4 +141,4 @@ def test_kinds_of_operators():
     assert [title for title, node in kinds.items() if is_product(graph, node)] == ["product", "groups"]
     assert [title for title, node in kinds.items() if is_depthwise(graph, node)] == ["depthwise"]
     kept = [title for title, node in kinds.items() if keeps_places(graph, node)]
-    assert kept == ["depthwise", "pool", "table", "requantised", "repeated"]
+    assert kept == ["depthwise", "pool", "average", "factors", "table", "requantised", "repeated"]

@@ -105,9 +105,8 @@ def requantised_behind_a_convolution(net: Following) -> tuple[Graph, set[str]]:
 
 def scaled_behind_a_product(net: Following) -> tuple[Graph, set[str]]:
     x = net.matmul(net.input(3, 7), 9)
-    factors = net.constant(np.eye(9, dtype=np.int8) * np.int8(3))
-    words = net.constant(np.tile(net.values[net.words(1, 200)], 9))
-    return net.graph(net.op("Int8MatMul", (x, factors, words))), {"Int8MatMul"}
+    factor = net.constant(np.array([3], np.int8))
+    return net.graph(net.op("Int8Scale", (x, factor, net.words(1, 200)), axis=-1)), {"Int8MatMul"}
 
 
 def behind_changes_of_shape(net: Following) -> tuple[Graph, set[str]]:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.compiler.network.compiled import plan_of
-from tests.compiler.network.graphs import Net, resized
+from tests.compiler.network.graphs import LEAST, Net, resized
 from tests.compiler.network.test_networks import check
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.network.maker import Offloaded
@@ -100,21 +100,36 @@ def test_what_gathering_would_not_help_is_left_alone(size, reason):
     assert space_to_depth_of(size, 0, DEFAULT) is None, reason
 
 
-# Products with diagonal matrices
+# Factors and averages of channels
 
 
-@pytest.mark.parametrize("factors", [[1, 1, 1, 1, 1], [127, -127, 0, 3, -1]])
-@pytest.mark.parametrize("config", [TINY, TINY.with_changes(batch=2, block_in=8), DEFAULT])
-def test_a_product_with_a_diagonal_matrix_scales_columns(factors, config):
+SHARED = TINY.with_changes(block_in=8)  # than which block_out is less
+
+
+@pytest.mark.parametrize("factors", [[-3], [1, 1, 1, 1, 1], [127, -127, 0, 3, -1]])
+@pytest.mark.parametrize(("shape", "axis"), [((2, 3, 5), -1), ((1, 5, 2, 3), 1)])
+@pytest.mark.parametrize("config", [TINY, SHARED.with_changes(batch=2), DEFAULT])
+def test_factors_of_channels_are_a_depthwise_convolution(factors, shape, axis, config):
     net = Net()
-    weights = net.constant(np.diag(factors).astype(np.int8))
-    y = net.op("Int8MatMul", (net.input(2, 3, 5), weights, net.words(5, 900.0)))
-    graph = net.graph(y)
+    graph = net.graph(net.scale(net.input(*shape), axis, np.array(factors, np.int8)))
     found = offload(graph, graph.nodes[-1], Target(config))
     assert isinstance(found, Offloaded)
     assert found.macs == 6 * 5
     plan = plan_of(graph, config)
     check(graph, plan, FunctionalDevice(config, plan.dram_bytes))
+
+
+@pytest.mark.parametrize("config", [TINY, SHARED, DEFAULT])
+@pytest.mark.parametrize("of_window", [False, True])
+def test_one_block_of_weights_serves_channels_that_share_a_factor(config, of_window):
+    net = Net()
+    x = net.input(1, 40, 6, 6)
+    y = net.average(x, (2, 2)) if of_window else net.scale(x, 1, np.array([-7], np.int8))
+    graph = net.graph(y)
+    found = offload(graph, graph.nodes[0], Target(config))
+    assert isinstance(found, Offloaded)
+    blocks = found.constants["W"].size // (config.block_in * config.block_out)
+    assert (blocks == 1) == (config.block_in == config.block_out)
 
 
 # What is refused
@@ -128,6 +143,7 @@ def first(op: str) -> Graph:
         "Concat": lambda: net.join(x, x),
         "Int8ConvTranspose": lambda: net.spread(x, 4, (2, 2)),
         "Int8Add": lambda: net.add(x, x),
+        "Int8AveragePool": lambda: net.average(x, (2, 2)),
         "Int8Conv": lambda: net.conv(x, 4),
         "Int8Lookup": lambda: net.op("Int8Lookup", (x, net.constant(net.integers(256)))),
         "Int8MatMul": lambda: net.matmul(net.input(2, 3), 4),
@@ -135,6 +151,7 @@ def first(op: str) -> Graph:
         "Int8Mul": lambda: net.mul(x, x),
         "Int8Products": lambda: multiplied(net, (0, 0)),
         "Int8Requantise": lambda: net.requantise(x),
+        "Int8Scale": lambda: net.scale(x, 1),
         "Resize": lambda: resized(net, x, (2, 2)),
         "Slice": lambda: net.op("Slice", (x,), axes=(1,), starts=(0,), ends=(4,), steps=(1,)),
     }
@@ -212,6 +229,8 @@ def spread_and_cut(net: Net) -> Graph:
     return net.graph(net.spread(net.input(1, 2, 4, 4), 2, (2, 2), strides=(2, 2), pads=(2, 2, 2, 2)))
 
 
+WIDE = "the accelerator takes int8 weights, or wider weights as sums of int8 parts"
+ZERO = "the accelerator takes an input of zero point 0, or of another as a sum of int8 parts"
 INT8 = "the accelerator takes int8 operands of one dimension or more, not constant"
 CHANNELS = "the accelerator takes channels of one image, or of a matrix"
 PHASES = (
@@ -241,6 +260,16 @@ REFUSED = {
     "Int8Conv with v0 that is not constant; the accelerator takes constant weights and parameters": (
         computed_weights
     ),
+    f"Int8MatMul with weights of int16; {WIDE}": lambda net: net.graph(
+        net.matmul(net.input(2, 3), 4, net.wide(3, 4))
+    ),
+    f"Int8ConvTranspose with an input of zero point -128; {ZERO}": lambda net: net.graph(
+        net.spread(net.input(1, 2, 3, 3), 2, (2, 2), zero=LEAST)
+    ),
+    "Int8Scale with axis = 1 of 3 dimensions; "
+    "the accelerator takes channels of images, or the last dimension": lambda net: net.graph(
+        net.scale(net.input(2, 3, 5), 1)
+    ),
     f"Int8MatMul with constant operand c0; {INT8}": lambda net: net.graph(
         net.matmul(net.constant(net.integers(2, 3)), 4)
     ),
@@ -266,6 +295,10 @@ REFUSED = {
     ),
     "Int8Conv with a border of 3; enable extension `pad_value` (--set extensions=+pad_value), or "
     "quantise its input with the zero point 0 or -128": odd_border,
+    "Int8AveragePool with a border of 3; enable extension `pad_value` (--set extensions=+pad_value), or "
+    "quantise its input with the zero point 0 or -128": lambda net: net.graph(
+        net.average(net.input(1, 4, 3, 3), (3, 3), pads=(1, 1, 1, 1), border=3)
+    ),
     "Int8Conv with a kernel that reads padding alone; the accelerator takes kernels that reach the image": (
         beside_the_image
     ),

@@ -9,6 +9,7 @@ from tests.compiler.network.compiled import plan_of
 from tests.compiler.network.graphs import Net, random_inputs
 from tests.compiler.network.test_networks import CONFIGS, check
 from vdla.compiler.codegen.choose import cycles_of
+from vdla.compiler.graph.integers import LARGEST_BIAS
 from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.network import target_passes
@@ -224,3 +225,51 @@ def test_it_is_not_done_where_it_saves_little():
     net = Net()
     graph = net.graph(net.spread(net.input(1, 24, 12, 12), 24, (2, 2), **TWO))
     assert phases_as_channels(graph, Target(TINY)) is graph
+
+
+@pytest.mark.parametrize("zero", [-128, 0, 9, 127])
+@pytest.mark.parametrize("channels", [5, 32])
+def test_biases_of_phases_subtract_the_zero_point_of_the_image(channels, zero):
+    net = Net()
+    weights = net.wide(channels, 3, 2, 2) if zero == 9 else None
+    graph = net.graph(net.spread(net.input(1, channels, 3, 4), 3, (2, 2), **TWO, zero=zero, weights=weights))
+    spread = phases_as_channels(graph, TARGET)
+    assert [node.op for node in spread.nodes] == ["Int8Conv", "DepthToSpace"]
+    feeds = random_inputs(graph, 1)
+    (name,) = graph.outputs
+    np.testing.assert_array_equal(interpret(spread, feeds)[name], interpret(graph, feeds)[name])
+    plan = plan_of(graph, DEFAULT)
+    check(graph, plan, CycleDevice(DEFAULT, plan.dram_bytes))
+
+
+def test_only_the_last_of_two_has_its_zero_point_in_biases():
+    net = Net()
+    x = net.spread(net.conv(net.input(1, 3, 4, 5), 16), 16, (2, 2), **TWO, zero=-128)
+    y = net.conv(x, 16, (3, 3), pads=(1, 1, 1, 1))
+    graph = net.graph(net.spread(y, 4, (2, 2), **TWO, zero=-128))
+    spread = phases_as_channels(graph, TARGET)
+    assert [node.op for node in spread.nodes].count("Int8ConvTranspose") == 1
+    plan = plan_of(graph, DEFAULT)
+    assert len(plan.launches) == 1
+    check(graph, plan, FunctionalDevice(DEFAULT, plan.dram_bytes, 0))
+
+
+def test_a_bias_too_large_for_the_zero_point_keeps_the_transposed_convolution():
+    net = Net()
+    graph = net.graph(net.spread(net.input(1, 32, 3, 4), 3, (2, 2), **TWO, zero=-128))
+    words = graph.constants[graph.nodes[0].inputs[2]]
+    assert phases_as_channels(graph, TARGET) is not graph
+    words[0] = LARGEST_BIAS - 1
+    graph.constants[graph.nodes[0].inputs[1]][...] = 127
+    assert phases_as_channels(graph, TARGET) is graph
+
+
+def test_factors_of_channels_follow_phases():
+    net = Net()
+    x = net.spread(net.input(1, 24, 3, 4), 6, (2, 2), **TWO, zero=3)
+    graph = net.graph(net.scale(x, 1))
+    spread = phases_as_channels(graph, TARGET)
+    assert [node.op for node in spread.nodes] == ["Int8Conv", "Int8Scale", "DepthToSpace"]
+    feeds = random_inputs(graph, 1)
+    (name,) = graph.outputs
+    np.testing.assert_array_equal(interpret(spread, feeds)[name], interpret(graph, feeds)[name])

@@ -9,14 +9,12 @@ from vdla.compiler.network.maker import Offloaded
 from vdla.compiler.network.offload import offload
 from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.convolution import ConvolutionTask, TransposedTask
-from vdla.compiler.tasks.mean import MeanTask
 from vdla.compiler.te.operators.sizes import Convolution, Transposed
 from vdla.compiler.te.operators.windows import window_weights
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import Extension
 from vdla.runtime.layout import Layout
-from vdla.runtime.requantise import parameter_words
 
 EVERY = TINY.with_changes(extensions=tuple(Extension))
 WIDE_IN, WIDE_OUT = EVERY.with_changes(block_in=8), EVERY.with_changes(block_out=8)
@@ -65,68 +63,6 @@ def test_a_convolution_reads_and_makes_blocks_of_its_configuration(config, gathe
     assert sorted(found.constants) == ["P", "W"]
     np.testing.assert_array_equal(found.constants["W"], blocked_weights(weights, SIZE, config))
     np.testing.assert_array_equal(found.constants["P"], blocked_parameters(words, config))
-
-
-def of_ones(net: Net, shape: tuple[int, ...], kernel: tuple[int, int], **how) -> str:
-    """Return the sums of windows of each channel, requantised alike."""
-    channels, values = how.pop("channels", shape[1]), how.pop("values", 1)
-    words = parameter_words(*(np.array([number] * channels) for number in (7, 30_000, 18, 2, -90, 110)))
-    words[0, -1] += how.pop("bias", 0)
-    weights = np.ones((channels, shape[1] // how.get("group", shape[1]), *kernel), np.int8)
-    weights.flat[-1] = values
-    usual = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "border": 0, "group": shape[1]}
-    return net.op("Int8Conv", (net.input(*shape), net.constant(weights), net.constant(words)), **usual | how)
-
-
-MEAN = {"shape": (1, 6, 3, 5), "kernel": (3, 5)}
-
-
-def test_the_mean_of_planes():
-    net = Net()
-    y = of_ones(net, **MEAN)
-    found = planned(net, y)
-    assert [piece.task for piece in found.pieces] == [MeanTask(2, 15)]
-    assert (found.macs, found.output[1]) == (6 * 15, Layout((1, 6, 1, 1), 4, 1))
-    words = net.constants[found.node.inputs[2]][:, :1]
-    np.testing.assert_array_equal(found.constants["P"], blocked_parameters(words.repeat(4, 1), EVERY))
-    np.testing.assert_array_equal(found.constants["W"], np.eye(4, dtype=np.int8)[None])
-
-
-def alike(size: Convolution, **more) -> ConvolutionTask:
-    return ConvolutionTask(size, alike=True, **more)
-
-
-@pytest.mark.parametrize(
-    ("changed", "config", "task"),
-    [
-        ({"shape": (2, 6, 3, 5)}, EVERY, alike(Convolution(6, 3, 5, 6, (3, 5), groups=6, batch=2))),
-        ({"shape": (1, 6, 4, 5)}, EVERY, alike(Convolution(6, 4, 5, 6, (3, 5), groups=6))),
-        ({"shape": (1, 6, 3, 6)}, EVERY, alike(Convolution(6, 3, 6, 6, (3, 5), groups=6))),
-        (
-            {"pads": (0, 1, 0, 0), "border": -128},
-            EVERY,
-            alike(Convolution(6, 3, 5, 6, (3, 5), padding=(0, 1, 0, 0), groups=6), border=-128),
-        ),
-        ({"bias": 1}, EVERY, alike(Convolution(6, 3, 5, 6, (3, 5), groups=6))),
-        ({"values": 2}, EVERY, ConvolutionTask(Convolution(6, 3, 5, 6, (3, 5), groups=6))),
-        ({"group": 3}, EVERY, ConvolutionTask(Convolution(6, 3, 5, 6, (3, 5), groups=3))),
-        ({"channels": 12}, EVERY, ConvolutionTask(Convolution(6, 3, 5, 12, (3, 5), groups=6))),
-        ({}, EVERY.with_changes(batch=2), alike(Convolution(6, 3, 5, 6, (3, 5), groups=6))),
-        (
-            {},
-            EVERY.with_changes(block_in=8),
-            ConvolutionTask(Convolution(6, 3, 5, 6, (3, 5), groups=6), writes=2),
-        ),
-    ],
-)
-def test_other_sums_are_no_means(changed, config, task):
-    """Nor are they sums by the unit matrix where weights differ, or blocks, or channels are mixed."""
-    net = Net()
-    found = planned(net, of_ones(net, **MEAN | changed), config)
-    assert [piece.task for piece in found.pieces] == [task]
-    assert found.macs == task.size.macs
-    if task.alike:
-        np.testing.assert_array_equal(found.constants["W"], np.eye(4, dtype=np.int8)[(None,) * 5])
 
 
 def test_a_depthwise_convolution_slides_over_whole_windows():
@@ -220,24 +156,3 @@ def test_rows_of_four_dimensions_are_no_pairs():
         "Int8MatMul with an operand of 4 dimensions and batch = 2; "
         "the accelerator takes rows of any number of dimensions but 4, or a batch of 1"
     )
-
-
-@pytest.mark.parametrize(
-    ("weights", "groups", "is_alike"),
-    [
-        (np.diag([3, 0, -5]), 3, False),
-        (np.diag([1, 1, 1]), 3, True),
-        (np.diag([1, 1, 2]), 3, False),
-        (np.array([[1, 0, 0], [0, 1, 0], [0, 1, 1]]), 1, False),
-        (np.eye(3)[:, :2], 1, False),
-        (np.array([[4]]), 1, False),
-    ],
-)
-def test_a_product_with_a_diagonal_matrix_is_depthwise(weights, groups, is_alike):
-    net = Net()
-    inputs, outputs = weights.shape
-    operands = net.input(5, inputs), net.constant(weights.astype(np.int8)), net.words(outputs, 900.0)
-    found = planned(net, net.op("Int8MatMul", operands))
-    size = Convolution(inputs, 5, 1, outputs, (1, 1), groups=groups)
-    assert [piece.task for piece in found.pieces] == [ConvolutionTask(size, alike=is_alike)]
-    assert found.macs == 5 * inputs * outputs // groups

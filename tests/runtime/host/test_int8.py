@@ -16,6 +16,11 @@ def int8(*shape: int) -> np.ndarray:
     return RNG.integers(-128, 128, shape, np.int8)
 
 
+def int16(*shape: int) -> np.ndarray:
+    """Return weights less a zero point."""
+    return RNG.integers(-383, 384, shape, np.int16)
+
+
 def parameters(channels: int) -> np.ndarray:
     """Return parameters that differ from channel to channel: int64[4, channels]."""
     number = np.arange(channels)
@@ -37,8 +42,12 @@ def requantised(sums, words: np.ndarray, channel) -> np.ndarray:
     return found
 
 
-def test_a_convolution_reads_its_border_and_has_parameters_for_each_channel():
-    x, w, words = int8(2, 4, 5, 6), int8(6, 2, 3, 2), parameters(6)
+WEIGHTS = pytest.mark.parametrize("weights", [int8, int16], ids=["int8", "int16"])
+
+
+@WEIGHTS
+def test_a_convolution_reads_its_border_and_has_parameters_for_each_channel(weights):
+    x, w, words = int8(2, 4, 5, 6), weights(6, 2, 3, 2), parameters(6)
     how = {"border": -7, "dilations": (1, 2), "group": 2, "pads": (1, 0, 2, 1), "strides": (2, 1)}
     (y,) = evaluate("Int8Conv", [x, w, words], how)
     whole = np.pad(x, ((0, 0), (0, 0), (1, 2), (0, 1)), constant_values=-7).astype(int)
@@ -48,22 +57,49 @@ def test_a_convolution_reads_its_border_and_has_parameters_for_each_channel():
     np.testing.assert_array_equal(y, requantised(sums, words, lambda place: place[1]), strict=True)
 
 
-def test_a_transposed_convolution_spreads_and_has_parameters_for_each_channel():
-    x, w, words = int8(2, 3, 2, 4), int8(3, 5, 3, 2), parameters(5)
-    how = {"output_padding": (1, 0), "pads": (1, 0, 0, 1), "strides": (2, 3)}
+@WEIGHTS
+@pytest.mark.parametrize("zero", [0, -128, 9])
+def test_a_transposed_convolution_spreads_an_image_less_its_zero_point(weights, zero):
+    x, w, words = int8(2, 3, 2, 4), weights(3, 5, 3, 2), parameters(5)
+    how = {"output_padding": (1, 0), "pads": (1, 0, 0, 1), "strides": (2, 3), "zero": zero}
     (y,) = evaluate("Int8ConvTranspose", [x, w, words], how)
     whole = np.zeros((2, 5, 6, 11), int)
     for n, c, i, j, m, p, q in product(*map(range, (2, 3, 2, 4, 5, 3, 2))):
-        whole[n, m, 2 * i + p, 3 * j + q] += int(x[n, c, i, j]) * int(w[c, m, p, q])
+        whole[n, m, 2 * i + p, 3 * j + q] += (int(x[n, c, i, j]) - zero) * int(w[c, m, p, q])
     sums = whole[:, :, 1:, :-1]
     np.testing.assert_array_equal(y, requantised(sums, words, lambda place: place[1]), strict=True)
 
 
-def test_a_product_has_parameters_for_each_column():
-    x, w, words = int8(2, 3, 7), int8(7, 5), parameters(5)
+@WEIGHTS
+def test_a_product_has_parameters_for_each_column(weights):
+    x, w, words = int8(2, 3, 7), weights(7, 5), parameters(5)
     (y,) = evaluate("Int8MatMul", [x, w, words], {})
     sums = x.astype(int) @ w.astype(int)
     np.testing.assert_array_equal(y, requantised(sums, words, lambda place: place[-1]), strict=True)
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((2, 5, 3, 4), 1), ((2, 3, 5), -1), ((5,), 0)])
+@pytest.mark.parametrize(("factors", "sets"), [(5, 5), (1, 5), (5, 1), (1, 1)])
+def test_channels_are_multiplied_by_factors_and_requantised(shape, axis, factors, sets):
+    x, numbers, words = int8(*shape), int8(factors), parameters(sets)
+    (y,) = evaluate("Int8Scale", [x, numbers, words], {"axis": axis})
+    sums = np.zeros(shape, int)
+    for place in np.ndindex(shape):
+        sums[place] = int(x[place]) * int(numbers[place[axis] % factors])
+    np.testing.assert_array_equal(y, requantised(sums, words, lambda place: place[axis] % sets), strict=True)
+
+
+@pytest.mark.parametrize("kernel", [(3, 2), (7, 6)])
+def test_windows_are_summed_with_their_border_and_requantised(kernel):
+    x, words = int8(2, 3, 4, 5), parameters(1)
+    how = {"border": -9, "kernel_shape": kernel, "pads": (1, 0, 2, 1), "strides": (2, 1)}
+    (y,) = evaluate("Int8AveragePool", [x, words], how)
+    whole = np.pad(x, ((0, 0), (0, 0), (1, 2), (0, 1)), constant_values=-9).astype(int)
+    (high, wide), sums = kernel, np.zeros(y.shape, int)
+    assert y.shape == (2, 3, (7 - high) // 2 + 1, 6 - wide + 1)
+    for n, c, i, j in np.ndindex(y.shape):
+        sums[n, c, i, j] = whole[n, c, 2 * i : 2 * i + high, j : j + wide].sum()
+    np.testing.assert_array_equal(y, requantised(sums, words, lambda place: 0), strict=True)
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 5), (4, 7), (6,)])

@@ -41,9 +41,8 @@ def f(x: float32[1, 1, 2, 2]):
     g_weights: int8[2, 1, 1, 2] = constant([[[[1, 2]]], [[[3, -4]]]])
     g_parameters: int64[4, 2] = constant([[17, -11], [32768, 32768], [32784, 32783], [32640, 32640]])
     g: int8[1, 2, 2, 2] = Int8Conv(a, g_weights, g_parameters, border=-3, dilations=(1, 1), group=1, pads=(0, 1, 0, 0), strides=(1, 1))
-    y_weights: int8[2, 1, 2, 2] = constant([[[[1, 1], [1, 1]]], [[[1, 1], [1, 1]]]])
-    y_parameters: int64[4, 2] = constant([[512, 512], [32768, 32768], [32785, 32785], [32640, 32640]])
-    y: int8[1, 2, 1, 1] = Int8Conv(g, y_weights, y_parameters, border=0, dilations=(1, 1), group=2, pads=(0, 0, 0, 0), strides=(1, 1))
+    y_parameters: int64[4, 1] = constant([[512], [32768], [32785], [32640]])
+    y: int8[1, 2, 1, 1] = Int8AveragePool(g, y_parameters, border=0, kernel_shape=(2, 2), pads=(0, 0, 0, 0), strides=(1, 1))
     return y
 """,
     ),
