@@ -18,8 +18,7 @@ from vdla.compiler.graph.macs import macs
 from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType
 from vdla.compiler.graph.passes.dead_code import DeadCode
 from vdla.compiler.graph.rewrite import Rewriting
-from vdla.compiler.network.channels import Channels, is_product
-from vdla.compiler.network.uses import Uses
+from vdla.compiler.network.channels import Channels, ChannelUses, is_product
 from vdla.compiler.operands.interleaved import activation_block
 from vdla.hw.spec.config import AcceleratorConfig
 
@@ -46,7 +45,7 @@ def arranged(graph: Graph, config: AcceleratorConfig, taken: Collection[str]) ->
     channels = Channels(graph, activation_block(config))
     if not channels.scattered:
         return graph
-    made = _Arranging(channels, Uses(channels, taken))
+    made = _Arranging(channels, ChannelUses(channels, taken))
     return made.run() if made.is_worth() else graph
 
 
@@ -108,7 +107,7 @@ class _Arranging(Rewriting):
         known: the values of the old graph that are there, in order.
     """
 
-    def __init__(self, channels: Channels, uses: Uses) -> None:
+    def __init__(self, channels: Channels, uses: ChannelUses) -> None:
         super().__init__(channels.graph)
         self.channels, self.uses, self.block = channels, uses, channels.block
         self.lanes: dict[str, Lanes] = {}

@@ -1,5 +1,5 @@
-"""The values of a network between its parts: which part makes each value, which values cross, and joined channels
-that no instruction writes because their readers load from the tensors that hold them."""
+"""The values of a network between its parts: which part makes each value, which values cross, and joined
+channels that no instruction writes because their readers load from the tensors that hold them."""
 
 from collections.abc import Mapping, Sequence
 

@@ -9,9 +9,16 @@ from msgspec import structs
 
 from vdla.compiler.codegen.packing import blocked_parameters, blocked_weights
 from vdla.compiler.network.borders import TAKES, pads_with
-from vdla.compiler.network.gathering import saves, windowed_size, windowed_weights, windows_of
+from vdla.compiler.network.gathering import (
+    gathered_size,
+    gathered_weights,
+    saves,
+    space_to_depth_of,
+    windowed_size,
+    windowed_weights,
+    windows_of,
+)
 from vdla.compiler.network.maker import Kind, Maker, Offloaded, Piece, constants, of_channels, operands
-from vdla.compiler.network.space_to_depth import gathered_size, gathered_weights, space_to_depth_of
 from vdla.compiler.rules import Rule, enabling
 from vdla.compiler.tasks.convolution import ConvolutionTask, TransposedTask
 from vdla.compiler.te.operators.sizes import Convolution, Transposed, matrix_product

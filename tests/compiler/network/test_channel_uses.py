@@ -2,14 +2,13 @@
 
 from tests.compiler.network.graphs import Net
 from tests.compiler.network.shuffles import PIXELS, depthwise, halves, shuffled
-from vdla.compiler.network.channels import Channels
+from vdla.compiler.network.channels import Channels, ChannelUses
 from vdla.compiler.network.offload import operators_of
-from vdla.compiler.network.uses import Uses
 from vdla.hw.spec.presets import TINY
 
 
-def uses(net: Net, *outputs: str) -> Uses:
-    return Uses(Channels(net.graph(*outputs), 4), operators_of(TINY))
+def uses(net: Net, *outputs: str) -> ChannelUses:
+    return ChannelUses(Channels(net.graph(*outputs), 4), operators_of(TINY))
 
 
 def test_values_are_free_where_all_readers_take_any_order():
