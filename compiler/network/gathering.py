@@ -1,4 +1,4 @@
-"""Convolutions of pixels that the accelerator gathers: windows of packed rows, or a stride's pixels as channels."""
+"""Convolutions of gathered pixels: windows of packed rows, or the pixels of a stride as channels."""
 
 from math import prod
 
