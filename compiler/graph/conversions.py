@@ -68,7 +68,7 @@ class Conversions:
     Chains of Relu and Clip are followed once, whatever is asked of them, and without recursion.
 
     Attributes:
-        tails: what `vdla.compiler.graph.integer_forms.tails` knows, by the last change of channels and the
+        tails: what `vdla.compiler.graph.integer_forms.channel_changes` knows, by the last change of channels and the
             axis of these.
     """
 

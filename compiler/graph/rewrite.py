@@ -38,7 +38,7 @@ def renamed(node: Node, names: Mapping[str, str]) -> Node:
     return node if inputs == node.inputs else replace(node, inputs=inputs)
 
 
-class Rewriting:
+class GraphBuilder:
     """A graph in the making, from another one.
 
     Args:

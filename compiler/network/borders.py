@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from vdla.compiler.graph.integers import LEAST
 from vdla.compiler.graph.nodes import Graph, Node, TensorType
-from vdla.compiler.graph.rewrite import Rewriting
+from vdla.compiler.graph.rewrite import GraphBuilder
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import Extension
 
@@ -21,7 +21,7 @@ def pads_with(config: AcceleratorConfig, border: int) -> bool:
 def padded_before(graph: Graph, config: AcceleratorConfig) -> Graph:
     """Return a graph of integer operators with a Pad before each window operator whose border LOADs cannot
     make."""
-    made = Rewriting(graph)
+    made = GraphBuilder(graph)
     for node in graph.nodes:
         pads = node.op in PADDING and any(node.extents("pads"))
         cannot = pads and not pads_with(config, node.integer("border"))
@@ -29,7 +29,7 @@ def padded_before(graph: Graph, config: AcceleratorConfig) -> Graph:
     return made.finished()
 
 
-def _padded(made: Rewriting, node: Node) -> Node:
+def _padded(made: GraphBuilder, node: Node) -> Node:
     """Add the Pad; return the convolution behind it."""
     pads, (source, *constants) = node.extents("pads"), node.inputs
     n, channels, height, width = made.graph.types[source].shape

@@ -11,9 +11,9 @@ from vdla.compiler.graph.macs import macs
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.ir.nodes import Func
 from vdla.compiler.network.flow import Flow, joined
-from vdla.compiler.network.maker import Offloaded, OnHost, Piece
 from vdla.compiler.network.memory import Life, Stored, share
 from vdla.compiler.network.partition import Part
+from vdla.compiler.network.placed import Offloaded, OnHost, Piece
 from vdla.compiler.operands.address_map import DENSE, Operand
 from vdla.compiler.operands.packed import Packed
 from vdla.compiler.operands.segments import Joined

@@ -8,7 +8,7 @@ import numpy as np
 from vdla.compiler.codegen.store import kept
 from vdla.compiler.codegen.tuned.records import NO_RECORDS, Records
 from vdla.compiler.graph.explain import Explanation, Write
-from vdla.compiler.graph.integer_forms.early import DYNAMIC, PRODUCTS
+from vdla.compiler.graph.integer_forms.prerequisites import DYNAMIC, PRODUCTS
 from vdla.compiler.graph.nodes import Graph, GraphError
 from vdla.compiler.graph.onnx.load import Loaded, load_with_samples
 from vdla.compiler.graph.pipeline import FLOATS, INTEGERS, SILENT, SIMPLIFY, Pipeline, Trace

@@ -14,7 +14,7 @@ import numpy as np
 from vdla.compiler.graph.integers import GREATEST, LEAST, Quantisation, scaling, signed_bytes
 from vdla.compiler.graph.macs import macs
 from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType, producers
-from vdla.compiler.graph.rewrite import Rewriting
+from vdla.compiler.graph.rewrite import GraphBuilder
 from vdla.compiler.network.offload import OPERATORS, offload
 from vdla.compiler.operands.interleaved import activation_block
 from vdla.compiler.rules import Unfit
@@ -71,7 +71,7 @@ def images_less(zero: int) -> list[np.ndarray]:
     ]
 
 
-class _Expansion(Rewriting):
+class _Expansion(GraphBuilder):
     """The new graph under construction.
 
     Args:

@@ -3,8 +3,8 @@ channels that no instruction writes because their readers load from the tensors 
 
 from collections.abc import Mapping, Sequence
 
-from vdla.compiler.network.maker import Offloaded, OnHost, View
 from vdla.compiler.network.partition import Part
+from vdla.compiler.network.placed import Offloaded, OnHost, View
 from vdla.compiler.operands.segments import Segment, cut
 from vdla.compiler.tasks.elements import Elements, ElementsTask
 from vdla.runtime.layout import Layout

@@ -6,8 +6,8 @@ from dataclasses import replace
 from vdla.compiler.codegen.intrinsics import NARROW
 from vdla.compiler.codegen.space import space_of
 from vdla.compiler.graph.nodes import Graph, Node
-from vdla.compiler.network import each_channel, elements, heads, products
-from vdla.compiler.network.maker import Kind, Maker, Offloaded
+from vdla.compiler.network import activation_products, channelwise, elements, products
+from vdla.compiler.network.placed import Candidate, Offloaded, OperatorKind
 from vdla.compiler.rules import Rule, Unfit, enabling, unfit
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.target import Target
@@ -15,13 +15,13 @@ from vdla.hw.spec.vocabulary import Extension
 
 SUM_BITS = 32  # of the sums that the integer operators are defined by
 EXTENSIONS = (Extension.REQUANTISE, Extension.PAD_MINIMUM)
-OPERATORS: Mapping[str, Kind] = dict(
+OPERATORS: Mapping[str, OperatorKind] = dict(
     sorted(
         {
-            **each_channel.OPERATORS,
+            **channelwise.OPERATORS,
             **products.OPERATORS,
             **elements.OPERATORS,
-            **heads.OPERATORS,
+            **activation_products.OPERATORS,
         }.items()
     )
 )
@@ -33,14 +33,14 @@ def offload(graph: Graph, node: Node, target: Target, *, gathers: bool = False) 
     Args:
         gathers: its input comes from the host, and its pixels may be gathered (space to depth).
     """
-    kind, maker = OPERATORS[node.op], Maker(graph, node, target, gathers)
+    kind, candidate = OPERATORS[node.op], Candidate(graph, node, target, gathers)
     required = (*CONFIGURATION, *kind.configuration)
     reason = unfit(f"configuration {target.name}", required, target.config, f"{node.op} needs") or unfit(
-        node.op, kind.rules, maker
+        node.op, kind.rules, candidate
     )
     if reason is not None:
         return reason
-    offloaded = kind.make(maker)
+    offloaded = kind.make(candidate)
     if node.macs is not None:
         offloaded = replace(offloaded, macs=node.macs)
     spaces = (space_of(piece.task, target) for piece in offloaded.pieces)

@@ -10,9 +10,9 @@ from typing import NamedTuple
 from vdla.compiler.graph.conversions import Conversions
 from vdla.compiler.graph.integer_forms.host import is_float, why_on_host
 from vdla.compiler.graph.nodes import Graph, Node, consumers
-from vdla.compiler.network.following import Placements, following
-from vdla.compiler.network.maker import Offloaded, OnHost, Placed, View
+from vdla.compiler.network.epilogues import Placements, fused_epilogue
 from vdla.compiler.network.offload import OPERATORS, offload
+from vdla.compiler.network.placed import Offloaded, OnHost, Placed, View
 from vdla.compiler.network.views import VIEW_RULES, VIEWS, Viewed
 from vdla.compiler.rules import Unfit, unfit
 from vdla.hw.spec.target import Target
@@ -39,7 +39,7 @@ def place(
     placed = Placements(graph, found.readers)
     for node in graph.nodes:
         report(node)
-        follower = None if node.outputs[0] in on_host else following(placed, node, target)
+        follower = None if node.outputs[0] in on_host else fused_epilogue(placed, node, target)
         if node.outputs[0] in on_host:
             one: Placed = OnHost(node, on_host[node.outputs[0]])
         elif follower is None:

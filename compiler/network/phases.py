@@ -18,7 +18,7 @@ from vdla.compiler.codegen.estimate import estimated_cycles
 from vdla.compiler.codegen.space import space_of
 from vdla.compiler.graph.integers import LARGEST_BIAS
 from vdla.compiler.graph.nodes import Graph, Node, TensorType
-from vdla.compiler.graph.rewrite import Rewriting
+from vdla.compiler.graph.rewrite import GraphBuilder
 from vdla.compiler.network.channels import keeps_places
 from vdla.compiler.network.eight_bits import ONE_PIXEL, in_eight_bits
 from vdla.compiler.network.offload import offload
@@ -146,7 +146,7 @@ class _Plan:
         return found.count * found.inputs * found.outputs
 
 
-class _Spreading(Rewriting):
+class _Spreading(GraphBuilder):
     """The new graph in the making.
 
     Attributes:

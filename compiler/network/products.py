@@ -18,7 +18,15 @@ from vdla.compiler.network.gathering import (
     windowed_weights,
     windows_of,
 )
-from vdla.compiler.network.maker import Kind, Maker, Offloaded, Piece, constants, of_channels, operands
+from vdla.compiler.network.placed import (
+    Candidate,
+    Offloaded,
+    OperatorKind,
+    Piece,
+    constants,
+    of_channels,
+    operands,
+)
 from vdla.compiler.rules import Rule, enabling
 from vdla.compiler.tasks.convolution import ConvolutionTask, TransposedTask
 from vdla.compiler.te.operators.sizes import Convolution, Transposed, matrix_product
@@ -29,10 +37,10 @@ from vdla.runtime.layout import IMAGE_RANK, SpaceToDepth
 from vdla.runtime.windows import Windows
 
 
-def border_fault(maker: Maker) -> str:
+def border_fault(candidate: Candidate) -> str:
     """Name a border that the accelerator cannot pad with."""
-    border = maker.node.integer("border")
-    return "" if pads_with(maker.config, border) else f"a border of {border}"
+    border = candidate.node.integer("border")
+    return "" if pads_with(candidate.config, border) else f"a border of {border}"
 
 
 def reach_fault(size: Convolution) -> str:
@@ -58,9 +66,9 @@ def reach_fault(size: Convolution) -> str:
     return "" if is_reached else "a kernel that reads padding alone"
 
 
-def _size(maker: Maker) -> Convolution:
-    (n, channels, height, width), node = maker.shape(0), maker.node
-    outputs, _, *kernel = maker.shape(1)
+def _size(candidate: Candidate) -> Convolution:
+    (n, channels, height, width), node = candidate.shape(0), candidate.node
+    outputs, _, *kernel = candidate.shape(1)
     return Convolution(
         channels,
         height,
@@ -75,39 +83,41 @@ def _size(maker: Maker) -> Convolution:
     )
 
 
-def _convolution(maker: Maker) -> Offloaded:
-    size, weights, border = _size(maker), maker.constant(1), maker.node.integer("border")
-    gathered = _gathered(maker, size, weights, border) if maker.gathers else None
-    return gathered or convolved(maker, size, weights, border)
+def _convolution(candidate: Candidate) -> Offloaded:
+    size, weights, border = _size(candidate), candidate.constant(1), candidate.node.integer("border")
+    gathered = _gathered(candidate, size, weights, border) if candidate.gathers else None
+    return gathered or convolved(candidate, size, weights, border)
 
 
-def convolved(maker: Maker, size: Convolution, weights: np.ndarray, border: int) -> Offloaded:
+def convolved(candidate: Candidate, size: Convolution, weights: np.ndarray, border: int) -> Offloaded:
     """Return a convolution of the pixels as they are: by windows that slide along rows, or by products."""
-    if slides(size, maker.config):
+    if slides(size, candidate.config):
         wide = in_windows(size)
         task = ConvolutionTask(wide, border=border, slides=True)
-        return offloaded(maker, task, {"W": window_weights(weights, wide, maker.config)}, size.macs)
-    return _product(maker, ConvolutionTask(size, border=border), weights, size.macs)
+        return offloaded(candidate, task, {"W": window_weights(weights, wide, candidate.config)}, size.macs)
+    return _product(candidate, ConvolutionTask(size, border=border), weights, size.macs)
 
 
-def _gathered(maker: Maker, size: Convolution, weights: np.ndarray, border: int) -> Offloaded | None:
+def _gathered(candidate: Candidate, size: Convolution, weights: np.ndarray, border: int) -> Offloaded | None:
     """Return the convolution of pixels that the accelerator gathers, or the host, whichever takes fewer
     steps; None where neither saves any."""
-    config = maker.config
+    config = candidate.config
     to_depth, windows = space_to_depth_of(size, border, config), windows_of(size, border, config)
     wide = size if to_depth is None else gathered_size(size, to_depth)
     if windows is not None and saves(windows, size, wide, config):
         windowed = windowed_size(size, windows, config)
         whole = windowed_weights(weights, windows, windowed)
-        return _product(maker, ConvolutionTask(windowed), whole, size.macs, windows)
+        return _product(candidate, ConvolutionTask(windowed), whole, size.macs, windows)
     if to_depth is None:
         return None
-    return _product(maker, ConvolutionTask(wide), gathered_weights(weights, to_depth), size.macs, to_depth)
+    return _product(
+        candidate, ConvolutionTask(wide), gathered_weights(weights, to_depth), size.macs, to_depth
+    )
 
 
-def _transposed_size(maker: Maker) -> Transposed:
-    n, channels, height, width = maker.shape(0)
-    weights, node = maker.constant(1), maker.node
+def _transposed_size(candidate: Candidate) -> Transposed:
+    n, channels, height, width = candidate.shape(0)
+    weights, node = candidate.constant(1), candidate.node
     _, outputs, *kernel = weights.shape
     return Transposed(
         channels,
@@ -122,28 +132,28 @@ def _transposed_size(maker: Maker) -> Transposed:
     )
 
 
-def _transposed(maker: Maker) -> Offloaded:
-    size = _transposed_size(maker)
-    weights = {"W": phase_weights(maker.constant(1), size, maker.config)}
-    return offloaded(maker, TransposedTask(size), weights, size.macs)
+def _transposed(candidate: Candidate) -> Offloaded:
+    size = _transposed_size(candidate)
+    weights = {"W": phase_weights(candidate.constant(1), size, candidate.config)}
+    return offloaded(candidate, TransposedTask(size), weights, size.macs)
 
 
-def rows_fault(maker: Maker) -> str:
+def rows_fault(candidate: Candidate) -> str:
     """Say that rows have as many dimensions as images, which a batch would divide."""
-    image = len(maker.shape(0)) == IMAGE_RANK and maker.config.batch > 1
-    return f"an operand of {IMAGE_RANK} dimensions and batch = {maker.config.batch}" if image else ""
+    image = len(candidate.shape(0)) == IMAGE_RANK and candidate.config.batch > 1
+    return f"an operand of {IMAGE_RANK} dimensions and batch = {candidate.config.batch}" if image else ""
 
 
-def _matrix_product(maker: Maker) -> Offloaded:
-    weights, rows = maker.constant(1), prod(maker.shape(0)[:-1])
-    task = ConvolutionTask(matrix_product(rows, weights.shape[1], weights.shape[0], maker.config))
-    return as_rows(maker, _product(maker, task, weights.T[:, :, None, None], rows * weights.size))
+def _matrix_product(candidate: Candidate) -> Offloaded:
+    weights, rows = candidate.constant(1), prod(candidate.shape(0)[:-1])
+    task = ConvolutionTask(matrix_product(rows, weights.shape[1], weights.shape[0], candidate.config))
+    return as_rows(candidate, _product(candidate, task, weights.T[:, :, None, None], rows * weights.size))
 
 
-def as_rows(maker: Maker, product: Offloaded) -> Offloaded:
+def as_rows(candidate: Candidate, product: Offloaded) -> Offloaded:
     """Return a product of a matrix whose operand and result are rows in DRAM, even if they have as many
     dimensions as an image."""
-    if len(maker.shape(0)) != IMAGE_RANK:
+    if len(candidate.shape(0)) != IMAGE_RANK:
         return product
     (name, layout), (out, result) = product.inputs["X"], product.output
     return replace(
@@ -154,31 +164,31 @@ def as_rows(maker: Maker, product: Offloaded) -> Offloaded:
 
 
 def _product(
-    maker: Maker,
+    candidate: Candidate,
     task: ConvolutionTask,
     weights: np.ndarray,
     macs: int,
     how: SpaceToDepth | Windows | None = None,
 ) -> Offloaded:
-    packed = {"W": blocked_weights(weights, task.size, maker.config)}
-    return offloaded(maker, task, packed, macs, how)
+    packed = {"W": blocked_weights(weights, task.size, candidate.config)}
+    return offloaded(candidate, task, packed, macs, how)
 
 
 def offloaded(
-    maker: Maker,
+    candidate: Candidate,
     task: ConvolutionTask | TransposedTask,
     weights: Mapping[str, np.ndarray],
     macs: int,
     how: SpaceToDepth | Windows | None = None,
 ) -> Offloaded:
     """Return a product with packed weights; `how` its pixels are gathered, or None."""
-    config = maker.config
-    parameters = blocked_parameters(of_channels(maker.constant(-1), task.size.outputs), config)
-    alone = how is not None or maker.gathers or config.batch > 1  # nobody else reads the input so
-    x, out = maker.operand(0, config.block_in if alone else None, how), maker.output()
+    config = candidate.config
+    parameters = blocked_parameters(of_channels(candidate.constant(-1), task.size.outputs), config)
+    alone = how is not None or candidate.gathers or config.batch > 1  # nobody else reads the input so
+    x, out = candidate.operand(0, config.block_in if alone else None, how), candidate.output()
     task = replace(task, reads=x[1].block // config.block_in, writes=out[1].block // config.block_out)
     return Offloaded(
-        maker.node,
+        candidate.node,
         (Piece(task),),
         {"X": x},
         out,
@@ -187,15 +197,15 @@ def offloaded(
     )
 
 
-def _wide(maker: Maker) -> str:
+def _wide(candidate: Candidate) -> str:
     """Name weights that `in_eight_bits` has not expanded."""
-    dtype = maker.constant(1).dtype
+    dtype = candidate.constant(1).dtype
     return "" if dtype == np.int8 else f"weights of {dtype}"
 
 
-def _shifted(maker: Maker) -> str:
+def _shifted(candidate: Candidate) -> str:
     """Name a zero point that `in_eight_bits` has not expanded."""
-    zero = maker.node.integer("zero")
+    zero = candidate.node.integer("zero")
     return f"an input of zero point {zero}" if zero else ""
 
 
@@ -206,25 +216,25 @@ BOTH = (
     operands(1),
     Rule("int8 weights, or wider weights as sums of int8 parts", _wide),
 )
-OPERATORS: Mapping[str, Kind] = {
-    "Int8Conv": Kind(
+OPERATORS: Mapping[str, OperatorKind] = {
+    "Int8Conv": OperatorKind(
         (
             *BOTH,
             Rule(TAKES, border_fault, BORDER_CURE),
-            Rule("kernels that reach the image", lambda maker: reach_fault(_size(maker))),
+            Rule("kernels that reach the image", lambda candidate: reach_fault(_size(candidate))),
         ),
         _convolution,
     ),
-    "Int8ConvTranspose": Kind(
+    "Int8ConvTranspose": OperatorKind(
         (
             *BOTH,
             Rule("an input of zero point 0, or of another as a sum of int8 parts", _shifted),
             Rule(
                 "strides of 1 or 2, or of which one divides the padding; they divide the result",
-                lambda maker: sides_fault(_transposed_size(maker)),
+                lambda candidate: sides_fault(_transposed_size(candidate)),
             ),
         ),
         _transposed,
     ),
-    "Int8MatMul": Kind((*BOTH, ROWS), _matrix_product),
+    "Int8MatMul": OperatorKind((*BOTH, ROWS), _matrix_product),
 }

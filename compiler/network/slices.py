@@ -6,8 +6,8 @@ import numpy as np
 
 from vdla.compiler.graph.integer_forms.host import is_float
 from vdla.compiler.graph.nodes import Graph, Node, TensorType
-from vdla.compiler.graph.rewrite import Rewriting
-from vdla.compiler.network.maker import Maker, Offloaded, Piece
+from vdla.compiler.graph.rewrite import GraphBuilder
+from vdla.compiler.network.placed import Candidate, Offloaded, Piece
 from vdla.compiler.operands.interleaved import activation_block
 from vdla.compiler.rules import Rule
 from vdla.compiler.tasks.constant_operands import scalar_weights
@@ -22,7 +22,7 @@ SPATIAL = 2
 
 def sliced_before(graph: Graph, config: AcceleratorConfig) -> Graph:
     """Return a graph in which Slices make the parts of each Split that are whole blocks of channels."""
-    made = Rewriting(graph)
+    made = GraphBuilder(graph)
     for node in graph.nodes:
         if node.op == "Split" and not is_float(graph, node) and _whole_parts(graph, node, config):
             made.nodes += _slices(node)
@@ -55,10 +55,10 @@ def _slices(node: Node) -> list[Node]:
     return found
 
 
-def _cut(maker: Maker) -> tuple[int, int]:
+def _cut(candidate: Candidate) -> tuple[int, int]:
     """Return the first channel of a Slice of channels, and one past its last."""
-    (begin,), (end,) = maker.node.extents("starts"), maker.node.extents("ends")
-    channels = maker.shape(0)[1]
+    (begin,), (end,) = candidate.node.extents("starts"), candidate.node.extents("ends")
+    channels = candidate.shape(0)[1]
 
     def inside(place: int) -> int:
         return min(max(place + channels if place < 0 else place, 0), channels)
@@ -66,62 +66,62 @@ def _cut(maker: Maker) -> tuple[int, int]:
     return inside(begin), inside(end)
 
 
-def _channels(maker: Maker) -> str:
-    node, shape = maker.node, maker.shape(0)
+def _channels(candidate: Candidate) -> str:
+    node, shape = candidate.node, candidate.shape(0)
     axes = tuple(axis % len(shape) for axis in node.extents("axes"))
     if len(shape) != IMAGE_RANK or shape[0] != 1 or axes != (1,) or node.extents("steps") != (1,):
         return f"axes {node.extents('axes')} and steps {node.extents('steps')} of {len(shape)} dimensions"
-    return "" if maker.config.batch == 1 else f"batch = {maker.config.batch}"
+    return "" if candidate.config.batch == 1 else f"batch = {candidate.config.batch}"
 
 
-def _whole_blocks(maker: Maker) -> str:
-    (begin, end), block = _cut(maker), maker.block
-    whole = begin % block == 0 and (end % block == 0 or end == maker.shape(0)[1])
+def _whole_blocks(candidate: Candidate) -> str:
+    (begin, end), block = _cut(candidate), candidate.block
+    whole = begin % block == 0 and (end % block == 0 or end == candidate.shape(0)[1])
     return "" if whole else f"channels {begin} to {end} in blocks of {block}"
 
 
-def part(maker: Maker) -> Offloaded:
+def part(candidate: Candidate) -> Offloaded:
     """Return the copy of some blocks of channels."""
-    config, (name, layout) = maker.config, maker.operand(0)
+    config, (name, layout) = candidate.config, candidate.operand(0)
     _, _, height, width = layout.image
-    (begin, _), plane = _cut(maker), height * width
-    out = maker.output()
+    (begin, _), plane = _cut(candidate), height * width
+    out = candidate.output()
     elements = out[1].size // config.block_out
     piece = Piece(ElementsTask(Elements.COPY, elements), begins={"A": begin // config.block_out * plane})
-    return Offloaded(maker.node, (piece,), {"A": (name, layout)}, out)
+    return Offloaded(candidate.node, (piece,), {"A": (name, layout)}, out)
 
 
-def _image(maker: Maker) -> str:
-    shape = maker.shape(0)
+def _image(candidate: Candidate) -> str:
+    shape = candidate.shape(0)
     if len(shape) != IMAGE_RANK or shape[0] != 1:
         return f"an operand of the shape {shape}"
-    return "" if maker.config.batch == 1 else f"batch = {maker.config.batch}"
+    return "" if candidate.config.batch == 1 else f"batch = {candidate.config.batch}"
 
 
-def _repeats(maker: Maker) -> str:
+def _repeats(candidate: Candidate) -> str:
     """Say where elements are not repeated by whole factors."""
-    _, channels, height, width = maker.shape(0)
-    sizes, scales = maker.node.extents("sizes"), maker.node.attributes["scales"]
+    _, channels, height, width = candidate.shape(0)
+    sizes, scales = candidate.node.extents("sizes"), candidate.node.attributes["scales"]
     assert isinstance(scales, tuple), "a Resize has a scale for each dimension"
     if sizes[1] != channels or sizes[2] % height or sizes[3] % width:
-        return f"sizes {sizes} of an image {maker.shape(0)}"
+        return f"sizes {sizes} of an image {candidate.shape(0)}"
     places = np.arange(height * width).reshape(1, 1, height, width)
     one = {"sizes": (1, 1, *sizes[SPATIAL:]), "scales": (1.0, 1.0, *scales[SPATIAL:])}
-    (found,) = evaluate("Resize", [places], {**maker.node.attributes, **one})
+    (found,) = evaluate("Resize", [places], {**candidate.node.attributes, **one})
     wanted = places.repeat(sizes[2] // height, 2).repeat(sizes[3] // width, 3)
     return "" if np.array_equal(found, wanted) else "coordinates that do not repeat pixels evenly"
 
 
-def repeated(maker: Maker) -> Offloaded:
+def repeated(candidate: Candidate) -> Offloaded:
     """Return an image whose pixels are repeated."""
-    (name, layout), out = maker.operand(0), maker.output()
+    (name, layout), out = candidate.operand(0), candidate.output()
     _, blocks, height, width, *_ = layout.blocks
     _, _, tall, wide = out[1].image
-    factors, parts = (tall // height, wide // width), maker.block // maker.config.block_out
+    factors, parts = (tall // height, wide // width), candidate.block // candidate.config.block_out
     task = RepeatTask(blocks, height, width, factors, parts)
-    same = maker.config.block_in == maker.config.block_out
-    weights = {"W": scalar_weights((1,), maker.config)} if same else {}
-    return Offloaded(maker.node, (Piece(task),), {"X": (name, layout)}, out, weights)
+    same = candidate.config.block_in == candidate.config.block_out
+    weights = {"W": scalar_weights((1,), candidate.config)} if same else {}
+    return Offloaded(candidate.node, (Piece(task),), {"X": (name, layout)}, out, weights)
 
 
 SLICE_RULES = (

@@ -17,8 +17,8 @@ from vdla.compiler.codegen.space import Space, space_of
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.ir.nodes import Func
 from vdla.compiler.network.build import build
-from vdla.compiler.network.maker import Offloaded, Placed
 from vdla.compiler.network.partition import Part, place, worthwhile
+from vdla.compiler.network.placed import Offloaded, Placed
 from vdla.compiler.network.target_passes import target_passes
 from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.base import Choice, Task

@@ -6,7 +6,7 @@ The conditions are the rules by which the compiler decides.
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
-from vdla.compiler.graph.integer_forms import early
+from vdla.compiler.graph.integer_forms import prerequisites
 from vdla.compiler.graph.integer_forms.rules import AROUND, FUNCTION, MOVES, RATIOS, RULES
 from vdla.compiler.graph.integer_forms.site import PAIRED
 from vdla.compiler.graph.onnx.domains import OPERATORS as OF_DOMAINS
@@ -25,9 +25,9 @@ from vdla.runtime.host import elementwise
 ACCELERATOR, HOST, COMPILER = "accelerator", "host", "compiler"
 KNOWN = ("Constant", "Shape", "Size")
 BECOMES = {
-    **early.MEANINGS,
+    **prerequisites.MEANINGS,
     "BatchNormalization": "Conv, or a part of the Conv, ConvTranspose or Gemm before it",
-    early.DYNAMIC: "nothing, and the ConvInteger and MatMulInteger behind it Conv and MatMul",
+    prerequisites.DYNAMIC: "nothing, and the ConvInteger and MatMulInteger behind it Conv and MatMul",
     "GlobalMaxPool": "MaxPool",
     "ReduceMax": "MaxPool",
     "ReduceMean": "GlobalAveragePool or AveragePool, unless it is a part of a normalisation",
@@ -75,10 +75,10 @@ def _where(op: str) -> tuple[str, str]:
         return COMPILER, "constant at compile time"
     if op in ALWAYS:
         return COMPILER, "removed"
-    if op == early.PAD:
-        return ACCELERATOR, conditions(early.RULES[op])
+    if op == prerequisites.PAD:
+        return ACCELERATOR, conditions(prerequisites.RULES[op])
     if op in BECOMES:
-        return ACCELERATOR, f"{conditions(early.RULES[op])}; it becomes {BECOMES[op]}"
+        return ACCELERATOR, f"{conditions(prerequisites.RULES[op])}; it becomes {BECOMES[op]}"
     if op in VIEWS:
         views = f"{IN_INT8}; costs nothing with {conditions(VIEW_RULES)}"
         return (ACCELERATOR, f"{views}; or {FREE}") if op in MOVERS else (HOST, views)

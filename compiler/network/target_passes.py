@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.graph.passes.tabulate import Tabulate
 from vdla.compiler.graph.pipeline import Pipeline
-from vdla.compiler.network.arranged import arranged
 from vdla.compiler.network.borders import padded_before
+from vdla.compiler.network.channel_order import reordered_channels
 from vdla.compiler.network.eight_bits import in_eight_bits
 from vdla.compiler.network.offload import operators_of
 from vdla.compiler.network.phases import phases_as_channels
@@ -46,7 +46,7 @@ PASSES: tuple[tuple[str, Callable[[Graph, Target], Graph]], ...] = (
     ("products_in_eight_bits", in_eight_bits),
     (
         "arrange_channels",
-        lambda graph, target: arranged(graph, target.config, operators_of(target.config)),
+        lambda graph, target: reordered_channels(graph, target.config, operators_of(target.config)),
     ),
     ("slice_splits", lambda graph, target: sliced_before(graph, target.config)),
 )

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from vdla.compiler.codegen.store import kept
-from vdla.compiler.network.maker import OnHost
 from vdla.compiler.network.partition import place
+from vdla.compiler.network.placed import OnHost
 from vdla.compiler.network.stages import layers_of, parts_of, plan_of, plan_of_parts
 from vdla.explore.silicon.result import Silicon
 from vdla.explore.sweep.figures import ON_HOST

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from vdla.compiler.graph.conversions import CONVERSIONS, Conversions
-from vdla.compiler.graph.integer_forms.early import Located
+from vdla.compiler.graph.integer_forms.prerequisites import Located
 from vdla.compiler.graph.integer_forms.reasons import fit, why_float
 from vdla.compiler.graph.integer_forms.rules import MOVES
 from vdla.compiler.graph.nodes import Graph, Node

@@ -1,10 +1,10 @@
 """Whether an operator has an integer form where it stands, and why not."""
 
 from vdla.compiler.graph.conversions import BOUNDS, Conversions
-from vdla.compiler.graph.integer_forms import early
+from vdla.compiler.graph.integer_forms import prerequisites
+from vdla.compiler.graph.integer_forms.channel_changes import channel_changes_of
 from vdla.compiler.graph.integer_forms.rules import FUNCTION_RULES, QUANTISE, RESULT, RULES
 from vdla.compiler.graph.integer_forms.site import Site
-from vdla.compiler.graph.integer_forms.tails import tail_of
 from vdla.compiler.graph.nodes import Node
 from vdla.compiler.rules import Unfit, unfit
 from vdla.runtime.host import elementwise
@@ -14,13 +14,15 @@ from vdla.runtime.module.reasons import reason_of
 def fit(found: Conversions, node: Node, quantise: Node | None) -> Site | Unfit:
     """Return what the integer form of `node` is made of whose result `quantise` takes to int8, straight or
     behind Relu and Clip; Unfit where there is no such form."""
-    changed = tail_of(found, node)
+    changed = channel_changes_of(found, node)
     if changed is not None:
         site = Site(found, changed.node, quantise, changed.affine, changed.alone, changed.last)
         subject = node.op if changed.alone else changed.node.op
         return unfit(subject, RULES[site.kind], site) or site
-    if node.op in early.RULES:
-        return unfit(node.op, early.RULES[node.op], early.Located(found.graph, node)) or _unchanged(node)
+    if node.op in prerequisites.RULES:
+        return unfit(
+            node.op, prerequisites.RULES[node.op], prerequisites.Located(found.graph, node)
+        ) or _unchanged(node)
     if node.op in elementwise.OPERATORS and node.op not in RULES:
         return unfit(node.op, FUNCTION_RULES, Site(found, node, quantise)) or _untabulated(node)
     if node.op not in RULES:

@@ -16,7 +16,7 @@ from vdla.compiler.graph.by_element import table_of
 from vdla.compiler.graph.moves import REARRANGING
 from vdla.compiler.graph.nodes import Graph, Node, consumers, producers
 from vdla.compiler.graph.passes.dead_code import DeadCode
-from vdla.compiler.graph.rewrite import Rewriting
+from vdla.compiler.graph.rewrite import GraphBuilder
 from vdla.runtime.host.evaluate import evaluate
 from vdla.runtime.host.int8 import BYTES
 
@@ -60,13 +60,13 @@ class _Step(NamedTuple):
 
 def _before(graph: Graph) -> Graph:
     """Return `graph` with products that read the tensors before moves."""
-    made, makers = Rewriting(graph), producers(graph)
+    made, makers = GraphBuilder(graph), producers(graph)
     for node in graph.nodes:
         made.nodes.append(_reading(made, makers, node) if node.op == PRODUCTS else node)
     return made.finished()
 
 
-def _reading(made: Rewriting, makers: Mapping[str, Node], node: Node) -> Node:
+def _reading(made: GraphBuilder, makers: Mapping[str, Node], node: Node) -> Node:
     graph, (rows, columns, depth) = made.graph, node.extents("size")
     turned = bool(node.integer("transposed"))
     right = (columns, depth) if turned else (depth, columns)
@@ -160,7 +160,7 @@ def _parts(
 
 def _behind(graph: Graph) -> Graph:
     """Return `graph` with products whose results stand as the moves behind them leave them."""
-    made, readers = Rewriting(graph), consumers(graph)
+    made, readers = GraphBuilder(graph), consumers(graph)
     for node in graph.nodes:
         made.nodes.append(_writing(graph, readers, node) if node.op == PRODUCTS else node)
     produced: set[str] = set()

@@ -18,7 +18,7 @@ from vdla.compiler.graph.moves import REARRANGING
 from vdla.compiler.graph.nodes import Graph, Node, TensorType
 from vdla.compiler.graph.passes.dead_code import DeadCode
 from vdla.compiler.graph.passes.remove_identity import RemoveIdentity
-from vdla.compiler.graph.rewrite import Rewriting
+from vdla.compiler.graph.rewrite import GraphBuilder
 
 IMAGE_RANK = 4
 CHANNELS_LAST, CHANNELS_FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
@@ -35,7 +35,7 @@ class MergeMoves:
         return DeadCode().run(RemoveIdentity().run(_Merging(graph).run()))
 
 
-class _Merging(Rewriting):
+class _Merging(GraphBuilder):
     """A graph with shorter chains in the making.
 
     Attributes:

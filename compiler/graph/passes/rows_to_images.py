@@ -16,7 +16,7 @@ import numpy as np
 from vdla.compiler.graph.conversions import CONVERSIONS
 from vdla.compiler.graph.moves import RESHAPING
 from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType, producers
-from vdla.compiler.graph.rewrite import Rewriting
+from vdla.compiler.graph.rewrite import GraphBuilder
 from vdla.runtime.host import elementwise
 
 ROWS_RANK = 3
@@ -77,7 +77,7 @@ def _keeps_places(graph: Graph, node: Node) -> bool:
     return node.op in ON_ELEMENTS and alike and all(_is_rows(graph, name) for name in node.outputs)
 
 
-class _Widening(Rewriting):
+class _Widening(GraphBuilder):
     """A graph with images of one row in the making.
 
     Args:

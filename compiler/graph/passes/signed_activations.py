@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from vdla.compiler.graph.conversions import CONVERSIONS
 from vdla.compiler.graph.nodes import Graph, Node, TensorType, consumers, producers
-from vdla.compiler.graph.rewrite import Rewriting
+from vdla.compiler.graph.rewrite import GraphBuilder
 from vdla.runtime.host.int8 import flip_sign
 
 REASON = "bytes without a sign go into or out of operators on the host, or of the network"
@@ -23,7 +23,7 @@ class SignedActivations:
         return _Signing(graph).run()
 
 
-class _Signing(Rewriting):
+class _Signing(GraphBuilder):
     """A graph in the making.
 
     Attributes:

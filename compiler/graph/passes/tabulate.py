@@ -18,7 +18,7 @@ from vdla.compiler.graph.conversions import CONVERSIONS, Conversions
 from vdla.compiler.graph.integer_forms.host import why_on_host
 from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.graph.passes.dead_code import DeadCode
-from vdla.compiler.graph.rewrite import Rewriting
+from vdla.compiler.graph.rewrite import GraphBuilder
 from vdla.runtime.host import elementwise
 from vdla.runtime.host.evaluate import evaluate
 from vdla.runtime.host.int8 import BYTES
@@ -65,7 +65,7 @@ class Tabulate:
         return DeadCode().run(_Tabulating(graph, self.chains).run())
 
 
-class _Tabulating(Rewriting):
+class _Tabulating(GraphBuilder):
     """A graph with tables in the making.
 
     Attributes:

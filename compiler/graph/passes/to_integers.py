@@ -21,7 +21,7 @@ from vdla.compiler.graph.integer_forms.site import CHANGE, PAIRED, Site
 from vdla.compiler.graph.integers import GREATEST, LEAST, Quantisation, factors_and_shift, scaling
 from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType
 from vdla.compiler.graph.passes.dead_code import DeadCode
-from vdla.compiler.graph.rewrite import Rewriting
+from vdla.compiler.graph.rewrite import GraphBuilder
 from vdla.runtime.requantise import parameter_words
 
 
@@ -39,7 +39,7 @@ class ToIntegers:
         return DeadCode().run(_Lowering(graph).run())
 
 
-class _Lowering(Rewriting):
+class _Lowering(GraphBuilder):
     """A lowered graph in the making: the float operators, of which those that nobody needs any more go later,
     and integer operators.
 

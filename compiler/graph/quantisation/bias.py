@@ -18,7 +18,7 @@ from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.nodes import Graph, Node, producers
 from vdla.compiler.graph.quantisation.roles import PRODUCTS, Roles
 from vdla.compiler.graph.quantise_weights import product_parts
-from vdla.compiler.graph.rewrite import Rewriting
+from vdla.compiler.graph.rewrite import GraphBuilder
 
 LEAST_SAMPLES = 2
 
@@ -108,7 +108,7 @@ def _common(errors: np.ndarray) -> np.ndarray:
 
 def _changed(roles: Roles, errors: Mapping[str, np.ndarray]) -> Graph:
     """Return the float graph with biases less the errors."""
-    made = Rewriting(roles.graph)
+    made = GraphBuilder(roles.graph)
     for node in roles.graph.nodes:
         product = next((name for name in node.inputs if name in errors), "")
         if node.outputs[0] in roles.biases and product:
@@ -120,7 +120,7 @@ def _changed(roles: Roles, errors: Mapping[str, np.ndarray]) -> Graph:
     return made.finished()
 
 
-def _less(made: Rewriting, node: Node, place: int, error: np.ndarray) -> Node:
+def _less(made: GraphBuilder, node: Node, place: int, error: np.ndarray) -> Node:
     """Return a node whose constant at a place is less by an error; one that is not there is 0."""
     name = node.inputs[place] if place < len(node.inputs) else ""
     before = made.graph.constants[name].astype(np.float64) if name else np.zeros(len(error))

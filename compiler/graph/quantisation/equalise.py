@@ -18,7 +18,7 @@ import numpy as np
 from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.graph.quantisation.roles import Roles
-from vdla.compiler.graph.rewrite import Rewriting
+from vdla.compiler.graph.rewrite import GraphBuilder
 
 SHARES = (0.25, 0.5, 0.75, 1.0)  # of the differences between channels that go into the weights
 WORTH = 0.8  # of the error before, that the error after must stay below
@@ -186,7 +186,7 @@ def _factors(graph: Graph, link: Link, sizes: Sizes) -> np.ndarray | None:
 
 
 def _scaled(graph: Graph, links: Iterable[tuple[Link, Sizes]]) -> Graph:
-    made = Rewriting(graph)
+    made = GraphBuilder(graph)
     nodes = {node.outputs[0]: node for node in graph.nodes}
 
     def change(node: Node, place: int, factors: np.ndarray, axis: int) -> None:

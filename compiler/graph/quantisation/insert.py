@@ -17,7 +17,7 @@ from vdla.compiler.graph.nodes import Graph, Node, TensorType
 from vdla.compiler.graph.quantisation.grids import Grid
 from vdla.compiler.graph.quantisation.roles import Roles
 from vdla.compiler.graph.quantise_weights import Integers, quantised_product, without_factors
-from vdla.compiler.graph.rewrite import Rewriting, renamed
+from vdla.compiler.graph.rewrite import GraphBuilder, renamed
 from vdla.compiler.graph.verify import verify
 
 
@@ -34,7 +34,7 @@ def with_grids(roles: Roles, grids: Mapping[str, Grid]) -> Graph:
     return quantised
 
 
-class _Quantiser(Rewriting):
+class _Quantiser(GraphBuilder):
     """A quantised graph in the making.
 
     Attributes:

@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.compiler.graph.integer_forms.early import becomes_another
+from vdla.compiler.graph.integer_forms.prerequisites import becomes_another
 from vdla.compiler.graph.nodes import Attribute, Node, TensorType
 from vdla.compiler.graph.rules import Rewriter, RewriteRule, Rules
 

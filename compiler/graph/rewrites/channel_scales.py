@@ -20,7 +20,7 @@ from dataclasses import replace
 import numpy as np
 
 from vdla.compiler.graph.affine import AFFINE, Affine, affine_of, factor_of
-from vdla.compiler.graph.integer_forms.early import IMAGE_RANK
+from vdla.compiler.graph.integer_forms.prerequisites import IMAGE_RANK
 from vdla.compiler.graph.moves import REARRANGING
 from vdla.compiler.graph.nodes import Attribute, Node
 from vdla.compiler.graph.quantise_weights import is_quantisable_product, product_parts, without_factors

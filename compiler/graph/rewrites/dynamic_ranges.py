@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from vdla.compiler.graph.integer_forms.early import DYNAMIC, PRODUCTS
+from vdla.compiler.graph.integer_forms.prerequisites import DYNAMIC, PRODUCTS
 from vdla.compiler.graph.moves import RESHAPING
 from vdla.compiler.graph.nodes import Node, TensorType
 from vdla.compiler.graph.rules import Rewriter, RewriteRule, Rules

@@ -19,7 +19,7 @@ from math import prod
 
 import numpy as np
 
-from vdla.compiler.graph.integer_forms.early import MEANINGS, PRODUCTS, becomes_another
+from vdla.compiler.graph.integer_forms.prerequisites import MEANINGS, PRODUCTS, becomes_another
 from vdla.compiler.graph.integer_forms.rules import MOVES
 from vdla.compiler.graph.interpret import run_node
 from vdla.compiler.graph.moves import REARRANGING

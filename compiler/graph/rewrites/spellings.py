@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
-from vdla.compiler.graph.integer_forms.early import REDUCTIONS, SPACE, becomes_another
+from vdla.compiler.graph.integer_forms.prerequisites import REDUCTIONS, SPACE, becomes_another
 from vdla.compiler.graph.nodes import Attribute, Node, TensorType
 from vdla.compiler.graph.rewrites.pieces import is_whole, squared, statistic
 from vdla.compiler.graph.rules import Rewriter, RewriteRule, Rules

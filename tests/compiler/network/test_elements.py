@@ -9,8 +9,8 @@ from tests.compiler.network.graphs import Net
 from tests.compiler.network.shuffles import table
 from vdla.compiler.codegen.after import After
 from vdla.compiler.codegen.packing import blocked_parameters
-from vdla.compiler.network.maker import Offloaded
 from vdla.compiler.network.offload import offload
+from vdla.compiler.network.placed import Offloaded
 from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.base import Task
 from vdla.compiler.tasks.elements import Elements, ElementsTask

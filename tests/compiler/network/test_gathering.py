@@ -10,8 +10,8 @@ from tests.compiler.network.graphs import Net, random_inputs
 from tests.compiler.network.test_offload import sums
 from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.network.gathering import saves, window_taps, windowed_size, windowed_weights, windows_of
-from vdla.compiler.network.maker import Offloaded
 from vdla.compiler.network.offload import offload
+from vdla.compiler.network.placed import Offloaded
 from vdla.compiler.te.operators.sizes import Convolution
 from vdla.hw.spec import isa
 from vdla.hw.spec.presets import DEFAULT, TINY

@@ -7,8 +7,8 @@ from tests.compiler.network.graphs import Net
 from tests.compiler.network.shuffles import table
 from tests.compiler.network.test_networks import check
 from vdla.compiler.graph.nodes import Graph
-from vdla.compiler.network.maker import Offloaded
 from vdla.compiler.network.partition import SHARE, place, work, worthwhile
+from vdla.compiler.network.placed import Offloaded
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import Extension

@@ -8,8 +8,8 @@ import pytest
 
 from tests.compiler.network.graphs import HANDMADE, Net, random_graph
 from vdla.compiler.graph.nodes import Graph, Node
-from vdla.compiler.network.maker import Offloaded, OnHost, View
 from vdla.compiler.network.partition import Part, parts, place
+from vdla.compiler.network.placed import Offloaded, OnHost, View
 from vdla.compiler.network.views import viewed
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.target import Target

@@ -5,8 +5,8 @@ import pytest
 
 from tests.compiler.network.graphs import Net
 from vdla.compiler.codegen.packing import blocked_parameters, blocked_weights
-from vdla.compiler.network.maker import Offloaded
 from vdla.compiler.network.offload import offload
+from vdla.compiler.network.placed import Offloaded
 from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.convolution import ConvolutionTask, TransposedTask
 from vdla.compiler.te.operators.sizes import Convolution, Transposed

@@ -8,7 +8,7 @@ from tests.compiler.graph.passes.qdq import QdqBuilder
 from tests.compiler.network import test_offload as integers
 from tests.compiler.network.graphs import HANDMADE, TWICE, Net
 from vdla.compiler.codegen.choose import by_estimate
-from vdla.compiler.graph.integer_forms import early
+from vdla.compiler.graph.integer_forms import prerequisites
 from vdla.compiler.graph.integer_forms.host import is_float
 from vdla.compiler.graph.integer_forms.rules import FUNCTION, QUANTISE, RULES
 from vdla.compiler.graph.nodes import Graph, Node, TensorType
@@ -16,9 +16,9 @@ from vdla.compiler.graph.parse import parse_graph
 from vdla.compiler.graph.pipeline import INTEGERS, SIMPLIFY
 from vdla.compiler.graph.text import print_graph
 from vdla.compiler.network.compile import FLOATS
-from vdla.compiler.network.maker import OnHost
 from vdla.compiler.network.offload import OPERATORS
 from vdla.compiler.network.partition import place
+from vdla.compiler.network.placed import OnHost
 from vdla.compiler.network.stages import plan_of
 from vdla.compiler.network.support import ACCELERATOR, HOST, imported
 from vdla.hw.spec.presets import TINY
@@ -233,7 +233,7 @@ def test_a_border_says_why_no_operator_has_taken_it(mode, found):
     x = net.input(1, 2, 4, 4, dtype="float32")
     padded = net.op("Pad", (x,), mode=mode, pads=(0, 0, 1, 1, 0, 0, 1, 1), value=0.0)
     assert reasons(INTEGERS.run(SIMPLIFY.run(net.graph(padded)))) == [
-        f"Pad with {found}; the accelerator takes {early.TAKEN}"
+        f"Pad with {found}; the accelerator takes {prerequisites.TAKEN}"
     ]
 
 
@@ -271,9 +271,9 @@ def test_a_range_that_is_found_while_it_runs_says_what_is_wanted():
 
 WITHOUT_FORM = sorted(
     set(ON_HOST)
-    - {*RULES, *early.RULES, *OPERATORS, *elementwise.OPERATORS, "QuantizeLinear", "DequantizeLinear"}
+    - {*RULES, *prerequisites.RULES, *OPERATORS, *elementwise.OPERATORS, "QuantizeLinear", "DequantizeLinear"}
 )
-FUNCTIONS = sorted({*elementwise.OPERATORS} - {*RULES, *early.RULES})
+FUNCTIONS = sorted({*elementwise.OPERATORS} - {*RULES, *prerequisites.RULES})
 
 
 @pytest.mark.parametrize("op", FUNCTIONS)

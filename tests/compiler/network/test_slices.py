@@ -9,8 +9,8 @@ from tests.compiler.network.compiled import plan_of
 from tests.compiler.network.graphs import TWICE, Net, resized
 from tests.compiler.network.test_networks import check
 from vdla.compiler.graph.nodes import Graph, TensorType
-from vdla.compiler.network.maker import Offloaded
 from vdla.compiler.network.offload import offload
+from vdla.compiler.network.placed import Offloaded
 from vdla.compiler.network.slices import sliced_before
 from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.elements import Elements, ElementsTask

@@ -3,8 +3,8 @@
 import pytest
 
 from vdla.compiler.graph.conversions import Conversions
-from vdla.compiler.graph.integer_forms.early import becomes_another
 from vdla.compiler.graph.integer_forms.host import is_float, why_on_host
+from vdla.compiler.graph.integer_forms.prerequisites import becomes_another
 from vdla.compiler.graph.nodes import Node, producers
 from vdla.compiler.graph.parse import parse_graph
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from vdla.compiler.graph.integer_forms.early import DYNAMIC
+from vdla.compiler.graph.integer_forms.prerequisites import DYNAMIC
 from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.parse import parse_graph
 from vdla.compiler.graph.rewrites.dynamic_ranges import FIX_RANGES

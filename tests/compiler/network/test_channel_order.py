@@ -11,7 +11,7 @@ from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.macs import macs
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.graph.verify import verify
-from vdla.compiler.network.arranged import NONE, arranged, dense, lanes_of, picked
+from vdla.compiler.network.channel_order import NO_CHANNEL, dense, lane_order, picked
 from vdla.compiler.network.offload import operators_of
 from vdla.hw.spec.presets import DEFAULT, TINY
 from vdla.hw.spec.vocabulary import Extension
@@ -22,7 +22,7 @@ EVERY = TINY.with_changes(extensions=tuple(Extension))
 
 def same(graph: Graph, config=EVERY) -> Graph:
     """Return the arranged graph, which means the same."""
-    made = arranged(graph, config, operators_of(config))
+    made = reordered_channels(graph, config, operators_of(config))
     verify(made)
     inputs = random_inputs(graph, 1)
     assert_equal(interpret(made, inputs), interpret(graph, inputs))
@@ -52,12 +52,12 @@ def groups(*sizes: int) -> list[frozenset[int]]:
     [((29, 15, 7, 7), 4), ((58, 29, 15, 14), 8), ((116, 58, 29, 29), 16), ((9, 9, 9, 9), 3), ((3, 5), 1)],
 )
 def test_groups_of_uses_stand_in_blocks(sizes, blocks):
-    lanes = lanes_of(groups(*sizes), 16)
+    lanes = lane_order(groups(*sizes), 16)
     assert len(lanes) == 16 * blocks
-    assert sorted(lanes[lanes != NONE].tolist()) == list(range(sum(sizes)))
+    assert sorted(lanes[lanes != NO_CHANNEL].tolist()) == list(range(sum(sizes)))
 
 
-N = NONE
+N = NO_CHANNEL
 
 
 @pytest.mark.parametrize(
@@ -75,25 +75,25 @@ N = NONE
     ],
 )
 def test_great_groups_begin_with_blocks_unless_that_takes_a_quarter_more(uses, block, lanes):
-    assert lanes_of(uses, block).tolist() == lanes
+    assert lane_order(uses, block).tolist() == lanes
 
 
 def test_the_greatest_group_has_blocks_of_its_own():
-    lanes = lanes_of([frozenset({channel % 2 + channel // 20}) for channel in range(30)], 8)
+    lanes = lane_order([frozenset({channel % 2 + channel // 20}) for channel in range(30)], 8)
     held = [
-        {channel % 2 + channel // 20 for channel in block if channel != NONE}
+        {channel % 2 + channel // 20 for channel in block if channel != NO_CHANNEL}
         for block in lanes.reshape(-1, 8)
     ]
     assert all(len(uses) == 1 for uses in held[:2])
 
 
 def test_channels_that_are_used_alike_stay_in_order():
-    assert lanes_of([frozenset({1, 2})] * 20, 16) is None
+    assert lane_order([frozenset({1, 2})] * 20, 16) is None
 
 
 def test_lanes_without_a_channel():
     array = np.arange(1, 7).reshape(3, 2)
-    lanes = np.array([2, NONE, 0])
+    lanes = np.array([2, NO_CHANNEL, 0])
     assert picked(array, lanes, 0, None).tolist() == [[5, 6], [0, 0], [1, 2]]
     assert picked(array, lanes, 0, 0).tolist() == [[5, 6], [1, 2], [1, 2]]
     assert picked(array[:, :1], lanes, 1, 0).tolist() == array[:, :1].tolist()
@@ -161,7 +161,7 @@ def test_moves_that_only_the_host_reads_stay():
     net = Net()
     a = net.conv(net.input(1, 3, *PIXELS), 6)
     graph = net.graph(shuffled(net, a, 2), net.conv(a, 3))
-    assert arranged(graph, EVERY, operators_of(EVERY)) is graph
+    assert reordered_channels(graph, EVERY, operators_of(EVERY)) is graph
 
 
 @pytest.mark.parametrize("changes", [{"block_in": 8}, {"block_out": 8}])
@@ -171,7 +171,7 @@ def test_accelerators_with_two_sizes_of_blocks(changes):
 
 def test_rows_of_several_images_stay():
     graph, config = units(Net(), 6, 1), TINY.with_changes(batch=2)
-    assert arranged(graph, config, operators_of(config)) is graph
+    assert reordered_channels(graph, config, operators_of(config)) is graph
     plan = plan_of(graph, config)
     check(graph, plan, CycleDevice(config, plan.dram_bytes))
 

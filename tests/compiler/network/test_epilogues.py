@@ -7,7 +7,7 @@ from tests.compiler.network.compiled import plan_of
 from tests.compiler.network.graphs import Net
 from tests.compiler.network.test_networks import check
 from vdla.compiler.graph.nodes import Graph, consumers
-from vdla.compiler.network.following import Placements, following
+from vdla.compiler.network.epilogues import Placements, fused_epilogue
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import Extension
@@ -227,7 +227,7 @@ def test_a_table_of_what_the_accelerator_makes_is_a_copy_through_it(name):
 def test_without_the_extensions_nothing_follows(make):
     graph, _ = make(Following())
     placed = Placements(graph, consumers(graph))
-    assert not any(following(placed, node, Target(TINY)) for node in graph.nodes)
+    assert not any(fused_epilogue(placed, node, Target(TINY)) for node in graph.nodes)
     plan = plan_of(graph, TINY)
     assert operators(plan) == {node.op for node in graph.nodes}
     check(graph, plan, FunctionalDevice(TINY, plan.dram_bytes))

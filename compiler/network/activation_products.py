@@ -11,9 +11,17 @@ import numpy as np
 from vdla.compiler.codegen.after import NOTHING, TABLE, After, table_entries
 from vdla.compiler.codegen.packing import blocked_parameters
 from vdla.compiler.graph.integers import signed_bytes
+from vdla.compiler.network.channel_factors import MULTIPLIES, multiplies
 from vdla.compiler.network.elements import SAME
-from vdla.compiler.network.maker import Kind, Maker, Offloaded, Piece, constants, of_channels, operands
-from vdla.compiler.network.planes import MULTIPLIES, multiplies
+from vdla.compiler.network.placed import (
+    Candidate,
+    Offloaded,
+    OperatorKind,
+    Piece,
+    constants,
+    of_channels,
+    operands,
+)
 from vdla.compiler.rules import Rule, enabling
 from vdla.compiler.tasks.constant_operands import one_hot_inputs, scalar_weights
 from vdla.compiler.tasks.convolution import ConvolutionTask
@@ -79,7 +87,7 @@ class Part:
 class _Products:
     """Products in the making: constants, tensors between pieces, and pieces, in order."""
 
-    maker: Maker
+    candidate: Candidate
     constants: dict[str, np.ndarray] = field(default_factory=dict)
     scratch: dict[str, int] = field(default_factory=dict)
     pieces: list[Piece] = field(default_factory=list)
@@ -87,14 +95,18 @@ class _Products:
     @property
     def block(self) -> int:
         """The channels of a block."""
-        return self.maker.config.block_out
+        return self.candidate.config.block_out
 
     @cached_property
     def parts(self) -> tuple[Part, Part, Part]:
         """The parts of the operands and of the result."""
-        node, (rows, columns, depth) = self.maker.node, self.maker.node.extents("size")
+        node, (rows, columns, depth) = self.candidate.node, self.candidate.node.extents("size")
         right = (columns, depth) if node.integer("transposed") else (depth, columns)
-        shapes = self.maker.shape(0), self.maker.shape(1), self.maker.graph.types[node.outputs[0]].shape
+        shapes = (
+            self.candidate.shape(0),
+            self.candidate.shape(1),
+            self.candidate.graph.types[node.outputs[0]].shape,
+        )
         places = (
             tuple(zip(found[::2], found[1::2], strict=True))
             for found in map(node.extents, ("a_places", "b_places", "places"))
@@ -109,10 +121,10 @@ class _Products:
     def tables(self) -> tuple[Tables, Tables]:
         """The tables that both operands are looked up in; several where a value less the zero point takes
         more than a byte: then it is their sum."""
-        names = (*self.maker.node.inputs[3:], "", "")
-        zeros = self.maker.node.extents("zeros")
+        names = (*self.candidate.node.inputs[3:], "", "")
+        zeros = self.candidate.node.extents("zeros")
         first, second = (
-            _bytes(self.maker.graph.constants.get(name), zero)
+            _bytes(self.candidate.graph.constants.get(name), zero)
             for name, zero in zip(names[:2], zeros, strict=True)
         )
         return first, second
@@ -125,9 +137,9 @@ class _Products:
 
     def made(self) -> Offloaded:
         """Return the operator."""
-        maker, (a, b, z), config = self.maker, self.parts, self.maker.config
-        node, (rows, columns, depth) = maker.node, maker.node.extents("size")
-        words = of_channels(maker.constant(2), columns)
+        candidate, (a, b, z), config = self.candidate, self.parts, self.candidate.config
+        node, (rows, columns, depth) = candidate.node, candidate.node.extents("size")
+        words = of_channels(candidate.constant(2), columns)
         self.constants["P"] = blocked_parameters(words, config)
         left, begins = self.inputs(a)
         self.weights(b)
@@ -167,7 +179,7 @@ class _Products:
         self, source: str, begin: int, to: str, at: int, count: int, table: np.ndarray | None
     ) -> None:
         """Let a piece copy elements from one place to another, through a table perhaps."""
-        self.constants["O"] = blocked_parameters(of_channels(SAME, self.block), self.maker.config)
+        self.constants["O"] = blocked_parameters(of_channels(SAME, self.block), self.candidate.config)
         names = {"A": source, "P": "O", "Z": to}
         if table is not None:
             name = f"T{len(self.constants)}"
@@ -182,11 +194,11 @@ class _Products:
         the first operand has bytes."""
         begins, own = part.begins(self.block), self.tables[1]
         high, wide = blocks(part.rows, self.block), blocks(part.columns, self.block)
-        turns = not self.maker.node.integer("transposed")
-        self.constants["U"] = scalar_weights((1,), self.maker.config)
+        turns = not self.candidate.node.integer("transposed")
+        self.constants["U"] = scalar_weights((1,), self.candidate.config)
         self.scratch["V"] = len(begins) * self.repeats * high * wide * self.block**2
         if turns:
-            self.constants["I"] = one_hot_inputs(self.maker.config)
+            self.constants["I"] = one_hot_inputs(self.candidate.config)
             self.scratch["Q"] = len(begins) * len(own) * high * wide * self.block**2
         first, count = min(begins), max(begins) - min(begins) + part.elements(self.block)
         for byte, table in enumerate(own):
@@ -201,7 +213,7 @@ class _Products:
     def weigh(self, part: Part, source: str, begin: int, number: int, byte: int) -> None:
         """Let pieces make weights of one byte of a part, the first element of which is given."""
         high, wide = blocks(part.rows, self.block), blocks(part.columns, self.block)
-        turns, (others, own) = not self.maker.node.integer("transposed"), self.tables
+        turns, (others, own) = not self.candidate.node.integer("transposed"), self.tables
         deep, size = high if turns else wide, high * wide
         for copy in range(len(others)):
             at = (number * self.repeats * size + (byte * len(others) + copy) * deep) * self.block
@@ -226,23 +238,23 @@ def _bytes(table: np.ndarray | None, zero: int) -> Tables:
     return tuple(signed_bytes(values.astype(np.int64) - zero))
 
 
-def _tables(maker: Maker) -> str:
+def _tables(candidate: Candidate) -> str:
     """Say where values are looked up, or less a zero point, without the extension."""
-    if maker.config.has(Extension.TABLE):
+    if candidate.config.has(Extension.TABLE):
         return ""
-    zeros = maker.node.extents("zeros")
+    zeros = candidate.node.extents("zeros")
     if any(zeros):
         return f"zero points {zeros[0]} and {zeros[1]}"
-    return "operands that are looked up" if any(maker.node.inputs[3:]) else ""
+    return "operands that are looked up" if any(candidate.node.inputs[3:]) else ""
 
 
-def _whole(maker: Maker) -> str:
+def _whole(candidate: Candidate) -> str:
     """Say where parts are not of whole rows and blocks."""
-    found, block = _Products(maker), maker.config.block_out
+    found, block = _Products(candidate), candidate.config.block_out
     _, right, made = found.parts
     fault = next((text for part in found.parts if (text := part.fault(block))), "")
     covered = len(made.places) * made.rows * made.columns == prod(made.shape)
-    if not fault and maker.node.integer("transposed") and right.columns % block:
+    if not fault and candidate.node.integer("transposed") and right.columns % block:
         return f"sums of {right.columns} products and block_in = {block}"
     return fault or ("" if covered else "a result that parts do not fill")
 
@@ -253,8 +265,8 @@ def _array(config: AcceleratorConfig) -> str:
     return f"batch = {config.batch}, block_in = {config.block_in} and block_out = {config.block_out}"
 
 
-OPERATORS: Mapping[str, Kind] = {
-    "Int8Products": Kind(
+OPERATORS: Mapping[str, OperatorKind] = {
+    "Int8Products": OperatorKind(
         (
             operands(2),
             constants(2),
@@ -265,7 +277,7 @@ OPERATORS: Mapping[str, Kind] = {
             ),
             Rule("heads of whole blocks of channels", _whole),
         ),
-        lambda maker: _Products(maker).made(),
+        lambda candidate: _Products(candidate).made(),
         (Rule(SQUARE, _array),),
     ),
 }

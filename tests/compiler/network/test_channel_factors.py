@@ -8,7 +8,7 @@ from tests.compiler.network.graphs import Net
 from tests.compiler.network.test_following import ALL, CONFIGS, Following, operators
 from tests.compiler.network.test_networks import check
 from vdla.compiler.graph.nodes import Graph, Node, TensorType
-from vdla.compiler.network.planes import factor_place
+from vdla.compiler.network.channel_factors import factor_place
 from vdla.hw.spec.presets import DEFAULT, TINY
 from vdla.runtime.devices.cycle import CycleDevice
 from vdla.runtime.devices.functional import FunctionalDevice

@@ -90,7 +90,7 @@ Placed = OnHost | Offloaded | View
 
 
 @dataclass(frozen=True)
-class Maker:
+class Candidate:
     """An operator of a graph, to be carried out by a target; `gathers`: the pixels of its input may be
     gathered (space to depth) or packed (windows)."""
 
@@ -134,7 +134,7 @@ class Maker:
 
 
 @dataclass(frozen=True)
-class Kind:
+class OperatorKind:
     """A kind of operator that the accelerator can execute.
 
     Attributes:
@@ -143,30 +143,30 @@ class Kind:
         configuration: rules for the configuration, beyond those for all kinds.
     """
 
-    rules: tuple[Rule[Maker], ...]
-    make: Callable[[Maker], Offloaded]
+    rules: tuple[Rule[Candidate], ...]
+    make: Callable[[Candidate], Offloaded]
     configuration: tuple[Rule[AcceleratorConfig], ...] = ()
 
 
-def constants(*places: int) -> Rule[Maker]:
+def constants(*places: int) -> Rule[Candidate]:
     """Return the rule that these inputs, the last of which are parameters, are constants."""
 
-    def found(maker: Maker) -> str:
-        names = (maker.node.inputs[place] for place in places)
+    def found(candidate: Candidate) -> str:
+        names = (candidate.node.inputs[place] for place in places)
         return next(
-            (f"{name} that is not constant" for name in names if name not in maker.graph.constants), ""
+            (f"{name} that is not constant" for name in names if name not in candidate.graph.constants), ""
         )
 
     return Rule("constant weights and parameters" if len(places) > 1 else "constant parameters", found)
 
 
-def operands(count: int | None = None) -> Rule[Maker]:
+def operands(count: int | None = None) -> Rule[Candidate]:
     """Return the rule that the first inputs, or all, are tensors that the accelerator can read."""
 
-    def found(maker: Maker) -> str:
-        for name in maker.node.inputs[:count]:
-            type_ = maker.graph.types[name]
-            if name in maker.graph.constants:
+    def found(candidate: Candidate) -> str:
+        for name in candidate.node.inputs[:count]:
+            type_ = candidate.graph.types[name]
+            if name in candidate.graph.constants:
                 return f"constant operand {name}"
             if type_.dtype != "int8":
                 return f"operand {name} of {type_.dtype}"

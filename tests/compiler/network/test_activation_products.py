@@ -8,8 +8,8 @@ from tests.compiler.network.graphs import Net
 from tests.compiler.network.test_networks import check
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.graph.parse import parse_graph
+from vdla.compiler.network.activation_products import Part
 from vdla.compiler.network.compile import integer_graph
-from vdla.compiler.network.heads import Part
 from vdla.compiler.network.offload import offload
 from vdla.compiler.rules import Unfit
 from vdla.hw.spec.presets import SMALL, TINY

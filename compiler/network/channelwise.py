@@ -8,8 +8,16 @@ import numpy as np
 
 from vdla.compiler.codegen.packing import blocked_parameters
 from vdla.compiler.network.borders import TAKES
-from vdla.compiler.network.maker import Kind, Maker, Offloaded, Piece, constants, of_channels, operands
-from vdla.compiler.network.planes import multiplies
+from vdla.compiler.network.channel_factors import multiplies
+from vdla.compiler.network.placed import (
+    Candidate,
+    Offloaded,
+    OperatorKind,
+    Piece,
+    constants,
+    of_channels,
+    operands,
+)
 from vdla.compiler.network.products import (
     BORDER_CURE,
     as_rows,
@@ -29,18 +37,18 @@ from vdla.hw.spec.vocabulary import Extension
 from vdla.runtime.layout import IMAGE_RANK
 
 
-def _pooling(maker: Maker) -> Convolution:
+def _pooling(candidate: Candidate) -> Convolution:
     """Return average pooling as a depthwise convolution."""
-    (n, channels, height, width), node = maker.shape(0), maker.node
+    (n, channels, height, width), node = candidate.shape(0), candidate.node
     kernel, strides, pads = node.pair("kernel_shape"), node.pair("strides"), node.border("pads")
     return Convolution(channels, height, width, channels, kernel, strides, pads, groups=channels, batch=n)
 
 
-def _average_pool(maker: Maker) -> Offloaded:
-    size = _pooling(maker)
-    if _is_mean(size, maker.config):
-        return _mean(maker, size)
-    return _multiplied(maker, size, np.ones(1, np.int8), maker.node.integer("border"))
+def _average_pool(candidate: Candidate) -> Offloaded:
+    size = _pooling(candidate)
+    if _is_mean(size, candidate.config):
+        return _mean(candidate, size)
+    return _multiplied(candidate, size, np.ones(1, np.int8), candidate.node.integer("border"))
 
 
 def _is_mean(size: Convolution, config: AcceleratorConfig) -> bool:
@@ -49,72 +57,72 @@ def _is_mean(size: Convolution, config: AcceleratorConfig) -> bool:
     return plane and multiplies(config) and config.has(Extension.REQUANTISE)
 
 
-def _mean(maker: Maker, size: Convolution) -> Offloaded:
+def _mean(candidate: Candidate, size: Convolution) -> Offloaded:
     """Return the mean of each plane."""
-    config, (name, layout) = maker.config, maker.operand(0)
+    config, (name, layout) = candidate.config, candidate.operand(0)
     task = MeanTask(layout.blocks[1], size.height * size.width)
-    words = of_channels(maker.constant(-1), config.block_out)
+    words = of_channels(candidate.constant(-1), config.block_out)
     return Offloaded(
-        maker.node,
+        candidate.node,
         (Piece(task),),
         {"X": (name, layout)},
-        maker.output(),
+        candidate.output(),
         {"P": blocked_parameters(words, config), "W": scalar_weights((1,), config)},
         size.macs,
     )
 
 
-def _multiplied(maker: Maker, size: Convolution, factors: np.ndarray, border: int = 0) -> Offloaded:
+def _multiplied(candidate: Candidate, size: Convolution, factors: np.ndarray, border: int = 0) -> Offloaded:
     """Return sums of the windows of each channel times its factor. One factor for all channels makes all
     blocks of weights equal: they become one block."""
-    config = maker.config
+    config = candidate.config
     if len(factors) == 1 and config.block_in == config.block_out:
         task = ConvolutionTask(size, border=border, alike=True)
         block = np.eye(config.block_out, dtype=np.int8) * factors
-        return offloaded(maker, task, {"W": block[(None,) * 5]}, size.macs)
+        return offloaded(candidate, task, {"W": block[(None,) * 5]}, size.macs)
     weights = np.broadcast_to(factors[:, None, None, None], (size.outputs, 1, *size.kernel))
-    return convolved(maker, size, weights, border)
+    return convolved(candidate, size, weights, border)
 
 
-def _scale(maker: Maker) -> Offloaded:
-    shape, factors = maker.shape(0), maker.constant(1)
-    if _is_image(maker):
+def _scale(candidate: Candidate) -> Offloaded:
+    shape, factors = candidate.shape(0), candidate.constant(1)
+    if _is_image(candidate):
         n, channels, height, width = shape
         size = Convolution(channels, height, width, channels, (1, 1), groups=channels, batch=n)
-        return _multiplied(maker, size, factors)
+        return _multiplied(candidate, size, factors)
     rows, columns = prod(shape[:-1]), shape[-1]
-    size = replace(matrix_product(rows, columns, columns, maker.config), groups=columns)
-    return as_rows(maker, replace(_multiplied(maker, size, factors), macs=prod(shape)))
+    size = replace(matrix_product(rows, columns, columns, candidate.config), groups=columns)
+    return as_rows(candidate, replace(_multiplied(candidate, size, factors), macs=prod(shape)))
 
 
-def _is_image(maker: Maker) -> bool:
+def _is_image(candidate: Candidate) -> bool:
     """Whether the factors belong to the channels of images."""
-    return len(maker.shape(0)) == IMAGE_RANK and maker.node.integer("axis") == 1
+    return len(candidate.shape(0)) == IMAGE_RANK and candidate.node.integer("axis") == 1
 
 
-def _axis(maker: Maker) -> str:
-    axis, rank = maker.node.integer("axis"), len(maker.shape(0))
-    return "" if _is_image(maker) or axis % rank == rank - 1 else f"axis = {axis} of {rank} dimensions"
+def _axis(candidate: Candidate) -> str:
+    axis, rank = candidate.node.integer("axis"), len(candidate.shape(0))
+    return "" if _is_image(candidate) or axis % rank == rank - 1 else f"axis = {axis} of {rank} dimensions"
 
 
-OPERATORS: Mapping[str, Kind] = {
-    "Int8AveragePool": Kind(
+OPERATORS: Mapping[str, OperatorKind] = {
+    "Int8AveragePool": OperatorKind(
         (
             constants(-1),
             operands(1),
             Rule(TAKES, border_fault, BORDER_CURE),
-            Rule("kernels that reach the image", lambda maker: reach_fault(_pooling(maker))),
+            Rule("kernels that reach the image", lambda candidate: reach_fault(_pooling(candidate))),
         ),
         _average_pool,
     ),
-    "Int8Scale": Kind(
+    "Int8Scale": OperatorKind(
         (
             constants(1, 2),
             operands(1),
             Rule("channels of images, or the last dimension", _axis),
             Rule(
                 "rows of any number of dimensions but 4, or a batch of 1",
-                lambda maker: "" if _is_image(maker) else rows_fault(maker),
+                lambda candidate: "" if _is_image(candidate) else rows_fault(candidate),
             ),
         ),
         _scale,

@@ -13,8 +13,8 @@ from vdla.compiler.codegen.after import RESIDUAL, SUM, TABLE, table_entries
 from vdla.compiler.codegen.space import space_of
 from vdla.compiler.graph.by_element import table_of
 from vdla.compiler.graph.nodes import Graph, Node
-from vdla.compiler.network.maker import Offloaded, OnHost, Placed, View
 from vdla.compiler.network.offload import offload
+from vdla.compiler.network.placed import Offloaded, OnHost, Placed, View
 from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.convolution import ConvolutionTask, TiledTask, TransposedTask
 from vdla.compiler.te.operators.narrowing import AddingScale, Scale
@@ -72,7 +72,7 @@ PARAMETERS = "P"  # of requantisation, as programs name them
 LARGEST_ADDEND = 1 << 30  # sums with it do not wrap
 
 
-class Follower(NamedTuple):
+class FusedEpilogue(NamedTuple):
     """An operator that follows another.
 
     Attributes:
@@ -84,7 +84,7 @@ class Follower(NamedTuple):
     both: Offloaded
 
 
-def following(placed: Placements, node: Node, target: Target) -> Follower | None:
+def fused_epilogue(placed: Placements, node: Node, target: Target) -> FusedEpilogue | None:
     """Return an operator together with the one whose result it alone reads; None where the store unit cannot
     carry it out."""
     table = table_of(placed.graph, node) if target.config.has(Extension.TABLE) else None
@@ -126,7 +126,7 @@ def _joined(node: Node, one: Offloaded, others: tuple[str, ...]) -> Node:
     return replace(one.node, inputs=(*one.node.inputs, *others), outputs=node.outputs)
 
 
-def _looked_up(placed: Placements, node: Node, table: np.ndarray) -> Follower | None:
+def _looked_up(placed: Placements, node: Node, table: np.ndarray) -> FusedEpilogue | None:
     found = _first(placed, node.inputs[0])
     if found is None or found.one.after.table:
         return None
@@ -138,10 +138,10 @@ def _looked_up(placed: Placements, node: Node, table: np.ndarray) -> Follower | 
         constants={**one.constants, TABLE: table_entries(table)},
         after=replace(one.after, table=1),
     )
-    return Follower(found.places, both)
+    return FusedEpilogue(found.places, both)
 
 
-def _added(placed: Placements, node: Node, target: Target) -> Follower | None:
+def _added(placed: Placements, node: Node, target: Target) -> FusedEpilogue | None:
     graph = placed.graph
     if isinstance(offload(graph, node, target), Unfit):
         return None
@@ -160,7 +160,7 @@ def _added(placed: Placements, node: Node, target: Target) -> Follower | None:
                 constants={**one.constants, SUM: _blocked(words, target.config)},
                 after=replace(one.after, adds=True),
             )
-            return Follower(places, both)
+            return FusedEpilogue(places, both)
     return None
 
 

@@ -10,7 +10,7 @@ IMAGE_RANK = 4
 PRODUCTS = {"Conv": 1, "ConvTranspose": 1, "Gemm": -1, "MatMul": -1}  # with the axis of output channels
 
 
-def tail_of(found: Conversions, node: Node) -> Tail | None:
+def channel_changes_of(found: Conversions, node: Node) -> Tail | None:
     """Return the changes that end with `node`, behind a product of quantised operands that nothing else reads
     or a DequantizeLinear; None where there are none."""
     return next((tail for axis in (1, -1) if (tail := _along(found, node, axis)) is not None), None)

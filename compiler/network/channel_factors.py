@@ -2,7 +2,7 @@
 
 from vdla.compiler.codegen.packing import blocked_parameters
 from vdla.compiler.graph.nodes import Graph, Node
-from vdla.compiler.network.maker import Maker, Offloaded, Piece, of_channels
+from vdla.compiler.network.placed import Candidate, Offloaded, Piece, of_channels
 from vdla.compiler.tasks.constant_operands import channel_masks, constant_inputs, scalar_weights
 from vdla.compiler.tasks.factors import DiagonalTask, FactorsTask, parts_of
 from vdla.compiler.tasks.scaling import ScalingTask
@@ -29,13 +29,13 @@ def multiplies(config: AcceleratorConfig) -> bool:
     return config.batch == 1 and config.block_in == config.block_out
 
 
-def by_channel(maker: Maker, place: int) -> Offloaded:
+def by_channel(candidate: Candidate, place: int) -> Offloaded:
     """Return the product of an image with operand `place`, factors that become diagonals of weights."""
-    config, (name, layout) = maker.config, maker.operand(1 - place)
-    zeros = maker.node.extents("zeros")
+    config, (name, layout) = candidate.config, candidate.operand(1 - place)
+    zeros = candidate.node.extents("zeros")
     numbers, inputs = parts_of(-zeros[place]), parts_of(-zeros[1 - place])
     _, blocks, height, width, *_ = layout.blocks
-    words = maker.constant(2).copy()
+    words = candidate.constant(2).copy()
     words[Parameter.BIAS] += zeros[0] * zeros[1]
     constants = {
         "P": blocked_parameters(of_channels(words, config.block_out), config),
@@ -45,26 +45,30 @@ def by_channel(maker: Maker, place: int) -> Offloaded:
     }
     task = FactorsTask(blocks, height * width, len(numbers), len(inputs))
     return Offloaded(
-        maker.node,
+        candidate.node,
         (Piece(DiagonalTask(blocks)), Piece(task)),
-        {"A": (name, layout), "F": maker.operand(place)},
-        maker.output(),
+        {"A": (name, layout), "F": candidate.operand(place)},
+        candidate.output(),
         constants,
         scratch={"D": blocks * config.block_out**2},
     )
 
 
-def by_alu(maker: Maker, place: int) -> Offloaded:
+def by_alu(candidate: Candidate, place: int) -> Offloaded:
     """Return the product of an image with operand `place`, a factor for each channel, by the ALU."""
-    config, (name, layout), zeros = maker.config, maker.operand(1 - place), maker.node.extents("zeros")
+    config, (name, layout), zeros = (
+        candidate.config,
+        candidate.operand(1 - place),
+        candidate.node.extents("zeros"),
+    )
     _, blocks, height, width, *_ = layout.blocks
     parts = layout.block // config.block_out
     task = ScalingTask(blocks, height * width, parts, (zeros[1 - place], zeros[place]))
-    words = of_channels(maker.constant(2), config.block_out)
+    words = of_channels(candidate.constant(2), config.block_out)
     return Offloaded(
-        maker.node,
+        candidate.node,
         (Piece(task),),
-        {"A": (name, layout), "F": maker.operand(place)},
-        maker.output(),
+        {"A": (name, layout), "F": candidate.operand(place)},
+        candidate.output(),
         {"P": blocked_parameters(words, config)},
     )

@@ -17,12 +17,12 @@ from vdla.compiler.graph.integers import Quantisation, scaling
 from vdla.compiler.graph.macs import macs
 from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType
 from vdla.compiler.graph.passes.dead_code import DeadCode
-from vdla.compiler.graph.rewrite import Rewriting
+from vdla.compiler.graph.rewrite import GraphBuilder
 from vdla.compiler.network.channels import Channels, ChannelUses, is_product
 from vdla.compiler.operands.interleaved import activation_block
 from vdla.hw.spec.config import AcceleratorConfig
 
-NONE = -1  # in a lane that holds no channel, or one that is not needed
+NO_CHANNEL = -1  # in a lane that holds no channel, or one that is not needed
 ONCE: Mapping[str, Attribute] = {
     "border": 0,
     "dilations": (1, 1),
@@ -34,7 +34,7 @@ MULTIPLYING = ("Int8AveragePool", "Int8Conv", "Int8Scale")  # on each channel, w
 Lanes = NDArray[np.int64]
 
 
-def arranged(graph: Graph, config: AcceleratorConfig, taken: Collection[str]) -> Graph:
+def reordered_channels(graph: Graph, config: AcceleratorConfig, taken: Collection[str]) -> Graph:
     """Return a graph without moves of channels that are not whole blocks, where that can be.
 
     Args:
@@ -45,12 +45,12 @@ def arranged(graph: Graph, config: AcceleratorConfig, taken: Collection[str]) ->
     channels = Channels(graph, activation_block(config))
     if not channels.scattered:
         return graph
-    made = _Arranging(channels, ChannelUses(channels, taken))
+    made = _ChannelReordering(channels, ChannelUses(channels, taken))
     return made.run() if made.is_worth() else graph
 
 
-def lanes_of(uses: Sequence[frozenset[int]], block: int) -> Lanes | None:
-    """Return the channels in the order in which they should stand, NONE where there is to be none; None where
+def lane_order(uses: Sequence[frozenset[int]], block: int) -> Lanes | None:
+    """Return the channels in the order in which they should stand, NO_CHANNEL where there is to be none; None where
     their own order serves.
 
     Channels of the same uses stand together. Groups of about a block and more begin with a block, unless that
@@ -72,10 +72,10 @@ def _order(groups: Mapping[frozenset[int], list[int]], block: int, least: int) -
     lanes: list[int] = []
     for _, group in ordered:
         if len(group) >= least:
-            lanes += [*group, *[NONE] * (-len(group) % block)]
+            lanes += [*group, *[NO_CHANNEL] * (-len(group) % block)]
     rest = sorted((sorted(used), group) for used, group in groups.items() if len(group) < least)
     lanes += [channel for _, group in rest for channel in group]
-    return np.array([*lanes, *[NONE] * (-len(lanes) % block)], np.int64)
+    return np.array([*lanes, *[NO_CHANNEL] * (-len(lanes) % block)], np.int64)
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Read:
     """A tensor that holds the channels of a value.
 
     Attributes:
-        lanes: the value's channel in each lane of the tensor; NONE where there is none of it.
+        lanes: the value's channel in each lane of the tensor; NO_CHANNEL where there is none of it.
     """
 
     name: str
@@ -99,7 +99,7 @@ class Run:
     lanes: Lanes
 
 
-class _Arranging(Rewriting):
+class _ChannelReordering(GraphBuilder):
     """The new graph in the making.
 
     Attributes:
@@ -202,7 +202,7 @@ class _Arranging(Rewriting):
         if name not in self.uses.free or name not in self.channels.numbers:
             return None
         numbers = self.channels.numbers[name].tolist()
-        return lanes_of([frozenset(self.uses.of.get(number, ())) for number in numbers], self.block)
+        return lane_order([frozenset(self.uses.of.get(number, ())) for number in numbers], self.block)
 
     def announce(self, name: str, lanes: Lanes) -> None:
         """Note that a value of the old graph has other channels in the new one."""
@@ -243,7 +243,7 @@ class _Arranging(Rewriting):
                 own = self.own(source.name)
                 lanes = np.array(
                     [
-                        wanted.get(source.first + lane, NONE) if lane != NONE else NONE
+                        wanted.get(source.first + lane, NO_CHANNEL) if lane != NO_CHANNEL else NO_CHANNEL
                         for lane in own.lanes.tolist()
                     ],
                     np.int64,
@@ -271,9 +271,9 @@ class _Arranging(Rewriting):
         if not spare:
             return run
         count = self.type_of(run.name).shape[1]
-        lanes = np.array([*range(count), *[NONE] * spare], np.int64)
+        lanes = np.array([*range(count), *[NO_CHANNEL] * spare], np.int64)
         name = self.copied(run.name, Read(run.name, np.arange(count)), lanes)
-        return Run(name, run.begin, np.append(run.lanes, [NONE] * spare))
+        return Run(name, run.begin, np.append(run.lanes, [NO_CHANNEL] * spare))
 
     def ordered(self, name: str) -> str:
         """Return a tensor with the channels of a value in order."""
@@ -285,7 +285,7 @@ class _Arranging(Rewriting):
         if key not in self.others:
             first, _, *pixels = self.type_of(read.name).shape
             out = self.value(f"{name}_ordered", TensorType((first, len(lanes), *pixels), "int8"))
-            ones = (lanes[:, None] == read.lanes) & (lanes[:, None] != NONE)
+            ones = (lanes[:, None] == read.lanes) & (lanes[:, None] != NO_CHANNEL)
             names = (
                 self.constant(f"{out}_weights", ones.astype(np.int8)[..., None, None]),
                 self.constant(f"{out}_parameters", scaling(np.ones(1), 0, Quantisation(1.0, 0))),
@@ -304,9 +304,9 @@ def picked(array: np.ndarray, lanes: Lanes, axis: int, spare: int | None) -> np.
     channel `spare`; what is alike for all channels stays."""
     if spare is not None and array.shape[axis] == 1:
         return array
-    found = array.take(np.where(lanes == NONE, spare or 0, lanes), axis)
+    found = array.take(np.where(lanes == NO_CHANNEL, spare or 0, lanes), axis)
     if spare is None:
-        found[(slice(None),) * axis + (lanes == NONE,)] = 0
+        found[(slice(None),) * axis + (lanes == NO_CHANNEL,)] = 0
     return found
 
 
@@ -337,7 +337,7 @@ def _needed(lanes: Lanes, block: int) -> Iterator[tuple[int, int]]:
     """Yield the runs of blocks in which there is a channel, in lanes."""
     begin: int | None = None
     for first in range(0, len(lanes), block):
-        if (lanes[first : first + block] != NONE).any():
+        if (lanes[first : first + block] != NO_CHANNEL).any():
             begin = first if begin is None else begin
         elif begin is not None:
             yield begin, first
