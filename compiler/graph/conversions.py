@@ -68,7 +68,7 @@ class Conversions:
     Chains of Relu and Clip are followed once, whatever is asked of them, and without recursion.
 
     Attributes:
-        tails: what `vdla.compiler.graph.integer_forms.channel_changes` knows, by the last change of channels and the
+        tails: results of `vdla.compiler.graph.integer_forms.channel_changes`, by the last change and the
             axis of these.
     """
 

@@ -1,5 +1,4 @@
-"""Products of two activations on the accelerator: the second operand becomes weights while the network
-runs."""
+"""Matrix products of two activations on the accelerator: the second operand becomes weights at run time."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -39,13 +38,13 @@ Tables = tuple[np.ndarray | None, ...]
 
 
 @dataclass(frozen=True)
-class Part:
-    """The parts of a matrix that products read or make, one for each product.
+class MatrixParts:
+    """The parts of a matrix that products read or write, one for each product.
 
     Attributes:
-        shape: of the tensor; its last dimension is columns.
-        places: the first row and column of each part.
-        rows, columns: of a part.
+        shape: shape of the tensor; its last dimension is the columns of the matrix.
+        places: first row and column of each part.
+        rows, columns: extents of a part.
     """
 
     shape: tuple[int, ...]
@@ -55,11 +54,12 @@ class Part:
 
     @property
     def height(self) -> int:
-        """The rows of the matrix."""
+        """Rows of the matrix."""
         return prod(self.shape[:-1])
 
     def fault(self, block: int) -> str:
-        """Say where a part does not consist of all rows of a matrix, and whole blocks of columns."""
+        """Describe a part that does not consist of all rows of a stacked matrix and whole blocks of columns;
+        "" if there is no such part."""
         for row, column in self.places:
             if self.height % self.rows or row % self.rows:
                 return f"{self.rows} rows from row {row} on of {self.height}"
@@ -68,24 +68,30 @@ class Part:
         return ""
 
     def layout(self, block: int) -> Layout:
-        """Return how the tensor stands in DRAM: the parts' rows one matrix, or one of a stack."""
+        """Return the layout of the tensor in DRAM: a stack of matrices, each with the rows of a part."""
         stack = self.height // self.rows
         plain = stack == 1 and len(self.shape) != IMAGE_RANK
         return Layout(self.shape, block, 1, stack=0 if plain else stack)
 
     def begins(self, block: int) -> list[int]:
-        """Return the element of the tensor with which each part begins."""
+        """Return the first element of each part in the tensor."""
         wide = blocks(self.shape[-1], block)
         return [(row // self.rows * wide + column // block) * self.rows for row, column in self.places]
 
     def elements(self, block: int) -> int:
-        """Return the elements of a part."""
+        """Return how many elements of `block` numbers a part has."""
         return blocks(self.columns, block) * self.rows
 
 
 @dataclass(frozen=True)
-class _Products:
-    """Products in the making: constants, tensors between pieces, and pieces, in order."""
+class _ProductsBuilder:
+    """Collects the constants, scratch tensors and pieces of a product of activations.
+
+    Attributes:
+        constants: arrays by the pieces' parameter.
+        scratch: bytes of the tensors between pieces, by the pieces' parameter.
+        pieces: tasks in order.
+    """
 
     candidate: Candidate
     constants: dict[str, np.ndarray] = field(default_factory=dict)
@@ -94,11 +100,11 @@ class _Products:
 
     @property
     def block(self) -> int:
-        """The channels of a block."""
+        """Channels of a block."""
         return self.candidate.config.block_out
 
     @cached_property
-    def parts(self) -> tuple[Part, Part, Part]:
+    def parts(self) -> tuple[MatrixParts, MatrixParts, MatrixParts]:
         """The parts of the operands and of the result."""
         node, (rows, columns, depth) = self.candidate.node, self.candidate.node.extents("size")
         right = (columns, depth) if node.integer("transposed") else (depth, columns)
@@ -108,41 +114,42 @@ class _Products:
             self.candidate.graph.types[node.outputs[0]].shape,
         )
         places = (
-            tuple(zip(found[::2], found[1::2], strict=True))
-            for found in map(node.extents, ("a_places", "b_places", "places"))
+            tuple(zip(corners[::2], corners[1::2], strict=True))
+            for corners in map(node.extents, ("a_places", "b_places", "places"))
         )
         sizes = (rows, depth), right, (rows, columns)
-        a, b, made = (
-            Part(shape, firsts, *size) for shape, firsts, size in zip(shapes, places, sizes, strict=True)
+        a, b, result = (
+            MatrixParts(shape, firsts, *size)
+            for shape, firsts, size in zip(shapes, places, sizes, strict=True)
         )
-        return a, b, made
+        return a, b, result
 
     @cached_property
     def tables(self) -> tuple[Tables, Tables]:
-        """The tables that both operands are looked up in; several where a value less the zero point takes
-        more than a byte: then it is their sum."""
+        """The lookup tables of both operands. A value less its zero point that exceeds int8 is the sum of
+        several tables."""
         names = (*self.candidate.node.inputs[3:], "", "")
         zeros = self.candidate.node.extents("zeros")
         first, second = (
-            _bytes(self.candidate.graph.constants.get(name), zero)
+            _byte_tables(self.candidate.graph.constants.get(name), zero)
             for name, zero in zip(names[:2], zeros, strict=True)
         )
         return first, second
 
     @property
     def repeats(self) -> int:
-        """How many products of bytes make one of two operands."""
+        """How many int8 products make up a product of both operands."""
         first, second = self.tables
         return len(first) * len(second)
 
-    def made(self) -> Offloaded:
-        """Return the operator."""
+    def operator(self) -> Offloaded:
+        """Return the offloaded operator."""
         candidate, (a, b, z), config = self.candidate, self.parts, self.candidate.config
         node, (rows, columns, depth) = candidate.node, candidate.node.extents("size")
         words = of_channels(candidate.constant(2), columns)
         self.constants["P"] = blocked_parameters(words, config)
-        left, begins = self.inputs(a)
-        self.weights(b)
+        left, begins = self.left_operand(a)
+        self.add_weights(b)
         deep = blocks(depth, self.block) * self.repeats
         whole = depth if self.repeats == 1 else deep * self.block
         task = ConvolutionTask(matrix_product(rows, columns, whole, config))
@@ -160,25 +167,28 @@ class _Products:
             scratch=self.scratch,
         )
 
-    def inputs(self, part: Part) -> tuple[str, list[int]]:
-        """Return the tensor in which the first operand stands behind its tables, and the element with which
-        each part begins there: its bytes one behind another, as often as the second operand has bytes."""
-        begins, own = part.begins(self.block), self.tables[0]
-        if self.repeats == 1 and own[0] is None:
+    def left_operand(self, part: MatrixParts) -> tuple[str, list[int]]:
+        """Return the tensor of the first operand after its tables, and the first element of each part.
+
+        The tables' results are concatenated, and repeated for each table of the second operand.
+        """
+        begins, tables = part.begins(self.block), self.tables[0]
+        if self.repeats == 1 and tables[0] is None:
             return "A", begins
-        size, found = part.elements(self.block), list[int]()
+        size, placed = part.elements(self.block), list[int]()
         self.scratch["AL"] = len(begins) * self.repeats * size * self.block
         for begin in begins:
-            found.append(len(found) * self.repeats * size)
+            placed.append(len(placed) * self.repeats * size)
             for place in range(self.repeats):
-                table = own[place % len(own)]
-                self.look_up("A", begin, "AL", found[-1] + place * size, size, table)
-        return "AL", found
+                table = tables[place % len(tables)]
+                self.add_copy("A", begin, "AL", placed[-1] + place * size, size, table)
+        return "AL", placed
 
-    def look_up(
+    def add_copy(
         self, source: str, begin: int, to: str, at: int, count: int, table: np.ndarray | None
     ) -> None:
-        """Let a piece copy elements from one place to another, through a table perhaps."""
+        """Add a piece that copies `count` elements from element `begin` of `source` to element `at` of `to`,
+        through a table if one is given."""
         self.constants["O"] = blocked_parameters(of_channels(SAME, self.block), self.candidate.config)
         names = {"A": source, "P": "O", "Z": to}
         if table is not None:
@@ -189,31 +199,37 @@ class _Products:
         after = NOTHING if table is None else LOOKED_UP
         self.pieces.append(Piece(task, names, at, {"A": begin}, after))
 
-    def weights(self, part: Part) -> None:
-        """Let pieces make the weights V of the parts of the second operand: byte by byte, each as often as
-        the first operand has bytes."""
-        begins, own = part.begins(self.block), self.tables[1]
+    def add_weights(self, part: MatrixParts) -> None:
+        """Add the pieces that make the weights V from the second operand. The weights of each of its tables
+        are repeated for each table of the first operand."""
+        begins, tables = part.begins(self.block), self.tables[1]
         high, wide = blocks(part.rows, self.block), blocks(part.columns, self.block)
         turns = not self.candidate.node.integer("transposed")
         self.constants["U"] = scalar_weights((1,), self.candidate.config)
         self.scratch["V"] = len(begins) * self.repeats * high * wide * self.block**2
         if turns:
             self.constants["I"] = one_hot_inputs(self.candidate.config)
-            self.scratch["Q"] = len(begins) * len(own) * high * wide * self.block**2
+            self.scratch["Q"] = len(begins) * len(tables) * high * wide * self.block**2
         first, count = min(begins), max(begins) - min(begins) + part.elements(self.block)
-        for byte, table in enumerate(own):
+        for byte, table in enumerate(tables):
             source, less = "B", 0
             if table is not None:
                 source, less = f"B{byte}", first
                 self.scratch[source] = count * self.block
-                self.look_up("B", first, source, 0, count, table)
+                self.add_copy("B", first, source, 0, count, table)
             for number, begin in enumerate(begins):
-                self.weigh(part, source, begin - less, number, byte)
+                self.add_weights_of_byte(part, source, begin - less, number, byte)
 
-    def weigh(self, part: Part, source: str, begin: int, number: int, byte: int) -> None:
-        """Let pieces make weights of one byte of a part, the first element of which is given."""
+    def add_weights_of_byte(self, part: MatrixParts, source: str, begin: int, number: int, byte: int) -> None:
+        """Add the pieces that make weights from a part after one table.
+
+        Args:
+            begin: the part's first element in `source`.
+            number: index of the part.
+            byte: index of the table.
+        """
         high, wide = blocks(part.rows, self.block), blocks(part.columns, self.block)
-        turns, (others, own) = not self.candidate.node.integer("transposed"), self.tables
+        turns, (others, tables) = not self.candidate.node.integer("transposed"), self.tables
         deep, size = high if turns else wide, high * wide
         for copy in range(len(others)):
             at = (number * self.repeats * size + (byte * len(others) + copy) * deep) * self.block
@@ -221,7 +237,7 @@ class _Products:
                 rows = RowsTask(wide, part.rows, self.repeats * deep)
                 self.pieces.append(Piece(rows, {"B": source, "D": "V"}, begins={"B": begin, "D": at}))
                 continue
-            held = number * len(own) + byte
+            held = number * len(tables) + byte
             if not copy:
                 rows, there = RowsTask(wide, part.rows), held * size * self.block
                 self.pieces.append(Piece(rows, {"B": source, "D": "Q"}, begins={"B": begin, "D": there}))
@@ -230,8 +246,8 @@ class _Products:
             self.pieces.append(Piece(turn, names, begins={"B": held * size, "D": at}))
 
 
-def _bytes(table: np.ndarray | None, zero: int) -> Tables:
-    """Return tables whose sum is what a table gives, less a zero point; None for what stays as it is."""
+def _byte_tables(table: np.ndarray | None, zero: int) -> Tables:
+    """Return int8 tables whose sum is `table` less a zero point; a single None if values stay unchanged."""
     if table is None and not zero:
         return (None,)
     values = BYTES if table is None else table
@@ -239,7 +255,7 @@ def _bytes(table: np.ndarray | None, zero: int) -> Tables:
 
 
 def _tables(candidate: Candidate) -> str:
-    """Say where values are looked up, or less a zero point, without the extension."""
+    """Describe tables or zero points that need the extension; "" if the rule holds."""
     if candidate.config.has(Extension.TABLE):
         return ""
     zeros = candidate.node.extents("zeros")
@@ -248,12 +264,12 @@ def _tables(candidate: Candidate) -> str:
     return "operands that are looked up" if any(candidate.node.inputs[3:]) else ""
 
 
-def _whole(candidate: Candidate) -> str:
-    """Say where parts are not of whole rows and blocks."""
-    found, block = _Products(candidate), candidate.config.block_out
-    _, right, made = found.parts
-    fault = next((text for part in found.parts if (text := part.fault(block))), "")
-    covered = len(made.places) * made.rows * made.columns == prod(made.shape)
+def _partial_blocks(candidate: Candidate) -> str:
+    """Describe parts that are not whole rows and blocks; "" if the rule holds."""
+    products, block = _ProductsBuilder(candidate), candidate.config.block_out
+    _, right, result = products.parts
+    fault = next((text for part in products.parts if (text := part.fault(block))), "")
+    covered = len(result.places) * result.rows * result.columns == prod(result.shape)
     if not fault and candidate.node.integer("transposed") and right.columns % block:
         return f"sums of {right.columns} products and block_in = {block}"
     return fault or ("" if covered else "a result that parts do not fill")
@@ -275,9 +291,9 @@ OPERATORS: Mapping[str, OperatorKind] = {
                 _tables,
                 enabling(Extension.TABLE),
             ),
-            Rule("heads of whole blocks of channels", _whole),
+            Rule("heads of whole blocks of channels", _partial_blocks),
         ),
-        lambda candidate: _Products(candidate).made(),
+        lambda candidate: _ProductsBuilder(candidate).operator(),
         (Rule(SQUARE, _array),),
     ),
 }

@@ -10,7 +10,7 @@ from vdla.compiler.codegen.stream import emit_calls
 from vdla.compiler.graph.macs import macs
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.ir.nodes import Func
-from vdla.compiler.network.flow import Flow, joined
+from vdla.compiler.network.flow import Flow, segments_of_copies
 from vdla.compiler.network.memory import Life, Stored, share
 from vdla.compiler.network.partition import Part
 from vdla.compiler.network.placed import Offloaded, OnHost, Piece
@@ -48,15 +48,15 @@ def build(
 
 
 class _Linker:
-    """The values of a network in DRAM, and what is recorded of its streams so far.
+    """The values of a network in DRAM, and the streams recorded so far.
 
     Attributes:
         flow: the parts that make and read each value.
-        viewed: the tensor that holds each result of a View.
-        segments: by value that no instruction makes, the tensors that hold its elements.
+        viewed: the stored tensor of each result of a View.
+        segments: for each value that no instruction writes, the tensors that hold its elements.
         places, sizes: the place in DRAM of each tensor, and the bytes of each place.
         weights: constants in DRAM, by the name of their tensor.
-        tables: number of tables that have been used.
+        tables: number of tables used so far.
     """
 
     def __init__(
@@ -67,9 +67,9 @@ class _Linker:
         self.flow = Flow(parts, graph.outputs)
         self.viewed: dict[str, Stored] = {}
         for name, before in self.flow.views.items():
-            self.viewed[name] = self.stored(before, self.flow.standing[before])
-        same_elements = self.config.block_in == self.config.block_out  # for all programs that read segments
-        self.segments = joined(parts, self.flow) if same_elements else {}
+            self.viewed[name] = self.stored(before, self.flow.layouts[before])
+        same_elements = self.config.block_in == self.config.block_out  # of all programs that read segments
+        self.segments = segments_of_copies(parts, self.flow) if same_elements else {}
         self.places, self.sizes = share(self.lives())
         self.weights: dict[str, np.ndarray] = {}
         self.tables = 0
@@ -105,29 +105,32 @@ class _Linker:
     # Values
 
     def stored(self, name: str, layout: Layout) -> Stored:
-        """Return a value in one of its ways; where that is another value's, only with its shape changed,
-        the other one."""
-        own = self.flow.standing.get(name)
-        if name in self.viewed and own is not None and (own.block, own.stack) == (layout.block, layout.stack):
+        """Return the stored tensor of a value in a layout. A view in its usual layout is its source's
+        tensor."""
+        current = self.flow.layouts.get(name)
+        if (
+            name in self.viewed
+            and current is not None
+            and (current.block, current.stack) == (layout.block, layout.stack)
+        ):
             return self.viewed[name]
         return Stored(name, layout.block, layout.space_to_depth, layout.windows, layout.stack)
 
     def holders(self, name: str, layout: Layout) -> list[Stored]:
-        """Return the tensors that hold a value: several where it is joined."""
+        """Return the tensors that hold a value: several if the value consists of segments."""
         segments = self.segments.get(self.flow.origin(name))
         if segments is None:
             return [self.stored(name, layout)]
         return [Stored(segment.tensor, layout.block) for segment in segments]
 
-    def between(self, one: Offloaded, name: str) -> Stored:
-        """Return a tensor between the pieces of an operator."""
-        return Stored(f"{one.node.outputs[0]}.{name}", self.config.block_out)
+    def scratch_tensor(self, operator: Offloaded, name: str) -> Stored:
+        """Return a scratch tensor of an operator."""
+        return Stored(f"{operator.node.outputs[0]}.{name}", self.config.block_out)
 
     def lives(self) -> list[Life]:
-        """Return the lifetime of each tensor, in steps; a step is an operator of the accelerator.
+        """Return the lifetime of each tensor, in steps; each operator on the accelerator is a step.
 
-        A tensor that crosses to the host, or is needed by another launch, lives until the end of the last
-        part that touches it.
+        A tensor that the host or another launch reads lives until the end of the last part that accesses it.
         """
         first: dict[Stored, int] = {}
         last: dict[Stored, int] = {}
@@ -136,9 +139,9 @@ class _Linker:
         clock = 0
         for number, part in enumerate(self.parts):
             begin = clock
-            for one in part:
-                if isinstance(one, Offloaded):
-                    for name, layout in (*one.inputs.values(), one.output):
+            for operator in part:
+                if isinstance(operator, Offloaded):
+                    for name, layout in (*operator.inputs.values(), operator.output):
                         alone = self.flow.origin(name) not in self.segments
                         for tensor in self.holders(name, layout):
                             if tensor not in first:
@@ -146,8 +149,8 @@ class _Linker:
                                 holding.setdefault(tensor.value, []).append(tensor)
                             last[tensor] = clock
                             size[tensor] = max(size.get(tensor, 0), layout.size if alone else 0)
-                    for name, needed in one.scratch.items():
-                        tensor = self.between(one, name)
+                    for name, needed in operator.scratch.items():
+                        tensor = self.scratch_tensor(operator, name)
                         first[tensor] = last[tensor] = clock
                         size[tensor] = needed
                 clock += 1
@@ -157,28 +160,35 @@ class _Linker:
         return [Life(tensor, size[tensor], first[tensor], last[tensor]) for tensor in first]
 
     def host_constants(self) -> list[str]:
-        """Return the constants that the host reads, or that are outputs of the network."""
+        """Return the constants that the host reads or that are outputs of the network."""
         used = [
             name
             for part in self.parts
             if isinstance(part[0], OnHost)
-            for one in part
-            for name in one.node.inputs
+            for operator in part
+            for name in operator.node.inputs
         ]
         return [name for name in dict.fromkeys((*used, *self.graph.outputs)) if name in self.graph.constants]
 
-    def host_step(self, one: OnHost) -> HostStep:
+    def host_step(self, operator: OnHost) -> HostStep:
         """Return the step of an operator on the host."""
-        node, attributes, count, uncounted = one.node, dict(one.node.attributes), 0, tuple[str, ...]()
+        node, attributes, count, uncounted = (
+            operator.node,
+            dict(operator.node.attributes),
+            0,
+            tuple[str, ...](),
+        )
         if node.op == PART:
             from vdla.compiler.graph.onnx.part_macs import macs_of_part
 
-            found = macs_of_part(self.graph.constants[node.inputs[0]].tobytes())
-            count, uncounted = found.macs, found.open
+            counts = macs_of_part(self.graph.constants[node.inputs[0]].tobytes())
+            count, uncounted = counts.macs, counts.open
         else:
             count = macs(self.graph, node)
         name = node.name or node.outputs[0]
-        return HostStep(name, node.op, node.inputs, node.outputs, attributes, one.reason, count, uncounted)
+        return HostStep(
+            name, node.op, node.inputs, node.outputs, attributes, operator.reason, count, uncounted
+        )
 
     # Launches
 
@@ -193,7 +203,7 @@ class _Linker:
         return builder.finish()
 
     def launch(self, name: str, part: Part, number: int, stream: Stream) -> LaunchStep:
-        """Return the step of a part: the values that cross to the accelerator and back, and its layers."""
+        """Return the step of a part: the values that cross between host and accelerator, and its layers."""
         packs = {}
         for placed in part:
             if isinstance(placed, Offloaded):
@@ -202,30 +212,34 @@ class _Linker:
                         packs[self.stored(value, layout)] = Crossing(value, self.place(value, layout), layout)
         return LaunchStep(name, tuple(packs.values()), self.unpacks(number), _layers(part, stream))
 
-    def emit(self, one: Offloaded, builder: StreamBuilder) -> None:
+    def emit(self, operator: Offloaded, builder: StreamBuilder) -> None:
         """Record the instructions of an operator."""
-        label = one.node.outputs[0]
+        label = operator.node.outputs[0]
         builder.label(label)
-        for parameter, values in one.constants.items():
+        for parameter, values in operator.constants.items():
             self.weights[f"{label}.{parameter}"] = values
-        operands = self.operands(one)
-        for piece in one.pieces:
+        operands = self.operands(operator)
+        for piece in operator.pieces:
             emit_calls(
                 self.programs[piece.task],
                 builder,
                 _of_piece(piece, operands, self.config),
-                self.numbered(one.after if piece.after is None else piece.after),
+                self.numbered(operator.after if piece.after is None else piece.after),
             )
 
-    def operands(self, one: Offloaded) -> dict[str, Operand]:
-        """Return where the operands of an operator lie, by its parameters."""
-        found = {name: Operand(f"{one.node.outputs[0]}.{name}") for name in one.constants}
-        found |= {name: Operand(self.places[self.between(one, name)]) for name in one.scratch}
-        found |= {parameter: self.operand(name, layout) for parameter, (name, layout) in one.inputs.items()}
-        return {**found, "Z": Operand(self.place(*one.output))}
+    def operands(self, operator: Offloaded) -> dict[str, Operand]:
+        """Return the DRAM operands of an operator, by parameter."""
+        operands = {name: Operand(f"{operator.node.outputs[0]}.{name}") for name in operator.constants}
+        operands |= {
+            name: Operand(self.places[self.scratch_tensor(operator, name)]) for name in operator.scratch
+        }
+        operands |= {
+            parameter: self.operand(name, layout) for parameter, (name, layout) in operator.inputs.items()
+        }
+        return {**operands, "Z": Operand(self.place(*operator.output))}
 
     def operand(self, name: str, layout: Layout) -> Operand:
-        """Return where a value lies that an operator reads."""
+        """Return the DRAM operand of a value that an operator reads."""
         segments = self.segments.get(self.flow.origin(name))
         if segments is not None:
             tensors = [self.places[Stored(each.tensor, layout.block)] for each in segments]
@@ -235,7 +249,8 @@ class _Linker:
         return Operand(self.place(name, layout), address_map=packed)
 
     def numbered(self, after: After) -> After:
-        """Let one operator after another use another table on chip, so that none waits for the one before."""
+        """Return an epilogue with the next table on chip, so that loading a table does not wait for the
+        preceding operator."""
         if not after.table:
             return after
         held = self.config.depth(MemoryType.TABLE) // isa.TABLE_ELEMENTS
@@ -243,21 +258,21 @@ class _Linker:
         return replace(after, table=1 + self.tables % min(held, isa.MOST_TABLES))
 
     def place(self, name: str, layout: Layout) -> str:
-        """Return the tensor in DRAM in which a value stands in a layout."""
+        """Return the DRAM tensor that holds a value in a layout."""
         return self.places[self.stored(name, layout)]
 
     def unpacks(self, number: int) -> tuple[Crossing, ...]:
-        """Return the values of a part, by its number, that the host or another launch reads; both go through
-        the host."""
+        """Return the values of part `number` that the host or another launch reads; all of them cross to the
+        host."""
         return tuple(
-            Crossing(name, self.place(name, self.flow.standing[name]), self.flow.standing[name])
+            Crossing(name, self.place(name, self.flow.layouts[name]), self.flow.layouts[name])
             for name in self.flow.leaving[number]
         )
 
 
 def _of_piece(piece: Piece, operands: Mapping[str, Operand], config: AcceleratorConfig) -> dict[str, Operand]:
-    """Return where the operands of a piece lie, by the parameters of its program."""
-    named = {**operands, **{own: operands[name] for own, name in piece.names.items()}}
+    """Return the DRAM operands of a piece, by the parameters of its program."""
+    named = {**operands, **{parameter: operands[name] for parameter, name in piece.names.items()}}
     begins = {**piece.begins, "Z": piece.begin}
     named |= {name: replace(named[name], begin=begin) for name, begin in begins.items()}
     maps = piece.task.address_maps(config)
@@ -270,30 +285,30 @@ def _value(graph: Graph, name: str) -> Value:
 
 
 def _layers(part: Part, stream: Stream) -> tuple[Layer, ...]:
-    """Return the layers of a part, with the bytes that their instructions move."""
+    """Return the layers of a part, with the bytes that their instructions load and store."""
     program = decode_stream(stream.relocated(dict.fromkeys(stream.tensors, 0)), stream.config)
     layers = []
-    for one in part:
-        name = one.node.name or one.node.outputs[0]
-        label = one.node.outputs[0]
-        if not isinstance(one, Offloaded) or label not in stream.labels:  # nothing is carried out
-            layers.append(Layer(name, one.node.op, "", 0, 0, 0))
+    for placed in part:
+        name = placed.node.name or placed.node.outputs[0]
+        label = placed.node.outputs[0]
+        if not isinstance(placed, Offloaded) or label not in stream.labels:  # it needs no instruction
+            layers.append(Layer(name, placed.node.op, "", 0, 0, 0))
         else:
-            own = program.part(stream.labels[label])
+            instructions = program.part(stream.labels[label])
             layers.append(
                 Layer(
                     name,
-                    one.node.op,
+                    placed.node.op,
                     label,
-                    one.macs,
-                    _moved(own, isa.Load, isa.Gather),
-                    _moved(own, isa.Store),
+                    placed.macs,
+                    _moved(instructions, isa.Load, isa.Gather),
+                    _moved(instructions, isa.Store),
                 )
             )
     return tuple(layers)
 
 
 def _moved(program: DecodedStream, *forms: type[isa.Instruction]) -> int:
-    """Return the bytes that LOADs and GATHERs, or STOREs, move."""
-    found = [dram_rows(program, form) for form in forms]
-    return sum(int((rows.width * rows.count).sum()) for rows in found)
+    """Return the bytes of DRAM that instructions of these forms access."""
+    transfers = [dram_rows(program, form) for form in forms]
+    return sum(int((rows.width * rows.count).sum()) for rows in transfers)

@@ -26,11 +26,14 @@ def cached_plan(source: Source, target: Target, progress: Progress = lambda text
 def cached_tuned_plan(
     source: Source, target: Target, records: Records, progress: Progress = lambda text: None
 ) -> tuple[Plan, Tuning]:
-    """Return the plan of a network for a target with the choices of tuned records, and how these served;
-    errors as those of `cached_plan`."""
+    """Return the plan of a network for a target, with the choices of tuned records and a report on their use.
+
+    Raises:
+        GraphError, InputError: as `cached_plan`.
+    """
     key = source.key()
-    found = None if key is None else kept_plan(key, target, records)
-    return _made(source, key, target, records, progress) if found is None else found
+    cached = None if key is None else kept_plan(key, target, records)
+    return _compiled(source, key, target, records, progress) if cached is None else cached
 
 
 def cached_graph(source: Source, progress: Progress = lambda text: None) -> Graph:
@@ -44,13 +47,13 @@ def cached_graph(source: Source, progress: Progress = lambda text: None) -> Grap
 
 
 def _graph(source: Source, key: str | None, progress: Progress) -> tuple[Graph, Fidelity | None, str | None]:
-    """Return the graph of a source, how near it is to its float graph, and its key; as `_imported` where it
-    is not in the cache."""
-    found = None if key is None else kept_graph(key)
-    return _imported(source, key, progress) if found is None else (*found, key)
+    """Return the graph of a source, its fidelity to the float graph, and its key; from the cache if it is
+    there."""
+    cached = None if key is None else kept_graph(key)
+    return _imported(source, key, progress) if cached is None else (*cached, key)
 
 
-def _made(
+def _compiled(
     source: Source, key: str | None, target: Target, records: Records, progress: Progress
 ) -> tuple[Plan, Tuning]:
     from vdla.compiler.codegen.store import kept
@@ -66,8 +69,8 @@ def _made(
 def _imported(
     source: Source, key: str | None, progress: Progress
 ) -> tuple[Graph, Fidelity | None, str | None]:
-    """Return the graph of a source, how near it is to its float graph, and its key: None where the model's
-    file has changed meanwhile."""
+    """Import a source. Return its graph, the fidelity to the float graph, and its key, or None instead of the
+    key if the model's file has changed meanwhile."""
     from vdla.compiler.network.compile import imported, integers_of
 
     progress("import")

@@ -1,4 +1,4 @@
-"""Products of two tensors of which one has a factor for each channel of the other, on the accelerator."""
+"""Products of an image with an activation that has a factor for each of its channels, on the accelerator."""
 
 from vdla.compiler.codegen.packing import blocked_parameters
 from vdla.compiler.graph.nodes import Graph, Node
@@ -14,8 +14,8 @@ MULTIPLIES = "a batch of 1 and block_in = block_out"
 
 
 def factor_place(graph: Graph, node: Node) -> int | None:
-    """Return which operand of a product has one factor for each channel of the other, an image; None where
-    neither has."""
+    """Return which operand of a product, 0 or 1, has a factor for each channel of the other operand, which is
+    an image; None if neither has."""
     shapes = [graph.types[name].shape for name in node.inputs[:2]]
     for place in range(2):
         image, factors = shapes[1 - place], shapes[place]
@@ -30,7 +30,7 @@ def multiplies(config: AcceleratorConfig) -> bool:
 
 
 def by_channel(candidate: Candidate, place: int) -> Offloaded:
-    """Return the product of an image with operand `place`, factors that become diagonals of weights."""
+    """Return the product of an image with the factors in operand `place`, which become diagonal weights."""
     config, (name, layout) = candidate.config, candidate.operand(1 - place)
     zeros = candidate.node.extents("zeros")
     numbers, inputs = parts_of(-zeros[place]), parts_of(-zeros[1 - place])
@@ -55,7 +55,7 @@ def by_channel(candidate: Candidate, place: int) -> Offloaded:
 
 
 def by_alu(candidate: Candidate, place: int) -> Offloaded:
-    """Return the product of an image with operand `place`, a factor for each channel, by the ALU."""
+    """Return the product of an image with the factors in operand `place`, computed by the ALU."""
     config, (name, layout), zeros = (
         candidate.config,
         candidate.operand(1 - place),

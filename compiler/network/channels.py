@@ -1,8 +1,8 @@
-"""Where the channels of a graph come from: operators that only move channels are followed, not carried out.
+"""Data flow of channels: the source of each channel of each value, and the operators that use it.
 
-Each value int8[1, ..., h, w] that an operator makes which does not move channels is a source; its channels
-have numbers of their own. What moves them - Concat, Split, Slice, and Reshape with Transpose, which shuffle -
-gives values whose channels are those of sources, in other orders.
+A value int8[1, c, h, w] is a source if it is an input or its operator does not move channels. Channels of
+sources are numbered. Concat, Split, Slice, and Reshape with Transpose (a shuffle) move channels: their
+results have the numbers of source channels, in other orders.
 """
 
 from collections.abc import Collection
@@ -27,11 +27,11 @@ Numbers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Source:
-    """A value whose channels have numbers of their own.
+    """A value whose channels are numbered.
 
     Attributes:
-        first: the number of its first channel.
-        count: of its channels.
+        first: number of its first channel.
+        count: how many channels it has.
     """
 
     name: str
@@ -44,10 +44,11 @@ class Channels:
     """The channels of a graph.
 
     Attributes:
-        numbers: of the channels of each value, in the shape that stands before the pixels.
+        block: channels of a block.
+        numbers: the channel numbers of each value, in the shape of its dimensions between batch and pixels.
         sources: in order of their numbers.
-        moved: values made by moving channels.
-        scattered: those of `moved` that are not made of whole blocks alone.
+        moved: results of operators that move channels.
+        scattered: the values of `moved` that do not consist of whole blocks.
     """
 
     graph: Graph
@@ -62,12 +63,12 @@ class Channels:
         for name in self.graph.inputs:
             self._source(name)
         for node in self.graph.nodes:
-            made = self._moved(node) if self.moves(node) else None
-            if made is None:
+            moved = self._moved(node) if self.moves(node) else None
+            if moved is None:
                 for name in node.outputs:
                     self._source(name)
             else:
-                self.numbers |= dict(zip(node.outputs, made, strict=False))  # what nothing reads has no name
+                self.numbers |= dict(zip(node.outputs, moved, strict=False))  # an unread output has no name
                 self.moved.update(node.outputs)
                 before = any(name in self.scattered for name in node.inputs)
                 if before or not self._in_blocks(node):
@@ -96,13 +97,13 @@ class Channels:
         return self.sources[int(np.searchsorted(self._firsts, number, "right")) - 1]
 
     def is_whole(self, name: str) -> bool:
-        """Whether a value is an image whose channels are known."""
+        """Whether a value is an image with known channels."""
         return name in self.numbers and self.numbers[name].ndim == 1
 
     # Moves
 
     def moves(self, node: Node) -> bool:
-        """Whether a node moves nothing but channels that are known."""
+        """Whether a node only moves known channels."""
         if node.op not in MOVERS or any(name not in self.numbers for name in node.inputs):
             return False
         shape = self.graph.types[node.inputs[0]].shape
@@ -123,16 +124,16 @@ class Channels:
         return len(out) >= IMAGE_RANK and out[0] == 1 and out[-SPATIAL:] == shape[-SPATIAL:]
 
     def _moved(self, node: Node) -> list[Numbers]:
-        """Return the channels of a mover's results, which it finds for one pixel."""
+        """Return the channel numbers of the results of a mover, which is evaluated on the numbers."""
         pixel = [self.numbers[name][None, ..., None, None] for name in node.inputs]
         if node.op == "Reshape":
             shape = self.graph.types[node.outputs[0]].shape[1:-SPATIAL]
             return [pixel[0].reshape(shape)]
-        made = evaluate(node.op, pixel, node.attributes)
-        return [array.reshape(array.shape[1:-SPATIAL]) for array in made]
+        results = evaluate(node.op, pixel, node.attributes)
+        return [array.reshape(array.shape[1:-SPATIAL]) for array in results]
 
     def _in_blocks(self, node: Node) -> bool:
-        """Whether a mover's parts are whole blocks, but for the last."""
+        """Whether all parts of a mover are whole blocks, except perhaps the last."""
         shape = self.graph.types[node.inputs[0]].shape
         if node.op in ("Reshape", "Transpose") or len(shape) != IMAGE_RANK:
             return False
@@ -149,12 +150,12 @@ class Channels:
 
 
 def is_product(graph: Graph, node: Node) -> bool:
-    """Whether a node is a convolution that mixes channels, by constants, and is not depthwise."""
+    """Whether a node is a convolution with constant weights that is not depthwise."""
     return _is_constant(graph, node) and not is_depthwise(graph, node)
 
 
 def is_depthwise(graph: Graph, node: Node) -> bool:
-    """Whether a node is a convolution each of whose results is of one channel, at the same place."""
+    """Whether a node is a depthwise convolution with constant weights and one output for each channel."""
     if not _is_constant(graph, node):
         return False
     groups = node.integer("group")
@@ -166,8 +167,8 @@ def _is_constant(graph: Graph, node: Node) -> bool:
 
 
 def keeps_places(graph: Graph, node: Node) -> bool:
-    """Whether each channel of a node's result is made of the channel at its place, all of them alike or by
-    constants of their own."""
+    """Whether a node is channelwise: each channel of its result depends only on the same channel of its input
+    and on constants."""
     if is_depthwise(graph, node):
         return True
     if node.op not in PRESERVING or any(name not in graph.constants for name in node.inputs[1:]):
@@ -184,11 +185,12 @@ class ChannelUses:
     """The uses of the channels of a graph.
 
     Args:
-        taken: the operators that the accelerator takes.
+        taken: the integer operators that the accelerator supports.
 
     Attributes:
-        free: values whose readers all take channels in any order, with others between.
-        of: by the number of a channel, the positions of the nodes that use it, through others too.
+        free: values whose readers all accept channels in any order, with other channels between.
+        of: for each channel number, the positions of the nodes that use it, directly or through channelwise
+            operators.
     """
 
     channels: Channels
@@ -211,16 +213,16 @@ class ChannelUses:
             self.free.add(name)
 
     def accepts(self, node: Node, name: str) -> bool:
-        """Whether a node can read a value whose channels stand in any order: it takes them so, or their order
-        is worth a product that restores it."""
-        if any(made in self.channels.moved for made in node.outputs):
-            return all(made in self.free for made in node.outputs)
+        """Whether a node can read a value with reordered channels: either directly, or after a convolution
+        that restores their order."""
+        if any(output in self.channels.moved for output in node.outputs):
+            return all(output in self.free for output in node.outputs)
         return self.takes(node, name) or (
             node.op in self.taken and name in self.channels.scattered and self.channels.is_whole(name)
         )
 
     def takes(self, node: Node, name: str) -> bool:
-        """Whether a node that moves no channels reads them in any order as they are."""
+        """Whether a node that moves no channels can read reordered channels directly."""
         graph = self.channels.graph
         if not self.channels.is_whole(name) or node.inputs.count(name) > 1 or node.inputs[0] != name:
             return False
@@ -229,11 +231,13 @@ class ChannelUses:
         return keeps_places(graph, node) and node.outputs[0] in self.free
 
     def _note(self, position: int) -> None:
-        """Note what a node uses that moves no channels."""
+        """Record the channels that a node uses, unless it moves channels."""
         graph, numbers = self.channels.graph, self.channels.numbers
         node = graph.nodes[position]
         for name in node.inputs:
-            if not self.channels.is_whole(name) or any(made in self.channels.moved for made in node.outputs):
+            if not self.channels.is_whole(name) or any(
+                output in self.channels.moved for output in node.outputs
+            ):
                 continue
             keeps = self.takes(node, name) and keeps_places(graph, node)
             for place, number in enumerate(numbers[name].tolist()):

@@ -1,4 +1,4 @@
-"""Average pooling and factors for channels on the accelerator: sums of products of one channel each."""
+"""Channelwise products on the accelerator: average pooling and scales of channels."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -52,7 +52,7 @@ def _average_pool(candidate: Candidate) -> Offloaded:
 
 
 def _is_mean(size: Convolution, config: AcceleratorConfig) -> bool:
-    """Whether the accelerator sums whole planes at once."""
+    """Whether a pooling is a global mean that a `MeanTask` computes."""
     plane = size.batch == 1 and size.kernel == (size.height, size.width) and not any(size.padding)
     return plane and multiplies(config) and config.has(Extension.REQUANTISE)
 
@@ -73,8 +73,8 @@ def _mean(candidate: Candidate, size: Convolution) -> Offloaded:
 
 
 def _multiplied(candidate: Candidate, size: Convolution, factors: np.ndarray, border: int = 0) -> Offloaded:
-    """Return sums of the windows of each channel times its factor. One factor for all channels makes all
-    blocks of weights equal: they become one block."""
+    """Return the depthwise convolution of windows whose weights are the factor of each channel. If all
+    channels share a factor, a single block of weights serves all of them."""
     config = candidate.config
     if len(factors) == 1 and config.block_in == config.block_out:
         task = ConvolutionTask(size, border=border, alike=True)
@@ -96,7 +96,7 @@ def _scale(candidate: Candidate) -> Offloaded:
 
 
 def _is_image(candidate: Candidate) -> bool:
-    """Whether the factors belong to the channels of images."""
+    """Whether factors scale the channels of images."""
     return len(candidate.shape(0)) == IMAGE_RANK and candidate.node.integer("axis") == 1
 
 

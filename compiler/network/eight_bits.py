@@ -1,9 +1,10 @@
-"""Products of more than eight bits as products of int8, which is what the multiplier array multiplies.
+"""Expands products of more than eight bits into int8 products, which the multiplier array computes.
 
-Weights less their zero point take nine bits or more. They are a sum of int8 weights, the *parts*: the sum of
-the products of a tensor with all parts is exact. So the tensor is repeated along its channels, once for each
-part; an image of a depthwise convolution along its rows. Likewise the image of a transposed convolution less
-its zero point is a sum of int8 images, which are joined along the channels, and the weights are repeated.
+Weights less their zero point need nine bits or more. They are split into a sum of int8 weights, the *parts*;
+the sum of the products with all parts is exact. The tensor is repeated along its channels, once for each
+part; the image of a depthwise convolution is repeated along its rows. Likewise the image of a transposed
+convolution less its zero point is a sum of int8 images. These are concatenated along the channels, and the
+weights are repeated.
 """
 
 from collections.abc import Mapping
@@ -21,7 +22,7 @@ from vdla.compiler.rules import Unfit
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.target import Target
 
-INPUTS_AXIS = {"Int8Conv": 1, "Int8ConvTranspose": 0, "Int8MatMul": 0}  # of the weights
+INPUTS_AXIS = {"Int8Conv": 1, "Int8ConvTranspose": 0, "Int8MatMul": 0}  # axis of input channels in weights
 NEAREST: Mapping[str, Attribute] = {
     "coordinate_transformation_mode": "asymmetric",
     "nearest_mode": "floor",
@@ -35,8 +36,8 @@ ONE_PIXEL: Mapping[str, Attribute] = {
 
 
 def in_eight_bits(graph: Graph, target: Target) -> Graph:
-    """Return a graph whose products take int8 weights and images of zero point 0. Products whose expansion
-    `target` cannot run stay as they are, with the reason."""
+    """Return a graph whose products have int8 weights and images of zero point 0. A product stays as it is,
+    with the reason, if `target` cannot run its expansion."""
     wide = [node for node in graph.nodes if _is_wide(graph, node)]
     if not wide:
         return graph
@@ -52,14 +53,15 @@ def in_eight_bits(graph: Graph, target: Target) -> Graph:
 
 
 def _is_wide(graph: Graph, node: Node) -> bool:
-    """Whether a product has constant weights of more than eight bits, or an image less its zero point."""
+    """Whether a product has constant weights of more than eight bits, or an image with a zero point."""
     if node.op not in INPUTS_AXIS or any(name not in graph.constants for name in node.inputs[1:]):
         return False
     return graph.constants[node.inputs[1]].dtype != np.int8 or bool(node.attributes.get("zero"))
 
 
 def images_less(zero: int) -> list[np.ndarray]:
-    """Return int64[4, 1] for each part: the requantisations whose results sum up to an int8 less `zero`."""
+    """Return the parameters int64[4, 1] of requantisations whose results sum up to an int8 value less
+    `zero`."""
     if zero < 0:
         step, count, rest = GREATEST, -((zero - GREATEST) // GREATEST), (0, GREATEST)
     else:
@@ -75,11 +77,11 @@ class _Expansion(GraphBuilder):
     """The new graph under construction.
 
     Args:
-        reasons: why products stay as they are, by their result.
+        reasons: reasons why products stay as they are, by their result.
 
     Attributes:
-        copies: tensors made of several copies or parts of another, by its name, how they are made, and a
-            number of groups, copies, or a zero point.
+        copies: repeated tensors, by the name of their source, the kind of repetition, the groups, and the
+            number of copies or the zero point.
     """
 
     def __init__(self, graph: Graph, config: AcceleratorConfig, reasons: Mapping[str, str]) -> None:
@@ -89,7 +91,7 @@ class _Expansion(GraphBuilder):
         self.copies: dict[tuple[str, str, int, int], str] = {}
 
     def run(self) -> Graph:
-        """Return the graph with products of int8."""
+        """Return the graph with int8 products."""
         for node in self.graph.nodes:
             if not _is_wide(self.graph, node):
                 self.nodes.append(node)
@@ -100,7 +102,8 @@ class _Expansion(GraphBuilder):
         return self.finished()
 
     def narrowed(self, node: Node) -> Node:
-        """Return a product of int8 that makes the result of `node`; add what makes its operand."""
+        """Return the int8 product that makes the result of `node`; add the operators that make its
+        operand."""
         weights, count = self.graph.constants[node.inputs[1]], macs(self.graph, node)
         if node.attributes.get("zero"):
             images = images_less(node.integer("zero"))
@@ -153,7 +156,7 @@ class _Expansion(GraphBuilder):
         return self.copies[key], kernels, {**node.attributes, **moves}
 
     def repeated(self, name: str, op: str, groups: int, count: int) -> str:
-        """Return a tensor with the channels of each group `count` times."""
+        """Return a tensor that has the channels of each group `count` times."""
         image, shape = op != "Int8MatMul", list(self.type_of(name).shape)
         axis = 1 if image else len(shape) - 1
         channels, shape[axis] = shape[axis], count * shape[axis]
@@ -178,7 +181,7 @@ class _Expansion(GraphBuilder):
         constants: tuple[np.ndarray, np.ndarray],
         attributes: Mapping[str, Attribute],
     ) -> str:
-        """Add a product of a tensor with weights of 1 that makes copies of its channels."""
+        """Add a product with weights of 0 and 1 that copies the channels of a tensor; return its result."""
         weights, words = constants
         names = (
             self.constant(f"{out}_weights", np.ascontiguousarray(weights)),
@@ -188,19 +191,20 @@ class _Expansion(GraphBuilder):
         return out
 
     def has_whole_blocks(self, channels: int) -> bool:
-        """Whether the accelerator joins tensors of so many channels without multiplying."""
+        """Whether the accelerator concatenates tensors of `channels` channels without a product."""
         return channels % activation_block(self.config) == 0
 
     def comes_in(self, name: str) -> bool:
-        """Whether a tensor is an input of the network, or the host makes it of one: the host joins it."""
+        """Whether a tensor is an input of the network or the host computes it from an input. The host then
+        concatenates it."""
         maker = self.makers.get(name)
         return maker is None or (maker.op not in OPERATORS and any(map(self.graph.inputs.get, maker.inputs)))
 
     # Images less their zero point
 
     def at_zero(self, node: Node, images: list[np.ndarray]) -> Node:
-        """Return a transposed convolution that reads `images`, the parts of its image less its zero point,
-        joined along the channels."""
+        """Return a transposed convolution that reads the sum of `images`, its image less the zero point. The
+        images are concatenated along the channels."""
         name, *constants = node.inputs
         key = (name, "less", 1, node.integer("zero"))
         if key not in self.copies:
@@ -209,7 +213,7 @@ class _Expansion(GraphBuilder):
         return replace(node, inputs=(self.copies[key], *constants), attributes=attributes)
 
     def joined(self, name: str, parts: list[np.ndarray]) -> str:
-        """Add what requantises an image by the parameters of each part, and joins the results."""
+        """Add the requantisations of an image by the parameters of each part, and their concatenation."""
         count, channels, *pixels = self.graph.types[name].shape
         out = self.value(f"{name}_less", TensorType((count, len(parts) * channels, *pixels), "int8"))
         if not self.has_whole_blocks(channels):

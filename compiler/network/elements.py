@@ -1,4 +1,4 @@
-"""Pooling, operators on elements, and joined channels on the accelerator."""
+"""Max pooling, elementwise operators, and concatenated channels on the accelerator."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -49,7 +49,7 @@ def _max_pool(candidate: Candidate) -> Offloaded:
 
 
 def _alike(candidate: Candidate) -> str:
-    """Say where operands and result differ in shape."""
+    """Describe operands and results of different shapes; "" if the rule holds."""
     names = [name for name in candidate.node.inputs if name not in candidate.graph.constants]
     shapes = [candidate.graph.types[name].shape for name in (*names, *candidate.node.outputs)]
     return "" if len(set(shapes)) == 1 else f"operands of the shapes {' and '.join(map(str, shapes[:-1]))}"
@@ -71,12 +71,12 @@ def _elements(
 
 
 def _count(layout: Layout, candidate: Candidate) -> int:
-    """Return the elements of a tensor, of `batch x block_out` numbers each."""
+    """Return how many elements of `batch x block_out` numbers a tensor has."""
     return layout.size // (candidate.config.batch * candidate.config.block_out)
 
 
 def _add(candidate: Candidate) -> Offloaded:
-    """Return a sum by the multiplier array where it can make it, else by the ALU."""
+    """Return a sum, computed by the multiplier array if it supports the factors, else by the ALU."""
     factors = candidate.node.extents("factors")
     by_alu = _elements(candidate, Elements.ADD, 2, factors)
     if not multiplies_sums(candidate.config, factors):
@@ -90,7 +90,8 @@ def _add(candidate: Candidate) -> Offloaded:
 
 
 def _factors(candidate: Candidate) -> str:
-    """Say where operands differ in shape, and none has a factor for each channel of the other."""
+    """Describe operands of different shapes, unless one has a factor for each channel of the other; "" if
+    the rule holds."""
     if factor_place(candidate.graph, candidate.node) is None:
         return _alike(candidate)
     batch = candidate.config.batch
@@ -109,7 +110,7 @@ def _requantise(candidate: Candidate) -> Offloaded:
 
 
 def _lookup(candidate: Candidate) -> Offloaded:
-    """Return a table behind a requantisation that changes nothing."""
+    """Return a table lookup in the epilogue of a requantisation that keeps values."""
     config, out = candidate.config, candidate.output()
     parameters = blocked_parameters(of_channels(SAME, config.block_out), config)
     task = ElementsTask(Elements.REQUANTISE, _count(out[1], candidate))
@@ -133,7 +134,7 @@ def _tables(config: AcceleratorConfig) -> str:
 
 
 def _axis(candidate: Candidate) -> str:
-    """Say where something else than channels is joined."""
+    """Describe a concatenation along an axis other than channels; "" if the rule holds."""
     layout = candidate.output()[1]
     rank, image = len(layout.shape), len(layout.shape) == IMAGE_RANK
     axis = candidate.node.integer("axis") % rank
@@ -167,7 +168,7 @@ def _concatenation(candidate: Candidate) -> Offloaded:
 
 
 PARAMETERS = constants(-1)
-SAME = parameter_words(*(np.array([value]) for value in (0, 1, 0)))  # leave int8 as it is
+SAME = parameter_words(*(np.array([value]) for value in (0, 1, 0)))  # keep int8 values
 SHAPES = Rule("operands of one shape", _alike)
 FACTORS = Rule("operands of one shape, or a factor for each channel of one image and a batch of 1", _factors)
 PAIR = PARAMETERS, operands(2), SHAPES

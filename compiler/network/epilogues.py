@@ -1,6 +1,6 @@
-"""Operators that follow another on its way out: a table behind it, or a sum with another tensor.
+"""Operators that become the epilogue of another operator: a table lookup, or a sum with a residual.
 
-The store unit carries them out behind requantisation, so that the first result is never stored.
+The store unit executes them after requantisation, so the intermediate result is never stored.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,7 +30,7 @@ from vdla.runtime.layout import Layout
 
 
 class Placements:
-    """The operators of a graph that have been placed so far, in order, by numbers that only grow.
+    """The operators of a graph that have been placed so far, in order. Each has a number; numbers increase.
 
     Args:
         readers: the nodes that read each value, once for each read.
@@ -42,25 +42,25 @@ class Placements:
         self._makers: dict[str, int] = {}
         self._next = 0
 
-    def add(self, one: Placed, without: Iterable[int] = ()) -> None:
-        """Place an operator last, which also does what the operators of the numbers `without` did."""
+    def add(self, operator: Placed, without: Iterable[int] = ()) -> None:
+        """Append an operator. It replaces the placed operators with the numbers `without`."""
         for number in without:
             del self._placed[number]
-        self._placed[self._next] = one
-        if not isinstance(one, OnHost):
-            made = (one.output[0],) if isinstance(one, Offloaded) else one.node.outputs
-            self._makers |= dict.fromkeys(made, self._next)
+        self._placed[self._next] = operator
+        if not isinstance(operator, OnHost):
+            results = (operator.output[0],) if isinstance(operator, Offloaded) else operator.node.outputs
+            self._makers |= dict.fromkeys(results, self._next)
         self._next += 1
 
     def maker(self, name: str) -> tuple[int, Offloaded | View] | None:
-        """Return the number of the operator on the accelerator that makes a value, and the operator; None
-        where there is none."""
+        """Return the operator on the accelerator that makes a value, and its number; None if no operator on
+        the accelerator does."""
         number = self._makers.get(name)
-        one = None if number is None else self._placed.get(number)
-        return None if number is None or one is None or isinstance(one, OnHost) else (number, one)
+        placed = None if number is None else self._placed.get(number)
+        return None if number is None or placed is None or isinstance(placed, OnHost) else (number, placed)
 
     def is_read_once(self, name: str) -> bool:
-        """Whether one operator alone reads a value, once, and it does not leave the network."""
+        """Whether a value has a single reader, which reads it once, and is no output of the network."""
         return len(self._readers[name]) == 1 and name not in self.graph.outputs
 
     def in_order(self) -> list[Placed]:
@@ -68,125 +68,142 @@ class Placements:
         return list(self._placed.values())
 
 
-PARAMETERS = "P"  # of requantisation, as programs name them
-LARGEST_ADDEND = 1 << 30  # sums with it do not wrap
+PARAMETERS = "P"  # parameters of requantisation in programs
+BIAS_LIMIT = 1 << 30  # sums with smaller biases do not wrap
 
 
 class FusedEpilogue(NamedTuple):
-    """An operator that follows another.
+    """A producer with an operator as its epilogue.
 
     Attributes:
-        places: of the other, and of changes of shape between both, among those that were placed before.
-        both: carried out at once.
+        replaced: numbers of the producer, and of the views between both, among the placed operators.
+        operator: the fused operator.
     """
 
-    places: tuple[int, ...]
-    both: Offloaded
+    replaced: tuple[int, ...]
+    operator: Offloaded
 
 
 def fused_epilogue(placed: Placements, node: Node, target: Target) -> FusedEpilogue | None:
-    """Return an operator together with the one whose result it alone reads; None where the store unit cannot
-    carry it out."""
+    """Return `node` fused into the producer of its operand as an epilogue; None if the store unit cannot
+    execute it, or the operand has other readers."""
     table = table_of(placed.graph, node) if target.config.has(Extension.TABLE) else None
     if table is not None:
-        return _looked_up(placed, node, table)
+        return _with_lookup(placed, node, table)
     if node.op == "Int8Add" and target.config.has(Extension.RESIDUAL):
-        return _added(placed, node, target)
+        return _with_residual(placed, node, target)
     return None
 
 
-class _First(NamedTuple):
-    """An operator that another may follow, and its place and those of changes of shape behind it.
+class _Producer(NamedTuple):
+    """An operator that can take an epilogue.
 
     Attributes:
-        layout: how the value stands that the other reads, and its own result.
+        numbers: numbers of the placed operator, and of the views after it.
+        layout: layout of the value after the views, and of the epilogue's result.
     """
 
-    places: tuple[int, ...]
-    one: Offloaded
+    numbers: tuple[int, ...]
+    operator: Offloaded
     layout: Layout
 
 
-def _first(placed: Placements, name: str) -> _First | None:
-    """Return the operator on the accelerator that makes and requantises a value that is read once."""
-    places: list[int] = []
+def _producer(placed: Placements, name: str) -> _Producer | None:
+    """Return the operator on the accelerator that makes and requantises a value; None if the value is read
+    more than once, or an epilogue already adds a residual."""
+    numbers: list[int] = []
     layout: Layout | None = None
     while placed.is_read_once(name) and (maker := placed.maker(name)) is not None:
-        place, one = maker
-        places.append(place)
-        if isinstance(one, Offloaded):
-            follows = PARAMETERS in one.constants and not one.after.adds
-            return _First(tuple(reversed(places)), one, layout or one.output[1]) if follows else None
-        layout, name = layout or one.layout, one.node.inputs[0]
+        number, operator = maker
+        numbers.append(number)
+        if isinstance(operator, Offloaded):
+            follows = PARAMETERS in operator.constants and not operator.after.adds
+            return (
+                _Producer(tuple(reversed(numbers)), operator, layout or operator.output[1])
+                if follows
+                else None
+            )
+        layout, name = layout or operator.layout, operator.node.inputs[0]
     return None
 
 
-def _joined(node: Node, one: Offloaded, others: tuple[str, ...]) -> Node:
-    """Return the first operator, with the result of the one that follows and what that reads besides."""
-    return replace(one.node, inputs=(*one.node.inputs, *others), outputs=node.outputs)
+def _fused_node(node: Node, operator: Offloaded, others: tuple[str, ...]) -> Node:
+    """Return the producer's node with the result of the epilogue `node` and its `others`, its further
+    inputs."""
+    return replace(operator.node, inputs=(*operator.node.inputs, *others), outputs=node.outputs)
 
 
-def _looked_up(placed: Placements, node: Node, table: np.ndarray) -> FusedEpilogue | None:
-    found = _first(placed, node.inputs[0])
-    if found is None or found.one.after.table:
+def _with_lookup(placed: Placements, node: Node, table: np.ndarray) -> FusedEpilogue | None:
+    producer = _producer(placed, node.inputs[0])
+    if producer is None or producer.operator.after.table:
         return None
-    one = found.one
-    both = replace(
-        one,
-        node=_joined(node, one, node.inputs[1:]),
-        output=(node.outputs[0], found.layout),
-        constants={**one.constants, TABLE: table_entries(table)},
-        after=replace(one.after, table=1),
+    operator = producer.operator
+    fused = replace(
+        operator,
+        node=_fused_node(node, operator, node.inputs[1:]),
+        output=(node.outputs[0], producer.layout),
+        constants={**operator.constants, TABLE: table_entries(table)},
+        after=replace(operator.after, table=1),
     )
-    return FusedEpilogue(found.places, both)
+    return FusedEpilogue(producer.numbers, fused)
 
 
-def _added(placed: Placements, node: Node, target: Target) -> FusedEpilogue | None:
+def _with_residual(placed: Placements, node: Node, target: Target) -> FusedEpilogue | None:
     graph = placed.graph
     if isinstance(offload(graph, node, target), Unfit):
         return None
-    found = [(*first, own) for own in (0, 1) if (first := _first(placed, node.inputs[own])) is not None]
-    for places, one, layout, own in sorted(found, key=lambda each: -each[0][0]):
-        words = _sum_parameters(graph.constants[node.inputs[2]], node.extents("factors"), own)
-        task = _adding(one, target)
+    producers = [
+        (*producer, operand)
+        for operand in (0, 1)
+        if (producer := _producer(placed, node.inputs[operand])) is not None
+    ]
+    for numbers, operator, layout, operand in sorted(producers, key=lambda each: -each[0][0]):
+        words = _sum_parameters(graph.constants[node.inputs[2]], node.extents("factors"), operand)
+        task = _residual_task(operator, target)
         if words is not None and task is not None:
-            residual = node.inputs[1 - own]
-            both = replace(
-                one,
-                node=_joined(node, one, (residual, node.inputs[2])),
-                pieces=(replace(one.pieces[0], task=task),),
-                inputs={**one.inputs, RESIDUAL: (residual, layout)},
+            residual = node.inputs[1 - operand]
+            fused = replace(
+                operator,
+                node=_fused_node(node, operator, (residual, node.inputs[2])),
+                pieces=(replace(operator.pieces[0], task=task),),
+                inputs={**operator.inputs, RESIDUAL: (residual, layout)},
                 output=(node.outputs[0], layout),
-                constants={**one.constants, SUM: _blocked(words, target.config)},
-                after=replace(one.after, adds=True),
+                constants={**operator.constants, SUM: _blocked(words, target.config)},
+                after=replace(operator.after, adds=True),
             )
-            return FusedEpilogue(places, both)
+            return FusedEpilogue(numbers, fused)
     return None
 
 
-def _adding(one: Offloaded, target: Target) -> TiledTask | None:
-    """Return the task of an operator behind which residuals are added; None where there is none."""
-    task = one.pieces[0].task
+def _residual_task(operator: Offloaded, target: Target) -> TiledTask | None:
+    """Return the task of an operator with a residual added in its epilogue; None if it has no legal
+    choice."""
+    task = operator.pieces[0].task
     if not isinstance(task, ConvolutionTask | TransposedTask) or task.narrowing != Scale():
         return None
     adding = replace(task, narrowing=AddingScale())
     return None if isinstance(space_of(adding, target), Unfit) else adding
 
 
-def _sum_parameters(words: np.ndarray, factors: Sequence[int], own: int) -> tuple[int, ...] | None:
-    """Return the parameters of a sum whose operand `own` is requantised before; None where the store unit
-    would make another sum: the sum's multiplier must be a power of two, which a smaller shift stands for."""
+def _sum_parameters(words: np.ndarray, factors: Sequence[int], operand: int) -> tuple[int, ...] | None:
+    """Return the parameters of a residual sum; None if the store unit cannot compute it exactly. The
+    multiplier of the sum must be a power of two, which is taken off the shift.
+
+    Args:
+        words: int64[4, n]: requantisation parameters of the sum.
+        operand: which operand, 0 or 1, is the result of the producer.
+    """
     if words.size != len(words):
         return None
     bias, multiplier, shift, zero, least, greatest = map(int, requantise_operands(words.reshape(-1).tolist()))
     spare = multiplier.bit_length() - 1
     limit = 1 << MULTIPLIER_BITS - 1
-    if multiplier != 1 << max(spare, 0) or spare > shift or abs(bias) >= LARGEST_ADDEND:
+    if multiplier != 1 << max(spare, 0) or spare > shift or abs(bias) >= BIAS_LIMIT:
         return None
     if not all(-limit <= factor < limit for factor in factors):
         return None
-    both = factors[own], factors[1 - own]
-    return residual_parameters(bias, both, shift - spare, zero, least, greatest)
+    ordered = factors[operand], factors[1 - operand]
+    return residual_parameters(bias, ordered, shift - spare, zero, least, greatest)
 
 
 def _blocked(words: Sequence[int], config: AcceleratorConfig) -> np.ndarray:

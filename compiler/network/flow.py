@@ -1,5 +1,5 @@
-"""The values of a network between its parts: which part makes each value, which values cross, and joined
-channels that no instruction writes because their readers load from the tensors that hold them."""
+"""The values of a network between its parts: which part makes each value, which values cross between host and
+accelerator, and which copies need no instruction because their readers load from the source tensors."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,90 +11,96 @@ from vdla.runtime.layout import Layout
 
 
 class Flow:
-    """The values of a network in parts, which run in order.
+    """The values of a network.
 
     Args:
-        outputs: values that leave the network.
+        parts: the parts of the network, in the order in which they run.
+        outputs: outputs of the network.
 
     Attributes:
-        standing: how each value stands in DRAM that the accelerator makes.
-        views: the value whose bytes each result of a View has, with another shape.
-        leaving: by part, the values that other parts read, or that leave the network, in order.
+        layouts: layout in DRAM of each value that the accelerator makes.
+        views: for each result of a View, its input, which has the same bytes.
+        leaving: for each part, its values that other parts read or that are outputs of the network, in order.
     """
 
     def __init__(self, parts: Sequence[Part], outputs: Sequence[str]) -> None:
-        self.standing: dict[str, Layout] = {}
+        self.layouts: dict[str, Layout] = {}
         self.views: dict[str, str] = {}
         self._origins: dict[str, str] = {}
         self._makers: dict[str, int] = {}
         read = set(outputs)
         for number, part in enumerate(parts):
-            for one in part:
-                read.update(name for name in one.node.inputs if self._makers.get(name) != number)
-                self._makers |= dict.fromkeys(one.node.outputs, number)
-                if isinstance(one, View):
-                    self._add_view(one)
-                elif not isinstance(one, OnHost):
-                    self.standing[one.node.outputs[0]] = one.output[1]
-        self.leaving = [[name for one in part for name in one.node.outputs if name in read] for part in parts]
+            for placed in part:
+                read.update(name for name in placed.node.inputs if self._makers.get(name) != number)
+                self._makers |= dict.fromkeys(placed.node.outputs, number)
+                if isinstance(placed, View):
+                    self._add_view(placed)
+                elif not isinstance(placed, OnHost):
+                    self.layouts[placed.node.outputs[0]] = placed.output[1]
+        self.leaving = [
+            [name for placed in part for name in placed.node.outputs if name in read] for part in parts
+        ]
 
     def _add_view(self, view: View) -> None:
-        out, before = view.node.outputs[0], view.node.inputs[0]
-        self.standing[out], self.views[out] = view.layout, before
-        self._origins[out] = self.origin(before)
+        out, source = view.node.outputs[0], view.node.inputs[0]
+        self.layouts[out], self.views[out] = view.layout, source
+        self._origins[out] = self.origin(source)
 
     def origin(self, name: str) -> str:
-        """Return the value that shares the bytes of `name`, which no View makes."""
+        """Return the value that is not a View's result and has the bytes of `name`."""
         return self._origins.get(name, name)
 
     def comes_in(self, name: str, number: int) -> bool:
-        """Whether a value, or that whose bytes it shares, is made outside a part, by the part's number."""
+        """Whether the bytes of a value are written outside part `number`."""
         return self._makers.get(self.origin(name)) != number
 
 
 Segments = Mapping[str, tuple[Segment, ...]]
 
 
-def joined(parts: Sequence[Part], flow: Flow) -> Segments:
-    """Return where the values stand that need not be made, as segments of other values.
+def segments_of_copies(parts: Sequence[Part], flow: Flow) -> Segments:
+    """Return the segments of other tensors that hold the values which need no instruction.
 
-    Those are copies of whole elements that only operators of the same launch read, and that are not made as
-    rows of an image.
+    Such a value is a copy of whole elements, only operators of the same launch read it, and its sources are
+    not stacks of matrices.
 
     Args:
-        flow: of the values of `parts`.
+        flow: the values of `parts`.
     """
-    found: dict[str, tuple[Segment, ...]] = {}
+    segments: dict[str, tuple[Segment, ...]] = {}
     stacked = {
-        one.output[0] for part in parts for one in part if isinstance(one, Offloaded) and one.output[1].stack
+        placed.output[0]
+        for part in parts
+        for placed in part
+        if isinstance(placed, Offloaded) and placed.output[1].stack
     }
     for part, leaving in zip(parts, flow.leaving, strict=True):
         kept = {
             *leaving,
-            *(name for one in part if not isinstance(one, Offloaded) for name in one.node.inputs),
+            *(name for placed in part if not isinstance(placed, Offloaded) for name in placed.node.inputs),
         }
-        for one in part:
-            if not isinstance(one, Offloaded) or not is_copy(one) or one.output[0] in kept:
+        for placed in part:
+            if not isinstance(placed, Offloaded) or not is_copy(placed) or placed.output[0] in kept:
                 continue
-            if stacked.isdisjoint(flow.origin(name) for name, _ in one.inputs.values()):
-                found[one.output[0]] = _copied(one, flow, found)
-    return found
+            if stacked.isdisjoint(flow.origin(name) for name, _ in placed.inputs.values()):
+                segments[placed.output[0]] = _copied_segments(placed, flow, segments)
+    return segments
 
 
-def is_copy(one: Offloaded) -> bool:
+def is_copy(operator: Offloaded) -> bool:
     """Whether an operator only copies elements."""
     return all(
-        isinstance(piece.task, ElementsTask) and piece.task.kind is Elements.COPY for piece in one.pieces
+        isinstance(piece.task, ElementsTask) and piece.task.kind is Elements.COPY for piece in operator.pieces
     )
 
 
-def _copied(one: Offloaded, flow: Flow, known: Segments) -> tuple[Segment, ...]:
-    """Return where the elements stand that an operator copies, in order."""
-    found: list[Segment] = []
-    for piece in one.pieces:
-        assert isinstance(piece.task, ElementsTask), f"{one} copies"
-        name, first = flow.origin(one.inputs[piece.names.get("A", "A")][0]), piece.begins.get("A", 0)
+def _copied_segments(operator: Offloaded, flow: Flow, known: Segments) -> tuple[Segment, ...]:
+    """Return the segments that hold the elements of a copy, in order."""
+    segments: list[Segment] = []
+    for piece in operator.pieces:
+        assert isinstance(piece.task, ElementsTask), f"{operator} copies"
+        name, first = flow.origin(operator.inputs[piece.names.get("A", "A")][0]), piece.begins.get("A", 0)
         count = piece.task.elements
         whole = known.get(name) or (Segment(name, 0, first + count),)
-        found += cut(whole, first, count)
-    return cut(found, 0, sum(segment.count for segment in found))
+        segments += cut(whole, first, count)
+    return cut(segments, 0, sum(segment.count for segment in segments))

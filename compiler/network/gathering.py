@@ -1,4 +1,4 @@
-"""Convolutions of gathered pixels: windows of packed rows, or the pixels of a stride as channels."""
+"""Convolutions of gathered pixels: windows of packed rows, or space to depth."""
 
 from math import prod
 
@@ -13,7 +13,7 @@ from vdla.runtime.windows import Windows
 
 
 def space_to_depth_of(size: Convolution, border: int, config: AcceleratorConfig) -> SpaceToDepth | None:
-    """Return how the input of a strided convolution is gathered; None if that saves nothing."""
+    """Return the space-to-depth form of a strided convolution's input; None if it saves no steps."""
     (sy, sx), (ky, kx) = size.stride, size.kernel
     steps, gathered = (
         rows * columns * blocks(channels, config.block_in)
@@ -33,14 +33,15 @@ def space_to_depth_of(size: Convolution, border: int, config: AcceleratorConfig)
 
 
 def gathered_size(size: Convolution, to_depth: SpaceToDepth) -> Convolution:
-    """Return the convolution with stride 1 that a strided one becomes."""
+    """Return the convolution with stride 1 on the gathered pixels."""
     _, channels, rows, columns = to_depth.shape((size.batch, size.channels, size.height, size.width))
     kernel = -(-size.kernel[0] // to_depth.stride[0]), -(-size.kernel[1] // to_depth.stride[1])
     return Convolution(channels, rows, columns, size.outputs, kernel, batch=size.batch)
 
 
 def gathered_weights(weights: np.ndarray, to_depth: SpaceToDepth) -> np.ndarray:
-    """Return int8[o, c, kh, kw] for the gathered pixels: zeros where the kernel ends inside one of them."""
+    """Return int8[o, c * sy * sx, kh', kw'] of int8[o, c, kh, kw] for gathered pixels. Weights are 0 where
+    the kernel ends inside a gathered pixel."""
     (sy, sx), (o, c, kh, kw) = to_depth.stride, weights.shape
     whole = np.pad(weights, ((0, 0), (0, 0), (0, -kh % sy), (0, -kw % sx)))
     parts = whole.reshape(o, c, whole.shape[2] // sy, sy, whole.shape[3] // sx, sx).transpose(
@@ -50,7 +51,7 @@ def gathered_weights(weights: np.ndarray, to_depth: SpaceToDepth) -> np.ndarray:
 
 
 def windows_of(size: Convolution, border: int, config: AcceleratorConfig) -> Windows | None:
-    """Return how the input of a convolution is read in windows; None where the accelerator cannot."""
+    """Return the windows in which GATHERs read the input of a convolution; None if the accelerator cannot."""
     element, step = config.element_bytes(MemoryType.INP), size.channels * size.stride[1]
     if not config.has(Extension.GATHER) or config.batch > 1 or size.groups > 1 or size.dilation != (1, 1):
         return None
@@ -66,13 +67,13 @@ def windows_of(size: Convolution, border: int, config: AcceleratorConfig) -> Win
 
 
 def window_taps(size: Convolution, config: AcceleratorConfig) -> int:
-    """Return the windows that hold a row of the kernel."""
+    """Return how many windows hold a row of the kernel."""
     element, row = config.element_bytes(MemoryType.INP), size.kernel[1] * size.channels
     return 1 + blocks(max(0, row - element), size.channels * size.stride[1])
 
 
 def windowed_size(size: Convolution, windows: Windows, config: AcceleratorConfig) -> Convolution:
-    """Return the convolution of windows, whose bytes are channels."""
+    """Return the convolution over windows; the bytes of a window are its channels."""
     return Convolution(
         config.block_in,
         windows.rows(size.height),
@@ -85,21 +86,21 @@ def windowed_size(size: Convolution, windows: Windows, config: AcceleratorConfig
 
 
 def windowed_weights(weights: np.ndarray, windows: Windows, windowed: Convolution) -> np.ndarray:
-    """Return int8[o, block_in, kh, taps] of int8[o, c, kh, kw]: each weight stands in the first window that
-    holds its pixel's byte; the others' are 0."""
+    """Return int8[o, block_in, kh, taps] of int8[o, c, kh, kw]. Each weight applies in the first window that
+    holds its byte; in further windows the byte has weight 0."""
     o, c, kh, kw = weights.shape
     taps = windowed.kernel[1]
     row = weights.transpose(0, 2, 3, 1).reshape(o, kh, kw * c)
-    found = np.zeros((o, windowed.channels, kh, taps), np.int8)
+    result = np.zeros((o, windowed.channels, kh, taps), np.int8)
     for byte in range(kw * c):
         tap = min(max(0, -(-(byte - windowed.channels + 1) // windows.step)), taps - 1)
-        found[:, byte - tap * windows.step, :, tap] = row[:, :, byte]
-    return found
+        result[:, byte - tap * windows.step, :, tap] = row[:, :, byte]
+    return result
 
 
 def saves(windows: Windows, size: Convolution, other: Convolution, config: AcceleratorConfig) -> bool:
-    """Return whether windows take fewer steps of the array for each sum than another form of a convolution,
-    or as many and fewer bytes of its input."""
+    """Whether windows take fewer steps of the array for each sum than the convolution `other`, or equally
+    many steps and fewer input bytes."""
     taken = blocks(other.channels, config.block_in)
     steps = size.kernel[0] * window_taps(size, config), prod(other.kernel) * taken
     element = config.element_bytes(MemoryType.INP)

@@ -1,7 +1,8 @@
-"""Compiled networks kept between processes: modules, and the graphs of integer operators they are made of.
+"""Cache on disk of compiled networks: modules, and the graphs of integer operators that they are compiled
+from.
 
-The key of a graph covers the model, what it is quantised by, and the kit; that of a module the target and the
-tuned records that apply to it, too. A model whose elements stand in other files is not kept.
+The key of a graph covers the model, its quantisation inputs, and the version of the kit. The key of a module
+also covers the target and the tuned records for it. Models with external data are not cached.
 """
 
 import os
@@ -32,19 +33,19 @@ from vdla.runtime.samples.given import Given
 
 MODULES = Shelf("modules", 256 << 20)
 GRAPHS = Shelf("graphs", 256 << 20)
-ELSEWHERE = b"location"  # in every model with elements in other files: the key of their file's name
+EXTERNAL_DATA = b"location"  # key of the file name in every model with external data
 
 
 @dataclass(frozen=True)
 class Source:
-    """What a graph of integer operators follows from.
+    """All inputs of the import that determine a graph of integer operators.
 
     Attributes:
         model: an ONNX file, its bytes, or a model of the `onnx` package.
-        samples: inputs by which a float network is quantised, and which tell shapes that are open.
-        options: how a float network is quantised.
-        shapes: of inputs whose own are dynamic.
-        section: which part of the model.
+        samples: inputs for the calibration of a float network; they also determine dynamic shapes.
+        options: options of quantisation.
+        shapes: shapes of inputs that are dynamic in the model.
+        section: the part of the model to import.
     """
 
     model: ModelSource
@@ -54,9 +55,9 @@ class Source:
     section: Section = WHOLE
 
     def key(self) -> str | None:
-        """Return the digest of everything; None where the model cannot be read, or is not all there is."""
+        """Return the digest of all inputs; None if the model cannot be read or has external data."""
         model = self._bytes()
-        if model is None or ELSEWHERE in model:
+        if model is None or EXTERNAL_DATA in model:
             return None
         shapes = {name: list(shape) for name, shape in (self.shapes or {}).items()}
         part = self.section.inputs, self.section.outputs, self.section.fixed
@@ -76,7 +77,7 @@ class Source:
 
 
 def _contents(path: Path) -> bytes | None:
-    """Return what a file holds; None where it cannot be read, or is larger than a model may be."""
+    """Return the contents of a file; None if it cannot be read or is too large for a model."""
     try:
         return path.read_bytes() if path.stat().st_size <= limit_of(ARRAY_BYTES) else None
     except OSError:
@@ -84,8 +85,8 @@ def _contents(path: Path) -> bytes | None:
 
 
 def kept_plan(key: str, target: Target, records: Records) -> tuple[Plan, Tuning] | None:
-    """Return the plan that was kept for the graph of a key, a target and records, and how these served; None
-    where there is none."""
+    """Return the cached plan for the graph of a key, a target and records, and the report on the use of the
+    records; None if it is not in the cache."""
     data = MODULES.read(_of_target(key, target, records))
     if data is None:
         return None
@@ -94,13 +95,13 @@ def kept_plan(key: str, target: Target, records: Records) -> tuple[Plan, Tuning]
 
 
 def keep_plan(key: str, target: Target, records: Records, plan: Plan, tuning: Tuning) -> None:
-    """Keep a plan, and how records served."""
+    """Cache a plan and the report on the use of records."""
     MODULES.write(_of_target(key, target, records), tuning_text(tuning) + b"\n" + to_bytes(plan))
 
 
 def kept_graph(key: str) -> tuple[Graph, Fidelity | None] | None:
-    """Return the graph that was kept under a key, and how near it is to its float graph; None where there is
-    none."""
+    """Return the cached graph of a key and its fidelity to the float graph; None if it is not in the
+    cache."""
     data = GRAPHS.read(key)
     if data is None:
         return None
@@ -109,7 +110,7 @@ def kept_graph(key: str) -> tuple[Graph, Fidelity | None] | None:
 
 
 def keep_graph(key: str, graph: Graph, fidelity: Fidelity | None) -> None:
-    """Keep a graph, and how near it is to its float graph."""
+    """Cache a graph and its fidelity to the float graph."""
     GRAPHS.write(key, msgspec.json.encode(fidelity) + b"\n" + graph_to_bytes(graph))
 
 
@@ -118,12 +119,11 @@ def _of_target(key: str, target: Target, records: Records) -> str:
 
 
 def _libraries() -> Iterable[bytes]:
-    """Yield what tells the versions of the libraries that compute: of `onnx` and onnxruntime without
-    importing them."""
+    """Yield the versions of NumPy, `onnx` and onnxruntime, without importing the latter two."""
     yield np.__version__.encode()
-    found = find_spec("onnx")
-    if found is not None and found.origin is not None:
-        yield (Path(found.origin).parent / "version.py").read_bytes()
+    spec = find_spec("onnx")
+    if spec is not None and spec.origin is not None:
+        yield (Path(spec.origin).parent / "version.py").read_bytes()
     runtime = find_spec(onnx_runtime.PACKAGE) if onnx_runtime.is_there() else None
     if runtime is not None and runtime.origin is not None:
         yield Path(runtime.origin).read_bytes()  # states its version

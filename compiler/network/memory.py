@@ -11,14 +11,14 @@ from vdla.runtime.windows import Windows
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A value in one of the ways in which it stands in the accelerator's DRAM; it prints.
+    """A value in one of its layouts in the accelerator's DRAM; it prints.
 
     Attributes:
-        value: whose bytes these are.
+        value: name of the value.
         block: channels of an element.
-        space_to_depth: the pixels that are gathered; None where none are.
-        windows: how packed pixels are read; None where they stand in blocks.
-        stack: matrices that stand one behind another; 0 where none do.
+        space_to_depth: gathered pixels; None if no pixels are gathered.
+        windows: windows over packed pixels; None if pixels are stored in blocks.
+        stack: matrices that are stored one after the other; 0 for images.
     """
 
     value: str
@@ -56,7 +56,7 @@ def share(lives: Iterable[Life]) -> tuple[dict[Stored, str], dict[str, int]]:
     numbers: dict[Stored, int] = {}
     sizes: list[int] = []
     free: list[tuple[int, int]] = []  # sizes and numbers of places, in order
-    busy: list[tuple[int, int]] = []  # until when, and numbers of places, as a heap
+    busy: list[tuple[int, int]] = []  # last step and number of each place, as a heap
     for life in sorted(lives, key=lambda life: (life.first, -life.size)):
         while busy and busy[0][0] < life.first:
             number = heappop(busy)[1]

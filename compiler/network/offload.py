@@ -1,4 +1,4 @@
-"""Support: the integer operators that a target can execute, and the reason why it cannot execute others."""
+"""Support: the integer operators that a target can execute, and the reasons why it cannot execute others."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -13,7 +13,7 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import Extension
 
-SUM_BITS = 32  # of the sums that the integer operators are defined by
+SUM_BITS = 32  # width of the sums in the definitions of the integer operators
 EXTENSIONS = (Extension.REQUANTISE, Extension.PAD_MINIMUM)
 OPERATORS: Mapping[str, OperatorKind] = dict(
     sorted(
@@ -28,10 +28,11 @@ OPERATORS: Mapping[str, OperatorKind] = dict(
 
 
 def offload(graph: Graph, node: Node, target: Target, *, gathers: bool = False) -> Offloaded | Unfit:
-    """Return an operator of `OPERATORS` as `target` carries it out; Unfit where it cannot.
+    """Return an operator of `OPERATORS` as tasks of `target`; Unfit with the reason if the target cannot run
+    it.
 
     Args:
-        gathers: its input comes from the host, and its pixels may be gathered (space to depth).
+        gathers: its input comes from the host, so pixels may be gathered (space to depth, windows).
     """
     kind, candidate = OPERATORS[node.op], Candidate(graph, node, target, gathers)
     required = (*CONFIGURATION, *kind.configuration)
@@ -48,7 +49,7 @@ def offload(graph: Graph, node: Node, target: Target, *, gathers: bool = False) 
 
 
 def operators_of(config: AcceleratorConfig) -> tuple[str, ...]:
-    """Return the integer operators for which a configuration has all that they need of it."""
+    """Return the integer operators whose rules for the configuration hold."""
     return tuple(
         op
         for op, kind in OPERATORS.items()

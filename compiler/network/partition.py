@@ -1,6 +1,6 @@
 """Placement of operators on host and accelerator, in an order that needs few launches.
 
-A launch that does next to nothing between operators on the host is not worth it; the host runs its operators.
+The host also runs the operators of launches with too little work.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ from vdla.compiler.graph.nodes import Graph, Node, consumers
 from vdla.compiler.network.epilogues import Placements, fused_epilogue
 from vdla.compiler.network.offload import OPERATORS, offload
 from vdla.compiler.network.placed import Offloaded, OnHost, Placed, View
-from vdla.compiler.network.views import VIEW_RULES, VIEWS, Viewed
+from vdla.compiler.network.views import VIEW_RULES, VIEWS, ViewCase
 from vdla.compiler.rules import Unfit, unfit
 from vdla.hw.spec.target import Target
 from vdla.runtime.layout import Layout
@@ -28,92 +28,98 @@ Part = tuple[Placed, ...]  # all on the host, or all on the accelerator
 def place(
     graph: Graph, target: Target, report: Report = lambda node: None, on_host: Mapping[str, str] = NONE
 ) -> list[Placed]:
-    """Return where each node runs, in the graph's order.
+    """Return the placed operators, in the graph's order.
 
     Args:
-        report: called with each node first.
-        on_host: why nodes run on the host that could run on the accelerator, by their first result.
+        report: called with each node before it is placed.
+        on_host: reasons why nodes must run on the host, by their first result.
     """
-    standing: dict[str, Layout] = {}  # values that the accelerator makes
-    found = Conversions(graph)
-    placed = Placements(graph, found.readers)
+    layouts: dict[str, Layout] = {}  # of values in the accelerator's DRAM
+    conversions = Conversions(graph)
+    placed = Placements(graph, conversions.readers)
     for node in graph.nodes:
         report(node)
-        follower = None if node.outputs[0] in on_host else fused_epilogue(placed, node, target)
+        fused = None if node.outputs[0] in on_host else fused_epilogue(placed, node, target)
         if node.outputs[0] in on_host:
-            one: Placed = OnHost(node, on_host[node.outputs[0]])
-        elif follower is None:
-            one = _place(found, node, target, standing)
+            operator: Placed = OnHost(node, on_host[node.outputs[0]])
+        elif fused is None:
+            operator = _place(conversions, node, target, layouts)
         else:
-            one = follower.both  # it is carried out where the other operands are there, too
-        if not isinstance(one, OnHost):
-            layout = one.layout if isinstance(one, View) else one.output[1]
-            standing.update(dict.fromkeys(node.outputs, layout))
-        placed.add(one, () if follower is None else follower.places)
+            operator = fused.operator  # it runs when all operands of both are available
+        if not isinstance(operator, OnHost):
+            layout = operator.layout if isinstance(operator, View) else operator.output[1]
+            layouts.update(dict.fromkeys(node.outputs, layout))
+        placed.add(operator, () if fused is None else fused.replaced)
     return placed.in_order()
 
 
-def _place(found: Conversions, node: Node, target: Target, standing: Mapping[str, Layout]) -> Placed:
-    graph = found.graph
+def _place(conversions: Conversions, node: Node, target: Target, layouts: Mapping[str, Layout]) -> Placed:
+    graph = conversions.graph
     if node.op in OPERATORS and not is_float(graph, node):
-        made = offload(graph, node, target, gathers=_may_gather(found, node, standing))
-        return _on_host(graph, node, made) if isinstance(made, Unfit) else made
+        offloaded = offload(graph, node, target, gathers=_may_gather(conversions, node, layouts))
+        return _stays_on_host(graph, node, offloaded) if isinstance(offloaded, Unfit) else offloaded
     if node.op in VIEWS and not is_float(graph, node):
-        at = Viewed(graph, node, target.config, standing.get(node.inputs[0]))
+        at = ViewCase(graph, node, target.config, layouts.get(node.inputs[0]))
         unlike, layout = unfit(node.op, VIEW_RULES, at), at.layout
         if unlike is None and layout is not None:
             return View(node, layout)
         if unlike is not None and node.op != "Transpose":
             return OnHost(node, unlike.reason)
-    return OnHost(node, why_on_host(found, node).reason)
+    return OnHost(node, why_on_host(conversions, node).reason)
 
 
-def _on_host(graph: Graph, node: Node, unfit_node: Unfit) -> OnHost:
-    """Return an operator on the host: a table of int8 would run there but for the target; what other
-    operators stand for says itself why it runs on the host."""
+def _stays_on_host(graph: Graph, node: Node, unfit_node: Unfit) -> OnHost:
+    """Return an operator on the host with the reason. The reason that a pass gave the node comes before the
+    reason of the target, except for a table of int8, which only the target keeps on the host."""
     is_table = node.op == TABLE and graph.types[node.outputs[0]].dtype == "int8"
     return OnHost(node, unfit_node.reason if is_table else node.reason or unfit_node.reason)
 
 
-def _may_gather(found: Conversions, node: Node, inside: Mapping[str, Layout]) -> bool:
-    """Whether the node's first input comes from the host, and nobody else reads it."""
+def _may_gather(conversions: Conversions, node: Node, layouts: Mapping[str, Layout]) -> bool:
+    """Whether the node's first input comes from the host and has no other reader."""
     first = node.inputs[0] if node.inputs else ""
-    return bool(first) and len(found.readers[first]) == 1 and first not in inside
+    return bool(first) and len(conversions.readers[first]) == 1 and first not in layouts
 
 
 def parts(placed: Sequence[Placed]) -> list[Part]:
-    """Divide the nodes into as few parts as possible, each on one place, in an order that keeps dependencies.
+    """Return as few parts as possible, in an order that keeps dependencies. Each part runs either on the host
+    or on the accelerator.
 
-    A value from the accelerator that it cannot read back in its present layout goes through the host, so its
-    reader belongs to a later part.
+    If an operator reads a value of the accelerator in another layout, the value crosses to the host and back.
+    The operator then belongs to a later part.
     """
-    dividing, found = _Dividing(placed), list[Part]()
+    schedule, divided = _Scheduler(placed), list[Part]()
     on_host, idle = True, False
-    while dividing.waits():
-        part = dividing.next(on_host)
+    while schedule.waits():
+        part = schedule.next(on_host)
         assert part or not idle, "the graph's nodes are in no order in which they can run"
         idle = not part
         if part:
-            found.append(part)
+            divided.append(part)
         on_host = not on_host
-    assert sum(map(len, found)) == len(placed), "every operator is in a part"
-    return found
+    assert sum(map(len, divided)) == len(placed), "every operator is in a part"
+    return divided
 
 
-class _Dividing:
-    """Operators that wait to become parts: those that can run next, by their places in order.
+class _Scheduler:
+    """List scheduling of operators into parts.
 
     Args:
-        placed: in an order in which they can run.
+        placed: operators in topological order.
+
+    Attributes:
+        readers: for each operator, the positions of the operators that read its results.
+        missing: for each operator, the number of unscheduled operators that it reads from.
+        ready: positions of operators whose operands are all available.
     """
 
     def __init__(self, placed: Sequence[Placed]) -> None:
         self.placed = placed
-        made = {name: place for place, one in enumerate(placed) for name in one.node.outputs}
+        positions = {name: place for place, each in enumerate(placed) for name in each.node.outputs}
         self.readers: list[list[int]] = [[] for _ in placed]
         self.missing: list[int] = []
-        for place, one in enumerate(placed):
-            makers = {made[name] for name in one.node.inputs if name in made}
+        for place, each in enumerate(placed):
+            makers = {positions[name] for name in each.node.inputs if name in positions}
             self.missing.append(len(makers))
             for maker in makers:
                 self.readers[maker].append(place)
@@ -123,98 +129,110 @@ class _Dividing:
                 self.release(place)
 
     def release(self, place: int) -> None:
-        """Let an operator run next whose operands are all there."""
+        """Mark an operator as ready."""
         heappush(self.ready[isinstance(self.placed[place], OnHost)], place)
 
     def waits(self) -> bool:
-        """Whether an operator waits that can run next."""
+        """Whether any operator is ready."""
         return any(self.ready.values())
 
     def next(self, on_host: bool) -> Part:
-        """Return what can run next on one place, in order."""
+        """Return all operators that can run next on the host, or on the accelerator, in order."""
         part: list[Placed] = []
         later: list[int] = []
-        within: dict[str, Standing] = {}
+        within: dict[str, StoredForm] = {}
         while self.ready[on_host]:
             place = heappop(self.ready[on_host])
-            one = self.placed[place]
-            if not _readable(one, within):
+            operator = self.placed[place]
+            if not _readable(operator, within):
                 later.append(place)
                 continue
-            part.append(one)
-            if not isinstance(one, OnHost):
-                layout = one.layout if isinstance(one, View) else one.output[1]
-                within |= dict.fromkeys(one.node.outputs, Standing(layout.block, layout.stack))
+            part.append(operator)
+            if not isinstance(operator, OnHost):
+                layout = operator.layout if isinstance(operator, View) else operator.output[1]
+                within |= dict.fromkeys(operator.node.outputs, StoredForm(layout.block, layout.stack))
             for reader in self.readers[place]:
                 self.missing[reader] -= 1
                 if not self.missing[reader]:
                     self.release(reader)
-        self.ready[on_host] = later  # in order, which makes it a heap
+        self.ready[on_host] = later  # sorted, so it is a heap
         return tuple(part)
 
 
-class Standing(NamedTuple):
-    """How a tensor of the accelerator stands in DRAM: in blocks of so many channels, in so many matrices."""
+class StoredForm(NamedTuple):
+    """The layout of a tensor in the accelerator's DRAM, apart from its shape.
+
+    Attributes:
+        block: channels of an element.
+        stack: matrices that are stored one after the other; 0 for an image.
+    """
 
     block: int
     stack: int
 
 
-def _readable(one: Placed, within: Mapping[str, Standing]) -> bool:
-    """Whether what an operator reads of its own part stands as it needs it; a view needs its input there, the
-    host nothing."""
-    if isinstance(one, View):
-        return one.node.inputs[0] in within
-    if isinstance(one, OnHost):
+def _readable(operator: Placed, within: Mapping[str, StoredForm]) -> bool:
+    """Whether all operands from the same part have the layout that an operator reads. The input of a view
+    must be in the same part; operators on the host accept any layout."""
+    if isinstance(operator, View):
+        return operator.node.inputs[0] in within
+    if isinstance(operator, OnHost):
         return True
-    wanted = ((name, Standing(layout.block, layout.stack)) for name, layout in one.inputs.values())
+    wanted = ((name, StoredForm(layout.block, layout.stack)) for name, layout in operator.inputs.values())
     return all(standing == within.get(name, standing) for name, standing in wanted)
 
 
-SHARE = 1000  # of the network's work that a launch must do: one in so many
-TAKES = f"the accelerator takes launches with at least 1/{SHARE} of the network's work"
+WORK_RATIO = 1000  # a launch does at least 1/1000 of the network's work
+TAKES = f"the accelerator takes launches with at least 1/{WORK_RATIO} of the network's work"
 
 Place = Callable[[Mapping[str, str]], list[Placed]]
 
 
 def worthwhile(graph: Graph, place: Place) -> list[Part]:
-    """Return the parts of a graph, without launches that are not worth it.
+    """Return the parts of a graph; the host runs operators whose launch would do too little work.
 
     Args:
-        place: returns where each node runs; it is given why nodes must run on the host, by their first
-            result.
+        place: returns the placed operators; its argument has the reasons why nodes must run on the host, by
+            their first result.
     """
     on_host: dict[str, str] = {}
     while True:
-        found = parts(place(on_host))
-        small = _small(found)
+        divided = parts(place(on_host))
+        small = _small_launches(divided)
         if not small:
-            return found
-        on_host |= dict(_reasons(graph, found, small))
+            return divided
+        on_host |= dict(_reasons(graph, divided, small))
 
 
 def work(part: Part) -> int:
-    """Return the multiply-accumulates of a part on the accelerator, and the elements that it makes."""
-    return sum(one.macs + one.output[1].size for one in part if isinstance(one, Offloaded))
+    """Return the multiply-accumulates of a part on the accelerator plus the bytes of its results."""
+    return sum(
+        operator.macs + operator.output[1].size for operator in part if isinstance(operator, Offloaded)
+    )
 
 
-def _small(found: Sequence[Part]) -> set[int]:
-    """Return the numbers of the parts on the accelerator that do less than their share."""
-    done = {number: work(part) for number, part in enumerate(found) if _is_launch(part)}
-    return {number for number, own in done.items() if own * SHARE < sum(done.values())}
+def _small_launches(parts: Sequence[Part]) -> set[int]:
+    """Return the numbers of the launches that do too little work."""
+    done = {number: work(part) for number, part in enumerate(parts) if _is_launch(part)}
+    return {number for number, share in done.items() if share * WORK_RATIO < sum(done.values())}
 
 
 def _is_launch(part: Part) -> bool:
-    return any(isinstance(one, Offloaded) for one in part)
+    return any(isinstance(operator, Offloaded) for operator in part)
 
 
-def _reasons(graph: Graph, found: Sequence[Part], small: Collection[int]) -> Iterator[tuple[str, str]]:
-    """Yield why each node of some parts runs on the host, by its first result."""
-    of = {name: number for number, part in enumerate(found) for one in part for name in one.node.outputs}
+def _reasons(graph: Graph, parts: Sequence[Part], small: Collection[int]) -> Iterator[tuple[str, str]]:
+    """Yield the first result of each node in a small launch, and the reason why the node runs on the host."""
+    of = {
+        name: number
+        for number, part in enumerate(parts)
+        for operator in part
+        for name in operator.node.outputs
+    }
     readers = consumers(graph)
     for node in reversed(graph.nodes):
         name = node.outputs[0]
-        if name not in of:  # what follows it is carried out with it
+        if name not in of:  # a following operator includes it
             of[name] = of[readers[name][0].outputs[0]]
         if of[name] in small:
             yield name, reason_of(f"{node.op} with little to do between operators on the host", TAKES)

@@ -31,26 +31,26 @@ from vdla.hw.spec.vocabulary import Parameter
 
 HOST = ("DequantizeLinear", "FlipSign")  # what never runs on the accelerator and reads int8
 PRODUCTS = ("Int8Conv", "Int8ConvTranspose")
-WORTH = 0.9  # of the estimated cycles, at most: the host has a DepthToSpace more to do
+MOST_CYCLES_RATIO = 0.9  # of the estimated cycles, at most: the host has a DepthToSpace more to do
 Sides = tuple[int, ...]  # of the squares of pixels that are channels, the outer part of the channels first
 
 
 def phases_as_channels(graph: Graph, target: Target) -> Graph:
     """Return a graph of integer operators in which convolutions make the phases of transposed convolutions,
     where the host alone reads what follows; the graph itself where there is none, or too little is saved."""
-    plan = _Plan(graph, target.config)
+    plan = _PhasePlan(graph, target.config)
     if not any(plan.begins(node) for node in graph.nodes):
         return graph
-    spreading = _Spreading(plan)
-    made = spreading.run()
-    return made if _saves(graph, spreading, made, target) else graph
+    spreading = _PhaseBuilder(plan)
+    rewritten = spreading.run()
+    return rewritten if _saves(graph, spreading, rewritten, target) else graph
 
 
-def _saves(graph: Graph, spreading: "_Spreading", made: Graph, target: Target) -> bool:
+def _saves(graph: Graph, spreading: "_PhaseBuilder", rewritten: Graph, target: Target) -> bool:
     """Whether the new convolutions are worth it."""
     replaced = {node.outputs[0] for node in graph.nodes if node.op in PRODUCTS} & spreading.deep.keys()
     added = {node.outputs[0] for node in spreading.products}
-    return _cycles(made, added, target) < WORTH * _cycles(graph, replaced, target)
+    return _cycles(rewritten, added, target) < MOST_CYCLES_RATIO * _cycles(graph, replaced, target)
 
 
 def _cycles(graph: Graph, names: Collection[str], target: Target) -> float:
@@ -61,17 +61,17 @@ def _cycles(graph: Graph, names: Collection[str], target: Target) -> float:
 
 def _cycles_of(graph: Graph, node: Node, target: Target) -> float:
     """Return the estimated cycles of a product; infinite where `target` cannot carry it out by tiles."""
-    made = offload(graph, node, target)
-    if isinstance(made, Unfit):
+    operator = offload(graph, node, target)
+    if isinstance(operator, Unfit):
         return inf
-    space = space_of(made.pieces[0].task, target)
+    space = space_of(operator.pieces[0].task, target)
     if isinstance(space, Unfit) or space.usual.work is None or space.usual.table is None:
         return inf
     task, cycles = space.task, float(estimated_cycles(space.usual.work, space.usual.table).min())
     return cycles * prod(task.size.stride) if isinstance(task, TransposedTask) else cycles  # of one phase
 
 
-class _Plan:
+class _PhasePlan:
     """Which operators of a graph make phases as channels."""
 
     def __init__(self, graph: Graph, config: AcceleratorConfig) -> None:
@@ -83,29 +83,29 @@ class _Plan:
 
     def begins(self, node: Node) -> bool:
         """Whether an operator whose input is an image makes phases as channels."""
-        return node.op == "Int8ConvTranspose" and self.follows(node, ())
+        return node.op == "Int8ConvTranspose" and self.can_spread(node, ())
 
-    def follows(self, node: Node, sides: Sides) -> bool:
+    def can_spread(self, node: Node, sides: Sides) -> bool:
         """Whether an operator whose input has such phases as channels can make its result so, and only the
         host reads what becomes of it, pixel by pixel."""
         waiting = [(node, sides)]
         while waiting:
-            one, around = waiting.pop()
-            own, out = self.made_by(one, around), one.outputs[0]
+            operator, around = waiting.pop()
+            added, out = self.added_sides(operator, around), operator.outputs[0]
             readers = self.readers.get(out, [])
-            if own is None or not (readers or out in self.graph.outputs):
+            if added is None or not (readers or out in self.graph.outputs):
                 return False
-            waiting += [(reader, (*around, *own)) for reader in readers if not self.is_end(reader)]
+            waiting += [(reader, (*around, *added)) for reader in readers if not self.is_end(reader)]
         return True
 
-    def made_by(self, node: Node, sides: Sides) -> Sides | None:
+    def added_sides(self, node: Node, sides: Sides) -> Sides | None:
         """Return the squares of pixels that an operator makes more of, whose input has such phases as
         channels; None where it cannot make its result so."""
         if node.op in ("Int8Lookup", "Int8Scale"):
             makes_bytes = self.graph.types[node.outputs[0]].dtype == "int8"
             return () if makes_bytes and keeps_places(self.graph, node) else None
-        own = self.sides(node)
-        return own if own is not None and self.pays(node, sides, own) else None
+        added = self.sides(node)
+        return added if added is not None and self.is_cheap(node, sides, added) else None
 
     def is_end(self, node: Node) -> bool:
         """Whether an operator that reads int8 runs on the host."""
@@ -128,25 +128,25 @@ class _Plan:
         fits = not zero or np.abs(_phase_words(weights, words, zero)[Parameter.BIAS]).max() < LARGEST_BIAS
         return (kernel[0],) if plain and fits else None
 
-    def pays(self, node: Node, sides: Sides, own: Sides) -> bool:
+    def is_cheap(self, node: Node, sides: Sides, added: Sides) -> bool:
         """Whether as many groups as there are phases take no more products of blocks than one phase after
         another: zeros stand between groups that do not fill whole blocks."""
-        weights, around, phases = self.graph.constants[node.inputs[1]], _square(sides), _square(own)
+        weights, around, phases = self.graph.constants[node.inputs[1]], _square(sides), _square(added)
         inputs = self.graph.types[node.inputs[0]].shape[1]
         outputs = self.graph.types[node.outputs[0]].shape[1]
         groups = inputs // weights.shape[1] if node.op == "Int8Conv" else 1
-        alone = self.products(inputs, outputs, groups)
-        return self.products(around * inputs, around * phases * outputs, around * groups) <= (
+        alone = self.block_products(inputs, outputs, groups)
+        return self.block_products(around * inputs, around * phases * outputs, around * groups) <= (
             around * phases * alone
         )
 
-    def products(self, inputs: int, outputs: int, groups: int) -> int:
+    def block_products(self, inputs: int, outputs: int, groups: int) -> int:
         """Return the products of blocks for a pixel."""
-        found = grouping(Convolution(inputs, 1, 1, outputs, (1, 1), groups=groups), self.config)
-        return found.count * found.inputs * found.outputs
+        grouped = grouping(Convolution(inputs, 1, 1, outputs, (1, 1), groups=groups), self.config)
+        return grouped.count * grouped.inputs * grouped.outputs
 
 
-class _Spreading(GraphBuilder):
+class _PhaseBuilder(GraphBuilder):
     """The new graph in the making.
 
     Attributes:
@@ -155,7 +155,7 @@ class _Spreading(GraphBuilder):
         products: the convolutions that make them.
     """
 
-    def __init__(self, plan: _Plan) -> None:
+    def __init__(self, plan: _PhasePlan) -> None:
         super().__init__(plan.graph)
         self.plan = plan
         self.sides: dict[str, Sides] = {}
@@ -166,31 +166,31 @@ class _Spreading(GraphBuilder):
         for node in self.graph.nodes:
             sides = self.sides.get(node.inputs[0], ()) if node.inputs else ()
             if (sides and not self.plan.is_end(node)) or self.plan.begins(node):
-                self.follow(node, sides)
+                self.spread(node, sides)
             else:
                 self.nodes.append(node)
         return self.finished()
 
-    def follow(self, node: Node, sides: Sides) -> None:
+    def spread(self, node: Node, sides: Sides) -> None:
         """Add an operator that makes phases as channels, and their pixels where somebody reads these."""
         (out,), x = node.outputs, self.deep.get(node.inputs[0], node.inputs[0])
-        own = self.plan.sides(node) or ()
-        self.sides[out] = (*sides, *own)
+        added = self.plan.sides(node) or ()
+        self.sides[out] = (*sides, *added)
         self.deep[out] = self.value(f"{out}_phases", self.type_of(out, self.sides[out]))
         inputs, attributes = node.inputs[1:], node.attributes
         op = node.op
         if op in PRODUCTS:
-            op, inputs = "Int8Conv", self.constants_of(node, _square(sides), _square(own))
+            op, inputs = "Int8Conv", self.constants_of(node, _square(sides), _square(added))
             groups = node.integer("group") if node.op == "Int8Conv" else 1
             attributes = {**ONE_PIXEL, "group": _square(sides) * groups}
         if op == "Int8Scale":
-            inputs = tuple(self.tiled(name, _square(sides)) for name in inputs)
-        made = replace(node, op=op, inputs=(x, *inputs), outputs=(self.deep[out],), attributes=attributes)
-        self.nodes.append(made)
+            inputs = tuple(self.repeated(name, _square(sides)) for name in inputs)
+        spread = replace(node, op=op, inputs=(x, *inputs), outputs=(self.deep[out],), attributes=attributes)
+        self.nodes.append(spread)
         if op in PRODUCTS:
-            self.products.append(made)
+            self.products.append(spread)
         if out in self.graph.outputs or any(map(self.plan.is_end, self.plan.readers.get(out, ()))):
-            self.pixels(out)
+            self.restore_pixels(out)
 
     def constants_of(self, node: Node, groups: int, phases: int) -> tuple[str, str]:
         """Return the weights and parameters of a convolution of `groups` equal groups that makes phases as
@@ -206,14 +206,14 @@ class _Spreading(GraphBuilder):
             self.constant(f"{node.inputs[2]}_phases", each),
         )
 
-    def tiled(self, name: str, count: int) -> str:
+    def repeated(self, name: str, count: int) -> str:
         """Return a constant [..., channels] for `count` groups of these channels; [..., 1] serves all."""
         array = self.graph.constants[name]
         if array.shape[-1] == 1:
             return name
         return self.constant(f"{name}_phases", np.tile(array, count))
 
-    def pixels(self, name: str) -> None:
+    def restore_pixels(self, name: str) -> None:
         """Add what moves the channels of a value's phases to their pixels."""
         at, sides = self.deep[name], self.sides[name]
         for place, side in enumerate(sides, 1):

@@ -151,19 +151,19 @@ class OperatorKind:
 def constants(*places: int) -> Rule[Candidate]:
     """Return the rule that these inputs, the last of which are parameters, are constants."""
 
-    def found(candidate: Candidate) -> str:
+    def violation(candidate: Candidate) -> str:
         names = (candidate.node.inputs[place] for place in places)
         return next(
             (f"{name} that is not constant" for name in names if name not in candidate.graph.constants), ""
         )
 
-    return Rule("constant weights and parameters" if len(places) > 1 else "constant parameters", found)
+    return Rule("constant weights and parameters" if len(places) > 1 else "constant parameters", violation)
 
 
 def operands(count: int | None = None) -> Rule[Candidate]:
     """Return the rule that the first inputs, or all, are tensors that the accelerator can read."""
 
-    def found(candidate: Candidate) -> str:
+    def violation(candidate: Candidate) -> str:
         for name in candidate.node.inputs[:count]:
             type_ = candidate.graph.types[name]
             if name in candidate.graph.constants:
@@ -174,17 +174,17 @@ def operands(count: int | None = None) -> Rule[Candidate]:
                 return f"operand {name} without dimensions"
         return ""
 
-    return Rule("int8 operands of one dimension or more, not constant", found)
+    return Rule("int8 operands of one dimension or more, not constant", violation)
 
 
 def alu(*operations: AluOpcode) -> Rule[AcceleratorConfig]:
     """Return the rule that a configuration's ALU has these operations."""
 
-    def found(config: AcceleratorConfig) -> str:
+    def violation(config: AcceleratorConfig) -> str:
         missing = [operation.name for operation in operations if operation not in config.alu_opcodes]
         return f"an ALU without {' and '.join(missing)}" if missing else ""
 
-    return Rule(f"an ALU with {' and '.join(operation.name for operation in operations)}", found)
+    return Rule(f"an ALU with {' and '.join(operation.name for operation in operations)}", violation)
 
 
 def of_channels(words: np.ndarray, channels: int) -> np.ndarray:

@@ -20,15 +20,15 @@ from vdla.runtime.layout import IMAGE_RANK
 SPATIAL = 2
 
 
-def sliced_before(graph: Graph, config: AcceleratorConfig) -> Graph:
+def with_slices(graph: Graph, config: AcceleratorConfig) -> Graph:
     """Return a graph in which Slices make the parts of each Split that are whole blocks of channels."""
-    made = GraphBuilder(graph)
+    builder = GraphBuilder(graph)
     for node in graph.nodes:
         if node.op == "Split" and not is_float(graph, node) and _whole_parts(graph, node, config):
-            made.nodes += _slices(node)
+            builder.nodes += _slices(node)
         else:
-            made.nodes.append(node)
-    return made.finished()
+            builder.nodes.append(node)
+    return builder.finished()
 
 
 def _whole_parts(graph: Graph, node: Node, config: AcceleratorConfig) -> bool:
@@ -47,12 +47,12 @@ def _is_image(type_: TensorType) -> bool:
 
 
 def _slices(node: Node) -> list[Node]:
-    begin, found = 0, []
+    begin, slices = 0, []
     for name, size in zip(node.outputs, node.extents("split"), strict=False):
         cut = {"axes": (1,), "starts": (begin,), "ends": (begin + size,), "steps": (1,)}
-        found.append(replace(node, op="Slice", outputs=(name,), attributes=cut, name=name))
+        slices.append(replace(node, op="Slice", outputs=(name,), attributes=cut, name=name))
         begin += size
-    return found
+    return slices
 
 
 def _cut(candidate: Candidate) -> tuple[int, int]:
@@ -106,10 +106,10 @@ def _repeats(candidate: Candidate) -> str:
     if sizes[1] != channels or sizes[2] % height or sizes[3] % width:
         return f"sizes {sizes} of an image {candidate.shape(0)}"
     places = np.arange(height * width).reshape(1, 1, height, width)
-    one = {"sizes": (1, 1, *sizes[SPATIAL:]), "scales": (1.0, 1.0, *scales[SPATIAL:])}
-    (found,) = evaluate("Resize", [places], {**candidate.node.attributes, **one})
+    single = {"sizes": (1, 1, *sizes[SPATIAL:]), "scales": (1.0, 1.0, *scales[SPATIAL:])}
+    (numbers,) = evaluate("Resize", [places], {**candidate.node.attributes, **single})
     wanted = places.repeat(sizes[2] // height, 2).repeat(sizes[3] // width, 3)
-    return "" if np.array_equal(found, wanted) else "coordinates that do not repeat pixels evenly"
+    return "" if np.array_equal(numbers, wanted) else "coordinates that do not repeat pixels evenly"
 
 
 def repeated(candidate: Candidate) -> Offloaded:

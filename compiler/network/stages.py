@@ -65,9 +65,9 @@ def plan_of_parts(
     progress("loop programs")
     programs = programs_of(chosen, target.config)
     emitting = counted(
-        progress, "instructions", sum(isinstance(one, Offloaded) for part in parted for one in part)
+        progress, "instructions", sum(isinstance(placed, Offloaded) for part in parted for placed in part)
     )
-    return build(graph, parted, target, programs, lambda one: emitting(one.node))
+    return build(graph, parted, target, programs, lambda placed: emitting(placed.node))
 
 
 def parts_of(
@@ -97,13 +97,13 @@ def tasks_of(parted: Iterable[Part]) -> list[Task]:
 def layers_of(parted: Iterable[Part]) -> dict[Task, list[str]]:
     """Return the names of the layers that a task occurs in, for each task of operators on the accelerator, in
     order; one that occurs several times in a layer names it as often."""
-    found: dict[Task, list[str]] = {}
+    layers: dict[Task, list[str]] = {}
     for part in parted:
-        for one in part:
-            if isinstance(one, Offloaded):
-                for piece in one.pieces:
-                    found.setdefault(piece.task, []).append(one.node.name)
-    return found
+        for placed in part:
+            if isinstance(placed, Offloaded):
+                for piece in placed.pieces:
+                    layers.setdefault(piece.task, []).append(placed.node.name)
+    return layers
 
 
 def choices_for(
@@ -120,14 +120,14 @@ def choices_for(
             f"({target.timing_digest[:12]}): "
             "configuration or memory differ; choose again"
         )
-    found, tasks = {}, list(tasks)
+    chosen, tasks = {}, list(tasks)
     choosing = counted(progress, "tiles", len(tasks))
     for task in tasks:
         choosing(task)
         space, given = space_of(task, target), choices.of(task)
         assert not isinstance(space, Unfit), "an operator without choices stays on the host"
-        found[task] = choose(space) if given is None else _legal(given, space)
-    return found
+        chosen[task] = choose(space) if given is None else _legal(given, space)
+    return chosen
 
 
 def _legal(choice: Choice, space: Space) -> Choice:

@@ -61,13 +61,13 @@ class Support:
 def imported() -> list[Support]:
     """Return the ONNX operators, sorted."""
     names = {*IMPORTERS, *KNOWN}
-    own = [Support(op, *_where(op)) for op in names]
+    standard = [Support(op, *_where(op)) for op in names]
     added = [
         Support(f"{domain}.{op}", _where(kind.becomes)[0], f"it becomes {kind.becomes}")
         for domain, operators in OF_DOMAINS.items()
         for op, kind in operators.items()
     ]
-    return sorted((*own, *added), key=lambda one: one.op.rpartition(".")[2])
+    return sorted((*standard, *added), key=lambda row: row.op.rpartition(".")[2])
 
 
 def _where(op: str) -> tuple[str, str]:
@@ -88,8 +88,8 @@ def _where(op: str) -> tuple[str, str]:
         return (ACCELERATOR, f"{IN_INT8}; {'; or '.join(takes)}") if takes else (HOST, IN_INT8)
     if op in RULES:
         kinds = (op, *OTHER_KINDS.get(op, ()))
-        own = [conditions(rule for rule in RULES[kind] if rule not in COMMON) or ALONE for kind in kinds]
-        return ACCELERATOR, "; or ".join((*own, *((CHANNEL_CONSTANT,) if op in CONVERTED else ())))
+        listed = [conditions(rule for rule in RULES[kind] if rule not in COMMON) or ALONE for kind in kinds]
+        return ACCELERATOR, "; or ".join((*listed, *((CHANNEL_CONSTANT,) if op in CONVERTED else ())))
     if op in elementwise.OPERATORS:
         return ACCELERATOR, "; or ".join((TABULATED, *((SLOPES,) if op == "PRelu" else ())))
     return HOST, ""
@@ -105,24 +105,24 @@ def offloaded() -> list[Support]:
 
 def to_json() -> dict[str, object]:
     """Return both tables as plain JSON values."""
-    return {"onnx": [asdict(one) for one in imported()], "integer": [asdict(one) for one in offloaded()]}
+    return {"onnx": [asdict(row) for row in imported()], "integer": [asdict(row) for row in offloaded()]}
 
 
 def text() -> str:
     """Return both tables for a terminal."""
     rows = [
         ("operator", "on", "condition"),
-        *((one.op, one.on, one.condition) for one in imported()),
+        *((row.op, row.on, row.condition) for row in imported()),
         ("", "", ""),
         ("integer operator", "on", "condition"),
-        *((one.op, one.on, one.condition) for one in offloaded()),
+        *((row.op, row.on, row.condition) for row in offloaded()),
     ]
     first, second = (max(len(row[place]) for row in rows) for place in (0, 1))
     table = (f"{op:{first}}  {on:{second}}  {condition}".rstrip() for op, on, condition in rows)
-    return "\n".join((*table, "", every()))
+    return "\n".join((*table, "", shared_conditions()))
 
 
-def every() -> str:
+def shared_conditions() -> str:
     """Return the conditions that all operators share."""
     return (
         f"On the accelerator every operator needs {conditions(COMMON)}. Every integer operator needs a "
@@ -141,7 +141,7 @@ def page() -> str:
             "operator runs on the accelerator if its condition holds, else on the host in int8 or float32.\n"
             "`vdla compile --layers` lists each operator on the host, with the condition that it breaks.\n"
             "Operators that are not listed run on the host by onnxruntime, with the extra `models`; without\n"
-            f"it, a model that has one is refused before anything runs.\n\n{every()}\n\n",
+            f"it, a model that has one is refused before anything runs.\n\n{shared_conditions()}\n\n",
             *_table("operator", imported()),
             "\n## Integer operators of the accelerator\nThe compiler lowers quantised operators to these. "
             "`runtime/host/int8.py` defines their results,\nand the accelerator equals it bit for bit.\n\n",

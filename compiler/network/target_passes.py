@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.graph.passes.tabulate import Tabulate
 from vdla.compiler.graph.pipeline import Pipeline
-from vdla.compiler.network.borders import padded_before
+from vdla.compiler.network.borders import with_explicit_pads
 from vdla.compiler.network.channel_order import reordered_channels
 from vdla.compiler.network.eight_bits import in_eight_bits
 from vdla.compiler.network.offload import operators_of
 from vdla.compiler.network.phases import phases_as_channels
-from vdla.compiler.network.slices import sliced_before
+from vdla.compiler.network.slices import with_slices
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import Extension
 
@@ -42,13 +42,13 @@ def _chains_as_tables(graph: Graph, target: Target) -> Graph:
 PASSES: tuple[tuple[str, Callable[[Graph, Target], Graph]], ...] = (
     ("chains_as_tables", _chains_as_tables),
     ("phases_as_channels", phases_as_channels),
-    ("pad_before_convolutions", lambda graph, target: padded_before(graph, target.config)),
+    ("pad_before_convolutions", lambda graph, target: with_explicit_pads(graph, target.config)),
     ("products_in_eight_bits", in_eight_bits),
     (
         "arrange_channels",
         lambda graph, target: reordered_channels(graph, target.config, operators_of(target.config)),
     ),
-    ("slice_splits", lambda graph, target: sliced_before(graph, target.config)),
+    ("slice_splits", lambda graph, target: with_slices(graph, target.config)),
 )
 
 

@@ -96,8 +96,10 @@ def tuned_plan(
         return plan, tuning_of(chooser.uses, layers)
     plan, use = plan_of_parts(graph, parted, target, choices, progress=progress), Use.FOUND
     if settled[0].version != task_version():
-        own = plan_of_parts(graph, parted, target, choose=choose, progress=progress)
-        plan, use = (plan, Use.AGAIN) if cycles_of_plan(plan) < cycles_of_plan(own) else (own, Use.WORSE)
+        untuned = plan_of_parts(graph, parted, target, choose=choose, progress=progress)
+        plan, use = (
+            (plan, Use.AGAIN) if cycles_of_plan(plan) < cycles_of_plan(untuned) else (untuned, Use.WORSE)
+        )
     return plan, tuning_of(dict.fromkeys(map(str, layers), use), layers)
 
 
@@ -144,7 +146,7 @@ def tuning_of(uses: "Mapping[str, Use]", layers: "Mapping[Task, Sequence[str]]")
     first = {str(task): names[0] for task, names in layers.items()}
 
     def of(use: Use) -> tuple[str, ...]:
-        return tuple(first[task] for task, found in uses.items() if found is use)
+        return tuple(first[task] for task, applied in uses.items() if applied is use)
 
     again = len(of(Use.AGAIN))
     return Tuning(len(uses), len(of(Use.FOUND)) + again, again, of(Use.WORSE), of(Use.NONE))

@@ -15,7 +15,7 @@ VIEWS = ("Flatten", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 TO_CHANNELS_LAST, TO_CHANNELS_FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
 
 
-class Viewed(NamedTuple):
+class ViewCase(NamedTuple):
     """An operator of `VIEWS` in its graph.
 
     Attributes:
@@ -40,19 +40,19 @@ class Viewed(NamedTuple):
         return viewed(self.standing or usual, self.node, after.shape)
 
 
-def _bytes(at: Viewed) -> str:
+def _bytes(at: ViewCase) -> str:
     return "" if at.types[0].dtype == "int8" else f"input {at.node.inputs[0]} of {at.types[0].dtype}"
 
 
-def _moved(at: Viewed) -> str:
+def _moved(at: ViewCase) -> str:
     return "" if at.layout is not None else f"a change of {at.types[0]} to {at.types[1]}"
 
 
-def _outside(at: Viewed) -> str:
+def _outside(at: ViewCase) -> str:
     return "" if at.standing is not None else f"input {at.node.inputs[0]} on the host"
 
 
-VIEW_RULES: tuple[Rule[Viewed], ...] = (
+VIEW_RULES: tuple[Rule[ViewCase], ...] = (
     Rule("int8 tensors", _bytes),
     Rule(
         "as many rows or pixels of as many channels before and after; an image is one row if it is one "

@@ -11,7 +11,7 @@ from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.macs import macs
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.graph.verify import verify
-from vdla.compiler.network.channel_order import NO_CHANNEL, dense, lane_order, picked
+from vdla.compiler.network.channel_order import NO_CHANNEL, dense, for_lanes, lane_order, reordered_channels
 from vdla.compiler.network.offload import operators_of
 from vdla.hw.spec.presets import DEFAULT, TINY
 from vdla.hw.spec.vocabulary import Extension
@@ -94,9 +94,9 @@ def test_channels_that_are_used_alike_stay_in_order():
 def test_lanes_without_a_channel():
     array = np.arange(1, 7).reshape(3, 2)
     lanes = np.array([2, NO_CHANNEL, 0])
-    assert picked(array, lanes, 0, None).tolist() == [[5, 6], [0, 0], [1, 2]]
-    assert picked(array, lanes, 0, 0).tolist() == [[5, 6], [1, 2], [1, 2]]
-    assert picked(array[:, :1], lanes, 1, 0).tolist() == array[:, :1].tolist()
+    assert for_lanes(array, lanes, 0, None).tolist() == [[5, 6], [0, 0], [1, 2]]
+    assert for_lanes(array, lanes, 0, 0).tolist() == [[5, 6], [1, 2], [1, 2]]
+    assert for_lanes(array[:, :1], lanes, 1, 0).tolist() == array[:, :1].tolist()
 
 
 def test_weights_of_groups_among_zeros():
