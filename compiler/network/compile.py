@@ -53,11 +53,11 @@ class Compiled:
     """A compiled network.
 
     Attributes:
-        graph: with integer operators: what the accelerator's results must equal.
-        plan: to be saved, or run.
-        tuning: how tuned records served.
-        errors: of each layer against floats, if they were asked for and the network was quantised here.
-        contributions: what each layer costs alone, the most first, under the same conditions.
+        graph: graph of integer operators, which defines the accelerator's results.
+        plan: plan to save or run.
+        tuning: report on the use of tuned records.
+        errors: error of each layer against floats, if requested and the network was quantised here.
+        contributions: error due to each layer alone, largest first, under the same conditions.
     """
 
     graph: Graph
@@ -83,12 +83,12 @@ def compile_network(
 
     Args:
         model: an ONNX file, its bytes, or a model of the `onnx` package.
-        target: what it is compiled for.
-        samples: inputs on which a float network is calibrated for quantisation, as `given_of` takes them;
-            None: there are none.
-        options: how a float network is quantised.
-        shapes: shapes of inputs that are dynamic in the model; those of others come from the samples.
-        section: which part of the model; all of it by default.
+        target: the target.
+        samples: inputs for the calibration of a float network, in any form that `given_of` accepts; None: no
+            samples.
+        options: options of quantisation.
+        shapes: shapes of inputs that are dynamic in the model; other dynamic shapes come from the samples.
+        section: the part of the model to compile; by default all of it.
         errors: measure the quantisation error of each layer on the samples.
         records: tuned records to use.
         progress: called with a text for each step of the work.
@@ -126,7 +126,7 @@ def explain(source: Source, target: Target, write: Write, stop_after: str = "") 
 
 
 def imported(source: Source, trace: Trace = SILENT) -> Loaded:
-    """Return the simplified graph of a model, or of a part of it, and samples that fit it.
+    """Return the simplified graph of a model, or of a section of it, and samples that fit the graph.
 
     Raises:
         GraphError: it cannot be imported.
@@ -137,18 +137,18 @@ def imported(source: Source, trace: Trace = SILENT) -> Loaded:
 
 
 def simplified(graph: Graph, calibrates: bool, trace: Trace = SILENT) -> Graph:
-    """Return a graph in the form in which it is quantised and lowered.
+    """Return a graph after all passes that precede quantisation and lowering.
 
     Args:
-        calibrates: there are samples, which give the ranges of tensors that are quantised while they run.
+        calibrates: samples are given, which fix the ranges of dynamically quantised tensors.
     """
     simple = SIMPLIFY.run(graph, trace)
     return FLOATS.run(_with_fixed_ranges(simple, trace) if calibrates else simple, trace)
 
 
 def _with_fixed_ranges(simple: Graph, trace: Trace) -> Graph:
-    """Return a graph of real numbers in place of a graph whose tensors are all quantised by ranges that are
-    computed at run time; other graphs unchanged."""
+    """Return a float graph in place of a graph whose tensors are all quantised dynamically; return other
+    graphs unchanged."""
     if all(node.op != DYNAMIC for node in simple.nodes):
         return simple
     fixed = Pipeline((FIX_RANGES,)).run(simple, trace)
@@ -156,7 +156,7 @@ def _with_fixed_ranges(simple: Graph, trace: Trace) -> Graph:
 
 
 def integer_graph(graph: Graph, samples: Samples | None = None, options: Options = OPTIONS) -> Graph:
-    """Return a graph with integer operators wherever it is quantised, or can be with `samples`."""
+    """Return a graph with integer operators wherever it is quantised, or can be quantised with `samples`."""
     return integers_of(simplified(graph, samples is not None), samples, options).graph
 
 
@@ -167,8 +167,8 @@ def integers_of(
     progress: Progress = lambda text: None,
     trace: Trace = SILENT,
 ) -> Lowered:
-    """Return a simplified graph with integer operators. A float graph is quantised with `samples`, unless the
-    accelerator computes nothing of it.
+    """Return a simplified graph with integer operators. A float graph is quantised with `samples`, unless
+    none of its operators can run on the accelerator.
 
     Raises:
         GraphError: it is of floats, and no samples were given.

@@ -1,11 +1,11 @@
-"""Phases as channels: transposed convolutions whose kernel is their stride, at the end of a network.
+"""Phases as channels: transposed convolutions whose kernel equals their stride, at the end of a network.
 
-Each phase of such a transposed convolution is a 1x1 convolution of the same pixels. One convolution makes
-all of them, one behind another among the channels: it loads its input once and stores rows without gaps.
-What follows pixel by pixel does so for each phase: tables, factors of channels, 1x1 convolutions, and
-further transposed convolutions of this form, in as many groups as there are phases. A DepthToSpace puts
-pixels where they belong. The accelerator cannot carry it out, so all this is done only where the host reads
-the result, which it unpacks in any case.
+Each phase of such a transposed convolution is a 1x1 convolution of the same pixels. A single convolution
+makes all phases as adjacent channels: it loads its input once and stores rows without gaps. Following
+pointwise operators work on each phase: tables, scales of channels, 1x1 convolutions, and further transposed
+convolutions of this form, with as many groups as phases. A DepthToSpace finally restores the pixels. The
+accelerator does not support it, so this applies only if the host reads the result, which it unpacks in any
+case.
 """
 
 from collections.abc import Collection, Iterable
@@ -29,15 +29,15 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import Parameter
 
-HOST = ("DequantizeLinear", "FlipSign")  # what never runs on the accelerator and reads int8
+HOST = ("DequantizeLinear", "FlipSign")  # operators on int8 that always run on the host
 PRODUCTS = ("Int8Conv", "Int8ConvTranspose")
-MOST_CYCLES_RATIO = 0.9  # of the estimated cycles, at most: the host has a DepthToSpace more to do
-Sides = tuple[int, ...]  # of the squares of pixels that are channels, the outer part of the channels first
+MOST_CYCLES_RATIO = 0.9  # new over old estimated cycles; the host runs an additional DepthToSpace
+Sides = tuple[int, ...]  # of the squares of pixels in the channels, outermost first
 
 
 def phases_as_channels(graph: Graph, target: Target) -> Graph:
-    """Return a graph of integer operators in which convolutions make the phases of transposed convolutions,
-    where the host alone reads what follows; the graph itself where there is none, or too little is saved."""
+    """Return a graph of integer operators in which convolutions make the phases of transposed convolutions
+    whose results only the host reads. Return `graph` itself if it has none, or if that saves too little."""
     plan = _PhasePlan(graph, target.config)
     if not any(plan.begins(node) for node in graph.nodes):
         return graph
@@ -47,20 +47,20 @@ def phases_as_channels(graph: Graph, target: Target) -> Graph:
 
 
 def _saves(graph: Graph, spreading: "_PhaseBuilder", rewritten: Graph, target: Target) -> bool:
-    """Whether the new convolutions are worth it."""
+    """Whether the new convolutions save enough estimated cycles."""
     replaced = {node.outputs[0] for node in graph.nodes if node.op in PRODUCTS} & spreading.deep.keys()
     added = {node.outputs[0] for node in spreading.products}
     return _cycles(rewritten, added, target) < MOST_CYCLES_RATIO * _cycles(graph, replaced, target)
 
 
 def _cycles(graph: Graph, names: Collection[str], target: Target) -> float:
-    """Return the estimated cycles of products by the names of their results."""
+    """Return the estimated cycles of the products whose results are in `names`."""
     ready = in_eight_bits(graph, target)
     return sum(_cycles_of(ready, node, target) for node in ready.nodes if node.outputs[0] in names)
 
 
 def _cycles_of(graph: Graph, node: Node, target: Target) -> float:
-    """Return the estimated cycles of a product; infinite where `target` cannot carry it out by tiles."""
+    """Return the estimated cycles of a product; infinity if `target` cannot run it in tiles."""
     operator = offload(graph, node, target)
     if isinstance(operator, Unfit):
         return inf
@@ -72,7 +72,7 @@ def _cycles_of(graph: Graph, node: Node, target: Target) -> float:
 
 
 class _PhasePlan:
-    """Which operators of a graph make phases as channels."""
+    """Decides which operators of a graph make phases as channels."""
 
     def __init__(self, graph: Graph, config: AcceleratorConfig) -> None:
         self.graph, self.config = graph, config
@@ -82,12 +82,16 @@ class _PhasePlan:
                 self.readers.setdefault(name, []).append(node)
 
     def begins(self, node: Node) -> bool:
-        """Whether an operator whose input is an image makes phases as channels."""
+        """Whether an operator on an image is the first to make phases as channels."""
         return node.op == "Int8ConvTranspose" and self.can_spread(node, ())
 
     def can_spread(self, node: Node, sides: Sides) -> bool:
-        """Whether an operator whose input has such phases as channels can make its result so, and only the
-        host reads what becomes of it, pixel by pixel."""
+        """Whether an operator can keep the phases of its input as channels, and so can all following
+        operators up to the host.
+
+        Args:
+            sides: sides of the phases in the channels of its input.
+        """
         waiting = [(node, sides)]
         while waiting:
             operator, around = waiting.pop()
@@ -99,8 +103,8 @@ class _PhasePlan:
         return True
 
     def added_sides(self, node: Node, sides: Sides) -> Sides | None:
-        """Return the squares of pixels that an operator makes more of, whose input has such phases as
-        channels; None where it cannot make its result so."""
+        """Return the sides of the phases that an operator adds to the phases of its input; None if it cannot
+        keep phases as channels."""
         if node.op in ("Int8Lookup", "Int8Scale"):
             makes_bytes = self.graph.types[node.outputs[0]].dtype == "int8"
             return () if makes_bytes and keeps_places(self.graph, node) else None
@@ -108,13 +112,13 @@ class _PhasePlan:
         return added if added is not None and self.is_cheap(node, sides, added) else None
 
     def is_end(self, node: Node) -> bool:
-        """Whether an operator that reads int8 runs on the host."""
+        """Whether an operator on int8 runs on the host."""
         makes_bytes = self.graph.types[node.outputs[0]].dtype == "int8"
         return node.op in HOST or (node.op == "Int8Lookup" and not makes_bytes)
 
     def sides(self, node: Node) -> Sides | None:
-        """Return the side of the square of phases of a product of single pixels: none for a 1x1 convolution;
-        None for other operators."""
+        """Return the side of the square of phases that a product makes of each pixel: () for a 1x1
+        convolution; None for other operators."""
         if node.op not in PRODUCTS or any(name not in self.graph.constants for name in node.inputs[1:]):
             return None
         weights, words = (self.graph.constants[name] for name in node.inputs[1:])
@@ -129,8 +133,8 @@ class _PhasePlan:
         return (kernel[0],) if plain and fits else None
 
     def is_cheap(self, node: Node, sides: Sides, added: Sides) -> bool:
-        """Whether as many groups as there are phases take no more products of blocks than one phase after
-        another: zeros stand between groups that do not fill whole blocks."""
+        """Whether a grouped convolution of all phases takes no more products of blocks than a convolution of
+        each phase. Groups that do not fill whole blocks multiply zeros."""
         weights, around, phases = self.graph.constants[node.inputs[1]], _square(sides), _square(added)
         inputs = self.graph.types[node.inputs[0]].shape[1]
         outputs = self.graph.types[node.outputs[0]].shape[1]
@@ -141,17 +145,17 @@ class _PhasePlan:
         )
 
     def block_products(self, inputs: int, outputs: int, groups: int) -> int:
-        """Return the products of blocks for a pixel."""
+        """Return how many products of blocks a grouped 1x1 convolution takes for a pixel."""
         grouped = grouping(Convolution(inputs, 1, 1, outputs, (1, 1), groups=groups), self.config)
         return grouped.count * grouped.inputs * grouped.outputs
 
 
 class _PhaseBuilder(GraphBuilder):
-    """The new graph in the making.
+    """The new graph under construction.
 
     Attributes:
-        sides: of values that have phases as channels.
-        deep: their names in the new graph.
+        sides: for each value with phases as channels, the sides of the phases.
+        deep: names of these values in the new graph.
         products: the convolutions that make them.
     """
 
@@ -163,6 +167,7 @@ class _PhaseBuilder(GraphBuilder):
         self.products: list[Node] = []
 
     def run(self) -> Graph:
+        """Return the new graph."""
         for node in self.graph.nodes:
             sides = self.sides.get(node.inputs[0], ()) if node.inputs else ()
             if (sides and not self.plan.is_end(node)) or self.plan.begins(node):
@@ -172,7 +177,7 @@ class _PhaseBuilder(GraphBuilder):
         return self.finished()
 
     def spread(self, node: Node, sides: Sides) -> None:
-        """Add an operator that makes phases as channels, and their pixels where somebody reads these."""
+        """Add an operator that makes phases as channels, and a DepthToSpace if the host reads the pixels."""
         (out,), x = node.outputs, self.deep.get(node.inputs[0], node.inputs[0])
         added = self.plan.sides(node) or ()
         self.sides[out] = (*sides, *added)
@@ -193,8 +198,12 @@ class _PhaseBuilder(GraphBuilder):
             self.restore_pixels(out)
 
     def constants_of(self, node: Node, groups: int, phases: int) -> tuple[str, str]:
-        """Return the weights and parameters of a convolution of `groups` equal groups that makes phases as
-        channels."""
+        """Return the names of the weights and parameters of a convolution that makes phases as channels.
+
+        Args:
+            groups: equal groups, for the phases of the input.
+            phases: phases that the operator adds.
+        """
         weights, words = (self.graph.constants[name] for name in node.inputs[1:])
         if node.op == "Int8ConvTranspose":
             words = _phase_words(weights, words, node.integer("zero"))
@@ -207,14 +216,14 @@ class _PhaseBuilder(GraphBuilder):
         )
 
     def repeated(self, name: str, count: int) -> str:
-        """Return a constant [..., channels] for `count` groups of these channels; [..., 1] serves all."""
+        """Return a constant [..., channels] repeated for `count` groups; [..., 1] serves all groups."""
         array = self.graph.constants[name]
         if array.shape[-1] == 1:
             return name
         return self.constant(f"{name}_phases", np.tile(array, count))
 
     def restore_pixels(self, name: str) -> None:
-        """Add what moves the channels of a value's phases to their pixels."""
+        """Add the DepthToSpace operators that move the phases of a value from channels to pixels."""
         at, sides = self.deep[name], self.sides[name]
         for place, side in enumerate(sides, 1):
             last = place == len(sides)
@@ -222,22 +231,22 @@ class _PhaseBuilder(GraphBuilder):
             at = self.add("DepthToSpace", (at,), out, {"blocksize": side, "mode": "DCR"})
 
     def type_of(self, name: str, sides: Iterable[int]) -> TensorType:
-        """Return the type of a value that has such phases as channels."""
+        """Return the type of a value with phases of these sides as channels."""
         n, channels, height, width = self.graph.types[name].shape
         side = prod(sides)
         return TensorType((n, channels * side**2, height // side, width // side), "int8")
 
 
 def _square(sides: Sides) -> int:
-    """Return how many phases there are."""
+    """Return the number of phases."""
     return prod(sides) ** 2
 
 
 def _phase_words(weights: np.ndarray, words: np.ndarray, zero: int) -> np.ndarray:
-    """Return int64[4, phases * outputs], phase by phase: the parameters of the products of an image whose
-    zero point the biases subtract; int64[4, 1 or outputs] if the zero point is 0.
+    """Return the requantisation parameters of all phases, int64[4, phases * outputs]; the biases subtract the
+    zero point of the image. If it is 0, return `words` unchanged.
 
-    Each phase sums products with weights of its own, so it has biases of its own.
+    Each phase sums products with different weights, so each phase has different biases.
 
     Args:
         weights: int8 or int16[channels, outputs, kernel rows, kernel columns].

@@ -1,4 +1,4 @@
-"""The parts of every operator on the accelerator: tasks, tensors read and written, and rules."""
+"""Placed operators: on the host with the reason, or on the accelerator as tasks, operands and constants."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,14 +19,13 @@ from vdla.runtime.windows import Windows
 
 @dataclass(frozen=True)
 class Piece:
-    """A task that is all or part of an operator.
+    """A task that computes all or part of an operator.
 
     Attributes:
-        names: the operator's names for the parameters of the task's program, where they are not the program's
-            own.
-        begin: the element of the operator's result Z with which the task's begins.
-        begins: likewise the elements of operands, by the program's parameter.
-        after: what the store unit does behind it, where that is not what it does behind the operator.
+        names: the operator's name for a parameter of the task's program, if the names differ.
+        begin: first element of the task's result in the operator's result Z.
+        begins: first element of the task's operands, by the program's parameter.
+        after: epilogue of this task; None: the operator's epilogue.
     """
 
     task: Task
@@ -41,13 +40,13 @@ class Offloaded:
     """An operator as the accelerator executes it.
 
     Attributes:
-        pieces: in order.
-        inputs: by the pieces' parameter, the graph's value and how it must stand in DRAM.
-        output: the graph's value that is their result Z, and how it stands in DRAM.
-        constants: arrays by the pieces' parameter.
-        macs: multiply-accumulates of the operator itself.
-        after: what the store unit does behind it, for operators that follow.
-        scratch: bytes by the pieces' parameter: tensors between pieces.
+        pieces: tasks in order.
+        inputs: for each parameter of the pieces, the graph's value and its layout in DRAM.
+        output: the graph's value of the result Z, and its layout in DRAM.
+        constants: arrays, by parameter of the pieces.
+        macs: multiply-accumulates of the operator.
+        after: epilogue that the store unit executes, for fused operators.
+        scratch: bytes of the tensors between pieces, by parameter of the pieces.
     """
 
     node: Node
@@ -68,7 +67,7 @@ class Offloaded:
 
 @dataclass(frozen=True)
 class OnHost:
-    """An operator that stays on the host, and why."""
+    """An operator that runs on the host, and the reason."""
 
     node: Node
     reason: str
@@ -76,10 +75,10 @@ class OnHost:
 
 @dataclass(frozen=True)
 class View:
-    """A change of shape that moves no byte in DRAM; it belongs to the launch that makes its input.
+    """A change of shape that moves no bytes in DRAM. It belongs to the launch that makes its input.
 
     Attributes:
-        layout: how its result stands in DRAM.
+        layout: layout of its result in DRAM.
     """
 
     node: Node
@@ -91,8 +90,11 @@ Placed = OnHost | Offloaded | View
 
 @dataclass(frozen=True)
 class Candidate:
-    """An operator of a graph, to be carried out by a target; `gathers`: the pixels of its input may be
-    gathered (space to depth) or packed (windows)."""
+    """An integer operator that a target may run.
+
+    Attributes:
+        gathers: the pixels of its input may be gathered (space to depth) or packed (windows).
+    """
 
     graph: Graph
     node: Node
@@ -101,46 +103,50 @@ class Candidate:
 
     @property
     def config(self) -> AcceleratorConfig:
-        """The accelerator."""
+        """Configuration of the accelerator."""
         return self.target.config
 
     def shape(self, place: int) -> tuple[int, ...]:
-        """Return the shape of an input, by its place."""
+        """Return the shape of input `place`."""
         return self.graph.types[self.node.inputs[place]].shape
 
     def constant(self, place: int) -> np.ndarray:
-        """Return a constant input."""
+        """Return the constant that is input `place`."""
         return self.graph.constants[self.node.inputs[place]]
 
     @property
     def block(self) -> int:
-        """Channels of a block of what the accelerator makes, as it stands in DRAM."""
+        """Channels of a block of activations in DRAM."""
         return activation_block(self.config)
 
     def operand(
         self, place: int, block: int | None = None, how: SpaceToDepth | Windows | None = None
     ) -> tuple[str, Layout]:
-        """Return an input that the accelerator reads, and how it must stand in DRAM: as what the accelerator
-        makes, or in blocks of `block` channels."""
+        """Return the name of input `place` and the layout in which the accelerator reads it.
+
+        Args:
+            block: channels of a block; None: as the accelerator writes activations.
+            how: how pixels are gathered; None: not at all.
+        """
         to_depth = how if isinstance(how, SpaceToDepth) else None
         windows = how if isinstance(how, Windows) else None
         layout = Layout(self.shape(place), block or self.block, self.config.batch, to_depth, windows)
         return self.node.inputs[place], layout
 
     def output(self) -> tuple[str, Layout]:
-        """Return the result, and how it stands in DRAM."""
+        """Return the name of the result and its layout in DRAM."""
         name = self.node.outputs[0]
         return name, Layout(self.graph.types[name].shape, self.block, self.config.batch)
 
 
 @dataclass(frozen=True)
 class OperatorKind:
-    """A kind of operator that the accelerator can execute.
+    """A kind of integer operator that the accelerator supports.
 
     Attributes:
-        rules: that hold for every operator of this kind that is carried out.
-        make: returns how it is.
-        configuration: rules for the configuration, beyond those for all kinds.
+        rules: rules for each operator of this kind.
+        make: returns the operator as tasks; valid only if all rules hold.
+        configuration: rules for the configuration, in addition to the rules for all kinds.
     """
 
     rules: tuple[Rule[Candidate], ...]
@@ -149,7 +155,7 @@ class OperatorKind:
 
 
 def constants(*places: int) -> Rule[Candidate]:
-    """Return the rule that these inputs, the last of which are parameters, are constants."""
+    """Return the rule that the inputs `places` are constants; the last of them is the parameters."""
 
     def violation(candidate: Candidate) -> str:
         names = (candidate.node.inputs[place] for place in places)
@@ -161,7 +167,7 @@ def constants(*places: int) -> Rule[Candidate]:
 
 
 def operands(count: int | None = None) -> Rule[Candidate]:
-    """Return the rule that the first inputs, or all, are tensors that the accelerator can read."""
+    """Return the rule that the first `count` inputs, or all, are tensors that the accelerator can read."""
 
     def violation(candidate: Candidate) -> str:
         for name in candidate.node.inputs[:count]:
@@ -178,7 +184,7 @@ def operands(count: int | None = None) -> Rule[Candidate]:
 
 
 def alu(*operations: AluOpcode) -> Rule[AcceleratorConfig]:
-    """Return the rule that a configuration's ALU has these operations."""
+    """Return the rule that a configuration's ALU supports these operations."""
 
     def violation(config: AcceleratorConfig) -> str:
         missing = [operation.name for operation in operations if operation not in config.alu_opcodes]
@@ -188,5 +194,5 @@ def alu(*operations: AluOpcode) -> Rule[AcceleratorConfig]:
 
 
 def of_channels(words: np.ndarray, channels: int) -> np.ndarray:
-    """Return the parameters int64[4, 1 or channels] of each channel."""
+    """Return parameters int64[4, 1 or channels] as int64[4, channels]."""
     return np.broadcast_to(words, (len(words), channels))

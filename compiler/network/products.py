@@ -38,13 +38,13 @@ from vdla.runtime.windows import Windows
 
 
 def border_fault(candidate: Candidate) -> str:
-    """Name a border that the accelerator cannot pad with."""
+    """Describe a border value that the accelerator cannot pad with; "" if the rule holds."""
     border = candidate.node.integer("border")
     return "" if pads_with(candidate.config, border) else f"a border of {border}"
 
 
 def reach_fault(size: Convolution) -> str:
-    """Say that the kernel reads padding alone, at every position."""
+    """Describe a kernel that reads padding alone at every position; "" if the rule holds."""
     top, left, *_ = size.padding
     places = zip(
         (top, left),
@@ -90,7 +90,8 @@ def _convolution(candidate: Candidate) -> Offloaded:
 
 
 def convolved(candidate: Candidate, size: Convolution, weights: np.ndarray, border: int) -> Offloaded:
-    """Return a convolution of the pixels as they are: by windows that slide along rows, or by products."""
+    """Return a convolution of ungathered pixels: a depthwise convolution by windows along rows, or
+    products."""
     if slides(size, candidate.config):
         wide = in_windows(size)
         task = ConvolutionTask(wide, border=border, slides=True)
@@ -99,8 +100,8 @@ def convolved(candidate: Candidate, size: Convolution, weights: np.ndarray, bord
 
 
 def _gathered(candidate: Candidate, size: Convolution, weights: np.ndarray, border: int) -> Offloaded | None:
-    """Return the convolution of pixels that the accelerator gathers, or the host, whichever takes fewer
-    steps; None where neither saves any."""
+    """Return the convolution of pixels gathered by the accelerator (windows) or by the host (space to depth),
+    whichever takes fewer steps; None if neither saves any."""
     config = candidate.config
     to_depth, windows = space_to_depth_of(size, border, config), windows_of(size, border, config)
     wide = size if to_depth is None else gathered_size(size, to_depth)
@@ -139,7 +140,7 @@ def _transposed(candidate: Candidate) -> Offloaded:
 
 
 def rows_fault(candidate: Candidate) -> str:
-    """Say that rows have as many dimensions as images, which a batch would divide."""
+    """Describe rows with as many dimensions as images, which a batch would divide; "" if the rule holds."""
     image = len(candidate.shape(0)) == IMAGE_RANK and candidate.config.batch > 1
     return f"an operand of {IMAGE_RANK} dimensions and batch = {candidate.config.batch}" if image else ""
 
@@ -151,7 +152,7 @@ def _matrix_product(candidate: Candidate) -> Offloaded:
 
 
 def as_rows(candidate: Candidate, product: Offloaded) -> Offloaded:
-    """Return a product of a matrix whose operand and result are rows in DRAM, even if they have as many
+    """Return a matrix product whose operand and result are stored as rows in DRAM, even if they have as many
     dimensions as an image."""
     if len(candidate.shape(0)) != IMAGE_RANK:
         return product
@@ -181,10 +182,17 @@ def offloaded(
     macs: int,
     how: SpaceToDepth | Windows | None = None,
 ) -> Offloaded:
-    """Return a product with packed weights; `how` its pixels are gathered, or None."""
+    """Return a product.
+
+    Args:
+        weights: packed weights, by parameter of the task's program.
+        how: how the pixels of its input are gathered; None: not at all.
+    """
     config = candidate.config
     parameters = blocked_parameters(of_channels(candidate.constant(-1), task.size.outputs), config)
-    alone = how is not None or candidate.gathers or config.batch > 1  # nobody else reads the input so
+    alone = (
+        how is not None or candidate.gathers or config.batch > 1
+    )  # the input has no other reader in this layout
     x, out = candidate.operand(0, config.block_in if alone else None, how), candidate.output()
     task = replace(task, reads=x[1].block // config.block_in, writes=out[1].block // config.block_out)
     return Offloaded(
@@ -198,13 +206,13 @@ def offloaded(
 
 
 def _wide(candidate: Candidate) -> str:
-    """Name weights that `in_eight_bits` has not expanded."""
+    """Describe weights that `in_eight_bits` has not expanded; "" if the rule holds."""
     dtype = candidate.constant(1).dtype
     return "" if dtype == np.int8 else f"weights of {dtype}"
 
 
 def _shifted(candidate: Candidate) -> str:
-    """Name a zero point that `in_eight_bits` has not expanded."""
+    """Describe a zero point that `in_eight_bits` has not expanded; "" if the rule holds."""
     zero = candidate.node.integer("zero")
     return f"an input of zero point {zero}" if zero else ""
 

@@ -1,4 +1,4 @@
-"""Parts of channels, and repeated pixels, on the accelerator: whole elements are moved."""
+"""Slices of channels, and repeated pixels (Resize), on the accelerator, which moves whole elements."""
 
 from dataclasses import replace
 
@@ -21,7 +21,7 @@ SPATIAL = 2
 
 
 def with_slices(graph: Graph, config: AcceleratorConfig) -> Graph:
-    """Return a graph in which Slices make the parts of each Split that are whole blocks of channels."""
+    """Return a graph with Slices in place of each Split into whole blocks of channels."""
     builder = GraphBuilder(graph)
     for node in graph.nodes:
         if node.op == "Split" and not is_float(graph, node) and _whole_parts(graph, node, config):
@@ -81,7 +81,7 @@ def _whole_blocks(candidate: Candidate) -> str:
 
 
 def part(candidate: Candidate) -> Offloaded:
-    """Return the copy of some blocks of channels."""
+    """Return a Slice of whole blocks of channels, as a copy."""
     config, (name, layout) = candidate.config, candidate.operand(0)
     _, _, height, width = layout.image
     (begin, _), plane = _cut(candidate), height * width
@@ -99,7 +99,7 @@ def _image(candidate: Candidate) -> str:
 
 
 def _repeats(candidate: Candidate) -> str:
-    """Say where elements are not repeated by whole factors."""
+    """Describe a Resize that does not repeat pixels by whole factors; "" if the rule holds."""
     _, channels, height, width = candidate.shape(0)
     sizes, scales = candidate.node.extents("sizes"), candidate.node.attributes["scales"]
     assert isinstance(scales, tuple), "a Resize has a scale for each dimension"
@@ -113,7 +113,7 @@ def _repeats(candidate: Candidate) -> str:
 
 
 def repeated(candidate: Candidate) -> Offloaded:
-    """Return an image whose pixels are repeated."""
+    """Return a Resize that repeats the pixels of an image."""
     (name, layout), out = candidate.operand(0), candidate.output()
     _, blocks, height, width, *_ = layout.blocks
     _, _, tall, wide = out[1].image

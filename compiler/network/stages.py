@@ -2,9 +2,9 @@
 
 support   `parts_of`: each operator on the accelerator, as tasks, or on the host with the reason
 space     `space_of`: the legal choices for each task
-choice    `choices_for`: one of them for each task, from a record, by estimate or by simulation
-lowering  `programs_of`: the loop program of each task; equal tasks share it
-emission, linking  `build`: instructions, addresses, and what crosses between host and accelerator
+choice    `choices_for`: a choice for each task, from a record, by estimate or by simulation
+lowering  `programs_of`: the loop program of each task; equal tasks share a program
+emission, linking  `build`: instructions, addresses, and transfers between host and accelerator
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -45,7 +45,7 @@ def plan_of(
         progress: called with a text for each step of the work.
 
     Raises:
-        ChoiceError: `choices` were made for another target, or one is not in its task's space.
+        ChoiceError: `choices` are for another target, or a choice is not in its task's space.
     """
     graph, parted = parts_of(graph, target, progress)
     return plan_of_parts(graph, parted, target, choices, choose=choose, progress=progress)
@@ -60,7 +60,8 @@ def plan_of_parts(
     choose: Chooser = by_simulator,
     progress: Progress = lambda text: None,
 ) -> Plan:
-    """Return the plan of a graph and its parts, as `parts_of` gives both; the rest as `plan_of`."""
+    """Return the plan of a graph and its parts, both as `parts_of` returns them. The other arguments, and the
+    errors, are as in `plan_of`."""
     chosen = choices_for(tasks_of(parted), target, choices or Choices(), choose, progress)
     progress("loop programs")
     programs = programs_of(chosen, target.config)
@@ -73,7 +74,7 @@ def plan_of_parts(
 def parts_of(
     graph: Graph, target: Target, progress: Progress = lambda text: None
 ) -> tuple[Graph, list[Part]]:
-    """Return a graph in the form in which a target runs it, and its parts."""
+    """Return a graph after the target's passes, and its parts."""
     ready = target_passes(target).run(graph)
 
     def placed(on_host: Mapping[str, str]) -> list[Placed]:
@@ -90,13 +91,13 @@ def counted(progress: Progress, what: str, total: int) -> Callable[[object], Non
 
 
 def tasks_of(parted: Iterable[Part]) -> list[Task]:
-    """Return the tasks of operators on the accelerator, each once, in order."""
+    """Return the distinct tasks of operators on the accelerator, in order."""
     return list(layers_of(parted))
 
 
 def layers_of(parted: Iterable[Part]) -> dict[Task, list[str]]:
-    """Return the names of the layers that a task occurs in, for each task of operators on the accelerator, in
-    order; one that occurs several times in a layer names it as often."""
+    """Return, for each task of operators on the accelerator, the names of the layers in which it occurs, in
+    order. A name is repeated if the task occurs several times in the layer."""
     layers: dict[Task, list[str]] = {}
     for part in parted:
         for placed in part:
@@ -113,7 +114,11 @@ def choices_for(
     choose: Chooser = by_simulator,
     progress: Progress = lambda text: None,
 ) -> dict[Task, Choice]:
-    """Return a choice for each task; errors as those of `plan_of`."""
+    """Return a choice for each task.
+
+    Raises:
+        ChoiceError: as `plan_of`.
+    """
     if choices.by_task and choices.target != target.timing_digest:
         raise ChoiceError(
             f"the choices were made for the target {choices.target[:12]}, not for {target.name} "
@@ -140,7 +145,7 @@ def _legal(choice: Choice, space: Space) -> Choice:
 
 
 def record_of(chosen: Mapping[Task, Choice], target: Target) -> Choices:
-    """Return choices as a record, which can be printed and read back."""
+    """Return choices in the form that can be printed and parsed."""
     return choices_of(target.timing_digest, chosen.items())
 
 

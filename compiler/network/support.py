@@ -1,6 +1,6 @@
-"""The supported ONNX operators, where each runs and under which conditions.
+"""The supported ONNX operators: where each runs, and under which conditions.
 
-The conditions are the rules by which the compiler decides.
+The conditions are generated from the rules by which the compiler decides.
 """
 
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ ALONE = "changes the scale between two conversions"
 TABULATED = (
     f"{FUNCTION.takes} between conversions, which becomes a table, with the extension {Extension.TABLE}"
 )
-OTHER_KINDS = {"MatMul": (PAIRED,)}  # of the same operator
+OTHER_KINDS = {"MatMul": (PAIRED,)}  # further forms of the same operator
 COMMON = (*AROUND, RATIOS)  # rules for all operators with an integer form
 NOTE = "<!-- Generated from the compiler by `make docs`. -->\n"
 
@@ -50,7 +50,7 @@ class Support:
     Attributes:
         on: where it runs in a quantised network if the condition holds: "accelerator", "host", or "compiler"
             if nothing remains to run. If the condition does not hold, it runs on the host.
-        condition: "" if there is none.
+        condition: the condition; "" if it always holds.
     """
 
     op: str
@@ -59,7 +59,7 @@ class Support:
 
 
 def imported() -> list[Support]:
-    """Return the ONNX operators, sorted."""
+    """Return the supported ONNX operators, sorted."""
     names = {*IMPORTERS, *KNOWN}
     standard = [Support(op, *_where(op)) for op in names]
     added = [
@@ -123,7 +123,7 @@ def text() -> str:
 
 
 def shared_conditions() -> str:
-    """Return the conditions that all operators share."""
+    """Return the conditions that apply to all operators."""
     return (
         f"On the accelerator every operator needs {conditions(COMMON)}. Every integer operator needs a "
         f"configuration with {conditions(CONFIGURATION)}, whose scratchpads hold a tile of it."

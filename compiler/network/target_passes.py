@@ -18,11 +18,11 @@ from vdla.hw.spec.vocabulary import Extension
 
 @dataclass(frozen=True, slots=True)
 class TargetPass:
-    """A pass with the target that it is for.
+    """A pass with its target.
 
     Attributes:
-        name: of the pass.
-        change: returns a graph that computes the same on the target.
+        name: name of the pass.
+        change: returns an equivalent graph for the target.
     """
 
     name: str
@@ -35,7 +35,7 @@ class TargetPass:
 
 
 def _chains_as_tables(graph: Graph, target: Target) -> Graph:
-    """Let one table stand for a chain of element-wise operators, if the target has tables."""
+    """Replace chains of elementwise operators by a table each, if the target has tables."""
     return Tabulate(chains=True).run(graph) if target.config.has(Extension.TABLE) else graph
 
 

@@ -1,4 +1,4 @@
-"""How tuned records served the layers of a network."""
+"""Compilation with tuned records, and a report on which layers used them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,15 +25,16 @@ MOST_NAMES = 4
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
-    """How records served the tasks of a network.
+    """The use of tuned records for the tasks of a network.
 
     Attributes:
-        tasks: how many there are.
-        found: how many have the choice of a record.
-        again: how many of these were measured again, since another version of the compiler had measured them.
-        worse: layers whose record was measured again and is not better than the compiler's choice now, one
-            for each task.
-        none: layers without a record, one for each task.
+        tasks: number of tasks.
+        found: number of tasks with the choice of a record.
+        again: number of these whose record was measured again, because another version of the compiler had
+            measured it.
+        worse: a layer for each task whose record was measured again and no longer beats the compiler's
+            choice.
+        none: a layer for each task without a record.
     """
 
     tasks: int
@@ -43,11 +44,11 @@ class Tuning:
     none: tuple[str, ...]
 
     def said(self, source: str, others: Sequence[str] = ()) -> str:
-        """Return it as a line.
+        """Return the report as a line.
 
         Args:
-            source: what the records are from.
-            others: names of the targets of the records, where none is for this target.
+            source: source of the records.
+            others: names of the targets of the records, if none is for this target.
         """
         if others:
             return (
@@ -60,7 +61,7 @@ class Tuning:
             parts.append(f"{self.again} of them measured again for this version of the kit")
         if self.worse:
             parts.append(f"no longer better: {_cut(self.worse)}")
-        if self.none and source != KIT:  # it holds only what beats the compiler
+        if self.none and source != KIT:  # the kit has only records that beat the compiler
             parts.append(f"none for: {_cut(self.none)}")
         return ", ".join(parts)
 
@@ -73,10 +74,12 @@ class Tuning:
 def tuned_plan(
     graph: "Graph", target: "Target", records: Records, choose: "Chooser", progress: "Progress"
 ) -> "tuple[Plan, Tuning]":
-    """Return the plan of a graph of integer operators with the choices of records, and how these served.
+    """Return the plan of a graph of integer operators with the choices of records, and the report on their
+    use.
 
-    Choices that were settled for this network come first, then the best of each task alone. Those that
-    another version of the compiler settled are used if they make the network faster than the compiler's own.
+    Choices that were settled for this network take precedence over the best record of each task. Choices that
+    another version of the compiler settled are used only if they make the network faster than the compiler's
+    choices.
 
     Args:
         choose: makes the choices for tasks without a record.
@@ -111,8 +114,8 @@ def network_of(layers: "Mapping[Task, Sequence[str]]") -> str:
 def settled_choices(
     settled: "Sequence[Record]", tasks: "Iterable[Task]", target: "Target"
 ) -> "Choices | None":
-    """Return the choices that were settled for the tasks of a network; None where one is missing, or is not
-    legal any more."""
+    """Return the choices that were settled for the tasks of a network; None if a choice is missing or no
+    longer legal."""
     from vdla.compiler.codegen.record import choices_of
     from vdla.compiler.codegen.space import Space, space_of
     from vdla.compiler.codegen.tuned.chooser import legal
@@ -135,10 +138,10 @@ def cycles_of_plan(plan: "Plan") -> int:
 
 
 def tuning_of(uses: "Mapping[str, Use]", layers: "Mapping[Task, Sequence[str]]") -> Tuning:
-    """Return how records served.
+    """Return the report on the use of records.
 
     Args:
-        uses: of each task, by its text.
+        uses: use of a record for each task, by the task's text.
         layers: names of the layers in which each task occurs.
     """
     from vdla.compiler.codegen.tuned.chooser import Use
@@ -153,17 +156,17 @@ def tuning_of(uses: "Mapping[str, Use]", layers: "Mapping[Task, Sequence[str]]")
 
 
 def tuning_text(tuning: Tuning) -> bytes:
-    """Return it as JSON on one line."""
+    """Return a report as JSON on a single line."""
     return msgspec.json.encode(tuning)
 
 
 def tuning_from(text: bytes) -> Tuning:
-    """Return what `tuning_text` gave as text."""
+    """Return the report from the text that `tuning_text` returns."""
     return msgspec.json.decode(text, type=Tuning)
 
 
 def _cut(names: Sequence[str]) -> str:
-    """Return the first names, and how many more there are."""
+    """Return the first names as text, and the number of further names."""
     more = len(names) - MOST_NAMES
     shown = ", ".join(names if more <= 1 else names[:MOST_NAMES])
     return f"{shown} and {more} more" if more > 1 else shown

@@ -1,4 +1,4 @@
-"""Views: operators that change a tensor's shape, but no byte of it in the accelerator's DRAM."""
+"""Views: operators that change a tensor's shape but not its bytes in the accelerator's DRAM."""
 
 from math import prod
 from typing import NamedTuple
@@ -19,25 +19,25 @@ class ViewCase(NamedTuple):
     """An operator of `VIEWS` in its graph.
 
     Attributes:
-        standing: how its input stands in DRAM; None where the accelerator does not make it.
+        source: layout of its input in DRAM; None if the accelerator does not make the input.
     """
 
     graph: Graph
     node: Node
     config: AcceleratorConfig
-    standing: Layout | None
+    source: Layout | None
 
     @property
     def types(self) -> tuple[TensorType, TensorType]:
-        """What is changed, and into what."""
+        """Types of input and result."""
         return self.graph.types[self.node.inputs[0]], self.graph.types[self.node.outputs[0]]
 
     @property
     def layout(self) -> Layout | None:
-        """How the result stands in DRAM; None where bytes move."""
+        """Layout of the result in DRAM; None if bytes move."""
         before, after = self.types
         usual = Layout(before.shape, activation_block(self.config), self.config.batch)
-        return viewed(self.standing or usual, self.node, after.shape)
+        return viewed(self.source or usual, self.node, after.shape)
 
 
 def _bytes(at: ViewCase) -> str:
@@ -49,7 +49,7 @@ def _moved(at: ViewCase) -> str:
 
 
 def _outside(at: ViewCase) -> str:
-    return "" if at.standing is not None else f"input {at.node.inputs[0]} on the host"
+    return "" if at.source is not None else f"input {at.node.inputs[0]} on the host"
 
 
 VIEW_RULES: tuple[Rule[ViewCase], ...] = (
@@ -64,10 +64,11 @@ VIEW_RULES: tuple[Rule[ViewCase], ...] = (
 
 
 def viewed(layout: Layout, node: Node, shape: tuple[int, ...]) -> Layout | None:
-    """Return how the result of an operator of `VIEWS` stands in DRAM, of this shape; None where bytes move.
+    """Return the layout in DRAM of the result of an operator of `VIEWS`; None if bytes move.
 
     Args:
-        layout: how the input stands.
+        layout: layout of the input.
+        shape: shape of the result.
     """
     if node.op == "Transpose":
         return _turned(layout, node, shape)
@@ -87,7 +88,7 @@ def viewed(layout: Layout, node: Node, shape: tuple[int, ...]) -> Layout | None:
 
 
 def _same_pixels(layout: Layout, shape: tuple[int, ...]) -> bool:
-    """Whether a tensor stands as images that have as many pixels of as many channels in another shape."""
+    """Whether a tensor is stored as images, and `shape` has as many images, channels and pixels."""
     plain = layout.space_to_depth is None and layout.windows is None and not layout.stack
     if not plain or len(layout.shape) != IMAGE_RANK or len(shape) != IMAGE_RANK:
         return False
@@ -95,7 +96,8 @@ def _same_pixels(layout: Layout, shape: tuple[int, ...]) -> bool:
 
 
 def _turned(layout: Layout, node: Node, shape: tuple[int, ...]) -> Layout | None:
-    """Return how an image stands whose channels become the last dimension, or the first."""
+    """Return the layout of images whose channels become the last dimension, or the first; None if bytes
+    move."""
     images = layout.shape[0] if len(layout.shape) == IMAGE_RANK and layout.batch == 1 else 0
     if images and node.extents("perm") == TO_CHANNELS_LAST and not layout.stack:
         return structs.replace(layout, shape=shape, stack=images)
@@ -105,7 +107,7 @@ def _turned(layout: Layout, node: Node, shape: tuple[int, ...]) -> Layout | None
 
 
 def _rows(layout: Layout) -> tuple[int, int] | None:
-    """Return the rows and channels of a tensor; None for images of more than one pixel, or several."""
+    """Return the rows and channels of a tensor; None for several images, or images of several pixels."""
     shape = layout.shape
     if len(shape) == IMAGE_RANK and not layout.stack:
         n, channels, *pixel = shape
