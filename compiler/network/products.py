@@ -190,9 +190,7 @@ def offloaded(
     """
     config = candidate.config
     parameters = blocked_parameters(of_channels(candidate.constant(-1), task.size.outputs), config)
-    alone = (
-        how is not None or candidate.gathers or config.batch > 1
-    )  # the input has no other reader in this layout
+    alone = how is not None or candidate.gathers or config.batch > 1  # no other reader of this layout
     x, out = candidate.operand(0, config.block_in if alone else None, how), candidate.output()
     task = replace(task, reads=x[1].block // config.block_in, writes=out[1].block // config.block_out)
     return Offloaded(

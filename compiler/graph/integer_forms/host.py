@@ -1,4 +1,4 @@
-"""Why operators stay on the host that are none of the accelerator's, wherever they stand in a graph."""
+"""Reasons why operators without an integer form run on the host."""
 
 from collections.abc import Iterable
 from typing import TypeVar
@@ -19,16 +19,16 @@ def is_float(graph: Graph, node: Node) -> bool:
     return any(graph.types[name].dtype.startswith("float") for name in names)
 
 
-def why_on_host(found: Conversions, node: Node) -> Unfit:
-    """Return why an operator stays on the host that reads or makes real numbers, or is of a kind without an
-    integer form."""
+def why_on_host(conversions: Conversions, node: Node) -> Unfit:
+    """Return the reason why an operator runs on the host that reads or makes real numbers, or whose kind has
+    no integer form."""
     if node.reason:
         return Unfit(node.reason)
     if node.op in CONVERSIONS:
-        return _conversion(found, node)
-    if node.op in MOVES and not is_float(found.graph, node):
-        return _unfit(node, MOVE_RULES, Located(found.graph, node))
-    return why_float(found, node)
+        return _conversion(conversions, node)
+    if node.op in MOVES and not is_float(conversions.graph, node):
+        return _unfit(node, MOVE_RULES, Located(conversions.graph, node))
+    return why_float(conversions, node)
 
 
 def _bytes(at: Located) -> str:
@@ -43,38 +43,40 @@ MOVE_RULES: tuple[Rule[Located], ...] = (
 
 
 def _unfit(node: Node, rules: Iterable[Rule[Case]], case: Case) -> Unfit:
-    """Return the first of `rules` that `case` breaks; it always breaks the last."""
-    found = unfit(node.op, rules, case)
-    assert found is not None, f"no rule keeps {node} on the host"
-    return found
+    """Return the first of `rules` that `case` violates; it always violates the last."""
+    reason = unfit(node.op, rules, case)
+    assert reason is not None, f"no rule keeps {node} on the host"
+    return reason
 
 
-def _conversion(found: Conversions, node: Node) -> Unfit:
-    """Return why a conversion between real numbers and int8 stays: who makes or reads the real ones."""
-    requantised = _requantised(found, node)
+def _conversion(conversions: Conversions, node: Node) -> Unfit:
+    """Return the reason why a conversion between real numbers and int8 remains: the operator that makes or
+    reads the real numbers."""
+    requantised = _requantised(conversions, node)
     if requantised is not None:
         return requantised
     (real,) = node.inputs[:1] if node.op == "QuantizeLinear" else node.outputs
-    return _unfit(node, (Rule("int8 tensors", lambda at: _use(found, at, real)),), node)
+    return _unfit(node, (Rule("int8 tensors", lambda at: _use(conversions, at, real)),), node)
 
 
-def _use(found: Conversions, node: Node, real: str) -> str:
-    """Say who makes the real numbers that a conversion reads, or reads those that it makes."""
+def _use(conversions: Conversions, node: Node, real: str) -> str:
+    """Describe the operator that makes the real numbers a conversion reads, or reads the real numbers that it
+    makes."""
     if node.op == "DequantizeLinear":
-        return f"result {found.float_use(real) or f'{real} of {found.graph.types[real].dtype}'}"
-    maker, dtype = found.makers.get(real), found.graph.types[real].dtype
+        return f"result {conversions.float_use(real) or f'{real} of {conversions.graph.types[real].dtype}'}"
+    maker, dtype = conversions.makers.get(real), conversions.graph.types[real].dtype
     origin = f"enters the network as {dtype}" if maker is None else f"{maker} makes in {dtype}"
     return f"input {real} that {origin}"
 
 
-def _requantised(found: Conversions, node: Node) -> Unfit | None:
-    """Return why int8 tensors of two scales, with nothing but bounds between, stay so; None where there is
-    something."""
+def _requantised(conversions: Conversions, node: Node) -> Unfit | None:
+    """Return the reason why the requantisation of an int8 tensor to another scale, perhaps with bounds, has
+    no integer form; None if the conversion belongs to another operator."""
     if node.op == "QuantizeLinear":
-        maker = found.makers.get(found.source(node.inputs[0]))
+        maker = conversions.makers.get(conversions.source(node.inputs[0]))
         pairs = iter([(maker, node)] if maker is not None and maker.op == "DequantizeLinear" else [])
     else:
-        quantisers = () if found.float_use(node.outputs[0]) else found.quantisers(node.outputs[0])
+        quantisers = () if conversions.float_use(node.outputs[0]) else conversions.quantisers(node.outputs[0])
         pairs = ((node, quantise) for quantise in quantisers)
-    reasons = (fit(found, maker, quantise) for maker, quantise in pairs)
+    reasons = (fit(conversions, maker, quantise) for maker, quantise in pairs)
     return next((reason for reason in reasons if isinstance(reason, Unfit)), None)

@@ -1,7 +1,9 @@
-"""What operators must be to become others, before integer forms are looked for: batch normalisation becomes
-Conv, Sum becomes Add, means and maxima over space become pooling, QLinear operators become float ones between
-conversions, products of tensors that are quantised by their own range become float ones where samples are
-given."""
+"""Rules for operators that are replaced before integer forms are matched.
+
+BatchNormalization becomes Conv, Sum becomes Add, means and maxima over space become pooling. QLinear
+operators become float operators between conversions. Products of dynamically quantised tensors become float
+products if samples are given.
+"""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -11,14 +13,14 @@ from vdla.compiler.rules import Rule, counted
 
 IMAGE_RANK = 4
 IMAGE_RANKS = (3, IMAGE_RANK)  # rows, and images
-SPACE = 2  # the first of the dimensions of space
+SPACE = 2  # the first spatial dimension
 REDUCTIONS = ("GlobalMaxPool", "ReduceMax", "ReduceMean")
 MEANINGS = {"QLinearConv": "Conv", "QLinearMatMul": "MatMul"}
 PRODUCTS = {"ConvInteger": "Conv", "MatMulInteger": "MatMul"}
 DYNAMIC = "DynamicQuantizeLinear"
 PAD = "Pad"
 TAKEN = "a border of zeros around images, which goes into the AveragePool, Conv or MaxPool behind it"
-QLINEAR_PARAMETERS = (1, 2, 4, 5, 6, 7)  # places of scales and zero points
+QLINEAR_PARAMETERS = (1, 2, 4, 5, 6, 7)  # indices of the inputs that are scales and zero points
 
 
 class Located(NamedTuple):
@@ -57,7 +59,7 @@ def _over_space(at: Located) -> str:
 
 
 def _border(at: Located) -> str:
-    """Say what is wrong with a Pad that no operator behind it has taken."""
+    """Describe why a Pad has not been folded into the operator after it."""
     mode = at.node.attributes.get("mode", "constant")
     return "a border that no operator behind it takes" if mode == "constant" else f"mode = {mode}"
 
@@ -93,5 +95,5 @@ RULES: Mapping[str, tuple[Rule[Located], ...]] = {
 
 
 def becomes_another(graph: Values, node: Node) -> bool:
-    """Whether an operator has rules here that all hold."""
+    """Whether an operator has rules in `RULES` and all of them hold."""
     return node.op in RULES and not any(rule.found(Located(graph, node)) for rule in RULES[node.op])

@@ -1,4 +1,4 @@
-"""Whether an operator has an integer form where it stands, and why not."""
+"""Matches float operators with their integer forms, or returns the reason why an operator has none."""
 
 from vdla.compiler.graph.conversions import BOUNDS, Conversions
 from vdla.compiler.graph.integer_forms import prerequisites
@@ -11,59 +11,62 @@ from vdla.runtime.host import elementwise
 from vdla.runtime.module.reasons import reason_of
 
 
-def fit(found: Conversions, node: Node, quantise: Node | None) -> Site | Unfit:
-    """Return what the integer form of `node` is made of whose result `quantise` takes to int8, straight or
-    behind Relu and Clip; Unfit where there is no such form."""
-    changed = channel_changes_of(found, node)
+def fit(conversions: Conversions, node: Node, quantise: Node | None) -> Site | Unfit:
+    """Return the site of the integer form of `node`; Unfit with the reason if it has no integer form.
+
+    Args:
+        quantise: the QuantizeLinear of its result, directly or after Relu and Clip; None if there is none.
+    """
+    changed = channel_changes_of(conversions, node)
     if changed is not None:
-        site = Site(found, changed.node, quantise, changed.affine, changed.alone, changed.last)
+        site = Site(conversions, changed.node, quantise, changed.affine, changed.alone, changed.last)
         subject = node.op if changed.alone else changed.node.op
         return unfit(subject, RULES[site.kind], site) or site
     if node.op in prerequisites.RULES:
         return unfit(
-            node.op, prerequisites.RULES[node.op], prerequisites.Located(found.graph, node)
+            node.op, prerequisites.RULES[node.op], prerequisites.Located(conversions.graph, node)
         ) or _unchanged(node)
     if node.op in elementwise.OPERATORS and node.op not in RULES:
-        return unfit(node.op, FUNCTION_RULES, Site(found, node, quantise)) or _untabulated(node)
+        return unfit(node.op, FUNCTION_RULES, Site(conversions, node, quantise)) or _untabulated(node)
     if node.op not in RULES:
-        return without_form(node)
-    site = Site(found, _bounded(found, node), quantise)
+        return unsupported(node)
+    site = Site(conversions, _bounded(conversions, node), quantise)
     return unfit(node.op, RULES[site.kind], site) or site
 
 
-def _bounded(found: Conversions, node: Node) -> Node:
-    """Return the DequantizeLinear whose result a Relu or Clip bounds: both are one requantisation; other
-    operators as they are."""
-    maker = found.makers.get(found.source(node.outputs[0])) if node.op in BOUNDS else None
+def _bounded(conversions: Conversions, node: Node) -> Node:
+    """Return the DequantizeLinear whose result a Relu or Clip bounds, because both become a requantisation.
+    Return other operators unchanged."""
+    maker = conversions.makers.get(conversions.source(node.outputs[0])) if node.op in BOUNDS else None
     return maker if maker is not None and maker.op == "DequantizeLinear" else node
 
 
-def why_float(found: Conversions, node: Node) -> Unfit:
-    """Return why an operator on real numbers has stayed as it is: it has no integer form, or something reads
-    its result as float32 all the same."""
-    quantised = any(found.behind(name).quantiser is not None for name in node.outputs)
-    quantisers = (quantise for name in node.outputs for quantise in found.quantisers(name))
+def why_float(conversions: Conversions, node: Node) -> Unfit:
+    """Return the reason why a float operator has not been lowered: it has no integer form, or its result is
+    also read as float32."""
+    quantised = any(conversions.behind(name).quantiser is not None for name in node.outputs)
+    quantisers = (quantise for name in node.outputs for quantise in conversions.quantisers(name))
     for quantise in quantisers if quantised else (None,):
-        form = fit(found, node, quantise)
+        form = fit(conversions, node, quantise)
         if isinstance(form, Unfit):
             return form
-    return unfit(node.op, (RESULT,), Site(found, node)) or Unfit(
+    return unfit(node.op, (RESULT,), Site(conversions, node)) or Unfit(
         f"{node.op} with an integer form that the pass ToIntegers has not put in its place"
     )
 
 
 def _unchanged(node: Node) -> Unfit:
-    """Return why an operator has stayed that could have become another: a mean of rows."""
+    """Return the reason why an operator remains although its prerequisites hold: a mean of rows."""
     return Unfit(f"{node.op} is a part of a normalisation, which the host runs")
 
 
 def _untabulated(node: Node) -> Unfit:
-    """Return why an operator on elements runs on the host that has int8 inputs and a quantised result: what
-    follows reads real numbers, which its table makes."""
+    """Return the reason why an elementwise operator with int8 inputs and a quantised result runs on the host:
+    its result is also read as real numbers, and its table makes real numbers."""
     return Unfit(reason_of(f"{node.op} with a result that goes on as real numbers", QUANTISE))
 
 
-def without_form(node: Node) -> Unfit:
-    """Return why an operator of a kind that has no integer form stays on the host."""
-    called = node.op.removeprefix("Dequantized").removeprefix("Int8")  # as networks call it
+def unsupported(node: Node) -> Unfit:
+    """Return the reason why an operator runs on the host whose kind has no integer form."""
+    called = node.op.removeprefix("Dequantized").removeprefix("Int8")  # name in ONNX models
     return Unfit(f"the accelerator has no {called}")

@@ -1,4 +1,4 @@
-"""What each float operator must be to have an integer form."""
+"""The rules under which each float operator has an integer form."""
 
 from collections.abc import Mapping
 
@@ -19,11 +19,11 @@ from vdla.compiler.graph.nodes import Node
 from vdla.compiler.rules import Rule, counted, unfit
 
 SPATIAL = 2
-FARTHEST = 255  # from a zero point to a value of int8
-LARGEST_STEP = 1  # of what is added to channels: half of it is off at most
-CHANNELS_FIRST = 2  # dimensions before the spatial ones: images and channels
+FARTHEST = 255  # largest distance of an int8 value from a zero point
+LARGEST_STEP = 1  # of shifts of channels, in steps of the result; the error is at most half a step
+CHANNELS_FIRST = 2  # dimensions before the spatial dimensions: images and channels
 MOVES = ("Concat", "DepthToSpace", "Resize", "Slice", "SpaceToDepth", "Split", *REARRANGING)
-"""Operators that move elements of one scale, whatever their places."""
+"""Operators that only move elements, so that input and result have the same scale."""
 
 
 # The operator itself
@@ -35,7 +35,7 @@ def _dimensions(site: Site) -> str:
 
 
 def _attribute(name: str, wanted: object) -> Rule[Site]:
-    """Return the rule that an attribute has one value."""
+    """Return the rule that an attribute has the value `wanted`."""
     return Rule(
         f"{name} = {wanted}",
         lambda site: (
@@ -84,7 +84,7 @@ def _weights(site: Site) -> str:
     name = site.weights_name
     if name in site.graph.constants:
         return f"constant weights {name} that are {site.graph.types[name].dtype}, not quantised"
-    if site.found.constants(name) is None:
+    if site.conversions.constants(name) is None:
         return f"weights {name} that are not constant"
     dtype = site.weights.values.dtype
     return "" if dtype == np.int8 else f"weights {name} of {dtype}"
@@ -102,7 +102,7 @@ def _matrices(site: Site) -> str:
 
 def _weights_axis(site: Site) -> str:
     rank = site.weights.values.ndim
-    axis = site.found.makers[site.weights_name].integer("axis") % rank
+    axis = site.conversions.makers[site.weights_name].integer("axis") % rank
     along = site.weights.scale.size > 1 and axis != site.outputs_axis
     return f"scales of weights {site.weights_name} along axis {axis}" if along else ""
 
@@ -113,7 +113,7 @@ def _weights_scale(site: Site) -> str:
 
 def _bias(site: Site) -> str:
     name = site.bias_name
-    known = not name or name in site.graph.constants or site.found.constants(name) is not None
+    known = not name or name in site.graph.constants or site.conversions.constants(name) is not None
     return "" if known else f"bias {name} that is not constant"
 
 
@@ -148,36 +148,37 @@ def _quantised(site: Site) -> str:
     for name in site.inputs:
         if name in site.graph.constants:
             return f"constant operand {name}"
-        if not site.found.is_dequantised(name):
+        if not site.conversions.is_dequantised(name):
             return _unquantised(site, name)
     return ""
 
 
 def _unquantised(site: Site, name: str) -> str:
-    """Say that no DequantizeLinear makes an input, but who does."""
-    maker, dtype = site.found.makers.get(name), site.graph.types[name].dtype
+    """Describe an input that no DequantizeLinear makes, with the operator that makes it."""
+    maker, dtype = site.conversions.makers.get(name), site.graph.types[name].dtype
     where = "it enters the network as" if maker is None else f"{maker} makes it in"
     kind = "not quantised" if dtype.startswith("float") else f"of {dtype}, not dequantised"
     return f"input {name} {kind}: {where} {dtype}"
 
 
 def _computed(site: Site) -> str:
-    names = (site.found.makers[name].inputs[0] for name in site.inputs)
+    names = (site.conversions.makers[name].inputs[0] for name in site.inputs)
     return next((f"constant operand {name}" for name in names if name in site.graph.constants), "")
 
 
 def _result(site: Site) -> str:
     if site.quantise is not None:
         return ""
-    uses = (site.found.float_use(name) for name in site.node.outputs)
+    uses = (site.conversions.float_use(name) for name in site.node.outputs)
     return next((f"result {use}, not quantised" for use in uses if use), "")
 
 
 def _conversions(site: Site) -> list[tuple[Node, str, str]]:
-    """Return the conversions around an operator, each with its int8 tensor and the role of that."""
-    before = [(site.found.makers[name], "input") for name in site.inputs]
-    found = [(node, node.inputs[0], role) for node, role in before]
-    return [*found, (site.quantiser, site.out, "result")]
+    """Return the conversions before and after an operator, each with its int8 tensor and the tensor's
+    role."""
+    before = [(site.conversions.makers[name], "input") for name in site.inputs]
+    inputs = [(node, node.inputs[0], role) for node, role in before]
+    return [*inputs, (site.quantiser, site.out, "result")]
 
 
 def _bytes(site: Site) -> str:
@@ -214,7 +215,7 @@ AROUND: tuple[Rule[Site], ...] = (
 
 
 def _operands(site: Site) -> list[str]:
-    """Return the inputs of an operator on elements that are not constant, each once."""
+    """Return the distinct inputs of an elementwise operator that are not constant."""
     return [name for name in dict.fromkeys(site.node.inputs) if name and name not in site.graph.constants]
 
 
@@ -228,7 +229,7 @@ def _elements(site: Site) -> str:
 
 def _dequantised(site: Site) -> str:
     (name,) = _operands(site)
-    return "" if site.found.is_dequantised(name) else _unquantised(site, name)
+    return "" if site.conversions.is_dequantised(name) else _unquantised(site, name)
 
 
 FUNCTION = Rule("a function of the elements of one int8 tensor", _elements)
@@ -237,7 +238,7 @@ FUNCTION_RULES: tuple[Rule[Site], ...] = (
     Rule("int8 inputs, from DequantizeLinear", _dequantised, QUANTISE),
     RESULT,
 )
-"""Rules for an operator on elements that becomes a table."""
+"""Rules for an elementwise operator that becomes a table."""
 
 
 # Numbers
@@ -255,9 +256,9 @@ def _ratios(site: Site) -> str:
 
 
 def _shifts(site: Site) -> str:
-    if site.changed is None:
+    if site.lone_change is None:
         return ""
-    coarse = site.ratios[(site.changed.shifts != 0) & (site.ratios > LARGEST_STEP)]
+    coarse = site.ratios[(site.lone_change.shifts != 0) & (site.ratios > LARGEST_STEP)]
     return f"steps of {coarse.max():g} of the result's" if coarse.size else ""
 
 
@@ -291,15 +292,15 @@ FACTORS = Rule(f"scales of operands less than {LARGEST_RATIO} times the result's
 
 
 def _bounded(site: Site) -> str:
-    source = site.found.source(site.node.outputs[0])
-    maker = site.found.makers.get(source)
+    source = site.conversions.source(site.node.outputs[0])
+    maker = site.conversions.makers.get(source)
     if maker is None or maker.op not in RULES:
         return _unquantised(site, source)
-    unfit_maker = unfit(maker.op, RULES[maker.op], Site(site.found, maker, site.quantise))
+    unfit_maker = unfit(maker.op, RULES[maker.op], Site(site.conversions, maker, site.quantise))
     return f"input {source} that {maker} makes on the host" if unfit_maker else ""
 
 
-# Rules before those for what is around an operator, and behind them those that look at its int8 tensors.
+# FIRST: rules for the operator; then AROUND: rules for its conversions; INSIDE: rules for its int8 tensors.
 FIRST: Mapping[str, tuple[Rule[Site], ...]] = {
     "Add": (),
     CHANGE: (),
@@ -325,6 +326,6 @@ INSIDE: Mapping[str, tuple[Rule[Site], ...]] = {
 }
 BOUND = Rule("bounds after an operator that runs there", _bounded)
 RULES: Mapping[str, tuple[Rule[Site], ...]] = {
-    **{op: (*own, *AROUND, *INSIDE.get(op, (RATIOS,))) for op, own in FIRST.items()},
+    **{op: (*first, *AROUND, *INSIDE.get(op, (RATIOS,))) for op, first in FIRST.items()},
     **dict.fromkeys(BOUNDS, (RESULT, BOUND)),
 }

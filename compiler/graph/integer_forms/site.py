@@ -1,5 +1,5 @@
-"""A float operator where it stands in a quantised graph: what its rules look at, and what its integer form is
-made of."""
+"""A float operator with its conversions in a quantised graph: the inputs of its rules and of its integer
+form."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -23,28 +23,30 @@ WHOLE: Mapping[str, Attribute] = {
     "dilations": (1, 1),
     "pads": (0, 0, 0, 0),
     "strides": (1, 1),
-}  # of a window on all of an image
+}  # attributes of a window that covers the whole image
 
 
 class Weights(NamedTuple):
-    """The constants behind a DequantizeLinear.
+    """Quantised constant weights.
 
     Attributes:
-        values: integers.
-        scale: of each output channel, or one for all.
-        less: int16: the integers without their zero points.
+        values: the integers before the DequantizeLinear.
+        scale: a scale for each output channel, or a single scale.
+        centred: int16: the integers less their zero points.
     """
 
     values: np.ndarray
     scale: np.ndarray
-    less: np.ndarray
+    centred: np.ndarray
 
 
-def multiplies_activations(found: Conversions, node: Node) -> bool:
-    """Whether a node is a MatMul whose operands are both known only when the network runs."""
+def multiplies_activations(conversions: Conversions, node: Node) -> bool:
+    """Whether a node is a MatMul without constant operands."""
     if node.op != "MatMul":
         return False
-    known = (name in found.graph.constants or found.constants(name) is not None for name in node.inputs)
+    known = (
+        name in conversions.graph.constants or conversions.constants(name) is not None for name in node.inputs
+    )
     return not any(known)
 
 
@@ -53,18 +55,18 @@ class Site:
     """A float operator in its graph.
 
     Attributes:
-        found: the graph's conversions.
+        conversions: the graph's conversions.
         node: the operator.
-        quantise: the QuantizeLinear that takes one of its results to int8, straight or behind Relu and Clip;
-            None where there is none.
-        affine: what is done to each channel of its result, and goes into the requantisation.
-        alone: that is all that is done: the operator is the first of those that change channels.
-        last: the channels of such changes are the last dimension.
+        quantise: the QuantizeLinear of one of its results, directly or after Relu and Clip; None if there is
+            none.
+        affine: the affine change of each channel of its result, which the requantisation absorbs.
+        alone: there is no product: the operator is the first of the affine changes.
+        last: the channels of the affine changes are the last dimension.
 
-    What belongs to the integer form may be asked for only where the rules before hold.
+    The properties of the integer form are valid only after the preceding rules pass.
     """
 
-    found: Conversions
+    conversions: Conversions
     node: Node
     quantise: Node | None = None
     affine: Affine | None = None
@@ -73,24 +75,24 @@ class Site:
 
     @property
     def kind(self) -> str:
-        """The operator's name, or "Affine" where it only changes channels, or "MatMul of activations" where
-        both operands of a MatMul come in when the network runs."""
+        """The operator's name; "Affine" for affine changes without a product; "MatMul of activations" for a
+        MatMul without constant operands."""
         if self.alone:
             return CHANGE
-        return PAIRED if multiplies_activations(self.found, self.node) else self.node.op
+        return PAIRED if multiplies_activations(self.conversions, self.node) else self.node.op
 
     @property
     def graph(self) -> Graph:
         """The graph."""
-        return self.found.graph
+        return self.conversions.graph
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The real tensors that must be int8 underneath."""
+        """The real operands that must come from DequantizeLinear."""
         if self.node.op == "DequantizeLinear":
             return self.node.outputs
-        if self.changed is not None:
-            return (self.changed.x,)
+        if self.lone_change is not None:
+            return (self.lone_change.x,)
         return self.node.inputs[:1] if self.is_product else tuple(name for name in self.node.inputs if name)
 
     @property
@@ -99,28 +101,28 @@ class Site:
         return self.kind in (*OUTPUTS_AXIS, "Gemm", *POOLS, CHANGE)
 
     @property
-    def changed(self) -> Affine | None:
-        """The changes of channels where they are all that is done; None elsewhere."""
+    def lone_change(self) -> Affine | None:
+        """The affine changes of channels if there is no product; None otherwise."""
         return self.affine if self.alone else None
 
     @property
     def weights_name(self) -> str:
-        """The real weights of a product."""
+        """Name of the real weights of a product."""
         return self.node.inputs[1]
 
     @property
     def bias_name(self) -> str:
-        """The real bias of a product; "" where it has none."""
+        """Name of the real bias of a product; "" if it has none."""
         return self.node.inputs[2] if len(self.node.inputs) > 2 else ""
 
     @property
     def groups(self) -> int:
-        """The groups of channels that a product with weights takes apart."""
+        """Groups of channels of a product with weights."""
         return 1 if self.alone or "group" not in self.node.attributes else self.node.integer("group")
 
     @property
     def outputs_axis(self) -> int:
-        """The axis of the weights that output channels go along."""
+        """The axis of output channels in the weights."""
         if self.node.op == "Gemm":
             return 0 if self.node.attributes["transB"] else 1
         return OUTPUTS_AXIS[self.node.op]
@@ -131,23 +133,24 @@ class Site:
 
     @property
     def window(self) -> Node:
-        """A pooling with all attributes of a window."""
+        """The operator with the attributes of a window; a global pooling gets a window over the whole
+        image."""
         if self.node.op == "GlobalAveragePool":
             whole = {**WHOLE, "kernel_shape": self.shape(self.node.inputs[0])[2:]}
             return replace(self.node, attributes=whole)
         return self.node
 
-    # Of the integer form
+    # Properties of the integer form
 
     def dequantised(self, real: str) -> tuple[np.ndarray, ...]:
-        """Return elements, scale and zero point of constants, which the rules require to be there."""
-        parts = self.found.constants(real)
+        """Return elements, scale and zero point of quantised constants; the rules ensure that they exist."""
+        parts = self.conversions.constants(real)
         assert parts is not None, f"{real} is not constant"
         return parts
 
     @property
     def quantiser(self) -> Node:
-        """The QuantizeLinear, which the rules require to be there."""
+        """The QuantizeLinear; the rules ensure that it exists."""
         assert self.quantise is not None, f"{self.node} is not quantised"
         return self.quantise
 
@@ -158,27 +161,29 @@ class Site:
 
     @cached_property
     def operands(self) -> tuple[QuantisedTensor, ...]:
-        """The int8 tensors behind `inputs`."""
-        return tuple(self.found.operand(name) for name in self.inputs)
+        """The int8 tensors that the DequantizeLinears of `inputs` read."""
+        return tuple(self.conversions.operand(name) for name in self.inputs)
 
     @cached_property
     def result(self) -> Quantisation:
-        """What the int8 result stands for, with the bounds of Relu and Clip before the conversion."""
-        return self.found.bounded(self.quantiser.inputs[0], self.found.quantisation(self.quantiser))
+        """The quantisation of the int8 result, with the bounds of Relu and Clip before the conversion."""
+        return self.conversions.bounded(
+            self.quantiser.inputs[0], self.conversions.quantisation(self.quantiser)
+        )
 
     @cached_property
     def weights(self) -> Weights:
-        """The constants that weights are made of; those of an average are 1, those of changes of channels the
-        signs of their factors, in steps that are fine enough for the shifts."""
-        if self.changed is not None:
-            factors, step = self.changed.factors, GREATEST if self.changed.shifts.any() else 1
-            alone = self.result.scale / self.operands[0].quantisation.scale  # where a shift is all
+        """The quantised weights. An average has weights of 1. Affine changes have the signs of their factors
+        as weights, times 127 if there are shifts, so that the scale is fine enough for them."""
+        if self.lone_change is not None:
+            factors, step = self.lone_change.factors, GREATEST if self.lone_change.shifts.any() else 1
+            alone = self.result.scale / self.operands[0].quantisation.scale  # for channels with a factor of 0
             scale = np.where(factors, np.abs(factors), alone) / step
             signs = np.sign(factors).astype(np.int16)[:, None] * np.int16(step)
             return Weights(signs, scale, signs)
         if self.node.op not in POOLS:
             values, scale, zero = self.dequantised(self.weights_name)
-            axis = self.found.makers[self.weights_name].integer("axis") % max(values.ndim, 1)
+            axis = self.conversions.makers[self.weights_name].integer("axis") % max(values.ndim, 1)
             along = [-1 if place == axis else 1 for place in range(values.ndim)] if zero.size > 1 else ()
             return Weights(values, scale, values.astype(np.int16) - zero.reshape(along))
         channels, kernel = self.shape(self.node.inputs[0])[1], self.window.extents("kernel_shape")
@@ -194,9 +199,9 @@ class Site:
 
     @cached_property
     def bias(self) -> np.ndarray:
-        """float64[channels]: what a product adds to every row; 0 where there is nothing."""
-        if self.changed is not None:
-            return self.changed.shifts
+        """float64[channels]: the real bias of a product; 0 if it has none."""
+        if self.lone_change is not None:
+            return self.lone_change.shifts
         if self.is_pool or not self.bias_name:
             return np.zeros(self.channels)
         if self.bias_name in self.graph.constants:
@@ -208,13 +213,13 @@ class Site:
 
     @cached_property
     def product(self) -> Product:
-        """The sums of products, in integers."""
+        """The product with integer weights and biases."""
         (_, scale, values), (x,) = self.weights, self.operands
         averaged = values[0].size if self.is_pool else 1
         if not self.is_pool and not self.alone and self.outputs_axis:
             values = values.swapaxes(0, 1)
         scales = np.broadcast_to(scale.astype(np.float64).reshape(-1), self.channels)
-        factors, of_bias, shifts = self.behind
+        factors, of_bias, shifts = self.output_affine
         signs = np.sign(factors).astype(np.int16)[:, None]
         return integer_product(
             values.reshape(self.channels, -1) * signs,
@@ -228,8 +233,9 @@ class Site:
         return self.kind in POOLS
 
     @property
-    def behind(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """What products are multiplied by, what a bias is, and what is added to both, float64[channels]."""
+    def output_affine(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Factors of the sums of products, factors of the bias, and shifts after both, float64[channels]
+        each."""
         ones, alpha, beta = np.ones(self.channels), self.node.real("alpha", 1), self.node.real("beta", 1)
         if self.affine is None or self.alone:
             return ones * alpha, ones * beta, 0 * ones
@@ -237,13 +243,13 @@ class Site:
 
     @cached_property
     def ratios(self) -> np.ndarray:
-        """float64[n]: what a step of the integers that are requantised is, in steps of the result."""
+        """float64[n]: scales of the integers that are requantised, relative to the scale of the result."""
         scales = [operand.quantisation.scale for operand in self.operands]
         if self.is_product:
             return self.product.scales / self.result.scale
         if self.node.op == "Mul":
             return np.array([scales[0] * scales[1] / self.result.scale])
         if self.kind == PAIRED:
-            behind = 1.0 if self.affine is None else self.affine.factors
-            return np.unique(scales[0] * scales[1] / self.result.scale * behind)
+            factors = 1.0 if self.affine is None else self.affine.factors
+            return np.unique(scales[0] * scales[1] / self.result.scale * factors)
         return np.array(scales) / self.result.scale

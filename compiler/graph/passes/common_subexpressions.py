@@ -35,7 +35,8 @@ class CommonSubexpressions:
 def _as_first(
     first: dict[Hashable, tuple[str, ...]], key: Hashable, outputs: tuple[str, ...]
 ) -> dict[str, str]:
-    """Return what stands for `outputs` if the like was seen before; else remember them and return nothing."""
+    """Return a mapping from `outputs` to the earlier outputs with the same key; record `outputs` and return
+    {} if there are none."""
     earlier = first.setdefault(key, outputs)
     return {} if earlier is outputs else dict(zip(outputs, earlier, strict=True))
 

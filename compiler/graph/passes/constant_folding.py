@@ -16,15 +16,15 @@ class ConstantFolding:
     """The pass.
 
     Attributes:
-        kept: operators that stay: by default those of quantisation, so that weights stay narrow.
-        limit_elements: larger results are left to the run.
+        kept: operators that are not folded: by default quantisation, so that weights stay narrow.
+        limit_elements: larger results are computed at run time.
     """
 
     kept: tuple[str, ...] = QUANTISATION
     limit_elements: int = 1 << 27
 
     def run(self, graph: Graph) -> Graph:
-        """Return `graph` with constants in place of what can be computed now."""
+        """Return `graph` with constants in place of nodes whose inputs are all constants."""
         constants, nodes = dict(graph.constants), []
         for node in graph.nodes:
             if self._can_fold(graph, node, constants):

@@ -1,6 +1,6 @@
 """Dead code elimination: nodes on which no output depends are removed.
 
-Trailing outputs of a remaining node that nobody reads are removed, too.
+Unread trailing outputs of the remaining nodes are also removed.
 """
 
 from dataclasses import dataclass, replace

@@ -16,27 +16,27 @@ class RemoveIdentity:
     """The pass."""
 
     def run(self, graph: Graph) -> Graph:
-        """Return `graph` without identities; one stays where an input or a constant goes out under another
-        name, or a value under two."""
-        names: dict[str, str] = {}  # of what identities gave another name
-        results: dict[str, str] = {}  # of what leaves the network under another name
-        made: set[str] = set()
+        """Return `graph` without identities. An identity remains if it gives a graph output another name than
+        an input, a constant or another output."""
+        names: dict[str, str] = {}  # old names by the new names that identities gave
+        results: dict[str, str] = {}  # names of graph outputs by the names of their values
+        written: set[str] = set()
         nodes: list[Node] = []
         for node in (renamed(renamed(node, names), results) for node in graph.nodes):
             if not _is_identity(graph, node):
                 nodes.append(node)
-                made.update(node.outputs)
+                written.update(node.outputs)
                 continue
             old, new = node.inputs[0], node.outputs[0]
             if new not in graph.outputs:
                 names[new] = old
                 continue
-            if old in graph.outputs or old not in made:
+            if old in graph.outputs or old not in written:
                 nodes.append(node)
             else:
                 results[old] = new
-                made.remove(old)
-            made.add(new)
+                written.remove(old)
+            written.add(new)
         return rebuilt(graph, (_with_results(node, results) for node in nodes))
 
 
@@ -60,6 +60,6 @@ def _is_identity(graph: Graph, node: Node) -> bool:
 
 
 def _with_results(node: Node, names: Mapping[str, str]) -> Node:
-    """Return a node with other names for the values that it reads and makes."""
+    """Return a node with its inputs and outputs renamed."""
     outputs = tuple(names.get(name, name) for name in node.outputs)
     return renamed(node if outputs == node.outputs else replace(node, outputs=outputs), names)

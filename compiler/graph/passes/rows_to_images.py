@@ -1,11 +1,11 @@
-"""One-dimensional convolutions and poolings become those of images of one row.
+"""Turns one-dimensional convolutions and poolings into two-dimensional operators on images of one row.
 
 `Conv(x, w)` with x[n, c, l] becomes `Conv(x', w')` with x'[n, c, 1, l]. The values between such operators,
-and those that operators on elements make of them, become images, too, under their own names. Unsqueeze and
-Squeeze stand where other operators make or read them; Reshape and its kin read images as they are.
+and the results of elementwise operators on them, also become images and keep their names. Unsqueeze and
+Squeeze convert values that other operators make or read. Reshape and similar operators read images directly.
 
-So do operators on elements, and batch normalisation, between a Squeeze of an image of one row and an
-Unsqueeze to one, which exporters write around a two-dimensional convolution of rows.
+Exporters may write a two-dimensional convolution of rows between an Unsqueeze and a Squeeze. Elementwise
+operators and batch normalisation between such a Squeeze and an Unsqueeze also become operators on images.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ class RowsToImages:
     def run(self, graph: Graph) -> Graph:
         """Return `graph` with images of one row in place of rows."""
         chosen = _chosen(graph)
-        return _Widening(graph, chosen).run() if chosen else graph
+        return _RowsWidener(graph, chosen).run() if chosen else graph
 
 
 def _is_rows(graph: Graph, name: str) -> bool:
@@ -43,52 +43,58 @@ def _is_rows(graph: Graph, name: str) -> bool:
 
 
 def _values(graph: Graph, node: Node) -> set[str]:
-    """Return the rows that a node reads or makes; weights and parameters are none."""
+    """Return the rows that a node reads or makes, without weights and parameters."""
     read = node.inputs[:1] if node.op in (*WINDOWS, NORMALISING) else node.inputs
     names = (*(name for name in read if name not in graph.constants), *node.outputs)
     return {name for name in names if _is_rows(graph, name)}
 
 
 def _chosen(graph: Graph) -> set[int]:
-    """Return the identities of the windowed operators on rows, and of the operators on elements that hang
-    together with them or with images of one row."""
-    found = {id(node): node for node in graph.nodes if node.op in WINDOWS and _is_rows(graph, node.inputs[0])}
-    values = {name for node in found.values() for name in _values(graph, node)}
+    """Return the identities (`id`) of window operators on rows, and of elementwise operators that are
+    connected to them or to images of one row."""
+    chosen = {
+        id(node): node for node in graph.nodes if node.op in WINDOWS and _is_rows(graph, node.inputs[0])
+    }
+    values = {name for node in chosen.values() for name in _values(graph, node)}
     values |= {node.outputs[0] for node in graph.nodes if _squeezes(graph, node)}
-    others = [node for node in graph.nodes if id(node) not in found and _keeps_places(graph, node)]
+    others = [node for node in graph.nodes if id(node) not in chosen and _keeps_places(graph, node)]
     while joined := [node for node in others if values & _values(graph, node)]:
-        found |= {id(node): node for node in joined}
+        chosen |= {id(node): node for node in joined}
         values |= {name for node in joined for name in _values(graph, node)}
-        others = [node for node in others if id(node) not in found]
-    return set(found)
+        others = [node for node in others if id(node) not in chosen]
+    return set(chosen)
 
 
 def _squeezes(graph: Graph, node: Node) -> bool:
-    """Whether a node makes rows of an image of one row."""
+    """Whether a node turns an image of one row into rows."""
     if node.op not in RESHAPING or not _is_rows(graph, node.outputs[0]):
         return False
     return graph.types[node.inputs[0]] == _image_type(graph.types[node.outputs[0]])
 
 
 def _keeps_places(graph: Graph, node: Node) -> bool:
-    """Whether an operator makes rows, element by element, of rows and of what is the same for all columns."""
+    """Whether an operator is elementwise on rows and on values that all columns share."""
     moving = [name for name in node.inputs if name and name not in graph.constants]
     alike = all(_is_rows(graph, name) or graph.types[name].size == 1 for name in moving)
     return node.op in ON_ELEMENTS and alike and all(_is_rows(graph, name) for name in node.outputs)
 
 
-class _Widening(GraphBuilder):
-    """A graph with images of one row in the making.
+class _RowsWidener(GraphBuilder):
+    """The new graph under construction.
 
     Args:
-        chosen: the identities of the nodes that become operators on images.
+        chosen: identities (`id`) of the nodes that become operators on images.
+
+    Attributes:
+        images: the image for each value that has become an image, by the value's name as rows.
+        rows: the rows for each image that is also read as rows.
     """
 
     def __init__(self, graph: Graph, chosen: set[int]) -> None:
         super().__init__(graph)
         self.chosen, self.makers = chosen, producers(graph)
-        self.images: dict[str, str] = {}  # by value as rows, where it has become an image
-        self.rows: dict[str, str] = {}  # by value as rows, where something reads it as such
+        self.images: dict[str, str] = {}
+        self.rows: dict[str, str] = {}
 
     def run(self) -> Graph:
         """Return the graph with images of one row."""
@@ -105,20 +111,21 @@ class _Widening(GraphBuilder):
         return self.finished()
 
     def widen(self, node: Node) -> None:
-        """Append an operator on images in place of one on rows."""
+        """Append an operator on images in place of an operator on rows."""
         weights = 1 if node.op in ("Conv", "ConvTranspose") else len(node.inputs)
         inputs = tuple(
             self.weights(name) if place == weights else self.image(name)
             for place, name in enumerate(node.inputs)
         )
-        outputs = tuple(map(self.made, node.outputs))
+        outputs = tuple(map(self.result_image, node.outputs))
         self.nodes.append(replace(node, inputs=inputs, outputs=outputs, attributes=_attributes(node)))
         for name, image in zip(node.outputs, outputs, strict=True):
             if name in self.graph.outputs:
                 self.add("Squeeze", (image,), name, {"axes": (HEIGHT,)})
 
-    def made(self, name: str) -> str:
-        """Return the image that a chosen operator makes; it has the name of the rows, unless these go out."""
+    def result_image(self, name: str) -> str:
+        """Return the image that a chosen operator makes. It has the name of the rows, unless these are an
+        output of the graph."""
         type_ = _image_type(self.graph.types[name])
         if name in self.graph.outputs:
             self.images[name] = self.value(f"{name}_image", type_)
@@ -128,7 +135,7 @@ class _Widening(GraphBuilder):
         return self.images[name]
 
     def image(self, name: str) -> str:
-        """Return a value as an image; what is no rows as it is."""
+        """Return a value as an image; a value that is not rows is returned unchanged."""
         if not name or (len(self.graph.types[name].shape) < 2 or name in self.images):
             return self.images.get(name, name)
         if name in self.makers and _squeezes(self.graph, self.makers[name]):
@@ -137,26 +144,26 @@ class _Widening(GraphBuilder):
             wide = np.expand_dims(self.graph.constants[name], -2)
             self.images[name] = self.constant(f"{name}_image", wide)
         else:
-            own = self.value(f"{name}_image", _image_type(self.graph.types[name]))
-            self.images[name] = self.add("Unsqueeze", (name,), own, {"axes": (HEIGHT,)})
+            image = self.value(f"{name}_image", _image_type(self.graph.types[name]))
+            self.images[name] = self.add("Unsqueeze", (name,), image, {"axes": (HEIGHT,)})
         return self.images[name]
 
     def weights(self, name: str) -> str:
-        """Return the weights of a convolution for images, dequantised like those for rows."""
+        """Return the weights of a convolution as weights for images, dequantised in the same way."""
         maker = self.makers.get(name)
         if maker is None or maker.op != "DequantizeLinear" or maker.inputs[0] not in self.graph.constants:
             return self.image(name)
         wide = self.image(maker.inputs[0])
-        own = self.value(f"{name}_image", _image_type(self.graph.types[name]))
-        return self.add("DequantizeLinear", (wide, *maker.inputs[1:]), own, maker.attributes, maker.name)
+        image = self.value(f"{name}_image", _image_type(self.graph.types[name]))
+        return self.add("DequantizeLinear", (wide, *maker.inputs[1:]), image, maker.attributes, maker.name)
 
     def as_rows(self, name: str) -> str:
         """Return a value as rows, for operators that are not chosen."""
         if name not in self.images or self.images[name] != name:
             return self.rows.get(name, name)
         if name not in self.rows:
-            own = self.value(f"{name}_rows", self.graph.types[name])
-            self.rows[name] = self.add("Squeeze", (name,), own, {"axes": (HEIGHT,)})
+            image = self.value(f"{name}_rows", self.graph.types[name])
+            self.rows[name] = self.add("Squeeze", (name,), image, {"axes": (HEIGHT,)})
         return self.rows[name]
 
 
@@ -178,6 +185,6 @@ def _attributes(node: Node) -> Mapping[str, Attribute]:
     if "output_padding" in changed:
         changed["output_padding"] = (0, *node.extents("output_padding"))
     if "pads" in changed:
-        before, behind = node.extents("pads")
-        changed["pads"] = (0, before, 0, behind)
+        left, right = node.extents("pads")
+        changed["pads"] = (0, left, 0, right)
     return changed

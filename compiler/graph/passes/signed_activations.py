@@ -1,7 +1,7 @@
 """uint8 tensors between QuantizeLinear and DequantizeLinear become int8: values and zero points minus 128.
 
-The accelerator multiplies signed bytes. Values that go into or out of the network, and those that other
-operators read or make, keep their type: `FlipSign` stands between both.
+The accelerator multiplies int8. Inputs and outputs of the network, and values that other operators read or
+make, stay uint8; a `FlipSign` converts between both.
 """
 
 from dataclasses import dataclass, replace
@@ -20,15 +20,15 @@ class SignedActivations:
 
     def run(self, graph: Graph) -> Graph:
         """Return `graph` with signed bytes."""
-        return _Signing(graph).run()
+        return _SignFlipper(graph).run()
 
 
-class _Signing(GraphBuilder):
-    """A graph in the making.
+class _SignFlipper(GraphBuilder):
+    """The new graph under construction.
 
     Attributes:
-        signed: the int8 tensor of each uint8 tensor that conversions make or read.
-        points: the int8 zero point of each uint8 one.
+        signed: the int8 tensor for each uint8 tensor that conversions make or read.
+        points: the int8 zero point for each uint8 zero point.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -40,60 +40,62 @@ class _Signing(GraphBuilder):
     def run(self) -> Graph:
         """Return the graph with int8 tensors in place of uint8 ones."""
         for name in self.signed:
-            self.start(name)
+            self.add_signed_source(name)
         for node in self.graph.nodes:
-            self.nodes.append(self.changed(node))
+            self.nodes.append(self.signed_conversion(node))
             for name in node.outputs:
                 if name in self.signed:
-                    self.flip(node, name)
+                    self.add_flip(node, name)
         return self.finished()
 
     def is_converted(self, name: str) -> bool:
-        """Whether a value is uint8, and a conversion reads it or makes it."""
+        """Whether a value is uint8 and a conversion reads or makes it."""
         if self.graph.types[name].dtype != "uint8":
             return False
-        return self.is_made(name) or any(self.converts(node, name) for node in self.readers[name])
+        return self.is_quantised(name) or any(self.converts(node, name) for node in self.readers[name])
 
     def converts(self, node: Node, name: str) -> bool:
         """Whether a node dequantises a value with a constant zero point."""
         converts = node.op == "DequantizeLinear" and node.inputs[0] == name != node.inputs[2]
         return converts and node.inputs[2] in self.graph.constants
 
-    def is_made(self, name: str) -> bool:
+    def is_quantised(self, name: str) -> bool:
         """Whether a QuantizeLinear with a constant zero point makes a value."""
         maker = self.makers.get(name)
         return maker is not None and maker.op == "QuantizeLinear" and maker.inputs[2] in self.graph.constants
 
-    def stays(self, name: str) -> bool:
-        """Whether something needs a value as it is."""
+    def is_needed_unsigned(self, name: str) -> bool:
+        """Whether an operator other than a conversion, or the network's output, needs the uint8 value."""
         return name in self.graph.outputs or not all(self.converts(node, name) for node in self.readers[name])
 
     def signed_name(self, name: str) -> str:
-        """Return the name of the int8 tensor: the value's own if nothing needs it as it is."""
+        """Return the name of the int8 tensor: the name of the uint8 value if that is no longer needed."""
         type_ = TensorType(self.graph.types[name].shape, "int8")
-        own = name not in self.graph.inputs and (self.is_made(name) or name in self.graph.constants)
-        if own and not self.stays(name):
+        may_replace = name not in self.graph.inputs and (
+            self.is_quantised(name) or name in self.graph.constants
+        )
+        if may_replace and not self.is_needed_unsigned(name):
             self.types[name] = type_
             return name
         return self.value(f"{name}_signed", type_)
 
-    def start(self, name: str) -> None:
-        """Make the int8 tensor of a constant or an input."""
+    def add_signed_source(self, name: str) -> None:
+        """Add the int8 tensor of a constant or an input."""
         if name in self.graph.constants:
             self.constants[self.signed[name]] = flip_sign(self.graph.constants[name])
         elif name in self.graph.inputs:
             self.nodes.append(_flip(name, self.signed[name]))
 
-    def flip(self, node: Node, name: str) -> None:
-        """Make the int8 tensor of a value that a node has made, or the value of its int8 tensor."""
-        if self.is_made(name):
-            if self.stays(name):
+    def add_flip(self, node: Node, name: str) -> None:
+        """Add a FlipSign between the uint8 and the int8 form of a node's result if both are needed."""
+        if self.is_quantised(name):
+            if self.is_needed_unsigned(name):
                 self.nodes.append(_flip(self.signed[name], name))
         else:
             self.nodes.append(_flip(name, self.signed[name]))
 
-    def changed(self, node: Node) -> Node:
-        """Return a node; a conversion on signed bytes."""
+    def signed_conversion(self, node: Node) -> Node:
+        """Return a conversion with int8 tensors in place of uint8 tensors; other nodes unchanged."""
         if node.op not in CONVERSIONS:
             return node
         (value,) = node.inputs[:1] if node.op == "DequantizeLinear" else node.outputs

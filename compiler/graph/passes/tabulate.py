@@ -1,11 +1,11 @@
-"""Element-wise functions of an int8 tensor become a table of their 256 values.
+"""Replaces elementwise functions of an int8 tensor by a table of their 256 values.
 
 `QuantizeLinear(Gelu(DequantizeLinear(x)))` becomes `Int8Lookup(x, table)`. So does `Int8Mul(x, Int8Lookup(x,
-sigmoid))`, as which quantised files write SiLU. The operators themselves fill the table, so that results are
-theirs to the last bit, whatever they are and however many. Operators that change no value are removed.
+sigmoid))`, the form of SiLU in quantised models. The table is filled by evaluating the operators, so results
+are bit-exact for any number of operators. Operators that change no value are removed.
 
-Where the accelerator has tables, so does `Int8Mul(x, Int8Add(x, 3))`: files that quantise every operator
-write HardSwish in such pieces.
+If the accelerator has tables, `Int8Mul(x, Int8Add(x, 3))` also becomes a table. Models in which every
+operator is quantised contain HardSwish in this form.
 """
 
 from collections.abc import Mapping
@@ -24,21 +24,21 @@ from vdla.runtime.host.evaluate import evaluate
 from vdla.runtime.host.int8 import BYTES
 
 ON_ACCELERATOR = SHARED.keys() - {"Int8Lookup"}
-"""What is worth no table, unless something else is part of it."""
+"""Operators that run on the accelerator without a table; a table replaces them only together with others."""
 BY_ELEMENT = (*CONVERSIONS, *elementwise.OPERATORS, *SHARED)
 
 
 @dataclass(frozen=True, slots=True)
-class Function:
-    """A value whose elements follow from those of an int8 tensor.
+class ByteFunction:
+    """A value that is an elementwise function of an int8 tensor.
 
     Attributes:
-        root: the tensor.
-        table: of each of its values, from -128 on; of the tensor's rank, all but the first extent are 1.
-        name: of the last operator that is no conversion.
-        reason: why the first operator that is no conversion runs on the host.
-        on_accelerator: all of it is worth no table, but perhaps for a DequantizeLinear at its end.
-        steps: operators that change int8 elements, one after the other.
+        root: the int8 tensor.
+        table: [256, 1, ...]: the function of -128 to 127, with the tensor's rank.
+        name: name of the last operator that is no conversion.
+        reason: reason why the first operator that is no conversion runs on the host.
+        on_accelerator: all operators run on the accelerator, except perhaps a DequantizeLinear at the end.
+        steps: length of the chain of operators on int8 elements.
     """
 
     root: str
@@ -51,100 +51,111 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Tabulate:
-    """The pass; it leaves a lone DequantizeLinear as it is, and operators that all run on the accelerator.
+    """The pass. A lone DequantizeLinear remains, and so do operators that all run on the accelerator.
 
     Attributes:
-        chains: two operators or more, one after the other, become a table wherever they run: where the
-            accelerator has tables, one step takes less than several.
+        chains: chains of two or more operators on the accelerator also become a table: on an accelerator with
+            tables, a lookup is faster than several operators.
     """
 
     chains: bool = False
 
     def run(self, graph: Graph) -> Graph:
         """Return `graph` with tables."""
-        return DeadCode().run(_Tabulating(graph, self.chains).run())
+        return DeadCode().run(_Tabulator(graph, self.chains).run())
 
 
-class _Tabulating(GraphBuilder):
-    """A graph with tables in the making.
+class _Tabulator(GraphBuilder):
+    """The new graph under construction.
 
     Attributes:
-        functions: by value.
+        functions: for each value that is an elementwise function of an int8 tensor, the function.
     """
 
     def __init__(self, graph: Graph, chains: bool) -> None:
         super().__init__(graph)
         self.chains = chains
         self.conversions = Conversions(graph)
-        self.functions: dict[str, Function] = {}
+        self.functions: dict[str, ByteFunction] = {}
 
     def run(self) -> Graph:
-        """Return the graph with tables, beside what then nothing reads."""
+        """Return the graph with tables; it may contain dead code."""
         for node in self.graph.nodes:
-            found = self.function(node)
-            if found is not None:
-                self.functions[node.outputs[0]] = found
-            self.nodes.append(node if found is None else self.shortest(node, found))
+            function = self.function(node)
+            if function is not None:
+                self.functions[node.outputs[0]] = function
+            self.nodes.append(node if function is None else self.shortest(node, function))
         return self.finished()
 
-    def shortest(self, node: Node, found: Function) -> Node:
-        """Return a node, or what does the same in fewer steps."""
-        if found.on_accelerator and found.table.tobytes() == BYTES.tobytes():
-            return Node("Identity", (found.root,), node.outputs, {}, node.name)
-        alone = found.on_accelerator and not (self.chains and found.steps > 1)
-        if alone or self.read(node) == {found.root}:
+    def shortest(self, node: Node, function: ByteFunction) -> Node:
+        """Return a node, or an equivalent Identity or Int8Lookup."""
+        if function.on_accelerator and function.table.tobytes() == BYTES.tobytes():
+            return Node("Identity", (function.root,), node.outputs, {}, node.name)
+        alone = function.on_accelerator and not (self.chains and function.steps > 1)
+        if alone or self.variable_inputs(node) == {function.root}:
             return node
-        table = self.constant(f"{node.outputs[0]}_table", found.table.reshape(-1))
-        name, reason = found.name or node.name, found.reason or self.reason(node)
-        return Node("Int8Lookup", (found.root, table), node.outputs, {}, name, reason)
+        table = self.constant(f"{node.outputs[0]}_table", function.table.reshape(-1))
+        name, reason = function.name or node.name, function.reason or self.reason(node)
+        return Node("Int8Lookup", (function.root, table), node.outputs, {}, name, reason)
 
-    def function(self, node: Node) -> Function | None:
-        """Return what a node computes of an int8 tensor's elements; None where it is nothing of the kind."""
-        read = self.read(node)
+    def function(self, node: Node) -> ByteFunction | None:
+        """Return a node's result as an elementwise function of an int8 tensor; None if it is no such
+        function."""
+        read = self.variable_inputs(node)
         if node.op not in BY_ELEMENT or not all(read) or len(node.outputs) != 1:
             return None
-        known = {name: one for name in read if (one := self.known(node, name)) is not None}
-        roots = {one.root for one in known.values()}
-        if len(known) != len(read) or len(roots) != 1:
+        arguments = {
+            name: argument for name in read if (argument := self.function_of(node, name)) is not None
+        }
+        known = tuple(arguments.values())
+        roots = {function.root for function in known}
+        if len(arguments) != len(read) or len(roots) != 1:
             return None
-        first = next(iter(known.values()))
+        first = known[0]
         if not self.keeps_shape(node, first.root):
             return None
-        table = self.table(node, known)
+        table = self.table(node, arguments)
         if node.op in CONVERSIONS:
             whole = first.on_accelerator and node.op == "DequantizeLinear"
             return replace(first, table=table, on_accelerator=whole)
-        reason = next((one.reason for one in known.values() if one.reason), "") or self.reason(node)
-        steps = max(one.steps for one in known.values()) + 1
-        on_accelerator = node.op in ON_ACCELERATOR and all(one.on_accelerator for one in known.values())
+        reason = next(
+            (argument.reason for argument in arguments.values() if argument.reason), ""
+        ) or self.reason(node)
+        steps = max(argument.steps for argument in arguments.values()) + 1
+        on_accelerator = node.op in ON_ACCELERATOR and all(
+            argument.on_accelerator for argument in arguments.values()
+        )
         if on_accelerator and table.tobytes() == BYTES.tobytes():
             steps = 0
-        return Function(first.root, table, node.name, reason, on_accelerator, steps)
+        return ByteFunction(first.root, table, node.name, reason, on_accelerator, steps)
 
-    def table(self, node: Node, known: Mapping[str, Function]) -> np.ndarray:
-        """Return what a node makes of all values of the tensor."""
-        arrays = [known[name].table if name in known else self.graph.constants[name] for name in node.inputs]
+    def table(self, node: Node, arguments: Mapping[str, ByteFunction]) -> np.ndarray:
+        """Return a node's result for all 256 values of the tensor."""
+        arrays = [
+            arguments[name].table if name in arguments else self.graph.constants[name] for name in node.inputs
+        ]
         (table,) = evaluate(node.op, arrays, node.attributes)
         return table
 
-    def read(self, node: Node) -> set[str]:
+    def variable_inputs(self, node: Node) -> set[str]:
         """Return the inputs that are not constant."""
         return {name for name in node.inputs if name not in self.graph.constants}
 
     def reason(self, node: Node) -> str:
-        """Return why an operator runs on the host; "" for one on int8 elements, which need not."""
+        """Return the reason why an operator runs on the host; "" for operators on int8 elements."""
         if node.op in SHARED:
             return node.reason
         return why_on_host(self.conversions, node).reason
 
-    def known(self, node: Node, name: str) -> Function | None:
-        """Return the function that a value is to one of its readers; to a DequantizeLinear or an operator on
-        int8 elements, an int8 tensor is a function of itself."""
+    def function_of(self, node: Node, name: str) -> ByteFunction | None:
+        """Return a value that `node` reads as an elementwise function. An int8 tensor is the identity of
+        itself if the node is a DequantizeLinear or an operator on int8 elements. None if it is no such
+        function."""
         type_ = self.graph.types[name]
         starts = node.op in ("DequantizeLinear", *SHARED)
         if name in self.functions or not (starts and type_.dtype == "int8" and type_.shape):
             return self.functions.get(name)
-        return Function(name, as_column(type_.shape), on_accelerator=True)
+        return ByteFunction(name, as_column(type_.shape), on_accelerator=True)
 
     def keeps_shape(self, node: Node, root: str) -> bool:
         """Whether all elements share a node's constants, and its result has the tensor's shape."""

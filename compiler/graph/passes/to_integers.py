@@ -1,9 +1,9 @@
-"""Operators between DequantizeLinear and QuantizeLinear become operators on int8 tensors.
+"""Lowers operators between DequantizeLinear and QuantizeLinear to operators on int8 tensors.
 
 `QuantizeLinear(Relu(Conv(DequantizeLinear(x), DequantizeLinear(w), b)))` becomes `Int8Conv(x, w,
-parameters)`. Scales, zero points, bias and bounds go into the parameters of an exact integer requantisation,
-so results may differ from float arithmetic by one in the last place. Weights less their zero point are int16
-where they do not fit int8. The pass knows no target: the network compiler expands what an accelerator lacks.
+parameters)`. Scales, zero points, bias and bounds become the parameters of an exact integer requantisation,
+so results may differ from float arithmetic by 1. Weights less their zero point are int16 if they do not fit
+int8. The pass is independent of the target: the network compiler expands unsupported operators.
 
 Source: Jacob et al., CVPR 2018, section 2.
 """
@@ -27,30 +27,29 @@ from vdla.runtime.requantise import parameter_words
 
 @dataclass(frozen=True, slots=True)
 class ToIntegers:
-    """The pass; what it cannot express stays as it is, as does what something reads in float."""
+    """The pass. Operators without an integer form remain, and so do values that are read as float."""
 
     def run(self, graph: Graph) -> Graph:
         """Return `graph` with integer operators.
 
         Raises:
-            GraphError: a scale is no number, or not positive.
+            GraphError: a scale is no number or not positive.
         """
         check_scales(graph)
         return DeadCode().run(_Lowering(graph).run())
 
 
 class _Lowering(GraphBuilder):
-    """A lowered graph in the making: the float operators, of which those that nobody needs any more go later,
-    and integer operators.
+    """The lowered graph under construction: integer operators, and all float operators, of which unused ones
+    are removed afterwards.
 
     Attributes:
-        moved: int8 results of operators that only move elements, by the real result and the int8 tensors
-            moved.
+        moved: int8 results of operators that only move elements, by the real result and the int8 operands.
     """
 
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph)
-        self.found = Conversions(graph)
+        self.conversions = Conversions(graph)
         self.moved: dict[tuple[str, ...], str] = {}
 
     def run(self) -> Graph:
@@ -61,25 +60,25 @@ class _Lowering(GraphBuilder):
         return self.finished()
 
     def lowered(self, quantise: Node) -> bool:
-        """Lower what a QuantizeLinear stands behind; return whether that could be done."""
-        maker = self.found.makers.get(self.found.source(quantise.inputs[0]))
-        form = None if maker is None else fit(self.found, maker, quantise)
-        if not isinstance(form, Site):  # `why_float` says so again where the operator is placed
+        """Lower the operator before a QuantizeLinear; return whether it has an integer form."""
+        maker = self.conversions.makers.get(self.conversions.source(quantise.inputs[0]))
+        form = None if maker is None else fit(self.conversions, maker, quantise)
+        if not isinstance(form, Site):  # placement calls `why_float` for the reason
             return False
         LOWERINGS[form.kind](self, form)
         return True
 
     # Operators
 
-    def product(
+    def add_product(
         self, site: Site, weights: np.ndarray, op: str, attributes: Mapping[str, Attribute] | None = None
     ) -> None:
-        """Add an operator that sums products of the site's operand with `weights`, in the order of its
-        kind."""
+        """Add an operator that sums products of the site's operand with `weights`, in the weight layout of
+        `op`."""
         words = site.product.parameters(site.operands[0].quantisation, site.result)
-        self.weighted(site, weights, words, op, attributes)
+        self.add_weighted(site, weights, words, op, attributes)
 
-    def weighted(
+    def add_weighted(
         self,
         site: Site,
         weights: np.ndarray,
@@ -97,40 +96,40 @@ class _Lowering(GraphBuilder):
     def convolution(self, site: Site) -> None:
         """Add a convolution."""
         weights = site.product.weights.reshape(site.weights.values.shape)
-        self.product(site, weights, "Int8Conv", {**site.node.attributes, "border": _border(site)})
+        self.add_product(site, weights, "Int8Conv", {**site.node.attributes, "border": _border(site)})
 
-    def changed(self, site: Site) -> None:
-        """Add a factor for each channel, or one for all."""
+    def channel_scale(self, site: Site) -> None:
+        """Add a scale of channels, with a factor for each channel or a single factor."""
         words = site.product.parameters(site.operands[0].quantisation, site.result)
         factors = _shared(site.product.weights[:, 0])
-        self.weighted(site, factors, _shared(words), "Int8Scale", {"axis": -1 if site.last else 1})
+        self.add_weighted(site, factors, _shared(words), "Int8Scale", {"axis": -1 if site.last else 1})
 
     def transposed(self, site: Site) -> None:
-        """Add a transposed convolution of an image less its zero point, by a kernel without gaps: what it has
-        around and between the pixels is 0."""
+        """Add a transposed convolution of an image less its zero point, with a dense (undilated) kernel. The
+        padding around and between the pixels is 0."""
         inputs, outputs, *kernel = site.weights.values.shape
         dense = site.product.weights.reshape(outputs, inputs, *kernel).swapaxes(0, 1)
         weights = _dilated(dense, site.node.pair("dilations"))
         kept = {name: site.node.attributes[name] for name in ("output_padding", "pads", "strides")}
         inp = site.operands[0].quantisation
         words = site.product.parameters(replace(inp, zero=0), site.result)
-        self.weighted(site, weights, words, "Int8ConvTranspose", {**kept, "zero": inp.zero})
+        self.add_weighted(site, weights, words, "Int8ConvTranspose", {**kept, "zero": inp.zero})
 
     def matrix_product(self, site: Site) -> None:
         """Add a product with constant weights."""
-        self.product(site, site.product.weights.T, "Int8MatMul")
+        self.add_product(site, site.product.weights.T, "Int8MatMul")
 
     def average(self, site: Site) -> None:
-        """Add average pooling: its parameters divide sums by the elements of a window."""
+        """Add average pooling: its requantisation divides sums by the elements of a window."""
         (x,), window = site.operands, site.window
-        of_channels = site.product.parameters(x.quantisation, site.result)  # all alike: one scale
+        of_channels = site.product.parameters(x.quantisation, site.result)  # equal for all channels
         words = self.constant(f"{site.out}_parameters", of_channels[:, :1])
         kept = {name: window.attributes[name] for name in ("kernel_shape", "pads", "strides")}
         attributes = {**kept, "border": _border(site)}
         self.add("Int8AveragePool", (x.name, words), site.out, attributes, site.node.name)
 
-    def greatest(self, site: Site) -> None:
-        """Add max pooling, and what changes its scale where input and result have others."""
+    def max_pool(self, site: Site) -> None:
+        """Add max pooling, and a requantisation if the scales of input and result differ."""
         (x,), attributes, node = site.operands, site.node.attributes, site.node
         pooled = {name: attributes[name] for name in ("kernel_shape", "pads", "strides")}
         self.rescaled(
@@ -141,17 +140,17 @@ class _Lowering(GraphBuilder):
         )
 
     def sum(self, site: Site) -> None:
-        """Add the sum of two tensors, each of which gets an integer factor."""
+        """Add the sum of two tensors, each multiplied by an integer factor."""
         factors, shift = factors_and_shift(list(site.ratios))
         bias = -sum(
             part.quantisation.zero * factor for part, factor in zip(site.operands, factors, strict=True)
         )
-        self.pair("Int8Add", site, _single(bias, 1, shift, site.result), {"factors": factors})
+        self.add_binary("Int8Add", site, _single(bias, 1, shift, site.result), {"factors": factors})
 
-    def times(self, site: Site) -> None:
-        """Add the product of two tensors, element by element."""
+    def elementwise_product(self, site: Site) -> None:
+        """Add the elementwise product of two tensors."""
         zeros = tuple(part.quantisation.zero for part in site.operands)
-        self.pair("Int8Mul", site, scaling(site.ratios, 0, site.result), {"zeros": zeros})
+        self.add_binary("Int8Mul", site, scaling(site.ratios, 0, site.result), {"zeros": zeros})
 
     def products(self, site: Site) -> None:
         """Add the products of two stacks of matrices."""
@@ -160,32 +159,33 @@ class _Lowering(GraphBuilder):
         stacks = np.broadcast_shapes(left[:-2], right[:-2])
         rows, depth, columns = left[-2], left[-1], right[-1]
         attributes: dict[str, Attribute] = {
-            "a_places": _stacked(left, stacks),
-            "b_places": _stacked(right, stacks),
-            "places": _stacked((*stacks, rows, columns), stacks),
+            "a_places": _matrix_corners(left, stacks),
+            "b_places": _matrix_corners(right, stacks),
+            "places": _matrix_corners((*stacks, rows, columns), stacks),
             "shape": (*stacks, rows, columns),
             "size": (rows, columns, depth),
             "transposed": 0,
             "zeros": (a.quantisation.zero, b.quantisation.zero),
         }
-        self.pair("Int8Products", site, scaling(site.ratios, 0, site.result), attributes)
+        self.add_binary("Int8Products", site, scaling(site.ratios, 0, site.result), attributes)
 
-    def pair(self, op: str, site: Site, words: np.ndarray, attributes: Mapping[str, Attribute]) -> None:
-        """Add an operator on the elements of two tensors."""
+    def add_binary(self, op: str, site: Site, words: np.ndarray, attributes: Mapping[str, Attribute]) -> None:
+        """Add an operator on two tensors, with requantisation parameters `words`."""
         a, b = (part.name for part in site.operands)
         parameters = self.constant(f"{site.out}_parameters", words)
         self.add(op, (a, b, parameters), site.out, attributes, site.node.name)
 
-    def again(self, site: Site) -> None:
-        """Requantise an int8 tensor, with bounds perhaps."""
+    def requantise(self, site: Site) -> None:
+        """Add the requantisation of an int8 tensor, with the bounds of Relu and Clip."""
         self.rescaled(site.operands[0], site.out, site.result, None)
 
     def move(self, site: Site) -> None:
-        """Move int8 elements instead of real ones; what is joined must have one scale before."""
+        """Move int8 elements instead of real ones. The operands of a Concat are first requantised to a common
+        scale."""
         node, out, operands = site.node, site.out, list(site.operands)
         if node.op == "Concat":
-            operands = [self.alike(operand, site.result, out) for operand in operands]
-        source = self.found.source(site.quantiser.inputs[0])
+            operands = [self.with_quantisation(operand, site.result, out) for operand in operands]
+        source = self.conversions.source(site.quantiser.inputs[0])
         names = tuple(operand.name for operand in operands)
         if (source, *names) not in self.moved:
             results = tuple(
@@ -196,8 +196,10 @@ class _Lowering(GraphBuilder):
             self.moved |= {(real, *names): result for real, result in zip(node.outputs, results, strict=True)}
         self.rescaled(replace(operands[0], name=self.moved[source, *names]), out, site.result, None)
 
-    def alike(self, operand: QuantisedTensor, quantisation: Quantisation, out: str) -> QuantisedTensor:
-        """Return an operand on another scale."""
+    def with_quantisation(
+        self, operand: QuantisedTensor, quantisation: Quantisation, out: str
+    ) -> QuantisedTensor:
+        """Return an operand requantised to the scale and zero point of `quantisation`."""
         plain = replace(quantisation, least=LEAST, greatest=GREATEST)
         if operand.quantisation == plain:
             return operand
@@ -212,13 +214,17 @@ class _Lowering(GraphBuilder):
         quantisation: Quantisation,
         make: Callable[[str], object] | None,
     ) -> None:
-        """Make `out` of an operand, or of what `make` makes of it, requantised where scale or bounds
-        differ."""
+        """Add the requantisation of an operand to `out`, if scale or bounds differ.
+
+        Args:
+            make: adds an operator on the operand whose result has the given name; its result is requantised
+                instead of the operand. None: no operator.
+        """
         same = operand.quantisation == quantisation
         if make is not None:
-            made = out if same else self.value(f"{out}_before", self.graph.types[out])
-            make(made)
-            operand = replace(operand, name=made)
+            result = out if same else self.value(f"{out}_before", self.graph.types[out])
+            make(result)
+            operand = replace(operand, name=result)
         if same:
             if make is None:
                 self.add("Identity", (operand.name,), out)
@@ -234,26 +240,26 @@ def _border(site: Site) -> int:
 
 
 def _narrowed(weights: np.ndarray) -> np.ndarray:
-    """Return weights as int8, or as int16 where they do not fit."""
+    """Return weights as int8, or as int16 if they do not fit int8."""
     narrow = weights.astype(np.int8)
     return np.ascontiguousarray(narrow if np.array_equal(narrow, weights) else weights.astype(np.int16))
 
 
 def _shared(channels: np.ndarray) -> np.ndarray:
-    """Return an array [..., channels] as [..., 1] where all channels are alike."""
+    """Return an array [..., channels] as [..., 1] if all channels are equal."""
     return channels[..., :1] if bool((channels == channels[..., :1]).all()) else channels
 
 
-def _stacked(shape: tuple[int, ...], stacks: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the first row and the first column of the matrix of each place in `stacks`, which a tensor's
-    leading dimensions are broadcast to."""
-    own = shape[:-2]
-    numbers = np.broadcast_to(np.arange(prod(own)).reshape(own), stacks).reshape(-1)
+def _matrix_corners(shape: tuple[int, ...], stacks: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the first row and first column of each matrix of a tensor whose leading dimensions are broadcast
+    to `stacks`."""
+    leading = shape[:-2]
+    numbers = np.broadcast_to(np.arange(prod(leading)).reshape(leading), stacks).reshape(-1)
     return tuple(place for number in numbers.tolist() for place in (number * shape[-2], 0))
 
 
 def _dilated(weights: np.ndarray, dilations: tuple[int, int]) -> np.ndarray:
-    """Return weights with zeros between those of neighbouring rows and columns."""
+    """Return weights with zeros between adjacent rows and columns, for dilations."""
     down, across = dilations
     *channels, high, wide = weights.shape
     spread = np.zeros((*channels, (high - 1) * down + 1, (wide - 1) * across + 1), weights.dtype)
@@ -262,7 +268,7 @@ def _dilated(weights: np.ndarray, dilations: tuple[int, int]) -> np.ndarray:
 
 
 def _single(bias: int, multiplier: int, shift: int, out: Quantisation) -> np.ndarray:
-    """Return int64[4, 1], the parameters of all channels."""
+    """Return int64[4, 1]: requantisation parameters that all channels share."""
     return parameter_words(
         *(np.array([value]) for value in (bias, multiplier, shift, out.zero, out.least, out.greatest))
     )
@@ -270,17 +276,17 @@ def _single(bias: int, multiplier: int, shift: int, out: Quantisation) -> np.nda
 
 LOWERINGS: Mapping[str, Callable[[_Lowering, Site], None]] = {
     "Add": _Lowering.sum,
-    CHANGE: _Lowering.changed,
+    CHANGE: _Lowering.channel_scale,
     "AveragePool": _Lowering.average,
     "Conv": _Lowering.convolution,
     "ConvTranspose": _Lowering.transposed,
-    "DequantizeLinear": _Lowering.again,
+    "DequantizeLinear": _Lowering.requantise,
     "Gemm": _Lowering.matrix_product,
     "GlobalAveragePool": _Lowering.average,
     "MatMul": _Lowering.matrix_product,
-    "MaxPool": _Lowering.greatest,
-    "Mul": _Lowering.times,
+    "MaxPool": _Lowering.max_pool,
+    "Mul": _Lowering.elementwise_product,
     PAIRED: _Lowering.products,
     **dict.fromkeys(MOVES, _Lowering.move),
 }
-assert LOWERINGS.keys() == FIRST.keys(), "an operator has a lowering, and rules"
+assert LOWERINGS.keys() == FIRST.keys(), "every operator with a lowering has rules"
