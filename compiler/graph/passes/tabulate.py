@@ -104,36 +104,29 @@ class _Tabulator(GraphBuilder):
         read = self.variable_inputs(node)
         if node.op not in BY_ELEMENT or not all(read) or len(node.outputs) != 1:
             return None
-        arguments = {
-            name: argument for name in read if (argument := self.function_of(node, name)) is not None
-        }
-        known = tuple(arguments.values())
-        roots = {function.root for function in known}
-        if len(arguments) != len(read) or len(roots) != 1:
+        functions = {name: self.function_of(node, name) for name in read}
+        known = {name: function for name, function in functions.items() if function is not None}
+        roots = {function.root for function in known.values()}
+        if len(known) != len(read) or len(roots) != 1:
             return None
-        first = known[0]
+        operands = tuple(known.values())
+        first = operands[0]
         if not self.keeps_shape(node, first.root):
             return None
-        table = self.table(node, arguments)
+        table = self.table(node, known)
         if node.op in CONVERSIONS:
             whole = first.on_accelerator and node.op == "DequantizeLinear"
             return replace(first, table=table, on_accelerator=whole)
-        reason = next(
-            (argument.reason for argument in arguments.values() if argument.reason), ""
-        ) or self.reason(node)
-        steps = max(argument.steps for argument in arguments.values()) + 1
-        on_accelerator = node.op in ON_ACCELERATOR and all(
-            argument.on_accelerator for argument in arguments.values()
-        )
+        reason = next((operand.reason for operand in operands if operand.reason), "") or self.reason(node)
+        steps = max(operand.steps for operand in operands) + 1
+        on_accelerator = node.op in ON_ACCELERATOR and all(operand.on_accelerator for operand in operands)
         if on_accelerator and table.tobytes() == BYTES.tobytes():
             steps = 0
         return ByteFunction(first.root, table, node.name, reason, on_accelerator, steps)
 
-    def table(self, node: Node, arguments: Mapping[str, ByteFunction]) -> np.ndarray:
+    def table(self, node: Node, known: Mapping[str, ByteFunction]) -> np.ndarray:
         """Return a node's result for all 256 values of the tensor."""
-        arrays = [
-            arguments[name].table if name in arguments else self.graph.constants[name] for name in node.inputs
-        ]
+        arrays = [known[name].table if name in known else self.graph.constants[name] for name in node.inputs]
         (table,) = evaluate(node.op, arrays, node.attributes)
         return table
 

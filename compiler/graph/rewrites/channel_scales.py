@@ -1,16 +1,17 @@
-"""Changes of channels by constant factors and shifts are folded into the product before them.
+"""Folds affine changes of channels, by constant factors and shifts, into the product before them.
 
-Batch normalisation, and Add, Sub, Mul or Div with a constant for each channel, are one form, `x * factors +
-shifts` (`vdla.compiler.graph.affine`).
+Batch normalisation, and Add, Sub, Mul or Div with a constant for each channel, all have the form `x * factors
++ shifts` (`vdla.compiler.graph.affine`).
 
-| rule | rewrite | |---|---| | `fold_into_product` | `Mul(Conv(x, w, b), g)` -> `Conv(x, w g, b g)`; likewise
-ConvTranspose, Gemm and MatMul | | `change_to_convolution` | `Mul(x, g)` of an image -> `Conv(x, g,
-group=channels)`, which has an integer form | | `scale_after_product` | `MatMul(Mul(q, c), k)` of two
-activations -> `Mul(MatMul(q, k), c)` |
+| rule | rewrite |
+|---|---|
+| `fold_into_product` | `Mul(Conv(x, w, b), g)` -> `Conv(x, w g, b g)`; also ConvTranspose, Gemm, MatMul |
+| `change_to_convolution` | `Mul(x, g)` of an image -> depthwise `Conv(x, g)`, which has an integer form |
+| `scale_after_product` | `MatMul(Mul(q, c), k)` of two activations -> `Mul(MatMul(q, k), c)` |
 
-Quantisation then rounds once. A change that is the same for all channels is a function of each element, which
-becomes a table or part of a requantisation. It becomes a convolution only after one, or at an input of the
-network.
+Quantisation then rounds only once. A change that is equal for all channels is an elementwise function, which
+becomes a table or part of a requantisation. It becomes a convolution only after a convolution, or at an input
+of the network.
 
 Source: Jacob et al., CVPR 2018, section 3.2.
 """
@@ -37,7 +38,7 @@ SHIFTS = ("Add", "Sub")
 
 
 def _array(at: Rewriter, wish: str, values: np.ndarray) -> str:
-    """Add a constant of float32."""
+    """Add a float32 constant; return its name."""
     return at.constant(wish, np.ascontiguousarray(values, np.float32))
 
 
@@ -62,7 +63,7 @@ def _fold_into_product(at: Rewriter, node: Node) -> None:
 
 
 def _with_shifts_before(at: Uses, change: Affine) -> Affine:
-    """Return a change of columns together with the sums with constants before it, such as the bias of a
+    """Return a change of columns combined with the constant additions before it, for example the bias of a
     MatMul."""
     while (shift := at.maker(change.x, *SHIFTS)) is not None and at.is_read_once(change.x):
         before = affine_of(at, shift, COLUMNS)
@@ -85,9 +86,11 @@ def _fold_into_convolution(at: Rewriter, node: Node, product: Node, change: Affi
 
 
 def _along_outputs(product: Node, factors: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the factor of each output channel in a shape that broadcasts over the weights. Those of
-    ConvTranspose, [channels, outputs of a group, kernel...], have the output channels of a group for each of
-    its channels."""
+    """Return the factors of the output channels in a shape that broadcasts over the weights.
+
+    Weights of ConvTranspose are [channels, outputs of a group, kernel...], so each input channel has the
+    factors of its group.
+    """
     spatial = [1] * (weights.ndim - 2)
     if product.op == "Conv":
         return factors.reshape(-1, 1, *spatial)
@@ -138,10 +141,10 @@ def _change_to_convolution(at: Rewriter, node: Node) -> None:
 
 
 def _scale_after_product(at: Rewriter, node: Node) -> None:
-    """A number that multiplies an operand of a product of two activations multiplies the product.
+    """A constant factor of an operand of a product of two activations becomes a factor of the product.
 
-    After the product the number goes into the requantisation. Before it, as attention is exported,
-    quantisation would round once more. Operators that only move elements may be between.
+    After the product the factor becomes part of the requantisation. Before it, as attention is exported,
+    quantisation would round once more. Operators that only move elements may lie between.
     """
     (out,) = node.outputs
     if any(name in at.constants for name in node.inputs) or at.types[out].dtype != "float32":

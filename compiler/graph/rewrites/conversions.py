@@ -1,10 +1,11 @@
-"""QuantizeLinear and DequantizeLinear are added where they change no number, so that more operators are
-integer.
+"""Adds QuantizeLinear and DequantizeLinear where they change no values, so that more operators have integer
+forms.
 
-| rule | rewrite | |---|---| | `split_prelu` | `PRelu(x, slopes)` between conversions -> `Relu(x)` plus the
-negative part of `slopes * x` | | `convert_after_choice` | `Relu(DequantizeLinear(x))` that a float operator
-reads -> the same between conversions | | `convert_before_maximum` | `QuantizeLinear(MaxPool(x))` ->
-`QuantizeLinear(MaxPool(x between conversions))` |
+| rule | rewrite |
+|---|---|
+| `split_prelu` | `PRelu(x, slopes)` between conversions -> `Relu(x)` + the negative part of `slopes * x` |
+| `convert_after_choice` | `Relu(DequantizeLinear(x))` -> the same with conversions after it |
+| `convert_before_maximum` | `QuantizeLinear(MaxPool(x))` -> the same with conversions before the MaxPool |
 """
 
 from collections.abc import Mapping
@@ -36,8 +37,8 @@ def _converted(
     """Return QuantizeLinear and DequantizeLinear of a value, with the scale of a conversion.
 
     Args:
-        name: of the node that the conversions belong to.
-        wish: how the names of new values begin; by default as the value's name.
+        name: name of the node that the conversions belong to.
+        wish: prefix of the names of new values; by default the value's name.
         out: result of the second conversion; by default a new value.
     """
     parameters, shape = conversion.inputs[1:], at.types[real].shape
@@ -50,11 +51,11 @@ def _converted(
 
 
 def _split_prelu(at: Rewriter, node: Node) -> None:
-    """A PRelu with a slope for each channel is a sum, of which one operand is 0 for every element, so it is
-    exact.
+    """A PRelu with a slope for each channel becomes the sum of `Relu(x)` and the negative part of `slopes *
+    x`.
 
-    The operands are `Relu(x)`, and `slopes * x` where that is negative. If a slope is negative, x is bounded
-    by 0 before the product. A PRelu with a single slope becomes a table instead.
+    The sum is exact, because an operand is 0 for every element. If a slope is negative, x is bounded by 0
+    before the product. A PRelu with a single slope becomes a table instead.
     """
     (x, slopes), (out,) = node.inputs, node.outputs
     before, after = at.maker(x, "DequantizeLinear"), at.only_reader(out, "QuantizeLinear")
@@ -85,10 +86,10 @@ def _split_prelu(at: Rewriter, node: Node) -> None:
 
 
 def _convert_after_choice(at: Rewriter, node: Node) -> None:
-    """Operators that choose among dequantised numbers make numbers of the same scale and zero point.
+    """Conversions after an operator that selects among dequantised numbers change no values, because the
+    result has the same scale and zero point.
 
-    So conversions after them change nothing. An operator that computes with several numbers then reads a
-    dequantised tensor, and can compute with integers.
+    An operator that combines several numbers then reads a dequantised tensor, so it may have an integer form.
     """
     (out,), before = node.outputs, at.maker(node.inputs[0], "DequantizeLinear")
     if before is None or not any(_combines(at, reader) for reader in at.readers(out)):
@@ -101,14 +102,15 @@ def _convert_after_choice(at: Rewriter, node: Node) -> None:
 
 
 def _combines(at: Uses, node: Node) -> bool:
-    """Whether a node computes with several real numbers at a time, other than single constants."""
+    """Whether a node combines several real numbers, other than constants of a single element."""
     known = {name for name in node.inputs if name in at.constants and at.types[name].size == 1}
     by_element = node.op in elementwise.OPERATORS and len(set(node.inputs) - known) == 1
     return not by_element and node.op not in (*BOUNDS, "QuantizeLinear")
 
 
 def _stays_on_grid(at: Uses, node: Node, before: Node) -> bool:
-    """Whether both conversions leave all numbers unchanged that a node makes of those of `before`."""
+    """Whether both conversions leave every possible result of a node unchanged, if its input comes from the
+    DequantizeLinear `before`."""
     if not at.are_constant(*before.inputs[1:]):
         return False
     scale, zero = (at.constants[name] for name in before.inputs[1:])
@@ -130,8 +132,8 @@ def _through(
 
 
 def _convert_before_maximum(at: Rewriter, node: Node) -> None:
-    """A MaxPool whose result is quantised takes maxima of integers: quantisation keeps the order of
-    numbers."""
+    """A MaxPool whose result is quantised takes the maxima of quantised numbers: quantisation is
+    monotonic."""
     (x, *_), quantise = node.inputs, at.only_reader(node.outputs[0], "QuantizeLinear")
     if quantise is None or at.maker(x, "DequantizeLinear") is not None:
         return

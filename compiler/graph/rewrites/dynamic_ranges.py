@@ -1,14 +1,14 @@
-"""Products of tensors that are quantised by ranges computed at run time become products of real numbers.
+"""Turns products of dynamically quantised tensors back into float products.
 
 | rule | rewrite |
 |---|---|
 | `restore_real_numbers` | `DequantizeLinear(DynamicQuantizeLinear(x))` -> `x` |
 | `product_of_real_numbers` | `Mul(Cast(ConvInteger(y, w, z, p)), s * t)` -> `Conv(x, (w - p) t)` |
 
-There `y, s, z = DynamicQuantizeLinear(x)`. Older tools add a bias b to the integers, as
-`Reshape(Cast(Floor(Div(b, s * t))))`; it is added to the real numbers. An accelerator needs ranges before it
-runs. So the network becomes the network of real numbers that it was made from, except for the rounding of its
-weights, and is then quantised on samples.
+Here `y, s, z = DynamicQuantizeLinear(x)`. Older tools add a bias b to the integers, as
+`Reshape(Cast(Floor(Div(b, s * t))))`; the rewritten product adds it in float. The accelerator needs fixed
+ranges. So the original float network is restored, except for the rounding of its weights, and is then
+quantised on samples.
 
 Source: ONNX operator specification, DynamicQuantizeLinear, ConvInteger, MatMulInteger.
 """
@@ -29,13 +29,13 @@ ROUNDING = ("Cast", "Floor", "Round")
 
 
 def _dynamic(at: Uses, name: str) -> Node | None:
-    """Return the DynamicQuantizeLinear whose integers a value is."""
+    """Return the DynamicQuantizeLinear whose quantised output is the value `name`, or None."""
     maker = at.maker(name, DYNAMIC)
     return maker if maker is not None and maker.outputs[0] == name else None
 
 
 def _restore_real_numbers(at: Rewriter, node: Node) -> None:
-    """DequantizeLinear of dynamically quantised integers makes the real numbers again."""
+    """The DequantizeLinear of a DynamicQuantizeLinear becomes an Identity of the real numbers."""
     dynamic = _dynamic(at, node.inputs[0])
     if dynamic is not None and node.inputs == dynamic.outputs:
         at.replace(node, [Node("Identity", dynamic.inputs, node.outputs, {}, node.name)])
@@ -60,8 +60,7 @@ def _product_of_real_numbers(at: Rewriter, node: Node) -> None:
 
 
 def _summands(at: Uses, end: Node) -> Iterator[tuple[Node, str]]:
-    """Yield the products of integers that a node makes, or adds a bias to, with the name of the bias or
-    ""."""
+    """Yield the integer product that a node is, or adds a bias to, with the name of the bias or ""."""
     if end.op in PRODUCTS:
         yield end, ""
     for sums, bias in at.operands(end.outputs[0], "Add"):
@@ -71,8 +70,8 @@ def _summands(at: Uses, end: Node) -> Iterator[tuple[Node, str]]:
 
 
 def _shift(at: Uses, bias: str, scaling: Node) -> np.ndarray | None:
-    """Return the real numbers of a bias, in the shape in which it is added to integers; None unless the bias
-    is a constant divided by the scale of the integers that it is added to."""
+    """Return the bias as float32, in the shape of the integer bias; None unless the integer bias is a
+    constant divided by the scale of the product."""
     shape, node = at.types[bias].shape, at.maker(bias)
     while node is not None and node.op in (*KEEPING_ORDER, *ROUNDING):
         node = at.maker(node.inputs[0])
@@ -93,8 +92,8 @@ def _shift(at: Uses, bias: str, scaling: Node) -> np.ndarray | None:
 def _of_real_numbers(
     at: Rewriter, product: Node, scaling: Node, last: Node, shift: np.ndarray | None
 ) -> list[Node]:
-    """Return the product of real numbers, and its sum with a shift; none if scales or zero points are not
-    those of the operands."""
+    """Return the float product, and the addition of its bias; [] if scales or zero points differ from the
+    operands'."""
     dynamic, (integers, weights, *points) = _dynamic(at, product.inputs[0]), product.inputs
     point, weights_point = (*points, "", "")[:2]
     factor = [name for name in scaling.inputs if name in at.constants]

@@ -1,10 +1,11 @@
-"""Operators together with the conversions around them become operators on int8 tensors.
+"""Fuses operators with the conversions before and after them into operators on int8 tensors.
 
-| rule | rewrite | |---|---| | `softmax_of_integers` | `Softmax(DequantizeLinear(x))` ->
-`DequantizedSoftmax(x)` | | `quantised_softmax` | `QuantizeLinear(DequantizedSoftmax(x))` -> `Int8Softmax(x)`
-| | `quantised_normalisation` | `QuantizeLinear(LayerNormalization(DequantizeLinear(x)))` ->
-`Int8LayerNormalization(x)` | | `dense_to_convolution` | `Int8MatMul(Flatten(x), w)` -> `Reshape(Int8Conv(x,
-w))`; the kernel covers the image |
+| rule | rewrite |
+|---|---|
+| `softmax_of_integers` | `Softmax(DequantizeLinear(x))` -> `DequantizedSoftmax(x)` |
+| `quantised_softmax` | `QuantizeLinear(DequantizedSoftmax(x))` -> `Int8Softmax(x)` |
+| `quantised_normalisation` | LayerNormalization between conversions -> `Int8LayerNormalization(x)` |
+| `dense_to_convolution` | `Int8MatMul(Flatten(x), w)` -> `Reshape(Int8Conv(x, w))` on the image |
 """
 
 from collections.abc import Mapping
@@ -27,7 +28,7 @@ POINTWISE: Mapping[str, Attribute] = {
 
 
 def _is_narrow(at: Uses, conversion: Node) -> bool:
-    """Whether a conversion is between real numbers and int8, by one constant scale and zero point."""
+    """Whether a conversion is between real numbers and int8, by a single constant scale and zero point."""
     integers = conversion.inputs[0] if conversion.op == "DequantizeLinear" else conversion.outputs[0]
     parameters = conversion.inputs[1:3]
     return at.types[integers].dtype == "int8" and all(

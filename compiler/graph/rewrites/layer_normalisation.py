@@ -1,4 +1,4 @@
-"""Layer normalisation in pieces becomes one operator.
+"""Joins the operators of a layer normalisation.
 
     d = Sub(x, ReduceMean(x)),  Div(d, Sqrt(Add(ReduceMean(Pow(d, 2)), epsilon)))
 

@@ -1,5 +1,5 @@
-"""Queries for operators that exporters write in pieces: squares, means and other statistics along one
-axis."""
+"""Queries for operators that exporters write as several operators: squares, means and other statistics along
+an axis."""
 
 from math import isclose
 from typing import NamedTuple
@@ -7,7 +7,7 @@ from typing import NamedTuple
 from vdla.compiler.graph.moves import RESHAPING
 from vdla.compiler.graph.uses import Uses
 
-LOWEST = -3.4e38  # a lower bound that bounds no float32
+LOWEST = -3.4e38  # a bound below this has no effect
 
 
 class Statistic(NamedTuple):
@@ -22,7 +22,7 @@ class Statistic(NamedTuple):
 
 
 def squared(at: Uses, name: str) -> str | None:
-    """Return the value whose square a value is, by Pow or Mul; None for other values."""
+    """Return x for a value `Pow(x, 2)` or `Mul(x, x)`; None for other values."""
     node = at.maker(name, "Mul", "Pow")
     if node is None:
         return None
@@ -32,15 +32,15 @@ def squared(at: Uses, name: str) -> str | None:
 
 
 def unshaped(at: Uses, name: str) -> str:
-    """Return the value before all changes of shape."""
+    """Return the value before all preceding changes of shape."""
     while (node := at.maker(name, *RESHAPING)) is not None:
         name = node.inputs[0]
     return name
 
 
 def statistic(at: Uses, name: str, op: str) -> Statistic | None:
-    """Return the reduction `op` along one axis that a value is, with extent 1 there or expanded to the shape
-    of x; None for other values."""
+    """Return the reduction `op` along an axis that makes a value, with extent 1 there or expanded to the
+    shape of x; None for other values."""
     wide = at.maker(name, "Expand")
     kept = name if wide is None else wide.inputs[0]
     inner = unshaped(at, kept)
@@ -60,7 +60,7 @@ def keeps_axis(at: Uses, name: str, reduction: Statistic) -> bool:
 
 
 def mean(at: Uses, name: str) -> Statistic | None:
-    """Return the mean along one axis that a value is, whether the axis is kept or not: ReduceMean, or a sum
+    """Return the mean along an axis that makes a value, with or without that axis: ReduceMean, or a sum
     divided by the number of elements."""
     for op in ("Div", "Mul"):
         for total, constant in at.operands(name, op):
@@ -74,8 +74,8 @@ def mean(at: Uses, name: str) -> Statistic | None:
 
 
 def reduced(at: Uses, name: str, op: str) -> Statistic | None:
-    """Return the reduction `op` along one axis that a value is; a ReduceMax also with a lower bound that
-    bounds nothing."""
+    """Return the reduction `op` along an axis that makes a value. A ReduceMax may have a lower bound without
+    effect."""
     if op == "ReduceMax":
         bounded = (x for x, bound in at.operands(name, "Max") if _is_lowest(at, bound))
         name = next(bounded, name)

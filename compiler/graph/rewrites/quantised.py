@@ -1,15 +1,16 @@
-"""Quantised networks of all tools in one style: float operators between QuantizeLinear and DequantizeLinear.
+"""Brings all quantised networks into QDQ form: float operators between QuantizeLinear and DequantizeLinear.
 
-| rule | rewrite | |---|---| | `expand_qlinear` | `QLinearConv(x, w)` ->
-`QuantizeLinear(Conv(DequantizeLinear(x), DequantizeLinear(w)))` | | `expand_integer_product` |
-`Cast(ConvInteger(x, w))` -> `Conv` of what the integers stand for with a scale of 1 | | `convert_bytes` |
-`MaxPool(bytes)` -> `QuantizeLinear(MaxPool(DequantizeLinear(bytes)))` with a scale of 1 | |
-`fold_quantised_constant` | `QuantizeLinear(constant)` -> integers | | `move_weights` |
-`Reshape(DequantizeLinear(constant))` -> `DequantizeLinear(reshaped constant)` | | `fold_dequantised_constant`
-| `DequantizeLinear(constant)` -> real numbers, except weights of quantised products | | `fold_zero_scale` |
-`DequantizeLinear` with scale 0 -> zeros | | `move_after_dequantise` | `Reshape(DequantizeLinear(x))` ->
-`DequantizeLinear(Reshape(x))` | | `move_before_quantise` | `QuantizeLinear(Reshape(x))` ->
-`Reshape(QuantizeLinear(x))` |
+| rule | rewrite |
+|---|---|
+| `expand_qlinear` | `QLinearConv(x, w)` -> Conv between conversions |
+| `expand_integer_product` | `Cast(ConvInteger(x, w))` -> Conv after conversions with a scale of 1 |
+| `convert_bytes` | `MaxPool(bytes)` -> MaxPool between conversions with a scale of 1 |
+| `fold_quantised_constant` | `QuantizeLinear(constant)` -> integers |
+| `move_weights` | `Reshape(DequantizeLinear(constant))` -> `DequantizeLinear(reshaped constant)` |
+| `fold_dequantised_constant` | `DequantizeLinear(constant)` -> real numbers, except for weights |
+| `fold_zero_scale` | `DequantizeLinear` with scale 0 -> zeros |
+| `move_after_dequantise` | `Reshape(DequantizeLinear(x))` -> `DequantizeLinear(Reshape(x))` |
+| `move_before_quantise` | `QuantizeLinear(Reshape(x))` -> `Reshape(QuantizeLinear(x))` |
 
 Sources: ONNX operator specification, QLinearConv, QLinearMatMul, ConvInteger, MatMulInteger, MaxPool.
 """
@@ -34,12 +35,12 @@ WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
 
 def _real(at: Rewriter, name: str) -> str:
-    """Announce the float32 value that a value of integers stands for."""
+    """Declare the float32 value that an integer value represents; return its name."""
     return at.value(f"{name}_real", TensorType(at.types[name].shape, "float32"))
 
 
 def _dequantised(at: Rewriter, name: str, parameters: tuple[str, str], axis: int) -> Node:
-    """Return the node that makes real numbers of integers by a scale and a zero point."""
+    """Return a DequantizeLinear with a scale and a zero point."""
     return Node("DequantizeLinear", (name, *parameters), (_real(at, name),), {"axis": axis})
 
 
@@ -114,7 +115,7 @@ def _expand_integer_product(at: Rewriter, node: Node) -> None:
 
 
 def _convert_bytes(at: Rewriter, node: Node) -> None:
-    """A MaxPool of bytes, or a move of uint8, stands between conversions with a scale of 1."""
+    """A MaxPool of bytes, or a move of uint8, gets conversions with a scale of 1 before and after it."""
     kinds = {at.types[name].dtype for name in node.inputs}
     if len(kinds) != 1 or not kinds <= set(BYTES if node.op == "MaxPool" else ("uint8",)):
         return

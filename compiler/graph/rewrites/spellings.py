@@ -1,10 +1,11 @@
-"""Operators that exporters write in pieces become one operator.
+"""Joins operators that exporters write as several operators.
 
-| rule | rewrite | |---|---| | `join_softmax` | `Div(e, ReduceSum(e))` with `e = Exp(Sub(x, ReduceMax(x)))` ->
-`Softmax(x)` | | `reduction_to_pool` | `ReduceMean` over spatial axes -> `GlobalAveragePool` or `AveragePool`;
-`ReduceMax` -> `MaxPool` |
+| rule | rewrite |
+|---|---|
+| `join_softmax` | `Div(e, ReduceSum(e))` with `e = Exp(Sub(x, ReduceMax(x)))` -> `Softmax(x)` |
+| `reduction_to_pool` | spatial `ReduceMean` -> `(Global)AveragePool`; `ReduceMax` -> `MaxPool` |
 
-`layer_normalisation` holds the spellings of layer normalisation.
+The module `layer_normalisation` has the rules for layer normalisation.
 """
 
 from collections.abc import Iterator, Mapping

@@ -8,7 +8,7 @@ from tests.compiler.network.graphs import Net
 from tests.compiler.network.test_networks import check
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.graph.parse import parse_graph
-from vdla.compiler.network.activation_products import Part
+from vdla.compiler.network.activation_products import MatrixParts
 from vdla.compiler.network.compile import integer_graph
 from vdla.compiler.network.offload import offload
 from vdla.compiler.rules import Unfit
@@ -197,11 +197,11 @@ def test_why_products_of_activations_stay_on_the_host(reason):
 
 
 FAULTS = {
-    "4 rows from row 2 on of 8": Part((8, 16), ((2, 0),), 4, 8),
-    "3 rows from row 0 on of 8": Part((8, 16), ((0, 0),), 3, 8),
-    "columns 6 to 14 and block_out = 8": Part((8, 16), ((0, 6),), 8, 8),
-    "columns 0 to 7 and block_out = 8": Part((8, 16), ((0, 0),), 8, 7),
-    "": Part((8, 15), ((0, 8), (0, 0)), 8, 7),
+    "4 rows from row 2 on of 8": MatrixParts((8, 16), ((2, 0),), 4, 8),
+    "3 rows from row 0 on of 8": MatrixParts((8, 16), ((0, 0),), 3, 8),
+    "columns 6 to 14 and block_out = 8": MatrixParts((8, 16), ((0, 6),), 8, 8),
+    "columns 0 to 7 and block_out = 8": MatrixParts((8, 16), ((0, 0),), 8, 7),
+    "": MatrixParts((8, 15), ((0, 8), (0, 0)), 8, 7),
 }
 
 
@@ -212,14 +212,14 @@ def test_parts_are_whole_rows_and_blocks(fault):
 
 
 def test_a_part_begins_where_its_layout_has_it():
-    part = Part((2, 3, 20), ((3, 8), (0, 16)), 3, 4)
+    part = MatrixParts((2, 3, 20), ((3, 8), (0, 16)), 3, 4)
     layout = part.layout(8)
     assert layout == Layout((2, 3, 20), 8, 1, stack=2)
     values = np.arange(120).reshape(2, 3, 20)
     elements = layout.pack(values).reshape(-1, 8)
     assert [elements[begin, 0] for begin in part.begins(8)] == [values[1, 0, 8], values[0, 0, 16]]
-    assert Part((3, 20), ((0, 0),), 3, 20).layout(8) == Layout((3, 20), 8, 1)
-    assert Part((1, 1, 3, 20), ((0, 0),), 3, 20).layout(8).stack == 1
+    assert MatrixParts((3, 20), ((0, 0),), 3, 20).layout(8) == Layout((3, 20), 8, 1)
+    assert MatrixParts((1, 1, 3, 20), ((0, 0),), 3, 20).layout(8).stack == 1
 
 
 ATTENTION = """\

@@ -7,7 +7,7 @@ from tests.compiler.network.graphs import Net
 from tests.compiler.network.shuffles import table
 from tests.compiler.network.test_networks import check
 from vdla.compiler.graph.nodes import Graph
-from vdla.compiler.network.partition import SHARE, place, work, worthwhile
+from vdla.compiler.network.partition import WORK_RATIO, place, work, worthwhile
 from vdla.compiler.network.placed import Offloaded
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.target import Target
@@ -69,7 +69,7 @@ def test_the_limit():
         if isinstance(part[0], Offloaded)
     ]
     assert first == 8 * 24 * 24 * (8 * 9 + 1)
-    assert second == 2 * 8 * 12 * 12 > (first + second) / SHARE
+    assert second == 2 * 8 * 12 * 12 > (first + second) / WORK_RATIO
 
 
 @pytest.mark.parametrize("pixels", [1, 3])

@@ -8,7 +8,7 @@ import pytest
 
 from tests.compiler.network.graphs import Net
 from vdla.compiler.graph.nodes import Node
-from vdla.compiler.network.views import VIEW_RULES, Viewed, viewed
+from vdla.compiler.network.views import VIEW_RULES, ViewCase, viewed
 from vdla.compiler.rules import Unfit, unfit
 from vdla.hw.spec.presets import TINY
 from vdla.runtime.layout import IMAGE_RANK, Layout, SpaceToDepth
@@ -138,7 +138,7 @@ def test_what_is_no_view_says_why():
     standing = Layout((2, 12), 8, 1)
 
     def reason(node: Node, standing: Layout | None) -> str:
-        found = unfit(node.op, VIEW_RULES, Viewed(graph, node, TINY.with_changes(block_in=8), standing))
+        found = unfit(node.op, VIEW_RULES, ViewCase(graph, node, TINY.with_changes(block_in=8), standing))
         return found.reason if isinstance(found, Unfit) else ""
 
     moved, kept, of_words, _ = graph.nodes
@@ -148,5 +148,5 @@ def test_what_is_no_view_says_why():
     assert reason(kept, None) == f"Reshape with input {x} on the host{takes[2]}"
     assert reason(of_words, standing) == f"Reshape with input {words} of int64{takes[0]}"
     for given in (standing, None):  # as it stands, and as it would
-        at = Viewed(graph, kept, TINY.with_changes(block_in=8), given)
+        at = ViewCase(graph, kept, TINY.with_changes(block_in=8), given)
         assert at.layout == Layout((1, 2, 12), 8, 1)
