@@ -19,8 +19,8 @@ SPATIAL = 2
 MOVERS = ("Concat", "Reshape", "Slice", "Split", "Transpose")
 PRESERVING = ("Int8AveragePool", "Int8Lookup", "Int8MaxPool", "Int8Requantise", "Int8Scale", "Resize")
 FREE = (
-    "costs nothing where it moves channels of one image that operators of the accelerator make and read, "
-    "with a batch of 1 and block_in = block_out"
+    "costs nothing if it moves channels of one image between operators on the accelerator, with a batch of "
+    "1 and block_in = block_out"
 )
 Numbers = NDArray[np.int64]
 

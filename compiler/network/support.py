@@ -27,7 +27,7 @@ KNOWN = ("Constant", "Shape", "Size")
 BECOMES = {
     **prerequisites.MEANINGS,
     "BatchNormalization": "Conv, or a part of the Conv, ConvTranspose or Gemm before it",
-    prerequisites.DYNAMIC: "nothing, and the ConvInteger and MatMulInteger behind it Conv and MatMul",
+    prerequisites.DYNAMIC: "nothing, and the ConvInteger and MatMulInteger after it become Conv and MatMul",
     "GlobalMaxPool": "MaxPool",
     "ReduceMax": "MaxPool",
     "ReduceMean": "GlobalAveragePool or AveragePool, unless it is a part of a normalisation",

@@ -55,8 +55,8 @@ def _outside(at: ViewCase) -> str:
 VIEW_RULES: tuple[Rule[ViewCase], ...] = (
     Rule("int8 tensors", _bytes),
     Rule(
-        "as many rows or pixels of as many channels before and after; an image is one row if it is one "
-        "pixel, and rows if Transpose makes its channels the last or the first dimension",
+        "the same number of rows or pixels, and of channels, before and after (an image of one pixel is a "
+        "row; Transpose between channels first and channels last converts images and rows)",
         _moved,
     ),
     Rule("an input that the accelerator makes", _outside),

@@ -19,7 +19,7 @@ MEANINGS = {"QLinearConv": "Conv", "QLinearMatMul": "MatMul"}
 PRODUCTS = {"ConvInteger": "Conv", "MatMulInteger": "MatMul"}
 DYNAMIC = "DynamicQuantizeLinear"
 PAD = "Pad"
-TAKEN = "a border of zeros around images, which goes into the AveragePool, Conv or MaxPool behind it"
+TAKEN = "a border of zeros around images, which becomes padding of the AveragePool, Conv or MaxPool after it"
 QLINEAR_PARAMETERS = (1, 2, 4, 5, 6, 7)  # indices of the inputs that are scales and zero points
 
 
@@ -61,7 +61,7 @@ def _over_space(at: Located) -> str:
 def _border(at: Located) -> str:
     """Describe why a Pad has not been folded into the operator after it."""
     mode = at.node.attributes.get("mode", "constant")
-    return "a border that no operator behind it takes" if mode == "constant" else f"mode = {mode}"
+    return "a border that no operator after it can pad with" if mode == "constant" else f"mode = {mode}"
 
 
 RULES: Mapping[str, tuple[Rule[Located], ...]] = {
@@ -72,7 +72,7 @@ RULES: Mapping[str, tuple[Rule[Located], ...]] = {
     DYNAMIC: (
         Rule(
             "ranges that samples give",
-            lambda at: "a range that is found while it runs",
+            lambda at: "a range computed at run time",
             "give samples of the inputs (--calibrate SAMPLES.npz)",
         ),
     ),

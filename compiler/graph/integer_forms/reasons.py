@@ -63,7 +63,7 @@ def _unchanged(node: Node) -> Unfit:
 def _untabulated(node: Node) -> Unfit:
     """Return the reason why an elementwise operator with int8 inputs and a quantised result runs on the host:
     its result is also read as real numbers, and its table makes real numbers."""
-    return Unfit(reason_of(f"{node.op} with a result that goes on as real numbers", QUANTISE))
+    return Unfit(reason_of(f"{node.op} with a result that is also read as real numbers", QUANTISE))
 
 
 def unsupported(node: Node) -> Unfit:

@@ -232,7 +232,7 @@ def _dequantised(site: Site) -> str:
     return "" if site.conversions.is_dequantised(name) else _unquantised(site, name)
 
 
-FUNCTION = Rule("a function of the elements of one int8 tensor", _elements)
+FUNCTION = Rule("an elementwise function of one int8 tensor", _elements)
 FUNCTION_RULES: tuple[Rule[Site], ...] = (
     FUNCTION,
     Rule("int8 inputs, from DequantizeLinear", _dequantised, QUANTISE),
@@ -259,7 +259,7 @@ def _shifts(site: Site) -> str:
     if site.lone_change is None:
         return ""
     coarse = site.ratios[(site.lone_change.shifts != 0) & (site.ratios > LARGEST_STEP)]
-    return f"steps of {coarse.max():g} of the result's" if coarse.size else ""
+    return f"added constants in steps of {coarse.max():g} times the result's scale" if coarse.size else ""
 
 
 def _factors(site: Site) -> str:
@@ -278,13 +278,13 @@ def _one_factor(site: Site) -> str:
         return ""
     factors, shifts = site.affine.factors, site.affine.shifts
     alike = bool((factors == factors[0]).all() and factors[0] > 0) and not shifts.any()
-    return "" if alike else "changes of channels behind it"
+    return "" if alike else "channelwise operators after it"
 
 
 SUMS = Rule(f"sums of {SUM_BITS} bits", _sums)
 PAIR_SUMS = Rule(f"sums of {SUM_BITS} bits", _pair_sums)
 RATIOS = Rule(f"ratios of scales between 0 and {LARGEST_MULTIPLE}", _ratios)
-SHIFTS = Rule(f"numbers that are added in steps of at most {LARGEST_STEP} of the result's", _shifts)
+SHIFTS = Rule(f"added constants in steps of at most {LARGEST_STEP} times the result's scale", _shifts)
 FACTORS = Rule(f"scales of operands less than {LARGEST_RATIO} times the result's", _factors)
 
 
@@ -321,7 +321,7 @@ INSIDE: Mapping[str, tuple[Rule[Site], ...]] = {
     CHANGE: (SUMS, RATIOS, SHIFTS),
     "ConvTranspose": (SUMS, RATIOS),
     "Mul": (FACTORED, RATIOS),
-    PAIRED: (Rule("nothing but one positive factor behind it", _one_factor), PAIR_SUMS, RATIOS),
+    PAIRED: (Rule("at most one positive factor after it", _one_factor), PAIR_SUMS, RATIOS),
     **dict.fromkeys(("AveragePool", "Conv", "Gemm", "GlobalAveragePool", "MatMul"), (SUMS, RATIOS)),
 }
 BOUND = Rule("bounds after an operator that runs there", _bounded)

@@ -29,7 +29,8 @@ from vdla.compiler.graph.rules import Rewriter, RewriteRule, Rules
 from vdla.compiler.graph.uses import Uses
 
 CHANNEL_CONSTANT = (
-    "a constant for each channel of an image, which becomes a depthwise Conv or goes into the one before"
+    "a constant for each channel of an image, which becomes a depthwise Conv or is folded into the Conv "
+    "before"
 )
 CHANNELS, COLUMNS = 1, -1  # axes of channels: of images, and of matrices
 CONVERTED = ("Add", "BatchNormalization", "Mul")

@@ -28,7 +28,7 @@ def weights(*shape: int) -> np.ndarray:
 
 @pytest.fixture(params=SHAPES)
 def dynamic(request, tmp_path) -> tuple[bytes, tuple[int, ...]]:
-    """Return a network whose ranges are found while it runs, and the shape of its input."""
+    """Return a network whose ranges are computed at run time, and the shape of its input."""
     shape = SHAPES[request.param]
     kernel = (3,) * (len(shape) - 2)
     made = model(

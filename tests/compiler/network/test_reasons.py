@@ -36,8 +36,8 @@ def reasons(graph: Graph) -> list[str]:
 BYTES = "the accelerator takes int8 tensors"
 WHOLE_BLOCKS = "the accelerator takes whole blocks of channels (Concat)"
 ONE_ROW = (
-    "the accelerator takes as many rows or pixels of as many channels before and after; an image is one "
-    "row if it is one pixel, and rows if Transpose makes its channels the last or the first dimension"
+    "the accelerator takes the same number of rows or pixels, and of channels, before and after (an image of "
+    "one pixel is a row; Transpose between channels first and channels last converts images and rows)"
 )
 MADE_THERE = "the accelerator takes an input that the accelerator makes"
 
@@ -139,7 +139,7 @@ def test_a_table_between_integers_says_how_to_enable_it():
 
 
 TABULATED = {  # by a table of 256 values: the first operator says why
-    f"Sigmoid with a result that goes on as real numbers; {QUANTISE}": lambda of: of.add(
+    f"Sigmoid with a result that is also read as real numbers; {QUANTISE}": lambda of: of.add(
         "Relu", of.add("Sigmoid", of.quantised(3))
     ),
     "Mul with result mul_2_0 that Sigmoid 'sigmoid_3_0' reads as float32, not quantised; "
@@ -226,7 +226,7 @@ def test_a_reduction_says_why(reason):
 
 @pytest.mark.parametrize(
     ("mode", "found"),
-    [("constant", "a border that no operator behind it takes"), ("reflect", "mode = reflect")],
+    [("constant", "a border that no operator after it can pad with"), ("reflect", "mode = reflect")],
 )
 def test_a_border_says_why_no_operator_has_taken_it(mode, found):
     net = Net()
@@ -244,7 +244,7 @@ def test_the_mean_of_a_normalisation_says_that_it_has_no_form():
     graph = INTEGERS.run(SIMPLIFY.run(net.graph(net.op("Sub", (x, mean)))))
     assert reasons(graph) == [
         "ReduceMean is a part of a normalisation, which the host runs",
-        "Sub with 2 inputs that are not constant; the accelerator takes a function of the elements of one int8 "
+        "Sub with 2 inputs that are not constant; the accelerator takes an elementwise function of one int8 "
         "tensor",
     ]
 
@@ -264,7 +264,7 @@ def test_a_range_that_is_found_while_it_runs_says_what_is_wanted():
     net = Net()
     graph = net.graph(net.op("DynamicQuantizeLinear", (net.input(2, 3, dtype="float32"),), 3))
     assert reasons(INTEGERS.run(graph)) == [
-        "DynamicQuantizeLinear with a range that is found while it runs; "
+        "DynamicQuantizeLinear with a range computed at run time; "
         "give samples of the inputs (--calibrate SAMPLES.npz)"
     ]
 

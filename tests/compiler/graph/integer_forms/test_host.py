@@ -60,13 +60,13 @@ NODES = {
     ),
     "a border of another kind": (
         'y: float32[1, 2, 4, 3] = Pad(i, mode="edge", pads=(0, 0, 1, 0, 0, 0, 0, 0), value=0.0)',
-        "Pad with mode = edge; the accelerator takes a border of zeros around images, which goes into the "
-        "AveragePool, Conv or MaxPool behind it",
+        "Pad with mode = edge; the accelerator takes a border of zeros around images, which becomes padding "
+        "of the AveragePool, Conv or MaxPool after it",
     ),
     "a border that stays": (
         'y: float32[1, 2, 4, 3] = Pad(i, mode="constant", pads=(0, 0, 1, 0, 0, 0, 0, 0), value=0.0)',
-        "Pad with a border that no operator behind it takes; the accelerator takes a border of zeros around "
-        "images, which goes into the AveragePool, Conv or MaxPool behind it",
+        "Pad with a border that no operator after it can pad with; the accelerator takes a border of zeros "
+        "around images, which becomes padding of the AveragePool, Conv or MaxPool after it",
     ),
     "a sum of three shapes": (
         "y: float32[1, 2, 3, 3] = Sum(i, m)",
@@ -86,7 +86,7 @@ NODES = {
     ),
     "a range that a run tells": (
         "y: uint8[1, 4]\n    q: float32\n    r: uint8\n    y, q, r = DynamicQuantizeLinear(x)",
-        "DynamicQuantizeLinear with a range that is found while it runs; give samples of the inputs "
+        "DynamicQuantizeLinear with a range computed at run time; give samples of the inputs "
         "(--calibrate SAMPLES.npz)",
     ),
 }

@@ -71,8 +71,8 @@ UNFIT = {
     "MatMul with operands of 1 and 2 dimensions; the accelerator takes two tensors of 2 dimensions or more": (
         lambda of: of.add("MatMul", of.quantised(3), of.quantised(3, 2))
     ),
-    "MatMul with changes of channels behind it; "
-    "the accelerator takes nothing but one positive factor behind it": lambda of: of.add(
+    "MatMul with channelwise operators after it; "
+    "the accelerator takes at most one positive factor after it": lambda of: of.add(
         "Mul",
         of.add("MatMul", of.quantised(2, 3), of.quantised(3, 2)),
         of.constant(np.float32([0.5, -0.5])),
@@ -263,8 +263,8 @@ def test_what_is_added_to_channels_is_as_fine_as_the_result(scale, fits):
         assert float_operators(lowered) == []
     else:
         assert why(lowered, real) == (
-            "Add with steps of 1.9685 of the result's; "
-            "the accelerator takes numbers that are added in steps of at most 1 of the result's"
+            "Add with added constants in steps of 1.9685 times the result's scale; "
+            "the accelerator takes added constants in steps of at most 1 times the result's scale"
         )
 
 
