@@ -1,4 +1,4 @@
-"""What the passes of the compiler do to a graph, as text."""
+"""Explains the passes of the compiler as text: which rules replace which nodes."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -78,7 +78,7 @@ class Explanation:
         """Check that the pass after which to stop has run.
 
         Raises:
-            GraphError: it has not; naming those that have.
+            GraphError: it has not; the message names the passes that have run.
         """
         if self.stop_after:
             known = ", ".join(

@@ -46,10 +46,10 @@ class Pass(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What is done while a pipeline runs.
+    """Observers of a pipeline while it runs.
 
     Attributes:
-        watcher: is told which rules fire.
+        watcher: observes which rules fire.
         begins, ended: called with the name of each pass, and the graph, before and after it.
         verifies: whether the graph is verified after each pass.
     """
@@ -64,7 +64,7 @@ SILENT = Trace()
 
 
 def name_of(item: Pass) -> str:
-    """Return the name of a pass if it has one, else that of its class in snake case."""
+    """Return the name of a pass, by default the name of its class in snake case."""
     name: str | None = getattr(item, "name", None)
     return name or re.sub(r"(?<!^)(?=[A-Z])", "_", type(item).__name__).lower()
 
@@ -92,8 +92,8 @@ class Pipeline:
         return graph
 
 
-# Quantised networks of all tools in one style: float operators between conversions.
-ONE_STYLE = (
+# Quantised networks of all tools in QDQ form: float operators between conversions.
+QDQ_FORM = (
     EXPAND_QLINEAR,
     EXPAND_INTEGERS,
     RemoveIdentity(),
@@ -114,10 +114,10 @@ SIMPLIFY = Pipeline(
         DeadCode(),
     )
 )
-# What SIMPLIFY returns, in the form that is quantised.
+# From the result of SIMPLIFY to the form that is quantised.
 FLOATS = Pipeline(
     (
-        *ONE_STYLE,
+        *QDQ_FORM,
         SPLIT_SUMS,
         RowsToImages(),
         MergeMoves(),
@@ -126,10 +126,10 @@ FLOATS = Pipeline(
         DeadCode(),
     )
 )
-# What FLOATS or the quantiser returns, with integer operators wherever a quantised network allows.
+# From the result of FLOATS or the quantiser to integer operators, wherever the graph is quantised.
 INTEGERS = Pipeline(
     (
-        *ONE_STYLE,
+        *QDQ_FORM,
         RowsToImages(),
         MergeMoves(),
         SignedActivations(),

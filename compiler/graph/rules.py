@@ -14,15 +14,15 @@ from typing import Protocol
 
 import numpy as np
 
+from vdla.compiler.graph.def_use import DefUse
 from vdla.compiler.graph.nodes import Graph, Node, TakenNames, TensorType, type_of
 from vdla.compiler.graph.rewrite import rebuilt, renamed
-from vdla.compiler.graph.uses import Uses
 
 MOST_REWRITES = 50  # per node of the graph, beyond which the rules of a table undo each other
 
 
 class Watcher(Protocol):
-    """Is told what the rules do; see `vdla.compiler.graph.explain`."""
+    """Observes the rules; see `vdla.compiler.graph.explain`."""
 
     def fired(self, rule: str, before: Sequence[Node], after: Sequence[Node]) -> None:
         """A rule has replaced nodes."""
@@ -36,9 +36,9 @@ class RewriteRule:
     """A rule.
 
     Attributes:
-        ops: operators of the root, the node that the rule is called for.
-        rewrite: replaces nodes by methods of the `Rewriter`, or leaves them.
-        name: the rule's name, that of the function without underscores.
+        ops: operators of the root, for which the rule is called.
+        rewrite: replaces nodes by methods of the `Rewriter`, or does nothing.
+        name: name of the function without leading underscores.
     """
 
     ops: tuple[str, ...]
@@ -76,11 +76,10 @@ class Rules:
         return rewriter.finished()
 
 
-class Rewriter(Uses):
-    """A graph while rules change it: its uses, and the changes.
+class Rewriter(DefUse):
+    """A graph while rules change it, with makers and readers of its values.
 
-    New nodes take the place of the node that they replace, so that the order stays one in which nodes can
-    run.
+    New nodes take the position of the node that they replace, so the order remains topological.
     """
 
     def __init__(self, graph: Graph, watcher: Watcher | None = None) -> None:
@@ -96,23 +95,22 @@ class Rewriter(Uses):
     # What rules call
 
     def value(self, wish: str, type_: TensorType) -> str:
-        """Announce a value; return its name, which is `wish` or like it."""
+        """Declare a value; return its name: `wish`, with a number if that is taken."""
         name = self._taken.take(wish)
         self.types[name] = type_
         return name
 
     def constant(self, wish: str, array: np.ndarray) -> str:
-        """Add a constant; return its name, which is `wish` or like it."""
+        """Add a constant; return its name: `wish`, with a number if that is taken."""
         name = self.value(wish, type_of(array))
         self.constants[name] = array
         return name
 
     def replace(self, node: Node, new: Iterable[Node]) -> None:
-        """Put nodes in the place of a node, all of whose results they make, in an order in which they can
-        run."""
+        """Replace a node by nodes in topological order, which make all its results."""
         nodes = list(new)
-        made = {name for each in nodes for name in each.outputs}
-        assert made.issuperset(node.outputs), f"{self._rule} makes all results of {node}"
+        results = {name for each in nodes for name in each.outputs}
+        assert results.issuperset(node.outputs), f"{self._rule} makes all results of {node}"
         self._note((node,), nodes)
         slot = self._slot[id(node)]
         place = self._index(node)
@@ -126,7 +124,7 @@ class Rewriter(Uses):
         self._visit(nodes)
 
     def replace_by_constant(self, node: Node, array: np.ndarray) -> None:
-        """Put a constant in the place of the single result of a node."""
+        """Replace a node with a single result by a constant."""
         (out,) = node.outputs
         self._note((node,), ())
         self._slots[self._slot[id(node)]].pop(self._index(node))
@@ -137,12 +135,12 @@ class Rewriter(Uses):
         self._work.extendleft(reversed(self.readers(out)))
 
     def read_instead(self, old: str, new: str) -> None:
-        """Let all readers of a value, which is no output of the graph, read another value."""
+        """Make all readers of `old`, which must not be an output of the graph, read `new`."""
         for reader in self.readers(old):
             self.replace(reader, [renamed(reader, {old: new})])
 
     def missed(self, node: Node, reason: str) -> None:
-        """Tell that the rule does not replace a node, although nearly all of its conditions hold."""
+        """Report that the rule does not replace a node, although nearly all of its conditions hold."""
         if self._watcher is not None:
             self._watcher.missed(self._rule, node, reason)
 
@@ -173,17 +171,17 @@ class Rewriter(Uses):
             self._watcher.fired(self._rule, before, after)
 
     def _index(self, node: Node) -> int:
-        """Return the place of a node in its slot."""
+        """Return the index of a node in its slot."""
         return next(place for place, each in enumerate(self._slots[self._slot[id(node)]]) if each is node)
 
     def _forget(self, node: Node) -> None:
-        """Remove a node from the uses."""
+        """Remove a node from the readers."""
         del self._slot[id(node)]
         for name in node.inputs:
             self._readers.get(name, {}).pop(id(node), None)
 
     def _remove_dead(self, names: Iterable[str]) -> None:
-        """Remove the makers of values that nothing reads any more."""
+        """Remove the makers of values without readers."""
         waiting = list(names)
         while waiting:
             node = self.makers.get(waiting.pop())
@@ -199,6 +197,6 @@ class Rewriter(Uses):
         return bool(self._readers.get(name)) or name in self.graph.outputs
 
     def _visit(self, nodes: Sequence[Node]) -> None:
-        """Let the driver look at nodes, and at the readers of their results, next."""
+        """Put nodes, and the readers of their results, at the front of the worklist."""
         readers = [reader for node in nodes for name in node.outputs for reader in self.readers(name)]
         self._work.extendleft(reversed([*nodes, *readers]))

@@ -21,12 +21,12 @@ from dataclasses import replace
 import numpy as np
 
 from vdla.compiler.graph.affine import AFFINE, Affine, affine_of, factor_of
+from vdla.compiler.graph.def_use import DefUse
 from vdla.compiler.graph.integer_forms.prerequisites import IMAGE_RANK
 from vdla.compiler.graph.moves import REARRANGING
 from vdla.compiler.graph.nodes import Attribute, Node
 from vdla.compiler.graph.quantise_weights import is_quantisable_product, product_parts, without_factors
 from vdla.compiler.graph.rules import Rewriter, RewriteRule, Rules
-from vdla.compiler.graph.uses import Uses
 
 CHANNEL_CONSTANT = (
     "a constant for each channel of an image, which becomes a depthwise Conv or is folded into the Conv "
@@ -63,7 +63,7 @@ def _fold_into_product(at: Rewriter, node: Node) -> None:
         return
 
 
-def _with_shifts_before(at: Uses, change: Affine) -> Affine:
+def _with_shifts_before(at: DefUse, change: Affine) -> Affine:
     """Return a change of columns combined with the constant additions before it, for example the bias of a
     MatMul."""
     while (shift := at.maker(change.x, *SHIFTS)) is not None and at.is_read_once(change.x):

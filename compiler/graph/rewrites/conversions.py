@@ -14,9 +14,9 @@ from dataclasses import replace
 import numpy as np
 
 from vdla.compiler.graph.conversions import BOUNDS
+from vdla.compiler.graph.def_use import DefUse
 from vdla.compiler.graph.nodes import Attribute, Node, TensorType
 from vdla.compiler.graph.rules import Rewriter, RewriteRule, Rules
-from vdla.compiler.graph.uses import Uses
 from vdla.runtime.host import elementwise
 from vdla.runtime.host.evaluate import evaluate
 
@@ -27,7 +27,7 @@ CHOOSING = ("GlobalMaxPool", "MaxPool", *BOUNDS)
 """Operators whose result consists of elements of their input, or of a bound."""
 
 
-def _has_one_constant_scale(at: Uses, conversion: Node) -> bool:
+def _has_one_constant_scale(at: DefUse, conversion: Node) -> bool:
     return all(name in at.constants and at.types[name].size == 1 for name in conversion.inputs[1:])
 
 
@@ -101,14 +101,14 @@ def _convert_after_choice(at: Rewriter, node: Node) -> None:
     at.replace(node, [replace(node, outputs=(exact,)), *_converted(at, exact, before, node.name, out, out)])
 
 
-def _combines(at: Uses, node: Node) -> bool:
+def _combines(at: DefUse, node: Node) -> bool:
     """Whether a node combines several real numbers, other than constants of a single element."""
     known = {name for name in node.inputs if name in at.constants and at.types[name].size == 1}
     by_element = node.op in elementwise.OPERATORS and len(set(node.inputs) - known) == 1
     return not by_element and node.op not in (*BOUNDS, "QuantizeLinear")
 
 
-def _stays_on_grid(at: Uses, node: Node, before: Node) -> bool:
+def _stays_on_grid(at: DefUse, node: Node, before: Node) -> bool:
     """Whether both conversions leave every possible result of a node unchanged, if its input comes from the
     DequantizeLinear `before`."""
     if not at.are_constant(*before.inputs[1:]):

@@ -17,18 +17,18 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from vdla.compiler.graph.def_use import DefUse
 from vdla.compiler.graph.integer_forms.prerequisites import DYNAMIC, PRODUCTS
 from vdla.compiler.graph.moves import RESHAPING
 from vdla.compiler.graph.nodes import Node, TensorType
 from vdla.compiler.graph.rules import Rewriter, RewriteRule, Rules
-from vdla.compiler.graph.uses import Uses
 from vdla.runtime.host.quantise import dequantize_linear
 
 KEEPING_ORDER = ("Identity", *RESHAPING)
 ROUNDING = ("Cast", "Floor", "Round")
 
 
-def _dynamic(at: Uses, name: str) -> Node | None:
+def _dynamic(at: DefUse, name: str) -> Node | None:
     """Return the DynamicQuantizeLinear whose quantised output is the value `name`, or None."""
     maker = at.maker(name, DYNAMIC)
     return maker if maker is not None and maker.outputs[0] == name else None
@@ -59,7 +59,7 @@ def _product_of_real_numbers(at: Rewriter, node: Node) -> None:
                     return
 
 
-def _summands(at: Uses, end: Node) -> Iterator[tuple[Node, str]]:
+def _summands(at: DefUse, end: Node) -> Iterator[tuple[Node, str]]:
     """Yield the integer product that a node is, or adds a bias to, with the name of the bias or ""."""
     if end.op in PRODUCTS:
         yield end, ""
@@ -69,7 +69,7 @@ def _summands(at: Uses, end: Node) -> Iterator[tuple[Node, str]]:
             yield product, bias
 
 
-def _shift(at: Uses, bias: str, scaling: Node) -> np.ndarray | None:
+def _shift(at: DefUse, bias: str, scaling: Node) -> np.ndarray | None:
     """Return the bias as float32, in the shape of the integer bias; None unless the integer bias is a
     constant divided by the scale of the product."""
     shape, node = at.types[bias].shape, at.maker(bias)
@@ -118,7 +118,9 @@ def _of_real_numbers(
     ]
 
 
-def _real_weights(at: Uses, product: Node, weights: str, point: str, scale: np.ndarray) -> np.ndarray | None:
+def _real_weights(
+    at: DefUse, product: Node, weights: str, point: str, scale: np.ndarray
+) -> np.ndarray | None:
     """Return weights as float32; None unless scales go along the channels of the result."""
     integers = at.constants[weights]
     zero = at.constants[point] if point else np.zeros((), integers.dtype)

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from vdla.compiler.graph.def_use import DefUse
 from vdla.compiler.graph.nodes import Attribute, Node, TensorType
 from vdla.compiler.graph.rules import Rewriter, RewriteRule, Rules
-from vdla.compiler.graph.uses import Uses
 
 FLATTENING = ("Flatten", "Reshape")
 IMAGE_RANK = 4
@@ -27,7 +27,7 @@ POINTWISE: Mapping[str, Attribute] = {
 }
 
 
-def _is_narrow(at: Uses, conversion: Node) -> bool:
+def _is_narrow(at: DefUse, conversion: Node) -> bool:
     """Whether a conversion is between real numbers and int8, by a single constant scale and zero point."""
     integers = conversion.inputs[0] if conversion.op == "DequantizeLinear" else conversion.outputs[0]
     parameters = conversion.inputs[1:3]

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from vdla.compiler.graph.def_use import DefUse
 from vdla.compiler.graph.nodes import Node, TensorType
 from vdla.compiler.graph.rewrites.pieces import (
     Statistic,
@@ -26,7 +27,6 @@ from vdla.compiler.graph.rewrites.pieces import (
     unshaped,
 )
 from vdla.compiler.graph.rules import Rewriter, RewriteRule, Rules
-from vdla.compiler.graph.uses import Uses
 
 
 class Inverse(NamedTuple):
@@ -75,7 +75,7 @@ def _join_normalisation(at: Rewriter, node: Node) -> None:
             return
 
 
-def _quotients(at: Uses, node: Node) -> Iterator[Normalisation]:
+def _quotients(at: DefUse, node: Node) -> Iterator[Normalisation]:
     """Yield the normalisations whose centred elements a node divides by the deviation."""
     (out, *_) = node.outputs
     for centred, root in at.operands(out, "Div"):
@@ -88,7 +88,7 @@ def _quotients(at: Uses, node: Node) -> Iterator[Normalisation]:
             yield Normalisation(out, inverse, inverse.scale)
 
 
-def _sums(at: Uses, node: Node) -> Iterator[Normalisation]:
+def _sums(at: DefUse, node: Node) -> Iterator[Normalisation]:
     """Yield the normalisations that a node computes as x r + (bias - mean r), with the reciprocal deviation
     r."""
     (out, *_) = node.outputs
@@ -102,7 +102,7 @@ def _sums(at: Uses, node: Node) -> Iterator[Normalisation]:
                 yield Normalisation(out, inverse, inverse.scale, bias)
 
 
-def _centred(at: Uses, name: str) -> Statistic | None:
+def _centred(at: DefUse, name: str) -> Statistic | None:
     """Return the value and the axis whose mean is subtracted from that value; None for other values."""
     for x, subtrahend in at.operands(name, "Sub"):
         reduction = statistic(at, subtrahend, "ReduceMean")
@@ -111,7 +111,7 @@ def _centred(at: Uses, name: str) -> Statistic | None:
     return None
 
 
-def _inverse(at: Uses, name: str) -> Inverse | None:
+def _inverse(at: DefUse, name: str) -> Inverse | None:
     """Return the reciprocal deviation that a value is, perhaps times a constant; None for other values."""
     plain = _plain_inverse(at, name)
     if plain is not None:
@@ -123,7 +123,7 @@ def _inverse(at: Uses, name: str) -> Inverse | None:
     return None
 
 
-def _plain_inverse(at: Uses, name: str) -> Inverse | None:
+def _plain_inverse(at: DefUse, name: str) -> Inverse | None:
     """Return the reciprocal deviation that a value is: Reciprocal, Pow -0.5, or 1 divided by it."""
     reciprocal, power = at.maker(name, "Reciprocal"), at.maker(name, "Pow")
     if reciprocal is not None:
@@ -136,7 +136,7 @@ def _plain_inverse(at: Uses, name: str) -> Inverse | None:
     return None
 
 
-def _of_deviation(at: Uses, name: str) -> Inverse | None:
+def _of_deviation(at: DefUse, name: str) -> Inverse | None:
     """Return the reciprocal of a value that is a standard deviation; None for other values."""
     root, power = at.maker(name, "Sqrt"), at.maker(name, "Pow")
     if root is not None:
@@ -146,7 +146,7 @@ def _of_deviation(at: Uses, name: str) -> Inverse | None:
     return None
 
 
-def _of_variance(at: Uses, name: str) -> Inverse | None:
+def _of_variance(at: DefUse, name: str) -> Inverse | None:
     """Return the reciprocal of the deviation for a value that is a variance plus epsilon; None for other
     values."""
     for variance, constant in at.operands(name, "Add"):
@@ -157,7 +157,7 @@ def _of_variance(at: Uses, name: str) -> Inverse | None:
     return None
 
 
-def _by_centred_squares(at: Uses, name: str) -> Statistic | None:
+def _by_centred_squares(at: DefUse, name: str) -> Statistic | None:
     """Return the value and the axis of a variance that is the mean of squared centred elements."""
     squares = statistic(at, name, "ReduceMean")
     centred = None if squares is None else squared(at, squares.x)
@@ -165,7 +165,7 @@ def _by_centred_squares(at: Uses, name: str) -> Statistic | None:
     return of if of is not None and squares is not None and of.axis == squares.axis else None
 
 
-def _by_squares(at: Uses, name: str) -> Statistic | None:
+def _by_squares(at: DefUse, name: str) -> Statistic | None:
     """Return the value and the axis of a variance that is the mean of squares minus the square of the mean,
     with or without a lower bound of 0."""
     inner = unshaped(at, name)
@@ -180,7 +180,7 @@ def _by_squares(at: Uses, name: str) -> Statistic | None:
     return None
 
 
-def _with_scale_and_bias(at: Uses, match: Normalisation) -> Normalisation:
+def _with_scale_and_bias(at: DefUse, match: Normalisation) -> Normalisation:
     """Return a normalisation with the scale and the bias of the Mul and Add after it."""
     x, axis = match.inverse.of
     for op in ("Mul", "Add"):
@@ -196,7 +196,7 @@ def _with_scale_and_bias(at: Uses, match: Normalisation) -> Normalisation:
     return match
 
 
-def _along(at: Uses, name: str, x: str, axis: int) -> np.ndarray | None:
+def _along(at: DefUse, name: str, x: str, axis: int) -> np.ndarray | None:
     """Return a constant as float32[extent of the axis] of x; None if it differs along other axes."""
     array, shape = at.constants.get(name), at.types[x].shape
     if array is None or array.ndim > len(shape):

@@ -4,8 +4,8 @@ an axis."""
 from math import isclose
 from typing import NamedTuple
 
+from vdla.compiler.graph.def_use import DefUse
 from vdla.compiler.graph.moves import RESHAPING
-from vdla.compiler.graph.uses import Uses
 
 LOWEST = -3.4e38  # a bound below this has no effect
 
@@ -21,7 +21,7 @@ class Statistic(NamedTuple):
     axis: int
 
 
-def squared(at: Uses, name: str) -> str | None:
+def squared(at: DefUse, name: str) -> str | None:
     """Return x for a value `Pow(x, 2)` or `Mul(x, x)`; None for other values."""
     node = at.maker(name, "Mul", "Pow")
     if node is None:
@@ -31,14 +31,14 @@ def squared(at: Uses, name: str) -> str | None:
     return node.inputs[0] if at.number(node.inputs[1]) == 2 else None
 
 
-def unshaped(at: Uses, name: str) -> str:
+def unshaped(at: DefUse, name: str) -> str:
     """Return the value before all preceding changes of shape."""
     while (node := at.maker(name, *RESHAPING)) is not None:
         name = node.inputs[0]
     return name
 
 
-def statistic(at: Uses, name: str, op: str) -> Statistic | None:
+def statistic(at: DefUse, name: str, op: str) -> Statistic | None:
     """Return the reduction `op` along an axis that makes a value, with extent 1 there or expanded to the
     shape of x; None for other values."""
     wide = at.maker(name, "Expand")
@@ -52,14 +52,14 @@ def statistic(at: Uses, name: str, op: str) -> Statistic | None:
     return reduction if keeps_axis(at, kept, reduction) else None
 
 
-def keeps_axis(at: Uses, name: str, reduction: Statistic) -> bool:
+def keeps_axis(at: DefUse, name: str, reduction: Statistic) -> bool:
     """Whether a value has the shape of the reduced value, with extent 1 along the axis."""
     shape, kept = at.types[reduction.x].shape, at.types[name].shape
     expected = (*shape[: reduction.axis], 1, *shape[reduction.axis + 1 :])
     return (1,) * (len(shape) - len(kept)) + kept == expected
 
 
-def mean(at: Uses, name: str) -> Statistic | None:
+def mean(at: DefUse, name: str) -> Statistic | None:
     """Return the mean along an axis that makes a value, with or without that axis: ReduceMean, or a sum
     divided by the number of elements."""
     for op in ("Div", "Mul"):
@@ -73,7 +73,7 @@ def mean(at: Uses, name: str) -> Statistic | None:
     return reduced(at, name, "ReduceMean")
 
 
-def reduced(at: Uses, name: str, op: str) -> Statistic | None:
+def reduced(at: DefUse, name: str, op: str) -> Statistic | None:
     """Return the reduction `op` along an axis that makes a value. A ReduceMax may have a lower bound without
     effect."""
     if op == "ReduceMax":
@@ -85,12 +85,12 @@ def reduced(at: Uses, name: str, op: str) -> Statistic | None:
     return Statistic(node.inputs[0], *node.extents("axes"))
 
 
-def _is_lowest(at: Uses, name: str) -> bool:
+def _is_lowest(at: DefUse, name: str) -> bool:
     number = at.number(name)
     return number is not None and number < LOWEST
 
 
-def is_whole(at: Uses, out: str, x: str) -> bool:
+def is_whole(at: DefUse, out: str, x: str) -> bool:
     """Whether only the nodes between `x` and `out` read the values between `x` and `out`."""
     inside, waiting = {out}, [out]
     while waiting:

@@ -20,13 +20,13 @@ from math import prod
 
 import numpy as np
 
+from vdla.compiler.graph.def_use import DefUse
 from vdla.compiler.graph.integer_forms.prerequisites import MEANINGS, PRODUCTS, becomes_another
 from vdla.compiler.graph.integer_forms.rules import MOVES
 from vdla.compiler.graph.interpret import run_node
 from vdla.compiler.graph.moves import REARRANGING
 from vdla.compiler.graph.nodes import Node, TensorType
 from vdla.compiler.graph.rules import Rewriter, RewriteRule, Rules
-from vdla.compiler.graph.uses import Uses
 from vdla.runtime.host.evaluate import evaluate
 
 BYTES = ("int8", "uint8")
@@ -134,7 +134,7 @@ def _convert_bytes(at: Rewriter, node: Node) -> None:
 # Conversions of constants
 
 
-def _is_known(at: Uses, node: Node) -> bool:
+def _is_known(at: DefUse, node: Node) -> bool:
     """Whether a conversion reads constants, and its scales are valid."""
     if not at.are_constant(*node.inputs):
         return False
@@ -201,7 +201,7 @@ def _fold_dequantised_constant(at: Rewriter, node: Node) -> None:
         _fold(at, node)
 
 
-def _is_weight(at: Uses, reader: Node, real: str) -> bool:
+def _is_weight(at: DefUse, reader: Node, real: str) -> bool:
     """Whether a reader multiplies a quantised tensor with a value."""
     quantised = at.maker(reader.inputs[0], "DequantizeLinear") is not None
     return reader.op in WEIGHTED and real in reader.inputs[1:] and quantised
@@ -210,7 +210,7 @@ def _is_weight(at: Uses, reader: Node, real: str) -> bool:
 # Moves of elements between conversions
 
 
-def _has_one_scale(at: Uses, conversion: Node) -> bool:
+def _has_one_scale(at: DefUse, conversion: Node) -> bool:
     return all(at.types[name].size == 1 for name in conversion.inputs[1:3])
 
 

@@ -1,10 +1,10 @@
 """Recognising the pieces of which networks make an operator."""
 
+from vdla.compiler.graph.def_use import DefUse
 from vdla.compiler.graph.parse import parse_graph
 from vdla.compiler.graph.rewrites.pieces import Statistic, is_whole, squared, statistic
-from vdla.compiler.graph.uses import Uses
 
-USES = Uses(
+USES = DefUse(
     parse_graph("""\
 def f(x: float32[2, 4], o: float32[2, 1]):
     two: float32 = constant(2.0)

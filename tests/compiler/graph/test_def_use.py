@@ -1,9 +1,9 @@
 """Makers and readers of values."""
 
+from vdla.compiler.graph.def_use import DefUse
 from vdla.compiler.graph.parse import parse_graph
-from vdla.compiler.graph.uses import Uses
 
-USES = Uses(
+USES = DefUse(
     parse_graph("""\
 def f(x: float32[2]):
     c: float32 = constant(2.0)

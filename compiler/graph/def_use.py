@@ -9,12 +9,12 @@ from vdla.compiler.graph.nodes import Graph, Node, TensorType
 COMMUTATIVE = ("Add", "Max", "Mul")
 
 
-class Uses:
+class DefUse:
     """The maker and the readers of each value of a graph.
 
     Attributes:
-        graph: the graph, as it was given.
-        types, constants: of its values.
+        graph: the given graph.
+        types, constants: types and constants of its values.
         makers: the node that makes each value, except inputs and constants.
     """
 
@@ -37,13 +37,15 @@ class Uses:
         return list(self._readers.get(name, {}).values())
 
     def maker(self, name: str, *ops: str) -> Node | None:
-        """Return the node that makes a value if it is one of `ops`, or any if none are named; else None."""
+        """Return the node that makes a value, or None. If `ops` are given, the node must be one of them."""
         node = self.makers.get(name)
         return node if node is not None and (not ops or node.op in ops) else None
 
     def only_reader(self, name: str, *ops: str) -> Node | None:
-        """Return the node that alone reads a value, once, if it is one of `ops`, or any if none are named.
-        None if there are more reads, or the value is an output of the graph."""
+        """Return the only reader of a value, or None. If `ops` are given, the node must be one of them.
+
+        None also if the node reads the value twice, or the value is an output of the graph.
+        """
         readers = self._readers.get(name, {})
         if len(readers) != 1 or name in self.graph.outputs:
             return None
@@ -51,7 +53,7 @@ class Uses:
         return node if node.inputs.count(name) == 1 and (not ops or node.op in ops) else None
 
     def is_read_once(self, name: str) -> bool:
-        """Whether one node reads a value, once, and the value is no output of the graph."""
+        """Whether a value has a single read and is no output of the graph."""
         return self.only_reader(name) is not None
 
     def operands(self, name: str, op: str) -> Iterator[tuple[str, str]]:
@@ -65,10 +67,10 @@ class Uses:
                 yield second, first
 
     def number(self, name: str) -> float | None:
-        """Return a constant of one element; None for other values."""
+        """Return the number in a constant of a single element; None for other values."""
         array = self.constants.get(name)
         return float(array.item()) if array is not None and array.size == 1 else None
 
     def are_constant(self, *names: str) -> bool:
-        """Whether all values are constants; the name "" counts as one."""
+        """Whether all values are constants; the name "" of an omitted input counts as a constant."""
         return all(name in self.constants for name in names if name)
