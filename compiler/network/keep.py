@@ -15,10 +15,10 @@ import numpy as np
 
 from vdla.compiler.codegen.tuned.records import Records
 from vdla.compiler.codegen.version import network_version
-from vdla.compiler.graph.keep import graph_from_bytes, graph_to_bytes
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.graph.quantisation.options import Options
 from vdla.compiler.graph.section import WHOLE, Section
+from vdla.compiler.graph.serialise import graph_from_bytes, graph_to_bytes
 from vdla.compiler.graph.source import ModelMessage, ModelSource
 from vdla.compiler.network.tuning import Tuning, tuning_from, tuning_text
 from vdla.hw.spec.cache import digest_of

@@ -39,7 +39,7 @@ def _bounded(found: Conversions, node: Node) -> Node:
 def why_float(found: Conversions, node: Node) -> Unfit:
     """Return why an operator on real numbers has stayed as it is: it has no integer form, or something reads
     its result as float32 all the same."""
-    quantised = any(found.behind(name).quantiser is not None for name in node.outputs)
+    quantised = any(found.bounded_readers(name).quantiser is not None for name in node.outputs)
     quantisers = (quantise for name in node.outputs for quantise in found.quantisers(name))
     for quantise in quantisers if quantised else (None,):
         form = fit(found, node, quantise)

@@ -1,7 +1,7 @@
 """Changes of channels behind an operator, which go into its requantisation: batch normalisation, scales,
 shifts, biases."""
 
-from vdla.compiler.graph.affine import Affine, Tail, affine_of
+from vdla.compiler.graph.affine import ChannelAffine, Tail, affine_of
 from vdla.compiler.graph.conversions import Conversions
 from vdla.compiler.graph.integer_forms.site import multiplies_activations
 from vdla.compiler.graph.nodes import Node
@@ -25,7 +25,7 @@ def _multiplies(found: Conversions, node: Node) -> bool:
 
 def _along(found: Conversions, node: Node, axis: int) -> Tail | None:
     """Return the changes along an axis that end with `node`; those before it are looked at once."""
-    later: list[tuple[Node, Affine]] = []
+    later: list[tuple[Node, ChannelAffine]] = []
     one: Node | None = node
     while one is not None and (one.outputs[0], axis) not in found.tails:
         change = affine_of(found.graph, one, axis)
@@ -42,7 +42,7 @@ def _along(found: Conversions, node: Node, axis: int) -> Tail | None:
     return tail
 
 
-def _change_before(found: Conversions, change: Affine, axis: int) -> Node | None:
+def _change_before(found: Conversions, change: ChannelAffine, axis: int) -> Node | None:
     """Return the operator before a change that may be a change itself; None where changes begin or end."""
     before = found.makers.get(change.x)
     if before is None or before.op == "DequantizeLinear" or not _is_read_once(found, change.x):
@@ -50,7 +50,7 @@ def _change_before(found: Conversions, change: Affine, axis: int) -> Node | None
     return None if PRODUCTS.get(before.op) == axis and _multiplies(found, before) else before
 
 
-def _begun(found: Conversions, node: Node, change: Affine, axis: int) -> Tail | None:
+def _begun(found: Conversions, node: Node, change: ChannelAffine, axis: int) -> Tail | None:
     """Return the changes that a node begins, behind a product or a DequantizeLinear."""
     before = found.makers.get(change.x)
     if before is None:
