@@ -126,9 +126,8 @@ class _Expansion(Rewriting):
     # Wide weights
 
     def has_rows(self, name: str, node: Node, weights: np.ndarray) -> bool:
-        """Whether a product is a depthwise convolution of one image whose kernel reads adjacent rows, on an
-        accelerator that repeats rows."""
-        if node.op != "Int8Conv" or self.config.batch > 1:
+        """Whether a product is a depthwise convolution of one image whose kernel reads adjacent rows."""
+        if node.op != "Int8Conv":
             return False
         shape, groups = self.type_of(name).shape, node.integer("group")
         depthwise = groups > 1 and weights.shape[:2] == (groups, 1) and groups == shape[1]

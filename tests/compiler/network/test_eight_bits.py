@@ -63,18 +63,6 @@ def test_wide_depthwise_kernels_of_one_image_read_repeated_rows(shape, kernel, h
     assert expanded(net.graph(y)) == ["Resize" if rows else "Int8Conv", "Int8Conv"]
 
 
-def test_an_accelerator_of_several_images_repeats_channels_in_the_same_launch():
-    net, config = Net(), DEFAULT.with_changes(batch=4)
-    x = net.conv(net.input(1, 5, 6, 6), 32)
-    y = net.conv(x, 32, (3, 3), pads=(1, 1, 1, 1), group=32, weights=net.wide(32, 1, 3, 3))
-    graph = net.graph(net.conv(y, 16))
-    assert expanded(graph, Target(config)) == ["Int8Conv"] * 4
-    plan = plan_of(graph, config)
-    assert len(plan.launches) == 1
-    assert not plan.host_steps
-    check(graph, plan, CycleDevice(config, plan.dram_bytes))
-
-
 @pytest.mark.parametrize(("groups", "repeating"), [(1, "Concat"), (2, "Int8Conv")])
 def test_wide_kernels_read_repeated_channels(groups, repeating):
     net = Net()
