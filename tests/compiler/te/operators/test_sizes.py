@@ -212,7 +212,9 @@ def test_what_has_no_phases_of_one_form_says_why():
         starts = [(phase + pad) // stride for phase in range(stride)]
         steps = {later - start for start, later in pairwise(starts)}
         if result % stride or len(steps) > 1:
-            fault = f"a result of {result} with stride {stride} and padding {pad}, which has no phases of one form"
+            fault = (
+                f"a result of {result} with stride {stride} and padding {pad}, which has no uniform phases"
+            )
         elif -(-kernel // stride) <= pad // stride:
             fault = f"padding {pad}, which cuts off whole elements of the input"
         else:
