@@ -201,7 +201,7 @@ def test_phases_sum_what_a_transposed_convolution_does():
         inside = {(made, read, tap) for made, read, tap in reads if 0 <= read < length and tap < kernel}
         assert inside == summed(length, kernel, stride, pad, result)
         assert -side.before == min(read for _, read, _ in reads)
-        assert side.behind == max(read for _, read, _ in reads) - (length - 1)
+        assert side.after == max(read for _, read, _ in reads) - (length - 1)
     assert seen > 100
 
 
@@ -229,4 +229,4 @@ def test_what_has_no_phases_of_one_form_says_why():
 
 
 def test_phases_are_known_by_their_sides():
-    assert phases(4, 3, 2, 1, 8) == Phases(stride=2, taps=2, slope=1, before=1, behind=1, size=4)
+    assert phases(4, 3, 2, 1, 8) == Phases(stride=2, taps=2, slope=1, before=1, after=1, size=4)
