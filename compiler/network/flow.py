@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 
 from vdla.compiler.network.maker import Offloaded, OnHost, View
 from vdla.compiler.network.partition import Part
-from vdla.compiler.operands.segments import Segment, cut
-from vdla.compiler.tasks.elements import Elements, ElementsTask
+from vdla.compiler.operands.segments import TensorSegment, cut
+from vdla.compiler.tasks.elementwise import Elements, ElementsTask
 from vdla.runtime.layout import Layout
 
 
@@ -52,7 +52,7 @@ class Flow:
         return self._makers.get(self.origin(name)) != number
 
 
-Segments = Mapping[str, tuple[Segment, ...]]
+Segments = Mapping[str, tuple[TensorSegment, ...]]
 
 
 def joined(parts: Sequence[Part], flow: Flow) -> Segments:
@@ -64,7 +64,7 @@ def joined(parts: Sequence[Part], flow: Flow) -> Segments:
     Args:
         flow: of the values of `parts`.
     """
-    found: dict[str, tuple[Segment, ...]] = {}
+    found: dict[str, tuple[TensorSegment, ...]] = {}
     stacked = {
         one.output[0] for part in parts for one in part if isinstance(one, Offloaded) and one.output[1].stack
     }
@@ -88,13 +88,13 @@ def is_copy(one: Offloaded) -> bool:
     )
 
 
-def _copied(one: Offloaded, flow: Flow, known: Segments) -> tuple[Segment, ...]:
+def _copied(one: Offloaded, flow: Flow, known: Segments) -> tuple[TensorSegment, ...]:
     """Return where the elements stand that an operator copies, in order."""
-    found: list[Segment] = []
+    found: list[TensorSegment] = []
     for piece in one.pieces:
         assert isinstance(piece.task, ElementsTask), f"{one} copies"
         name, first = flow.origin(one.inputs[piece.names.get("A", "A")][0]), piece.begins.get("A", 0)
         count = piece.task.elements
-        whole = known.get(name) or (Segment(name, 0, first + count),)
+        whole = known.get(name) or (TensorSegment(name, 0, first + count),)
         found += cut(whole, first, count)
     return cut(found, 0, sum(segment.count for segment in found))

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from vdla.compiler.codegen.tuned.records import Records
+from vdla.compiler.codegen.tuned.best_records import TuningRecords
 from vdla.compiler.codegen.version import network_version
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.graph.quantisation.options import Options
@@ -83,7 +83,7 @@ def _contents(path: Path) -> bytes | None:
         return None
 
 
-def kept_plan(key: str, target: Target, records: Records) -> tuple[Plan, Tuning] | None:
+def kept_plan(key: str, target: Target, records: TuningRecords) -> tuple[Plan, Tuning] | None:
     """Return the plan that was kept for the graph of a key, a target and records, and how these served; None
     where there is none."""
     data = MODULES.read(_of_target(key, target, records))
@@ -93,7 +93,7 @@ def kept_plan(key: str, target: Target, records: Records) -> tuple[Plan, Tuning]
     return from_bytes(module), tuning_from(tuning)
 
 
-def keep_plan(key: str, target: Target, records: Records, plan: Plan, tuning: Tuning) -> None:
+def keep_plan(key: str, target: Target, records: TuningRecords, plan: Plan, tuning: Tuning) -> None:
     """Keep a plan, and how records served."""
     MODULES.write(_of_target(key, target, records), tuning_text(tuning) + b"\n" + to_bytes(plan))
 
@@ -113,7 +113,7 @@ def keep_graph(key: str, graph: Graph, fidelity: Fidelity | None) -> None:
     GRAPHS.write(key, msgspec.json.encode(fidelity) + b"\n" + graph_to_bytes(graph))
 
 
-def _of_target(key: str, target: Target, records: Records) -> str:
+def _of_target(key: str, target: Target, records: TuningRecords) -> str:
     return digest_of([key, target.name, target.digest, target.clock_source, records.digest(target)])
 
 

@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 from msgspec import structs
 
-from vdla.compiler.codegen.packing import blocked_parameters, blocked_weights
+from vdla.compiler.codegen.blocked_layout import blocked_parameters, blocked_weights
 from vdla.compiler.network.borders import TAKES, pads_with
 from vdla.compiler.network.gathering import (
     gathered_size,
@@ -21,9 +21,9 @@ from vdla.compiler.network.gathering import (
 from vdla.compiler.network.maker import Kind, Maker, Offloaded, Piece, constants, of_channels, operands
 from vdla.compiler.rules import Rule, enabling
 from vdla.compiler.tasks.convolution import ConvolutionTask, TransposedTask
+from vdla.compiler.te.operators.depthwise import prefers_windows, window_weights, with_whole_windows
 from vdla.compiler.te.operators.sizes import Convolution, Transposed, matrix_product
 from vdla.compiler.te.operators.transposed import phase_weights, sides_fault
-from vdla.compiler.te.operators.windows import in_windows, slides, window_weights
 from vdla.hw.spec.vocabulary import Extension
 from vdla.runtime.layout import IMAGE_RANK, SpaceToDepth
 from vdla.runtime.windows import Windows
@@ -83,8 +83,8 @@ def _convolution(maker: Maker) -> Offloaded:
 
 def convolved(maker: Maker, size: Convolution, weights: np.ndarray, border: int) -> Offloaded:
     """Return a convolution of the pixels as they are: by windows that slide along rows, or by products."""
-    if slides(size, maker.config):
-        wide = in_windows(size)
+    if prefers_windows(size, maker.config):
+        wide = with_whole_windows(size)
         task = ConvolutionTask(wide, border=border, slides=True)
         return offloaded(maker, task, {"W": window_weights(weights, wide, maker.config)}, size.macs)
     return _product(maker, ConvolutionTask(size, border=border), weights, size.macs)

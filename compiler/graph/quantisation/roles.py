@@ -165,7 +165,7 @@ class Roles:
         """Whether a node multiplies two activations and has an integer form."""
         site = Site(self.conversions, node)
         return multiplies_activations(self.conversions, node) and not any(
-            rule.found(site) for rule in (*FIRST[PAIRED], PAIR_SUMS)
+            rule.violation(site) for rule in (*FIRST[PAIRED], PAIR_SUMS)
         )
 
     def _is_scale(self, node: Node) -> bool:
@@ -206,7 +206,7 @@ class Roles:
         if constant[0] or (any(constant) if node.op != "Gather" else not all(constant[1:])):
             return False
         shapes = INSIDE[node.op][0] if node.op in PAIRS else None
-        return shapes is None or not shapes.found(Site(self.conversions, node))
+        return shapes is None or not shapes.violation(Site(self.conversions, node))
 
     def is_bound(self, node: Node) -> bool:
         """Whether a node is a Relu or Clip that can be fused into the producer of its input."""

@@ -14,7 +14,7 @@ from vdla.compiler.network.maker import Offloaded
 from vdla.compiler.network.offload import offload
 from vdla.compiler.network.slices import sliced_before
 from vdla.compiler.rules import Unfit
-from vdla.compiler.tasks.elements import Elements, ElementsTask
+from vdla.compiler.tasks.elementwise import Elements, ElementsTask
 from vdla.compiler.tasks.repeat import RepeatTask
 from vdla.hw.spec.presets import DEFAULT, TINY
 from vdla.hw.spec.target import Target
