@@ -1,5 +1,5 @@
-"""Rules: what the accelerator takes. A rule is stated once; the reasons why something stays on the host and
-the tables of operators are made of it."""
+"""Rules that decide what the accelerator runs. A rule is stated once; the reasons why an operator runs on the
+host and the tables of operators are generated from the rules."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -22,36 +22,37 @@ class Rule(Generic[T]):
     """One property that an operator must have to run on the accelerator.
 
     Attributes:
-        takes: what is supported, as in "the accelerator takes 2 dimensions".
-        found: returns what an operator has instead, after the word "with"; "" where the rule holds. It may
-            rely on the rules before it.
-        cure: what to do so that it runs there, without a semicolon; "" where nothing is to be done.
+        takes: the supported property, as in "the accelerator takes 2 dimensions".
+        violation: returns the unsupported property of an operator, to follow the word "with"; "" if the rule
+            holds. It may rely on all preceding rules.
+        cure: the change that makes the operator run on the accelerator, without a semicolon; "" if there is
+            no such change.
     """
 
     takes: str
-    found: Callable[[T], str]
+    violation: Callable[[T], str]
     cure: str = ""
 
 
 def unfit(
     subject: str, rules: Iterable[Rule[T]], case: T, takes: str = "the accelerator takes"
 ) -> Unfit | None:
-    """Return the first of `rules` that `case` breaks, as the reason why `subject` is unfit, with what to do
-    about it, or else what is taken; None where all hold."""
+    """Return the reason why `subject` is unfit: the first of `rules` that `case` violates, with its cure or
+    else the supported property. Return None if all rules hold."""
     for rule in rules:
-        found = rule.found(case)
-        if found:
-            return Unfit(reason_of(f"{subject} with {found}", rule.cure or f"{takes} {rule.takes}"))
+        violation = rule.violation(case)
+        if violation:
+            return Unfit(reason_of(f"{subject} with {violation}", rule.cure or f"{takes} {rule.takes}"))
     return None
 
 
 def conditions(rules: Iterable[Rule[Any]]) -> str:
-    """Return what rules ask for, for tables."""
+    """Return the supported properties of `rules` as one text, for tables."""
     return "; ".join(rule.takes for rule in rules)
 
 
 def enabling(*extensions: str) -> str:
-    """Return how to switch on extensions of the instruction set, for cures."""
+    """Return the cure that enables extensions of the instruction set."""
     names = " and ".join(f"`{extension}`" for extension in extensions)
     setting = ",".join(f"+{extension}" for extension in extensions)
     return f"enable extension{'s' * (len(extensions) > 1)} {names} (--set extensions={setting})"

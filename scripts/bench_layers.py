@@ -16,10 +16,10 @@ import click
 import numpy as np
 
 from vdla.cli._options import reports_errors
+from vdla.compiler.codegen.blocked_layout import blocked_parameters, blocked_weights
 from vdla.compiler.codegen.choose import best_tiles
-from vdla.compiler.codegen.packing import blocked_parameters, blocked_weights
 from vdla.compiler.codegen.stream import compile_stream
-from vdla.compiler.codegen.tiles import Work
+from vdla.compiler.codegen.tiles import TilingProblem
 from vdla.compiler.tasks.convolution import schedule_conv2d
 from vdla.compiler.te.operators.convolution import conv2d
 from vdla.compiler.te.operators.narrowing import Scale
@@ -137,7 +137,7 @@ def run(
         size,
         config,
         threads=threads,
-        tiles=best_tiles(Work(size, config, threads, scales=True), CANDIDATES),
+        tiles=best_tiles(TilingProblem(size, config, threads, scales=True), CANDIDATES),
     )
     stream = compile_stream(schedule.lower(), config)
     given = {
@@ -194,7 +194,7 @@ def main(name: str, plot: Path | None, as_json: bool) -> None:
             columns = "   ".join(f"{row.cycles[count]:9,} {row.fraction(count):6.1%}" for count in threads)
             click.echo(
                 f"{row.name:5} {row.roofline:10,}  {columns}   "
-                f"{best_tiles(Work(LAYERS[row.name], config, 2, scales=True), CANDIDATES)}"
+                f"{best_tiles(TilingProblem(LAYERS[row.name], config, 2, scales=True), CANDIDATES)}"
             )
         click.echo("\n".join(f"{'ok   ' if ok else 'SHORT'} {text}" for text, ok in met.items()))
     if plot:

@@ -15,7 +15,7 @@ import click
 from bench_compile import Place, compile_seconds
 
 import vdla
-from vdla.compiler.codegen.tuned.records import NONE
+from vdla.compiler.codegen.tuned.best_records import NONE
 from vdla.runtime.module.plan import random_inputs
 from vdla.runtime.session.summary import Summary
 

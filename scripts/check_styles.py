@@ -33,7 +33,7 @@ from random_graphs import FLOAT, REFUSED, RIGHT, UNWRITTEN, WRONG, inputs_of, la
 
 from vdla.api import Module
 from vdla.cli._options import needs
-from vdla.compiler.codegen.store import kept
+from vdla.compiler.codegen.choice_cache import cached
 from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.nodes import GraphError
 from vdla.compiler.graph.pipeline import INTEGERS
@@ -146,7 +146,7 @@ def compared(model: ModelProto, seed: int) -> tuple[list[str], Mapping[str, obje
     lowered = INTEGERS.run(prepared)
     inputs = inputs_of(subject.graph, seed)
     faults, layers = layer_faults(lowered, inputs, reference(subject, inputs), subject.graph)
-    run = Module(plan_of(lowered, Target(DEFAULT), choose=kept())).run(inputs, "cycle")
+    run = Module(plan_of(lowered, Target(DEFAULT), choose=cached())).run(inputs, "cycle")
     for name, expected in interpret(lowered, inputs).items():
         if not np.array_equal(expected, run.outputs[name], equal_nan=True):
             count = np.count_nonzero(expected != run.outputs[name])

@@ -16,7 +16,7 @@ import click
 import numpy as np
 
 from vdla.api import Module
-from vdla.compiler.codegen.store import kept
+from vdla.compiler.codegen.choice_cache import cached
 from vdla.compiler.network.stages import plan_of
 from vdla.explore.sweep.measure import run_best
 from vdla.explore.sweep.parameters import with_values
@@ -41,7 +41,7 @@ def differences(plan: Plan, row: Mapping[str, Any]) -> Iterator[str]:
     """Yield what differs when a row runs again."""
     target = with_values(plan.job.base, {name: row[name] for name in plan.space.names})
     (workload,) = (one for one in plan.job.workloads if one.name == row["workload"])
-    default = plan_of(workload.graph(), target, choose=kept())
+    default = plan_of(workload.graph(), target, choose=cached())
     tuning = plan.job.tuning
     module = Module(default if tuning is None else run_best(workload, target, default, tuning).plan)
     inputs = random_inputs(module.plan.inputs)

@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 import vdla
-from vdla.compiler.codegen.tuned.records import NONE
+from vdla.compiler.codegen.tuned.best_records import NONE
 from vdla.hw.spec.presets import DEFAULT, SMALL, TINY
 from vdla.hw.spec.target import Target
 from vdla.runtime.module.plan import random_inputs

@@ -18,9 +18,9 @@ from vdla.cli._live import Live
 from vdla.cli._networks import status
 from vdla.cli._options import reports_errors
 from vdla.cli._tuning import described
-from vdla.compiler.codegen.tuned.log import Log, read_log, write_log
-from vdla.compiler.codegen.tuned.record import Record, best_of, merged, settled_of
-from vdla.compiler.codegen.tuned.records import SHIPPED
+from vdla.compiler.codegen.tuned.best_records import SHIPPED
+from vdla.compiler.codegen.tuned.log import TuningLog, read_log, write_log
+from vdla.compiler.codegen.tuned.record import TuningRecord, best_of, merged, settled_of
 from vdla.compiler.codegen.version import task_version
 from vdla.compiler.network.cached import cached_graph
 from vdla.compiler.network.keep import Source
@@ -48,7 +48,10 @@ def tune(
         What was reached, and the network's cycles by the compiler's own choices and by the settled ones, if
         they were settled now.
     """
-    network, opened = Network(model.name, *parts_of(cached_graph(Source(model)), target), target), Log(log)
+    network, opened = (
+        Network(model.name, *parts_of(cached_graph(Source(model)), target), target),
+        TuningLog(log),
+    )
     layers = network.layers
     whole = Settings(settings.explorer, settings.seed, per_task * len(layers), batch=settings.batch)
     try:
@@ -61,7 +64,7 @@ def tune(
         opened.close()
 
 
-def beating(records: Sequence[Record], target: Target) -> list[Record]:
+def beating(records: Sequence[TuningRecord], target: Target) -> list[TuningRecord]:
     """Return the best record of each task on a target by this version of the compiler, if it takes fewer
     cycles than the compiler's own choice."""
     own = [one for one in records if (one.version, one.timing) == (task_version(), target.timing_digest)]
@@ -74,7 +77,9 @@ def _less(cycles: int | None, others: int | None) -> bool:
     return cycles is not None and others is not None and cycles < WORTH * others
 
 
-def updated(shipped: Iterable[Record], logs: Sequence[Record], target: Target) -> list[Record]:
+def updated(
+    shipped: Iterable[TuningRecord], logs: Sequence[TuningRecord], target: Target
+) -> list[TuningRecord]:
     """Return the records that ship for a preset: those of the logs, and of tasks that these do not have."""
     own = [one for one in logs if one.version == task_version() and one.timing == target.timing_digest]
     tuned, together = {one.task for one in own}, settled_of(own)

@@ -22,7 +22,7 @@ import numpy as np
 
 from vdla.cli._options import reports_errors
 from vdla.compiler.codegen.tuned.log import merge, read_log
-from vdla.compiler.codegen.tuned.record import Record
+from vdla.compiler.codegen.tuned.record import TuningRecord
 from vdla.explore.tune.known import DEFAULT
 from vdla.hw.spec.children import python_command
 from vdla.hw.spec.extras import require_package
@@ -119,7 +119,7 @@ def same(one: Path, other: Path) -> bool:
     return texts[0] == texts[1] and len(set(texts[0])) == len(texts[0])
 
 
-def numbers(records: Sequence[Record]) -> list[int]:
+def numbers(records: Sequence[TuningRecord]) -> list[int]:
     """Return the numbers of trials, in order."""
     return sorted(record.trial for record in records if record.explorer != DEFAULT)
 

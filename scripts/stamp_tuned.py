@@ -16,18 +16,18 @@ import click
 
 from vdla.cli._networks import status
 from vdla.cli._options import reports_errors
+from vdla.compiler.codegen.choice_cache import cached
+from vdla.compiler.codegen.choices import choice_from_json
 from vdla.compiler.codegen.choose import simulated_cycles
-from vdla.compiler.codegen.record import choice_from_json
-from vdla.compiler.codegen.store import kept
+from vdla.compiler.codegen.tuned.best_records import SHIPPED
 from vdla.compiler.codegen.tuned.log import read_log, write_log
-from vdla.compiler.codegen.tuned.record import Record, merged, settled_of
-from vdla.compiler.codegen.tuned.records import SHIPPED
+from vdla.compiler.codegen.tuned.record import TuningRecord, merged, settled_of
 from vdla.compiler.codegen.version import task_version
 from vdla.compiler.network.cached import cached_graph
 from vdla.compiler.network.keep import Source
 from vdla.compiler.network.stages import parts_of, plan_of_parts
 from vdla.compiler.network.tuning import cycles_of_plan, network_of
-from vdla.compiler.tasks.text import task_of
+from vdla.compiler.tasks.task_text import task_of
 from vdla.explore.tune.settle import Network
 from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.target import TARGETS, Target
@@ -35,7 +35,7 @@ from vdla.hw.spec.target import TARGETS, Target
 MODELS = Path(__file__).parents[1] / "build" / "models"
 
 
-def stamped_trials(records: Iterable[Record], target: Target) -> Iterator[Record]:
+def stamped_trials(records: Iterable[TuningRecord], target: Target) -> Iterator[TuningRecord]:
     """Yield the records of single tasks, with this version where their cycles are equal."""
     for record in records:
         if not record.network:
@@ -43,7 +43,7 @@ def stamped_trials(records: Iterable[Record], target: Target) -> Iterator[Record
             yield replace(record, version=task_version()) if same else record
 
 
-def cycles_now(record: Record, target: Target) -> int | None:
+def cycles_now(record: TuningRecord, target: Target) -> int | None:
     """Return the cycles of a record's choice by these sources; None where it has become illegal."""
     task = task_of(record.task)
     try:
@@ -52,14 +52,14 @@ def cycles_now(record: Record, target: Target) -> int | None:
         return None
 
 
-def stamped_network(network: Network, settled: tuple[Record, ...]) -> list[Record]:
+def stamped_network(network: Network, settled: tuple[TuningRecord, ...]) -> list[TuningRecord]:
     """Return the settled records of a network, with this version where the network's cycles are equal."""
     layers = network.layers
     choices = {one.task: choice_from_json(one.choice) for one in settled}
     chosen = {task: choices[str(task)] for task in layers}
     if network.cost(chosen).cycles != settled[0].cycles:
         return list(settled)
-    default = plan_of_parts(network.graph, network.parted, network.target, choose=kept())
+    default = plan_of_parts(network.graph, network.parted, network.target, choose=cached())
     names = {str(task): tuple(found) for task, found in layers.items()}
     return [
         replace(
@@ -79,7 +79,7 @@ def networks(models: Iterable[Path], target: Target) -> Iterator[Network]:
         yield Network(model.name, *parts_of(cached_graph(Source(model)), target), target)
 
 
-def stamped(records: list[Record], models: Iterable[Path], target: Target) -> list[Record]:
+def stamped(records: list[TuningRecord], models: Iterable[Path], target: Target) -> list[TuningRecord]:
     """Return the records of a preset; those of networks without a file stay as they are."""
     settled = {network: found for (network, _), found in settled_of(records).items()}
     with status() as say:

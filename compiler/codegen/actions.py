@@ -1,4 +1,4 @@
-"""Actions: compiled forms of loop programs, built once and run for many values of the loop variables."""
+"""Actions: compiled statements of loop programs, built once and run for many values of the loop variables."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -8,22 +8,22 @@ from typing import TypeVar
 from vdla.compiler.codegen.nest import AffineSum, Ranges
 from vdla.compiler.ir.nodes import Buffer
 
-Found = TypeVar("Found")
+Item = TypeVar("Item")
 Values = dict[str, int]
-Known = Mapping[str, int]  # values that are only read
+Known = Mapping[str, int]  # read-only values of loop variables
 Action = Callable[[Values], None]
 
 
 @dataclass(frozen=True)
 class IndexedBuffer:
-    """A buffer that an instruction accesses, and the index of its element."""
+    """A buffer that an instruction accesses, and the index of the accessed element."""
 
     buffer: Buffer
     index: AffineSum
 
 
-def in_turn(actions: list[Action]) -> Action:
-    """Return the action that runs others, one after another."""
+def sequence(actions: list[Action]) -> Action:
+    """Return the action that runs `actions` in order."""
 
     def act(values: Values) -> None:
         for action in actions:
@@ -33,7 +33,7 @@ def in_turn(actions: list[Action]) -> Action:
 
 
 def repeated(name: str, extent: int, action: Action) -> Action:
-    """Return the action that runs another for every value of a loop variable."""
+    """Return the action that runs `action` for every value of the loop variable `name`."""
 
     def act(values: Values) -> None:
         for value in range(extent):
@@ -45,7 +45,7 @@ def repeated(name: str, extent: int, action: Action) -> Action:
 
 
 def conditional(conditions: list[AffineSum], action: Action) -> Action:
-    """Return the action that runs another if conditions hold."""
+    """Return the action that runs `action` if all conditions hold, that is, no sum is negative."""
 
     def act(values: Values) -> None:
         if all(affine_sum.at(values, {})[0] >= 0 for affine_sum in conditions):
@@ -54,41 +54,45 @@ def conditional(conditions: list[AffineSum], action: Action) -> Action:
     return act
 
 
-def once_each(
-    sums: Iterable[AffineSum], loops: Mapping[str, int], find: Callable[[Values], Iterable[Found]]
-) -> Callable[[Values], tuple[Found, ...]]:
-    """Return `find`, asked once for each set of values of the variables that `sums` have outside `loops`: it
-    depends on nothing else."""
+def memoized(
+    sums: Iterable[AffineSum], loops: Mapping[str, int], compute: Callable[[Values], Iterable[Item]]
+) -> Callable[[Values], tuple[Item, ...]]:
+    """Return `compute` with a cache.
+
+    Args:
+        sums: all sums that the result of `compute` depends on.
+        loops: loops of the nest. The key of the cache holds the values of all other variables of `sums`.
+    """
     names = sorted({name for affine_sum in sums for name, _ in affine_sum.terms if name not in loops})
     key_of = itemgetter(*names) if names else lambda values: None
-    known: dict[object, tuple[Found, ...]] = {}
+    cache: dict[object, tuple[Item, ...]] = {}
 
-    def found(values: Values) -> tuple[Found, ...]:
+    def cached_items(values: Values) -> tuple[Item, ...]:
         key = key_of(values)
-        if key not in known:
-            known[key] = tuple(find(values))
-        return known[key]
+        if key not in cache:
+            cache[key] = tuple(compute(values))
+        return cache[key]
 
-    return found
+    return cached_items
 
 
 def box_of(ranges: Ranges) -> tuple[dict[str, int], Values]:
-    """Return the extents of a box's loops, and their first iterations."""
+    """Return the extents and the first iterations of the loops of a box, by name."""
     return {name: high - low for name, (low, high) in ranges.items()}, {
         name: low for name, (low, _) in ranges.items()
     }
 
 
-def moved(
+def first_and_steps(
     affine_sum: AffineSum, values: Known, loops: Mapping[str, int], start: Values
 ) -> tuple[int, dict[str, int]]:
-    """Return the first element of a nest's operand, and its step in each loop."""
+    """Return the element of an operand in the first iteration of a box, and its step per loop."""
     fixed, free = affine_sum.at(values, loops)
     return fixed + sum(factor * start[name] for name, factor in free), dict(free)
 
 
 def shifted(affine_sum: AffineSum, start: Values) -> AffineSum:
-    """Return a condition for loops that begin at 0 instead of `start`."""
+    """Return a condition on loops from `start` on as a condition on loops from 0 on."""
     return AffineSum(
         affine_sum.constant + sum(factor * start.get(name, 0) for name, factor in affine_sum.terms),
         affine_sum.terms,

@@ -1,16 +1,16 @@
-"""Choice: pure functions from a space to one of its choices.
+"""Choosers: pure functions from a space to one of its choices.
 
-Timing does not depend on data, so the cycle simulator evaluates a choice without any.
+Timing does not depend on data, so the cycle simulator evaluates a choice without data.
 """
 
 from collections.abc import Callable
 
-from vdla.compiler.codegen.after import RESIDUAL, SUM, After
+from vdla.compiler.codegen.epilogue import RESIDUAL, SUM, Epilogue
 from vdla.compiler.codegen.estimate import ranked_tiles, slots_of
-from vdla.compiler.codegen.lowering import calls_of
-from vdla.compiler.codegen.space import Family, Space
+from vdla.compiler.codegen.lowering import lowered_task
+from vdla.compiler.codegen.space import ChoiceFamily, ChoiceSpace
 from vdla.compiler.codegen.stream import emit_calls
-from vdla.compiler.codegen.tiles import Tiles, Work
+from vdla.compiler.codegen.tiles import Tiles, TilingProblem
 from vdla.compiler.operands.address_map import Operand
 from vdla.compiler.tasks.base import Choice, Task
 from vdla.compiler.tasks.convolution import ConvolutionTask, TiledTask
@@ -20,46 +20,46 @@ from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
 from vdla.hw.spec.target import Target
 from vdla.runtime.stream.builder import Stream, StreamBuilder
 
-CANDIDATES = 2  # that are simulated
-MORE_CANDIDATES = 4  # with more virtual threads, where these may help
-# A candidate whose estimate exceeds the best by more is not simulated. No convolution of ResNet-18 and
-# MobileNet ran fastest with one.
+CANDIDATES = 2  # choices that are simulated
+MORE_CANDIDATES = 4  # choices with more virtual threads that are simulated, if these may help
+# A candidate whose estimate exceeds the best estimate by a larger factor is not simulated. For no convolution
+# of ResNet-18 and MobileNet was such a candidate the fastest.
 NEAR = 1.05
-WAITING = 1.015  # cycles of each slot, from which on more virtual threads may help
-ELSEWHERE = 1 << 24  # where tensors stand while a stream is judged; its cycles hardly depend on that
-Chooser = Callable[[Space], Choice]
+WAITING = 1.015  # cycles per slot above which more virtual threads may help
+TENSOR_ADDRESS = 1 << 24  # address of all tensors in a simulation; cycles hardly depend on addresses
+Chooser = Callable[[ChoiceSpace], Choice]
 
 
-def by_estimate(space: Space) -> Choice:
+def by_estimate(space: ChoiceSpace) -> Choice:
     """Return the choice with the fewest estimated cycles."""
     return _candidates(space.usual, 1)[0]
 
 
-def by_simulator(space: Space, candidates: int = CANDIDATES) -> Choice:
+def by_simulator(space: ChoiceSpace, candidates: int = CANDIDATES) -> Choice:
     """Return the choice with the fewest simulated cycles among the `candidates` with the best estimates.
 
-    Where the multipliers wait, some with more virtual threads are among them: their estimates are close, and
-    how stores meet loads in memory's queue decides between them.
+    If the multipliers stall, choices with more virtual threads are simulated too. Their estimates are close;
+    the contention of stores and loads in the memory queue decides between them.
     """
-    found = _candidates(space.usual, candidates)
-    if len(found) == 1 and space.more is None:
-        return found[0]
-    cycles = {choice: simulated_cycles(space.task, choice, space.target) for choice in found}
-    best = min(found, key=cycles.__getitem__)
-    if space.more is not None and _waits(space, best, cycles[best]):
+    choices = _candidates(space.usual, candidates)
+    if len(choices) == 1 and space.more is None:
+        return choices[0]
+    cycles = {choice: simulated_cycles(space.task, choice, space.target) for choice in choices}
+    best = min(choices, key=cycles.__getitem__)
+    if space.more is not None and _stalls(space, best, cycles[best]):
         for other in _candidates(space.more, MORE_CANDIDATES):
             cycles[other] = simulated_cycles(space.task, other, space.target)
     return min(cycles, key=cycles.__getitem__)
 
 
-def _waits(space: Space, choice: Choice, cycles: int) -> bool:
-    """Whether a choice takes more cycles than slots."""
-    assert space.usual.work is not None, "what has more threads has tiles"
-    assert choice.tiles is not None, "what has tiles to choose has some"
+def _stalls(space: ChoiceSpace, choice: Choice, cycles: int) -> bool:
+    """Whether a choice takes more than WAITING cycles per slot."""
+    assert space.usual.work is not None, "only tiled tasks have a family with more threads"
+    assert choice.tiles is not None, "every choice of a tiled task has tiles"
     return cycles > WAITING * slots_of(space.usual.work, choice.tiles)
 
 
-def _candidates(family: Family, most: int) -> list[Choice]:
+def _candidates(family: ChoiceFamily, most: int) -> list[Choice]:
     if family.work is None:
         return [family.choice(0)]
     return [
@@ -68,12 +68,12 @@ def _candidates(family: Family, most: int) -> list[Choice]:
 
 
 def simulated_cycles(task: Task, choice: Choice, target: Target) -> int:
-    """Return the cycles of a task alone on a target."""
+    """Return the simulated cycles of an isolated task on a target."""
     return cycles_of(stream_of(task, choice, target.config), target.memory)
 
 
 def stream_of(task: Task, choice: Choice, config: AcceleratorConfig) -> Stream:
-    """Return the stream of a task alone, with the residuals that its stores add.
+    """Return the stream of an isolated task, with the residuals that its STOREs add.
 
     Raises:
         IrError: the choice cannot be lowered.
@@ -81,18 +81,21 @@ def stream_of(task: Task, choice: Choice, config: AcceleratorConfig) -> Stream:
     builder = StreamBuilder(config)
     adds = isinstance(task, TiledTask) and task.adds_residual
     emit_calls(
-        calls_of(task, choice, config),
+        lowered_task(task, choice, config),
         builder,
         {
             **{name: Operand(name) for name in (RESIDUAL, SUM)},
-            **{name: Operand(name, address_map=each) for name, each in task.address_maps(config).items()},
+            **{
+                name: Operand(name, address_map=address_map)
+                for name, address_map in task.address_maps(config).items()
+            },
         },
-        After(adds=adds),
+        Epilogue(adds=adds),
     )
     return builder.finish()
 
 
-def best_tiles(work: Work, candidates: int = CANDIDATES) -> Tiles:
+def best_tiles(work: TilingProblem, candidates: int = CANDIDATES) -> Tiles:
     """Return the tiles with the fewest simulated cycles among the `candidates` with the best estimates.
 
     Raises:
@@ -108,11 +111,11 @@ def best_tiles(work: Work, candidates: int = CANDIDATES) -> Tiles:
 
 
 def cycles_of(stream: Stream, memory: MemoryParameters = REFERENCE_MEMORY) -> int:
-    """Return the cycles of a stream whose tensors are aligned to bursts."""
+    """Return the simulated cycles of a stream with tensors aligned to bursts."""
     from vdla.sim.decoded import decode_stream
     from vdla.sim.timing.simulate import (
         simulate,
-    )  # numba: a second that a compilation of recorded choices need not spend
+    )  # importing numba takes a second, which a compilation of recorded choices saves
 
-    words = stream.relocated(dict.fromkeys(stream.tensors, ELSEWHERE))
+    words = stream.relocated(dict.fromkeys(stream.tensors, TENSOR_ADDRESS))
     return simulate(decode_stream(words, stream.config), memory).cycles

@@ -1,4 +1,4 @@
-"""The context of emission, and intrinsics with the code that emits them."""
+"""The context of emission, and intrinsics with their emitters."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,12 +15,15 @@ from vdla.runtime.stream.builder import StreamBuilder
 
 @dataclass(frozen=True)
 class Emission:
-    """Where instructions are recorded, and where buffers lie.
+    """The recorder of instructions, and the positions of buffers.
 
     Attributes:
-        operands: the program's parameters. A parameter that is missing is the tensor of its own name.
-        bases: first element of each buffer on chip.
-        scaled: returns what records STOREs by a set of parameters; None: `StreamBuilder.store` records them.
+        builder: records the instructions.
+        operands: positions of the program's parameters in DRAM, by name. By default a parameter is the tensor
+            of the same name.
+        scaled: returns the recorder of STOREs that requantise by a set of parameters; None:
+            `StreamBuilder.store`.
+        bases: first element of each on-chip buffer, by name.
     """
 
     builder: StreamBuilder
@@ -30,22 +33,26 @@ class Emission:
 
     @property
     def config(self) -> AcceleratorConfig:
-        """The accelerator."""
+        """The configuration of the accelerator."""
         return self.builder.config
 
     def operand(self, buffer: Buffer) -> Operand:
-        """Return where a parameter of the program lies in DRAM."""
+        """Return the position of a program's parameter in DRAM."""
         return self.operands.get(buffer.name) or Operand(buffer.name)
 
     def load(
         self, memory: MemoryType, buffer: Buffer, *, pad_minimum: bool = False, pad_value: int = 0
     ) -> Move:
-        """Return what records LOADs of a parameter."""
+        """Return the recorder of LOADs of a parameter."""
         operand = self.operand(buffer)
         return operand.load(self.builder, memory, pad_minimum=pad_minimum, pad_value=pad_value)
 
     def store(self, buffer: Buffer, parameters: int = 0) -> Move:
-        """Return what records STOREs of a parameter, requantised by a set of parameters if one is given."""
+        """Return the recorder of STOREs to a parameter.
+
+        Args:
+            parameters: number of the set by which STOREs requantise; 0: no requantisation.
+        """
         if parameters and self.scaled is not None:
             record = self.scaled(parameters)
         else:
@@ -53,7 +60,7 @@ class Emission:
         return self.operand(buffer).address_map.store(record)
 
     def tiles(self, call: Call) -> list[IndexedBuffer]:
-        """Return the operands of a call that are tiles, with the indices of their elements."""
+        """Return the tile operands of a call, with the indices of their elements."""
         return [self._indexed(operand) for operand in call.operands if isinstance(operand, Read)]
 
     def _indexed(self, tile: Read) -> IndexedBuffer:
@@ -66,7 +73,11 @@ Emit = Callable[[Emission, Nest], Action]
 
 
 @dataclass(frozen=True, slots=True)
-class Instruction(Intrinsic):
-    """An intrinsic of the accelerator; `emit` returns the action that records a loop nest around its call."""
+class HardwareIntrinsic(Intrinsic):
+    """An intrinsic of the accelerator.
+
+    Attributes:
+        emit: returns the action that records the instructions of a loop nest around a call.
+    """
 
     emit: Emit = field(compare=False, repr=False)

@@ -1,9 +1,9 @@
-"""An estimate of a convolution's cycles for each of its tiles, and the tiles ranked by it.
+"""Estimated cycles of a convolution per tile size, and the ranking of tile sizes by them.
 
-In the steady state one of six resources bounds the cycles. Two bounds that are close disturb each other,
-which a norm of order SHARPNESS over the bounds models. Work that cannot overlap is added. The constants that
-have a sentence of explanation were fitted to 4,600 simulations of the convolutions of 13 networks on the
-configuration `default` at latencies of 64 and 400 cycles.
+In the steady state one of six resources bounds the cycles. Two bounds of similar size interfere; a norm of
+order SHARPNESS over the bounds models this. Work that cannot overlap is added. The constants with a comment
+were fitted to 4,600 simulations of the convolutions of 13 networks on the configuration `default` at
+latencies of 64 and 400 cycles.
 """
 
 from dataclasses import dataclass
@@ -14,37 +14,37 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.compiler.codegen.tiles import (
+    DEFAULT_KEEPS,
     INPUTS,
     LOOPS,
     ROWS,
-    USUAL,
     WEIGHTS,
-    Footprint,
     IntArray,
+    TileFootprint,
     Tiles,
     TileTable,
-    Work,
+    TilingProblem,
     fitting_tiles,
     table_of,
 )
 from vdla.compiler.ir.nodes import IrError
-from vdla.compiler.operands.interleaved import gathers
+from vdla.compiler.operands.interleaved import uses_gathers
 from vdla.compiler.te.operators.sizes import blocks
 from vdla.hw.spec.isa import TAPS
 from vdla.hw.spec.timing import LOADS_IN_PROGRESS
 from vdla.hw.spec.vocabulary import Extension, MemoryType, Parameter
 
-DISTURBANCE = 0.04  # share by which a bound as great as the greatest lengthens it
-SHARPNESS = 4  # how fast that share falls where a bound is less than the greatest
-# from the end of one unit's instruction to the start of the one in another unit that waited for its token
+DISTURBANCE = 0.04  # relative slowdown by a second bound that equals the greatest bound
+SHARPNESS = 4  # decay of that slowdown as the second bound gets smaller
+# from the end of an instruction to the start of an instruction in another unit that waits for its token
 HANDOVER_CYCLES = 14
-GEMM_CYCLES = 5  # of a GEMM instruction beyond its steps
-# of the latency, by which a burst of a store waits for the reads that memory accepted before it
+GEMM_CYCLES = 5  # overhead of a GEMM instruction
+# delay of a burst of a store by reads that are queued before it, as a fraction of the memory latency
 STORE_WAITS = 1 / 64
-# share of the wait for a tile's store that loads, which go on meanwhile, do not make up for later
+# share of the wait for a tile's store that is not compensated by loads that continue during the wait
 UNHIDDEN = 0.5
-SCATTERED_CYCLES = 8  # of a STORE of rows of one element beyond its beats
-OVERLAP = 0.2  # share of the loading of kept weights that the end of the work with those before hides
+SCATTERED_CYCLES = 8  # overhead of a STORE with rows of a single element
+OVERLAP = 0.2  # share of a load of kept weights that overlaps with work on the preceding weights
 
 
 FloatArray: TypeAlias = NDArray[np.float64]
@@ -53,12 +53,12 @@ Numbers: TypeAlias = FloatArray | IntArray
 
 @dataclass(frozen=True, eq=False)
 class Traffic:
-    """What a convolution moves to or from one memory, for each tile of a table: float64[n].
+    """Transfers of a convolution to or from a scratchpad, per tile size of a table: float64[n].
 
     Attributes:
-        beats: cycles in which they take the data path.
-        bursts: requests to memory.
-        instructions: LOADs or STOREs.
+        beats: cycles of the data path.
+        bursts: number of memory requests.
+        instructions: number of LOADs or STOREs.
     """
 
     beats: FloatArray
@@ -73,28 +73,28 @@ class Traffic:
         )
 
     def only(self, where: NDArray[np.bool_]) -> "Traffic":
-        """Return the traffic of the tiles that a mask chooses, and none of the others."""
+        """Return the traffic with the entries outside the mask set to 0."""
         return Traffic(self.beats * where, self.bursts * where, self.instructions * where)
 
 
 def ranked_tiles(
-    work: Work,
+    work: TilingProblem,
     most: int | None = None,
     *,
     distinct: bool = False,
     within: float = inf,
-    keeps: tuple[str, ...] = USUAL,
+    keeps: tuple[str, ...] = DEFAULT_KEEPS,
 ) -> list[Tiles]:
-    """Return at most `most` tiles that fit the memories, in order of estimated cycles.
+    """Return at most `most` tile sizes that fit the memories, in order of estimated cycles.
 
     Args:
-        distinct: omit tiles that differ from a better one only in the loop that becomes virtual threads;
-            their cycles hardly differ.
-        within: omit tiles with more estimated cycles than the best times this.
-        keeps: what they may keep from tile to tile.
+        distinct: omit tile sizes that differ from a better choice only in the loop that becomes virtual
+            threads; their cycles hardly differ.
+        within: omit tile sizes whose estimate exceeds the best estimate by a larger factor.
+        keeps: operands that may be kept on chip from tile to tile, see `Tiles`.
 
     Raises:
-        IrError: none fits.
+        IrError: no tile fits.
     """
     table = fitting_tiles(work, keeps)
     if not len(table):
@@ -113,17 +113,18 @@ def ranked_tiles(
 
 @dataclass(frozen=True, eq=False)
 class Costs:
-    """What the tiles of a table cost, for each of them: float64[n].
+    """Costs of a convolution, per tile size of a table: float64[n].
 
     Attributes:
-        inputs, weights, outputs: what is moved.
+        inputs, weights, outputs: traffic of the operands.
         steps: slots of the GEMM core.
-        slots: those, and slots of the compute unit that the store unit takes.
-        chunks, tiles: of the sums, and of the result.
-        load, store: cycles that loads in every chunk and stores need if nothing else moves.
-        bus: beats of all that is moved.
-        waits: cycles that nothing hides.
-        cycles: estimated in all.
+        slots: `steps`, and slots of the compute unit that the store unit uses.
+        chunks, tiles: number of chunks of the sums, and of tiles of the result.
+        load: cycles of the loads that every chunk repeats, without other traffic.
+        store: cycles of the stores, without other traffic.
+        bus: beats of all traffic.
+        waits: cycles that do not overlap with other work.
+        cycles: estimated total.
     """
 
     inputs: Traffic
@@ -140,60 +141,60 @@ class Costs:
     cycles: FloatArray
 
 
-def estimated_cycles(work: Work, table: TileTable) -> FloatArray:
-    """Return float64[n]: the estimated cycles of a convolution with each tile of a table."""
+def estimated_cycles(work: TilingProblem, table: TileTable) -> FloatArray:
+    """Return float64[n]: estimated cycles of a convolution, per tile size of a table."""
     return costs_of(work, table).cycles
 
 
-def costs_of(work: Work, table: TileTable) -> Costs:
-    """Return the costs of a convolution with each tile of a table."""
+def costs_of(work: TilingProblem, table: TileTable) -> Costs:
+    """Return the costs of a convolution, per tile size of a table."""
     shape = _Shape(work, table)
     inp, wgt, out = _inputs(shape), _weights(shape), _outputs(shape)
-    often = inp.only(~table.kept(INPUTS)) + wgt.only(~table.kept(WEIGHTS))  # in every chunk
-    load = _load_cycles(often, work)
+    repeated = inp.only(~table.kept(INPUTS)) + wgt.only(~table.kept(WEIGHTS))  # loaded in every chunk
+    load = _load_cycles(repeated, work)
     store = out.beats + STORE_WAITS * work.memory.latency * out.bursts
     store = store + SCATTERED_CYCLES * out.instructions * (work.writes > 1)
     refills, refill = _refills(shape, inp, wgt)
-    first = often.beats / shape.chunks + refill  # beats before the first product
+    first = repeated.beats / shape.chunks + refill  # beats before the first product
     bus = inp.beats + wgt.beats + out.beats + _other_beats(shape, inp, wgt, out)
-    steady = _steady_cycles(shape, often, load, store, bus, first)
+    steady = _steady_cycles(shape, repeated, load, store, bus, first)
     resets = np.where(
         shape.resets, shape.tiles / work.threads, 0
-    )  # of the last thread's sums: it waits for the store of the sums before
+    )  # resets of the last thread, which wait for the store of its preceding sums
     latency = work.memory.latency
-    waits = refills * (latency + refill + often.beats / shape.chunks + HANDOVER_CYCLES) + resets * (
+    waits = refills * (latency + refill + repeated.beats / shape.chunks + HANDOVER_CYCLES) + resets * (
         latency + store / shape.tiles
     )
-    waits = waits + _waits_for_room(shape, often, store) + out.beats / shape.tiles + 2 * latency
-    slots = shape.steps + shape.taken
+    waits = waits + _waits_for_room(shape, repeated, store) + out.beats / shape.tiles + 2 * latency
+    slots = shape.steps + shape.store_slots
     return Costs(
         inp, wgt, out, shape.steps, slots, shape.chunks, shape.tiles, load, store, bus, waits, steady + waits
     )
 
 
-def slots_of(work: Work, tiles: Tiles) -> int:
-    """Return the slots of the GEMM core that a convolution takes with some tiles."""
+def slots_of(work: TilingProblem, tiles: Tiles) -> int:
+    """Return the slots of the GEMM core that a convolution takes with the given tile sizes."""
     return int(np.max(_Shape(work, table_of(tiles)).steps))
 
 
 class _Shape:
-    """How often the parts of a convolution come, for each tile of a table: int64[n].
+    """Trip counts of a convolution, per tile size of a table: int64[n].
 
     Attributes:
-        down, across: tiles along rows and columns.
-        tiles: in all.
-        chunks: of input blocks that are summed, of all tiles.
-        weight_loads: times that kept weights are loaded.
-        input_loads: parts of the input that are loaded.
-        inputs: blocks of channels of such a part.
-        blocks_in, blocks_out: of channels, input blocks once for each tile of outputs that loads them.
-        pixels: of a block of the result.
-        resets: whether sums are set to 0 by instructions of their own; else the first product overwrites what
-            was there.
+        down, across: number of tiles along rows and columns.
+        tiles: number of tiles.
+        chunks: number of chunks of input blocks, over all tiles.
+        weight_loads: number of loads of kept weights.
+        input_loads: number of loaded parts of the input.
+        inputs: channel blocks per loaded part of the input.
+        blocks_in: loaded channel blocks of the input, counted once per tile of outputs that loads them.
+        blocks_out: channel blocks of the result.
+        pixels: pixels per block of the result.
+        resets: whether separate instructions reset the sums; else the first product overwrites them.
     """
 
-    def __init__(self, work: Work, table: TileTable) -> None:
-        self.work, self.table, self.footprint = work, table, Footprint(work, table)
+    def __init__(self, work: TilingProblem, table: TileTable) -> None:
+        self.work, self.table, self.footprint = work, table, TileFootprint(work, table)
         height, width = work.size.out_size
         groups, config = work.groups, work.config
         self.down, self.across = _parts(height, table.rows), _parts(width, table.columns)
@@ -213,9 +214,9 @@ class _Shape:
         self.resets = ~(whole & config.has(Extension.OVERWRITE))
 
     @property
-    def taken(self) -> IntArray:
-        """Slots of the compute unit that the store unit takes for what it reads, where accumulators have one
-        port: one for each output, and for each of its parameters."""
+    def store_slots(self) -> IntArray:
+        """Slots of the compute unit that the store unit uses for reads if accumulators have a single port: a
+        slot per output, and per parameter."""
         work = self.work
         if work.config.acc_ports > 1:
             return np.zeros_like(self.blocks_out)
@@ -240,9 +241,10 @@ def _parts(extent: int, size: IntArray) -> IntArray:
 
 
 def _traffic(
-    work: Work, memory: MemoryType, elements: Numbers, run: Numbers, instructions: Numbers
+    work: TilingProblem, memory: MemoryType, elements: Numbers, run: Numbers, instructions: Numbers
 ) -> Traffic:
-    """Return the traffic of so many elements in runs that lie together; a run begins anywhere in a burst."""
+    """Return the traffic of `elements` in contiguous runs of `run` elements, which are not aligned to
+    bursts."""
     config, size = work.config, work.config.element_bytes(memory)
     moved, together = elements * float(size), np.maximum(run, 1) * float(size)
     bursts = moved / together * ((together - min(size, config.burst_bytes)) / config.burst_bytes + 1)
@@ -250,18 +252,19 @@ def _traffic(
 
 
 def _inputs(shape: _Shape) -> Traffic:
-    """Input tiles with their halo, without padding; whole rows are contiguous, and so are whole images."""
+    """Return the traffic of inputs: tiles with halo, without padding. Whole rows and whole images are
+    contiguous."""
     size, table = shape.work.size, shape.table
     rows_kept = size.skips_rows
     top, left, below, right = size.padding
-    rows = _walked(
+    rows = _lines_read(
         size.out_size[0],
         table.rows,
         (size.kernel[0], 1 if rows_kept else size.stride[0], size.dilation[0]),
         top,
         size.out_size[0] if rows_kept else size.height,
     )
-    columns = _walked(
+    columns = _lines_read(
         size.out_size[1], table.columns, (size.kernel[1], size.stride[1], size.dilation[1]), left, size.width
     )
     whole_rows = (shape.across == 1) & (not rows_kept and left == right == 0)
@@ -273,7 +276,7 @@ def _inputs(shape: _Shape) -> Traffic:
     if shape.work.reads > 1:
         lines = np.where(left == right == 0, 1, 2 * shape.footprint.height)  # between borders on chip
         lengths = np.where(whole_rows, rows / shape.down, 1) * columns / shape.across
-        return _alternating(shape, shape.blocks_in * rows * columns, lengths, lines)
+        return _interleaved(shape, shape.blocks_in * rows * columns, lengths, lines)
     return _traffic(
         shape.work,
         MemoryType.INP,
@@ -283,30 +286,39 @@ def _inputs(shape: _Shape) -> Traffic:
     )
 
 
-def _alternating(shape: _Shape, elements: Numbers, run: Numbers, lines: Numbers) -> Traffic:
-    """Return the traffic of inputs between which others stand: those are read too, or each one alone."""
+def _interleaved(shape: _Shape, elements: Numbers, run: Numbers, lines: Numbers) -> Traffic:
+    """Return the traffic of interleaved inputs: whole runs by GATHERs, or single elements by LOADs."""
     work, instructions = shape.work, shape.input_loads * shape.inputs * lines
-    if gathers(work.reads, work.config):
+    if uses_gathers(work.reads, work.config):
         return _traffic(work, MemoryType.INP, elements * work.reads, run * work.reads, instructions)
     return _traffic(work, MemoryType.INP, elements, np.ones_like(elements), instructions)
 
 
-def _walked(extent: int, sizes: IntArray, window: tuple[int, int, int], before: int, length: int) -> IntArray:
-    """Return int64[n]: the lines of the input, of `length` behind `before` of padding, that tiles of these
-    sizes read, halo included."""
+def _lines_read(
+    extent: int, sizes: IntArray, window: tuple[int, int, int], before: int, length: int
+) -> IntArray:
+    """Return int64[n]: lines of the input that all tiles read together along an axis, halo included.
+
+    Args:
+        extent: lines of the result.
+        sizes: int64[n], lines of the result per tile.
+        window: kernel, stride and dilation.
+        before: lines of padding before the input.
+        length: lines of the input.
+    """
     kernel, stride, dilation = window
-    found = {}
+    totals = {}
     for size in np.unique(sizes):
         first = np.arange(0, extent, size)
         low = first * stride - before
         high = low + (np.minimum(size, extent - first) - 1) * stride + dilation * (kernel - 1) + 1
-        found[size] = np.maximum(np.minimum(high, length) - np.maximum(low, 0), 0).sum()
-    return np.array([found[size] for size in sizes], np.int64)
+        totals[size] = np.maximum(np.minimum(high, length) - np.maximum(low, 0), 0).sum()
+    return np.array([totals[size] for size in sizes], np.int64)
 
 
 def _weights(shape: _Shape) -> Traffic:
-    """Weights once for each tile, or once for all tiles of the same outputs; a chunk's lie together, and all
-    of an output block."""
+    """Return the traffic of weights: once per tile, or once for all tiles of the same outputs. The weights of
+    a chunk are contiguous, and so are the weights of an output block."""
     work, table, kept = shape.work, shape.table, shape.table.kept(WEIGHTS)
     window, chunks = work.kernel_blocks, work.groups.inputs // table.inputs
     loads = np.where(kept, shape.weight_loads * chunks, shape.chunks)
@@ -319,8 +331,8 @@ def _weights(shape: _Shape) -> Traffic:
 
 
 def _outputs(shape: _Shape) -> Traffic:
-    """Every output once; a STORE for each block of them, and whole rows lie together. With other blocks
-    between, one for each row that is not whole."""
+    """Return the traffic of outputs: a STORE per block of a tile; whole rows are contiguous. Interleaved
+    blocks take a STORE per row, unless rows are whole."""
     whole = shape.across == 1
     run = shape.table.columns * np.where(whole, shape.table.rows, 1)
     stores, elements = shape.tiles * shape.table.outputs, np.full_like(run, shape.blocks_out * shape.pixels)
@@ -330,42 +342,42 @@ def _outputs(shape: _Shape) -> Traffic:
 
 
 def _other_beats(shape: _Shape, *moved: Traffic) -> FloatArray:
-    """Return the beats of parameters and of instructions, of which each chunk has a GEMM."""
+    """Return the beats of parameters and of instructions; each chunk has a GEMM."""
     work = shape.work
     sets = work.sets if work.keeps_parameters else shape.tiles * shape.table.outputs
     parameters = sets * len(Parameter) * work.config.element_bytes(MemoryType.ACC) if work.scales else 0
-    count = shape.chunks + shape.tiles + sum(one.instructions for one in moved)
+    count = shape.chunks + shape.tiles + sum(traffic.instructions for traffic in moved)
     moved_bytes = parameters + work.config.instruction_bytes * count
     return moved_bytes / work.config.bus_bytes * work.memory.cycles_per_beat
 
 
-def _load_cycles(often: Traffic, work: Work) -> FloatArray:
-    """Return the cycles that loads need if nothing else moves: by the bus, the requests in flight, or the
-    LOADs in progress."""
+def _load_cycles(repeated: Traffic, work: TilingProblem) -> FloatArray:
+    """Return the cycles of repeated loads without other traffic, bounded by the bus, the requests in flight,
+    or the LOADs in progress."""
     latency, in_flight = work.memory.latency, min(work.config.max_requests, work.memory.depth)
     by_requests = (
-        often.bursts * latency + often.beats / 2
-    ) / in_flight  # half of a burst goes by while the next is asked for
-    by_instructions = (often.instructions * latency + often.beats) / LOADS_IN_PROGRESS
-    return np.maximum(np.maximum(often.beats, by_requests), by_instructions)
+        repeated.bursts * latency + repeated.beats / 2
+    ) / in_flight  # half of a burst is transferred before the next request
+    by_instructions = (repeated.instructions * latency + repeated.beats) / LOADS_IN_PROGRESS
+    return np.maximum(np.maximum(repeated.beats, by_requests), by_instructions)
 
 
 def _steady_cycles(
-    shape: _Shape, often: Traffic, load: FloatArray, store: FloatArray, bus: FloatArray, first: FloatArray
+    shape: _Shape, repeated: Traffic, load: FloatArray, store: FloatArray, bus: FloatArray, first: FloatArray
 ) -> FloatArray:
-    """Return the cycles of loads, products and stores: with one thread of everything in turn, with more of
-    what bounds them.
+    """Return the cycles of loads, products and stores: their sum for a single thread, else the greatest bound
+    with interference.
 
-    Before the units have work all the time there are the `first` beats, and memory is idle in the last chunk.
+    The `first` beats precede the steady state, and memory is idle during the last chunk.
     """
     work, threads = shape.work, shape.work.threads
-    # a thread's chunks, one after another
+    # chunks of a thread, in sequence
     chain = shape.steps + load + shape.chunks * (work.memory.latency + HANDOVER_CYCLES)
     if threads == 1:
         return chain + store
-    # a thread's tiles: sums, then their store
-    tiles = shape.steps + store + shape.tiles * (_reads_ahead(work, often, shape) + HANDOVER_CYCLES)
-    compute = shape.steps + shape.taken + GEMM_CYCLES * shape.chunks + first
+    # tiles of a thread: sums, then their store
+    tiles = shape.steps + store + shape.tiles * (_reads_ahead(work, repeated, shape) + HANDOVER_CYCLES)
+    compute = shape.steps + shape.store_slots + GEMM_CYCLES * shape.chunks + first
     memory = np.maximum(np.maximum(bus, load), store) + shape.steps / shape.chunks
     bounds = np.stack(np.broadcast_arrays(compute, memory, chain / threads + first, tiles / threads + first))
     greatest = bounds.max(axis=0)
@@ -374,30 +386,30 @@ def _steady_cycles(
     return cycles
 
 
-def _waits_for_room(shape: _Shape, often: Traffic, store: FloatArray) -> FloatArray:
-    """Return the cycles in which a thread's first product, which overwrites sums, waits until those of its
-    tile before are stored. The last chunks of the other threads hide so much of that."""
+def _waits_for_room(shape: _Shape, repeated: Traffic, store: FloatArray) -> FloatArray:
+    """Return the cycles that the first product of a tile, which overwrites sums, waits for the store of the
+    thread's preceding tile. The last chunks of the other threads hide part of the wait."""
     work = shape.work
     if work.threads == 1:
         return np.zeros_like(store)
-    stored = work.memory.latency + HANDOVER_CYCLES + store / shape.tiles + _reads_ahead(work, often, shape)
+    stored = work.memory.latency + HANDOVER_CYCLES + store / shape.tiles + _reads_ahead(work, repeated, shape)
     hidden = (work.threads - 1) * shape.steps / shape.chunks
     tiles = np.where(shape.resets, 0, shape.tiles / work.threads)
     waits: FloatArray = UNHIDDEN * tiles * np.maximum(stored - hidden, 0)
     return waits
 
 
-def _reads_ahead(work: Work, often: Traffic, shape: _Shape) -> FloatArray:
-    """Return the beats of reads before a store in memory's queue."""
+def _reads_ahead(work: TilingProblem, repeated: Traffic, shape: _Shape) -> FloatArray:
+    """Return the beats of reads that precede a store in the memory queue."""
     in_flight = min(work.config.max_requests, work.memory.depth)
-    of_requests = in_flight * often.beats / np.maximum(often.bursts, 1)
-    ahead: FloatArray = np.minimum(often.beats / shape.chunks, of_requests)
+    of_requests = in_flight * repeated.beats / np.maximum(repeated.bursts, 1)
+    ahead: FloatArray = np.minimum(repeated.beats / shape.chunks, of_requests)
     return ahead
 
 
 def _refills(shape: _Shape, inp: Traffic, wgt: Traffic) -> tuple[FloatArray, FloatArray]:
-    """Return how often what is kept is replaced after the first time, and the beats of each; work stands
-    still meanwhile."""
+    """Return the number of times that kept operands are replaced, and the beats of each replacement. The
+    compute unit stalls during a replacement."""
     table = shape.table
     apart = np.where(table.threads_over == LOOPS.index(ROWS), 1, shape.work.threads)
     loads = np.where(table.kept(WEIGHTS), shape.weight_loads / apart, 1)

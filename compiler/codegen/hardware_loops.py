@@ -1,4 +1,4 @@
-"""Mapping of loop nests onto instructions: two hardware loops and micro-ops, or padded rows of a transfer."""
+"""Mapping of loop nests to instructions: two hardware loops and micro-ops, or padded rows of a transfer."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -18,7 +18,12 @@ MOST_PADS = (1 << 4) - 1
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """A loop of a nest: its trips, and the steps of the operands' elements (dst, src, wgt)."""
+    """A loop of a nest.
+
+    Attributes:
+        trips: number of iterations.
+        steps: increments of the operands' elements (dst, src, wgt) per iteration.
+    """
 
     trips: int
     steps: tuple[int, int, int]
@@ -26,7 +31,7 @@ class Steps:
 
 @dataclass(frozen=True, slots=True)
 class ComputeInstruction:
-    """What one GEMM or ALU instruction does."""
+    """A GEMM or ALU instruction: micro-kernel and hardware loops."""
 
     uops: MicroKernel
     outer: Loop
@@ -37,8 +42,8 @@ class ComputeInstruction:
 def cached_instructions(
     loops: tuple[Steps, ...], base: tuple[int, int, int], config: AcceleratorConfig
 ) -> tuple[ComputeInstruction, ...]:
-    """Return what `compute_instructions` yields; tiles of one shape in one buffer have
-    the same."""
+    """Return the instructions of `compute_instructions`, with a cache: tiles of equal shape at the same
+    position have equal instructions."""
     return tuple(compute_instructions(list(loops), base, config))
 
 
@@ -46,19 +51,21 @@ def cached_instructions(
 def sum_instructions(
     loops: tuple[Steps, ...], sums: tuple[Steps, ...], base: tuple[int, int, int], config: AcceleratorConfig
 ) -> tuple[ComputeInstruction, ComputeInstruction | None] | None:
-    """Return the instruction that writes the first product of every sum, and the one that adds the others to
-    it.
+    """Return the instruction that writes the first product of every sum, and the instruction that adds all
+    further products, if there are any.
 
-    The loops of `sums` are written out as micro-ops, so that the first product is one micro-op of each
-    accumulator's; None where that, or what is left of `loops`, is too much for one instruction.
+    The loops of `sums` are unrolled into micro-ops, so that the first product of each sum is a single
+    micro-op. Return None if the micro-ops do not fit an instruction.
     """
-    merged = _merged([loop for loop in loops if loop.trips > 1])
-    chosen = sorted((loop for loop in merged if fits(loop, config)), key=lambda loop: -loop.trips)[:2]
+    merged = _merged_loops([loop for loop in loops if loop.trips > 1])
+    chosen = sorted(
+        (loop for loop in merged if fits_hardware_loop(loop, config)), key=lambda loop: -loop.trips
+    )[:2]
     rest = [loop for loop in merged if not any(loop is other for other in chosen)]
     if prod(loop.trips for loop in (*rest, *sums)) > config.depth(MemoryType.UOP) // 2:
         return None
-    first = MicroKernel(places(rest, base))
-    others = MicroKernel(places([*sums, *rest], base)[len(first) :])
+    first = MicroKernel(iteration_elements(rest, base))
+    others = MicroKernel(iteration_elements([*sums, *rest], base)[len(first) :])
     outer, inner = [Loop(loop.trips, *loop.steps) for loop in chosen] + [Loop()] * (2 - len(chosen))
     return ComputeInstruction(first, outer, inner), ComputeInstruction(
         others, outer, inner
@@ -68,18 +75,20 @@ def sum_instructions(
 def compute_instructions(
     loops: list[Steps], base: tuple[int, int, int], config: AcceleratorConfig
 ) -> Iterator[ComputeInstruction]:
-    """Yield the instructions that walk `loops` from `base` on: mostly one.
+    """Yield the instructions that iterate over `loops` from `base` on: usually a single instruction.
 
-    The two loops of most trips become hardware loops, the others are written out as micro-ops; what is too
-    much for micro-op memory becomes several instructions. Steps of a nest can be taken in any order.
+    The two loops with the most trips become hardware loops. The other loops are unrolled into micro-ops, or
+    into several instructions if they exceed micro-op memory. The iterations may run in any order.
     """
-    merged = _merged([loop for loop in loops if loop.trips > 1])
-    chosen = sorted((loop for loop in merged if fits(loop, config)), key=lambda loop: -loop.trips)[:2]
+    merged = _merged_loops([loop for loop in loops if loop.trips > 1])
+    chosen = sorted(
+        (loop for loop in merged if fits_hardware_loop(loop, config)), key=lambda loop: -loop.trips
+    )[:2]
     rest = [loop for loop in merged if not any(loop is other for other in chosen)]
-    written, repeated = _within(rest, config.depth(MemoryType.UOP) // 2)
-    uops = places(written, (0, 0, 0))
+    unrolled, repeated = _unrolled_within(rest, config.depth(MemoryType.UOP) // 2)
+    uops = iteration_elements(unrolled, (0, 0, 0))
     outer, inner = [Loop(loop.trips, *loop.steps) for loop in chosen] + [Loop()] * (2 - len(chosen))
-    for place in places(repeated, base):
+    for place in iteration_elements(repeated, base):
         dst, src, wgt = place
         yield ComputeInstruction(
             MicroKernel((uop[0] + dst, uop[1] + src, uop[2] + wgt) for uop in uops),
@@ -88,57 +97,62 @@ def compute_instructions(
         )
 
 
-def _merged(loops: list[Steps]) -> list[Steps]:
-    """Join loops of which one goes on where the other ends."""
+def _merged_loops(loops: list[Steps]) -> list[Steps]:
+    """Merge loops whose operands are contiguous: an outer step equals all steps of the inner loop."""
     joined = True
     while joined:
         joined = False
-        for one, other in product(loops, loops):
-            if one is not other and tuple(step * one.trips for step in one.steps) == other.steps:
-                loops = [loop for loop in loops if loop is not one and loop is not other]
-                loops.append(Steps(one.trips * other.trips, one.steps))
+        for inner, outer in product(loops, loops):
+            if inner is not outer and tuple(step * inner.trips for step in inner.steps) == outer.steps:
+                loops = [loop for loop in loops if loop is not inner and loop is not outer]
+                loops.append(Steps(inner.trips * outer.trips, inner.steps))
                 joined = True
                 break
     return loops
 
 
-def fits(loop: Steps, config: AcceleratorConfig) -> bool:
-    """Return whether a loop can be one of the hardware's."""
+def fits_hardware_loop(loop: Steps, config: AcceleratorConfig) -> bool:
+    """Whether a loop fits the fields of a hardware loop."""
     limits = (config.depth(MemoryType.ACC), config.depth(MemoryType.INP), config.depth(MemoryType.WGT))
     return loop.trips <= LONGEST_LOOP and all(
         0 <= step < limit for step, limit in zip(loop.steps, limits, strict=True)
     )
 
 
-def _within(loops: list[Steps], limit: int) -> tuple[list[Steps], list[Steps]]:
-    """Part loops in those that `limit` micro-ops can write out, and those that must be repeated
-    instructions."""
-    written, count = [], 1
+def _unrolled_within(loops: list[Steps], limit: int) -> tuple[list[Steps], list[Steps]]:
+    """Partition loops into loops that are unrolled into at most `limit` micro-ops, and loops that repeat the
+    instruction."""
+    unrolled, count = [], 1
     for loop in sorted(loops, key=lambda loop: loop.trips):
         if count * loop.trips > limit:
             break
-        written.append(loop)
+        unrolled.append(loop)
         count *= loop.trips
-    return written, [loop for loop in loops if not any(loop is other for other in written)]
+    return unrolled, [loop for loop in loops if not any(loop is other for other in unrolled)]
 
 
-def places(loops: list[Steps], base: tuple[int, int, int]) -> tuple[tuple[int, int, int], ...]:
-    """Return the elements of every iteration of `loops`, the last of which is the innermost."""
-    places = [base]
+def iteration_elements(loops: list[Steps], base: tuple[int, int, int]) -> tuple[tuple[int, int, int], ...]:
+    """Return the operands (dst, src, wgt) of every iteration of `loops`, outermost loop first."""
+    elements = [base]
     for loop in loops:
-        one, two, three = loop.steps
-        places = [
-            (dst + count * one, src + count * two, wgt + count * three)
-            for dst, src, wgt in places
+        dst_step, src_step, wgt_step = loop.steps
+        elements = [
+            (dst + count * dst_step, src + count * src_step, wgt + count * wgt_step)
+            for dst, src, wgt in elements
             for count in range(loop.trips)
         ]
-    return tuple(places)
+    return tuple(elements)
 
 
 @dataclass(frozen=True, slots=True)
 class Dimension:
-    """A loop of a transfer: its trips, the steps on chip and in DRAM, and the iterations that lie inside the
-    tensor."""
+    """A loop of a transfer.
+
+    Attributes:
+        trips: number of iterations.
+        chip, dram: steps on chip and in DRAM, in elements.
+        low, high: range of the iterations inside the tensor; all others are padding.
+    """
 
     trips: int
     chip: int
@@ -148,12 +162,12 @@ class Dimension:
 
     @property
     def whole(self) -> bool:
-        """Whether all iterations lie inside."""
+        """Whether all iterations are inside the tensor."""
         return self.low == 0 and self.high == self.trips
 
     @property
     def pads(self) -> tuple[int, int]:
-        """Iterations outside, before and behind."""
+        """Number of padding iterations before and after the tensor."""
         return self.low, self.trips - self.high
 
 
@@ -162,7 +176,7 @@ POINT = Dimension(1, 1, 1, 0, 1)
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """What one LOAD or STORE moves: rows from element `chip` on, of DRAM's element `dram` on."""
+    """A LOAD or STORE: first element on chip, first element in DRAM, and rows."""
 
     chip: int
     dram: int
@@ -172,36 +186,37 @@ class Transfer:
 def transfer_instructions(
     dimensions: list[Dimension], chip: int, dram: int, *, inside: bool = True
 ) -> Iterator[Transfer]:
-    """Yield the instructions that move the elements of `dimensions`, on chip from `chip`, in DRAM from `dram`
-    on.
+    """Yield the instructions that transfer the elements of `dimensions`.
 
-    Without `inside` all of them lie outside the tensor, and nothing but padding is written.
+    Args:
+        chip, dram: first element on chip and in DRAM.
+        inside: False: all elements are outside the tensor, so only padding is written.
     """
     moving = sorted((part for part in dimensions if part.trips > 1), key=lambda part: part.chip)
-    parts = [short for part in _joined(moving) for short in _shortened(part)]
+    parts = [short for part in _merged_dimensions(moving) for short in _split_long(part)]
     row = (
         parts.pop(0)
         if parts and (parts[0].chip, parts[0].dram) == (1, 1) and parts[0].trips <= isa.LONGEST_ROW
         else POINT
     )
-    fits = (
+    has_rows = (
         bool(parts)
         and parts[0].chip == row.trips
         and 0 <= parts[0].dram <= isa.LONGEST_ROW
         and parts[0].trips <= isa.LONGEST_ROW
     )
-    rows = parts.pop(0) if fits else replace(POINT, chip=row.trips)
+    rows = parts.pop(0) if has_rows else replace(POINT, chip=row.trips)
     for counters in product(*(range(part.trips) for part in parts)):
         here = chip + sum(count * part.chip for count, part in zip(counters, parts, strict=True))
         there = dram + sum(count * part.dram for count, part in zip(counters, parts, strict=True))
         if inside and all(part.low <= count < part.high for count, part in zip(counters, parts, strict=True)):
             yield from _padded(row, rows, here, there)
         else:
-            yield from _blank(here, rows.trips * row.trips)
+            yield from _padding_only(here, rows.trips * row.trips)
 
 
-def _joined(parts: list[Dimension]) -> list[Dimension]:
-    """Join dimensions of which the outer goes on where the inner ends, on chip and in DRAM."""
+def _merged_dimensions(parts: list[Dimension]) -> list[Dimension]:
+    """Merge dimensions that are contiguous on chip and in DRAM."""
     result: list[Dimension] = []
     for part in parts:
         last = result[-1] if result else None
@@ -217,8 +232,8 @@ def _joined(parts: list[Dimension]) -> list[Dimension]:
     return result
 
 
-def _shortened(part: Dimension) -> Iterator[Dimension]:
-    """Yield a dimension; one of more trips than a field holds as two, the inner first, if they divide."""
+def _split_long(part: Dimension) -> Iterator[Dimension]:
+    """Yield a dimension, split in two (inner first) if its trips exceed the field of an instruction."""
     if part.trips <= isa.LONGEST_ROW or not part.whole:
         yield part
         return
@@ -229,21 +244,21 @@ def _shortened(part: Dimension) -> Iterator[Dimension]:
 
 
 def _padded(row: Dimension, rows: Dimension, chip: int, dram: int) -> Iterator[Transfer]:
-    """Yield a transfer of rows with their padding; padding that its fields cannot hold is written by
-    transfers of its own."""
+    """Yield a transfer of rows with padding. Padding that exceeds the fields of an instruction is written by
+    separate transfers."""
     if row.low >= row.high or rows.low >= rows.high:
-        yield from _blank(chip, rows.trips * row.trips)
+        yield from _padding_only(chip, rows.trips * row.trips)
     elif max(row.pads) > MOST_PADS:
         for number in range(rows.trips):
             yield from _split_row(
                 row, rows.low <= number < rows.high, chip + number * row.trips, dram + number * rows.dram
             )
     elif max(rows.pads) > MOST_PADS:
-        before, behind = rows.pads
-        yield from _blank(chip, before * row.trips)
+        before, after = rows.pads
+        yield from _padding_only(chip, before * row.trips)
         inner = replace(rows, trips=rows.high - rows.low, low=0, high=rows.high - rows.low)
         yield from _padded(row, inner, chip + before * row.trips, dram + before * rows.dram)
-        yield from _blank(chip + rows.high * row.trips, behind * row.trips)
+        yield from _padding_only(chip + rows.high * row.trips, after * row.trips)
     else:
         size = Rows(rows.high - rows.low, row.high - row.low, max(rows.dram, 0), rows.pads, row.pads)
         yield Transfer(chip, dram + rows.low * rows.dram + row.low * row.dram, size)
@@ -251,16 +266,16 @@ def _padded(row: Dimension, rows: Dimension, chip: int, dram: int) -> Iterator[T
 
 def _split_row(row: Dimension, inside: bool, chip: int, dram: int) -> Iterator[Transfer]:
     if not inside:
-        yield from _blank(chip, row.trips)
+        yield from _padding_only(chip, row.trips)
         return
     width = row.high - row.low
-    yield from _blank(chip, row.low)
+    yield from _padding_only(chip, row.low)
     yield Transfer(chip + row.low, dram + row.low, Rows(1, width, width))
-    yield from _blank(chip + row.high, row.trips - row.high)
+    yield from _padding_only(chip + row.high, row.trips - row.high)
 
 
-def _blank(chip: int, elements: int) -> Iterator[Transfer]:
-    """Yield transfers of nothing but padding: rows above and below none that are read."""
+def _padding_only(chip: int, elements: int) -> Iterator[Transfer]:
+    """Yield transfers of padding: padding rows around 0 rows of the tensor."""
     while elements > 0:
         width = min(elements, isa.LONGEST_ROW)
         height = min(elements // width, 2 * MOST_PADS)

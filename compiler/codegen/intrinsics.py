@@ -1,4 +1,4 @@
-"""The accelerator's intrinsics: each instruction is declared by the loop program it means, and its emitter.
+"""The accelerator's intrinsics. Each is declared by a loop program, its semantics, and by its emitter.
 
 Source: `docs/isa.md`.
 """
@@ -8,8 +8,8 @@ from dataclasses import dataclass, fields, replace
 from functools import lru_cache, partial
 from textwrap import indent
 
-from vdla.compiler.codegen import compute, transfers, windows
-from vdla.compiler.codegen.emission import Emit, Instruction
+from vdla.compiler.codegen import compute, depthwise, transfers
+from vdla.compiler.codegen.emission import Emit, HardwareIntrinsic
 from vdla.compiler.ir.nodes import IMMEDIATE, Buffer, Const, Expr, IrError, Read, Scope, Var
 from vdla.compiler.ir.parse import parse_intrinsic
 from vdla.compiler.ir.text import print_expr, print_param
@@ -19,24 +19,23 @@ from vdla.hw.spec.isa import PAIR, TAPS
 from vdla.hw.spec.numerics import ALU_OPERATIONS
 from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType, Parameter
 
-NARROW = 8  # bits of inputs, weights and outputs that programs can name
-Instructions = tuple[Instruction, ...]
+NARROW = 8  # bits of inputs, weights and outputs in programs
+Instructions = tuple[HardwareIntrinsic, ...]
 
 
 @dataclass(frozen=True)
 class Accelerator:
-    """The intrinsics of one configuration; where there are several, the first that means what is wanted is
-    taken.
+    """The intrinsics of a configuration, as candidates for tensorization: the first match is used.
 
     Attributes:
-        gemm: a product added to accumulators, then accumulators set to 0.
-        gemm_from: a product that may start its sum, if there is one.
-        slide, slide_from: likewise sums over windows of columns; none where there is no DEPTHWISE.
-        load_inp, load_wgt, load_acc: an element of each memory; inputs and narrow accumulators may also lie
-            outside their tensor.
-        load_parameters: one of the parameters of a block of channels.
-        store: an element of accumulators, cut to its low bits or requantised.
-        alu: an operation with a constant or with other accumulators, or accumulators set to a constant.
+        gemm: accumulation of a product; reset of accumulators.
+        gemm_from: product that resets its sum under a condition; empty without the extension OVERWRITE.
+        slide, slide_from: the same for sums over windows of columns; empty without the extension DEPTHWISE.
+        load_inp, load_wgt, load_acc: load of an element into each memory; inputs and narrow accumulators
+            also with padding.
+        load_parameters: load of a parameter of a block of channels.
+        store: store of an element of accumulators, truncated to its low bits or requantised.
+        alu: ALU operations with a constant or with other accumulators; fill with a constant.
     """
 
     config: AcceleratorConfig
@@ -53,7 +52,7 @@ class Accelerator:
 
     @property
     def every(self) -> Instructions:
-        """All of them."""
+        """All intrinsics."""
         return tuple(
             instruction
             for group in fields(self)
@@ -67,7 +66,7 @@ def accelerator(config: AcceleratorConfig) -> Accelerator:
     """Return the intrinsics of `config`.
 
     Raises:
-        IrError: its values have a width that programs cannot name.
+        IrError: inputs or weights do not have 8 bits.
     """
     if (config.inp_bits, config.wgt_bits) != (NARROW, NARROW):
         raise IrError(
@@ -93,17 +92,17 @@ def accelerator(config: AcceleratorConfig) -> Accelerator:
         load_parameters=(_load("load_parameters", acc("dst", Scope.PARAMETERS), acc("src"), MemoryType.ACC),),
         store=tuple(_stores(config, out("dst"), acc("src", Scope.ACCUMULATOR))),
         alu=(
-            _tile("fill", (dst, Buffer(IMMEDIATE, (1,), dst.dtype)), "imm[0]", compute.filled),
+            _tile("fill", (dst, Buffer(IMMEDIATE, (1,), dst.dtype)), "imm[0]", compute.fill),
             *(make(opcode, dst) for opcode in config.alu_opcodes for make in (_alu_immediate, _alu)),
         ),
     )
 
 
-Shape = Callable[..., Buffer]  # of a name, and a scope where that is not DRAM
+Shape = Callable[..., Buffer]  # from a name, and a scope (default DRAM), to a buffer
 
 
 def _shapes(config: AcceleratorConfig) -> tuple[Shape, Shape, Shape, Shape]:
-    """Return what makes a tile of one element of inputs, weights, accumulators and outputs."""
+    """Return the constructors of tiles that hold an element of inputs, weights, accumulators and outputs."""
 
     def shape(rows: int, columns: int, bits: int) -> Shape:
         return lambda name, scope=Scope.DRAM: Buffer(name, (rows, columns), f"int{bits}", scope)
@@ -112,14 +111,14 @@ def _shapes(config: AcceleratorConfig) -> tuple[Shape, Shape, Shape, Shape]:
     return shape(b, i, NARROW), shape(o, i, NARROW), shape(b, o, config.acc_bits), shape(b, o, NARROW)
 
 
-def _declared(name: str, params: Iterable[Buffer], body: str, emit: Emit) -> Instruction:
-    """Return an instruction that means `body`, the text of a loop nest."""
+def _declared(name: str, params: Iterable[Buffer], body: str, emit: Emit) -> HardwareIntrinsic:
+    """Return an intrinsic with the semantics of `body`, the text of a loop nest."""
     head = f"def {name}({', '.join(map(print_param, params))}):\n"
-    return Instruction(parse_intrinsic(head + indent(body, "    ")).meaning, emit)
+    return HardwareIntrinsic(parse_intrinsic(head + indent(body, "    ")).meaning, emit)
 
 
-def _tile(name: str, params: Sequence[Buffer], value: str, emit: Emit) -> Instruction:
-    """Return an instruction that writes its first tile, `dst`, element by element."""
+def _tile(name: str, params: Sequence[Buffer], value: str, emit: Emit) -> HardwareIntrinsic:
+    """Return an intrinsic that writes the expression `value` to each element of its first tile, `dst`."""
     rows, columns = params[0].shape
     return _declared(
         name,
@@ -129,8 +128,8 @@ def _tile(name: str, params: Sequence[Buffer], value: str, emit: Emit) -> Instru
     )
 
 
-def _gemm(config: AcceleratorConfig, *, starts: bool = False) -> Instruction:
-    """Return the product; with `starts` that which overwrites accumulators where a condition holds."""
+def _gemm(config: AcceleratorConfig, *, starts: bool = False) -> HardwareIntrinsic:
+    """Return the product; with `starts`, the product that resets accumulators under a condition."""
     inp, wgt, acc, _ = _shapes(config)
     params = (acc("acc", Scope.ACCUMULATOR), inp("inp", Scope.INPUT), wgt("wgt", Scope.WEIGHT))
     wide, first = (
@@ -150,9 +149,8 @@ for i in range({config.batch}):
     return _declared("gemm", params, body, compute.product)
 
 
-def _slide(config: AcceleratorConfig, *, starts: bool = False) -> Instruction:
-    """Return the sum over a window; with `starts` that which overwrites accumulators where a condition
-    holds."""
+def _slide(config: AcceleratorConfig, *, starts: bool = False) -> HardwareIntrinsic:
+    """Return the sum over a window; with `starts`, the sum that resets accumulators under a condition."""
     inp, wgt, acc, _ = _shapes(config)
     columns = [inp(name, Scope.INPUT) for name in ("left", "middle", "right")]
     params = (acc("acc", Scope.ACCUMULATOR), *columns, wgt("wgt", Scope.WEIGHT))
@@ -171,23 +169,22 @@ for i in range({config.batch}):
 """
     if starts:
         started = Buffer("first", (1,), "bool")
-        return _declared("slide_from", (*params, started), body, windows.started_window_sum)
-    return _declared("slide", params, body, windows.window_sum)
+        return _declared("slide_from", (*params, started), body, depthwise.started_window_sum)
+    return _declared("slide", params, body, depthwise.window_sum)
 
 
 def _widened(dst: Buffer, src: Buffer) -> str:
     return "src[i, j]" if dst.dtype == src.dtype else f"{dst.dtype}(src[i, j])"
 
 
-def _load(name: str, dst: Buffer, src: Buffer, memory: MemoryType) -> Instruction:
+def _load(name: str, dst: Buffer, src: Buffer, memory: MemoryType) -> HardwareIntrinsic:
     return _tile(name, (dst, src), _widened(dst, src), partial(transfers.load, memory))
 
 
 def _loads(
     name: str, dst: Buffer, src: Buffer, memory: MemoryType, config: AcceleratorConfig
-) -> Iterator[Instruction]:
-    """Yield the load of an element, and those of one that may lie outside its tensor, where there is 0, the
-    least value or a constant."""
+) -> Iterator[HardwareIntrinsic]:
+    """Yield the load of an element, and the loads with padding of 0, of the least value, or of a constant."""
     yield _load(name, dst, src, memory)
     params = (dst, src, Buffer("inside", (1,), "bool"))
     value = f"select(inside[0], {_widened(dst, src)}, {dst.dtype}({{}}))"
@@ -209,8 +206,8 @@ def _loads(
         )
 
 
-def _stores(config: AcceleratorConfig, dst: Buffer, src: Buffer) -> Iterator[Instruction]:
-    """Yield the store of an element as it is, and requantised."""
+def _stores(config: AcceleratorConfig, dst: Buffer, src: Buffer) -> Iterator[HardwareIntrinsic]:
+    """Yield the store of an element without requantisation, and with it."""
     yield _tile("store", (dst, src), "int8(src[i, j])", transfers.store)
     if config.has(Extension.REQUANTISE):
         kept = Buffer("kept", (len(Parameter), *src.shape), src.dtype, Scope.PARAMETERS)
@@ -219,13 +216,13 @@ def _stores(config: AcceleratorConfig, dst: Buffer, src: Buffer) -> Iterator[Ins
         yield _tile("store_scaled", (dst, src, kept), print_expr(value), transfers.scaled_store)
 
 
-def _alu(opcode: AluOpcode, dst: Buffer) -> Instruction:
+def _alu(opcode: AluOpcode, dst: Buffer) -> HardwareIntrinsic:
     left, right = (replace(dst, name=name) for name in ("left", "right"))
     value = ALU_OPERATIONS[opcode].text.format(left="left[i, j]", right="right[i, j]")
     return _tile(opcode.name.lower(), (dst, left, right), value, partial(compute.alu, opcode))
 
 
-def _alu_immediate(opcode: AluOpcode, dst: Buffer) -> Instruction:
+def _alu_immediate(opcode: AluOpcode, dst: Buffer) -> HardwareIntrinsic:
     left, constant = replace(dst, name="left"), Buffer(IMMEDIATE, (1,), dst.dtype)
     value = ALU_OPERATIONS[opcode].text.format(left="left[i, j]", right=f"{IMMEDIATE}[0]")
     return _tile(

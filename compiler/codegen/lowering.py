@@ -1,4 +1,4 @@
-"""Lowering: from a task and a choice to the loop program of intrinsics."""
+"""Lowering of a task with a choice to a loop program of intrinsics."""
 
 from functools import lru_cache
 
@@ -7,12 +7,12 @@ from vdla.compiler.ir.nodes import Func
 from vdla.compiler.tasks.base import Choice, Task
 from vdla.hw.spec.config import AcceleratorConfig
 
-MOST_KEPT = 256  # programs per process, so that a candidate that was simulated is not lowered again
+CACHED_PROGRAMS = 256  # per process: a simulated candidate is not lowered again for emission
 
 
-@lru_cache(maxsize=MOST_KEPT)
-def calls_of(task: Task, choice: Choice, config: AcceleratorConfig) -> Func:
-    """Return the loop program of a task, ready for emission: every statement calls an intrinsic.
+@lru_cache(maxsize=CACHED_PROGRAMS)
+def lowered_task(task: Task, choice: Choice, config: AcceleratorConfig) -> Func:
+    """Return the loop program of a task, ready for emission: every leaf statement calls an intrinsic.
 
     Raises:
         IrError: the choice is not in the task's space.

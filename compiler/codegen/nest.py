@@ -1,4 +1,4 @@
-"""A loop nest around one intrinsic as numbers: the strides of its operands, and the iterations cut off."""
+"""Numeric form of a loop nest around an intrinsic: strides of operands, and conditions as affine sums."""
 
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from vdla.compiler.ir.affine import affine
 from vdla.compiler.ir.nodes import Binary, Call, Const, Expr, For, If, IrError, LoopKind, Read, Stmt, Var
 from vdla.compiler.ir.text import print_expr
 
-TILE_RANK = 2  # the last dimensions of every buffer are those of an element
+TILE_RANK = 2  # the last dimensions of every buffer are the dimensions of an element
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +28,15 @@ class AffineSum:
                 fixed += factor * values[name]
         return fixed, free
 
-    def parted(self, loops: Container[str]) -> "tuple[AffineSum, AffineSum]":
-        """Return it as the sum of two: what does not change with `loops`, and their terms."""
+    def split_by(self, loops: Container[str]) -> "tuple[AffineSum, AffineSum]":
+        """Split the sum into the part that is invariant in `loops`, and the terms of `loops`."""
         inside = tuple(term for term in self.terms if term[0] in loops)
         return AffineSum(self.constant, tuple(term for term in self.terms if term not in inside)), AffineSum(
             0, inside
         )
 
 
-def evaluated(affine_sum: AffineSum) -> Callable[[Mapping[str, int]], int]:
+def evaluator(affine_sum: AffineSum) -> Callable[[Mapping[str, int]], int]:
     """Return `affine_sum` as a function of its variables' values."""
     constant, terms = affine_sum.constant, affine_sum.terms
     if not terms:
@@ -52,25 +52,25 @@ def evaluated(affine_sum: AffineSum) -> Callable[[Mapping[str, int]], int]:
 
 
 def affine_sum_of(expr: Expr) -> AffineSum:
-    """Return an index expression as numbers.
+    """Return an index expression as an affine sum of loop variables.
 
     Raises:
-        IrError: it divides, so that it does not move evenly.
+        IrError: the expression is not affine.
     """
-    found, terms = affine(expr), []
-    for atom, factor in found.terms:
+    form, terms = affine(expr), []
+    for atom, factor in form.terms:
         if not isinstance(atom, Var):
             raise IrError(
                 f"{print_expr(expr)} is not affine, so no instruction can follow it; do not fuse loops "
-                "that an intrinsic is put into"
+                "around an intrinsic"
             )
         terms.append((atom.name, factor))
-    return AffineSum(found.constant, tuple(terms))
+    return AffineSum(form.constant, tuple(terms))
 
 
 def element_index(operand: Read, base: int = 0) -> AffineSum:
-    """Return the index of an operand's element in its memory: the buffer's elements stand one after another
-    from `base` on."""
+    """Return the index of an operand's element in its memory. The buffer is contiguous and begins at
+    `base`."""
     shape = operand.buffer.shape[:-TILE_RANK]
     constant = base
     terms: dict[str, int] = {}
@@ -83,10 +83,10 @@ def element_index(operand: Read, base: int = 0) -> AffineSum:
 
 
 def conditions_of(expr: Expr) -> list[AffineSum]:
-    """Return the sums that must not be negative for a condition to hold.
+    """Return the condition as a list of sums: it holds if no sum is negative.
 
     Raises:
-        IrError: it is no conjunction of comparisons.
+        IrError: the condition is not a conjunction of comparisons.
     """
     match expr:
         case Binary("and", left, right):
@@ -104,11 +104,11 @@ def conditions_of(expr: Expr) -> list[AffineSum]:
 
 @dataclass(frozen=True)
 class Nest:
-    """Loops and conditions around one call.
+    """Loops and conditions around a single call.
 
     Attributes:
-        loops: extents by variable, from the outside in.
-        conditions: sums that must not be negative.
+        loops: extents by variable, outermost first.
+        conditions: sums; an iteration is executed if no sum is negative.
     """
 
     loops: dict[str, int]
@@ -117,8 +117,8 @@ class Nest:
 
 
 def nest_of(stmt: Stmt) -> Nest | None:
-    """Return `stmt` as a nest; None where it holds anything but loops and conditions around one call, or
-    virtual threads."""
+    """Return `stmt` as a nest; None if it contains virtual threads, or anything except loops and conditions
+    around a single call."""
     loops: dict[str, int] = {}
     conditions: list[AffineSum] = []
     while not isinstance(stmt, Call):
@@ -132,16 +132,16 @@ def nest_of(stmt: Stmt) -> Nest | None:
     return Nest(loops, tuple(conditions), stmt)
 
 
-Ranges = dict[str, tuple[int, int]]  # by loop: first iteration, and one behind the last
+Ranges = dict[str, tuple[int, int]]  # half-open range of iterations, by loop
 
 
-def boxes(
+def condition_boxes(
     conditions: tuple[AffineSum, ...], loops: Mapping[str, int], values: Mapping[str, int]
 ) -> Iterator[tuple[Mapping[str, int], Ranges]]:
-    """Cut iterations off that fail a condition; yield the boxes that are left, each with the values of all
-    other variables.
+    """Partition the iterations for which all conditions hold into boxes. Yield each box with the values of
+    all other variables.
 
-    A condition on several loops at once is decided iteration by iteration of its outermost one.
+    A condition on several loops is evaluated for each iteration of the outermost of them.
     """
     ranges: Ranges = {name: (0, extent) for name, extent in loops.items()}
     for condition in conditions:
@@ -150,15 +150,15 @@ def boxes(
             name = next(loop for loop in loops if any(loop == other for other, _ in free))
             inner = {loop: extent for loop, extent in loops.items() if loop != name}
             for value in range(loops[name]):
-                yield from boxes(conditions, inner, {**values, name: value})
+                yield from condition_boxes(conditions, inner, {**values, name: value})
             return
-        if not _cut(ranges, fixed, free):
+        if not _restrict(ranges, fixed, free):
             return
     yield values, ranges
 
 
-def _cut(ranges: Ranges, fixed: int, free: list[tuple[str, int]]) -> bool:
-    """Keep `fixed + factor * x >= 0`; return whether anything is left."""
+def _restrict(ranges: Ranges, fixed: int, free: list[tuple[str, int]]) -> bool:
+    """Restrict the range of x to `fixed + factor * x >= 0`; return whether the range is not empty."""
     if not free:
         return fixed >= 0
     ((name, factor),) = free
@@ -174,10 +174,10 @@ def _cut(ranges: Ranges, fixed: int, free: list[tuple[str, int]]) -> bool:
 def inside_box(
     conditions: tuple[AffineSum, ...], loops: Mapping[str, int], values: Mapping[str, int]
 ) -> Ranges | None:
-    """Return the iterations for which all conditions hold, as a box; None where there is none.
+    """Return the iterations for which all conditions hold, as a box; None if there are none.
 
     Raises:
-        IrError: a condition joins two loops, so that they are no box.
+        IrError: a condition depends on two loops, so the iterations are not a box.
     """
     ranges: Ranges = {name: (0, extent) for name, extent in loops.items()}
     for condition in conditions:
@@ -186,6 +186,6 @@ def inside_box(
             raise IrError(
                 "a padding condition depends on two loops of a transfer at once; split neither of them"
             )
-        if not _cut(ranges, fixed, free):
+        if not _restrict(ranges, fixed, free):
             return None
     return ranges

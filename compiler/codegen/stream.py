@@ -1,15 +1,15 @@
-"""Emission: from loop programs of intrinsics to instruction streams.
+"""Emission of instruction streams from loop programs of intrinsics.
 
-Outer loops are walked here; inner loops are mapped onto instructions.
+Inner loops are mapped to instructions; outer loops are executed during emission.
 """
 
 from collections.abc import Mapping
 from math import prod
 from typing import Protocol
 
-from vdla.compiler.codegen.actions import Action, conditional, in_turn, repeated
-from vdla.compiler.codegen.after import NOTHING, After, FollowedStores, Stored
-from vdla.compiler.codegen.emission import Emission, Instruction
+from vdla.compiler.codegen.actions import Action, conditional, repeated, sequence
+from vdla.compiler.codegen.emission import Emission, HardwareIntrinsic
+from vdla.compiler.codegen.epilogue import NO_EPILOGUE, Epilogue, EpilogueStores, PlannedStore
 from vdla.compiler.codegen.intrinsics import accelerator
 from vdla.compiler.codegen.nest import TILE_RANK, Nest, conditions_of, nest_of
 from vdla.compiler.ir.nodes import Alloc, Block, Buffer, For, Func, If, IrError, Scope, Stmt
@@ -26,14 +26,14 @@ from vdla.hw.spec.vocabulary import MemoryType, Parameter
 from vdla.runtime.stream.builder import Rows, Stream, StreamBuilder
 
 
-class Pass(Protocol):
-    """A step from one loop program to another that means the same."""
+class LoopPass(Protocol):
+    """A pass from a loop program to an equivalent loop program."""
 
     def run(self, func: Func) -> Func:
         """Return the changed program."""
 
 
-BEFORE_EMISSION: tuple[Pass, ...] = (InPlace(), InterleaveVirtualThreads())
+BEFORE_EMISSION: tuple[LoopPass, ...] = (InPlace(), InterleaveVirtualThreads())
 SCRATCHPADS = {
     Scope.INPUT: MemoryType.INP,
     Scope.WEIGHT: MemoryType.WGT,
@@ -42,19 +42,29 @@ SCRATCHPADS = {
 }
 
 
-def pipeline(config: AcceleratorConfig) -> tuple[Pass, ...]:
-    """Return the passes that come before emission for `config`."""
-    own = accelerator(config)
+def pipeline(config: AcceleratorConfig) -> tuple[LoopPass, ...]:
+    """Return the passes before emission for `config`, in order."""
+    target = accelerator(config)
     starting = [
         StartSums(product, reset, started)
-        for (product, reset), several in ((own.gemm, own.gemm_from), (own.slide or own.gemm, own.slide_from))
-        for started in several
+        for (product, reset), candidates in (
+            (target.gemm, target.gemm_from),
+            (target.slide or target.gemm, target.slide_from),
+        )
+        for started in candidates
     ]
     return (*starting, *BEFORE_EMISSION)
 
 
 def lower_to_calls(func: Func, config: AcceleratorConfig, *, verify_each: bool = False) -> Func:
-    """Return `func` after the passes before emission, verified; `verify_each` verifies after each pass."""
+    """Run the passes before emission on `func` and verify the result.
+
+    Args:
+        verify_each: verify after each pass, too.
+
+    Raises:
+        IrError: the verifier rejects the program.
+    """
     for item in pipeline(config):
         func = item.run(func)
         if verify_each:
@@ -64,12 +74,12 @@ def lower_to_calls(func: Func, config: AcceleratorConfig, *, verify_each: bool =
 
 
 def emit(func: Func, builder: StreamBuilder, operands: Mapping[str, Operand] | None = None) -> None:
-    """Record the instructions of a program of intrinsics, after the instructions that are recorded already.
+    """Append the instructions of a program of intrinsics to a stream.
 
     Args:
-        operands: where the program's parameters lie in DRAM; a missing one is the tensor of its own name. A
-            tensor that one program writes and another reads has one name. Programs then wait for each other
-            only where they conflict.
+        operands: positions of the program's parameters in DRAM, by name. By default a parameter is the tensor
+            of the same name. A tensor has the same name in all programs that access it, so that programs wait
+            for each other only on conflicts.
 
     Raises:
         IrError: a statement is not an intrinsic, a buffer does not fit its memory, or a subscript is not
@@ -79,34 +89,34 @@ def emit(func: Func, builder: StreamBuilder, operands: Mapping[str, Operand] | N
 
 
 def emit_calls(
-    func: Func, builder: StreamBuilder, operands: Mapping[str, Operand], after: After = NOTHING
+    func: Func, builder: StreamBuilder, operands: Mapping[str, Operand], epilogue: Epilogue = NO_EPILOGUE
 ) -> None:
-    """Record the instructions of a program that `lower_to_calls` returned; otherwise as `emit`.
+    """Append the instructions of a program that `lower_to_calls` returned; otherwise like `emit`.
 
     Args:
-        after: what the STOREs do behind requantisation. `operands` holds the tensors that this needs.
+        epilogue: epilogue of the STOREs. `operands` has the positions of its tensors.
     """
     scaled = None
-    if after != NOTHING:
-        stores = _stores(func, builder.config, operands, after) if after.adds else []
-        followed = FollowedStores(builder, operands, after, stores)
-        followed.begin()
-        scaled = followed.scaled
-    _Emitter(builder, func, Emission(builder, operands, scaled), after).statement(func.body)({})
+    if epilogue != NO_EPILOGUE:
+        planned = _planned_stores(func, builder.config, operands, epilogue) if epilogue.adds else []
+        stores = EpilogueStores(builder, operands, epilogue, planned)
+        stores.begin()
+        scaled = stores.scaled
+    _StreamEmitter(builder, func, Emission(builder, operands, scaled), epilogue).statement(func.body)({})
 
 
-def _stores(
-    func: Func, config: AcceleratorConfig, operands: Mapping[str, Operand], after: After
-) -> list[Stored]:
-    """Return the STOREs by parameters that a program records, in order."""
-    stores: list[Stored] = []
+def _planned_stores(
+    func: Func, config: AcceleratorConfig, operands: Mapping[str, Operand], epilogue: Epilogue
+) -> list[PlannedStore]:
+    """Return the STOREs that requantise, in the order in which the program records them."""
+    stores: list[PlannedStore] = []
 
     def note(chip: int, tensor: str, element: int, rows: Rows) -> None:
-        stores.append(Stored(element, rows))
+        stores.append(PlannedStore(element, rows))
 
     builder = StreamBuilder(config)
     emission = Emission(builder, operands, lambda parameters: note)
-    _Emitter(builder, func, emission, after).statement(func.body)({})
+    _StreamEmitter(builder, func, emission, epilogue).statement(func.body)({})
     return stores
 
 
@@ -117,17 +127,21 @@ def compile_stream(func: Func, config: AcceleratorConfig) -> Stream:
     return builder.finish()
 
 
-class _Emitter:
-    """Turns statements into actions that record instructions; what can be known before is computed once."""
+class _StreamEmitter:
+    """Compiler from statements to actions that record instructions.
 
-    def __init__(self, builder: StreamBuilder, func: Func, emission: Emission, after: After) -> None:
+    Attributes:
+        used: number of elements in use, from 0 on, in each scope.
+    """
+
+    def __init__(self, builder: StreamBuilder, func: Func, emission: Emission, epilogue: Epilogue) -> None:
         self.config = builder.config
         self.emission = emission
         self.used = dict.fromkeys(SCRATCHPADS, 0)
         weights = _most_elements(func.body, Scope.WEIGHT)
         self.used[Scope.WEIGHT] = builder.next_place(MemoryType.WGT, weights, func)
-        self.used[Scope.PARAMETERS] = after.reserved
-        self.used[Scope.ACCUMULATOR] = after.reserved + sum(
+        self.used[Scope.PARAMETERS] = epilogue.reserved
+        self.used[Scope.ACCUMULATOR] = epilogue.reserved + sum(
             _elements(part.buffer)
             for part in walk_statements(func.body)
             if isinstance(part, Alloc) and part.buffer.scope is Scope.PARAMETERS
@@ -139,7 +153,7 @@ class _Emitter:
             return self.nest(nest)
         match stmt:
             case Block(statements):
-                return in_turn([self.statement(part) for part in statements])
+                return sequence([self.statement(part) for part in statements])
             case For(var, extent, body):
                 return repeated(var.name, extent, self.statement(body))
             case If(condition, body):
@@ -149,7 +163,11 @@ class _Emitter:
         raise IrError(f"no intrinsic has been put in place of\n{print_stmt(stmt)}")
 
     def allocated(self, buffer: Buffer, body: Stmt) -> Action:
-        """Give a buffer its place on chip, for as long as its statement lasts."""
+        """Allocate a buffer on chip for the lifetime of its statement.
+
+        Raises:
+            IrError: the buffer does not fit the memory.
+        """
         if buffer.scope not in SCRATCHPADS:
             return self.statement(body)
         elements, depth = _elements(buffer), self.capacity(buffer.scope)
@@ -166,20 +184,20 @@ class _Emitter:
         return action
 
     def capacity(self, scope: Scope) -> int:
-        """Return the elements that buffers in a scope can take."""
+        """Return the capacity of a scope, in elements."""
         depth = self.config.depth(SCRATCHPADS[scope])
         return min(depth, isa.MOST_PARAMETER_SETS * len(Parameter)) if scope is Scope.PARAMETERS else depth
 
     def nest(self, nest: Nest) -> Action:
         intrinsic = nest.call.intrinsic
-        if not isinstance(intrinsic, Instruction):
-            own = ", ".join(instruction.name for instruction in accelerator(self.config).every)
-            raise IrError(f"{intrinsic.name} is not an instruction of the accelerator; it has {own}")
+        if not isinstance(intrinsic, HardwareIntrinsic):
+            names = ", ".join(instruction.name for instruction in accelerator(self.config).every)
+            raise IrError(f"{intrinsic.name} is not an instruction of the accelerator; it has {names}")
         return intrinsic.emit(self.emission, nest)
 
 
 def _most_elements(stmt: Stmt, scope: Scope) -> int:
-    """Return the elements that buffers of a scope take at once, at most."""
+    """Return the peak size of the live buffers of a scope, in elements."""
     match stmt:
         case Block(statements):
             return max((_most_elements(part, scope) for part in statements), default=0)
@@ -191,5 +209,5 @@ def _most_elements(stmt: Stmt, scope: Scope) -> int:
 
 
 def _elements(buffer: Buffer) -> int:
-    """Return the elements of a buffer on chip."""
+    """Return the size of an on-chip buffer, in elements."""
     return prod(buffer.shape[:-TILE_RANK])

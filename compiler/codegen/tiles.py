@@ -1,4 +1,4 @@
-"""Tiles of a convolution: those that fit the memories. `vdla.compiler.codegen.estimate` ranks them."""
+"""Tile sizes of a convolution that fit the memories. `vdla.compiler.codegen.estimate` ranks them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,24 +15,25 @@ from vdla.hw.spec.isa import MOST_PARAMETER_SETS, TAPS
 from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
 from vdla.hw.spec.vocabulary import MemoryType, Parameter
 
-MOST_PARTS = 6  # of an extent that tiles do not divide
+MOST_PARTS = 6  # number of tiles of an extent that they do not divide evenly
 GROUPS, OUTPUTS, ROWS = "groups", "outputs", "rows"
 LOOPS = (GROUPS, OUTPUTS, ROWS)
 NOTHING, WEIGHTS, INPUTS = "nothing", "weights", "inputs"
 KEEPS = (NOTHING, WEIGHTS, INPUTS)
-USUAL = (NOTHING, WEIGHTS)  # what default choices keep
+DEFAULT_KEEPS = (NOTHING, WEIGHTS)  # operands that default choices keep
 
 
 @dataclass(frozen=True, slots=True)
 class Tiles:
-    """What one virtual thread computes at a time, and what is kept.
+    """Tile sizes of a convolution, per virtual thread, and the operand that is kept on chip.
 
     Attributes:
-        outputs, rows, columns: of the result; outputs in blocks.
-        inputs: blocks of input channels that are added up at a time.
+        outputs: blocks of output channels per tile.
+        rows, columns: pixels of the result per tile.
+        inputs: blocks of input channels per chunk of a sum.
         keeps: WEIGHTS are loaded once for all rows and columns, INPUTS once for all outputs, or NOTHING is
             kept from tile to tile.
-        threads_over: the loop that becomes virtual threads: GROUPS, OUTPUTS or ROWS.
+        threads_over: loop that becomes virtual threads: GROUPS, OUTPUTS or ROWS.
     """
 
     outputs: int
@@ -44,16 +45,16 @@ class Tiles:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
-    """A convolution on an accelerator, `threads` tiles at a time.
+class TilingProblem:
+    """A tiling problem: a convolution on an accelerator, with `threads` tiles at a time.
 
     Attributes:
-        scales: outputs are requantised by parameters, which take room beside the accumulators.
-        alike: all blocks of weights are the same one.
+        scales: outputs are requantised by parameters, which occupy accumulators.
+        alike: all blocks of weights are equal.
         slides: windows slide along the rows.
-        memory: behind the accelerator.
-        reserved: accumulators that are taken by other things.
-        reads, writes: as those of a `vdla.compiler.tasks.convolution.TiledTask`.
+        memory: timing of the external memory.
+        reserved: accumulators that are not available.
+        reads, writes: interleaved channel blocks, see `vdla.compiler.tasks.convolution.TiledTask`.
     """
 
     size: Convolution
@@ -69,22 +70,22 @@ class Work:
 
     @property
     def kernel_blocks(self) -> int:
-        """Blocks of weights of a kernel, for a block of inputs."""
+        """Blocks of weights of a kernel per block of inputs."""
         return prod(self.size.kernel) // (TAPS if self.slides else 1)
 
     @property
     def groups(self) -> Grouping:
-        """How the groups of the convolution lie in blocks."""
+        """The groups of the convolution, joined to fill whole blocks."""
         return grouping(self.size, self.config)
 
     @property
     def sets(self) -> int:
-        """Sets of parameters of all outputs."""
+        """Number of parameter sets of all outputs."""
         return self.groups.count * self.groups.outputs
 
     @property
     def keeps_parameters(self) -> bool:
-        """Whether the parameters of all outputs stand on chip at once; else those of a tile's."""
+        """Whether the parameters of all outputs are on chip at once, not only the parameters of a tile."""
         return self.sets <= min(
             MOST_PARAMETER_SETS, self.config.depth(MemoryType.ACC) // (4 * len(Parameter))
         )
@@ -95,11 +96,11 @@ IntArray: TypeAlias = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class TileTable:
-    """Tiles of one convolution as columns, int64[n] each; names are those of `Tiles`.
+    """Tile sizes of a convolution as columns, int64[n] each, with the names of `Tiles`.
 
     Attributes:
-        keeps: places in KEEPS.
-        threads_over: places in LOOPS.
+        keeps: indices into KEEPS.
+        threads_over: indices into LOOPS.
     """
 
     outputs: IntArray
@@ -113,7 +114,7 @@ class TileTable:
         return len(self.outputs)
 
     def tiles(self, place: int) -> Tiles:
-        """Return one of the tiles."""
+        """Return the tile sizes at index `place`."""
         outputs, rows, columns, inputs = (
             int(column[place]) for column in (self.outputs, self.rows, self.columns, self.inputs)
         )
@@ -121,42 +122,41 @@ class TileTable:
         return Tiles(outputs, rows, columns, inputs, keeps, threads_over)
 
     def place(self, tiles: Tiles) -> int | None:
-        """Return the place of these tiles; None where they are not in the table."""
+        """Return the index of tile sizes, or None."""
         wanted, names = table_of(tiles), TileTable.__dataclass_fields__
         same = [getattr(self, name) == getattr(wanted, name) for name in names]
-        (found,) = np.nonzero(np.logical_and.reduce(same))
-        return int(found[0]) if len(found) else None
+        (places,) = np.nonzero(np.logical_and.reduce(same))
+        return int(places[0]) if len(places) else None
 
     def kept(self, what: str) -> NDArray[np.bool_]:
-        """Return bool[n]: which tiles keep NOTHING, WEIGHTS or INPUTS."""
-        found: NDArray[np.bool_] = self.keeps == KEEPS.index(what)
-        return found
+        """Return bool[n]: which rows of the table keep NOTHING, WEIGHTS or INPUTS."""
+        mask: NDArray[np.bool_] = self.keeps == KEEPS.index(what)
+        return mask
 
-    def taken(self, chosen: IntArray | NDArray[np.bool_]) -> "TileTable":
-        """Return the chosen tiles: places, or a mask."""
+    def select(self, chosen: IntArray | NDArray[np.bool_]) -> "TileTable":
+        """Return the rows that are selected by indices or by a mask."""
         return TileTable(*(getattr(self, name)[chosen] for name in TileTable.__dataclass_fields__))
 
 
 def table_of(tiles: Tiles) -> TileTable:
-    """Return the table of these tiles alone."""
+    """Return the table with a single row."""
     sizes = tiles.outputs, tiles.rows, tiles.columns, tiles.inputs
     places = KEEPS.index(tiles.keeps), LOOPS.index(tiles.threads_over)
     return TileTable(*(np.array([number]) for number in (*sizes, *places)))
 
 
 @dataclass(frozen=True, eq=False)
-class Footprint:
-    """What each tile of a table needs on chip at a time, in elements of each memory: int64[n].
+class TileFootprint:
+    """Scratchpad usage per row of a table, in elements of each memory: int64[n].
 
     Attributes:
-        height, width: of the input's part, in pixels.
-        inp, wgt, acc: of one tile, in one chunk of input blocks.
-        inputs: that stand on chip at a time, for all threads.
-        parameters: accumulators that parameters take beside it, and what is reserved.
-        weights: that stand on chip at a time, for all threads.
+        height, width: size of the input tile, halo included, in pixels.
+        inp, wgt, acc: elements of a tile, in a chunk of input blocks.
+        inputs, weights: elements on chip at a time, for all threads.
+        parameters: accumulators of parameters, and reserved accumulators.
     """
 
-    work: Work
+    work: TilingProblem
     table: TileTable
 
     @cached_property
@@ -179,7 +179,7 @@ class Footprint:
 
     @cached_property
     def products(self) -> IntArray:
-        """Blocks of weights of one output pixel."""
+        """Blocks of weights per output pixel of a tile."""
         return self.table.outputs * self.table.inputs * self.work.kernel_blocks
 
     @cached_property
@@ -192,7 +192,7 @@ class Footprint:
 
     @cached_property
     def thread_weights(self) -> IntArray:
-        """Threads whose weights differ."""
+        """Number of threads with distinct weights."""
         return np.where(self.table.threads_over == LOOPS.index(ROWS), 1, self.work.threads)
 
     @cached_property
@@ -219,7 +219,7 @@ class Footprint:
 
     @cached_property
     def needs(self) -> Mapping[MemoryType, IntArray]:
-        """What stands in each memory at a time."""
+        """Elements in use in each memory at a time."""
         return {
             MemoryType.INP: self.inputs,
             MemoryType.WGT: self.weights,
@@ -229,20 +229,20 @@ class Footprint:
 
     @property
     def legal(self) -> NDArray[np.bool_]:
-        """bool[n]: whether parameters stay within what instructions reach."""
+        """bool[n]: whether instructions can address all parameters."""
         legal: NDArray[np.bool_] = self.parameters <= MOST_PARAMETER_SETS * len(Parameter)
         return legal
 
     def fits(self) -> NDArray[np.bool_]:
-        """Return bool[n]: which tiles fit the memories."""
+        """Return bool[n]: which rows of the table fit the memories."""
         fitting = [need <= self.work.config.depth(memory) for memory, need in self.needs.items()]
-        found: NDArray[np.bool_] = np.logical_and.reduce([self.legal, *fitting])
-        return found
+        mask: NDArray[np.bool_] = np.logical_and.reduce([self.legal, *fitting])
+        return mask
 
 
 def tile_sizes(extent: int) -> list[int]:
-    """Return the sizes worth trying: those that divide `extent`, and those that part it into a few, of which
-    the last is smaller."""
+    """Return candidate sizes: the divisors of `extent`, and the sizes that split it into at most MOST_PARTS
+    tiles with a smaller last tile."""
     return sorted(
         {size for size in range(1, extent + 1) if extent % size == 0}
         | {blocks(extent, parts) for parts in range(1, MOST_PARTS + 1)}
@@ -250,16 +250,20 @@ def tile_sizes(extent: int) -> list[int]:
 
 
 @lru_cache(maxsize=1024)
-def fitting_tiles(work: Work, keeps: tuple[str, ...] = USUAL) -> TileTable:
-    """Return every tile that fits the memories and keeps one of `keeps`; there may be none."""
+def fitting_tiles(work: TilingProblem, keeps: tuple[str, ...] = DEFAULT_KEEPS) -> TileTable:
+    """Return all candidate tile sizes that fit the memories; the table may be empty.
+
+    Args:
+        keeps: operands that may be kept on chip from tile to tile, see `Tiles`.
+    """
     table = _candidates(work, keeps)
-    return table.taken(Footprint(work, table).fits())
+    return table.select(TileFootprint(work, table).fits())
 
 
-def short_memories(work: Work) -> dict[MemoryType, int]:
+def short_memories(work: TilingProblem) -> dict[MemoryType, int]:
     """Return the memories that are too small for the tile that is nearest to fitting, with the bytes that it
-    takes of each; none where a tile fits, or none can."""
-    footprint = Footprint(work, _candidates(work, USUAL))
+    requires of each. Return {} if a tile fits, or if no memory size helps."""
+    footprint = TileFootprint(work, _candidates(work, DEFAULT_KEEPS))
     if footprint.fits().any() or not footprint.legal.any():
         return {}
     config, needs = work.config, footprint.needs
@@ -273,9 +277,9 @@ def short_memories(work: Work) -> dict[MemoryType, int]:
     }
 
 
-def _candidates(work: Work, keeps: tuple[str, ...]) -> TileTable:
-    """Return all combinations of sizes worth trying, of which threads take whole shares. Kept inputs serve
-    threads over outputs."""
+def _candidates(work: TilingProblem, keeps: tuple[str, ...]) -> TileTable:
+    """Return all combinations of candidate sizes in which all threads get the same number of tiles. Inputs
+    are kept only with threads over outputs."""
     groups, (height, width) = work.groups, work.size.out_size
     whole = [size for size in tile_sizes(groups.inputs) if groups.inputs % size == 0]
     sizes = (
@@ -301,4 +305,4 @@ def _candidates(work: Work, keeps: tuple[str, ...]) -> TileTable:
         ],
     )
     over_outputs = table.threads_over == LOOPS.index(OUTPUTS)
-    return table.taken((trips % work.threads == 0) & (over_outputs | ~table.kept(INPUTS)))
+    return table.select((trips % work.threads == 0) & (over_outputs | ~table.kept(INPUTS)))

@@ -1,5 +1,5 @@
-"""LOADs and STOREs of nests of loops: found once for all values of the variables that cut them, recorded for
-each."""
+"""Emission of LOADs and STOREs for loop nests. Transfers are computed once for all iterations of the outer
+loops that they do not depend on."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -10,14 +10,22 @@ from vdla.compiler.codegen.actions import (
     Known,
     Values,
     box_of,
-    moved,
-    once_each,
+    first_and_steps,
+    memoized,
     repeated,
     shifted,
 )
 from vdla.compiler.codegen.emission import Emission
 from vdla.compiler.codegen.hardware_loops import Dimension, Transfer, transfer_instructions
-from vdla.compiler.codegen.nest import AffineSum, Nest, Ranges, boxes, conditions_of, evaluated, inside_box
+from vdla.compiler.codegen.nest import (
+    AffineSum,
+    Nest,
+    Ranges,
+    condition_boxes,
+    conditions_of,
+    evaluator,
+    inside_box,
+)
 from vdla.compiler.ir.nodes import Const, Expr, IrError
 from vdla.compiler.operands.address_map import Move
 from vdla.hw.spec import isa
@@ -25,8 +33,8 @@ from vdla.hw.spec.vocabulary import MemoryType, Parameter
 
 
 def load(memory: MemoryType, emission: Emission, nest: Nest, *, pad_minimum: bool = False) -> Action:
-    """Record LOADs of load(dst, src) or load(dst, src, inside), where `inside` says what lies in the tensor;
-    the rest is padding."""
+    """Emit LOADs: load(dst, src) or load(dst, src, inside). Elements for which `inside` does not hold are
+    padding."""
     chip, dram = emission.tiles(nest.call)
     _, _, *inside = nest.call.operands
     padding = [affine_sum for condition in inside for affine_sum in conditions_of(condition)]
@@ -35,7 +43,11 @@ def load(memory: MemoryType, emission: Emission, nest: Nest, *, pad_minimum: boo
 
 
 def valued_load(memory: MemoryType, emission: Emission, nest: Nest) -> Action:
-    """Record LOADs of load(dst, src, inside, imm), where the padding is a constant."""
+    """Emit LOADs with a constant as padding: load(dst, src, inside, imm).
+
+    Raises:
+        IrError: the constant does not fit the field of the instruction.
+    """
     chip, dram = emission.tiles(nest.call)
     _, _, inside, constant = nest.call.operands
     record = emission.load(memory, dram.buffer, pad_value=_pad_value(constant))
@@ -53,19 +65,23 @@ def _pad_value(constant: Expr) -> int:
 
 
 def store(emission: Emission, nest: Nest) -> Action:
-    """Record STOREs of store(dst, src)."""
+    """Emit STOREs: store(dst, src)."""
     dram, chip = emission.tiles(nest.call)
     record = emission.store(dram.buffer)
     return _transfer(nest, chip, dram, emission.operand(dram.buffer).tensor, [], lambda values: record)
 
 
 def scaled_store(emission: Emission, nest: Nest) -> Action:
-    """Record STOREs of store(dst, src, kept), one for each set of parameters: the loops over sets stand
-    outside."""
+    """Emit STOREs that requantise: store_scaled(dst, src, kept), a STORE per set of parameters. The loops
+    over sets become the outer loops.
+
+    Raises:
+        IrError: parameters do not begin at a whole set.
+    """
     dram, chip, kept = emission.tiles(nest.call)
     walked = {name: nest.loops[name] for name, _ in kept.index.terms if name in nest.loops}
     inner = replace(nest, loops={name: extent for name, extent in nest.loops.items() if name not in walked})
-    first = evaluated(kept.index)
+    first = evaluator(kept.index)
     action = _transfer(
         inner,
         chip,
@@ -87,21 +103,26 @@ def _transfer(
     padding: list[AffineSum],
     record_of: Callable[[Values], Move],
 ) -> Action:
-    """Record the transfers of a nest between its operands' memories; `padding` says what lies inside the
-    tensor."""
-    (here, on_chip), (there, in_dram) = (operand.index.parted(nest.loops) for operand in (chip, dram))
-    first_on_chip, first_in_dram = evaluated(here), evaluated(there)
+    """Return the action that records the transfers of a nest.
+
+    Args:
+        tensor: name of the tensor in DRAM.
+        padding: sums that must not be negative for an element to be inside the tensor.
+        record_of: returns the recorder for values of the outer loop variables.
+    """
+    (here, on_chip), (there, in_dram) = (operand.index.split_by(nest.loops) for operand in (chip, dram))
+    first_on_chip, first_in_dram = evaluator(here), evaluator(there)
 
     def mapped(values: Values) -> Iterator[Transfer]:
-        for fixed, ranges in boxes(nest.conditions, nest.loops, values):
+        for fixed, ranges in condition_boxes(nest.conditions, nest.loops, values):
             yield from _transfers(on_chip, in_dram, padding, fixed, ranges)
 
-    transfers = once_each((*nest.conditions, *padding), nest.loops, mapped)
+    transfers = memoized((*nest.conditions, *padding), nest.loops, mapped)
 
     def act(values: Values) -> None:
         on, off, record = first_on_chip(values), first_in_dram(values), record_of(values)
         for part in transfers(values):
-            first = off + part.dram if part.rows.height else 0  # nothing but padding: read from nowhere
+            first = off + part.dram if part.rows.height else 0  # rows of padding have no address
             record(on + part.chip, tensor, first, part.rows)
 
     return act
@@ -110,10 +131,10 @@ def _transfer(
 def _transfers(
     chip: AffineSum, dram: AffineSum, padding: list[AffineSum], values: Known, ranges: Ranges
 ) -> Iterator[Transfer]:
-    """Return what moves a box of a nest's iterations."""
+    """Return the transfers of a box of a nest's iterations."""
     loops, start = box_of(ranges)
     (here, on_chip), (there, in_dram) = (
-        moved(affine_sum, values, loops, start) for affine_sum in (chip, dram)
+        first_and_steps(affine_sum, values, loops, start) for affine_sum in (chip, dram)
     )
     box = inside_box(tuple(shifted(affine_sum, start) for affine_sum in padding), loops, values)
     dimensions = [
@@ -124,7 +145,11 @@ def _transfers(
 
 
 def _parameter_set(element: int) -> int:
-    """Return the number of the set of parameters that begins with an accumulator."""
+    """Return the number, from 1, of the parameter set that begins at accumulator `element`.
+
+    Raises:
+        IrError: no set begins there.
+    """
     number, rest = divmod(element, len(Parameter))
     if rest:
         raise IrError(

@@ -1,4 +1,4 @@
-"""Operators that change each channel of a tensor by a factor and a shift of its own, which are constants."""
+"""Operators that apply a constant affine function to each channel of a tensor: a factor and a shift."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from vdla.compiler.graph.nodes import Node, Values
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Affine:
-    """A change `x * factors + shifts` of each channel.
+class ChannelAffine:
+    """An affine function `x * factors + shifts` of the channels of a tensor.
 
     Attributes:
-        x: what is changed.
+        x: name of the argument.
         factors, shifts: float64[channels].
     """
 
@@ -24,33 +24,32 @@ class Affine:
 
     @property
     def is_uniform(self) -> bool:
-        """Whether all channels are changed alike."""
+        """Whether all channels have the same factor and shift."""
         return all(bool((array == array[0]).all()) for array in (self.factors, self.shifts))
 
-    def after(self, first: "Affine") -> "Affine":
-        """Return both changes in one, this one behind `first`."""
-        return Affine(first.x, first.factors * self.factors, first.shifts * self.factors + self.shifts)
+    def after(self, first: "ChannelAffine") -> "ChannelAffine":
+        """Return the composition that applies `first`, then this function."""
+        return ChannelAffine(first.x, first.factors * self.factors, first.shifts * self.factors + self.shifts)
 
 
 class Tail(NamedTuple):
-    """Changes of channels behind an operator.
+    """Affine functions that follow a product or a DequantizeLinear.
 
     Attributes:
-        node: the product behind which they stand; the first change where they stand alone behind a
-            DequantizeLinear.
-        affine: all of them.
-        alone: no product stands before them.
-        last: channels are the last dimension, also of what has as many dimensions as an image.
+        node: the product; after a DequantizeLinear, the first of the affine functions.
+        affine: the composition of the functions.
+        alone: the functions follow a DequantizeLinear, not a product.
+        last: channels are the last dimension, even if the tensor has the rank of an image.
     """
 
     node: Node
-    affine: Affine
+    affine: ChannelAffine
     alone: bool
     last: bool
 
 
-def affine_of(graph: Values, node: Node, axis: int) -> Affine | None:
-    """Return what a node changes along `axis` of its result; None where it is no such change."""
+def affine_of(graph: Values, node: Node, axis: int) -> ChannelAffine | None:
+    """Return the affine function of a node with channels along `axis` of its result, or None."""
     result = graph.types[node.outputs[0]]
     rank = len(result.shape)
     if node.op not in AFFINE or not -rank <= axis < rank or not result.dtype.startswith("float"):
@@ -59,18 +58,31 @@ def affine_of(graph: Values, node: Node, axis: int) -> Affine | None:
 
 
 def factor_of(graph: Values, node: Node) -> tuple[str, float] | None:
-    """Return what a node multiplies by one positive number, and the number; None where it does something
-    else."""
-    found = affine_of(graph, node, -1) if node.op in ("Div", "Mul") else None
-    if found is None or found.shifts.any() or not (found.factors == found.factors[0]).all():
+    """Return the operand and the factor of a multiplication by a positive scalar; None for other nodes."""
+    affine = affine_of(graph, node, -1) if node.op in ("Div", "Mul") else None
+    if affine is None or affine.shifts.any() or not (affine.factors == affine.factors[0]).all():
         return None
-    factor = float(found.factors[0])
-    return (found.x, factor) if 0 < factor < np.inf else None
+    factor = float(affine.factors[0])
+    return (affine.x, factor) if 0 < factor < np.inf else None
 
 
-def _by_channel(graph: Values, node: Node, axis: int) -> tuple[int, np.ndarray] | None:
-    """Return the place of the operand that is no constant, and float64[channels] of the other one, if it has
-    a number for each channel or one for all."""
+class _ConstantOperand(NamedTuple):
+    """The operands of a binary operator with a constant for each channel.
+
+    Attributes:
+        x: name of the variable operand.
+        is_second: the variable operand is the second.
+        numbers: float64[channels], the constant operand.
+    """
+
+    x: str
+    is_second: bool
+    numbers: np.ndarray
+
+
+def _constant_operand(graph: Values, node: Node, axis: int) -> _ConstantOperand | None:
+    """Return the operands of a binary operator; None unless one is a constant scalar or has a number for each
+    channel."""
     constant = [name in graph.constants for name in node.inputs]
     if constant not in ([True, False], [False, True]):
         return None
@@ -81,56 +93,60 @@ def _by_channel(graph: Values, node: Node, axis: int) -> tuple[int, np.ndarray] 
     wide = (1,) * (len(shape) - array.ndim) + array.shape
     if array.size > 1 and (wide[axis] != shape[axis] or array.size != shape[axis]):
         return None
-    return place, np.broadcast_to(array.astype(np.float64).reshape(-1), (shape[axis],))
+    numbers = np.broadcast_to(array.astype(np.float64).reshape(-1), (shape[axis],))
+    return _ConstantOperand(node.inputs[place], place == 1, numbers)
 
 
-def _sum(graph: Values, node: Node, axis: int) -> Affine | None:
-    found = _by_channel(graph, node, axis)
-    return None if found is None else Affine(node.inputs[found[0]], np.ones(len(found[1])), found[1])
+def _sum(graph: Values, node: Node, axis: int) -> ChannelAffine | None:
+    operand = _constant_operand(graph, node, axis)
+    return (
+        None if operand is None else ChannelAffine(operand.x, np.ones_like(operand.numbers), operand.numbers)
+    )
 
 
-def _difference(graph: Values, node: Node, axis: int) -> Affine | None:
-    found = _by_channel(graph, node, axis)
-    if found is None:
+def _difference(graph: Values, node: Node, axis: int) -> ChannelAffine | None:
+    operand = _constant_operand(graph, node, axis)
+    if operand is None:
         return None
-    place, numbers = found
-    sign = -1.0 if place else 1.0
-    return Affine(node.inputs[place], np.full(len(numbers), sign), -sign * numbers)
+    sign = -1.0 if operand.is_second else 1.0
+    return ChannelAffine(operand.x, np.full_like(operand.numbers, sign), -sign * operand.numbers)
 
 
-def _product(graph: Values, node: Node, axis: int) -> Affine | None:
-    found = _by_channel(graph, node, axis)
-    return None if found is None else Affine(node.inputs[found[0]], found[1], np.zeros(len(found[1])))
+def _product(graph: Values, node: Node, axis: int) -> ChannelAffine | None:
+    operand = _constant_operand(graph, node, axis)
+    return (
+        None if operand is None else ChannelAffine(operand.x, operand.numbers, np.zeros_like(operand.numbers))
+    )
 
 
-def _quotient(graph: Values, node: Node, axis: int) -> Affine | None:
-    found = _by_channel(graph, node, axis)
-    if found is None or found[0] or not found[1].all():
+def _quotient(graph: Values, node: Node, axis: int) -> ChannelAffine | None:
+    operand = _constant_operand(graph, node, axis)
+    if operand is None or operand.is_second or not operand.numbers.all():
         return None
-    return Affine(node.inputs[0], 1 / found[1], np.zeros(len(found[1])))
+    return ChannelAffine(operand.x, 1 / operand.numbers, np.zeros_like(operand.numbers))
 
 
-def _normalisation(graph: Values, node: Node, axis: int) -> Affine | None:
+def _normalisation(graph: Values, node: Node, axis: int) -> ChannelAffine | None:
     if axis != 1 or not all(name in graph.constants for name in node.inputs[1:]):
         return None
     scale, shift, mean, variance = (graph.constants[name].astype(np.float64) for name in node.inputs[1:])
     factors = scale / np.sqrt(variance + node.real("epsilon"))
-    return Affine(node.inputs[0], factors, shift - mean * factors)
+    return ChannelAffine(node.inputs[0], factors, shift - mean * factors)
 
 
-def _pointwise(graph: Values, node: Node, axis: int) -> Affine | None:
-    """A depthwise convolution with one weight for each channel."""
+def _pointwise(graph: Values, node: Node, axis: int) -> ChannelAffine | None:
+    """Return the affine function of a depthwise 1x1 convolution, or None."""
     if axis != 1 or not is_pointwise(graph, node):
         return None
     names = [name for name in node.inputs[1:] if name]
     if not all(name in graph.constants for name in names):
         return None
     weights, *bias = (graph.constants[name].astype(np.float64) for name in names)
-    return Affine(node.inputs[0], weights.reshape(-1), bias[0] if bias else np.zeros(len(weights)))
+    return ChannelAffine(node.inputs[0], weights.reshape(-1), bias[0] if bias else np.zeros(len(weights)))
 
 
 def is_pointwise(graph: Values, node: Node) -> bool:
-    """Whether a convolution has one weight for each channel, which is a constant."""
+    """Whether a convolution is a depthwise 1x1 convolution with constant weights, stride 1 and no padding."""
     weights = graph.constants.get(node.inputs[1])
     return (
         weights is not None
@@ -141,7 +157,7 @@ def is_pointwise(graph: Values, node: Node) -> bool:
     )
 
 
-AFFINE: Mapping[str, Callable[[Values, Node, int], Affine | None]] = {
+AFFINE: Mapping[str, Callable[[Values, Node, int], ChannelAffine | None]] = {
     "Add": _sum,
     "BatchNormalization": _normalisation,
     "Conv": _pointwise,

@@ -1,4 +1,4 @@
-"""Integer operators that map each element of an int8 tensor to int8, all elements alike."""
+"""Integer operators that apply the same int8 function to every element of a tensor."""
 
 from collections.abc import Mapping
 
@@ -15,7 +15,7 @@ SHARED: Mapping[str, tuple[int, ...]] = {
     "Int8Requantise": (4,),
     "Int8Scale": (1, 4),
 }
-"""The sizes of an operator's constants where all elements share them."""
+"""The sizes of an operator's constants if all elements share them."""
 UNARY = ("Int8Lookup", "Int8Requantise", "Int8Scale")
 
 
@@ -26,13 +26,16 @@ def shares_constants(graph: Graph, node: Node) -> bool:
 
 
 def as_column(shape: tuple[int, ...]) -> np.ndarray:
-    """Return int8[256, 1, ...]: every value of a tensor of a shape, in a tensor of its rank."""
+    """Return int8[256, 1, ...]: all int8 values, in a tensor of the rank of `shape`."""
     return BYTES.reshape(-1, *[1] * (len(shape) - 1))
 
 
 def table_of(graph: Graph, node: Node) -> np.ndarray | None:
-    """Return int8[256], the results of an operator for -128 to 127; None if it is no function of one int8
-    tensor's elements, or its results are not int8."""
+    """Return the lookup table int8[256] of an operator, for the elements -128 to 127.
+
+    The result is None if the operator is not an elementwise function of a single int8 tensor, or if its
+    results are not int8.
+    """
     if node.op not in UNARY or not shares_constants(graph, node):
         return None
     shape = graph.types[node.inputs[0]].shape

@@ -1,4 +1,4 @@
-"""The QuantizeLinear and DequantizeLinear nodes of a graph: which float tensors stand for int8 tensors."""
+"""The QuantizeLinear and DequantizeLinear nodes of a graph: which float tensors represent int8 tensors."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ BOUNDS: Mapping[str, Callable[[Node], tuple[float, float]]] = {
     "Clip": lambda node: (node.real("min"), node.real("max")),
 }
 CONVERSIONS = ("DequantizeLinear", "QuantizeLinear")
-SEVERAL = 2  # ends: fewer take the place of what they stand behind
+SEVERAL = 2  # ends from which on a Relu or Clip is an end itself; a single end replaces it
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,34 +27,33 @@ class QuantisedTensor:
 
 
 @dataclass(frozen=True, slots=True)
-class Before:
-    """What the Relu and Clip are that make a value.
+class ProducingBounds:
+    """The chain of Relu and Clip that produces a value.
 
     Attributes:
-        source: what the first of them reads.
-        low, high: the bounds of all of them together.
+        source: the input of the first of them; the value itself if the chain is empty.
+        low, high: the bounds of the whole chain.
     """
 
     source: str
     low: float = -inf
     high: float = inf
 
-    def bounded(self, low: float, high: float) -> "Before":
-        """Return the same with another Relu or Clip behind."""
+    def bounded(self, low: float, high: float) -> "ProducingBounds":
+        """Return the chain with another Relu or Clip appended."""
         low = min(low, high)
-        return Before(self.source, min(max(self.low, low), high), min(max(self.high, low), high))
+        return ProducingBounds(self.source, min(max(self.low, low), high), min(max(self.high, low), high))
 
 
 @dataclass(frozen=True, slots=True)
-class Behind:
-    """What reads a value, straight or behind Relu and Clip.
+class BoundedReaders:
+    """The nodes that read a value, directly or through Relu and Clip.
 
     Attributes:
-        use: the tensor that is read as float32 first, with the node that does; with None where it leaves the
-            network; None where nothing does.
-        quantiser: the first QuantizeLinear; None where there is none.
-        ends: each QuantizeLinear, and each result of a Relu or Clip with more than one end behind it, in
-            order.
+        use: the first tensor that is read as float32, with its reader; the reader is None if the tensor is an
+            output of the network. None if no tensor is read as float32.
+        quantiser: the first QuantizeLinear, or None.
+        ends: each QuantizeLinear, and each result of a Relu or Clip with several ends after it, in order.
     """
 
     use: tuple[str, Node | None] | None = None
@@ -65,27 +64,29 @@ class Behind:
 class Conversions:
     """The conversions of a graph, with the producer and the consumers of each value.
 
-    Chains of Relu and Clip are followed once, whatever is asked of them, and without recursion.
+    Chains of Relu and Clip are followed once, in the constructor, and without recursion.
 
     Attributes:
-        tails: results of `vdla.compiler.graph.integer_forms.channel_changes`, by the last change and the
-            axis of these.
+        makers: the producer of each value.
+        readers: the consumers of each value.
+        tails: the cache of `vdla.compiler.graph.integer_forms.channel_changes`, by the last affine function
+            and its axis.
     """
 
     def __init__(self, graph: Graph) -> None:
         self.graph, self.makers, self.readers = graph, producers(graph), consumers(graph)
         self.tails: dict[tuple[str, int], Tail | None] = {}
-        self._before: dict[str, Before] = {}
-        self._behind: dict[str, Behind] = {}
+        self._producing_bounds: dict[str, ProducingBounds] = {}
+        self._bounded_readers: dict[str, BoundedReaders] = {}
         bounds = [node for node in graph.nodes if node.op in BOUNDS]
         for node in bounds:
-            before = self.before(node.inputs[0])
-            self._before[node.outputs[0]] = before.bounded(*BOUNDS[node.op](node))
+            chain = self.producing_bounds(node.inputs[0])
+            self._producing_bounds[node.outputs[0]] = chain.bounded(*BOUNDS[node.op](node))
         for node in reversed(bounds):
-            self._behind[node.outputs[0]] = self._found_behind(node.outputs[0])
+            self._bounded_readers[node.outputs[0]] = self._collect_readers(node.outputs[0])
 
-    def _found_behind(self, real: str) -> Behind:
-        """Return what reads a value, where that is known of the Relu and Clip that do."""
+    def _collect_readers(self, real: str) -> BoundedReaders:
+        """Return the readers of a value; those of each Relu and Clip after it must be collected already."""
         use: tuple[str, Node | None] | None = (real, None) if real in self.graph.outputs else None
         first: Node | None = None
         ends: list[Node | str] = []
@@ -95,62 +96,64 @@ class Conversions:
                 ends.append(reader)
             elif reader.op in BOUNDS:
                 (out,) = reader.outputs
-                further = self._behind[out]
+                further = self._bounded_readers[out]
                 use, first = use or further.use, first or further.quantiser
                 ends += further.ends if len(further.ends) < SEVERAL else (out,)
             else:
                 use = use or (real, reader)
-        return Behind(use, first, tuple(ends))
+        return BoundedReaders(use, first, tuple(ends))
 
-    def behind(self, real: str) -> Behind:
-        """Return what reads a value."""
-        return self._behind.get(real) or self._found_behind(real)
+    def bounded_readers(self, real: str) -> BoundedReaders:
+        """Return the readers of a value, directly or through Relu and Clip."""
+        return self._bounded_readers.get(real) or self._collect_readers(real)
 
-    def before(self, real: str) -> Before:
-        """Return what the Relu and Clip are that make a value."""
-        return self._before.get(real) or Before(real)
+    def producing_bounds(self, real: str) -> ProducingBounds:
+        """Return the chain of Relu and Clip that produces a value."""
+        return self._producing_bounds.get(real) or ProducingBounds(real)
 
     def quantisation(self, conversion: Node) -> Quantisation:
-        """Return what the int8 tensor of a conversion stands for; its scale is one constant."""
+        """Return the quantisation of the int8 tensor of a conversion, whose scale is a constant scalar."""
         scale, zero = (self.graph.constants[name] for name in conversion.inputs[1:3])
         return Quantisation(float(scale.item()), int(zero.item()))
 
     def operand(self, real: str) -> QuantisedTensor:
-        """Return the int8 tensor that a DequantizeLinear makes `real` of."""
+        """Return the int8 tensor whose DequantizeLinear produces `real`."""
         maker = self.makers[real]
         return QuantisedTensor(maker.inputs[0], self.quantisation(maker))
 
     def is_dequantised(self, real: str) -> bool:
-        """Whether a DequantizeLinear makes `real`."""
+        """Whether a DequantizeLinear produces `real`."""
         return real in self.makers and self.makers[real].op == "DequantizeLinear"
 
     def source(self, real: str) -> str:
-        """Return what the Relu and Clip read that make `real`; `real` itself where there are none."""
-        return self.before(real).source
+        """Return the input of the chain of Relu and Clip that produces `real`; `real` if there is none."""
+        return self.producing_bounds(real).source
 
     def bounded(self, real: str, out: Quantisation) -> Quantisation:
-        """Return `out` with the bounds of the Relu and Clip that make `real`."""
-        before = self.before(real)
-        return out.bounded(before.low, before.high)
+        """Return `out` clipped to the bounds of the Relu and Clip that produce `real`."""
+        chain = self.producing_bounds(real)
+        return out.bounded(chain.low, chain.high)
 
     def quantisers(self, real: str) -> Iterator[Node]:
-        """Yield each QuantizeLinear that reads `real`, straight or behind Relu and Clip."""
-        behind = self.behind(real)
-        if behind.quantiser is None:
+        """Yield each QuantizeLinear that reads `real`, directly or through Relu and Clip."""
+        readers = self.bounded_readers(real)
+        if readers.quantiser is None:
             return
-        yield behind.quantiser
-        waiting = list(reversed(behind.ends))
+        yield readers.quantiser
+        waiting = list(reversed(readers.ends))
         while waiting:
             end = waiting.pop()
             if isinstance(end, str):
-                waiting += reversed(self._behind[end].ends)
-            elif end is not behind.quantiser:
+                waiting += reversed(self._bounded_readers[end].ends)
+            elif end is not readers.quantiser:
                 yield end
 
     def float_use(self, real: str) -> str:
-        """Say who is the first to read `real` as float32, straight or behind Relu and Clip, after the
-        tensor's name; "" where nothing does."""
-        use = self.behind(real).use
+        """Describe the first float32 read of `real`, directly or through Relu and Clip; "" if there is none.
+
+        The text is "TENSOR that READER reads as float32", or "TENSOR that leaves the network as float32".
+        """
+        use = self.bounded_readers(real).use
         if use is None:
             return ""
         (name, reader), dtype = use, self.graph.types[use[0]].dtype
@@ -159,8 +162,8 @@ class Conversions:
         return f"{name} that {reader} reads as {dtype}"
 
     def constants(self, real: str) -> tuple[np.ndarray, ...] | None:
-        """Return elements, scale and zero point of the DequantizeLinear that makes `real`; None where there
-        is none, or one of them is not constant."""
+        """Return elements, scale and zero point of the DequantizeLinear that produces `real`; None if no
+        DequantizeLinear does, or if one of them is not constant."""
         names = self.makers[real].inputs if self.is_dequantised(real) else ("",)
         if not all(name in self.graph.constants for name in names):
             return None
@@ -168,10 +171,10 @@ class Conversions:
 
 
 def check_scales(graph: Graph) -> None:
-    """Check the constant scales of all conversions: finite numbers, and positive for activations.
+    """Check that constant scales of conversions are finite, and positive for activations.
 
-    Scale 0 means zeros where values are dequantised: constants have it where a channel was pruned, and
-    `FoldConversions` has put constants in place of activations of scale 0. Quantising divides by the scale.
+    A scale of 0 is valid where constants are dequantised: pruned channels have it. Activations of scale 0
+    were replaced by constants in `FoldConversions`. QuantizeLinear divides by its scale.
 
     Raises:
         GraphError: naming the first invalid scale.

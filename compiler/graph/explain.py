@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from vdla.compiler.graph.nodes import Graph, GraphError, Node
 from vdla.compiler.graph.pipeline import Trace
+from vdla.compiler.graph.spelling import name_of
 from vdla.compiler.graph.text import print_graph, print_node
 
 Write = Callable[[str], None]
@@ -52,9 +53,9 @@ class Explanation:
         self._fired += 1
         self.write(f"  {rule}")
         for node in before:
-            self.write(f"    - {print_node(node)}")
+            self.write(f"    - {_shown(node)}")
         for node in after:
-            self.write(f"    + {print_node(node)}")
+            self.write(f"    + {_shown(node)}")
 
     def missed(self, rule: str, node: Node, reason: str) -> None:
         """Write a rule that nearly matched."""
@@ -91,6 +92,11 @@ class Explanation:
     def _numbered(self, name: str) -> str:
         """Return the name of a pass, with a number from the second time on."""
         return name if self.passes[name] == 1 else f"{name}:{self.passes[name]}"
+
+
+def _shown(node: Node) -> str:
+    """Return the text of a node with the names of the file, not as identifiers."""
+    return name_of(print_node(node))
 
 
 def _operators(graph: Graph) -> Counter[str]:

@@ -1,4 +1,4 @@
-"""Scales as integers: the multipliers and shifts of requantisation."""
+"""Scales as integers: multipliers and shifts for requantisation."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,21 +9,22 @@ from vdla.hw.spec.numerics import MULTIPLIER_BITS, SHIFT_BITS
 from vdla.runtime.requantise import parameter_words
 
 LEAST, GREATEST = -128, 127
-FACTOR_BITS = 15  # of what an operand of a sum is multiplied by, without its sign
+FACTOR_BITS = 15  # of the factor of each operand of a sum, without its sign
 LARGEST_BIAS = 1 << 30  # leaves room for the sums
 SUM_BITS = 32
 LARGEST_RATIO = 64  # of scales in a sum
 LARGEST_SHIFT = (1 << SHIFT_BITS) - 1
-LARGEST_MULTIPLE = 1 << MULTIPLIER_BITS - 1  # of scales, when sums become outputs
+LARGEST_MULTIPLE = 1 << MULTIPLIER_BITS - 1  # of the ratio of scales in a requantisation
 
 
 @dataclass(frozen=True, slots=True)
 class Quantisation:
-    """What an int8 tensor stands for: (value - zero) * scale.
+    """The real numbers that an int8 tensor represents: (value - zero) * scale.
 
     Attributes:
-        scale: of one element.
-        least, greatest: bounds of the values that may be stored.
+        scale: the real difference between adjacent integers.
+        zero: the zero point.
+        least, greatest: the stored values are clipped to least..greatest.
     """
 
     scale: float
@@ -32,8 +33,7 @@ class Quantisation:
     greatest: int = GREATEST
 
     def bounded(self, low: float, high: float) -> "Quantisation":
-        """Return the same for values that are first held between `low` and `high`, then between the bounds
-        that are there."""
+        """Return this quantisation with its bounds clipped to the real range `low`..`high`."""
         low, high = self.stored(min(low, high)), self.stored(high)
         return replace(
             self,
@@ -42,12 +42,12 @@ class Quantisation:
         )
 
     def stored(self, real: float) -> int:
-        """Return the integer nearest to what stands for a number, which may be infinite."""
+        """Return the int8 value nearest to a real number, which may be infinite."""
         return int(np.clip(np.rint(real / self.scale) + self.zero, LEAST, GREATEST))
 
 
 def fits_multiplier(ratios: np.ndarray) -> bool:
-    """Whether a multiplier and a shift can represent each ratio."""
+    """Whether a multiplier and a shift can represent every ratio."""
     return bool((np.isfinite(ratios) & (ratios > 0) & (ratios < LARGEST_MULTIPLE)).all())
 
 
@@ -55,7 +55,7 @@ def multiplier_and_shift(ratios: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return int64[n] multipliers and shifts with ratio = multiplier / 2^shift to 16 bits.
 
     Raises:
-        ValueError: a ratio is not positive, not finite or too great.
+        ValueError: a ratio is not positive, not finite or not below `LARGEST_MULTIPLE`.
     """
     ratios = np.asarray(ratios, np.float64).reshape(-1)
     if not fits_multiplier(ratios):
@@ -67,8 +67,11 @@ def multiplier_and_shift(ratios: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def scaling(ratios: np.ndarray, bias: np.ndarray | int, out: Quantisation) -> np.ndarray:
-    """Return int64[4, n]: the parameters that make outputs of sums, to which `bias` is added, times
-    `ratios`."""
+    """Return the requantisation parameters int64[4, n] for outputs (sum + bias) * ratio.
+
+    Raises:
+        ValueError: a ratio is out of range.
+    """
     multipliers, shifts = multiplier_and_shift(ratios)
     return parameter_words(
         np.asarray(bias, np.int64).reshape(-1), multipliers, shifts, out.zero, out.least, out.greatest
@@ -76,13 +79,13 @@ def scaling(ratios: np.ndarray, bias: np.ndarray | int, out: Quantisation) -> np
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
-    """Sums of products with constant weights, all in integers.
+class IntegerProduct:
+    """An integer product with constant weights.
 
     Attributes:
         weights: int16[n, k], of up to nine bits.
         scales: float64[n], of the products of each output channel.
-        bias: float64[n], whole numbers in steps of `scales`.
+        bias: float64[n], integers in units of `scales`.
     """
 
     weights: np.ndarray
@@ -90,16 +93,16 @@ class Product:
     bias: np.ndarray
 
     def reach(self, inp: Quantisation) -> float:
-        """Return the largest magnitude that a sum can have."""
+        """Return the largest possible magnitude of an accumulated sum."""
         farthest = max(inp.zero - LEAST, GREATEST - inp.zero)
         magnitudes = np.abs(self.weights).sum(1, dtype=np.int64)
         return float((magnitudes * farthest + np.abs(self.bias)).max())
 
     def parameters(self, inp: Quantisation, out: Quantisation) -> np.ndarray:
-        """Return int64[4, n], the parameters that make outputs of the sums.
+        """Return the requantisation parameters int64[4, n] of the sums.
 
         Raises:
-            ValueError: a sum could leave the accumulator, or a ratio is out of range.
+            ValueError: a sum could overflow the accumulator, or a ratio is out of range.
         """
         reach = self.reach(inp)
         if not fits_sum(reach):
@@ -109,37 +112,40 @@ class Product:
 
 
 def fits_sum(reach: float) -> bool:
-    """Whether sums of this magnitude stay inside the accumulator."""
+    """Whether sums of magnitude `reach` fit the accumulator."""
     return reach < 1 << SUM_BITS - 1
 
 
-def integer_product(weights: np.ndarray, scales: np.ndarray, bias: np.ndarray) -> Product:
-    """Return sums of products in integers. Weights that are tiny beside the bias are rounded to larger steps,
-    so that the bias fits the accumulator.
+def integer_product(weights: np.ndarray, scales: np.ndarray, bias: np.ndarray) -> IntegerProduct:
+    """Return an integer product whose bias fits the accumulator.
+
+    A row of weights that is tiny relative to its bias is rounded to a coarser scale.
 
     Args:
         weights: int16[n, k].
         scales: float64[n], of the products, greater than 0.
-        bias: float64[n], in real numbers.
+        bias: float64[n], real numbers.
     """
     coarse = np.maximum(scales, np.abs(bias) / LARGEST_BIAS)
     coarser = coarse != scales
     rounded = weights.astype(np.int16)
     if coarser.any():
         rounded[coarser] = np.rint(weights[coarser] * (scales / coarse)[coarser, None]).astype(np.int16)
-    return Product(rounded, coarse, np.rint(bias / coarse))
+    return IntegerProduct(rounded, coarse, np.rint(bias / coarse))
 
 
 def fits_factor(ratios: Sequence[float]) -> bool:
-    """Whether factors of 15 bits can stand for the ratios of scales in a sum."""
+    """Whether `FACTOR_BITS`-bit factors can represent the ratios of scales in a sum."""
     return 0 < max(ratios) < LARGEST_RATIO
 
 
 def factors_and_shift(ratios: Sequence[float]) -> tuple[tuple[int, ...], int]:
-    """Return factors of 15 bits and one shift with ratio = factor / 2^shift, as well as the greatest allows.
+    """Return `FACTOR_BITS`-bit factors and their common shift, with ratio = factor / 2^shift.
+
+    The shift is the largest that the greatest ratio allows.
 
     Raises:
-        ValueError: a ratio is so great that the factors' rounding could change a sum of two bytes by one.
+        ValueError: a ratio is so large that rounding the factors could change a sum of two bytes by 1.
     """
     if not fits_factor(ratios):
         raise ValueError(f"scales make a ratio of {max(ratios):g}, which is outside 0..{LARGEST_RATIO}")

@@ -1,4 +1,4 @@
-"""The interpreter of graphs: runs one operator after another on the CPU, and so defines their results."""
+"""The reference interpreter of graphs: runs each operator on the CPU, in order."""
 
 from collections.abc import Callable, Mapping
 
@@ -16,38 +16,42 @@ def interpret(
     """Run a graph.
 
     Args:
-        inputs: one array for each input, of its type.
-        watch: called after each node with the values it made.
+        inputs: an array of the declared type for each input.
+        watch: called after each node with the node's results by name.
 
     Returns:
         The outputs, by name.
 
     Raises:
-        GraphError: an input is missing, unknown or of another type; an operator refuses its inputs or makes
-            something else than declared.
+        GraphError: an input is missing, unknown or of another type; an operator refuses its inputs, or a
+            result does not have its declared type.
     """
     check_inputs(graph, inputs)
     values = {**graph.constants, **inputs}
     last = _last_uses(graph)
     for place, node in enumerate(graph.nodes):
-        made = run_node(node, values, graph.types)
-        values |= made
+        results = run_node(node, values, graph.types)
+        values |= results
         if watch is not None:
-            watch(node, made)
+            watch(node, results)
         for name in last.get(place, ()):
             del values[name]
     return {name: values[name] for name in graph.outputs}
 
 
 def all_values(graph: Graph, inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Run a graph as `interpret` does; return its inputs and the values of all nodes, by name."""
+    """Run a graph as `interpret` does; return its inputs and the results of all nodes, by name."""
     values = dict(inputs)
-    interpret(graph, inputs, lambda _, made: values.update(made))
+    interpret(graph, inputs, lambda _, results: values.update(results))
     return values
 
 
 def check_inputs(graph: Graph, inputs: Mapping[str, np.ndarray]) -> None:
-    """Raise GraphError unless there is exactly one array for each input, of its type."""
+    """Check the input arrays of a graph.
+
+    Raises:
+        GraphError: an input is missing, unknown or of another type.
+    """
     if set(inputs) != set(graph.inputs):
         raise GraphError(
             f"graph {graph.name} needs inputs {', '.join(graph.inputs) or 'none'}; it was given "
@@ -61,27 +65,25 @@ def check_inputs(graph: Graph, inputs: Mapping[str, np.ndarray]) -> None:
 def run_node(
     node: Node, values: Mapping[str, np.ndarray], types: Mapping[str, TensorType]
 ) -> dict[str, np.ndarray]:
-    """Return what `node` makes of `values`, by name.
+    """Return the results of `node` by name.
 
     Raises:
-        GraphError: the operator refuses its inputs, or makes something else than `types` says.
+        GraphError: the operator refuses its inputs, or a result does not have its type in `types`.
     """
     try:
-        results = evaluate(node.op, [values[name] if name else None for name in node.inputs], node.attributes)
+        arrays = evaluate(node.op, [values[name] if name else None for name in node.inputs], node.attributes)
     except OperatorError as error:
         raise GraphError(f"{node}: {error}") from error
-    made = dict(zip(node.outputs, results, strict=False))
+    results = dict(zip(node.outputs, arrays, strict=False))
     for name in node.outputs:
-        if name not in made or not types[name].holds(type_of(made[name])):
-            raise GraphError(
-                f"{node} made {name} = {type_of(made[name]) if name in made else 'nothing'}, not "
-                f"{types[name]}"
-            )
-    return made
+        if name not in results or not types[name].holds(type_of(results[name])):
+            actual = type_of(results[name]) if name in results else "nothing"
+            raise GraphError(f"{node} made {name} = {actual}, not {types[name]}")
+    return results
 
 
 def _last_uses(graph: Graph) -> dict[int, list[str]]:
-    """Return the values that nothing needs any more, by the place of the node after which that is so."""
+    """Return the values to free after each node, by the node's position; outputs are never freed."""
     last = {
         name: place
         for place, node in enumerate(graph.nodes)

@@ -1,7 +1,7 @@
-"""Operators that give the elements of a tensor other places, and leave each as it is."""
+"""Operators that move the elements of a tensor without changing their values."""
 
 RESHAPING = ("Flatten", "Reshape", "Squeeze", "Unsqueeze")
-"""Operators that change the shape of their first input, and not the order of its elements."""
+"""Operators that change the shape of their first input, but not the order of its elements."""
 
 REARRANGING = (*RESHAPING, "Transpose")
-"""Operators whose result has every element of their first input once."""
+"""Operators whose result is a permutation of the elements of their first input."""

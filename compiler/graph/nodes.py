@@ -16,14 +16,14 @@ Attribute = int | float | str | tuple[int, ...] | tuple[float, ...]
 
 
 def extents_of(attributes: Mapping[str, Attribute], name: str) -> tuple[int, ...]:
-    """Return an attribute that is a list of whole numbers."""
+    """Return an attribute that is a tuple of integers."""
     value = attributes[name]
     assert isinstance(value, tuple), f"attribute {name} is {value!r}"
     return cast("tuple[int, ...]", value)
 
 
 class GraphError(VdlaError):
-    """A graph, a file with one, or a requested change is ill-formed or not supported."""
+    """A graph, a model file or a requested transformation is ill-formed or not supported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +31,9 @@ class TensorType:
     """The extents and the element type of a tensor.
 
     Attributes:
-        shape: extents; `UNKNOWN` for one that is known when the network has run, which only values that
-            onnxruntime makes have; empty for a single number.
-        dtype: one of `vdla.runtime.host.dtypes.TENSOR_DTYPES`.
+        shape: extents; empty for a scalar. An extent is `UNKNOWN` if it is only known after a run; only
+            values that onnxruntime computes have such extents.
+        dtype: an element of `vdla.runtime.host.dtypes.TENSOR_DTYPES`.
     """
 
     shape: tuple[int, ...]
@@ -44,7 +44,7 @@ class TensorType:
 
     @property
     def size(self) -> int:
-        """Number of elements, as far as it is known."""
+        """The number of elements; unknown extents count as 1."""
         return prod(size for size in self.shape if size != UNKNOWN)
 
     @property
@@ -53,12 +53,12 @@ class TensorType:
         return UNKNOWN not in self.shape
 
     def holds(self, other: "TensorType") -> bool:
-        """Whether a value of the type `other`, all of it known, is one of this type."""
+        """Whether a value of the fully known type `other` also has this type."""
         return self.dtype == other.dtype and fits(other.shape, self.shape)
 
 
 class Names(tuple[str, ...]):
-    """Names in order; whether a name is among them takes no search."""
+    """Names in order, with membership tests in constant time."""
 
     @cached_property
     def _members(self) -> frozenset[str]:
@@ -70,17 +70,16 @@ class Names(tuple[str, ...]):
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One use of an operator.
+    """An operator applied to values.
 
     Attributes:
-        op: its name in `vdla.runtime.host`, which says what it means.
-        inputs: names of values; "" for an optional one that is left out.
-        outputs: names of the values it makes; the first of the operator's outputs, the rest are not needed.
-        attributes: exactly those that the operator takes.
-        name: what the node was called where it came from; only messages use it.
-        reason: why the operators run on the host that a pass has put this node in the place of; else "".
-        macs: multiply-accumulates of the operator that a pass has put this node in the place of; None if the
-            shapes tell them.
+        op: the operator's name in `vdla.runtime.host`, which defines its semantics.
+        inputs: names of the input values; "" for an optional input that is left out.
+        outputs: names of the results. Trailing outputs of the operator may be missing if nothing reads them.
+        attributes: all attributes of the operator, and no others.
+        name: the node's name in the model it came from; only messages use it.
+        reason: why the operators that this node replaces run on the host; "" if it replaces none.
+        macs: multiply-accumulates of the operator that this node replaces; None if the shapes determine them.
     """
 
     op: str
@@ -95,28 +94,28 @@ class Node:
         object.__setattr__(self, "attributes", MappingProxyType(dict(sorted(self.attributes.items()))))
 
     def integer(self, name: str) -> int:
-        """Return an attribute that is a whole number."""
+        """Return an integer attribute."""
         value = self.attributes[name]
         assert isinstance(value, int), f"attribute {name} of {self} is {value!r}"
         return value
 
     def real(self, name: str, default: float | None = None) -> float:
-        """Return an attribute that is a number; `default` where the operator has none of that name."""
+        """Return a numeric attribute, or `default` if the operator has no attribute of that name."""
         value = self.attributes.get(name, default)
         assert isinstance(value, int | float), f"attribute {name} of {self} is {value!r}"
         return value
 
     def extents(self, name: str) -> tuple[int, ...]:
-        """Return an attribute that is a list of whole numbers."""
+        """Return an attribute that is a tuple of integers."""
         return extents_of(self.attributes, name)
 
     def pair(self, name: str) -> tuple[int, int]:
-        """Return an attribute that has a number for rows and one for columns."""
+        """Return an attribute that holds two integers: vertical, horizontal."""
         vertical, horizontal = self.extents(name)
         return vertical, horizontal
 
     def border(self, name: str) -> tuple[int, int, int, int]:
-        """Return an attribute that has numbers for above, left, below and right."""
+        """Return an attribute that holds four integers: above, left, below, right."""
         above, left, below, right = self.extents(name)
         return above, left, below, right
 
@@ -125,16 +124,16 @@ class Node:
 
 
 class Values(Protocol):
-    """Types and constants of the values of a graph, which may be about to change."""
+    """The types and constants of a graph, or of a graph under construction."""
 
     @property
     def types(self) -> Mapping[str, TensorType]:
-        """Types of all values."""
+        """The types of all values by name."""
         ...
 
     @property
     def constants(self) -> Mapping[str, np.ndarray]:
-        """Values that never change."""
+        """Read-only arrays by name."""
         ...
 
 
@@ -143,12 +142,12 @@ class Graph:
     """A network.
 
     Attributes:
-        name: not empty, and printable, as are the names of all values.
-        inputs: types of the values that come from outside, in order.
-        outputs: names of the values that go out, in order.
-        nodes: in an order in which they can run (producers first).
-        constants: arrays that never change; nobody may write to them.
-        types: of every value: inputs, constants, and outputs of nodes.
+        name: printable and not empty, as are the names of all values.
+        inputs: types of the network's inputs by name, in order.
+        outputs: names of the network's outputs, in order.
+        nodes: in topological order (producers first).
+        constants: read-only arrays by name.
+        types: of every value by name: inputs, constants, and outputs of nodes.
     """
 
     name: str
@@ -164,7 +163,7 @@ class Graph:
         object.__setattr__(self, "outputs", Names(self.outputs))
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether everything is equal, constants to the last bit."""
+        """Whether all parts are equal, constants bit for bit."""
         if not isinstance(other, Graph):
             return NotImplemented
         ours, theirs = (
@@ -181,42 +180,42 @@ def type_of(array: np.ndarray) -> TensorType:
 
 @cache
 def _name_of(dtype: np.dtype) -> str:
-    """Return the name of an element type, which NumPy makes anew each time."""
+    """Return the name of an element type, cached because NumPy formats it on each call."""
     return str(dtype)
 
 
-def uses(graph: Graph) -> Iterator[tuple[Node, str]]:
-    """Yield every node with each value it reads, in order."""
+def node_inputs(graph: Graph) -> Iterator[tuple[Node, str]]:
+    """Yield each pair of a node and a value that it reads, in order."""
     for node in graph.nodes:
         yield from ((node, name) for name in node.inputs if name)
 
 
 def producers(graph: Graph) -> dict[str, Node]:
-    """Return the node that makes each value."""
+    """Return the producer of each value by name; inputs and constants have none."""
     return {name: node for node in graph.nodes for name in node.outputs}
 
 
 def consumers(graph: Graph) -> dict[str, list[Node]]:
-    """Return the nodes that read each value, once for each read."""
+    """Return the consumers of each value by name; a node that reads a value twice is listed twice."""
     readers: dict[str, list[Node]] = {name: [] for name in graph.types}
-    for node, name in uses(graph):
+    for node, name in node_inputs(graph):
         readers[name].append(node)
     return readers
 
 
 class TakenNames:
-    """Names that no new value may have. A name that is taken once stays taken.
+    """Names that no new value may have. A taken name stays taken.
 
     Args:
-        names: those that are taken from the start.
+        names: the initially taken names.
     """
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._names = set(names)
-        self._numbers: dict[str, int] = {}  # all names of a wish with a smaller number are taken
+        self._numbers: dict[str, int] = {}  # the least suffix of each wish that may be free
 
     def is_taken(self, name: str) -> bool:
-        """Whether no new value may have a name."""
+        """Whether a name is taken."""
         return name in self._names
 
     def add(self, *names: str) -> None:
@@ -224,7 +223,7 @@ class TakenNames:
         self._names.update(names)
 
     def free(self, wish: str) -> str:
-        """Return `wish`; followed by the least number that makes it a free name if it is taken."""
+        """Return `wish` if it is free; else `wish_N` with the least N that is free."""
         if not self.is_taken(wish):
             return wish
         number = self._numbers.get(wish, 1)
@@ -234,7 +233,7 @@ class TakenNames:
         return f"{wish}_{number}"
 
     def take(self, wish: str) -> str:
-        """Return the free name that is like `wish`, which is taken then."""
+        """Take and return the free name nearest to `wish`; see `free`."""
         name = self.free(wish)
         self._names.add(name)
         return name

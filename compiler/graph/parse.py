@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from vdla.compiler.graph.nodes import Graph, GraphError, Node, TensorType, type_of
-from vdla.compiler.graph.spelling import named
+from vdla.compiler.graph.spelling import name_of
 from vdla.compiler.graph.text import digest
 from vdla.hw.spec.python_text import statements_of
 from vdla.runtime.host.dtypes import TENSOR_DTYPES
@@ -17,11 +17,11 @@ def parse_graph(text: str, constants: Mapping[str, np.ndarray] | None = None) ->
     """Read a graph.
 
     Args:
-        constants: by name, at least those of which the text has the hash only.
+        constants: arrays by name; required for each constant whose hash alone is in the text.
 
     Raises:
-        GraphError: the text is no graph, or a constant is missing or another than the one printed; the
-            message shows the place.
+        GraphError: the text is not a graph, or a constant is missing or does not match its hash. The message
+            shows the position.
     """
     try:
         tree = statements_of(text)
@@ -34,7 +34,7 @@ def parse_graph(text: str, constants: Mapping[str, np.ndarray] | None = None) ->
 
 
 class _Parser:
-    """The values in sight, while a graph is read."""
+    """The state of the parser: the values defined so far."""
 
     def __init__(self, text: str, given: Mapping[str, np.ndarray]) -> None:
         self.lines, self.given = text.splitlines(), given
@@ -49,33 +49,32 @@ class _Parser:
         )
 
     def graph(self, tree: ast.Module) -> Graph:
-        """Return the graph of a text's syntax tree; GraphError: it is no such function."""
+        """Return the graph of a syntax tree; GraphError: it is not a single function."""
         match tree.body:
             case [
                 ast.FunctionDef(
                     name=name, body=[*statements, ast.Return(value)], args=ast.arguments(args=args)
                 )
             ]:
-                inputs = {named(arg.arg): self.declare(arg.arg, arg.annotation, arg) for arg in args}
+                inputs = {name_of(arg.arg): self.declare(arg.arg, arg.annotation, arg) for arg in args}
                 for statement in statements:
                     self.statement(statement)
-                return Graph(
-                    named(name), inputs, self.names(value), tuple(self.nodes), self.constants, self.types
-                )
+                outputs = self.names(value)
+                return Graph(name_of(name), inputs, outputs, tuple(self.nodes), self.constants, self.types)
         raise GraphError(
             "line 1: a graph is one function that ends with return: def name(inputs): nodes; return outputs"
         )
 
     def names(self, node: ast.expr | None) -> tuple[str, ...]:
-        """Return the values named, with commas between them."""
+        """Return the names in a comma-separated list of values."""
         parts = node.elts if isinstance(node, ast.Tuple) else [node] if node else []
         return tuple(self.value(part) for part in parts)
 
     def value(self, node: ast.expr) -> str:
-        """Return the name of a value that was defined before, or "" for None, an input that is left out."""
+        """Return the name of a defined value, or "" for None, an input that is left out."""
         match node:
-            case ast.Name(spelling) if named(spelling) in self.types:
-                return named(spelling)
+            case ast.Name(spelling) if name_of(spelling) in self.types:
+                return name_of(spelling)
             case ast.Constant(None):
                 return ""
         raise self.fail(node, "a value that was defined before is needed here")
@@ -83,15 +82,15 @@ class _Parser:
     def declare(
         self, spelling: str, annotation: ast.expr | None, node: ast.stmt | ast.expr | ast.arg
     ) -> TensorType:
-        """Define a value, and return its type; GraphError: it is defined already, or the type is none."""
-        name = named(spelling)
+        """Define a value and return its type; GraphError: the name is taken, or the type is invalid."""
+        name = name_of(spelling)
         if name in self.types:
             raise self.fail(node, f"{name} is defined twice")
         self.types[name] = self.type(name, annotation, node)
         return self.types[name]
 
     def type(self, name: str, annotation: ast.expr | None, node: ast.stmt | ast.expr | ast.arg) -> TensorType:
-        """Return the type that an annotation says, such as float32[1, 3]."""
+        """Return the type of an annotation such as float32[1, 3]."""
         match annotation:
             case ast.Name(dtype) if dtype in TENSOR_DTYPES:
                 return TensorType((), dtype)
@@ -103,16 +102,16 @@ class _Parser:
         )
 
     def statement(self, node: ast.stmt) -> None:
-        """Take over a constant, a node, or the type of a value."""
+        """Parse a statement: a constant, a node, or the type of a value."""
         match node:
             case ast.AnnAssign(
                 ast.Name(name), annotation, ast.Call(ast.Name("constant"), arguments, keywords)
             ):
-                self.constant(node, named(name), self.declare(name, annotation, node), arguments, keywords)
+                self.constant(node, name_of(name), self.declare(name, annotation, node), arguments, keywords)
             case ast.AnnAssign(ast.Name(name), annotation, ast.Call(ast.Name()) as call):
-                made = self.node(call, (named(name),))
+                operator = self.node(call, (name_of(name),))
                 self.declare(name, annotation, node)
-                self.nodes.append(made)
+                self.nodes.append(operator)
             case ast.AnnAssign(ast.Name(name), annotation, None):
                 self.declare(name, annotation, node)
             case ast.Assign([ast.Tuple(names)], ast.Call(ast.Name()) as call):
@@ -123,7 +122,7 @@ class _Parser:
                 )
 
     def node(self, call: ast.Call, outputs: tuple[str, ...]) -> Node:
-        """Return the node that a call says, which makes `outputs`."""
+        """Return the node of a call, with the results `outputs`."""
         attributes = {keyword.arg or "": self.literal(keyword.value) for keyword in call.keywords}
         name, reason = attributes.pop("name", ""), attributes.pop("reason", "")
         macs = attributes.pop("macs", None)
@@ -139,7 +138,7 @@ class _Parser:
         arguments: list[ast.expr],
         keywords: list[ast.keyword],
     ) -> None:
-        """Define a constant by its elements, or by the hash of those that were given beside the text."""
+        """Define a constant by its elements, or by the hash of an array passed to `parse_graph`."""
         match arguments, keywords:
             case [elements], []:
                 self.constants[name] = self.elements(elements, type_)
@@ -149,7 +148,7 @@ class _Parser:
                 raise self.fail(node, 'a constant is written constant(elements) or constant(sha256="...")')
 
     def elements(self, node: ast.expr, type_: TensorType) -> np.ndarray:
-        """Return the elements that are written, of a type."""
+        """Return the array of a literal, of the type `type_`."""
         try:
             array = np.array(self.literal(node), type_.dtype)
         except (ValueError, OverflowError) as error:
@@ -163,7 +162,7 @@ class _Parser:
     def given_constant(
         self, node: ast.stmt | ast.expr | ast.arg, name: str, type_: TensorType, expected: str
     ) -> np.ndarray:
-        """Return the elements that were given beside the text; GraphError: there are none, or others."""
+        """Return the array passed for a constant; GraphError: it is missing, or its hash differs."""
         array = self.given.get(name)
         if array is None:
             raise self.fail(node, f"the text holds only the hash of {name}; pass its elements in constants")

@@ -1,4 +1,4 @@
-"""The quantisation error of each value of a quantised graph, compared with the float graph."""
+"""The quantisation error of each value of a quantised graph relative to the float graph."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,19 +11,19 @@ from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.graph.quantisation.noise import ratio_db
 from vdla.compiler.graph.quantisation.sensitivity import Contribution
 
-MOST_SHOWN = 5  # of the layers that cost most
+MOST_SHOWN = 5  # layers in the table of the costliest
 
 
 @dataclass(frozen=True, slots=True)
 class LayerError:
-    """The error of one value.
+    """The quantisation error of a value.
 
     Attributes:
         value: its name in the float graph.
-        op: the operator that makes it.
-        signal_to_noise_db: power of the float values by that of the difference; infinite where there is no
-            difference, negative infinity where there is no signal, or a value is infinite or no number on one
-            side only.
+        op: the operator that computes it.
+        signal_to_noise_db: ratio of the power of the float values to the power of the difference, in dB.
+            Infinite if there is no difference. Negative infinity if the float values are all 0, or if an
+            element is infinite or NaN in only one graph.
     """
 
     value: str
@@ -34,18 +34,21 @@ class LayerError:
 def layer_errors(
     graph: Graph, quantised: Graph, samples: Iterable[Mapping[str, np.ndarray]]
 ) -> tuple[LayerError, ...]:
-    """Run both graphs and compare every value that the quantised graph still has; errors accumulate.
+    """Run both graphs and compare every value that the quantised graph still computes; errors accumulate.
 
     Args:
-        graph: the float graph that was `quantised` was made of.
-        samples: inputs, one set for each run.
+        graph: the float graph that was quantised.
+        quantised: the quantised graph.
+        samples: a set of inputs for each run.
     """
     counterparts = _counterparts(graph, quantised)
     signal, noise = dict.fromkeys(counterparts, 0.0), dict.fromkeys(counterparts, 0.0)
     for sample in samples:
-        wanted, found = all_values(graph, sample), all_values(quantised, sample)
+        float_values, quantised_values = all_values(graph, sample), all_values(quantised, sample)
         for name, other in counterparts.items():
-            powers = _powers(wanted[name].astype(np.float64), found[other].astype(np.float64))
+            powers = _powers(
+                float_values[name].astype(np.float64), quantised_values[other].astype(np.float64)
+            )
             signal[name], noise[name] = signal[name] + powers[0], noise[name] + powers[1]
     return tuple(
         LayerError(node.outputs[0], node.op, ratio_db(signal[node.outputs[0]], noise[node.outputs[0]]))
@@ -54,20 +57,21 @@ def layer_errors(
     )
 
 
-def _powers(wanted: np.ndarray, found: np.ndarray) -> tuple[float, float]:
-    """Return the power of the finite wanted values, and that of the differences: infinite where a value is
-    finite on one side only, or infinite of another sign."""
-    same = (wanted == found) | (np.isnan(wanted) & np.isnan(found))
-    finite = np.isfinite(wanted)
-    signal = float(np.square(wanted[finite]).sum())
-    if not (same | (finite & np.isfinite(found))).all():
+def _powers(expected: np.ndarray, actual: np.ndarray) -> tuple[float, float]:
+    """Return the power of the finite expected values and the power of the differences.
+
+    The latter is infinite if an element is finite on only one side, or infinite with opposite signs.
+    """
+    same = (expected == actual) | (np.isnan(expected) & np.isnan(actual))
+    finite = np.isfinite(expected)
+    signal = float(np.square(expected[finite]).sum())
+    if not (same | (finite & np.isfinite(actual))).all():
         return signal, inf
-    return signal, float(np.square(wanted[~same] - found[~same]).sum())
+    return signal, float(np.square(expected[~same] - actual[~same]).sum())
 
 
 def print_errors(errors: Iterable[LayerError]) -> str:
-    """Return a table, one line for each value; "exact" where there is no noise, "lost" where there is nothing
-    but noise."""
+    """Return a table with a line for each value; "exact" means no noise, "lost" means no signal."""
     return "".join(
         f"{_decibels(error.signal_to_noise_db):>11}  {error.op:20} {error.value}\n" for error in errors
     )
@@ -79,24 +83,29 @@ def _decibels(ratio: float) -> str:
     return f"{ratio:.1f} dB"
 
 
-def print_contributions(found: Sequence[Contribution]) -> str:
-    """Return the layers that cost most, one line for each: its share of the errors that all layers make
-    alone, and of the multiply-accumulates; "" where no layer makes one."""
-    total, macs = sum(one.error for one in found), max(1, sum(one.macs for one in found))
+def print_contributions(layers: Sequence[Contribution]) -> str:
+    """Return a table of the costliest layers; "" if no layer causes an error.
+
+    A line shows a layer's share of the summed errors of all layers, each quantised alone, and its share of
+    the multiply-accumulates.
+    """
+    total, macs = sum(layer.error for layer in layers), max(1, sum(layer.macs for layer in layers))
     if not total:
         return ""
     lines = [
         f"error of the results, by layers alone ({MOST_SHOWN} at most); --float-layers keeps them in float:"
     ]
-    for one in found[:MOST_SHOWN]:
-        share = 1.0 if isinf(one.error) else 0.0 if isinf(total) else one.error / total
-        lines.append(f"{share:8.1%}  {one.macs / macs:6.1%} of the MACs  {one.layer}")
+    for layer in layers[:MOST_SHOWN]:
+        share = 1.0 if isinf(layer.error) else 0.0 if isinf(total) else layer.error / total
+        lines.append(f"{share:8.1%}  {layer.macs / macs:6.1%} of the MACs  {layer.layer}")
     return "\n".join(lines) + "\n"
 
 
 def _counterparts(graph: Graph, quantised: Graph) -> dict[str, str]:
-    """Return what stands in the quantised graph for each float value: behind its pair where there is one."""
+    """Return the value of the quantised graph for each float value: the dequantised value if it is
+    quantised."""
     narrow = {node.inputs[0]: node.outputs[0] for node in quantised.nodes if node.op == "QuantizeLinear"}
     again = {node.inputs[0]: node.outputs[0] for node in quantised.nodes if node.op == "DequantizeLinear"}
-    made = [node.outputs[0] for node in graph.nodes if graph.types[node.outputs[0]].dtype == "float32"]
-    return {name: again[narrow[name]] if name in narrow else name for name in made if name in quantised.types}
+    reals = [node.outputs[0] for node in graph.nodes if graph.types[node.outputs[0]].dtype == "float32"]
+    kept = [name for name in reals if name in quantised.types]
+    return {name: again[narrow[name]] if name in narrow else name for name in kept}

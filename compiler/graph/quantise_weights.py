@@ -16,12 +16,12 @@ LARGEST_BIAS = 1 << 30  # leaves room for the sums
 
 @dataclass(frozen=True, slots=True)
 class Integers:
-    """Constants as integers.
+    """Quantised constants.
 
     Attributes:
-        values: what to store.
-        scale: float32, one or one for each index of `axis`.
-        axis: along which scales go.
+        values: the stored integers, int8 or int32.
+        scale: float32, a scalar or a number for each index of `axis`.
+        axis: the dimension that scales vary along.
     """
 
     values: np.ndarray
@@ -32,7 +32,11 @@ class Integers:
 def quantised_product(
     graph: Graph, node: Node, input_scale: np.ndarray | np.float32
 ) -> tuple[Integers, Integers | None]:
-    """Return the weights and the bias, if there is one, of a product whose input has the scale given."""
+    """Return the quantised weights and bias of a product; the bias is None if the product has none.
+
+    Args:
+        input_scale: scale of the product's first input.
+    """
     weights, axis, bias = product_parts(graph, node)
     others = tuple(dimension for dimension in range(weights.ndim) if dimension != axis)
     scale = scale_for(np.abs(weights).max(axis=others))
@@ -47,8 +51,10 @@ def quantised_product(
 
 
 def product_parts(graph: Values, node: Node) -> tuple[np.ndarray, int, np.ndarray | None]:
-    """Return weights, the dimension of their output channels, and bias [M] or None, with the factors of Gemm
-    multiplied in."""
+    """Return weights, the dimension of their output channels, and the bias [M] or None.
+
+    The factors alpha and beta of a Gemm are multiplied in.
+    """
     weights = graph.constants[node.inputs[1]]
     name = node.inputs[2] if len(node.inputs) > 2 else ""
     bias = graph.constants[name] if name else None
@@ -62,7 +68,7 @@ def product_parts(graph: Values, node: Node) -> tuple[np.ndarray, int, np.ndarra
 
 
 def without_factors(node: Node) -> Node:
-    """Return a product without the factors that `product_parts` multiplies in."""
+    """Return a product with alpha and beta of a Gemm set to 1, as `product_parts` multiplies them in."""
     return (
         replace(node, attributes={**node.attributes, "alpha": 1.0, "beta": 1.0})
         if node.op == "Gemm"
@@ -71,7 +77,7 @@ def without_factors(node: Node) -> Node:
 
 
 def is_quantisable_product(graph: Values, node: Node) -> bool:
-    """Whether weights and bias are constants, and go along one dimension."""
+    """Whether a product has constant weights and bias, and a single dimension of output channels."""
     if (
         any(name and name not in graph.constants for name in node.inputs[1:])
         or node.inputs[0] in graph.constants
@@ -91,12 +97,12 @@ def is_quantisable_product(graph: Values, node: Node) -> bool:
 
 
 def quantised_constant(array: np.ndarray) -> Integers:
-    """Return a constant as int8 with one scale."""
+    """Return a constant as int8 with a single scale."""
     return _rounded(array, scale_for(np.abs(array).max()), 0)
 
 
 def scale_for(magnitude: np.ndarray | float) -> np.ndarray:
-    """Return the scales with which int8 reaches magnitudes; where all is 0, any will do."""
+    """Return the scales with which int8 reaches the magnitudes; 1 / 127 for a magnitude of 0."""
     magnitude = np.asarray(magnitude, np.float32)
     return np.where(magnitude > np.finfo(np.float32).tiny * LARGEST_INT8, magnitude, 1) / np.float32(
         LARGEST_INT8
@@ -104,7 +110,7 @@ def scale_for(magnitude: np.ndarray | float) -> np.ndarray:
 
 
 def _is_row(constants: Mapping[str, np.ndarray], node: Node, columns: int) -> bool:
-    """Whether Gemm adds the same to all rows."""
+    """Whether a Gemm adds the same bias to all rows."""
     name = node.inputs[2] if len(node.inputs) > 2 else ""
     return not name or constants[name].size == 1 or constants[name].shape in ((columns,), (1, columns))
 

@@ -1,4 +1,4 @@
-"""Building a graph from another one: new nodes and constants, renamed values, no unused values."""
+"""Building a graph from an existing graph: new nodes and constants, renamed values, no unused values."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -14,11 +14,11 @@ def rebuilt(
     constants: Mapping[str, np.ndarray] | None = None,
     types: Mapping[str, TensorType] | None = None,
 ) -> Graph:
-    """Return `graph` with other nodes, and without the constants and types that then nothing needs.
+    """Return `graph` with `nodes` in place of its nodes, without unused constants and types.
 
     Args:
-        constants: those that are new or changed.
-        types: of values that are new or changed, other than constants.
+        constants: new or changed constants.
+        types: types of new or changed values other than constants.
     """
     nodes = tuple(nodes)
     needed = {name for node in nodes for name in (*node.inputs, *node.outputs)} | set(graph.outputs)
@@ -33,20 +33,20 @@ def rebuilt(
 
 
 def renamed(node: Node, names: Mapping[str, str]) -> Node:
-    """Return `node` with other names for the values it reads."""
+    """Return `node` with its inputs renamed by `names`."""
     inputs = tuple(names.get(name, name) for name in node.inputs)
     return node if inputs == node.inputs else replace(node, inputs=inputs)
 
 
 class GraphBuilder:
-    """A graph in the making, from another one.
+    """A graph under construction, derived from an existing graph.
 
     Args:
-        graph: the other one.
+        graph: the existing graph.
 
     Attributes:
-        nodes: of the new graph, in order.
-        constants, types: what is new of them.
+        nodes: the nodes of the new graph so far, in order.
+        constants, types: the constants and types that the new graph adds.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -64,26 +64,26 @@ class GraphBuilder:
         attributes: Mapping[str, Attribute] | None = None,
         name: str = "",
     ) -> str:
-        """Append a node of one output; return that."""
+        """Append a node with the single output `out`; return `out`."""
         self.nodes.append(Node(op, inputs, (out,), attributes or {}, name))
         return out
 
     def constant(self, wish: str, array: np.ndarray) -> str:
-        """Add a constant; return its name, which is `wish` or like it."""
+        """Add a constant; return its name: `wish`, with a number if that is taken."""
         name = self.value(wish, type_of(array))
         self.constants[name] = array
         return name
 
     def real_value(self, name: str) -> str:
-        """Announce the float32 value that a value of integers stands for; return its name."""
+        """Declare the float32 value that the integer value `name` represents; return its name."""
         return self.value(f"{name}_real", TensorType(self.graph.types[name].shape, "float32"))
 
     def value(self, wish: str, type_: TensorType) -> str:
-        """Announce a value; return its name, which is `wish` or like it."""
+        """Declare a value; return its name: `wish`, with a number if that is taken."""
         name = self._taken.take(wish)
         self.types[name] = type_
         return name
 
     def finished(self) -> Graph:
-        """Return the new graph, without what nothing needs."""
+        """Return the new graph, without unused constants and types."""
         return rebuilt(self.graph, self.nodes, self.constants, self.types)

@@ -1,4 +1,4 @@
-"""What a model may be given as; nothing here needs the `onnx` package."""
+"""The types that a model may be passed as; this module does not need the `onnx` package."""
 
 import os
 from typing import Protocol, runtime_checkable
@@ -6,14 +6,14 @@ from typing import Protocol, runtime_checkable
 
 @runtime_checkable
 class ModelMessage(Protocol):
-    """A model in memory: `onnx.ModelProto`."""
+    """An in-memory model: `onnx.ModelProto`."""
 
     def ByteSize(self) -> int:
-        """Return how many bytes its file would have."""
+        """Return the size of the serialised model, in bytes."""
 
     def SerializeToString(self) -> bytes:
-        """Return what its file would hold."""
+        """Return the serialised model."""
 
 
 ModelSource = str | os.PathLike[str] | bytes | ModelMessage
-"""An ONNX file, its bytes, or a model in memory."""
+"""The path of an ONNX file, its bytes, or an in-memory model."""

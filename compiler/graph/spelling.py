@@ -1,16 +1,19 @@
-"""Names of values in the texts of graphs, which are Python: any name becomes an identifier, and back."""
+"""Names of values as Python identifiers, and back, for the text form of graphs."""
 
 import keyword
 import re
 
-MARK = "ꞏ"  # begins and ends the code of a character; a letter, so that identifiers may begin with it
+MARK = "ꞏ"  # delimits the code of a character; a letter, so that identifiers may begin with it
 PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 CODED = re.compile(f"{MARK}([0-9a-f]{{1,6}}){MARK}")
 
 
-def spelt(name: str) -> str:
-    """Return the identifier that stands for a name: itself if it is one of ASCII, as in `conv1`; else with
-    the code of each other character between two marks, as in `inputꞏ2eꞏ1` for `input.1`."""
+def identifier_of(name: str) -> str:
+    """Return the identifier that encodes a name.
+
+    An ASCII identifier such as `conv1` is its own encoding. In other names, each other character becomes its
+    hexadecimal code between two marks: `input.1` becomes `inputꞏ2eꞏ1`.
+    """
     if PLAIN.match(name) and not keyword.iskeyword(name):
         return name
     first = 1 if name[:1].isdigit() or keyword.iskeyword(name) else 0
@@ -20,8 +23,8 @@ def spelt(name: str) -> str:
     )
 
 
-def named(spelling: str) -> str:
-    """Return the name for which an identifier stands."""
+def name_of(spelling: str) -> str:
+    """Return the name that an identifier encodes."""
     return CODED.sub(lambda code: _letter(code), spelling)
 
 

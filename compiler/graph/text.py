@@ -7,9 +7,9 @@
         y: float32[1, 4] = Relu(h)
         return y
 
-A constant stands before its first use, with its elements when they are few, else with the hash of its bytes.
-A node of several outputs has their types on lines of their own before it.
-A name that is no identifier is spelt as `vdla.compiler.graph.spelling` says.
+A constant precedes its first use. It is written with its elements if it is small, else with their hash.
+The types of a node with several outputs precede it on separate lines.
+`vdla.compiler.graph.spelling` encodes names that are not identifiers.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from math import isfinite
 import numpy as np
 
 from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType
-from vdla.compiler.graph.spelling import spelt
+from vdla.compiler.graph.spelling import identifier_of
 
 INDENT = "    "
 INLINE_ELEMENTS = 16
@@ -28,23 +28,24 @@ INLINE_ELEMENTS = 16
 
 def print_graph(graph: Graph) -> str:
     """Return the text of a graph."""
-    params = ", ".join(f"{spelt(name)}: {type_}" for name, type_ in graph.inputs.items())
+    params = ", ".join(f"{identifier_of(name)}: {type_}" for name, type_ in graph.inputs.items())
     return (
-        "\n".join([f"def {spelt(graph.name)}({params}):", *(INDENT + line for line in _lines(graph))]) + "\n"
+        "\n".join([f"def {identifier_of(graph.name)}({params}):", *(INDENT + line for line in _lines(graph))])
+        + "\n"
     )
 
 
 def print_node(node: Node) -> str:
     """Return the text of a node, without the types of its outputs."""
-    arguments = [spelt(name) if name else "None" for name in node.inputs]
+    arguments = [identifier_of(name) if name else "None" for name in node.inputs]
     arguments += [f"{name}={print_attribute(value)}" for name, value in node.attributes.items()]
     notes = {"name": node.name or None, "reason": node.reason or None, "macs": node.macs}
     arguments += [f"{key}={print_attribute(value)}" for key, value in notes.items() if value is not None]
-    return f"{', '.join(map(spelt, node.outputs))} = {node.op}({', '.join(arguments)})"
+    return f"{', '.join(map(identifier_of, node.outputs))} = {node.op}({', '.join(arguments)})"
 
 
 def print_attribute(value: Attribute) -> str:
-    """Return a number, a string or a tuple as Python writes it; infinite numbers as `float("inf")`."""
+    """Return a number, string or tuple as a Python literal; infinities as `float("inf")`."""
     match value:
         case str():
             return json.dumps(value, ensure_ascii=False)
@@ -56,7 +57,7 @@ def print_attribute(value: Attribute) -> str:
 
 
 def digest(array: np.ndarray) -> str:
-    """Return the SHA-256 of the elements' bytes, little end first, in row order."""
+    """Return the SHA-256 of the elements' bytes, little-endian, in row-major order."""
     return hashlib.sha256(
         np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
     ).hexdigest()
@@ -72,27 +73,27 @@ def _lines(graph: Graph) -> Iterator[str]:
                 printed.add(name)
                 yield _constant(name, graph.constants[name])
         yield from _typed(node, graph)
-    yield f"return {', '.join(map(spelt, graph.outputs))}" if graph.outputs else "return"
+    yield f"return {', '.join(map(identifier_of, graph.outputs))}" if graph.outputs else "return"
 
 
 def _typed(node: Node, graph: Graph) -> Iterator[str]:
     if len(node.outputs) == 1:
         (name,) = node.outputs
-        yield f"{spelt(name)}: {graph.types[name]}{print_node(node)[len(spelt(name)) :]}"
+        yield f"{identifier_of(name)}: {graph.types[name]}{print_node(node)[len(identifier_of(name)) :]}"
         return
-    yield from (f"{spelt(name)}: {graph.types[name]}" for name in node.outputs)
+    yield from (f"{identifier_of(name)}: {graph.types[name]}" for name in node.outputs)
     yield print_node(node)
 
 
 def _constant(name: str, array: np.ndarray) -> str:
-    head = f"{spelt(name)}: {TensorType(array.shape, str(array.dtype))}"
+    head = f"{identifier_of(name)}: {TensorType(array.shape, str(array.dtype))}"
     if array.size > INLINE_ELEMENTS:
         return f'{head} = constant(sha256="{digest(array)}")'
     return f"{head} = constant({_elements(array)})"
 
 
 def _elements(array: np.ndarray) -> str:
-    """Return nested lists; floats by the fewest digits that tell them apart from other float32."""
+    """Return nested lists; floats with the fewest digits that identify a float32."""
     if array.ndim:
         return f"[{', '.join(map(_elements, array))}]"
     if array.dtype.kind == "f":

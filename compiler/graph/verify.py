@@ -1,4 +1,4 @@
-"""The verifier of graphs: the invariants of every graph, whichever importer or pass made it."""
+"""The verifier of graphs: invariants that hold after the importer and after every pass."""
 
 from vdla.compiler.graph.nodes import Graph, GraphError, Node, TensorType, type_of
 from vdla.runtime.host.dtypes import TENSOR_DTYPES, UNKNOWN
@@ -6,15 +6,15 @@ from vdla.runtime.host.evaluate import OPERATORS, attributes_of
 
 
 def verify(graph: Graph) -> None:
-    """Check a graph: names, types, every value defined once and before it is used, operators and attributes
-    known.
+    """Check a graph: names, types, operators and attributes; each value is defined once, before its first
+    use.
 
-    A graph whose nodes stand in such an order has no cycles.
+    It follows that the graph has no cycles.
 
     Raises:
-        GraphError: naming the node or value and what is wrong with it.
+        GraphError: naming the invalid node or value and the problem.
     """
-    defined = _given(graph)
+    defined = _check_given(graph)
     for node in graph.nodes:
         _check_node(graph, node, defined)
         defined |= set(node.outputs)
@@ -32,8 +32,8 @@ def verify(graph: Graph) -> None:
         _check_type(graph, name)
 
 
-def _given(graph: Graph) -> set[str]:
-    """Return inputs and constants."""
+def _check_given(graph: Graph) -> set[str]:
+    """Check inputs and constants; return their names."""
     both = sorted(set(graph.inputs) & set(graph.constants))
     _require(not both, graph, f"{', '.join(both)} is both an input and a constant")
     for name, type_ in graph.inputs.items():
@@ -84,7 +84,7 @@ def _check_type(graph: Graph, name: str) -> None:
     _require(
         all(isinstance(size, int) and size >= UNKNOWN for size in type_.shape),
         graph,
-        f"value {name!r} is {type_}; extents are at least 0, or {UNKNOWN} if only a run tells",
+        f"value {name!r} is {type_}; extents are at least 0, or {UNKNOWN} if only known in a run",
     )
 
 

@@ -1,4 +1,4 @@
-"""Affine forms of index expressions: a constant and a coefficient for each variable."""
+"""Affine forms of index expressions: a constant and a coefficient per variable."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,11 +9,11 @@ from vdla.compiler.ir.types import INDEX
 
 
 @dataclass(frozen=True, slots=True)
-class Affine:
-    """`constant + sum(coefficient * variable)`; `terms` has no coefficient 0.
+class AffineForm:
+    """`constant + sum(coefficient * variable)`; no coefficient in `terms` is 0.
 
-    A term's variable is a loop variable, or an expression that is not affine itself (a division, say) and is
-    treated as one.
+    The variable of a term is a loop variable, or a non-affine expression (a division, for example) that is
+    treated as a variable.
     """
 
     terms: tuple[tuple[Expr, int], ...]
@@ -25,7 +25,7 @@ class Affine:
 
     @property
     def is_constant(self) -> bool:
-        """Whether there are no terms."""
+        """Whether the form has no terms."""
         return not self.terms
 
     def expr(self) -> Expr:
@@ -44,19 +44,19 @@ class Affine:
         return result
 
 
-def affine(expr: Expr) -> Affine:
-    """Return the affine form of an index expression; what is not affine becomes a variable of its own."""
+def affine(expr: Expr) -> AffineForm:
+    """Return the affine form of an index expression; non-affine parts become variables."""
     if isinstance(expr, Var):
-        return Affine(((expr, 1),), 0)
+        return AffineForm(((expr, 1),), 0)
     if isinstance(expr, Const):
-        return Affine((), int(expr.value))
+        return AffineForm((), int(expr.value))
     terms: dict[Expr, int] = {}
     constant = _collect(expr, 1, terms)
-    return Affine(tuple((atom, factor) for atom, factor in terms.items() if factor), constant)
+    return AffineForm(tuple((atom, factor) for atom, factor in terms.items() if factor), constant)
 
 
 def _collect(expr: Expr, factor: int, terms: dict[Expr, int]) -> int:
-    """Add `factor * expr` to `terms`; return its constant part."""
+    """Add the terms of `factor * expr` to `terms`; return the constant of `factor * expr`."""
     match expr:
         case Const():
             return factor * int(expr.value)
@@ -70,10 +70,13 @@ def _collect(expr: Expr, factor: int, terms: dict[Expr, int]) -> int:
     return 0
 
 
-def _collect_division(op: str, left: Affine, divisor: int, factor: int, terms: dict[Expr, int]) -> int:
-    """Divide the part that `divisor` divides; the rest stays as it is, if anything is left of it."""
+def _collect_division(op: str, left: AffineForm, divisor: int, factor: int, terms: dict[Expr, int]) -> int:
+    """Add the terms of `factor * (left op divisor)` to `terms`; return its constant.
+
+    Terms with a coefficient that `divisor` divides are divided; the remaining terms stay below a division.
+    """
     whole = tuple((atom, coefficient) for atom, coefficient in left.terms if coefficient % divisor == 0)
-    rest = Affine(tuple(term for term in left.terms if term not in whole), left.constant)
+    rest = AffineForm(tuple(term for term in left.terms if term not in whole), left.constant)
     quotient, remainder = divmod(rest.constant, divisor) if rest.is_constant else (0, 0)
     if op == "//":
         for atom, coefficient in whole:
@@ -87,14 +90,14 @@ def _collect_division(op: str, left: Affine, divisor: int, factor: int, terms: d
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """All whole numbers from `low` to `high`."""
+    """All whole numbers from `low` to `high`, inclusive."""
 
     low: int
     high: int
 
 
 def bounds(expr: Expr, ranges: Mapping[str, Interval]) -> Interval:
-    """Return an interval that holds every value of an index expression whose variables lie in `ranges`."""
+    """Return an interval that contains every value of an index expression with variables in `ranges`."""
     form = affine(expr)
     low = high = form.constant
     for atom, factor in form.terms:
@@ -116,17 +119,17 @@ def _atom_bounds(atom: Expr, ranges: Mapping[str, Interval]) -> Interval:
             fits = inner.low // size == inner.high // size
             return Interval(inner.low % size, inner.high % size) if fits else Interval(0, size - 1)
         case Binary("min" | "max" as op, left, right):
-            one, other = bounds(left, ranges), bounds(right, ranges)
+            first, second = bounds(left, ranges), bounds(right, ranges)
             choose = min if op == "min" else max
-            return Interval(choose(one.low, other.low), choose(one.high, other.high))
+            return Interval(choose(first.low, second.low), choose(first.high, second.high))
         case Select(_, then, otherwise):
-            one, other = bounds(then, ranges), bounds(otherwise, ranges)
-            return Interval(min(one.low, other.low), max(one.high, other.high))
+            first, second = bounds(then, ranges), bounds(otherwise, ranges)
+            return Interval(min(first.low, second.low), max(first.high, second.high))
     return Interval(-(1 << 62), 1 << 62)
 
 
 def simplify(node: Part) -> Part:
-    """Return `node` with index arithmetic in affine form, constants folded and decided branches taken."""
+    """Return `node` with index arithmetic in affine form, and constants and constant conditions folded."""
     if isinstance(node, Binary) and _is_arithmetic(node):
         return _canonical(node).expr()
     below = node.below()
@@ -134,12 +137,12 @@ def simplify(node: Part) -> Part:
 
 
 def _is_arithmetic(node: Node) -> bool:
-    """Whether a node is arithmetic on indices, so that it has an affine form."""
+    """Whether a node is arithmetic on indices, which has an affine form."""
     return isinstance(node, Binary) and node.op in ("+", "-", "*", "//", "%") and node.left.dtype == INDEX
 
 
-def _canonical(expr: Expr) -> Affine:
-    """Return the affine form of an index expression whose terms are simplified, positive ones first."""
+def _canonical(expr: Expr) -> AffineForm:
+    """Return the affine form of an index expression with simplified terms, positive terms first."""
     if isinstance(expr, (Var, Const)):
         return affine(expr)
     if not _is_arithmetic(expr):
@@ -156,31 +159,33 @@ def _canonical(expr: Expr) -> Affine:
         case "//" | "%" as op if right.is_constant and right.constant > 0:
             terms: dict[Expr, int] = {}
             constant = _collect_division(op, left, right.constant, 1, terms)
-            return _sorted(Affine(tuple(terms.items()), constant))
-    return Affine(((Binary(expr.op, left.expr(), right.expr()), 1),), 0)
+            return _sorted(AffineForm(tuple(terms.items()), constant))
+    return AffineForm(((Binary(expr.op, left.expr(), right.expr()), 1),), 0)
 
 
-def _sum(left: Affine, right: Affine, factor: int) -> Affine:
+def _sum(left: AffineForm, right: AffineForm, factor: int) -> AffineForm:
     """Return `left + factor * right`."""
     terms = dict(left.terms)
     for atom, coefficient in right.terms:
         terms[atom] = terms.get(atom, 0) + factor * coefficient
-    return Affine(tuple(term for term in terms.items() if term[1]), left.constant + factor * right.constant)
+    return AffineForm(
+        tuple(term for term in terms.items() if term[1]), left.constant + factor * right.constant
+    )
 
 
-def _multiple(form: Affine, factor: int) -> Affine:
+def _multiple(form: AffineForm, factor: int) -> AffineForm:
     """Return `factor * form`."""
-    return Affine(
+    return AffineForm(
         tuple((atom, factor * coefficient) for atom, coefficient in form.terms if factor),
         factor * form.constant,
     )
 
 
-def _sorted(form: Affine) -> Affine:
-    """Return a form as its expression reads: positive terms first."""
+def _sorted(form: AffineForm) -> AffineForm:
+    """Return a form in the order of its printed expression: positive terms first."""
     if len(form.terms) < 2:
         return form
-    return Affine(tuple(sorted(form.terms, key=lambda term: term[1] < 0)), form.constant)
+    return AffineForm(tuple(sorted(form.terms, key=lambda term: term[1] < 0)), form.constant)
 
 
 def _folded(part: Part) -> Part:
@@ -201,14 +206,15 @@ def _folded(part: Part) -> Part:
     return part
 
 
-def decided(condition: Expr, ranges: Mapping[str, Interval]) -> bool | None:
-    """Return whether a comparison of indices always or never holds in `ranges`; None where that is open."""
+def decide(condition: Expr, ranges: Mapping[str, Interval]) -> bool | None:
+    """Return whether a comparison of indices always (True) or never (False) holds in `ranges`; None if it
+    depends on the variables."""
     match condition:
         case Binary("<" | "<=" as op, left, right) if left.dtype == "index":
             gap = bounds(left - right, ranges)
             limit = -1 if op == "<" else 0
             return True if gap.high <= limit else False if gap.low > limit else None
         case Binary("and", left, right):
-            one, other = decided(left, ranges), decided(right, ranges)
-            return False if False in (one, other) else True if one and other else None
+            first, second = decide(left, ranges), decide(right, ranges)
+            return False if False in (first, second) else True if first and second else None
     return None

@@ -1,4 +1,4 @@
-"""Expansion of intrinsic calls to the intrinsic's loop program on the tiles of the call."""
+"""Expansion of intrinsic calls: the intrinsic's loop program, applied to the operands of the call."""
 
 from vdla.compiler.ir.affine import simplify
 from vdla.compiler.ir.nodes import Call, Expr, For, Func, Intrinsic, Read, Stmt, Var, Write, is_tile
@@ -6,7 +6,8 @@ from vdla.compiler.ir.rewrite import Node, rewrite, walk_statements
 
 
 def meaning_of(call: Call) -> Stmt:
-    """Return the statement that a call stands for; its loops have names that no others have."""
+    """Return the statement that defines the semantics of a call. Its loop variables are prefixed by the name
+    of the intrinsic."""
     operands = {
         param.name: operand
         for param, operand in zip(call.intrinsic.meaning.params, call.operands, strict=True)
@@ -29,7 +30,7 @@ def meaning_of(call: Call) -> Stmt:
 
 
 def _element(tile: Expr, indices: tuple[Expr, ...]) -> Read:
-    """Return an element of a tile."""
+    """Return the element of a tile at `indices`."""
     assert isinstance(tile, Read), "the verifier lets only tiles be subscripted"
     leading, first = tile.indices[: -len(indices)], tile.indices[-len(indices) :]
     return Read(
@@ -39,5 +40,5 @@ def _element(tile: Expr, indices: tuple[Expr, ...]) -> Read:
 
 
 def intrinsics_of(func: Func) -> dict[str, Intrinsic]:
-    """Return the intrinsics that a program calls, by name, in order of appearance."""
+    """Return the intrinsics that a program calls, by name, in the order of their first calls."""
     return {part.name: part.intrinsic for part in walk_statements(func.body) if isinstance(part, Call)}

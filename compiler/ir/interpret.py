@@ -33,13 +33,13 @@ Values = dict[str, int]
 
 
 def interpret(func: Func, arguments: Mapping[str, np.ndarray]) -> None:
-    """Run a program on arrays, one for each parameter, which it changes in place.
+    """Run a program on an array per parameter; arrays are changed in place.
 
-    Elements of its own buffers start as 0.
+    Elements of allocated buffers are initially 0.
 
     Raises:
-        IrError: an array is missing or has another shape or type, a subscript is out of range, or a whole
-            number is divided by 0.
+        IrError: an array is missing or has another shape or type, a subscript is out of range, or an integer
+            is divided by 0.
     """
     execute(func.body, _bound_arrays(func, arguments), {})
 
@@ -48,7 +48,7 @@ def _bound_arrays(func: Func, arguments: Mapping[str, np.ndarray]) -> Arrays:
     """Return the array of each parameter.
 
     Raises:
-        IrError: one is missing, or has another shape or type.
+        IrError: an array is missing, or has another shape or type.
     """
     arrays: Arrays = {}
     for buffer in func.params:
@@ -90,7 +90,7 @@ def evaluate(expr: Expr, arrays: Arrays, values: Values) -> int | float | bool:
     """Return the value of an expression.
 
     Raises:
-        IrError: a subscript is out of range, or a whole number is divided by 0.
+        IrError: a subscript is out of range, or an integer is divided by 0.
     """
     match expr:
         case Const(value, dtype):
@@ -135,14 +135,14 @@ def _divided(expr: Binary, left: int | float, right: int | float, values: Values
 
 
 def _quotient(left: float, right: float) -> float:
-    """Return `left / right` as IEEE 754 has it, infinite or NaN where `right` is 0."""
+    """Return `left / right` by IEEE 754: infinite or NaN if `right` is 0."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         return float(np.float64(left) / np.float64(right))
 
 
 def _shifted(value: int, places: int) -> int:
-    """Return `value` shifted left, or right by a negative number of places; 64 places are as good as any
-    more."""
+    """Return `value` shifted left by `places`, or right if `places` is negative. A shift by more than 64
+    places is computed as a shift by 64."""
     return value << min(places, 64) if places >= 0 else value >> min(-places, 64)
 
 
@@ -166,6 +166,6 @@ OPERATIONS: dict[str, Callable[[Any, Any], int | float | bool]] = {
 
 
 def operate(op: str, left: int | float | bool, right: int | float | bool, dtype: str) -> int | float | bool:
-    """Return `left op right` for operands of `dtype`; a shift by a negative amount shifts the other way."""
+    """Return `left op right` for operands of `dtype`; a negative shift amount reverses the direction."""
     result = OPERATIONS[op](left, right)
     return result if isinstance(result, bool) else wrap(result, dtype)

@@ -11,12 +11,11 @@ from vdla.hw.spec.errors import VdlaError
 
 
 class IrError(VdlaError):
-    """A loop program, or a requested change of one, is ill-formed."""
+    """A loop program, or a requested change of it, is ill-formed."""
 
 
 class Scope(StrEnum):
-    """Where a buffer lives: in DRAM, or in one of the accelerator's memories; parameters stand in the first
-    accumulators."""
+    """The memory of a buffer: DRAM or an on-chip memory. PARAMETERS are the first accumulators."""
 
     DRAM = "dram"
     INPUT = "input"
@@ -30,9 +29,10 @@ class Buffer:
     """An array that programs read and write.
 
     Attributes:
-        name: unique in its program.
+        name: unique in the program.
         shape: extents, at least 1 each.
-        dtype: of an element.
+        dtype: type of an element.
+        scope: memory that holds the array.
     """
 
     name: str
@@ -72,7 +72,7 @@ class Expr:
         return ()
 
     def rebuilt(self, below: tuple[Any, ...]) -> "Expr":
-        """Return the same node with others `below`."""
+        """Return a copy of the node with the children `below`."""
         return self
 
     def __add__(self, other: Operand) -> "Expr":
@@ -124,13 +124,12 @@ class Expr:
         return binary("<=", other, self)
 
     def equal(self, other: Operand) -> "Expr":
-        """Return the comparison; `==` compares the nodes themselves."""
+        """Return the comparison as an expression; `==` compares the nodes as objects."""
         return binary("==", self, other)
 
     def __bool__(self) -> bool:
         raise IrError(
-            f"the truth of {type(self).__name__} is known only when the program runs; use select, both or "
-            "either"
+            f"the truth of {type(self).__name__} is known only when the program runs; use select or all_of"
         )
 
 
@@ -158,10 +157,10 @@ TRUTHS = frozenset(COMPARISONS + LOGICAL)  # operators whose result is a truth v
 
 @dataclass(frozen=True, slots=True)
 class Binary(Expr):
-    """`left op right`, of one type. `min` and `max` are written as calls.
+    """`left op right`, of operands of equal type. `min` and `max` are written as calls.
 
-    `//` and `%` round down and are for whole numbers, which must not be divided by 0; `/` is for floats, and
-    dividing by 0 is infinite or NaN.
+    `//` and `%` round down and are for integers; division by 0 is an error. `/` is for floats; division by 0
+    is infinite or NaN.
     """
 
     op: str
@@ -182,7 +181,7 @@ class Binary(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Select(Expr):
-    """`then` where `condition` holds, else `otherwise`; the other one is not evaluated."""
+    """`then` if `condition` holds, else `otherwise`; only the selected expression is evaluated."""
 
     condition: Expr
     then: Expr
@@ -202,8 +201,8 @@ class Select(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Cast(Expr):
-    """`value` as another type; integers wrap, floats round to the nearest integer of 64 bits, halves to even,
-    and NaN is 0."""
+    """`value` converted to another type. Integers wrap. Floats round to the nearest 64-bit integer, halves to
+    even, and saturate; NaN becomes 0."""
 
     dtype: str
     value: Expr
@@ -235,9 +234,9 @@ class Read(Expr):
 
 
 class LoopKind(StrEnum):
-    """How a loop is executed: in order, or as virtual threads that are interleaved.
+    """Execution of a loop: in order, or as interleaved virtual threads.
 
-    Its semantics are always those of a serial loop.
+    Both kinds have the semantics of a serial loop.
     """
 
     SERIAL = "range"
@@ -250,12 +249,11 @@ class Stmt:
     __slots__ = ()
 
     def below(self) -> "tuple[Expr | Stmt, ...]":
-        """Return the nodes directly below; a variable or a buffer that the statement declares is none of
-        them."""
+        """Return the child nodes, without the variable or the buffer that the statement declares."""
         raise NotImplementedError(type(self).__name__)
 
     def rebuilt(self, below: tuple[Any, ...]) -> "Stmt":
-        """Return the same statement with other nodes `below`."""
+        """Return a copy of the statement with the children `below`."""
         raise NotImplementedError(type(self).__name__)
 
 
@@ -292,7 +290,7 @@ class Write(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class If(Stmt):
-    """`body` where `condition` holds."""
+    """`body` if `condition` holds."""
 
     condition: Expr
     body: Stmt
@@ -306,7 +304,7 @@ class If(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class Block(Stmt):
-    """Statements, one after another."""
+    """Statements in order."""
 
     statements: tuple[Stmt, ...]
 
@@ -319,7 +317,7 @@ class Block(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class Alloc(Stmt):
-    """`body` with a buffer of its own, whose elements are undefined until written."""
+    """`body` with a local buffer, whose elements are undefined until written."""
 
     buffer: Buffer
     body: Stmt
@@ -340,17 +338,17 @@ class Func:
     body: Stmt
 
 
-IMMEDIATE = "imm"  # a parameter of this name stands for a constant
+IMMEDIATE = "imm"  # name of parameters that are constants
 
 
 @dataclass(frozen=True, slots=True)
 class Intrinsic:
-    """An operation of an accelerator or a processor, declared by the loop program it means.
+    """An operation of an accelerator or a processor, declared by a loop program that defines its semantics.
 
     Attributes:
         meaning: the loop program. A parameter is a tile, of the last dimensions of a buffer in the
             parameter's scope; a constant, if it is called `imm`; or a condition, if its type is bool.
-        certain: names of the parameters that it accesses whatever the conditions are.
+        certain: names of the parameters that it accesses unconditionally.
     """
 
     meaning: Func
@@ -361,12 +359,12 @@ class Intrinsic:
 
     @property
     def name(self) -> str:
-        """That of the program."""
+        """Name of the program."""
         return self.meaning.name
 
 
 def _certain(node: Expr | Stmt) -> Iterator[str]:
-    """Yield the names of the buffers that are touched under no condition."""
+    """Yield the names of the buffers that are accessed unconditionally."""
     if isinstance(node, (Read, Write)):
         yield node.buffer.name
     conditional = isinstance(node, (Select, If))
@@ -381,10 +379,10 @@ def is_tile(param: Buffer) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Call(Stmt):
-    """An intrinsic on tiles of buffers; `meaning_of` returns the statement that it stands for.
+    """A call of an intrinsic on tiles of buffers; `meaning_of` returns the equivalent statement.
 
     Attributes:
-        operands: for each parameter of the intrinsic the first element of a tile, a constant, or a condition.
+        operands: the first element of a tile, a constant or a condition, per parameter of the intrinsic.
     """
 
     intrinsic: Intrinsic
@@ -392,7 +390,7 @@ class Call(Stmt):
 
     @property
     def name(self) -> str:
-        """That of the intrinsic."""
+        """Name of the intrinsic."""
         return self.intrinsic.name
 
     def below(self) -> tuple[Expr, ...]:
@@ -403,7 +401,11 @@ class Call(Stmt):
 
 
 def as_expr(value: object, dtype: str = INDEX) -> Expr:
-    """Return `value` as an expression; Python numbers take `dtype`."""
+    """Return `value` as an expression; a Python number becomes a constant of type `dtype`.
+
+    Raises:
+        IrError: the value is neither an expression nor a number.
+    """
     if isinstance(value, Expr):
         return value
     if isinstance(value, (bool, int, float)):
@@ -428,10 +430,10 @@ def binary(op: str, left: object, right: object) -> Expr:
 
 
 def select(condition: Expr, then: object, otherwise: object) -> Expr:
-    """Return `then` where `condition` holds, else `otherwise`, which must have one type.
+    """Return `then` if `condition` holds, else `otherwise`; both must have the same type.
 
     Raises:
-        IrError: the condition is no truth value, or the types differ.
+        IrError: the condition is not of type bool, or the types differ.
     """
     if condition.dtype != "bool":
         raise IrError(f"select has a condition of type {condition.dtype}, not bool")
@@ -443,10 +445,10 @@ def select(condition: Expr, then: object, otherwise: object) -> Expr:
 
 
 def cast(dtype: str, value: Expr) -> Expr:
-    """Return `value` as `dtype`.
+    """Return `value` converted to `dtype`.
 
     Raises:
-        IrError: there is no such type.
+        IrError: `dtype` is unknown.
     """
     if dtype not in DTYPES:
         raise IrError(f"type {dtype!r} is none of {', '.join(DTYPES)}")
@@ -456,17 +458,17 @@ def cast(dtype: str, value: Expr) -> Expr:
 
 
 def minimum(left: object, right: object) -> Expr:
-    """Return the lesser."""
+    """Return the lesser of two values."""
     return binary("min", left, right)
 
 
 def maximum(left: object, right: object) -> Expr:
-    """Return the greater."""
+    """Return the greater of two values."""
     return binary("max", left, right)
 
 
-def both(*conditions: Expr) -> Expr:
-    """Return whether all conditions hold."""
+def all_of(*conditions: Expr) -> Expr:
+    """Return the conjunction of the conditions."""
     result = conditions[0]
     for condition in conditions[1:]:
         result = Binary("and", result, condition)
@@ -474,7 +476,7 @@ def both(*conditions: Expr) -> Expr:
 
 
 def block(*statements: Stmt) -> Stmt:
-    """Return the statements as one, without blocks in blocks."""
+    """Return the statements as a single statement, with nested blocks flattened."""
     flat: list[Stmt] = []
     for statement in statements:
         flat.extend(statement.statements if isinstance(statement, Block) else [statement])

@@ -31,7 +31,7 @@ from vdla.compiler.ir.types import DTYPES
 from vdla.compiler.ir.verify import verify
 from vdla.hw.spec.python_text import statements_of
 
-Placed: TypeAlias = ast.stmt | ast.expr | ast.arg  # what has a place in the text
+Placed: TypeAlias = ast.stmt | ast.expr | ast.arg  # nodes with a position in the text
 
 OPERATORS: Mapping[type[ast.AST], str] = {
     ast.Add: "+",
@@ -51,31 +51,30 @@ OPERATORS: Mapping[type[ast.AST], str] = {
 
 
 def parse_func(text: str, intrinsics: Iterable[Intrinsic] = ()) -> Func:
-    """Read a program. It may call the `intrinsics` given, and those that stand before it in the text, each
-    marked by `@intrinsic`.
+    """Parse a program. It may call the given `intrinsics`, and intrinsics that the text declares before the
+    program, marked by `@intrinsic`.
 
     Raises:
-        IrError: the text is no program; the message shows the place.
+        IrError: the text is not a program; the message shows the position.
     """
     *declared, last = _functions(text)
     known = {intrinsic.name: intrinsic for intrinsic in intrinsics}
     for head in declared:
-        own = _Parser(text, {}).intrinsic(head)
-        if known.setdefault(own.name, own).meaning != own.meaning:
+        intrinsic = _ProgramParser(text, {}).intrinsic(head)
+        if known.setdefault(intrinsic.name, intrinsic).meaning != intrinsic.meaning:
             raise IrError(
-                f"line {head.lineno}: {own.name} means something else here than the intrinsic of that "
-                "name that was given:\n"
-                f"{print_calls(known[own.name].meaning)}"
+                f"line {head.lineno}: {intrinsic.name} is declared differently from the given intrinsic of "
+                f"that name:\n{print_calls(known[intrinsic.name].meaning)}"
             )
-    return _Parser(text, known).func(last)
+    return _ProgramParser(text, known).func(last)
 
 
 def parse_intrinsic(text: str) -> Intrinsic:
-    """Read the program that an intrinsic means. A tile that does not lie in DRAM has its scope behind its
-    type: `acc: int32[1, 16] @ accumulator`.
+    """Parse the program that declares an intrinsic. The scope of an on-chip tile follows its type:
+    `acc: int32[1, 16] @ accumulator`.
 
     Raises:
-        IrError: the text is no program, or ill-formed.
+        IrError: the text is not a program, or the program is ill-formed.
     """
     meaning = parse_func(text)
     verify(meaning)
@@ -83,7 +82,11 @@ def parse_intrinsic(text: str) -> Intrinsic:
 
 
 def _functions(text: str) -> list[ast.FunctionDef]:
-    """Return the functions of a text: intrinsics, then one program."""
+    """Return the functions of a text: declarations of intrinsics, then a single program.
+
+    Raises:
+        IrError: the text has a syntax error or another structure.
+    """
     try:
         body = statements_of(text).body
     except SyntaxError as error:
@@ -99,8 +102,8 @@ def _functions(text: str) -> list[ast.FunctionDef]:
         or not all(map(_is_intrinsic, functions[:-1]))
     ):
         raise IrError(
-            "line 1: a program is one function: def name(buffers): body; before it, intrinsics may "
-            "stand, each marked by @intrinsic"
+            "line 1: a program is one function: def name(buffers): body; declarations of intrinsics may "
+            "precede it, each marked by @intrinsic"
         )
     return functions
 
@@ -109,8 +112,8 @@ def _is_intrinsic(function: ast.FunctionDef) -> bool:
     return [ast.unparse(mark) for mark in function.decorator_list] == ["intrinsic"]
 
 
-class _Parser:
-    """The intrinsics, buffers and variables in sight, while a program is read."""
+class _ProgramParser:
+    """A parser with the intrinsics, buffers and variables in scope."""
 
     def __init__(self, text: str, intrinsics: Mapping[str, Intrinsic]) -> None:
         self.lines, self.intrinsics = text.splitlines(), intrinsics
@@ -250,7 +253,7 @@ class _Parser:
         )
 
     def typed(self, dtype: str, node: ast.expr) -> Expr:
-        """Return a number of a type, or a cast."""
+        """Return a typed constant, or a cast."""
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             return Const(float(node.value), dtype)
         value = self.expr(node)

@@ -1,4 +1,4 @@
-"""Walking and rewriting loop programs."""
+"""Traversal and rewriting of loop programs."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import is_not
@@ -12,7 +12,7 @@ Part = TypeVar("Part", Expr, Stmt, Expr | Stmt)
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """Yield `node` and everything below it, from the top down."""
+    """Yield `node` and all nodes below it in pre-order."""
     waiting: list[Node] = [node]
     while waiting:
         part = waiting.pop()
@@ -33,9 +33,9 @@ def rewrite(node: Node, change: Change) -> Node: ...
 
 
 def rewrite(node: Node, change: Change) -> Node:
-    """Return `node` with `change` applied to every node, from the bottom up; None leaves a node as it is.
+    """Return `node` with `change` applied to every node, bottom-up.
 
-    What has nothing changed below it is the same node as before.
+    `change` returns None to keep a node. Unchanged subtrees are shared, not copied.
     """
     below = node.below()
     if below:
@@ -45,7 +45,7 @@ def rewrite(node: Node, change: Change) -> Node:
 
 
 def with_below(node: Part, before: tuple[Node, ...], below: Sequence[Node]) -> Part:
-    """Return `node` with others `below` than `before`; the same node where they are the same."""
+    """Return `node` with the children `below` instead of `before`; the same node if no child changed."""
     return node.rebuilt(tuple(below)) if any(map(is_not, below, before)) else node
 
 
@@ -58,7 +58,7 @@ def substitute(node: Part, values: Mapping[str, Expr]) -> Part:
 
 
 def walk_statements(stmt: Stmt) -> Iterator[Stmt]:
-    """Yield `stmt` and every statement below it, from the top down."""
+    """Yield `stmt` and all statements below it in pre-order."""
     waiting = [stmt]
     while waiting:
         part = waiting.pop()
@@ -67,7 +67,7 @@ def walk_statements(stmt: Stmt) -> Iterator[Stmt]:
 
 
 def rewrite_statements(stmt: Stmt, change: Callable[[Stmt], Stmt | None]) -> Stmt:
-    """Return `stmt` with `change` applied to every statement, from the bottom up; see `rewrite`."""
+    """Return `stmt` with `change` applied to every statement, bottom-up; see `rewrite`."""
     below = stmt.below()
     stmt = with_below(
         stmt, below, [rewrite_statements(part, change) if isinstance(part, Stmt) else part for part in below]
@@ -77,15 +77,15 @@ def rewrite_statements(stmt: Stmt, change: Callable[[Stmt], Stmt | None]) -> Stm
 
 
 def reads(node: Node) -> list[Read]:
-    """Return every read below `node`."""
+    """Return all reads in `node`, in pre-order."""
     return [part for part in walk(node) if isinstance(part, Read)]
 
 
 def variables(node: Node) -> set[str]:
-    """Return the names of all variables used below `node`."""
+    """Return the names of all variables that `node` uses."""
     return {part.name for part in walk(node) if isinstance(part, Var)}
 
 
 def has_reads(node: Node) -> bool:
-    """Whether `node`, or anything below it, reads a buffer."""
+    """Whether `node` contains a read of a buffer."""
     return any(isinstance(part, Read) for part in walk(node))

@@ -1,4 +1,5 @@
-"""Loop programs as text in a subset of Python, which `vdla.compiler.ir.parse` reads back equal."""
+"""The printer of loop programs: text in a subset of Python, from which `vdla.compiler.ir.parse` restores an
+equal program."""
 
 from collections.abc import Iterator
 
@@ -44,7 +45,7 @@ INDENT = "    "
 
 
 def print_func(func: Func) -> str:
-    """Return the text of a program, behind those of the intrinsics that it calls."""
+    """Return the text of a program, preceded by the declarations of the intrinsics that it calls."""
     declared = [
         f"@intrinsic\n{print_calls(intrinsic.meaning)}\n" for intrinsic in intrinsics_of(func).values()
     ]
@@ -52,7 +53,8 @@ def print_func(func: Func) -> str:
 
 
 def print_calls(func: Func) -> str:
-    """Return the text of a program without those of its intrinsics, which the parser must then be given."""
+    """Return the text of a program without declarations of intrinsics; `parse_func` then needs them as
+    arguments."""
     return (
         "\n".join(
             [f"def {func.name}({', '.join(map(print_param, func.params))}):", *print_lines(func.body, 1)]
@@ -72,8 +74,7 @@ def buffer_type(buffer: Buffer) -> str:
 
 
 def print_param(buffer: Buffer) -> str:
-    """Return `name: dtype[extents]`, and for a tile of an intrinsic that does not lie in DRAM, `name:
-    dtype[extents] @ scope`."""
+    """Return `name: dtype[extents]`, followed by ` @ scope` for an on-chip tile of an intrinsic."""
     place = "" if buffer.scope is Scope.DRAM else f" @ {buffer.scope.value}"
     return f"{buffer.name}: {buffer_type(buffer)}{place}"
 
@@ -102,8 +103,8 @@ def print_lines(stmt: Stmt, depth: int) -> Iterator[str]:
 
 
 def print_expr(expr: Expr, strength: int = 0) -> str:
-    """Return the text of an expression, in brackets where an operator of `strength` around it binds
-    tighter."""
+    """Return the text of an expression, in parentheses if the enclosing operator, of precedence `strength`,
+    binds tighter."""
     match expr:
         case Var(name):
             return name
@@ -118,10 +119,10 @@ def print_expr(expr: Expr, strength: int = 0) -> str:
         case Binary(op, left, right) if op in FUNCTIONS:
             return f"{op}({print_expr(left)}, {print_expr(right)})"
         case Binary(op, left, right):
-            own = STRENGTH[op]
-            loose = own + (op in ("<", "<=", "=="))  # Python chains comparisons
-            text = f"{print_expr(left, loose)} {op} {print_expr(right, own + 1)}"
-            return f"({text})" if own < strength else text
+            precedence = STRENGTH[op]
+            loose = precedence + (op in ("<", "<=", "=="))  # Python chains comparisons
+            text = f"{print_expr(left, loose)} {op} {print_expr(right, precedence + 1)}"
+            return f"({text})" if precedence < strength else text
     raise AssertionError(expr)
 
 
@@ -130,7 +131,7 @@ def _indices(indices: tuple[Expr, ...]) -> str:
 
 
 def _number(value: int | float | bool, dtype: str) -> str:
-    """Return a number with its type, unless it is an index or a truth value."""
+    """Return a number with its type, unless its type is index or bool."""
     if dtype == "bool":
         return str(bool(value))
     text = f'"{value!r}"' if isinstance(value, float) and value - value != 0 else repr(value)  # infinite

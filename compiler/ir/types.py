@@ -1,4 +1,4 @@
-"""Scalar types of loop programs and their arithmetic: integers wrap, right shifts are arithmetic."""
+"""Scalar types of loop programs and conversions between them; integers wrap."""
 
 from dataclasses import dataclass
 
@@ -12,8 +12,8 @@ class DType:
     """A scalar type.
 
     Attributes:
-        name: as written in programs.
-        numpy: the NumPy type that holds it.
+        name: spelling in programs.
+        numpy: NumPy type of arrays.
     """
 
     name: str
@@ -61,8 +61,8 @@ DTYPES = {
 
 
 def wrap(value: int | float | bool, dtype: str) -> int | float | bool:
-    """Return `value` as the type holds it, what Cast does: integers modulo 2^bits, floats rounded;
-    `nearest_integer` takes the one to the other."""
+    """Return `value` converted to `dtype`, as Cast defines it: integers modulo 2^bits, floats rounded to the
+    precision of the type, and floats to integers by `nearest_integer`."""
     kind = DTYPES[dtype]
     if kind.name == "bool":
         return bool(value)
@@ -74,14 +74,13 @@ def wrap(value: int | float | bool, dtype: str) -> int | float | bool:
 
 
 def _as_float(value: int | float | bool, kind: type) -> float:
-    """Round once: an integer must not become a double on its way to single precision."""
+    """Round once: an integer converted to single precision must not pass through a double."""
     with np.errstate(over="ignore"):
         return float(kind(np.int64(value) if isinstance(value, int) else value))
 
 
 def nearest_integer(value: float) -> int:
-    """Return the nearest integer of 64 bits, halves to even: beyond them the least or greatest, and 0 for
-    NaN."""
+    """Return the nearest 64-bit integer, halves to even. Values out of range saturate; NaN gives 0."""
     if value != value:
         return 0
     return min(round(min(max(value, -(2.0**63)), 2.0**63)), (1 << 63) - 1)

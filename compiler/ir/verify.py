@@ -1,4 +1,4 @@
-"""What every loop program must keep, whatever pass has made it."""
+"""The verifier: invariants of loop programs that hold after every pass."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -48,28 +48,29 @@ def _kind(dtype: str) -> str:
 
 
 def verify(func: Func) -> None:
-    """Check a program: names declared and unique, types equal, subscripts of the right number and, without
-    conditions, in range.
+    """Check a program: names are declared and unique, types are equal, the number of subscripts is right, and
+    subscripts that no condition guards are in range.
 
-    A call's operands must be what its intrinsic's parameters say; the intrinsic's meaning is checked where it
-    is declared.
+    The operands of a call must fit the parameters of its intrinsic. The program of an intrinsic is checked
+    when it is declared.
 
     Raises:
-        IrError: naming the statement and what is wrong with it.
+        IrError: an invariant is violated; the message names the statement and the violation.
     """
     names = [buffer.name for buffer in func.params]
     if len(set(names)) < len(names):
-        raise IrError(f"{func.name}: two parameters have one name among {', '.join(names)}")
+        raise IrError(f"{func.name}: two parameters have the same name among {', '.join(names)}")
     _Checker({buffer.name: buffer for buffer in func.params}).statement(func.body)
 
 
 class _Checker:
-    """What is in sight at one place of the program.
+    """The checker, with the names in scope at the current statement.
 
     Attributes:
-        buffers, ranges: declared so far.
-        intrinsics: called so far.
-        guarded: a condition stands around, so that subscripts may look out of range without being so.
+        buffers: buffers in scope, by name.
+        ranges: ranges of the loop variables in scope, by name.
+        intrinsics: intrinsics called so far, by name.
+        guarded: an enclosing condition may keep subscripts in range, so their bounds are not checked.
     """
 
     def __init__(self, buffers: dict[str, Buffer]) -> None:
@@ -79,7 +80,7 @@ class _Checker:
 
     @contextmanager
     def under_condition(self, holds: bool = True) -> Iterator[None]:
-        """Check what is done under a condition, if `holds`."""
+        """Set `guarded` inside the context, if `holds`."""
         before, self.guarded = self.guarded, self.guarded or holds
         yield
         self.guarded = before
@@ -148,12 +149,12 @@ class _Checker:
                     self.expr(operand)
 
     def tile(self, stmt: Call, param: Buffer, operand: Expr) -> None:
-        """Check the first element of a tile; one that the intrinsic reads under a condition only may lie
-        outside its buffer."""
+        """Check the first element of a tile. It may be outside its buffer if the intrinsic accesses it only
+        under a condition."""
         rank = len(param.shape)
         if not isinstance(operand, Read) or operand.indices[-rank:] != (ORIGIN,) * rank:
             raise IrError(
-                f"{_text(stmt)}: {param.name} is {print_expr(operand)}, which is not where a tile begins"
+                f"{_text(stmt)}: {param.name} is {print_expr(operand)}, which is not the beginning of a tile"
             )
         buffer = operand.buffer
         if (buffer.dtype, buffer.shape[-rank:], buffer.scope) != (param.dtype, param.shape, param.scope):
@@ -178,7 +179,7 @@ class _Checker:
                 return
             case Var(name):
                 if name not in self.ranges:
-                    raise IrError(f"variable {name} stands outside its loop")
+                    raise IrError(f"variable {name} is used outside its loop")
             case Read(buffer, indices):
                 self.subscripts(buffer, indices)
             case Select(condition, then, otherwise):

@@ -7,8 +7,8 @@ from math import prod
 
 import numpy as np
 
-from vdla.compiler.codegen.after import NOTHING, TABLE, After, table_entries
-from vdla.compiler.codegen.packing import blocked_parameters
+from vdla.compiler.codegen.blocked_layout import blocked_parameters
+from vdla.compiler.codegen.epilogue import NO_EPILOGUE, TABLE, Epilogue, table_entries
 from vdla.compiler.graph.integers import signed_bytes
 from vdla.compiler.network.channel_factors import MULTIPLIES, multiplies
 from vdla.compiler.network.elements import SAME
@@ -22,10 +22,10 @@ from vdla.compiler.network.placed import (
     operands,
 )
 from vdla.compiler.rules import Rule, enabling
+from vdla.compiler.tasks.activation_weights import RowsTask, TurnTask
 from vdla.compiler.tasks.constant_operands import one_hot_inputs, scalar_weights
 from vdla.compiler.tasks.convolution import ConvolutionTask
-from vdla.compiler.tasks.elements import Elements, ElementsTask
-from vdla.compiler.tasks.matrices import RowsTask, TurnTask
+from vdla.compiler.tasks.elementwise import Elements, ElementsTask
 from vdla.compiler.te.operators.sizes import blocks, matrix_product
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import Extension
@@ -33,7 +33,7 @@ from vdla.runtime.host.int8 import BYTES
 from vdla.runtime.layout import IMAGE_RANK, Layout
 
 SQUARE = f"{MULTIPLIES}, as STOREs of block_out numbers make its weights, which have rows of block_in"
-LOOKED_UP = After(table=1)
+LOOKED_UP = Epilogue(table=1)
 Tables = tuple[np.ndarray | None, ...]
 
 
@@ -196,7 +196,7 @@ class _ProductsBuilder:
             self.constants[name] = table_entries(table)
             names[TABLE] = name
         task = ElementsTask(Elements.REQUANTISE, count)
-        after = NOTHING if table is None else LOOKED_UP
+        after = NO_EPILOGUE if table is None else LOOKED_UP
         self.pieces.append(Piece(task, names, at, {"A": begin}, after))
 
     def add_weights(self, part: MatrixParts) -> None:

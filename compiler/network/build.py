@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from vdla.compiler.codegen.after import After
+from vdla.compiler.codegen.epilogue import Epilogue
 from vdla.compiler.codegen.stream import emit_calls
 from vdla.compiler.graph.macs import macs
 from vdla.compiler.graph.nodes import Graph
@@ -41,7 +41,7 @@ def build(
     """Return the plan of a network from its placed operators.
 
     Args:
-        programs: of every task of `parts`, as `vdla.compiler.codegen.lowering.calls_of` returns them.
+        programs: of every task of `parts`, as `vdla.compiler.codegen.lowering.lowered_task` returns them.
         report: called with each operator before its instructions are emitted.
     """
     return _Linker(graph, target, parts, programs).plan(report)
@@ -248,7 +248,7 @@ class _Linker:
         packed = DENSE if layout.windows is None else Packed(layout.windows)
         return Operand(self.place(name, layout), address_map=packed)
 
-    def numbered(self, after: After) -> After:
+    def numbered(self, after: Epilogue) -> Epilogue:
         """Return an epilogue with the next table on chip, so that loading a table does not wait for the
         preceding operator."""
         if not after.table:

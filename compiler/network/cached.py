@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from vdla.compiler.codegen.tuned.records import NO_RECORDS, Records
+from vdla.compiler.codegen.tuned.best_records import NO_RECORDS, TuningRecords
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.network.keep import Source, keep_graph, keep_plan, kept_graph, kept_plan
 from vdla.compiler.network.tuning import Tuning, tuned_plan
@@ -24,7 +24,7 @@ def cached_plan(source: Source, target: Target, progress: Progress = lambda text
 
 
 def cached_tuned_plan(
-    source: Source, target: Target, records: Records, progress: Progress = lambda text: None
+    source: Source, target: Target, records: TuningRecords, progress: Progress = lambda text: None
 ) -> tuple[Plan, Tuning]:
     """Return the plan of a network for a target, with the choices of tuned records and a report on their use.
 
@@ -54,12 +54,12 @@ def _graph(source: Source, key: str | None, progress: Progress) -> tuple[Graph, 
 
 
 def _compiled(
-    source: Source, key: str | None, target: Target, records: Records, progress: Progress
+    source: Source, key: str | None, target: Target, records: TuningRecords, progress: Progress
 ) -> tuple[Plan, Tuning]:
-    from vdla.compiler.codegen.store import kept
+    from vdla.compiler.codegen.choice_cache import cached
 
     graph, fidelity, key = _graph(source, key, progress)
-    plan, tuning = tuned_plan(graph, target, records, kept(), progress)
+    plan, tuning = tuned_plan(graph, target, records, cached(), progress)
     plan = replace(plan, fidelity=fidelity)
     if key is not None:
         keep_plan(key, target, records, plan, tuning)

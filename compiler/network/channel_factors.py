@@ -1,11 +1,11 @@
 """Products of an image with an activation that has a factor for each of its channels, on the accelerator."""
 
-from vdla.compiler.codegen.packing import blocked_parameters
+from vdla.compiler.codegen.blocked_layout import blocked_parameters
 from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.network.placed import Candidate, Offloaded, Piece, of_channels
+from vdla.compiler.tasks.channel_scale_alu import ScalingTask
+from vdla.compiler.tasks.channel_scale_multiplier import DiagonalTask, FactorsTask, int8_parts
 from vdla.compiler.tasks.constant_operands import channel_masks, constant_inputs, scalar_weights
-from vdla.compiler.tasks.factors import DiagonalTask, FactorsTask, parts_of
-from vdla.compiler.tasks.scaling import ScalingTask
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import Parameter
 from vdla.runtime.layout import IMAGE_RANK
@@ -33,7 +33,7 @@ def by_channel(candidate: Candidate, place: int) -> Offloaded:
     """Return the product of an image with the factors in operand `place`, which become diagonal weights."""
     config, (name, layout) = candidate.config, candidate.operand(1 - place)
     zeros = candidate.node.extents("zeros")
-    numbers, inputs = parts_of(-zeros[place]), parts_of(-zeros[1 - place])
+    numbers, inputs = int8_parts(-zeros[place]), int8_parts(-zeros[1 - place])
     _, blocks, height, width, *_ = layout.blocks
     words = candidate.constant(2).copy()
     words[Parameter.BIAS] += zeros[0] * zeros[1]

@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from vdla.compiler.codegen.packing import blocked_parameters
+from vdla.compiler.codegen.blocked_layout import blocked_parameters
 from vdla.compiler.network.borders import TAKES
 from vdla.compiler.network.channel_factors import multiplies
 from vdla.compiler.network.placed import (

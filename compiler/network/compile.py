@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vdla.compiler.codegen.store import kept
-from vdla.compiler.codegen.tuned.records import NO_RECORDS, Records
+from vdla.compiler.codegen.choice_cache import cached
+from vdla.compiler.codegen.tuned.best_records import NO_RECORDS, TuningRecords
 from vdla.compiler.graph.explain import Explanation, Write
 from vdla.compiler.graph.integer_forms.prerequisites import DYNAMIC, PRODUCTS
 from vdla.compiler.graph.nodes import Graph, GraphError
@@ -76,7 +76,7 @@ def compile_network(
     shapes: Mapping[str, Sequence[int]] | None = None,
     section: Section = WHOLE,
     errors: bool = False,
-    records: Records = NO_RECORDS,
+    records: TuningRecords = NO_RECORDS,
     progress: Progress = lambda text: None,
 ) -> Compiled:
     """Compile a network without the cache.
@@ -107,7 +107,7 @@ def compile_network(
         progress("errors of layers")
         layers = layer_errors(lowered.quantised.roles.graph, lowered.quantised.graph, loaded.samples)
         costs = contributions(lowered.quantised, loaded.samples)
-    plan, tuning = tuned_plan(lowered.graph, target, records, kept(), progress)
+    plan, tuning = tuned_plan(lowered.graph, target, records, cached(), progress)
     return Compiled(lowered.graph, replace(plan, fidelity=lowered.fidelity), tuning, layers, costs)
 
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from vdla.compiler.codegen.after import TABLE, After, table_entries
-from vdla.compiler.codegen.packing import blocked_parameters
+from vdla.compiler.codegen.blocked_layout import blocked_parameters
+from vdla.compiler.codegen.epilogue import TABLE, Epilogue, table_entries
 from vdla.compiler.network.channel_factors import by_alu, by_channel, factor_place, multiplies
 from vdla.compiler.network.placed import (
     Candidate,
@@ -21,9 +21,9 @@ from vdla.compiler.network.placed import (
 from vdla.compiler.network.slices import REPEAT_RULES, SLICE_RULES, part, repeated
 from vdla.compiler.rules import Rule, enabling
 from vdla.compiler.tasks.constant_operands import scalar_weights
-from vdla.compiler.tasks.elements import Elements, ElementsTask
-from vdla.compiler.tasks.maximum import MaximumTask, widens_maxima
-from vdla.compiler.tasks.pooling import PoolingTask
+from vdla.compiler.tasks.elementwise import Elements, ElementsTask
+from vdla.compiler.tasks.max_pool_alu import PoolingTask
+from vdla.compiler.tasks.max_pool_multiplier import MaximumTask, pools_by_multiplier
 from vdla.compiler.tasks.scaled_sum import SumTask, diagonal_weights, multiplies_sums
 from vdla.compiler.te.operators.sizes import Pooling
 from vdla.hw.spec.config import AcceleratorConfig
@@ -38,7 +38,7 @@ def _max_pool(candidate: Candidate) -> Offloaded:
     size = Pooling(
         channels, height, width, node.pair("kernel_shape"), node.pair("strides"), node.border("pads"), n
     )
-    widens, parts = widens_maxima(candidate.config, size), candidate.block // candidate.config.block_out
+    widens, parts = pools_by_multiplier(candidate.config, size), candidate.block // candidate.config.block_out
     return Offloaded(
         candidate.node,
         (Piece(MaximumTask(size) if widens else PoolingTask(size, parts, parts)),),
@@ -120,7 +120,7 @@ def _lookup(candidate: Candidate) -> Offloaded:
         {"A": candidate.operand(0)},
         out,
         {"P": parameters, TABLE: table_entries(candidate.constant(1))},
-        after=After(table=1),
+        after=Epilogue(table=1),
     )
 
 

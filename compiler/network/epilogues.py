@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vdla.compiler.codegen.after import RESIDUAL, SUM, TABLE, table_entries
+from vdla.compiler.codegen.epilogue import RESIDUAL, SUM, TABLE, table_entries
 from vdla.compiler.codegen.space import space_of
 from vdla.compiler.graph.by_element import table_of
 from vdla.compiler.graph.nodes import Graph, Node

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 
 from vdla.compiler.network.partition import Part
 from vdla.compiler.network.placed import Offloaded, OnHost, View
-from vdla.compiler.operands.segments import Segment, cut
-from vdla.compiler.tasks.elements import Elements, ElementsTask
+from vdla.compiler.operands.segments import TensorSegment, cut
+from vdla.compiler.tasks.elementwise import Elements, ElementsTask
 from vdla.runtime.layout import Layout
 
 
@@ -55,7 +55,7 @@ class Flow:
         return self._makers.get(self.origin(name)) != number
 
 
-Segments = Mapping[str, tuple[Segment, ...]]
+Segments = Mapping[str, tuple[TensorSegment, ...]]
 
 
 def segments_of_copies(parts: Sequence[Part], flow: Flow) -> Segments:
@@ -67,7 +67,7 @@ def segments_of_copies(parts: Sequence[Part], flow: Flow) -> Segments:
     Args:
         flow: the values of `parts`.
     """
-    segments: dict[str, tuple[Segment, ...]] = {}
+    segments: dict[str, tuple[TensorSegment, ...]] = {}
     stacked = {
         placed.output[0]
         for part in parts
@@ -94,13 +94,13 @@ def is_copy(operator: Offloaded) -> bool:
     )
 
 
-def _copied_segments(operator: Offloaded, flow: Flow, known: Segments) -> tuple[Segment, ...]:
+def _copied_segments(operator: Offloaded, flow: Flow, known: Segments) -> tuple[TensorSegment, ...]:
     """Return the segments that hold the elements of a copy, in order."""
-    segments: list[Segment] = []
+    segments: list[TensorSegment] = []
     for piece in operator.pieces:
         assert isinstance(piece.task, ElementsTask), f"{operator} copies"
         name, first = flow.origin(operator.inputs[piece.names.get("A", "A")][0]), piece.begins.get("A", 0)
         count = piece.task.elements
-        whole = known.get(name) or (Segment(name, 0, first + count),)
+        whole = known.get(name) or (TensorSegment(name, 0, first + count),)
         segments += cut(whole, first, count)
     return cut(segments, 0, sum(segment.count for segment in segments))

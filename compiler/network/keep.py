@@ -14,12 +14,12 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from vdla.compiler.codegen.tuned.records import Records
+from vdla.compiler.codegen.tuned.best_records import TuningRecords
 from vdla.compiler.codegen.version import network_version
-from vdla.compiler.graph.keep import graph_from_bytes, graph_to_bytes
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.graph.quantisation.options import Options
 from vdla.compiler.graph.section import WHOLE, Section
+from vdla.compiler.graph.serialise import graph_from_bytes, graph_to_bytes
 from vdla.compiler.graph.source import ModelMessage, ModelSource
 from vdla.compiler.network.tuning import Tuning, tuning_from, tuning_text
 from vdla.hw.spec.cache import digest_of
@@ -84,7 +84,7 @@ def _contents(path: Path) -> bytes | None:
         return None
 
 
-def kept_plan(key: str, target: Target, records: Records) -> tuple[Plan, Tuning] | None:
+def kept_plan(key: str, target: Target, records: TuningRecords) -> tuple[Plan, Tuning] | None:
     """Return the cached plan for the graph of a key, a target and records, and the report on the use of the
     records; None if it is not in the cache."""
     data = MODULES.read(_of_target(key, target, records))
@@ -94,7 +94,7 @@ def kept_plan(key: str, target: Target, records: Records) -> tuple[Plan, Tuning]
     return from_bytes(module), tuning_from(tuning)
 
 
-def keep_plan(key: str, target: Target, records: Records, plan: Plan, tuning: Tuning) -> None:
+def keep_plan(key: str, target: Target, records: TuningRecords, plan: Plan, tuning: Tuning) -> None:
     """Cache a plan and the report on the use of records."""
     MODULES.write(_of_target(key, target, records), tuning_text(tuning) + b"\n" + to_bytes(plan))
 
@@ -114,7 +114,7 @@ def keep_graph(key: str, graph: Graph, fidelity: Fidelity | None) -> None:
     GRAPHS.write(key, msgspec.json.encode(fidelity) + b"\n" + graph_to_bytes(graph))
 
 
-def _of_target(key: str, target: Target, records: Records) -> str:
+def _of_target(key: str, target: Target, records: TuningRecords) -> str:
     return digest_of([key, target.name, target.digest, target.clock_source, records.digest(target)])
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from vdla.compiler.codegen.after import NOTHING, After
+from vdla.compiler.codegen.epilogue import NO_EPILOGUE, Epilogue
 from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.operands.interleaved import activation_block
 from vdla.compiler.rules import Rule
@@ -32,7 +32,7 @@ class Piece:
     names: Mapping[str, str] = field(default_factory=dict)
     begin: int = 0
     begins: Mapping[str, int] = field(default_factory=dict)
-    after: After | None = None
+    after: Epilogue | None = None
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Offloaded:
     output: tuple[str, Layout]
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)
     macs: int = 0
-    after: After = NOTHING
+    after: Epilogue = NO_EPILOGUE
     scratch: Mapping[str, int] = field(default_factory=dict)
 
     def __str__(self) -> str:

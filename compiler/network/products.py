@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 from msgspec import structs
 
-from vdla.compiler.codegen.packing import blocked_parameters, blocked_weights
+from vdla.compiler.codegen.blocked_layout import blocked_parameters, blocked_weights
 from vdla.compiler.network.borders import TAKES, pads_with
 from vdla.compiler.network.gathering import (
     gathered_size,
@@ -29,9 +29,9 @@ from vdla.compiler.network.placed import (
 )
 from vdla.compiler.rules import Rule, enabling
 from vdla.compiler.tasks.convolution import ConvolutionTask, TransposedTask
+from vdla.compiler.te.operators.depthwise import prefers_windows, window_weights, with_whole_windows
 from vdla.compiler.te.operators.sizes import Convolution, Transposed, matrix_product
 from vdla.compiler.te.operators.transposed import phase_weights, sides_fault
-from vdla.compiler.te.operators.windows import in_windows, slides, window_weights
 from vdla.hw.spec.vocabulary import Extension
 from vdla.runtime.layout import IMAGE_RANK, SpaceToDepth
 from vdla.runtime.windows import Windows
@@ -92,8 +92,8 @@ def _convolution(candidate: Candidate) -> Offloaded:
 def convolved(candidate: Candidate, size: Convolution, weights: np.ndarray, border: int) -> Offloaded:
     """Return a convolution of ungathered pixels: a depthwise convolution by windows along rows, or
     products."""
-    if slides(size, candidate.config):
-        wide = in_windows(size)
+    if prefers_windows(size, candidate.config):
+        wide = with_whole_windows(size)
         task = ConvolutionTask(wide, border=border, slides=True)
         return offloaded(candidate, task, {"W": window_weights(weights, wide, candidate.config)}, size.macs)
     return _product(candidate, ConvolutionTask(size, border=border), weights, size.macs)

@@ -10,10 +10,10 @@ emission, linking  `build`: instructions, addresses, and transfers between host 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 
+from vdla.compiler.codegen.choices import ChoiceError, Choices, choices_of
 from vdla.compiler.codegen.choose import Chooser, by_simulator
-from vdla.compiler.codegen.lowering import calls_of
-from vdla.compiler.codegen.record import ChoiceError, Choices, choices_of
-from vdla.compiler.codegen.space import Space, space_of
+from vdla.compiler.codegen.lowering import lowered_task
+from vdla.compiler.codegen.space import ChoiceSpace, space_of
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.ir.nodes import Func
 from vdla.compiler.network.build import build
@@ -135,7 +135,7 @@ def choices_for(
     return chosen
 
 
-def _legal(choice: Choice, space: Space) -> Choice:
+def _legal(choice: Choice, space: ChoiceSpace) -> Choice:
     if choice not in space:
         raise ChoiceError(
             f"{choice} is not among the {len(space)} choices for {space.task} on {space.target.name}; "
@@ -151,4 +151,4 @@ def record_of(chosen: Mapping[Task, Choice], target: Target) -> Choices:
 
 def programs_of(chosen: Mapping[Task, Choice], config: AcceleratorConfig) -> dict[Task, Func]:
     """Return the loop program of each task for its choice."""
-    return {task: calls_of(task, choice, config) for task, choice in chosen.items()}
+    return {task: lowered_task(task, choice, config) for task, choice in chosen.items()}

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from vdla.compiler.codegen.tuned.records import KIT, Records
+from vdla.compiler.codegen.tuned.best_records import KIT, TuningRecords
 from vdla.hw.spec.cache import digest_of
 
 if TYPE_CHECKING:
+    from vdla.compiler.codegen.choices import Choices
     from vdla.compiler.codegen.choose import Chooser
-    from vdla.compiler.codegen.record import Choices
-    from vdla.compiler.codegen.tuned.chooser import Use
-    from vdla.compiler.codegen.tuned.record import Record
+    from vdla.compiler.codegen.tuned.chooser import RecordUse
+    from vdla.compiler.codegen.tuned.record import TuningRecord
     from vdla.compiler.graph.nodes import Graph
     from vdla.compiler.network.stages import Progress
     from vdla.compiler.tasks.base import Task
@@ -72,7 +72,7 @@ class Tuning:
 
 
 def tuned_plan(
-    graph: "Graph", target: "Target", records: Records, choose: "Chooser", progress: "Progress"
+    graph: "Graph", target: "Target", records: TuningRecords, choose: "Chooser", progress: "Progress"
 ) -> "tuple[Plan, Tuning]":
     """Return the plan of a graph of integer operators with the choices of records, and the report on their
     use.
@@ -85,7 +85,7 @@ def tuned_plan(
         choose: makes the choices for tasks without a record.
         progress: called with a text for each step of the work.
     """
-    from vdla.compiler.codegen.tuned.chooser import Use, by_records
+    from vdla.compiler.codegen.tuned.chooser import RecordUse, by_records
     from vdla.compiler.codegen.version import task_version
     from vdla.compiler.network.stages import layers_of, parts_of, plan_of_parts
 
@@ -97,12 +97,11 @@ def tuned_plan(
         chooser = by_records(records, choose)
         plan = plan_of_parts(graph, parted, target, choose=chooser, progress=progress)
         return plan, tuning_of(chooser.uses, layers)
-    plan, use = plan_of_parts(graph, parted, target, choices, progress=progress), Use.FOUND
+    plan, use = plan_of_parts(graph, parted, target, choices, progress=progress), RecordUse.APPLIED
     if settled[0].version != task_version():
         untuned = plan_of_parts(graph, parted, target, choose=choose, progress=progress)
-        plan, use = (
-            (plan, Use.AGAIN) if cycles_of_plan(plan) < cycles_of_plan(untuned) else (untuned, Use.WORSE)
-        )
+        is_faster = cycles_of_plan(plan) < cycles_of_plan(untuned)
+        plan, use = (plan, RecordUse.REMEASURED) if is_faster else (untuned, RecordUse.WORSE)
     return plan, tuning_of(dict.fromkeys(map(str, layers), use), layers)
 
 
@@ -112,18 +111,20 @@ def network_of(layers: "Mapping[Task, Sequence[str]]") -> str:
 
 
 def settled_choices(
-    settled: "Sequence[Record]", tasks: "Iterable[Task]", target: "Target"
+    settled: "Sequence[TuningRecord]", tasks: "Iterable[Task]", target: "Target"
 ) -> "Choices | None":
     """Return the choices that were settled for the tasks of a network; None if a choice is missing or no
     longer legal."""
-    from vdla.compiler.codegen.record import choices_of
-    from vdla.compiler.codegen.space import Space, space_of
-    from vdla.compiler.codegen.tuned.chooser import legal
+    from vdla.compiler.codegen.choices import choices_of
+    from vdla.compiler.codegen.space import ChoiceSpace, space_of
+    from vdla.compiler.codegen.tuned.chooser import legal_choice
 
     by_text, chosen = {record.task: record for record in settled}, []
     for task in tasks:
         space, record = space_of(task, target), by_text.get(str(task))
-        choice = legal(record, space) if isinstance(space, Space) and record is not None else None
+        choice = (
+            legal_choice(record, space) if isinstance(space, ChoiceSpace) and record is not None else None
+        )
         if choice is None:
             return None
         chosen.append((task, choice))
@@ -137,22 +138,24 @@ def cycles_of_plan(plan: "Plan") -> int:
     return sum(cycles_of(stream, plan.target.memory) for stream in plan.streams.values())
 
 
-def tuning_of(uses: "Mapping[str, Use]", layers: "Mapping[Task, Sequence[str]]") -> Tuning:
+def tuning_of(uses: "Mapping[str, RecordUse]", layers: "Mapping[Task, Sequence[str]]") -> Tuning:
     """Return the report on the use of records.
 
     Args:
         uses: use of a record for each task, by the task's text.
         layers: names of the layers in which each task occurs.
     """
-    from vdla.compiler.codegen.tuned.chooser import Use
+    from vdla.compiler.codegen.tuned.chooser import RecordUse
 
     first = {str(task): names[0] for task, names in layers.items()}
 
-    def of(use: Use) -> tuple[str, ...]:
+    def of(use: RecordUse) -> tuple[str, ...]:
         return tuple(first[task] for task, applied in uses.items() if applied is use)
 
-    again = len(of(Use.AGAIN))
-    return Tuning(len(uses), len(of(Use.FOUND)) + again, again, of(Use.WORSE), of(Use.NONE))
+    again = len(of(RecordUse.REMEASURED))
+    return Tuning(
+        len(uses), len(of(RecordUse.APPLIED)) + again, again, of(RecordUse.WORSE), of(RecordUse.NONE)
+    )
 
 
 def tuning_text(tuning: Tuning) -> bytes:

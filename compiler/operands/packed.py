@@ -1,4 +1,4 @@
-"""The address map of packed images: overlapping windows of rows of pixels, read by GATHERs."""
+"""The address map of packed images: overlapping windows of pixel rows, read by GATHERs."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -11,10 +11,10 @@ from vdla.runtime.windows import Windows
 
 @dataclass(frozen=True, slots=True)
 class Packed(AddressMap):
-    """Elements that are windows of a packed image."""
+    """A map whose elements are windows of a packed image."""
 
     windows: Windows
 
     def load(self, memory: MemoryType, builder: StreamBuilder, record: Move) -> Move:
-        """Return what records GATHERs of windows into INP."""
+        """Return the recorder of GATHERs of windows into INP."""
         return partial(builder.gather, self.windows)

@@ -1,6 +1,6 @@
-"""What every kind of task provides: its tiles, its loop program, and the layout of its operands.
+"""The interface of tasks: tiles, loop program, and address maps of operands.
 
-A task is an operator with its sizes. A schedule is chosen for each task. Equal tasks have equal programs.
+A task is an operator with its sizes. A schedule is chosen per task. Equal tasks have equal programs.
 """
 
 from abc import ABC, abstractmethod
@@ -22,12 +22,12 @@ BUS_BOUND_THREADS = (3, 2, 1)
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One choice of a task's schedule.
+    """A choice of a task's schedule.
 
     Attributes:
         threads: number of virtual threads.
         tiles: tile sizes of a convolution; None for other tasks.
-        parts: a tile of another task is the largest of which `threads * parts` copies fit the scratchpads.
+        parts: for other tasks, the tile is the largest of which `threads * parts` copies fit the scratchpads.
     """
 
     threads: int
@@ -101,6 +101,6 @@ class PartedTask(Task, Generic[TileT]):
         """Return the loop program with a tile size."""
 
 
-def parsed(params: Mapping[str, str], statements: Iterable[str], config: AcceleratorConfig) -> Func:
+def parse_program(params: Mapping[str, str], statements: Iterable[str], config: AcceleratorConfig) -> Func:
     """Return the loop program with these parameters (types by name) and statements, as text."""
     return parse_func(function(params, statements), accelerator(config).every)

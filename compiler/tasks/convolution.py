@@ -4,21 +4,21 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from math import prod
 
-from vdla.compiler.codegen.after import After
+from vdla.compiler.codegen.epilogue import Epilogue
 from vdla.compiler.codegen.estimate import ranked_tiles
 from vdla.compiler.codegen.intrinsics import accelerator
 from vdla.compiler.codegen.nest import TILE_RANK
-from vdla.compiler.codegen.tiles import GROUPS, INPUTS, OUTPUTS, ROWS, WEIGHTS, Tiles, Work
+from vdla.compiler.codegen.tiles import GROUPS, INPUTS, OUTPUTS, ROWS, WEIGHTS, Tiles, TilingProblem
 from vdla.compiler.ir.nodes import Func, Scope
 from vdla.compiler.operands.address_map import AddressMap
 from vdla.compiler.operands.interleaved import Interleaved
 from vdla.compiler.tasks.base import Choice, Task
 from vdla.compiler.tasks.scheduling import narrow, tensorize, virtual_threads
-from vdla.compiler.te.operators.convolution import Product, conv2d
+from vdla.compiler.te.operators.convolution import ConvolutionTensors, conv2d
+from vdla.compiler.te.operators.depthwise import conv2d_windows
 from vdla.compiler.te.operators.narrowing import AddingScale, Narrowing, Scale
 from vdla.compiler.te.operators.sizes import Convolution, Transposed, blocks
-from vdla.compiler.te.operators.transposed import conv2d_transposed, one_phase
-from vdla.compiler.te.operators.windows import conv2d_windows
+from vdla.compiler.te.operators.transposed import conv2d_transposed, phase_convolution
 from vdla.compiler.te.schedule import Schedule, StageHandle, create_schedule
 from vdla.compiler.te.tensor import Tensor
 from vdla.hw.spec.config import AcceleratorConfig
@@ -29,12 +29,12 @@ COLUMNS = "columns"  # the loop over tiles of columns, which never becomes virtu
 
 
 class TiledTask(Task):
-    """A convolution, whose tile sizes are chosen one by one.
+    """A convolution, whose tile sizes are chosen independently of each other.
 
     Attributes:
         size: sizes of the operator.
         narrowing: how sums become results.
-        alike: all blocks of weights are equal, so the program loads one of them.
+        alike: all blocks of weights are equal; the program loads a single block.
         slides: a depthwise convolution whose windows slide along the rows.
         reads, writes: number of channel blocks of the input, and of the result, that are interleaved in DRAM
             pixel by pixel, see `vdla.compiler.operands.interleaved`.
@@ -51,10 +51,10 @@ class TiledTask(Task):
     @property
     @abstractmethod
     def convolution(self) -> Convolution:
-        """The sizes of the convolution that is tiled: of one phase of a transposed convolution."""
+        """The sizes of the convolution that is tiled; for a transposed convolution, of a single phase."""
 
     @abstractmethod
-    def operator(self, config: AcceleratorConfig) -> Product:
+    def operator(self, config: AcceleratorConfig) -> ConvolutionTensors:
         """Return the tensor expression of the operator."""
 
     @property
@@ -63,7 +63,7 @@ class TiledTask(Task):
         return isinstance(self.narrowing, AddingScale)
 
     def schedule(self, choice: Choice, config: AcceleratorConfig) -> Schedule:
-        """Return the schedule for a choice; errors as those of `program`."""
+        """Return the schedule for a choice; raises the same errors as `program`."""
         operator = self.operator(config)
         return schedule_conv2d(operator, self.convolution, config, threads=choice.threads, tiles=choice.tiles)
 
@@ -71,9 +71,9 @@ class TiledTask(Task):
         """Return the loop program for a choice; see `Task.program`."""
         return self.schedule(choice, config).lower(verified=False)
 
-    def work(self, target: Target, threads: int) -> Work:
-        """Return the convolution whose tiles are chosen, with `threads` virtual threads."""
-        return Work(
+    def work(self, target: Target, threads: int) -> TilingProblem:
+        """Return the tiling problem of the task with `threads` virtual threads."""
+        return TilingProblem(
             self.convolution,
             target.config,
             threads,
@@ -81,7 +81,7 @@ class TiledTask(Task):
             self.alike,
             self.slides,
             target.memory,
-            After(adds=self.adds_residual).reserved,
+            Epilogue(adds=self.adds_residual).reserved,
             self.reads,
             self.writes,
         )
@@ -94,17 +94,18 @@ class TiledTask(Task):
             "X": Interleaved(self.reads, size.height * size.width, inputs),
             "Z": Interleaved(self.writes, prod(size.out_size), outputs),
         }
-        return {name: each for name, each in maps.items() if each.parts > 1}
+        return {name: address_map for name, address_map in maps.items() if address_map.parts > 1}
 
 
 @dataclass(frozen=True, slots=True)
 class ConvolutionTask(TiledTask):
-    """A convolution or a matrix product; attributes as those of `TiledTask`.
+    """A convolution or a matrix product; further attributes as in `TiledTask`.
 
     Attributes:
         border: int8 value with which the input is padded.
-        alike: as `vdla.compiler.te.operators.convolution.conv2d` has it.
-        slides: the kernel is made of whole windows, see `vdla.compiler.te.operators.windows.conv2d_windows`.
+        alike: see `vdla.compiler.te.operators.convolution.conv2d`.
+        slides: the kernel consists of whole windows, see
+            `vdla.compiler.te.operators.depthwise.conv2d_windows`.
     """
 
     size: Convolution
@@ -120,7 +121,7 @@ class ConvolutionTask(TiledTask):
         """The sizes of the convolution."""
         return self.size
 
-    def operator(self, config: AcceleratorConfig) -> Product:
+    def operator(self, config: AcceleratorConfig) -> ConvolutionTensors:
         """Return the tensor expression of the operator."""
         if self.slides:
             return conv2d_windows(self.size, config, self.narrowing, border=self.border)
@@ -129,7 +130,7 @@ class ConvolutionTask(TiledTask):
 
 @dataclass(frozen=True, slots=True)
 class TransposedTask(TiledTask):
-    """A transposed convolution; attributes as those of `TiledTask`."""
+    """A transposed convolution; attributes as in `TiledTask`."""
 
     size: Transposed
     narrowing: Narrowing = BY_CHANNEL
@@ -138,27 +139,35 @@ class TransposedTask(TiledTask):
 
     @property
     def convolution(self) -> Convolution:
-        """The sizes of the convolution that computes one phase of the result."""
-        return one_phase(self.size)
+        """The sizes of the convolution that computes a phase of the result."""
+        return phase_convolution(self.size)
 
-    def operator(self, config: AcceleratorConfig) -> Product:
+    def operator(self, config: AcceleratorConfig) -> ConvolutionTensors:
         """Return the tensor expression of the operator."""
         return conv2d_transposed(self.size, config, self.narrowing)
 
 
 def schedule_conv2d(
-    operator: Product,
+    operator: ConvolutionTensors,
     size: Convolution,
     config: AcceleratorConfig,
     *,
     threads: int = 2,
     tiles: Tiles | None = None,
 ) -> Schedule:
-    """Return the schedule of a convolution, in `threads` virtual threads.
+    """Return the schedule of a convolution with `threads` virtual threads.
 
     Output tiles are accumulated over chunks of input blocks.
+
+    Args:
+        tiles: tile sizes; None: the sizes with the fewest estimated cycles.
+
+    Raises:
+        IrError: no tile fits the scratchpads.
     """
-    work = Work(size, config, threads, operator.narrowed.parameters is not None, slides=operator.slides)
+    work = TilingProblem(
+        size, config, threads, operator.narrowed.parameters is not None, slides=operator.slides
+    )
     tiles = tiles or ranked_tiles(work, 1)[0]
     schedule, intrinsics = create_schedule(operator.out), accelerator(config)
     sums = intrinsics.slide if operator.slides else intrinsics.gemm
@@ -180,9 +189,14 @@ def schedule_conv2d(
     return schedule
 
 
-def _tile_outputs(schedule: Schedule, operator: Product, tiles: Tiles, threads: int) -> tuple[str, str, str]:
-    """Tile the loops of the result; return the loops over tiles of outputs and of columns, and the innermost
-    loop around a tile. The loop over tiles of outputs is within those of pixels where inputs are kept."""
+def _tile_outputs(
+    schedule: Schedule, operator: ConvolutionTensors, tiles: Tiles, threads: int
+) -> tuple[str, str, str]:
+    """Tile the loops of the result. Return the loop over tiles of outputs, the loop over tiles of columns,
+    and the innermost loop around a tile.
+
+    If inputs are kept on chip, the loop over tiles of outputs is inside the loops over tiles of pixels.
+    """
     handle = schedule[operator.out]
     axes = _named_axes(operator.out, handle)
     outer_o, inner_o = handle.split(axes["o"], tiles.outputs)
@@ -200,12 +214,12 @@ def _tile_outputs(schedule: Schedule, operator: Product, tiles: Tiles, threads: 
 
 
 def _named_axes(tensor: Tensor, handle: StageHandle) -> dict[str, str]:
-    """Return the loops of a stage by the names that the tensor's axes have in its statement."""
+    """Return the loops of a stage, by the axis names of the tensor."""
     return dict(zip((axis.name for axis in tensor.axes), handle.axis, strict=True))
 
 
-def _order_sums(schedule: Schedule, operator: Product, tiles: Tiles) -> str:
-    """Order the loops of the sums, chunks of input blocks outermost; return the loop over chunks."""
+def _order_sums(schedule: Schedule, operator: ConvolutionTensors, tiles: Tiles) -> str:
+    """Order the loops of the sums, with chunks of input blocks outermost; return the loop over chunks."""
     handle = schedule[operator.total]
     axes = _named_axes(operator.total, handle)
     ci, dy, dx, *of_element = handle.reduce_axis

@@ -1,10 +1,10 @@
-"""The mean of each plane: sums by the multiplier array, requantised by the number of elements."""
+"""The mean of each plane: sums by the multiplier array, which requantisation divides by their number."""
 
 from dataclasses import dataclass
 from typing import ClassVar
 
 from vdla.compiler.ir.nodes import Func
-from vdla.compiler.tasks.base import Choice, PartedTask, parsed
+from vdla.compiler.tasks.base import Choice, PartedTask, parse_program
 from vdla.compiler.tasks.plane_tile import PlaneTile, plane_tile
 from vdla.compiler.tasks.program_text import joined, nest
 from vdla.hw.spec.config import AcceleratorConfig
@@ -18,7 +18,7 @@ class MeanTask(PartedTask[PlaneTile]):
     """The requantised sum of each plane.
 
     Attributes:
-        blocks: number of channel blocks. The accumulators hold the sums of all of them at once.
+        blocks: number of channel blocks. The accumulators hold the sums of all blocks at once.
         elements: number of elements of a block, of `batch x block_out` numbers each.
     """
 
@@ -33,10 +33,10 @@ class MeanTask(PartedTask[PlaneTile]):
         return plane_tile(self.blocks, self.elements, config.depth(MemoryType.INP), copies)
 
     def tiled(self, tile: PlaneTile, choice: Choice, config: AcceleratorConfig) -> Func:
-        """Return the loop program of the requantised sums of int8[blocks, elements, batch, block].
+        """Return the loop program of the requantised sums of X: int8[blocks, elements, batch, block].
 
-        Its parameters are P, one set for all channels, the image X, the weights W that multiply by 1, and the
-        result Z.
+        The parameters of the program are P, a single set for all channels, the image X, the identity weights
+        W, and the result Z.
         """
         b, o = config.batch, config.block_out
         params = {
@@ -62,4 +62,4 @@ class MeanTask(PartedTask[PlaneTile]):
             nest(loops, joined(body), threads="thread"),
             nest({"s": self.blocks}, "store_scaled(Z[s, 0, 0], S[s, 0, 0], PL[0, 0, 0, 0])"),
         )
-        return parsed(params, statements, config)
+        return parse_program(params, statements, config)

@@ -1,15 +1,15 @@
-"""Tiles of a tensor of planes: several whole planes, or a part of one plane."""
+"""Tiles of a tensor of planes: several whole planes, or part of a single plane."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class PlaneTile:
-    """Either some planes with all their elements, or some elements of one plane. Tiles divide the tensor.
+    """Some whole planes, or some elements of a single plane. The sizes divide the tensor.
 
     Attributes:
-        blocks: number of planes. A plane holds one block of channels.
-        elements: number of elements of a plane.
+        blocks: number of planes. A plane holds a single block of channels.
+        elements: number of elements of each plane.
     """
 
     blocks: int
@@ -31,8 +31,8 @@ class PlaneTile:
 
 
 def plane_tile(blocks: int, elements: int, room: int, threads: int) -> PlaneTile | None:
-    """Return the largest tile of which `threads` copies fit `room` elements, and whose loop that many virtual
-    threads can share; None if there is none."""
+    """Return the largest tile of which `threads` copies fit `room` elements and whose trip count `threads`
+    divides, or None."""
     whole = [PlaneTile(count, elements) for count in divisors(blocks) if blocks // count % threads == 0]
     cut = [PlaneTile(1, count) for count in divisors(elements) if elements // count % threads == 0]
     fits = [tile for tile in (*whole, *cut) if tile.blocks * tile.elements * threads <= room]

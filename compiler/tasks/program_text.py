@@ -7,8 +7,8 @@ STEP = "    "
 
 
 def nest(loops: Mapping[str, int], body: str, *, threads: str = "") -> str:
-    """Return loops of these names and extents, from the outside in, around statements; the loop called
-    `threads` is over virtual threads."""
+    """Return a nest of loops (extents by name, outermost first) around statements. The loop called `threads`
+    becomes virtual threads."""
     for name, extent in reversed(tuple(loops.items())):
         kind = "vthread" if name == threads else "range"
         body = f"for {name} in {kind}({extent}):\n{indent(body, STEP)}"
@@ -16,11 +16,11 @@ def nest(loops: Mapping[str, int], body: str, *, threads: str = "") -> str:
 
 
 def function(params: Mapping[str, str], statements: Iterable[str]) -> str:
-    """Return the program `main` with parameters of these types."""
+    """Return the text of a program `main` with parameters `params` (types by name)."""
     listed = ", ".join(f"{name}: {kind}" for name, kind in params.items())
     return f"def main({listed}):\n{indent(joined(statements), STEP)}"
 
 
 def joined(statements: Iterable[str]) -> str:
-    """Return statements one below the other."""
+    """Return the statements as a text with a line break after each."""
     return "".join(f"{statement.rstrip()}\n" for statement in statements)

@@ -1,11 +1,11 @@
-"""An image whose pixels are repeated by whole factors: Resize to the nearest pixel."""
+"""Nearest-neighbour upsampling of an image by integer factors."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
 from vdla.compiler.ir.nodes import Func
-from vdla.compiler.tasks.base import BUS_BOUND_THREADS, Choice, PartedTask, parsed
+from vdla.compiler.tasks.base import BUS_BOUND_THREADS, Choice, PartedTask, parse_program
 from vdla.compiler.tasks.plane_tile import PlaneTile, plane_tile
 from vdla.compiler.tasks.program_text import joined, nest
 from vdla.hw.spec.config import AcceleratorConfig
@@ -14,15 +14,19 @@ from vdla.hw.spec.vocabulary import MemoryType
 
 @dataclass(frozen=True, slots=True)
 class RepeatTask(PartedTask[PlaneTile]):
-    """An image each pixel of which is repeated `factors` times, down and across.
+    """Nearest-neighbour upsampling of an image.
 
-    The accumulators hold the copies across; rows are stored once for each copy down. Where `block_in` and
-    `block_out` differ, the image is loaded into the accumulators, and copies across are stored one by one,
-    too.
+    The accumulators hold the horizontal copies of each pixel; a row is stored once per vertical copy. If
+    `block_in` and `block_out` differ, the image is loaded into the accumulators without copies, and each
+    horizontal copy has a STORE.
 
     Attributes:
-        blocks: number of channel blocks, as they stand in DRAM.
-        parts: number of elements of a block's pixel, of `block_out` numbers each.
+        blocks: number of channel blocks in DRAM.
+        height, width: size of the input, in pixels.
+        factors: vertical and horizontal scale.
+        parts: number of elements per pixel of a block, of `block_out` numbers each.
+
+    Source: ONNX operator Resize, mode nearest.
     """
 
     blocks: int
@@ -45,11 +49,11 @@ class RepeatTask(PartedTask[PlaneTile]):
         return plane_tile(self.blocks, self.height, room, copies)
 
     def tiled(self, tile: PlaneTile, choice: Choice, config: AcceleratorConfig) -> Func:
-        """Return the loop program that repeats the pixels of int8[blocks, height, width, parts, batch,
+        """Return the loop program that repeats the pixels of X: int8[blocks, height, width, parts, batch,
         block].
 
-        Its parameters are the image X, the weights W that multiply by 1, which a configuration with
-        `block_in` other than `block_out` does not have, and the result Z.
+        The parameters of the program are the image X, the identity weights W, if `block_in` equals
+        `block_out`, and the result Z.
         """
         (down, across), (b, o) = self.factors, (config.batch, config.block_out)
         multiplies = config.block_in == config.block_out
@@ -68,10 +72,10 @@ class RepeatTask(PartedTask[PlaneTile]):
             *loaded,
             nest(loops, joined(body), threads="thread"),
         )
-        return parsed(params, statements, config)
+        return parse_program(params, statements, config)
 
     def _products(self, tile: PlaneTile, config: AcceleratorConfig, block: str, row: str) -> Iterator[str]:
-        """Yield the statements of a tile: products by 1, one for each copy across."""
+        """Yield the statements of a tile: a product with the identity per horizontal copy."""
         across, element = self.factors[1], f"{config.batch}, {config.block_out}"
         each = {"c": tile.blocks, "y": tile.elements, "x": self.width}
         place, copies = ", ".join(map(str, each.values())), {**each, "d": across}
@@ -86,7 +90,7 @@ class RepeatTask(PartedTask[PlaneTile]):
             )
 
     def _elements(self, tile: PlaneTile, config: AcceleratorConfig, block: str, row: str) -> Iterator[str]:
-        """Yield the statements of a tile: elements in the accumulators, stored once for each copy."""
+        """Yield the statements of a tile: elements in the accumulators, stored once per copy."""
         each = {"c": tile.blocks, "y": tile.elements, "x": self.width, "p": self.parts}
         place, sums = ", ".join(map(str, each.values())), "S[c, y, x, p, 0, 0]"
         yield f'S = alloc(int{config.acc_bits}[{place}, {config.batch}, {config.block_out}], "accumulator")'

@@ -1,8 +1,8 @@
-"""Sums of scaled tensors on the multiplier array: A * factor + B * other factor, by diagonal weights.
+"""Sums of scaled tensors on the multiplier array: A * factors[0] + B * factors[1], by diagonal weights.
 
-A factor is a high part times 256 and a low part, each of which fits a weight. The sum of the high parts is
-shifted to its place before the low parts are added: four products and a shift for each element. The operands
-come through the load unit, beside the sums of other elements.
+A factor is split into high * 256 + low; each part fits a weight. The sum of the products with high parts is
+shifted left by 8 bits before the products with low parts are added: four products and a shift per element.
+The load unit loads the operands, so loads overlap with sums.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,22 +12,22 @@ from typing import ClassVar
 import numpy as np
 
 from vdla.compiler.ir.nodes import Func
-from vdla.compiler.tasks.base import BUS_BOUND_THREADS, Choice, PartedTask, parsed
+from vdla.compiler.tasks.base import BUS_BOUND_THREADS, Choice, PartedTask, parse_program
 from vdla.compiler.tasks.constant_operands import scalar_weights
 from vdla.compiler.tasks.program_text import joined, nest
 from vdla.compiler.te.operators.sizes import blocks
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType, Parameter
 
-PART_BITS = 8  # of the low part of a factor
+PART_BITS = 8  # bits of the low part of a factor
 OPERANDS = ("A", "B")
 PARTS = 2
 WEIGHTS = PARTS * len(OPERANDS)
-"""Elements of weights: the high parts of both operands' factors, then the low parts."""
+"""Number of weight blocks: the high parts of both operands' factors, then the low parts."""
 
 
-def parts(factor: int) -> tuple[int, int] | None:
-    """Return the high and the low part of a factor; None where the high one is no weight."""
+def high_and_low_part(factor: int) -> tuple[int, int] | None:
+    """Return the high and the low part of a factor; None if the high part does not fit int8."""
     half = 1 << PART_BITS - 1
     high = (factor + half) >> PART_BITS
     return (high, factor - (high << PART_BITS)) if -half <= high < half else None
@@ -39,20 +39,20 @@ def multiplies_sums(config: AcceleratorConfig, factors: Sequence[int]) -> bool:
         config.block_in == config.block_out
         and config.has(Extension.REQUANTISE)
         and AluOpcode.SHR in config.alu_opcodes
-        and all(parts(factor) is not None for factor in factors)
+        and all(high_and_low_part(factor) is not None for factor in factors)
         and elements_of_a_sum(config, 1) > 0
     )
 
 
 def diagonal_weights(factors: Sequence[int], config: AcceleratorConfig) -> np.ndarray:
-    """Return int8[4, block_out, block_in]: the weights that multiply by the parts of two factors."""
-    split = [parts(factor) for factor in factors]
+    """Return int8[4, block_out, block_in]: diagonal weights that multiply by the parts of two factors."""
+    split = [high_and_low_part(factor) for factor in factors]
     return scalar_weights([pair[part] for part in range(PARTS) for pair in split if pair is not None], config)
 
 
 @dataclass(frozen=True, slots=True)
 class SumTask(PartedTask[int]):
-    """A sum of two scaled tensors by the multiplier array. The weights hold its factors.
+    """A sum of two scaled tensors by the multiplier array. The weights hold the factors.
 
     Attributes:
         elements: number of elements, of `batch x block_out` numbers each.
@@ -63,14 +63,16 @@ class SumTask(PartedTask[int]):
     SMALLEST: ClassVar[str] = "one element of a sum"
 
     def tile(self, config: AcceleratorConfig, copies: int) -> int | None:
-        """Return the most elements of a tile, for each operand and for the sum; see `PartedTask.tile`."""
+        """Return the maximum number of elements per tile, of each operand and of the sum; see
+        `PartedTask.tile`."""
         return elements_of_a_sum(config, copies) or None
 
     def tiled(self, tile: int, choice: Choice, config: AcceleratorConfig) -> Func:
         """Return the loop program of a requantised sum of scaled int8[1, elements, batch, block_out].
 
-        Its parameters are P, the weights W, the operands A and B, and the result Z. All tiles have the same
-        size except the last, which no other thread runs beside; so no statement stands under a condition.
+        The parameters of the program are P, the weights W, the operands A and B, and the result Z. All tiles
+        have the same size except the last, which is computed outside the loop over threads, so no statement
+        needs a condition.
         """
         threads = choice.threads
         b, o, acc, sets = config.batch, config.block_out, f"int{config.acc_bits}", len(Parameter)
@@ -93,12 +95,12 @@ class SumTask(PartedTask[int]):
             if done < self.elements:
                 yield from _tile("R", str(done), self.elements - done, config)
 
-        return parsed(params, statements(), config)
+        return parse_program(params, statements(), config)
 
 
 def elements_of_a_sum(config: AcceleratorConfig, copies: int) -> int:
-    """Return the most elements of which `copies` fit the scratchpads, for each operand and for the sum; 0 if
-    none does."""
+    """Return the maximum number of elements per tile, of each operand and of the sum, such that `copies`
+    tiles fit the scratchpads; 0 if none fits."""
     if config.depth(MemoryType.WGT) < WEIGHTS:
         return 0
     operands = config.depth(MemoryType.INP) // len(OPERANDS)
@@ -106,8 +108,8 @@ def elements_of_a_sum(config: AcceleratorConfig, copies: int) -> int:
 
 
 def _tiling(elements: int, most: int, threads: int) -> tuple[int, int]:
-    """Return the rounds of `threads` tiles, and the elements of a tile, 0 where there are too few; what
-    remains is one tile more."""
+    """Return the number of rounds of `threads` tiles, and the elements of a tile (0 if there are too few).
+    The remaining elements form a last tile."""
     rounds = blocks(elements, most * threads)
     tile = elements // (rounds * threads)
     if elements - rounds * threads * tile > most:
@@ -116,7 +118,8 @@ def _tiling(elements: int, most: int, threads: int) -> tuple[int, int]:
 
 
 def _tile(name: str, begin: str, count: int, config: AcceleratorConfig) -> Iterator[str]:
-    """Yield the statements that compute `count` elements from `begin` on; their names begin with `name`."""
+    """Yield the statements that compute `count` elements, beginning at `begin`. Names of buffers and loops
+    begin with `name`."""
     shape, index = f"[1, {count}, {config.batch}, {config.block_out}]", f"{name}_e"
     sums = f"{name}[0, {index}, 0, 0]"
 

@@ -1,4 +1,4 @@
-"""Steps that the schedules of several operators share."""
+"""Scheduling steps shared by several operators."""
 
 from collections.abc import Iterable, Sequence
 
@@ -11,16 +11,22 @@ from vdla.hw.spec.vocabulary import Extension
 
 
 def tensorize(schedule: Schedule, intrinsics: Iterable[tuple[Tensor, Sequence[Intrinsic]]]) -> None:
-    """Put an intrinsic in place of the last two loops over each tensor, those of an element."""
-    for tensor, those in intrinsics:
-        schedule[tensor].tensorize(schedule[tensor].axis[-2], those)
+    """Replace the last two loops over each tensor, which iterate over an element, by an intrinsic."""
+    for tensor, candidates in intrinsics:
+        schedule[tensor].tensorize(schedule[tensor].axis[-2], candidates)
 
 
 def narrow(
     schedule: Schedule, narrowed: Narrowed, place: str, parameters_at: str | None, intrinsics: Accelerator
 ) -> None:
-    """Let passes be carried out at `place`, and parameters be loaded at their loop, or all of them at
-    first."""
+    """Schedule a narrowing: ALU passes at loop `place`, and loads of parameters at loop `parameters_at`.
+
+    Args:
+        parameters_at: loop of the result; None: all parameters are loaded at the start of the program.
+
+    Raises:
+        IrError: the narrowing requantises, and the configuration lacks the extension REQUANTISE.
+    """
     for tensor in reversed(narrowed.passes):
         schedule[tensor].set_scope(Scope.ACCUMULATOR)
         schedule[tensor].compute_at(narrowed.out, place)
@@ -40,8 +46,8 @@ def narrow(
 
 
 def virtual_threads(handle: StageHandle, loop: str, threads: int) -> tuple[str, list[str]]:
-    """Make virtual threads of a loop; return what is left of it, and the loop over threads if there is more
-    than one."""
+    """Split virtual threads off a loop; return the outer loop, and the loop over threads unless `threads` is
+    1."""
     if threads == 1:
         return loop, []
     outer, thread = handle.split(loop, threads)

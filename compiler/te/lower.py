@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
-from vdla.compiler.ir.affine import Interval, bounds, decided, simplify
+from vdla.compiler.ir.affine import Interval, bounds, decide, simplify
 from vdla.compiler.ir.nodes import (
     Alloc,
     Binary,
@@ -18,33 +18,39 @@ from vdla.compiler.ir.nodes import (
     Stmt,
     Var,
     Write,
+    all_of,
     block,
-    both,
 )
 from vdla.compiler.ir.rewrite import Node, rewrite, substitute
 from vdla.compiler.ir.verify import verify
 from vdla.compiler.te.region import Domain, domains
 from vdla.compiler.te.stage import Stage
 from vdla.compiler.te.tensor import Element, Reduce, Tensor
-from vdla.compiler.te.tensorize import replaced
+from vdla.compiler.te.tensorize import tensorized_call
 
 
 def lower(stages: list[Stage], outputs: list[Tensor], name: str, *, verified: bool = True) -> Func:
     """Return the loop program of a schedule's stages, producers first.
 
-    Inputs and outputs become parameters. Every other tensor is allocated where it is computed.
+    Inputs and outputs become parameters. Every other tensor is allocated at the loop that computes it.
+
+    Args:
+        stages: in topological order, producers first.
+        outputs: tensors that become the last parameters.
+        verified: run the verifier on the result.
 
     Raises:
-        ScheduleError: an intrinsic does not mean the same as the loops that it replaces.
+        MatchError: the semantics of an intrinsic differ from the loops that it replaces.
+        IrError: the verifier rejects the program.
     """
-    func = _Lowering(stages, outputs).func(name)
+    func = _ScheduleLowering(stages, outputs).func(name)
     if verified:
         verify(func)
     return func
 
 
-class _Lowering:
-    """The domains of all stages, and their buffers."""
+class _ScheduleLowering:
+    """The domains and buffers of all stages of a schedule."""
 
     def __init__(self, stages: list[Stage], outputs: list[Tensor]) -> None:
         self.stages = stages
@@ -66,30 +72,30 @@ class _Lowering:
     def func(self, name: str) -> Func:
         params = (*(tensor.buffer for tensor in self._placeholders()), *self.results)
         outermost = [stage for stage in self.stages if stage.attach is None]
-        return Func(name, params, self._all(outermost, None))
+        return Func(name, params, self._statements(outermost, None))
 
     def _placeholders(self) -> Iterable[Tensor]:
-        found = {
+        placeholders = {
             source.name: source
             for stage in self.stages
             for source in stage.tensor.inputs
             if source.value is None
         }
-        return found.values()
+        return placeholders.values()
 
-    def _all(self, stages: list[Stage], rest: Callable[[], Stmt] | None) -> Stmt:
-        """Return the statements of `stages`, then what `rest` returns, if anything follows; buffers live from
-        their stage to the end."""
+    def _statements(self, stages: list[Stage], rest: Callable[[], Stmt] | None) -> Stmt:
+        """Return the statements of `stages`, followed by the statements that `rest` returns. The buffer of a
+        stage is live from the stage to the end."""
         if not stages:
             assert rest is not None, "a schedule has a stage"
             return rest()
         stage, following = stages[0], stages[1:]
         body = self._nest(stage, 0)
         if following or rest:
-            body = block(body, self._all(following, rest))
+            body = block(body, self._statements(following, rest))
         return body if stage.name in self.outputs else Alloc(self.buffers[stage.name], body)
 
-    # One stage
+    # A single stage
 
     def _nest(self, stage: Stage, place: int) -> Stmt:
         """Return the loops of `stage` from the loop at `place` inwards."""
@@ -100,7 +106,7 @@ class _Lowering:
 
     def _loops(self, stage: Stage, domain: Domain, place: int) -> Stmt:
         if self._first_reduction(stage) == place:
-            return block(self._initial(stage, domain, place), self._loop(stage, domain, place))
+            return block(self._initialisation(stage, domain, place), self._loop(stage, domain, place))
         return self._loop(stage, domain, place)
 
     def _loop(self, stage: Stage, domain: Domain, place: int) -> Stmt:
@@ -112,7 +118,7 @@ class _Lowering:
             for other in self.stages
             if other.attach is not None and other.attach[0] is stage and other.attach[1] == leaf
         ]
-        body = self._all(children, lambda: self._nest(stage, place + 1))
+        body = self._statements(children, lambda: self._nest(stage, place + 1))
         return self._for(stage, domain, leaf, body)
 
     def _for(self, stage: Stage, domain: Domain, leaf: str, body: Stmt) -> Stmt:
@@ -120,52 +126,55 @@ class _Lowering:
         return body if extent == 1 else For(Var(leaf), extent, body, stage.kinds.get(leaf, LoopKind.SERIAL))
 
     def _first_reduction(self, stage: Stage) -> int | None:
-        """Return the place of the outermost loop that combines; None where nothing is combined."""
+        """Return the position of the outermost reduction loop, or None."""
         reducing = self.reducing[stage.name]
         return next((place for place, leaf in enumerate(stage.leaves) if reducing[leaf]), None)
 
-    def _initial(self, stage: Stage, domain: Domain, place: int) -> Stmt:
-        """Return the loops that set every element to what combining starts from."""
+    def _initialisation(self, stage: Stage, domain: Domain, place: int) -> Stmt:
+        """Return the loops that initialise every element to the identity of the reduction."""
         value = stage.value
-        assert isinstance(value, Reduce), "only what is combined has initial values"
+        assert isinstance(value, Reduce), "only reductions have initial values"
         body = self._guarded(
             stage,
             domain,
-            Write(self.buffers[stage.name], self._own_indices(stage, domain), value.identity()),
+            Write(self.buffers[stage.name], self._element_indices(stage, domain), value.identity()),
             with_reductions=False,
         )
         inner = [leaf for leaf in stage.leaves[place:] if not self.reducing[stage.name][leaf]]
         for leaf in reversed(inner):
             body = self._for(stage, domain, leaf, body)
             if stage.tensorized and leaf == stage.tensorized[0]:
-                body = replaced(body, stage.tensorized[1])
+                body = tensorized_call(body, stage.tensorized[1])
         if stage.tensorized and stage.tensorized[0] not in inner:
-            body = self._initial_inside(stage, *stage.tensorized, body, inner)
+            body = self._tensorized_initialisation(stage, *stage.tensorized, body, inner)
         return body
 
-    def _initial_inside(
+    def _tensorized_initialisation(
         self, stage: Stage, loop: str, intrinsics: Sequence[Intrinsic], body: Stmt, inner: list[str]
     ) -> Stmt:
-        """Tensorize the initial values where `loop` combines itself: then all of what is inside is
-        the intrinsic's."""
+        """Tensorize the initialisation if the tensorized `loop` is itself a reduction: the intrinsic covers
+        all loops inside it."""
         place = stage.leaves.index(loop)
         covered = [leaf for leaf in stage.leaves[place:] if leaf in inner]
-        return _replaced_below(body, covered, intrinsics)
+        return _tensorized_below(body, covered, intrinsics)
 
-    def _own_indices(self, stage: Stage, domain: Domain) -> tuple[Expr, ...]:
+    def _element_indices(self, stage: Stage, domain: Domain) -> tuple[Expr, ...]:
         return tuple(domain.local[axis.name] for axis in stage.tensor.axes)
 
     def _update(self, stage: Stage, domain: Domain) -> Stmt:
-        indices = self._own_indices(stage, domain)
+        indices = self._element_indices(stage, domain)
         value = stage.value
-        inner = self._reading(substitute(value.value if isinstance(value, Reduce) else value, domain.indices))
+        inner = self._with_buffer_reads(
+            substitute(value.value if isinstance(value, Reduce) else value, domain.indices)
+        )
         if isinstance(value, Reduce):
             inner = Binary(value.op, Read(self.buffers[stage.name], indices), inner)
         update = Write(self.buffers[stage.name], indices, inner)
-        return update if stage.tensorized else simplify(update)  # what is tensorized, the matcher simplifies
+        return update if stage.tensorized else simplify(update)  # the matcher simplifies before it matches
 
-    def _reading(self, value: Expr) -> Expr:
-        """Return `value` reading buffers: an element of a box is subscripted from the box's corner."""
+    def _with_buffer_reads(self, value: Expr) -> Expr:
+        """Return `value` with elements as reads of buffers, whose subscripts count from the corner of the
+        computed box."""
 
         def change(part: Node) -> Node | None:
             if not isinstance(part, Element):
@@ -182,16 +191,16 @@ class _Lowering:
         return rewrite(value, change)
 
     def _guarded(self, stage: Stage, domain: Domain, body: Stmt, *, with_reductions: bool) -> Stmt:
-        """Keep iterations out that lie behind the end of a loop or of the tensor."""
+        """Guard `body` against iterations past the end of a loop or of the tensor."""
         conditions = dict.fromkeys(self._conditions(stage, domain, with_reductions))
-        return If(both(*conditions), body) if conditions else body
+        return If(all_of(*conditions), body) if conditions else body
 
     def _conditions(self, stage: Stage, domain: Domain, with_reductions: bool) -> Iterable[Expr]:
-        """Yield the conditions that may fail."""
-        for loop in stage.uneven(domain.extents):
+        """Yield the bounds checks that are not provably true."""
+        for loop in stage.uneven_loops(domain.extents):
             if with_reductions or not self.reducing[stage.name][loop]:
                 condition = simplify(domain.local[loop] < domain.extents[loop])
-                if decided(condition, self.ranges) is not True:
+                if decide(condition, self.ranges) is not True:
                     yield condition
         for axis, dimension in zip(stage.tensor.axes, stage.tensor.shape, strict=True):
             index = domain.indices[axis.name]
@@ -202,16 +211,16 @@ class _Lowering:
                 yield Const(-1) < index
 
     def _tensorized(self, stage: Stage, place: int, intrinsics: Sequence[Intrinsic]) -> Stmt:
-        """Return the loops from the tensorized one inwards as calls of its intrinsic."""
+        """Return the tensorized loop, with all loops inside it, as calls of its intrinsic."""
         domain = self.domains[stage.name]
-        update = replaced(self._loop(stage, domain, place), intrinsics)
+        update = tensorized_call(self._loop(stage, domain, place), intrinsics)
         if self._first_reduction(stage) == place:
-            return block(self._initial(stage, domain, place), update)
+            return block(self._initialisation(stage, domain, place), update)
         return update
 
 
-def _replaced_below(stmt: Stmt, covered: list[str], intrinsics: Sequence[Intrinsic]) -> Stmt:
-    """Put an intrinsic in place of the statement from the first loop of `covered` inwards."""
+def _tensorized_below(stmt: Stmt, covered: list[str], intrinsics: Sequence[Intrinsic]) -> Stmt:
+    """Replace the outermost loop of `covered`, with its body, by an intrinsic."""
     if isinstance(stmt, For) and stmt.var.name not in covered:
-        return For(stmt.var, stmt.extent, _replaced_below(stmt.body, covered, intrinsics), stmt.kind)
-    return replaced(stmt, intrinsics)
+        return For(stmt.var, stmt.extent, _tensorized_below(stmt.body, covered, intrinsics), stmt.kind)
+    return tensorized_call(stmt, intrinsics)

@@ -1,14 +1,14 @@
-"""Regions: the part of a tensor that one iteration of its consumers needs, as a box for every stage.
+"""Regions: for every stage, the box of its tensor that a single iteration of its consumers reads.
 
-A stage that is computed inside a loop of another stage computes the smallest box that holds everything its
-consumers read in one iteration of that loop. The corner of the box is an expression of the enclosing loops;
+A stage that is computed inside a loop of another stage computes the bounding box of all elements that its
+consumers read in an iteration of that loop. The corner of the box is an expression of the enclosing loops;
 its extents are constants.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from vdla.compiler.ir.affine import Affine, Interval, affine, bounds, simplify
+from vdla.compiler.ir.affine import AffineForm, Interval, affine, bounds, simplify
 from vdla.compiler.ir.nodes import Const, Expr
 from vdla.compiler.ir.rewrite import substitute, variables
 from vdla.compiler.te.stage import Stage
@@ -19,8 +19,8 @@ class Region:
     """A box of a tensor.
 
     Attributes:
-        corner: its least index along each axis.
-        extents: its size along each axis.
+        corner: least index along each axis.
+        extents: size along each axis, in elements.
     """
 
     corner: tuple[Expr, ...]
@@ -29,13 +29,14 @@ class Region:
 
 @dataclass(frozen=True)
 class Domain:
-    """What a stage computes, and its loops.
+    """The region that a stage computes, and its loops.
 
     Attributes:
-        region: of its tensor.
-        extents: of every loop.
-        indices: of the element that an iteration computes, in the tensor, by axis; for a reduction axis its
-            value.
+        region: computed box of the tensor.
+        extents: extent of every loop, by name.
+        indices: index, in the whole tensor, of the element that an iteration computes, by axis; for a
+            reduction axis, its value.
+        local: the same indices relative to the corner of the region.
     """
 
     region: Region
@@ -45,15 +46,15 @@ class Domain:
 
 
 def domains(stages: list[Stage]) -> dict[str, Domain]:
-    """Return the domain of every stage, by name; `stages` has producers first."""
-    found: dict[str, Domain] = {}
+    """Return the domain of every stage, by name. `stages` is in topological order, producers first."""
+    result: dict[str, Domain] = {}
     for stage in reversed(stages):
-        region = _whole(stage) if stage.attach is None else _needed(stage, stages, found)
-        found[stage.name] = _domain(stage, region)
-    return found
+        region = _whole_region(stage) if stage.attach is None else _required_region(stage, stages, result)
+        result[stage.name] = _domain(stage, region)
+    return result
 
 
-def _whole(stage: Stage) -> Region:
+def _whole_region(stage: Stage) -> Region:
     shape = stage.tensor.shape
     return Region(tuple(Const(0) for _ in shape), shape)
 
@@ -79,39 +80,40 @@ def enclosing(stage: Stage) -> list[str]:
     return [*reversed(outer.leaves[: place + 1]), *enclosing(outer)]
 
 
-def _needed(stage: Stage, stages: list[Stage], found: Mapping[str, Domain]) -> Region:
+def _required_region(stage: Stage, stages: list[Stage], known: Mapping[str, Domain]) -> Region:
     fixed = set(enclosing(stage))
     ranges = {
         leaf: Interval(0, domain.extents[leaf] - 1)
         for other in stages
-        if (domain := found.get(other.name))
+        if (domain := known.get(other.name))
         for leaf in other.leaves
     }
     shape = stage.tensor.shape
     boxes = [
         [_span(index, fixed, ranges, extent) for index, extent in zip(indices, shape, strict=True)]
-        for indices in _reads_of(stage, stages, found)
+        for indices in _reads_of(stage, stages, known)
     ]
     spans = [_union([box[axis] for box in boxes], extent) for axis, extent in enumerate(shape)]
     spans[len(shape) - stage.whole :] = [(Const(0), extent) for extent in shape[len(shape) - stage.whole :]]
     return Region(tuple(corner for corner, _ in spans), tuple(extent for _, extent in spans))
 
 
-def _reads_of(stage: Stage, stages: list[Stage], found: Mapping[str, Domain]) -> Iterator[tuple[Expr, ...]]:
+def _reads_of(stage: Stage, stages: list[Stage], known: Mapping[str, Domain]) -> Iterator[tuple[Expr, ...]]:
     """Yield the subscripts of every read of `stage`, in terms of its readers' loops."""
     for reader in stages:
         for element in reader.tensor.elements:
             if element.tensor.name == stage.name:
                 yield tuple(
-                    simplify(substitute(index, found[reader.name].indices)) for index in element.indices
+                    simplify(substitute(index, known[reader.name].indices)) for index in element.indices
                 )
 
 
-Span = tuple[Affine | None, Interval]  # the part that the loops around fix (None: unknown), and what varies
+# the part that enclosing loops fix (None: unknown), and the range of the rest
+Span = tuple[AffineForm | None, Interval]
 
 
 def _span(index: Expr, fixed: set[str], ranges: Mapping[str, Interval], extent: int) -> Span:
-    """Separate the part that enclosing loops fix from the part that varies inside."""
+    """Split an index into the part that enclosing loops fix and the range of the inner part."""
     form = affine(index)
     outside, inside = [], []
     for atom, factor in form.terms:
@@ -122,13 +124,13 @@ def _span(index: Expr, fixed: set[str], ranges: Mapping[str, Interval], extent: 
             return None, Interval(0, extent - 1)
         else:
             inside.append((atom, factor))
-    reach = bounds(Affine(tuple(inside), form.constant).expr(), ranges)
-    return Affine(tuple(outside), 0), reach
+    reach = bounds(AffineForm(tuple(inside), form.constant).expr(), ranges)
+    return AffineForm(tuple(outside), 0), reach
 
 
 def _union(spans: list[Span], extent: int) -> tuple[Expr, int]:
-    """Return corner and extent of the least interval that holds all spans; the whole axis where their fixed
-    parts differ."""
+    """Return corner and extent of the smallest interval that covers all spans, or the whole axis if their
+    fixed parts differ."""
     whole = Const(0), extent
     forms = [form for form, _ in spans if form is not None]
     if len(forms) < len(spans) or len({frozenset(form.terms) for form in forms}) != 1:

@@ -1,7 +1,7 @@
-"""Schedules: which loops execute a tensor expression, in which order, in which memory and by which unit.
+"""Schedules: the loops that execute a tensor expression, their order, memories and execution units.
 
-A primitive changes the loops, never the result. A primitive that cannot be applied raises an error with the
-reason and the current loops.
+A primitive changes the loops, never the result. A primitive that cannot be applied raises `ScheduleError`
+with the reason and the current loops.
 
 Source: Halide, PLDI 2013, and TVM, OSDI 2018, sections 4.1 to 4.4.
 """
@@ -42,10 +42,10 @@ class Schedule:
             self.stages.append(Stage(self._with_unique_axes(tensor, tensor.value)))
 
     def _with_unique_axes(self, tensor: Tensor, value: Expr) -> Tensor:
-        """Return `tensor` with axis names that no other stage uses; the tensor's identity is its name."""
+        """Return `tensor` with axis names that no other stage uses. Tensors are identified by name."""
         names = {}
         for axis in (*tensor.axes, *tensor.reduce_axes):
-            names[axis.name] = self._unique(axis.name, tensor.name)
+            names[axis.name] = self._unique_name(axis.name, tensor.name)
         if all(old == new for old, new in names.items()):
             return tensor
         renamed: dict[str, Expr] = {old: Var(new) for old, new in names.items()}
@@ -57,7 +57,7 @@ class Schedule:
             value = substitute(value, renamed)
         return Tensor(tensor.buffer, axes, value)
 
-    def _unique(self, name: str, owner: str) -> str:
+    def _unique_name(self, name: str, owner: str) -> str:
         """Return an unused name for a loop."""
         number, candidate = 1, name
         while candidate in self._names:
@@ -74,7 +74,8 @@ class Schedule:
         """Return the stage of `tensor`.
 
         Raises:
-            ScheduleError: it has none: it is a placeholder, was inlined, or does not belong here.
+            ScheduleError: the tensor has no stage: it is a placeholder, was inlined, or belongs to another
+                schedule.
         """
         for stage in self.stages:
             if stage.name == tensor.name:
@@ -107,16 +108,23 @@ class Schedule:
         *,
         whole: int = 0,
     ) -> Tensor:
-        """Copy `tensor` into a buffer in `scope`, from which `readers` read it; return that buffer's tensor.
-        Of its last `whole` axes, all elements are copied, whichever are read.
+        """Copy `tensor` into a buffer in `scope` and redirect `readers` to it; return the copy.
 
         In the loop where it is computed, the copy precedes every stage that does not produce `tensor`.
 
         `C[i] = A[i] * 2` becomes `A_L[i] = A[i]` and `C[i] = A_L[i] * 2`.
+
+        Args:
+            name: name of the copy; None: the name of `tensor` with Ls appended.
+            whole: number of trailing axes that are always copied in full, even if only some elements are
+                read.
+
+        Raises:
+            ScheduleError: a reader does not read `tensor`, or `name` is taken.
         """
         label = self._cache_name(tensor, name)
         axes = tuple(
-            Axis(self._unique(_letter(number), label), INDEX, extent=extent)
+            Axis(self._unique_name(_letter(number), label), INDEX, extent=extent)
             for number, extent in enumerate(tensor.shape)
         )
         copy = Tensor(
@@ -127,14 +135,18 @@ class Schedule:
             stage = self.stage(reader)
             if all(source.name != tensor.name for source in stage.tensor.inputs):
                 raise ScheduleError(f"cache_read: {reader.name} does not read {tensor.name}")
-            self._change_value(stage, _reading(stage.value, tensor, copy))
+            self._change_value(stage, _redirected(stage.value, tensor, copy))
         self.stages.insert(place, Stage(copy, Scope(scope), whole=whole))
         return copy
 
     def cache_write(self, tensor: Tensor, scope: Scope | str, name: str | None = None) -> Tensor:
-        """Compute `tensor` in a buffer in `scope` and copy it out; return that buffer's tensor.
+        """Compute `tensor` in a buffer in `scope` and copy it out; return the tensor of the buffer.
 
         `C[i] = A[i] * 2` becomes `C_L[i] = A[i] * 2` and `C[i] = C_L[i]`.
+
+        Raises:
+            ScheduleError: the stage has been scheduled already, another stage is attached to it, or `name` is
+                taken.
         """
         stage = self.stage(tensor)
         if stage.relations or stage.attach or stage.tensorized:
@@ -142,25 +154,29 @@ class Schedule:
                 stage, "cache_write", "its loops have been scheduled already; write it to a cache first"
             )
         StageHandle(self, stage)._refuse_if_attached("cache_write")
-        own = stage.tensor
-        self._names -= {axis.name for axis in own.reduce_axes}  # its loops over them are the cache's now
+
+        output = stage.tensor
+        self._names -= {axis.name for axis in output.reduce_axes}  # the cache takes the reduction loops over
         inner = self._with_unique_axes(
-            Tensor(Buffer(self._cache_name(tensor, name), own.shape, own.dtype), own.axes, own.value),
+            Tensor(
+                Buffer(self._cache_name(tensor, name), output.shape, output.dtype), output.axes, output.value
+            ),
             stage.value,
         )
-        stage.tensor = Tensor(own.buffer, own.axes, inner[tuple(axis.var for axis in own.axes)])
+        stage.tensor = Tensor(output.buffer, output.axes, inner[tuple(axis.var for axis in output.axes)])
         stage.__post_init__()
         self.stages.insert(self.stages.index(stage), Stage(inner, Scope(scope)))
         return inner
 
     def _cache_name(self, tensor: Tensor, name: str | None) -> str:
-        """Return the requested name for a cache of `tensor`, else its own name with Ls appended."""
+        """Return the requested name of a cache of `tensor`; by default, the name of `tensor` with Ls
+        appended."""
         taken = {stage.name for stage in self.stages} | {
             source.name for stage in self.stages for source in stage.tensor.inputs
         }
         if name in taken:
             raise ScheduleError(
-                f"a cache of {tensor.name} cannot be called {name}: a tensor of that name is there already"
+                f"a cache of {tensor.name} cannot be called {name}: a tensor of that name exists already"
             )
         while name is None or name in taken:
             name = f"{name or tensor.name}L"
@@ -169,22 +185,21 @@ class Schedule:
     def _change_value(self, stage: Stage, value: Expr) -> None:
         stage.tensor = Tensor(stage.tensor.buffer, stage.tensor.axes, value)
 
-    def stray(self) -> tuple[Stage, Stage] | None:
-        """Return a stage and one of its readers that is not computed inside the loop at which the stage is;
-        None where there is none."""
+    def misplaced_reader(self) -> str | None:
+        """Name an attached stage with a reader that is computed outside the loop of attachment, or None."""
         return next(
             (
-                (stage, reader)
+                f"{reader.name} reads {stage.name} and would not be computed inside the same loop"
                 for stage in self.stages
                 if stage.attach is not None
                 for reader in self.consumers(stage.tensor)
-                if not _within(reader, *stage.attach)
+                if not _is_inside_loop(reader, *stage.attach)
             ),
             None,
         )
 
     def refusal(self, stage: Stage, primitive: str, reason: str) -> ScheduleError:
-        """Return the error that explains why `primitive` cannot be applied to `stage`, with its loops."""
+        """Return the error that says why `primitive` cannot be applied to `stage`, with the current loops."""
         loops = "\n".join(_loop_lines(stage))
         return ScheduleError(f"{primitive} of {stage.name}: {reason}\n{loops}")
 
@@ -193,8 +208,8 @@ def _letter(number: int) -> str:
     return "ijlmnpqr"[number] if number < 8 else f"i{number}"
 
 
-def _reading(value: Expr, old: Tensor, new: Tensor) -> Expr:
-    """Return `value` reading `new` instead of `old`."""
+def _redirected(value: Expr, old: Tensor, new: Tensor) -> Expr:
+    """Return `value` with reads of `old` redirected to `new`."""
 
     def change(part: Node) -> Node | None:
         if isinstance(part, Element) and part.tensor.name == old.name:
@@ -216,24 +231,27 @@ def _loop_lines(stage: Stage) -> Iterator[str]:
 
 
 class StageHandle:
-    """The primitives of one stage. Loops are given and returned by name."""
+    """The scheduling primitives of a stage. Loops are given and returned by name.
+
+    Every primitive raises `ScheduleError` if it cannot be applied.
+    """
 
     def __init__(self, schedule: Schedule, stage: Stage) -> None:
         self.schedule, self._stage = schedule, stage
 
     @property
     def axis(self) -> list[str]:
-        """The loops over its dimensions, before any primitive."""
+        """Initial loops over the dimensions of the tensor."""
         return [axis.name for axis in self._stage.axes if not axis.reduces]
 
     @property
     def reduce_axis(self) -> list[str]:
-        """The loops of its reduction, before any primitive."""
+        """Initial loops over the reduction axes."""
         return [axis.name for axis in self._stage.axes if axis.reduces]
 
     @property
     def loops(self) -> list[str]:
-        """Its current loops, outermost first."""
+        """Current loops, outermost first."""
         return list(self._stage.leaves)
 
     def _refuse(self, primitive: str, reason: str) -> ScheduleError:
@@ -247,42 +265,42 @@ class StageHandle:
         return self._stage.leaves.index(name)
 
     def split(self, loop: str, factor: int) -> tuple[str, str]:
-        """Split a loop in two, the inner one of `factor` iterations; return (outer, inner).
+        """Split a loop into an outer loop and an inner loop of `factor` iterations; return (outer, inner).
 
-        `for i in range(12)` becomes `for i_o in range(3): for i_i in range(4)`, with i = i_o * 4 + i_i; where
-        `factor` does not divide, a condition keeps i in range.
+        `for i in range(12)` becomes `for i_o in range(3): for i_i in range(4)`, with i = i_o * 4 + i_i. If
+        `factor` does not divide the extent, a condition keeps i in range.
         """
         place = self._place("split", loop)
         if not isinstance(factor, int) or factor < 1:
             raise self._refuse("split", f"factor {factor!r} is not a positive whole number")
         name = self._stage.leaves[place]
         self._refuse_if_attached("split", name)
-        outer, inner = (self.schedule._unique(f"{name}_{end}", self._stage.name) for end in "oi")
+        outer, inner = (self.schedule._unique_name(f"{name}_{end}", self._stage.name) for end in "oi")
         self._stage.relations.append(Split(name, outer, inner, factor))
         self._stage.leaves[place : place + 1] = [outer, inner]
         return outer, inner
 
     def fuse(self, outer: str, inner: str) -> str:
-        """Fuse two perfectly nested loops into one; return it.
+        """Fuse two perfectly nested loops into a single loop; return it.
 
         `for i in range(3): for j in range(4)` becomes `for i_j in range(12)`, with i = i_j // 4 and j = i_j %
         4.
         """
         place = self._place("fuse", outer)
         if self._place("fuse", inner) != place + 1:
-            raise self._refuse("fuse", f"{inner} does not stand directly inside {outer}")
+            raise self._refuse("fuse", f"{inner} is not directly inside {outer}")
         if self._stage.reduces(outer) != self._stage.reduces(inner):
-            raise self._refuse("fuse", f"one of {outer} and {inner} combines, the other does not")
+            raise self._refuse("fuse", f"of {outer} and {inner}, only one is a reduction")
         self._refuse_if_attached("fuse", outer, inner)
-        fused = self.schedule._unique(f"{outer}_{inner}", self._stage.name)
+        fused = self.schedule._unique_name(f"{outer}_{inner}", self._stage.name)
         self._stage.relations.append(Fuse(outer, inner, fused))
         self._stage.leaves[place : place + 2] = [fused]
         return fused
 
     def reorder(self, *loops: str) -> None:
-        """Put the given loops, at their present positions, into the given order.
+        """Permute the given loops, within the positions that they occupy, into the given order.
 
-        Reductions may be reordered, too: the result is the same.
+        Reduction loops may be reordered: integer reductions do not depend on the order.
 
         `for i: for j:` becomes `for j: for i:`.
         """
@@ -292,16 +310,13 @@ class StageHandle:
         before = list(self._stage.leaves)
         for place, loop in zip(places, loops, strict=True):
             self._stage.leaves[place] = loop
-        stray = self.schedule.stray()
-        if stray is not None:
+        misplaced = self.schedule.misplaced_reader()
+        if misplaced is not None:
             self._stage.leaves = before
-            raise self._refuse(
-                "reorder",
-                f"{stray[1].name} reads {stray[0].name} and would not be computed inside the same loop",
-            )
+            raise self._refuse("reorder", misplaced)
 
     def tile(self, *loops_and_factors: str | int) -> tuple[str, ...]:
-        """Split n loops by n factors and move the outer ones out; return all loops, outermost first.
+        """Split n loops by n factors and hoist the outer loops; return all loops, outermost first.
 
         `tile(y, x, k, 8, 8, 8)` returns (y_o, x_o, k_o, y_i, x_i, k_i).
         """
@@ -313,7 +328,7 @@ class StageHandle:
         return order
 
     def _refuse_if_attached(self, primitive: str, *loops: str) -> None:
-        """Refuse to remove a loop inside which another tensor is computed."""
+        """Refuse to remove a loop that another stage is attached to."""
         for other in self.schedule.stages:
             if (
                 other.attach is not None
@@ -326,24 +341,24 @@ class StageHandle:
                 )
 
     def vthread(self, loop: str) -> None:
-        """Make the iterations of a loop virtual threads, interleaved, each with its own buffers.
+        """Make the iterations of a loop interleaved virtual threads with separate buffers.
 
         `for i in range(2)` becomes `for i in vthread(2)`.
         """
         place = self._place("vthread", loop)
         name = self._stage.leaves[place]
         if self._stage.reduces(name):
-            raise self._refuse("vthread", f"{name} combines; its iterations are not independent")
+            raise self._refuse("vthread", f"{name} is a reduction; its iterations are not independent")
         self._stage.kinds[name] = LoopKind.VTHREAD
 
     def set_scope(self, scope: Scope | str) -> None:
-        """Keep the tensor in another memory."""
+        """Set the memory of the tensor's buffer."""
         if self._stage.tensor.name in (tensor.name for tensor in self.schedule.outputs):
-            raise self._refuse("set_scope", "it is an output, which stands in DRAM; write it to a cache")
+            raise self._refuse("set_scope", "it is an output, which is stored in DRAM; use cache_write")
         self._stage.scope = Scope(scope)
 
     def compute_at(self, consumer: Tensor, loop: str) -> None:
-        """Compute this tensor inside a loop of `consumer`: each iteration computes the part that it needs.
+        """Compute this tensor inside a loop of `consumer`: each iteration computes the region that it reads.
 
         `for i: B[i] = ...` and `for i: C[i] = B[i] ...` become `for i: B[0] = ...; C[i] = B[0] ...`.
         """
@@ -352,23 +367,20 @@ class StageHandle:
         handle._place("compute_at", loop)
         if any(tensor.name == self._stage.name for tensor in self.schedule.outputs):
             raise self._refuse("compute_at", "it is an output, which is computed as a whole")
-        if _inside(other, self._stage):
+        if _is_inside(other, self._stage):
             raise self._refuse("compute_at", f"{other.name} is computed inside it")
         before, self._stage.attach = self._stage.attach, (other, loop)
-        stray = self.schedule.stray()
-        if stray is not None:
+        misplaced = self.schedule.misplaced_reader()
+        if misplaced is not None:
             self._stage.attach = before
-            raise self._refuse(
-                "compute_at",
-                f"{stray[1].name} reads {stray[0].name} and would not be computed inside the same loop",
-            )
+            raise self._refuse("compute_at", misplaced)
 
     def compute_inline(self) -> None:
-        """Substitute this tensor's expression wherever it is read, and do not compute it separately."""
+        """Substitute this tensor's expression into its readers and remove the stage."""
         stage = self._stage
         if isinstance(stage.tensor.value, Reduce):
             raise self._refuse(
-                "compute_inline", "it combines; only a plain expression can be written into its readers"
+                "compute_inline", "it is a reduction, which cannot be substituted into its readers"
             )
         if any(tensor.name == stage.name for tensor in self.schedule.outputs):
             raise self._refuse("compute_inline", "it is an output")
@@ -378,23 +390,23 @@ class StageHandle:
         self.schedule.stages.remove(stage)
 
     def tensorize(self, loop: str, intrinsics: Sequence[Intrinsic]) -> None:
-        """Replace a loop, with everything inside it, by the first intrinsic that means the same.
+        """Replace a loop, with its body, by the first of `intrinsics` that has the same semantics.
 
-        Lowering proves that the two mean the same, or raises an error.
+        Lowering proves the equivalence, or raises `MatchError`.
         """
         place = self._place("tensorize", loop)
         self._stage.tensorized = (self._stage.leaves[place], tuple(intrinsics))
 
 
-def _inside(stage: Stage, outer: Stage) -> bool:
-    """Whether `stage` is `outer` or computed inside it."""
+def _is_inside(stage: Stage, outer: Stage) -> bool:
+    """Whether `stage` is `outer`, or attached inside it."""
     while stage is not outer and stage.attach:
         stage = stage.attach[0]
     return stage is outer
 
 
-def _within(stage: Stage, outer: Stage, loop: str) -> bool:
-    """Whether `stage` is `outer`, or computed inside `loop` of `outer`."""
+def _is_inside_loop(stage: Stage, outer: Stage, loop: str) -> bool:
+    """Whether `stage` is `outer`, or attached inside `loop` of `outer`."""
     while stage is not outer and stage.attach:
         holder, place = stage.attach
         if holder is outer:
@@ -404,7 +416,7 @@ def _within(stage: Stage, outer: Stage, loop: str) -> bool:
 
 
 def _inlined(value: Expr, stage: Stage) -> Expr:
-    """Return `value` with the expression of `stage` in place of its elements."""
+    """Return `value` with the elements of `stage` replaced by its expression."""
 
     def change(part: Node) -> Node | None:
         if isinstance(part, Element) and part.tensor.name == stage.name:
@@ -416,5 +428,5 @@ def _inlined(value: Expr, stage: Stage) -> Expr:
 
 
 def create_schedule(*outputs: Tensor) -> Schedule:
-    """Return the default schedule: each tensor is computed as a whole, with one loop per axis."""
+    """Return the default schedule: each tensor is computed in full, with a loop per axis."""
     return Schedule(*outputs)

@@ -1,4 +1,4 @@
-"""One tensor of a schedule: its loops, where it is computed, and how loops relate to axes."""
+"""The stage of a tensor in a schedule: its loops, its attachment, and the relations of loops to axes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -29,19 +29,18 @@ class Fuse:
 
 @dataclass(slots=True)
 class Stage:
-    """How one tensor is computed.
+    """The loops that compute a tensor.
 
     Attributes:
-        tensor: which.
-        scope: where its elements live.
-        axes: its own axes, then those it combines over.
-        relations: splits and fusions, in order.
-        leaves: its loops, from the outside in.
-        kinds: of loops that are not serial.
-        whole: axes, counted from the last, of which all elements are computed wherever some are.
-        attach: the stage and loop inside which it is computed; None: at the top.
-        tensorized: the loop from which on an intrinsic does the work, and the intrinsics of which the first
-            that means it is taken.
+        tensor: computed tensor.
+        scope: memory of its buffer.
+        axes: its dimensions, then its reduction axes.
+        relations: splits and fusions, in order of application.
+        leaves: current loops, outermost first.
+        kinds: kinds of the loops that are not serial, by name.
+        whole: number of trailing axes that are always computed in full.
+        attach: consumer stage and its loop inside which the tensor is computed; None: at the top level.
+        tensorized: loop that an intrinsic replaces, and the candidate intrinsics; the first match is used.
     """
 
     tensor: Tensor
@@ -60,40 +59,42 @@ class Stage:
 
     @property
     def value(self) -> Expr:
-        """What its tensor computes."""
+        """The expression of an element."""
         assert self.tensor.value is not None, "placeholders have no stage"
         return self.tensor.value
 
     @property
     def name(self) -> str:
-        """That of its tensor."""
+        """Name of the tensor."""
         return self.tensor.name
 
     def extents(self, domain: Mapping[str, int] | None = None) -> dict[str, int]:
-        """Return the extent of every past and present loop, if the axes have the extents of `domain`."""
-        found = {axis.name: (domain or {}).get(axis.name, axis.extent) for axis in self.axes}
+        """Return the extent of every past and present loop, for axes with the extents of `domain`."""
+        extents = {axis.name: (domain or {}).get(axis.name, axis.extent) for axis in self.axes}
         for relation in self.relations:
             match relation:
                 case Split(parent, outer, inner, factor):
-                    found[outer], found[inner] = -(-found[parent] // factor), min(factor, found[parent])
+                    extents[outer] = -(-extents[parent] // factor)
+                    extents[inner] = min(factor, extents[parent])
                 case Fuse(outer, inner, fused):
-                    found[fused] = found[outer] * found[inner]
-        return found
+                    extents[fused] = extents[outer] * extents[inner]
+        return extents
 
     def values(self, extents: Mapping[str, int]) -> dict[str, Expr]:
         """Return every past and present loop as an expression of the leaves; a leaf of extent 1 is 0."""
-        found: dict[str, Expr] = {leaf: Var(leaf) if extents[leaf] > 1 else Const(0) for leaf in self.leaves}
+        loops: dict[str, Expr] = {leaf: Var(leaf) if extents[leaf] > 1 else Const(0) for leaf in self.leaves}
         for relation in reversed(self.relations):
             match relation:
                 case Split(parent, outer, inner, _):
-                    found[parent] = simplify(found[outer] * extents[inner] + found[inner])
+                    loops[parent] = simplify(loops[outer] * extents[inner] + loops[inner])
                 case Fuse(outer, inner, fused):
-                    found[outer] = simplify(found[fused] // extents[inner])
-                    found[inner] = simplify(found[fused] % extents[inner])
-        return found
+                    loops[outer] = simplify(loops[fused] // extents[inner])
+                    loops[inner] = simplify(loops[fused] % extents[inner])
+        return loops
 
-    def uneven(self, extents: Mapping[str, int]) -> list[str]:
-        """Return the loops that a split does not divide evenly, so that some iterations are out of range."""
+    def uneven_loops(self, extents: Mapping[str, int]) -> list[str]:
+        """Return the loops whose extent the factor of a split does not divide; some iterations are out of
+        range."""
         return [
             relation.parent
             for relation in self.relations
@@ -101,11 +102,11 @@ class Stage:
         ]
 
     def reduces(self, loop: str) -> bool:
-        """Whether a loop runs over a reduction axis or a part of one."""
+        """Whether a loop iterates over a reduction axis or part of it."""
         return self.reducing()[loop]
 
     def reducing(self) -> dict[str, bool]:
-        """Return for every past and present loop whether it runs over a reduction axis."""
+        """Return for every past and present loop whether it iterates over a reduction axis."""
         origins = {axis.name: axis.reduces for axis in self.axes}
         for relation in self.relations:
             match relation:

@@ -1,4 +1,4 @@
-"""Tensor expressions: what is computed, not how.
+"""Tensor expressions: the computation without its schedule.
 
 Source: TVM, OSDI 2018, section 4.1.
 """
@@ -10,16 +10,18 @@ from functools import cached_property
 from typing import Any
 
 from vdla.compiler.ir.nodes import Buffer, Const, Expr, IrError, Read, Var, as_expr
-from vdla.compiler.ir.rewrite import Node, Part, rewrite, walk
+from vdla.compiler.ir.rewrite import Node, rewrite, walk
 from vdla.compiler.ir.text import print_expr
 from vdla.compiler.ir.types import DTYPES, INDEX
 
 
 @dataclass(frozen=True, slots=True)
 class Axis(Var):
-    """A loop of a computation, from 0 to `extent` - 1; in expressions it is its variable.
+    """A loop of a computation, from 0 to `extent` - 1; in expressions, its loop variable.
 
-    Values are combined over a reduction axis.
+    Attributes:
+        extent: number of iterations.
+        reduces: a reduction axis, over which values are accumulated.
     """
 
     extent: int = field(kw_only=True)
@@ -27,13 +29,13 @@ class Axis(Var):
 
     @property
     def var(self) -> Var:
-        """Its loop variable."""
+        """The loop variable."""
         return Var(self.name)
 
 
 @dataclass(frozen=True, slots=True)
 class Element(Read):
-    """A read that refers to its tensor."""
+    """A read of a tensor's element, with a reference to the tensor."""
 
     tensor: "Tensor" = field(compare=False, repr=False)
 
@@ -43,7 +45,11 @@ class Element(Read):
 
 @dataclass(frozen=True, slots=True)
 class Reduce(Expr):
-    """`value` combined over `axes` by `op`: +, min or max; from `start` on where that is given."""
+    """The reduction of `value` over `axes` by `op`: +, min or max.
+
+    Attributes:
+        start: initial value; None: the identity of `op`.
+    """
 
     op: str
     value: Expr
@@ -62,7 +68,7 @@ class Reduce(Expr):
         return Reduce(self.op, below[0], self.axes, self.start)
 
     def identity(self) -> Const:
-        """Return the value from which the reduction starts."""
+        """Return the initial value of the reduction."""
         if self.start is not None:
             return Const(self.start, self.dtype)
         kind = DTYPES[self.dtype]
@@ -72,12 +78,12 @@ class Reduce(Expr):
 
 @dataclass(frozen=True, eq=False)
 class Tensor:
-    """An array: a placeholder, or what an expression computes.
+    """An array: a placeholder, or the result of an expression.
 
     Attributes:
-        buffer: its name, shape and type.
-        axes: one for each dimension; empty for a placeholder.
-        value: an element, in terms of `axes`; None for a placeholder.
+        buffer: name, shape and type.
+        axes: an axis per dimension; empty for a placeholder.
+        value: expression of an element in terms of `axes`; None for a placeholder.
     """
 
     buffer: Buffer
@@ -86,12 +92,12 @@ class Tensor:
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """Name of the buffer."""
         return self.buffer.name
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Its extents."""
+        """Extents of the dimensions."""
         return self.buffer.shape
 
     @property
@@ -106,15 +112,15 @@ class Tensor:
 
     @cached_property
     def inputs(self) -> "tuple[Tensor, ...]":
-        """The tensors that it reads, each once, in order of appearance."""
-        found: dict[str, Tensor] = {}
+        """The distinct tensors that the expression reads, in order of appearance."""
+        sources: dict[str, Tensor] = {}
         for element in self.elements:
-            found.setdefault(element.tensor.name, element.tensor)
-        return tuple(found.values())
+            sources.setdefault(element.tensor.name, element.tensor)
+        return tuple(sources.values())
 
     @cached_property
     def elements(self) -> "tuple[Element, ...]":
-        """The elements that it reads, in order of appearance."""
+        """The elements that the expression reads, in order of appearance."""
         return (
             ()
             if self.value is None
@@ -125,7 +131,8 @@ class Tensor:
         """Return an element.
 
         Raises:
-            IrError: the number of subscripts is not that of the dimensions.
+            IrError: the number of subscripts differs from the number of dimensions, or a subscript is not an
+                index.
         """
         items = indices if isinstance(indices, tuple) else (indices,)
         if len(items) != len(self.shape):
@@ -137,7 +144,11 @@ class Tensor:
 
 
 def as_index(item: object) -> Expr:
-    """Return a subscript, or another index, as an expression."""
+    """Return an index as an expression.
+
+    Raises:
+        IrError: the item is not of type `index`.
+    """
     expr = as_expr(item)
     if expr.dtype != INDEX:
         raise IrError(f"{print_expr(expr)} is {expr.dtype}, not an index")
@@ -150,7 +161,11 @@ def placeholder(shape: Sequence[int], name: str, dtype: str = "float32") -> Tens
 
 
 def reduce_axis(extent: int, name: str) -> Axis:
-    """Return a reduction axis."""
+    """Return a reduction axis.
+
+    Raises:
+        IrError: the extent is not a positive whole number.
+    """
     if not isinstance(extent, int) or extent < 1:
         raise IrError(f"reduction axis {name}: extent {extent!r} is not a positive whole number")
     return Axis(name, INDEX, extent=extent, reduces=True)
@@ -159,11 +174,11 @@ def reduce_axis(extent: int, name: str) -> Axis:
 def compute(
     shape: Sequence[int], element: Callable[..., Expr], name: str, axes: Sequence[str] = ()
 ) -> Tensor:
-    """Return the tensor whose elements are `element` of their subscripts.
+    """Return the tensor whose element at each index is `element(*index)`.
 
     Args:
-        shape: its extents.
-        element: called with one loop variable per dimension; its parameter names become the variables' names.
+        shape: extents of the tensor.
+        element: called with a loop variable per dimension; its parameter names become the variables' names.
         axes: names of the loop variables, instead of the parameter names.
 
     Raises:
@@ -176,25 +191,26 @@ def compute(
             f"{name} has {len(shape)} dimensions {list(shape)}, but its expression takes {len(names)} "
             f"subscripts ({', '.join(names)})"
         )
-    own = tuple(Axis(axis, INDEX, extent=extent) for axis, extent in zip(names, shape, strict=True))
-    value = with_plain_axes(as_expr(element(*(axis.var for axis in own)), "int32"))
-    _check(name, own, value)
-    return Tensor(Buffer(name, tuple(shape), value.dtype), own, value)
+    spatial = tuple(Axis(axis, INDEX, extent=extent) for axis, extent in zip(names, shape, strict=True))
+    value = with_plain_axes(as_expr(element(*(axis.var for axis in spatial)), "int32"))
+    _check(name, spatial, value)
+    return Tensor(Buffer(name, tuple(shape), value.dtype), spatial, value)
 
 
-def _check(name: str, own: tuple[Axis, ...], value: Expr) -> None:
-    """Refuse reductions below the top, and variables that are not an axis."""
+def _check(name: str, spatial: tuple[Axis, ...], value: Expr) -> None:
+    """Reject nested reductions, and variables that are not axes of the tensor."""
     combined = value.axes if isinstance(value, Reduce) else ()
     inner = value.value if isinstance(value, Reduce) else value
-    known = {axis.name for axis in (*own, *combined)}
-    if len(known) < len(own) + len(combined):
+    known = {axis.name for axis in (*spatial, *combined)}
+    if len(known) < len(spatial) + len(combined):
         raise IrError(
-            f"{name}: two axes have one name among {', '.join(axis.name for axis in (*own, *combined))}"
+            f"{name}: two axes have the same name among "
+            f"{', '.join(axis.name for axis in (*spatial, *combined))}"
         )
     for part in walk(inner):
         if isinstance(part, Reduce):
             raise IrError(
-                f"{name}: a reduction stands inside another expression; give it a tensor of its own"
+                f"{name}: a reduction is nested inside another expression; give it a separate tensor"
             )
         if isinstance(part, Var) and part.name not in known:
             raise IrError(
@@ -203,28 +219,32 @@ def _check(name: str, own: tuple[Axis, ...], value: Expr) -> None:
             )
 
 
-def reduced(op: str, value: Expr, axis: Axis | Iterable[Axis], start: int | float | None = None) -> Reduce:
-    """Return the reduction of `value` by `op` over one or several axes, from `start` on if it is given."""
+def reduction(op: str, value: Expr, axis: Axis | Iterable[Axis], start: int | float | None = None) -> Reduce:
+    """Return the reduction of `value` by `op` over the given axes, with the initial value `start` if given.
+
+    Raises:
+        IrError: an axis is not a reduction axis.
+    """
     axes = (axis,) if isinstance(axis, Axis) else tuple(axis)
     for item in axes:
         if not isinstance(item, Axis) or not item.reduces:
-            raise IrError(f"{item!r} is not a reduction axis; make one with reduce_axis(extent, name)")
+            raise IrError(f"{item!r} is not a reduction axis; create it with reduce_axis(extent, name)")
     return Reduce(op, value, axes, start)
 
 
 def sum_over(value: Expr, axis: Axis | Iterable[Axis]) -> Reduce:
-    """Return the sum over one or several axes."""
-    return reduced("+", value, axis)
+    """Return the sum over the given axes."""
+    return reduction("+", value, axis)
 
 
 def max_over(value: Expr, axis: Axis | Iterable[Axis], *, start: int | float | None = None) -> Reduce:
-    """Return the maximum over one or several axes, and `start`."""
-    return reduced("max", value, axis, start)
+    """Return the maximum of `start`, if given, and all values over the given axes."""
+    return reduction("max", value, axis, start)
 
 
 def min_over(value: Expr, axis: Axis | Iterable[Axis], *, start: int | float | None = None) -> Reduce:
-    """Return the minimum over one or several axes, and `start`."""
-    return reduced("min", value, axis, start)
+    """Return the minimum of `start`, if given, and all values over the given axes."""
+    return reduction("min", value, axis, start)
 
 
 def with_plain_axes(value: Expr) -> Expr:
@@ -236,8 +256,3 @@ def with_plain_axes(value: Expr) -> Expr:
     if isinstance(value, Reduce):
         return replace(value, value=rewrite(value.value, change))
     return rewrite(value, change)
-
-
-def plain(node: Part) -> Part:
-    """Return `node` with plain reads, which do not refer to their tensors."""
-    return rewrite(node, lambda part: Read(part.buffer, part.indices) if isinstance(part, Element) else None)

@@ -1,6 +1,6 @@
-"""Tensorization: replacing a loop nest by an intrinsic, after a proof that both mean the same.
+"""Tensorization: replacing a loop nest by an intrinsic, after a proof that both are equivalent.
 
-An intrinsic is declared by the loop program that it means.
+An intrinsic is declared by a loop program that defines its semantics.
 
 Source: TVM, OSDI 2018, section 4.3.
 """
@@ -35,15 +35,15 @@ COMMUTATIVE = ("+", "*", "min", "max")
 
 
 class MatchError(IrError):
-    """A loop nest does not mean the same as an intrinsic."""
+    """A loop nest is not equivalent to an intrinsic."""
 
 
-def replaced(stmt: Stmt, intrinsics: Sequence[Intrinsic]) -> Stmt:
-    """Return the call of the first intrinsic that does what `stmt` does, with the conditions around it that
-    do not concern the tile.
+def tensorized_call(stmt: Stmt, intrinsics: Sequence[Intrinsic]) -> Stmt:
+    """Return a call of the first intrinsic that is equivalent to `stmt`, under the conditions of `stmt` that
+    do not depend on the tile's loops.
 
     Raises:
-        MatchError: all do something else; the message shows where they differ.
+        MatchError: no intrinsic matches; the message shows the first difference for each.
     """
     conditions, nest = _without_conditions(stmt)
     loops, target = _nest(nest)
@@ -63,7 +63,11 @@ def replaced(stmt: Stmt, intrinsics: Sequence[Intrinsic]) -> Stmt:
 
 
 def _without_conditions(stmt: Stmt) -> tuple[list[Expr], Stmt]:
-    """Return the conditions in a nest that do not depend on its own loops, and the nest without them."""
+    """Return the conditions of a nest, none of which depends on its loops, and the nest without them.
+
+    Raises:
+        MatchError: a condition depends on a loop of the nest.
+    """
     loops, body, conditions = [], stmt, []
     while isinstance(body, (For, If)):
         if isinstance(body, For):
@@ -81,35 +85,35 @@ def _without_conditions(stmt: Stmt) -> tuple[list[Expr], Stmt]:
     return conditions, body
 
 
-def _match(intrinsic: Intrinsic, found: Loops, target: Stmt) -> tuple[Expr, ...]:
-    """Prove that `target` in the loops `found` is the intrinsic's meaning, up to names and affine
-    re-indexing; return its operands.
+def _match(intrinsic: Intrinsic, loops: Loops, target: Stmt) -> tuple[Expr, ...]:
+    """Prove that `target` inside `loops` is equivalent to the intrinsic, up to renaming and affine
+    re-indexing; return the operands.
 
     An operand is the first element of a tile, a constant or a condition, in the order of the intrinsic's
     parameters.
 
     Raises:
-        MatchError: it is not.
+        MatchError: they are not equivalent.
     """
     wanted, pattern = _nest(intrinsic.meaning.body)
     if not isinstance(target, Write) or not isinstance(pattern, Write):
         raise MatchError("the loops hold more than one statement")
-    if sorted(extent for _, extent in wanted) != sorted(extent for _, extent in found):
-        raise MatchError(f"its loops have extents {_extents(wanted)}, these {_extents(found)}")
+    if sorted(extent for _, extent in wanted) != sorted(extent for _, extent in loops):
+        raise MatchError(f"its loops have extents {_extents(wanted)}, these {_extents(loops)}")
     problems = []
-    for order in permutations(found):
+    for order in permutations(loops):
         if [extent for _, extent in order] == [extent for _, extent in wanted]:
             try:
-                return _Unifier(
-                    intrinsic, {name: own for (name, _), (own, _) in zip(order, wanted, strict=True)}
-                ).operands(pattern, target)
+                pairs = zip(order, wanted, strict=True)
+                names = {name: declared for (name, _), (declared, _) in pairs}
+                return _Unifier(intrinsic, names).operands(pattern, target)
             except MatchError as error:
                 problems.append(error)
     raise problems[0]
 
 
 def _nest(stmt: Stmt) -> tuple[Loops, Stmt]:
-    """Return the loops with more than one iteration, and their body."""
+    """Return the loops with two or more iterations, and their body."""
     loops = []
     while isinstance(stmt, For):
         if stmt.extent > 1:
@@ -125,46 +129,48 @@ def _extents(loops: Sequence[tuple[str, int]]) -> str:
 
 
 class _Unifier:
-    """The bindings of an intrinsic's parameters found so far.
+    """Unification of an intrinsic's declared program with a target.
 
     Attributes:
-        loops: what the intrinsic calls the loops of the target.
+        params: parameters of the intrinsic, by name.
+        loops: loop names of the intrinsic, by loop name of the target.
+        bindings: operands bound so far, by parameter.
     """
 
     def __init__(self, intrinsic: Intrinsic, loops: Mapping[str, str]) -> None:
         self.params = {buffer.name: buffer for buffer in intrinsic.meaning.params}
         self.loops = loops
-        self.found: dict[str, Expr] = {}
+        self.bindings: dict[str, Expr] = {}
 
     def operands(self, pattern: Write, target: Write) -> tuple[Expr, ...]:
-        names: dict[str, Expr] = {own: Var(name) for name, own in self.loops.items()}
+        names: dict[str, Expr] = {declared: Var(name) for name, declared in self.loops.items()}
         indices = tuple(substitute(index, names) for index in pattern.indices)
         self.element(Read(pattern.buffer, indices), Read(target.buffer, target.indices))
         self.expr(substitute(pattern.value, names), target.value)
-        return tuple(self.found[name] for name in self.params)
+        return tuple(self.bindings[name] for name in self.params)
 
     def expr(self, pattern: Expr, target: Expr) -> None:
         match pattern:
             case Read(buffer) if not is_tile(buffer):
-                self.outside(buffer, pattern, target)
+                self.invariant(buffer, pattern, target)
             case Read():
                 self.element(pattern, target)
             case Binary(op, left, right) if (
                 op in COMMUTATIVE and isinstance(target, Binary) and target.op == op
             ):
-                self.either_order((left, right), (target.left, target.right))
+                self.commutative((left, right), (target.left, target.right))
             case Const() if pattern != target:
                 raise self.differ(pattern, target)
             case _:
                 self.children(pattern, target)
 
-    def either_order(self, pattern: tuple[Expr, Expr], target: tuple[Expr, Expr]) -> None:
-        before = dict(self.found)
+    def commutative(self, pattern: tuple[Expr, Expr], target: tuple[Expr, Expr]) -> None:
+        before = dict(self.bindings)
         try:
             self.expr(pattern[0], target[0])
             self.expr(pattern[1], target[1])
         except MatchError:
-            self.found = before
+            self.bindings = before
             self.expr(pattern[0], target[1])
             self.expr(pattern[1], target[0])
 
@@ -174,51 +180,50 @@ class _Unifier:
             raise self.differ(pattern, target)
         if isinstance(pattern, Binary) and isinstance(target, Binary) and pattern.op != target.op:
             raise self.differ(pattern, target)
-        for one, other in zip(pattern.below(), target.below(), strict=True):
-            self.expr(one, other)
+        for pattern_child, target_child in zip(pattern.below(), target.below(), strict=True):
+            self.expr(pattern_child, target_child)
 
-    def outside(self, buffer: Buffer, pattern: Expr, target: Expr) -> None:
+    def invariant(self, buffer: Buffer, pattern: Expr, target: Expr) -> None:
         """Bind a constant, or a condition that does not depend on the tile."""
         if (
             target.dtype != buffer.dtype
             or (buffer.name == IMMEDIATE and not isinstance(target, Const))
-            or self.inner(target)
+            or self.depends_on_tile(target)
         ):
             raise self.differ(pattern, target)
         self.bind(buffer.name, target)
 
     def element(self, pattern: Read, target: Expr) -> None:
-        """Bind a tile: the last subscripts are those of the pattern, the others do not depend on the tile's
-        loops."""
+        """Bind a tile: the trailing subscripts equal the pattern's, and the leading subscripts do not depend
+        on the tile's loops."""
         if not isinstance(target, Read):
             raise self.differ(pattern, target)
         rank, buffer = len(pattern.indices), target.buffer
-        leading, own = target.indices[:-rank], target.indices[-rank:]
+        leading, trailing = target.indices[:-rank], target.indices[-rank:]
         wanted = self.params[pattern.buffer.name]
         if buffer.dtype != wanted.dtype or buffer.shape[-rank:] != wanted.shape:
             raise MatchError(
-                f"{print_expr(target)} lies in {buffer.dtype}{list(buffer.shape)}, "
+                f"{print_expr(target)} is in {buffer.dtype}{list(buffer.shape)}, "
                 f"but {wanted.name} is {wanted.dtype}{list(wanted.shape)}"
             )
         if buffer.scope is not wanted.scope:
             raise MatchError(
-                f"{buffer.name} lies in {buffer.scope.value}, but {wanted.name} must lie in "
-                f"{wanted.scope.value}"
+                f"{buffer.name} is in {buffer.scope.value}, but {wanted.name} must be in {wanted.scope.value}"
             )
-        same = own == pattern.indices or [affine(one) for one in own] == [
-            affine(one) for one in pattern.indices
+        same = trailing == pattern.indices or [affine(index) for index in trailing] == [
+            affine(index) for index in pattern.indices
         ]
-        if not same or any(self.inner(index) for index in leading):
+        if not same or any(self.depends_on_tile(index) for index in leading):
             raise self.differ(pattern, target)
         self.bind(wanted.name, Read(buffer, (*leading, *(Const(0) for _ in range(rank)))))
 
     def bind(self, name: str, value: Expr) -> None:
-        if self.found.setdefault(name, value) != value:
+        if self.bindings.setdefault(name, value) != value:
             raise MatchError(
-                f"{name} would be {print_expr(self.found[name])} and {print_expr(value)} at once"
+                f"{name} would be {print_expr(self.bindings[name])} and {print_expr(value)} at once"
             )
 
-    def inner(self, expr: Expr) -> bool:
+    def depends_on_tile(self, expr: Expr) -> bool:
         """Whether an expression depends on the tile's loops."""
         return any(isinstance(part, Var) and part.name in self.loops for part in walk(expr))
 
@@ -228,13 +233,13 @@ class _Unifier:
 
 @dataclass(frozen=True, slots=True)
 class _Difference:
-    """Where a meaning and a target differ; formatted only when read, because most intrinsics do not match."""
+    """A difference of pattern and target. It is formatted only when read: most intrinsics do not match."""
 
     pattern: Expr
     target: Expr
     loops: Mapping[str, str]
 
     def __str__(self) -> str:
-        names = {name: Var(own) for name, own in self.loops.items()}
-        one, other = (print_expr(substitute(expr, names)) for expr in (self.pattern, self.target))
-        return f"it has {one} where these loops have {other}"
+        names = {name: Var(declared) for name, declared in self.loops.items()}
+        pattern, target = (print_expr(substitute(expr, names)) for expr in (self.pattern, self.target))
+        return f"it has {pattern} where these loops have {target}"

@@ -12,7 +12,7 @@ from math import inf
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.compiler.codegen.tuned.record import Record
+from vdla.compiler.codegen.tuned.record import TuningRecord
 from vdla.explore.tune.known import DEFAULT
 
 FloatArray = NDArray[np.float64]
@@ -42,14 +42,14 @@ Task = Mapping[str, Mapping[int, FloatArray]]
 """By explorer and seed: float64[n + 1], the best after 0 to n trials relative to the compiler's choice."""
 
 
-def best_so_far(records: Iterable[Record], default: int) -> Task:
+def best_so_far(records: Iterable[TuningRecord], default: int) -> Task:
     """Return the best of each tuning of one task.
 
     Args:
         records: of the task.
         default: cycles of the compiler's own choice.
     """
-    found: dict[str, dict[int, list[Record]]] = defaultdict(lambda: defaultdict(list))
+    found: dict[str, dict[int, list[TuningRecord]]] = defaultdict(lambda: defaultdict(list))
     for record in records:
         if record.explorer != DEFAULT:
             found[record.explorer][record.seed].append(record)
@@ -76,7 +76,7 @@ def mean_curves(tasks: Sequence[Task]) -> list[Curve]:
     ]
 
 
-def _best(records: Iterable[Record], default: int) -> FloatArray:
+def _best(records: Iterable[TuningRecord], default: int) -> FloatArray:
     own = sorted(records, key=lambda one: one.order)
     cycles = [float(default), *(inf if one.cycles is None else float(one.cycles) for one in own)]
     best: FloatArray = np.minimum.accumulate(cycles) / default

@@ -5,14 +5,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from vdla.compiler.codegen.choices import choice_from_json
 from vdla.compiler.codegen.choose import stream_of
-from vdla.compiler.codegen.record import choice_from_json
-from vdla.compiler.codegen.space import Space, space_of
-from vdla.compiler.codegen.tuned.log import Contents
-from vdla.compiler.codegen.tuned.record import Record, TuneError, best_of, settled_of
+from vdla.compiler.codegen.space import ChoiceSpace, space_of
+from vdla.compiler.codegen.tuned.log import LogContents
+from vdla.compiler.codegen.tuned.record import TuneError, TuningRecord, best_of, settled_of
 from vdla.compiler.codegen.version import task_version
 from vdla.compiler.rules import Unfit
-from vdla.compiler.tasks.text import task_of
+from vdla.compiler.tasks.task_text import task_of
 from vdla.explore.report.numbers import short
 from vdla.explore.report.tune_curves import Curve, Task, best_so_far, curves_of, mean_curves
 from vdla.explore.report.tune_words import choice_text, kind_of, sizes_of
@@ -41,14 +41,14 @@ class Shown:
     """
 
     text: str
-    records: Sequence[Record]
+    records: Sequence[TuningRecord]
     layers: Sequence[str]
-    space: Space | None
+    space: ChoiceSpace | None
     default: int | None
-    best: Record | None
+    best: TuningRecord | None
 
     @property
-    def trials(self) -> Sequence[Record]:
+    def trials(self) -> Sequence[TuningRecord]:
         """The records of explorers."""
         return [one for one in self.records if one.explorer != DEFAULT]
 
@@ -65,7 +65,7 @@ class Shown:
         return lower_bound(stream, self.space.target)
 
 
-def page_data(contents: Contents, given: Target, say: Say = lambda text: None) -> dict[str, Any]:
+def page_data(contents: LogContents, given: Target, say: Say = lambda text: None) -> dict[str, Any]:
     """Return everything that the page of a log shows, as JSON values.
 
     Args:
@@ -80,7 +80,7 @@ def page_data(contents: Contents, given: Target, say: Say = lambda text: None) -
     if not contents.records:
         raise TuneError(f"{contents.path} holds no records; `vdla tune MODEL -o {contents.path}` writes some")
     targets = {target.timing_digest: target for target in (*TARGETS.values(), given)}
-    parts: dict[tuple[str, str], list[Record]] = defaultdict(list)
+    parts: dict[tuple[str, str], list[TuningRecord]] = defaultdict(list)
     for record in contents.records:
         parts[record.timing, record.version].append(record)
     order = sorted(parts, key=lambda key: (key[1] != task_version(), -len(parts[key]), key))
@@ -92,7 +92,7 @@ def page_data(contents: Contents, given: Target, say: Say = lambda text: None) -
     }
 
 
-def _part(records: Sequence[Record], target: Target | None, say: Say) -> dict[str, Any]:
+def _part(records: Sequence[TuningRecord], target: Target | None, say: Say) -> dict[str, Any]:
     """Return what the page shows of the records of one target and version."""
     first, tasks = records[0], _tasks(records, target)
     say(f"{first.target}: how the cost model orders {len(tasks)} tasks")
@@ -113,9 +113,9 @@ def _part(records: Sequence[Record], target: Target | None, say: Say) -> dict[st
     }
 
 
-def _tasks(records: Sequence[Record], target: Target | None) -> list[Shown]:
+def _tasks(records: Sequence[TuningRecord], target: Target | None) -> list[Shown]:
     """Return the tasks of one target and version, in the order in which they occur first."""
-    found: dict[str, list[Record]] = defaultdict(list)
+    found: dict[str, list[TuningRecord]] = defaultdict(list)
     layers: dict[str, dict[str, None]] = defaultdict(dict)
     for record in records:
         layers[record.task] |= dict.fromkeys(record.layers)
@@ -126,7 +126,11 @@ def _tasks(records: Sequence[Record], target: Target | None) -> list[Shown]:
 
 
 def _shown(
-    text: str, records: Sequence[Record], layers: Sequence[str], best: Record | None, target: Target | None
+    text: str,
+    records: Sequence[TuningRecord],
+    layers: Sequence[str],
+    best: TuningRecord | None,
+    target: Target | None,
 ) -> Shown:
     default = next((one.cycles for one in records if one.explorer == DEFAULT), None)
     task = None if target is None else task_of(text)
@@ -190,7 +194,7 @@ def _curve(place: int | None, curve: Curve) -> dict[str, Any]:
     return {"task": place, **values}
 
 
-def _settled(records: Iterable[Record], tasks: Sequence[Shown]) -> list[dict[str, Any]]:
+def _settled(records: Iterable[TuningRecord], tasks: Sequence[Shown]) -> list[dict[str, Any]]:
     """Return the best settlement of each network: its cycles before and after, and in how many tasks it
     differs from the compiler's own choices."""
     own = {task.text: {one.choice_text for one in task.records if one.explorer == DEFAULT} for task in tasks}
@@ -206,7 +210,7 @@ def _settled(records: Iterable[Record], tasks: Sequence[Shown]) -> list[dict[str
     ]
 
 
-def _reasons(trials: Iterable[Record]) -> list[dict[str, Any]]:
+def _reasons(trials: Iterable[TuningRecord]) -> list[dict[str, Any]]:
     """Return why choices were illegal, the most frequent first."""
     counts = Counter(record.status for record in trials if record.cycles is None)
     return [{"why": why, "count": count} for why, count in counts.most_common(MOST_REASONS)]

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from vdla.compiler.codegen.tuned.log import Contents
+from vdla.compiler.codegen.tuned.log import LogContents
 from vdla.explore.report.page import write_page
 from vdla.explore.report.tune_data import Say, page_data
 from vdla.hw.spec.target import Target
@@ -10,7 +10,9 @@ from vdla.hw.spec.target import Target
 SCRIPTS = ("curves.js", "standings.js", "tune.js")
 
 
-def write_tune_report(output: Path, contents: Contents, given: Target, say: Say = lambda text: None) -> Path:
+def write_tune_report(
+    output: Path, contents: LogContents, given: Target, say: Say = lambda text: None
+) -> Path:
     """Write the page of a tuning log.
 
     Args:

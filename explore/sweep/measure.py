@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from vdla.compiler.codegen.store import kept
+from vdla.compiler.codegen.choice_cache import cached
 from vdla.compiler.network.partition import place
 from vdla.compiler.network.placed import OnHost
 from vdla.compiler.network.stages import layers_of, parts_of, plan_of, plan_of_parts
@@ -138,7 +138,7 @@ def _run(
 ) -> tuple[PointRow, list[LayerRow]]:
     """Return the rows of a workload on a target."""
     try:
-        plan = plan_of(workload.graph(), target, choose=kept())
+        plan = plan_of(workload.graph(), target, choose=cached())
         status = why_unfit(workload, plan)
         if status:
             return area.row(workload.name, status, target), []

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from vdla.compiler.codegen.tuned.log import read_log
-from vdla.compiler.codegen.tuned.record import Record, TuneError
+from vdla.compiler.codegen.tuned.record import TuneError, TuningRecord
 from vdla.explore.sweep.errors import SweepError
 from vdla.explore.sweep.specification import Tune
 from vdla.explore.sweep.workloads import located
@@ -45,7 +45,7 @@ def digest(tuning: Tuning) -> str:
     return digest_of(part for array in arrays for part in (str(array.shape), array.tobytes()))
 
 
-def _warm(records: tuple[Record, ...], path: Path, base: Target) -> tuple[Measured, ...]:
+def _warm(records: tuple[TuningRecord, ...], path: Path, base: Target) -> tuple[Measured, ...]:
     found = taught(records, base)
     if not found:
         raise SweepError(

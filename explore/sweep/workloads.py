@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from vdla.compiler.graph.keep import graph_from_bytes, graph_to_bytes
 from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType, type_of
 from vdla.compiler.graph.quantisation.options import Options
+from vdla.compiler.graph.serialise import graph_from_bytes, graph_to_bytes
 from vdla.compiler.graph.verify import verify
 from vdla.compiler.network.cached import cached_graph
 from vdla.compiler.network.keep import Source

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.compiler.codegen.estimate import Costs, costs_of
-from vdla.compiler.codegen.space import Family, Space
-from vdla.compiler.codegen.tiles import INPUTS, LOOPS, OUTPUTS, ROWS, WEIGHTS, Footprint
+from vdla.compiler.codegen.space import ChoiceFamily, ChoiceSpace
+from vdla.compiler.codegen.tiles import INPUTS, LOOPS, OUTPUTS, ROWS, WEIGHTS, TileFootprint
 from vdla.compiler.tasks.base import Choice
 from vdla.hw.spec.vocabulary import MemoryType
 
@@ -26,14 +26,14 @@ UNKNOWN = 1.0  # estimate of tasks that have none
 class SpacePoints:
     """The choices of a space as points of a search."""
 
-    space: Space
+    space: ChoiceSpace
 
     def __len__(self) -> int:
         return len(self.space)
 
     @property
     def knobs(self) -> NDArray[np.int64]:
-        """int64[n, k], as `Space.knobs`."""
+        """int64[n, k], as `ChoiceSpace.knobs`."""
         return self.space.knobs
 
     @cached_property
@@ -56,20 +56,20 @@ class SpacePoints:
         return self.space.choice(place)
 
 
-def family_estimates(family: Family) -> FloatArray:
+def family_estimates(family: ChoiceFamily) -> FloatArray:
     """Return float64[n]: the estimated cycles of a family's choices."""
     if family.work is None or family.table is None:
         return np.full(len(family), UNKNOWN)
     return costs_of(family.work, family.table).cycles
 
 
-def _features(family: Family) -> dict[str, FloatArray]:
+def _features(family: ChoiceFamily) -> dict[str, FloatArray]:
     """Return float64[n] for each name of FEATURES."""
     none = dict.fromkeys(FEATURES, np.zeros(len(family)))
     threads = {"threads": np.full(len(family), np.log2(family.threads))}
     if family.work is None or family.table is None:
         return none | threads | {"parts": np.log2(np.array(family.parts, np.float64))}
-    costs, footprint = costs_of(family.work, family.table), Footprint(family.work, family.table)
+    costs, footprint = costs_of(family.work, family.table), TileFootprint(family.work, family.table)
     least = float(np.min(np.maximum(costs.steps, costs.bus)))  # cycles that the task takes in any case
     return (
         none | threads | _of_cycles(costs, least) | _of_traffic(costs, least) | _of_tiles(family, footprint)
@@ -111,7 +111,7 @@ def _each(total: FloatArray, count: FloatArray | NDArray[np.int64]) -> FloatArra
     return mean
 
 
-def _of_tiles(family: Family, footprint: Footprint) -> dict[str, FloatArray]:
+def _of_tiles(family: ChoiceFamily, footprint: TileFootprint) -> dict[str, FloatArray]:
     work, table = footprint.work, footprint.table
     extents = {name: _log(getattr(table, name)) for name in ("outputs", "rows", "columns", "inputs")}
     depth = work.config.depth

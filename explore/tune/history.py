@@ -6,12 +6,12 @@ Cycles of other versions of the compiler count as well: they order choices nearl
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
 
-from vdla.compiler.codegen.space import Space, space_of
-from vdla.compiler.codegen.tuned.chooser import legal
-from vdla.compiler.codegen.tuned.record import Record
+from vdla.compiler.codegen.space import ChoiceSpace, space_of
+from vdla.compiler.codegen.tuned.chooser import legal_choice
+from vdla.compiler.codegen.tuned.record import TuningRecord
 from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.base import Task
-from vdla.compiler.tasks.text import task_of
+from vdla.compiler.tasks.task_text import task_of
 from vdla.explore.tune.known import cost
 from vdla.hw.spec.target import TARGETS, Target
 
@@ -20,8 +20,8 @@ MOST_TASKS = 24
 
 
 def history(
-    records: Iterable[Record], target: Target, searched: Collection[Task]
-) -> list[tuple[Space, Mapping[int, float]]]:
+    records: Iterable[TuningRecord], target: Target, searched: Collection[Task]
+) -> list[tuple[ChoiceSpace, Mapping[int, float]]]:
     """Return what was measured of tasks that are not searched now: cycles by place, inf where it is illegal.
 
     MOST_RECORDS records of each task are used, and those of MOST_TASKS tasks: the ones with most records.
@@ -33,7 +33,7 @@ def history(
     """
     targets = {one.timing_digest: one for one in (*TARGETS.values(), target)}
     now = {(str(task), target.timing_digest) for task in searched}
-    groups: dict[tuple[str, str, str], list[Record]] = {}
+    groups: dict[tuple[str, str, str], list[TuningRecord]] = {}
     for record in records:
         if not record.network and record.timing in targets and (record.task, record.timing) not in now:
             groups.setdefault((record.task, record.timing, record.version), []).append(record)
@@ -42,7 +42,7 @@ def history(
     return list(islice((one for one in found if one is not None), MOST_TASKS))
 
 
-def _measured(target: Target, records: Sequence[Record]) -> tuple[Space, dict[int, float]] | None:
+def _measured(target: Target, records: Sequence[TuningRecord]) -> tuple[ChoiceSpace, dict[int, float]] | None:
     """Return the space of a task, and cycles by place; None where too few choices are legal now."""
     task = task_of(records[0].task)
     space = None if task is None else space_of(task, target)
@@ -50,7 +50,7 @@ def _measured(target: Target, records: Sequence[Record]) -> tuple[Space, dict[in
         return None
     results: dict[int, float] = {}
     for record in records:
-        choice = legal(record, space)
+        choice = legal_choice(record, space)
         place = None if choice is None else space.place(choice)
         if place is not None and len(results) < MOST_RECORDS:
             results[place] = cost(record)

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from math import inf
 
-from vdla.compiler.codegen.record import choice_to_json
-from vdla.compiler.codegen.space import Space
-from vdla.compiler.codegen.tuned.chooser import legal
-from vdla.compiler.codegen.tuned.record import OK, Record
+from vdla.compiler.codegen.choices import choice_to_json
+from vdla.compiler.codegen.space import ChoiceSpace
+from vdla.compiler.codegen.tuned.chooser import legal_choice
+from vdla.compiler.codegen.tuned.record import OK, TuningRecord
 from vdla.compiler.codegen.version import task_version
 from vdla.compiler.tasks.base import Choice, Task
 from vdla.hw.spec.target import Target
@@ -22,9 +22,9 @@ class Known:
         explorer, seed: of the tuning that goes on; its own records are told from others.
     """
 
-    def __init__(self, records: Iterable[Record], target: Target, explorer: str, seed: int) -> None:
+    def __init__(self, records: Iterable[TuningRecord], target: Target, explorer: str, seed: int) -> None:
         self.target, self.explorer, self.seed = target, explorer, seed
-        self._of: dict[str, dict[str, list[Record]]] = {}
+        self._of: dict[str, dict[str, list[TuningRecord]]] = {}
         for record in records:
             if (
                 record.timing == target.timing_digest
@@ -34,28 +34,28 @@ class Known:
                 of_task = self._of.setdefault(record.task, {})
                 of_task.setdefault(record.choice_text, []).append(record)
 
-    def default_of(self, task: Task) -> Record | None:
+    def default_of(self, task: Task) -> TuningRecord | None:
         """Return the record of the compiler's own choice for a task; None where there is none."""
         return next((one for one in self._every(task) if one.explorer == DEFAULT), None)
 
-    def of(self, space: Space) -> tuple[dict[int, Record], dict[int, Record]]:
+    def of(self, space: ChoiceSpace) -> tuple[dict[int, TuningRecord], dict[int, TuningRecord]]:
         """Return the records of a space's choices, by their places: those of this tuning, and those that only
         others have measured."""
-        own: dict[int, Record] = {}
-        others: dict[int, Record] = {}
+        own: dict[int, TuningRecord] = {}
+        others: dict[int, TuningRecord] = {}
         for records in self._of.get(str(space.task), {}).values():
-            choice = legal(records[0], space)
+            choice = legal_choice(records[0], space)
             place = None if choice is None else space.place(choice)
             if place is not None:
                 mine = [one for one in records if (one.explorer, one.seed) == (self.explorer, self.seed)]
                 (own if mine else others)[place] = (mine or records)[0]
         return own, others
 
-    def record(self, task: Task, choice: Choice, cycles: int | None, status: str, trial: int) -> Record:
+    def record(self, task: Task, choice: Choice, cycles: int | None, status: str, trial: int) -> TuningRecord:
         """Return the record of a trial of this tuning."""
         return self._record(task, choice, cycles, self.explorer, self.seed, trial, status)
 
-    def default_record(self, task: Task, choice: Choice, cycles: int, layers: Sequence[str]) -> Record:
+    def default_record(self, task: Task, choice: Choice, cycles: int, layers: Sequence[str]) -> TuningRecord:
         """Return the record of the compiler's own choice for a task, which occurs in these layers."""
         return replace(self._record(task, choice, cycles, DEFAULT, 0, 0, OK), layers=tuple(layers))
 
@@ -68,17 +68,17 @@ class Known:
         seed: int,
         trial: int,
         status: str,
-    ) -> Record:
+    ) -> TuningRecord:
         timing, name = self.target.timing_digest, self.target.name
         version = task_version()
-        return Record(
+        return TuningRecord(
             str(task), timing, name, choice_to_json(choice), cycles, version, explorer, seed, trial, status
         )
 
-    def _every(self, task: Task) -> list[Record]:
+    def _every(self, task: Task) -> list[TuningRecord]:
         return [one for records in self._of.get(str(task), {}).values() for one in records]
 
 
-def cost(record: Record) -> float:
+def cost(record: TuningRecord) -> float:
     """Return the cycles of a record as explorers are told them: inf where its choice is illegal."""
     return inf if record.cycles is None else float(record.cycles)

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vdla.compiler.codegen.choice_cache import cached
 from vdla.compiler.codegen.choose import cycles_of, stream_of
 from vdla.compiler.codegen.space import space_of
-from vdla.compiler.codegen.store import kept
 from vdla.compiler.codegen.tuned.record import OK
 from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.base import Choice, Task
@@ -114,7 +114,7 @@ class Measuring:
         if choice is None:
             space = space_of(start.task, self.target)
             assert not isinstance(space, Unfit), "an operator without choices stays on the host"
-            choice = kept()(space)
+            choice = cached()(space)
             found = self.measured(Trial(start.number, start.task, 0, choice))
         if found.cycles is None:
             return Started(start.number, choice, found)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from vdla.compiler.codegen.space import Space
+from vdla.compiler.codegen.space import ChoiceSpace
 from vdla.explore.tune.explorers import EXPLORERS, Explorer
 from vdla.explore.tune.features import SpacePoints
 from vdla.explore.tune.model import Analytic, CostModel, Learned, Measured
@@ -22,12 +22,12 @@ def making(name: str, warm: tuple[Measured, ...] = ()) -> Making:
         ToolError: the explorer learns, and xgboost is not installed.
     """
     require_library(name, "name another with --explorer")
-    points: dict[Space, SpacePoints] = {}
+    points: dict[ChoiceSpace, SpacePoints] = {}
 
-    def points_of(space: Space) -> SpacePoints:
+    def points_of(space: ChoiceSpace) -> SpacePoints:
         return points.setdefault(space, SpacePoints(space))
 
-    def make(space: Space, seed: int, others: Sequence[tuple[Space, Results]]) -> Explorer:
+    def make(space: ChoiceSpace, seed: int, others: Sequence[tuple[ChoiceSpace, Results]]) -> Explorer:
         model: CostModel = Analytic()
         if name == LEARNING:
             found = [Measured.of(points_of(other), results) for other, results in others]

@@ -10,9 +10,9 @@ from math import inf
 
 import numpy as np
 
-from vdla.compiler.codegen.record import choice_from_json
-from vdla.compiler.codegen.space import Space
-from vdla.compiler.codegen.tuned.record import Record
+from vdla.compiler.codegen.choices import choice_from_json
+from vdla.compiler.codegen.space import ChoiceSpace
+from vdla.compiler.codegen.tuned.record import TuningRecord
 from vdla.explore.tune.features import SpacePoints
 from vdla.explore.tune.model import Analytic, CostModel, Learned, Measured, rank_correlation
 
@@ -51,7 +51,7 @@ class Ranks:
     analytic: float
 
 
-def trials_of(records: Iterable[Record], space: Space) -> Trials:
+def trials_of(records: Iterable[TuningRecord], space: ChoiceSpace) -> Trials:
     """Return what records of one task say of a space; choices that it does not have are left out."""
     found: dict[int, float] = {}
     for record in sorted(records, key=lambda one: (one.trial, one.order)):
@@ -88,7 +88,7 @@ def _ranks(task: Trials, others: Sequence[Measured]) -> Ranks | None:
     return Ranks(len(legal), learned, correlation(Analytic()))
 
 
-def _place(record: Record, space: Space) -> int | None:
+def _place(record: TuningRecord, space: ChoiceSpace) -> int | None:
     try:
         return space.place(choice_from_json(record.choice))
     except (KeyError, TypeError, ValueError):  # another version's choice

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Protocol
 
-from vdla.compiler.codegen.record import choice_from_json
-from vdla.compiler.codegen.space import Space, space_of
-from vdla.compiler.codegen.tuned.record import Record, TuneError
+from vdla.compiler.codegen.choices import choice_from_json
+from vdla.compiler.codegen.space import ChoiceSpace, space_of
+from vdla.compiler.codegen.tuned.record import TuneError, TuningRecord
 from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.base import Task
 from vdla.explore.tune.explorers import Explorer
@@ -36,14 +36,14 @@ Results = Mapping[int, float]
 class Keeping(Protocol):
     """What keeps records, as a log does; see `vdla.compiler.codegen.tuned.log`."""
 
-    records: list[Record]
+    records: list[TuningRecord]
     """All of them, in the order in which they came."""
 
-    def append(self, records: Sequence[Record], /) -> None:
+    def append(self, records: Sequence[TuningRecord], /) -> None:
         """Add records."""
 
 
-Making = Callable[[Space, int, Sequence[tuple[Space, Results]]], Explorer]
+Making = Callable[[ChoiceSpace, int, Sequence[tuple[ChoiceSpace, Results]]], Explorer]
 """Makes the explorer of a space, with a seed, from what was measured of other spaces."""
 
 Workers = Callable[[Measuring], AbstractContextManager[Backend[Trial | Start, Measured | Started]]]
@@ -98,10 +98,10 @@ class Search:
         results: what the explorer was told.
     """
 
-    space: Space
+    space: ChoiceSpace
     standing: Standing
-    own: dict[int, Record]
-    others: dict[int, Record]
+    own: dict[int, TuningRecord]
+    others: dict[int, TuningRecord]
     explorer: Explorer | None = None
     results: dict[int, float] = field(default_factory=dict)
 
@@ -134,7 +134,7 @@ class Session:
         settings: Settings,
         make: Making,
         report: Report = lambda progress: None,
-        history: Sequence[tuple[Space, Results]] = (),
+        history: Sequence[tuple[ChoiceSpace, Results]] = (),
     ) -> None:
         self._layers, self._target, self._log, self._settings = layers, target, log, settings
         self._make, self._report, self._history = make, report, history

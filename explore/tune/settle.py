@@ -9,10 +9,10 @@ save cycles in proportion.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from vdla.compiler.codegen.choices import choice_from_json, choice_to_json
 from vdla.compiler.codegen.choose import cycles_of
-from vdla.compiler.codegen.record import choice_from_json, choice_to_json
-from vdla.compiler.codegen.tuned.log import Log
-from vdla.compiler.codegen.tuned.record import Record
+from vdla.compiler.codegen.tuned.log import TuningLog
+from vdla.compiler.codegen.tuned.record import TuningRecord
 from vdla.compiler.codegen.version import task_version
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.network.build import build
@@ -86,7 +86,7 @@ class Network:
 
 
 def settled(
-    network: Network, log: Log, settings: Settings, trials: int, progress: Progress
+    network: Network, log: TuningLog, settings: Settings, trials: int, progress: Progress
 ) -> tuple[int, int] | None:
     """Settle the choices of a network, and append them to a log, one record for each task.
 
@@ -122,9 +122,9 @@ def settled(
     return before, after
 
 
-def _head(network: str, target: Target, settings: Settings, trials: int) -> Record:
+def _head(network: str, target: Target, settings: Settings, trials: int) -> TuningRecord:
     """Return what the records of a settlement have in common: without task, choice and cycles."""
-    return Record(
+    return TuningRecord(
         "",
         target.timing_digest,
         target.name,
@@ -140,7 +140,7 @@ def _head(network: str, target: Target, settings: Settings, trials: int) -> Reco
 
 def best_together(
     layers: Mapping[Task, Sequence[str]],
-    trials: Mapping[str, Sequence[Record]],
+    trials: Mapping[str, Sequence[TuningRecord]],
     cost: Costing,
     progress: Progress = lambda text: None,
 ) -> tuple[Chosen, int, int]:
@@ -169,9 +169,9 @@ def _bytes_moved(stream: Stream) -> int:
     return sum(int((rows.width * rows.count).sum()) for rows in found)
 
 
-def _trials(records: Iterable[Record], target: Target) -> dict[str, list[Record]]:
+def _trials(records: Iterable[TuningRecord], target: Target) -> dict[str, list[TuningRecord]]:
     """Return the legal trials of this version on a target, by the text of their task."""
-    found: dict[str, list[Record]] = {}
+    found: dict[str, list[TuningRecord]] = {}
     for record in records:
         is_now = record.timing == target.timing_digest and record.version == task_version()
         if is_now and record.cycles is not None and not record.network:
@@ -179,14 +179,16 @@ def _trials(records: Iterable[Record], target: Target) -> dict[str, list[Record]
     return found
 
 
-def _together(record: Record) -> tuple[object, ...]:
+def _together(record: TuningRecord) -> tuple[object, ...]:
     """Return what the records of one settlement have in common, and no others."""
     tuning = record.explorer, record.seed, record.trial
     return record.network, record.timing, record.version, *tuning
 
 
 def _tries(
-    layers: Mapping[Task, Sequence[str]], own: Mapping[Task, Record], trials: Mapping[str, Sequence[Record]]
+    layers: Mapping[Task, Sequence[str]],
+    own: Mapping[Task, TuningRecord],
+    trials: Mapping[str, Sequence[TuningRecord]],
 ) -> Iterator[tuple[Task, Choice]]:
     """Yield the choices to try: of the tasks that gain most alone first, and of each the best first."""
     found: list[tuple[int, Task, Choice]] = []
@@ -202,6 +204,6 @@ def _tries(
         yield task, choice
 
 
-def _cycles(record: Record) -> int:
+def _cycles(record: TuningRecord) -> int:
     assert record.cycles is not None, "illegal choices were left out"
     return record.cycles

@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from vdla.compiler.codegen.choice_cache import cached
 from vdla.compiler.codegen.choose import Chooser
-from vdla.compiler.codegen.store import kept
+from vdla.compiler.codegen.tuned.best_records import TuningRecords, best_records
 from vdla.compiler.codegen.tuned.chooser import by_records
-from vdla.compiler.codegen.tuned.record import Record
-from vdla.compiler.codegen.tuned.records import Records, best_records
+from vdla.compiler.codegen.tuned.record import TuningRecord
 from vdla.compiler.tasks.base import Task
 from vdla.explore.tune.features import SpacePoints
 from vdla.explore.tune.history import history
@@ -22,7 +22,7 @@ SOURCE = "tuning within a job"
 BATCH = 8  # trials of a task that are proposed together: the model learns even where trials are few
 
 
-def taught(records: Iterable[Record], base: Target) -> tuple[Measured, ...]:
+def taught(records: Iterable[TuningRecord], base: Target) -> tuple[Measured, ...]:
     """Return what records of presets and of one more target teach a model, see `history`."""
     found = (Measured.of(SpacePoints(space), cycles) for space, cycles in history(records, base, ()))
     return tuple(one for one in found if one is not None)
@@ -32,9 +32,9 @@ def taught(records: Iterable[Record], base: Target) -> tuple[Measured, ...]:
 class Kept:
     """Records in memory, in the place of a log."""
 
-    records: list[Record] = field(default_factory=list)
+    records: list[TuningRecord] = field(default_factory=list)
 
-    def append(self, records: Sequence[Record]) -> None:
+    def append(self, records: Sequence[TuningRecord]) -> None:
         """Add records."""
         self.records += records
 
@@ -49,13 +49,13 @@ class Tuned:
         trials: that it measured.
     """
 
-    records: Records
+    records: TuningRecords
     tasks: int
     trials: int
 
     def chooser(self) -> Chooser:
         """Return a chooser that takes the best choices; for other tasks the compiler chooses."""
-        return by_records(self.records, kept())
+        return by_records(self.records, cached())
 
 
 @dataclass(frozen=True, eq=False)

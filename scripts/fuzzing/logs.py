@@ -9,10 +9,10 @@ from random import Random
 from fuzzing.networks import images
 from fuzzing.steps import Step
 from fuzzing.values import INTEGERS, TEXTS, changed_bytes, changed_tree, text_of
-from vdla.compiler.codegen.record import choice_to_json
-from vdla.compiler.codegen.space import Space, space_of
+from vdla.compiler.codegen.choices import choice_to_json
+from vdla.compiler.codegen.space import ChoiceSpace, space_of
 from vdla.compiler.codegen.tuned.log import read_log
-from vdla.compiler.codegen.tuned.record import Record
+from vdla.compiler.codegen.tuned.record import TuningRecord
 from vdla.compiler.codegen.version import task_version
 from vdla.compiler.graph.quantisation.options import Options
 from vdla.compiler.network.compile import imported, integers_of
@@ -32,7 +32,7 @@ LINES = (b"[" * 5000, b'{"a":' * 3000, b"", b"null", b'"\\ud800"', b"9" * 6000)
 
 
 @cache
-def spaces() -> tuple[Space, ...]:
+def spaces() -> tuple[ChoiceSpace, ...]:
     """Return the choices for the tasks of a network."""
     graph = integers_of(imported(Source(images().SerializeToString())).graph, None, Options()).graph
     found = (space_of(task, TARGET) for task in tasks_of(graph))
@@ -58,9 +58,9 @@ def records() -> tuple[dict, ...]:
     return tuple(json.loads(record.text) for record in made)
 
 
-def _record(space: Space, choice: dict, explorer: str, trial: int, network: str = "") -> Record:
+def _record(space: ChoiceSpace, choice: dict, explorer: str, trial: int, network: str = "") -> TuningRecord:
     cycles = 1000 + 10 * trial
-    return Record(
+    return TuningRecord(
         str(space.task),
         TARGET.timing_digest,
         TARGET.name,

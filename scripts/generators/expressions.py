@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from generators.expected import convolved
-from vdla.compiler.codegen.packing import blocked_parameters, blocked_weights
-from vdla.compiler.ir.nodes import Expr, both, cast, select
+from vdla.compiler.codegen.blocked_layout import blocked_parameters, blocked_weights
+from vdla.compiler.ir.nodes import Expr, all_of, cast, select
 from vdla.compiler.te.operators.convolution import conv2d
 from vdla.compiler.te.operators.elementwise import add
 from vdla.compiler.te.operators.narrowing import LEAST, Scale, requantised
@@ -190,7 +190,7 @@ def _pair(maker: _Maker, side: int) -> Tensor:
     ci, m = reduce_axis(2, "ci"), reduce_axis(i, "m")
 
     def border(c: Expr, y: Expr, x: Expr, b: Expr, k: Expr) -> Expr:
-        inside = both(y >= 1, y < 1 + side, x >= 1, x < 1 + side)
+        inside = all_of(y >= 1, y < 1 + side, x >= 1, x < 1 + side)
         return select(inside, inp[c, y - 1, x - 1, b, k], 0)
 
     padded = compute((2, side + 2, side + 2, batch, i), border, "XP")

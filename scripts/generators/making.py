@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vdla.compiler.codegen.packing import blocked_parameters
+from vdla.compiler.codegen.blocked_layout import blocked_parameters
 from vdla.compiler.ir.nodes import Func
 from vdla.compiler.te.operators.narrowing import LEAST, Narrowing, Scale, Shift
 from vdla.compiler.te.operators.sizes import blocks

@@ -7,18 +7,24 @@ import numpy as np
 
 from generators.expected import convolved, greatest
 from generators.making import Case, Maker
+from vdla.compiler.codegen.blocked_layout import blocked_weights
 from vdla.compiler.codegen.estimate import ranked_tiles
-from vdla.compiler.codegen.packing import blocked_weights
-from vdla.compiler.codegen.tiles import KEEPS, Work
+from vdla.compiler.codegen.tiles import KEEPS, TilingProblem
 from vdla.compiler.ir.nodes import IrError
 from vdla.compiler.tasks.base import Choice
 from vdla.compiler.tasks.constant_operands import scalar_weights
 from vdla.compiler.tasks.convolution import schedule_conv2d
-from vdla.compiler.tasks.elements import elements_at_a_time, schedule_elementwise
-from vdla.compiler.tasks.maximum import MaximumTask, widens_maxima
-from vdla.compiler.tasks.pooling import PoolingTask
+from vdla.compiler.tasks.elementwise import elements_at_a_time, schedule_elementwise
+from vdla.compiler.tasks.max_pool_alu import PoolingTask
+from vdla.compiler.tasks.max_pool_multiplier import MaximumTask, pools_by_multiplier
 from vdla.compiler.tasks.scaled_sum import SumTask, diagonal_weights, elements_of_a_sum, multiplies_sums
 from vdla.compiler.te.operators.convolution import conv2d
+from vdla.compiler.te.operators.depthwise import (
+    conv2d_windows,
+    prefers_windows,
+    window_weights,
+    with_whole_windows,
+)
 from vdla.compiler.te.operators.elementwise import add, multiply, requantise
 from vdla.compiler.te.operators.narrowing import LEAST, Narrowing, Scale, Shift
 from vdla.compiler.te.operators.sizes import (
@@ -29,8 +35,7 @@ from vdla.compiler.te.operators.sizes import (
     blocks,
     matrix_product,
 )
-from vdla.compiler.te.operators.transposed import conv2d_transposed, one_phase, phase_weights
-from vdla.compiler.te.operators.windows import conv2d_windows, in_windows, slides, window_weights
+from vdla.compiler.te.operators.transposed import conv2d_transposed, phase_convolution, phase_weights
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import Extension
 from vdla.runtime.host.convolution import conv_transpose
@@ -96,10 +101,10 @@ def _windows(maker: Maker) -> Case:
         channels,
         rng.choice((1, 1, 2)),
     )
-    if not slides(size, maker.config):
+    if not prefers_windows(size, maker.config):
         raise IrError("there is no DEPTHWISE")
     border = rng.choice((0, LEAST)) if maker.config.has(Extension.PAD_MINIMUM) else 0
-    return _product(maker, size, maker.bytes(channels, 1, *size.kernel), border, in_windows(size))
+    return _product(maker, size, maker.bytes(channels, 1, *size.kernel), border, with_whole_windows(size))
 
 
 def _matrix_product(maker: Maker) -> Case:
@@ -130,7 +135,7 @@ def _average(maker: Maker) -> Case:
         return _product(maker, size, weights)
     inp, work = (
         maker.activations(size),
-        Work(size, config, maker.threads, isinstance(narrowing, Scale), alike=True),
+        TilingProblem(size, config, maker.threads, isinstance(narrowing, Scale), alike=True),
     )
     tiles = rng.choice(ranked_tiles(work, keeps=KEEPS))
     expected, kept = maker.narrowed(convolved(inp, weights, size), narrowing)
@@ -152,7 +157,9 @@ def _product(
 ) -> Case:
     """Return a convolution; `windows`: how its kernel slides in windows, if it does."""
     config, narrowing, inp = maker.config, _whole(maker.narrowing()), maker.activations(size)
-    work = Work(windows or size, config, maker.threads, isinstance(narrowing, Scale), slides=bool(windows))
+    work = TilingProblem(
+        windows or size, config, maker.threads, isinstance(narrowing, Scale), slides=bool(windows)
+    )
     tiles = maker.rng.choice(ranked_tiles(work, keeps=KEEPS))
     expected, kept = maker.narrowed(convolved(inp, weights, size, border), narrowing)
     define, pack = (conv2d_windows, window_weights) if windows else (conv2d, blocked_weights)
@@ -183,9 +190,9 @@ def _transposed(maker: Maker) -> Case:
     )
     if min(size.out_size) < 1:
         raise IrError("nothing is left of the result")
-    phase = one_phase(size)
+    phase = phase_convolution(size)
     tiles = rng.choice(
-        ranked_tiles(Work(phase, config, maker.threads, isinstance(narrowing, Scale)), keeps=KEEPS)
+        ranked_tiles(TilingProblem(phase, config, maker.threads, isinstance(narrowing, Scale)), keeps=KEEPS)
     )
     inp, weights = maker.activations(size), maker.bytes(size.channels, size.outputs, *size.kernel)
     sums = conv_transpose(
@@ -241,7 +248,7 @@ def _widened_maximum(maker: Maker) -> Case:
     padding = tuple(rng.randint(0, side - 1) for side in (*kernel, *kernel))
     extents = rng.randint(5, 25), rng.randint(5, 25)
     size = Pooling(rng.randint(1, 20), *extents, kernel, stride, padding, rng.randint(1, 2))
-    if not widens_maxima(config, size):
+    if not pools_by_multiplier(config, size):
         raise IrError("it does not fit, or a border has no padding")
     threads = rng.choice([count for count in (1, 2, 3) if MaximumTask(size).tile(config, count) is not None])
     inp = maker.activations(size)

@@ -7,8 +7,8 @@ import numpy as np
 from vdla.compiler.network.stages import parts_of, tasks_of
 from vdla.compiler.tasks.base import Task
 from vdla.compiler.tasks.convolution import ConvolutionTask
-from vdla.compiler.tasks.maximum import MaximumTask, widens_maxima
-from vdla.compiler.tasks.pooling import PoolingTask
+from vdla.compiler.tasks.max_pool_alu import PoolingTask
+from vdla.compiler.tasks.max_pool_multiplier import MaximumTask, pools_by_multiplier
 from vdla.compiler.te.operators.sizes import Convolution, Pooling
 from vdla.explore.sweep.specification import Conv
 from vdla.explore.sweep.suites import MOBILENET, RESNET18
@@ -63,7 +63,7 @@ def tasks_on(target: Target) -> dict[str, Task]:
     for name, conv in _CONVS.items():
         (found[name],) = tasks_of(parts_of(conv_graph(name, conv), target)[1])
     for name, size in _POOLINGS.items():
-        found[name] = MaximumTask(size) if widens_maxima(target.config, size) else PoolingTask(size)
+        found[name] = MaximumTask(size) if pools_by_multiplier(target.config, size) else PoolingTask(size)
     for name, (channels, outputs) in _PRODUCTS.items():
         found[name] = ConvolutionTask(Convolution(channels, TOKENS, 1, outputs, (1, 1)))
     return found

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from vdla.compiler.codegen.choose import by_simulator, simulated_cycles, stream_of
 from vdla.compiler.codegen.estimate import costs_of
-from vdla.compiler.codegen.space import Family, space_of
+from vdla.compiler.codegen.space import ChoiceFamily, space_of
 from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.base import Task
 from vdla.explore.tune.bounds import lower_bound
@@ -124,7 +124,7 @@ class Subject:
         return best, count
 
 
-def _bounds(family: Family) -> NDArray[np.float64]:
+def _bounds(family: ChoiceFamily) -> NDArray[np.float64]:
     """Return float64[n]: the greater of the bytes over the bus, and of the array's slots with what is loaded
     before the first and stored after the last: at least a block of weights' kernel and a block of outputs.
 

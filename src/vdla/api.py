@@ -279,7 +279,7 @@ def compile(
         InputError: samples cannot be read, do not fit the network, or are in the memory of another device.
         TuneError: the log cannot be read, or a line before the last is damaged.
     """
-    from vdla.compiler.codegen.tuned.records import records_of
+    from vdla.compiler.codegen.tuned.best_records import records_of
     from vdla.compiler.graph.quantisation.options import Options, quality_db
     from vdla.compiler.graph.section import Section
     from vdla.compiler.network.cached import cached_tuned_plan

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from tests.cli.models import model
 from vdla.cli import main
-from vdla.compiler.codegen import store
+from vdla.compiler.codegen import choice_cache
 from vdla.compiler.tasks.base import Choice
 from vdla.hw.spec.children import python_command
 from vdla.hw.spec.shelf import Shelf
@@ -65,10 +65,10 @@ def test_clearing_leaves_what_another_process_is_building(folder):
 
 def test_clearing_forgets_choices_and_files(folder):
     (folder / "choices.sqlite").unlink()
-    store.write("key", "task", Choice(1))
+    choice_cache.write("key", "task", Choice(1))
     Shelf("modules", 1 << 20).write("key", b"module")
     CliRunner().invoke(main, ["cache", "clear"])
-    assert store.read("key") is None
+    assert choice_cache.read("key") is None
     assert Shelf("modules", 1 << 20).read("key") is None
 
 

@@ -138,7 +138,7 @@ def test_an_input_can_be_fixed_to_a_number(files, tmp_path):
 
 def test_a_part_that_does_not_exist_is_refused(files, tmp_path):
     said = refused("compile", files / "net.onnx", "-o", tmp_path / "x.vdla", "--outputs", "rr")
-    assert "outputs names 'rr', which the model has not" in said
+    assert "outputs names 'rr', which the model does not have" in said
     said = refused("compile", files / "net.onnx", "-o", tmp_path / "x.vdla", "--outputs", "a,")
     assert said == "--outputs a, has an empty name; it is of the form NAME,NAME"
     said = refused("run", files / "net.vdla", "--inputs", "x")

@@ -13,7 +13,7 @@ import pytest
 from tests.cli.commands import invoke
 from tests.cli.models import model
 from tests.compiler.codegen.tuned.records import record
-from vdla.compiler.codegen.tuned.log import Log, read_log, write_log
+from vdla.compiler.codegen.tuned.log import TuningLog, read_log, write_log
 from vdla.compiler.codegen.tuned.record import merged
 
 VDLA = """
@@ -160,7 +160,7 @@ def test_bad_input_is_one_line_and_status_2(folder):
     write_log([record()], folder / "log")
     (folder / "bad").write_bytes(b"x\n")
     (folder / "text.onnx").write_text("x")
-    held = Log(folder / "held")
+    held = TuningLog(folder / "held")
     for arguments, message in (
         (("net.onnx", "-o", "bad"), "bad, line 1 is damaged; delete that line"),
         (("net.onnx", "-o", "held"), "held is in use by another process; wait for it"),

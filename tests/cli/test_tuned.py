@@ -7,7 +7,7 @@ import vdla
 from tests.cli.commands import invoke
 from tests.cli.models import model
 from tests.compiler.codegen.tuned.records import record
-from vdla.compiler.codegen.record import choice_to_json
+from vdla.compiler.codegen.choices import choice_to_json
 from vdla.compiler.codegen.space import space_of
 from vdla.compiler.codegen.tuned.log import write_log
 from vdla.compiler.network.cached import cached_graph

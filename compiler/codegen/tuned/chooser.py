@@ -1,81 +1,82 @@
-"""The chooser that uses records.
+"""The chooser that applies tuning records.
 
-A record is used on the target that it was measured on, and nowhere else. If this version of the compiler
-measured it, it is used as it stands; a record of another version is measured again first.
+A record applies only to the target that it was measured on. A record of this version of the compiler is
+applied directly; a record of another version is measured again first.
 """
 
 from enum import StrEnum
 
-from vdla.compiler.codegen import store
+from vdla.compiler.codegen import choice_cache
+from vdla.compiler.codegen.choices import choice_from_json
 from vdla.compiler.codegen.choose import Chooser, simulated_cycles
-from vdla.compiler.codegen.record import choice_from_json
-from vdla.compiler.codegen.space import Space
-from vdla.compiler.codegen.tuned.record import Record
-from vdla.compiler.codegen.tuned.records import Records
+from vdla.compiler.codegen.space import ChoiceSpace
+from vdla.compiler.codegen.tuned.best_records import TuningRecords
+from vdla.compiler.codegen.tuned.record import TuningRecord
 from vdla.compiler.tasks.base import Choice
 from vdla.hw.spec.cache import digest_of
 from vdla.hw.spec.errors import VdlaError
 
 
-class Use(StrEnum):
-    """How records served a task."""
+class RecordUse(StrEnum):
+    """Outcome of the lookup of a task's record."""
 
-    FOUND = "found"
-    AGAIN = "measured again, and used"
+    APPLIED = "found"
+    REMEASURED = "measured again, and used"
     WORSE = "measured again, and not used"
     NONE = "no record"
 
 
-class ByRecords:
-    """A chooser that takes the best record's choice, and lets another chooser choose where there is none.
+class RecordChooser:
+    """A chooser that returns the choice of the best record, and falls back to another chooser.
 
     Args:
-        records: that may be used.
-        choose: makes all other choices.
+        records: available records.
+        choose: chooser for tasks without a record.
 
     Attributes:
-        uses: how records served each task, by its text.
+        uses: outcome of each task, by the text of the task.
     """
 
-    def __init__(self, records: Records, choose: Chooser) -> None:
+    def __init__(self, records: TuningRecords, choose: Chooser) -> None:
         self._records, self._choose = records, choose
-        self.uses: dict[str, Use] = {}
+        self.uses: dict[str, RecordUse] = {}
 
-    def __call__(self, space: Space) -> Choice:
+    def __call__(self, space: ChoiceSpace) -> Choice:
         """Return the choice for a space.
 
         Raises:
             ToolError: the cache of choices cannot be used.
         """
         key = str(space.task), space.target.timing_digest
-        now, before = self._records.now.get(key), self._records.before.get(key)
-        own = None if now is None else legal(now, space)
-        older = None if before is None else legal(before, space)
+        current_record, older_record = self._records.current.get(key), self._records.older.get(key)
+        current = None if current_record is None else legal_choice(current_record, space)
+        older = None if older_record is None else legal_choice(older_record, space)
         if older is not None:
-            return self._measured_again(space, own, older)
-        self.uses[key[0]] = Use.NONE if own is None else Use.FOUND
-        return self._choose(space) if own is None else own
+            return self._remeasured(space, current, older)
+        self.uses[key[0]] = RecordUse.NONE if current is None else RecordUse.APPLIED
+        return self._choose(space) if current is None else current
 
-    def _measured_again(self, space: Space, own: Choice | None, older: Choice) -> Choice:
-        """Return the better of a choice that another version measured, and the one that stands without it."""
-        other = self._choose(space) if own is None else own
-        key = digest_of([store.key_of(space), repr(other), repr(older)])
-        found = store.read(key)
-        if found not in (other, older):
-            found = _faster(space, other, older)
-            store.write(key, str(space.task), found)
-        used = Use.WORSE if own is None else Use.FOUND
-        self.uses[str(space.task)] = Use.AGAIN if found == older else used
-        return found
-
-
-def by_records(records: Records, choose: Chooser) -> ByRecords:
-    """Return a chooser that applies records, and tells afterwards which it applied."""
-    return ByRecords(records, choose)
+    def _remeasured(self, space: ChoiceSpace, current: Choice | None, older: Choice) -> Choice:
+        """Return the faster of the choice of an older version and the current or default choice."""
+        other = self._choose(space) if current is None else current
+        key = digest_of([choice_cache.key_of(space), repr(other), repr(older)])
+        best = choice_cache.read(key)
+        if best not in (other, older):
+            best = _faster(space, other, older)
+            choice_cache.write(key, str(space.task), best)
+        outcome = RecordUse.WORSE if current is None else RecordUse.APPLIED
+        self.uses[str(space.task)] = RecordUse.REMEASURED if best == older else outcome
+        return best
 
 
-def legal(record: Record, space: Space) -> Choice | None:
-    """Return the choice of a record; None where the space has none such: another version's may have had."""
+def by_records(records: TuningRecords, choose: Chooser) -> RecordChooser:
+    """Return a chooser that applies records and reports the outcome of each task."""
+    return RecordChooser(records, choose)
+
+
+def legal_choice(record: TuningRecord, space: ChoiceSpace) -> Choice | None:
+    """Return the choice of a record; None if the space does not contain it, which is possible for records of
+    other versions."""
     try:
         choice = choice_from_json(record.choice)
     except (KeyError, TypeError, ValueError):
@@ -83,10 +84,10 @@ def legal(record: Record, space: Space) -> Choice | None:
     return choice if choice in space else None
 
 
-def _faster(space: Space, choice: Choice, other: Choice) -> Choice:
-    """Return the one of two choices with fewer simulated cycles; the first where the second fails."""
+def _faster(space: ChoiceSpace, choice: Choice, other: Choice) -> Choice:
+    """Return the choice with fewer simulated cycles; `choice` if `other` cannot be lowered."""
     try:
         cycles = simulated_cycles(space.task, other, space.target)
-    except VdlaError:  # a choice of another version that this one cannot lower
+    except VdlaError:  # a choice of another version that this version cannot lower
         return choice
     return other if cycles < simulated_cycles(space.task, choice, space.target) else choice

@@ -1,4 +1,4 @@
-"""Tuning logs: append-only files of records, a line for each; see `vdla.runtime.journal`."""
+"""Tuning logs: append-only files with a record per line; see `vdla.runtime.journal`."""
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -7,60 +7,60 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from vdla.compiler.codegen.tuned.record import Record, TuneError, merged, record_from
+from vdla.compiler.codegen.tuned.record import TuneError, TuningRecord, merged, record_from
 from vdla.hw.spec.limits import TABLE_BYTES, require_room
 from vdla.hw.spec.writing import check_writable, write_bytes
 from vdla.runtime.journal import Appender, Kind, Texts, line_of
 
 KIND = Kind(
     TuneError,
-    "delete that line; whatever it held is measured again where it is needed",
-    "make room and run the same command again, which goes on where this one stopped",
+    "delete that line; its measurements are repeated if they are needed",
+    "make room and run the same command again, which continues from here",
     "wait for it, or name another log and merge the two later",
 )
 
 
 SHARED = ("task", "timing", "target", "version", "explorer", "status", "network")
-"""Parts of a record that many records of a log have in common."""
+"""Fields whose values many records of a log have in common."""
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
-    """What a log holds.
+class LogContents:
+    """The contents of a log.
 
     Attributes:
-        torn: its last line has no end, and is left out: a process was killed while it wrote.
+        torn: the last line is incomplete, because a process was killed during a write; it is ignored.
     """
 
     path: Path
-    records: tuple[Record, ...]
+    records: tuple[TuningRecord, ...]
     torn: bool
 
 
-def read_log(path: Path) -> Contents:
-    """Read all records of a log; the file stays as it is.
+def read_log(path: Path) -> LogContents:
+    """Read all records of a log without changing the file.
 
     Raises:
-        TuneError: it cannot be read, a line before the last is damaged, or its records take more than
+        TuneError: the file cannot be read, a line before the last is damaged, or the records exceed
             TABLE_BYTES.
     """
-    with Reading(path) as log:
+    with LogReader(path) as log:
         records = tuple(log)
-        return Contents(path, records, log.torn)
+        return LogContents(path, records, log.torn)
 
 
-class Reading:
-    """The records of a log in the order of the file; a context manager and an iterator.
+class LogReader:
+    """The records of a log in the order of the file; a context manager and an iterable.
 
     Args:
-        path: of the file, which stays as it is.
-        held: the reader keeps all records, which may take TABLE_BYTES; else it may have any length.
+        path: path of the file, which is not changed.
+        held: the caller keeps all records, so they are limited to TABLE_BYTES; else the length is unlimited.
 
     Attributes:
-        torn: the last line has no end, and is left out; known at the end.
+        torn: the last line is incomplete and was ignored; valid after the iteration.
 
     Raises, when it is opened or iterated:
-        TuneError: as `read_log`.
+        TuneError: see `read_log`.
     """
 
     def __init__(self, path: Path, *, held: bool = True) -> None:
@@ -78,7 +78,7 @@ class Reading:
     ) -> None:
         self._file.close()
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Iterator[TuningRecord]:
         texts = Texts(self._file, self.path, KIND)
         try:
             for record in _records(texts, self.path):
@@ -93,19 +93,20 @@ class Reading:
         return TuneError(f"{self.path} cannot be read: {error.strerror or error}")
 
 
-class Log:
-    """A log that is open for appending, by this process alone.
+class TuningLog:
+    """A log that is open for appending; other processes are locked out.
 
     Args:
-        path: of the file; it is made where it does not exist, with its folder.
+        path: path of the file, which is created with its folder if it does not exist.
 
     Attributes:
-        records: all of them, in the order of the file.
-        torn: whether a torn last line was cut off.
+        records: all records, in the order of the file.
+        torn: whether an incomplete last line was removed.
 
     Raises:
-        TuneError: it cannot be opened, another process appends to it, or a line before the last is damaged.
-        OutputError: it cannot be written.
+        TuneError: the file cannot be opened, another process appends to it, or a line before the last is
+            damaged.
+        OutputError: the file cannot be written.
     """
 
     def __init__(self, path: Path) -> None:
@@ -120,11 +121,11 @@ class Log:
             raise
         self.torn = self._appender.torn
 
-    def append(self, records: Sequence[Record]) -> None:
-        """Add records.
+    def append(self, records: Sequence[TuningRecord]) -> None:
+        """Append records.
 
         Raises:
-            TuneError: they cannot be written; the log is as before.
+            TuneError: the records cannot be written; the log is unchanged.
         """
         self._appender.append(record.text for record in records)
         self.records += records
@@ -134,14 +135,14 @@ class Log:
         self._appender.close()
 
 
-def merge(logs: Sequence[Path], output: Path) -> list[Record]:
-    """Write the records of several logs to a file, see `merged`; return them.
+def merge(logs: Sequence[Path], output: Path) -> list[TuningRecord]:
+    """Write the merged records of several logs to a file, see `merged`; return the records.
 
     Args:
-        output: one of the logs, or a file that does not exist.
+        output: a log of `logs`, or a file that does not exist.
 
     Raises:
-        TuneError: a log cannot be read or is in use, or `output` exists and is not among them.
+        TuneError: a log cannot be read or is in use, or `output` exists and is not in `logs`.
         OutputError: the file cannot be written.
     """
     if output.exists() and not any(_same(output, log) for log in logs):
@@ -150,36 +151,36 @@ def merge(logs: Sequence[Path], output: Path) -> list[Record]:
     if not output.exists():
         write_log(records, output)
         return records
-    own = Appender(output, KIND, locks=True)  # while it is replaced nobody may append
+    lock = Appender(output, KIND, locks=True)  # no process may append during the replacement
     try:
         write_log(records, output)
     finally:
-        own.close()
+        lock.close()
     return records
 
 
-def write_log(records: Iterable[Record], output: Path) -> None:
-    """Write records to a file as a log; errors as those of `write_bytes`."""
+def write_log(records: Iterable[TuningRecord], output: Path) -> None:
+    """Write records to a file as a log; raises the errors of `write_bytes`."""
     write_bytes(output, b"".join(line_of(record.text) for record in records))
 
 
-def _records(texts: Iterable[bytes], path: Path) -> Iterator[Record]:
-    """Yield the records of texts; equal parts of theirs are kept in memory once."""
-    parts: dict[str, str] = {}
+def _records(texts: Iterable[bytes], path: Path) -> Iterator[TuningRecord]:
+    """Parse records; equal values of the fields in SHARED are stored in memory once."""
+    values: dict[str, str] = {}
     for number, text in enumerate(texts, 1):
-        found = _record(number, text, path)
+        record = _record(number, text, path)
         for name in SHARED:
-            part = getattr(found, name)
-            object.__setattr__(found, name, parts.setdefault(part, part))
-        yield found
+            value = getattr(record, name)
+            object.__setattr__(record, name, values.setdefault(value, value))
+        yield record
 
 
-def _record(number: int, text: bytes, path: Path) -> Record:
+def _record(number: int, text: bytes, path: Path) -> TuningRecord:
     try:
         return record_from(text)
     except ValueError:  # written by another version of the kit, or forged
         raise KIND.damaged(path, number) from None
 
 
-def _same(one: Path, other: Path) -> bool:
-    return other.exists() and os.path.samefile(one, other)
+def _same(output: Path, log: Path) -> bool:
+    return log.exists() and os.path.samefile(output, log)

@@ -1,4 +1,4 @@
-"""Records: what one trial of a choice measured."""
+"""Tuning records: the measurement of a choice in a trial."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -19,24 +19,25 @@ class TuneError(VdlaError):
 
 
 @dataclass(frozen=True)
-class Record:
-    """One trial; or the choice for a task with which a whole network is fastest.
+class TuningRecord:
+    """A trial of a task, or a settled choice: the choice for a task with which a whole network is fastest.
 
     Attributes:
         task: text of the task.
         timing: timing digest of the target.
-        target: its name.
-        choice: as `vdla.compiler.codegen.record.choice_to_json` gives it.
-        cycles: of the task alone; None where the choice is illegal. Of the network, where there is one.
-        version: of the compiler that measured, see `vdla.compiler.codegen.version`.
-        explorer, seed: what proposed the choice.
-        trial: its number among the trials of one tuning.
-        status: OK, or why the choice is illegal.
-        network: digest of the network for which the choice was settled, with one for each of its tasks; ""
-            for a trial.
-        layers: names of the layers in which the task occurs. Trials of explorers do not repeat them.
-        model: name of the network's file, of a settled choice.
-        before: cycles of the network by the compiler's own choices, of a settled choice.
+        target: name of the target.
+        choice: JSON values of `vdla.compiler.codegen.choices.choice_to_json`.
+        cycles: cycles of the isolated task, None if the choice is illegal; for a settled choice, cycles of
+            the network.
+        version: version of the compiler that measured, see `vdla.compiler.codegen.version`.
+        explorer, seed: explorer that proposed the choice, and its seed.
+        trial: number of the trial in the tuning.
+        status: OK, or the reason why the choice is illegal.
+        network: digest of the network, for a settled choice; "" for a trial. Each task of the network has a
+            settled choice.
+        layers: names of the layers with this task. Trials of explorers omit them.
+        model: name of the network's file, for a settled choice.
+        before: cycles of the network with default choices, for a settled choice.
     """
 
     task: str
@@ -56,66 +57,66 @@ class Record:
 
     @property
     def text(self) -> bytes:
-        """The record as JSON: equal records have equal texts."""
+        """The record as JSON; equal records have equal texts."""
         return msgspec.json.encode(self, order="sorted")
 
     @property
     def choice_text(self) -> str:
-        """The choice as JSON: equal choices have equal texts."""
+        """The choice as JSON; equal choices have equal texts."""
         return msgspec.json.encode(self.choice, order="sorted").decode()
 
     @property
     def order(self) -> tuple[str, str, str, str, str, int, int, bytes]:
-        """The place in a merged log: by target, version and task, then by tuning and trial."""
+        """Sort key in a merged log: target, version and task, then tuning and trial."""
         place = (self.target, self.timing, self.version, self.task, self.explorer, self.seed, self.trial)
         return (*place, self.text)
 
 
-def record_from(text: bytes) -> Record:
-    """Return the record of a JSON text.
+def record_from(text: bytes) -> TuningRecord:
+    """Parse a record from JSON.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the text is not a record.
     """
     try:
-        found = msgspec.json.decode(text, type=Record)
+        record = msgspec.json.decode(text, type=TuningRecord)
     except RecursionError:
         raise ValueError("the choice of a record is nested too deeply") from None
-    if (found.status == OK) is (found.cycles is None):
+    if (record.status == OK) is (record.cycles is None):
         raise ValueError("a record has either cycles or a reason")
-    return found
+    return record
 
 
-def merged(*logs: Iterable[Record]) -> list[Record]:
-    """Return the records of several logs: equal ones once, in the order of `Record.order`."""
+def merged(*logs: Iterable[TuningRecord]) -> list[TuningRecord]:
+    """Return the distinct records of several logs, in the order of `TuningRecord.order`."""
     distinct = {record.text: record for log in logs for record in log}
     return sorted(distinct.values(), key=lambda record: record.order)
 
 
-def best_of(records: Iterable[Record]) -> dict[tuple[str, str], Record]:
-    """Return the legal trial with the fewest cycles for each task and timing digest; of equal ones the first
-    in order."""
-    best: dict[tuple[str, str], Record] = {}
+def best_of(records: Iterable[TuningRecord]) -> dict[tuple[str, str], TuningRecord]:
+    """Return the legal trial with the fewest cycles, per task and timing digest. Ties are broken by
+    `TuningRecord.order`."""
+    best: dict[tuple[str, str], TuningRecord] = {}
     for record in records:
         key = record.task, record.timing
         if record.network or record.cycles is None:
             continue
-        if key not in best or rank(record) < rank(best[key]):
+        if key not in best or rank_of(record) < rank_of(best[key]):
             best[key] = record
     return best
 
 
-def settled_of(records: Iterable[Record]) -> dict[tuple[str, str], tuple[Record, ...]]:
-    """Return the records of the settlement with the fewest cycles for each network and timing digest; of
-    equal ones the first in order."""
-    settlements: dict[tuple[str, str], dict[tuple[object, ...], list[Record]]] = {}
-    for record in sorted((record for record in records if record.network), key=rank):
+def settled_of(records: Iterable[TuningRecord]) -> dict[tuple[str, str], tuple[TuningRecord, ...]]:
+    """Return the settled choices with the fewest cycles, per network and timing digest. Ties are broken by
+    `TuningRecord.order`."""
+    settlements: dict[tuple[str, str], dict[tuple[object, ...], list[TuningRecord]]] = {}
+    for record in sorted((record for record in records if record.network), key=rank_of):
         together = record.cycles, record.version, record.explorer, record.seed, record.trial
         settlements.setdefault((record.network, record.timing), {}).setdefault(together, []).append(record)
-    return {key: tuple(next(iter(found.values()))) for key, found in settlements.items()}
+    return {key: tuple(next(iter(by_tuning.values()))) for key, by_tuning in settlements.items()}
 
 
-def rank(record: Record) -> tuple[int, tuple[object, ...]]:
-    """Return what orders legal records: fewest cycles first, then `Record.order`."""
+def rank_of(record: TuningRecord) -> tuple[int, tuple[object, ...]]:
+    """Return the sort key of legal records: fewest cycles first, then `TuningRecord.order`."""
     assert record.cycles is not None, "only legal records are ranked"
     return record.cycles, record.order

@@ -1,7 +1,7 @@
 """Channelwise affine operators after a product, which its requantisation absorbs: batch normalisation,
 scales, shifts and biases."""
 
-from vdla.compiler.graph.affine import Affine, Tail, affine_of
+from vdla.compiler.graph.affine import ChannelAffine, Tail, affine_of
 from vdla.compiler.graph.conversions import Conversions
 from vdla.compiler.graph.integer_forms.site import multiplies_activations
 from vdla.compiler.graph.nodes import Node
@@ -33,7 +33,7 @@ def _multiplies(conversions: Conversions, node: Node) -> bool:
 def _along(conversions: Conversions, node: Node, axis: int) -> Tail | None:
     """Return the chain along an axis that ends with `node`. Results for earlier nodes are cached, so each
     node is visited once."""
-    later: list[tuple[Node, Affine]] = []
+    later: list[tuple[Node, ChannelAffine]] = []
     current: Node | None = node
     while current is not None and (current.outputs[0], axis) not in conversions.tails:
         change = affine_of(conversions.graph, current, axis)
@@ -50,7 +50,7 @@ def _along(conversions: Conversions, node: Node, axis: int) -> Tail | None:
     return tail
 
 
-def _change_before(conversions: Conversions, change: Affine, axis: int) -> Node | None:
+def _change_before(conversions: Conversions, change: ChannelAffine, axis: int) -> Node | None:
     """Return the operator before a change if it may belong to the same chain; None at the start of a
     chain."""
     before = conversions.makers.get(change.x)
@@ -59,7 +59,7 @@ def _change_before(conversions: Conversions, change: Affine, axis: int) -> Node 
     return None if PRODUCTS.get(before.op) == axis and _multiplies(conversions, before) else before
 
 
-def _begun(conversions: Conversions, node: Node, change: Affine, axis: int) -> Tail | None:
+def _begun(conversions: Conversions, node: Node, change: ChannelAffine, axis: int) -> Tail | None:
     """Return the chain that starts with `node`, after a product or a DequantizeLinear; None if it starts
     none."""
     before = conversions.makers.get(change.x)

@@ -96,4 +96,4 @@ RULES: Mapping[str, tuple[Rule[Located], ...]] = {
 
 def becomes_another(graph: Values, node: Node) -> bool:
     """Whether an operator has rules in `RULES` and all of them hold."""
-    return node.op in RULES and not any(rule.found(Located(graph, node)) for rule in RULES[node.op])
+    return node.op in RULES and not any(rule.violation(Located(graph, node)) for rule in RULES[node.op])

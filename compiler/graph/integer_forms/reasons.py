@@ -44,7 +44,7 @@ def _bounded(conversions: Conversions, node: Node) -> Node:
 def why_float(conversions: Conversions, node: Node) -> Unfit:
     """Return the reason why a float operator has not been lowered: it has no integer form, or its result is
     also read as float32."""
-    quantised = any(conversions.behind(name).quantiser is not None for name in node.outputs)
+    quantised = any(conversions.bounded_readers(name).quantiser is not None for name in node.outputs)
     quantisers = (quantise for name in node.outputs for quantise in conversions.quantisers(name))
     for quantise in quantisers if quantised else (None,):
         form = fit(conversions, node, quantise)

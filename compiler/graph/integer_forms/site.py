@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vdla.compiler.graph.affine import Affine
+from vdla.compiler.graph.affine import ChannelAffine
 from vdla.compiler.graph.conversions import Conversions, QuantisedTensor
-from vdla.compiler.graph.integers import GREATEST, Product, Quantisation, integer_product
+from vdla.compiler.graph.integers import GREATEST, IntegerProduct, Quantisation, integer_product
 from vdla.compiler.graph.nodes import Attribute, Graph, Node
 
 CHANGE = "Affine"
@@ -69,7 +69,7 @@ class Site:
     conversions: Conversions
     node: Node
     quantise: Node | None = None
-    affine: Affine | None = None
+    affine: ChannelAffine | None = None
     alone: bool = False
     last: bool = False
 
@@ -101,7 +101,7 @@ class Site:
         return self.kind in (*OUTPUTS_AXIS, "Gemm", *POOLS, CHANGE)
 
     @property
-    def lone_change(self) -> Affine | None:
+    def lone_change(self) -> ChannelAffine | None:
         """The affine changes of channels if there is no product; None otherwise."""
         return self.affine if self.alone else None
 
@@ -212,7 +212,7 @@ class Site:
         return np.broadcast_to(real.reshape(-1), self.channels)
 
     @cached_property
-    def product(self) -> Product:
+    def product(self) -> IntegerProduct:
         """The product with integer weights and biases."""
         (_, scale, values), (x,) = self.weights, self.operands
         averaged = values[0].size if self.is_pool else 1

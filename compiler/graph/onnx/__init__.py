@@ -1,1 +1,1 @@
-"""Import of ONNX models, of operator set 9 to the newest, into one form."""
+"""Import of ONNX models, from operator set 7 to the newest, into graphs of a single operator set."""

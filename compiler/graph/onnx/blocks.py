@@ -1,4 +1,4 @@
-"""Quantised constants with a scale for each block of them, as real numbers.
+"""Dequantisation of constants with a scale for each block of elements.
 
 Source: ONNX operator specification, DequantizeLinear; ONNX Runtime contrib operators, MatMulNBits.
 """
@@ -11,10 +11,14 @@ BYTE_BITS = 8
 WIDTHS = (2, 4, 8)
 
 
-def of_blocks(
+def dequantise_blocks(
     integers: np.ndarray, scales: np.ndarray, points: np.ndarray | None, axis: int, block: int
 ) -> np.ndarray:
-    """Return float32 of `integers`, where `block` of them along `axis` share a scale and a zero point."""
+    """Return `integers` as float32; `block` elements along `axis` share a scale and a zero point.
+
+    Raises:
+        RefusalError: the block size is negative, or scales or zero points have another shape.
+    """
     if block < 1:
         raise RefusalError(f"attribute block_size = {block} is negative")
     size = integers.shape[axis]
@@ -42,9 +46,12 @@ def unpacked_weights(
     """Return the weights float32[k, n] of a MatMulNBits.
 
     Args:
-        packed: uint8[n, blocks, block * bits / 8], the first of the integers of a byte in its low bits.
-        scales: n * blocks of them.
-        points: zero points, packed likewise or as real numbers; None: the middle of the integers.
+        packed: uint8[n, blocks, block * bits / 8], the first integer of a byte in its low bits.
+        scales: n * blocks elements.
+        points: zero points, packed likewise or as real numbers; None: the middle of the integer range.
+
+    Raises:
+        RefusalError: the width or block size is not supported, or an array has another number of elements.
     """
     if bits not in WIDTHS or block < 1 or block * bits % BYTE_BITS or packed.dtype != np.uint8:
         raise RefusalError(
@@ -64,7 +71,7 @@ def unpacked_weights(
 
 
 def _zero_points(points: np.ndarray | None, n: int, blocks: int, bits: int) -> np.ndarray:
-    """Return float32[n, blocks]."""
+    """Return the zero points as float32[n, blocks]."""
     if points is None:
         return np.full((n, blocks), 1 << bits - 1, np.float32)
     if points.dtype == np.uint8 and points.size == n * -(-blocks * bits // BYTE_BITS):
@@ -75,7 +82,7 @@ def _zero_points(points: np.ndarray | None, n: int, blocks: int, bits: int) -> n
 
 
 def _unpacked(packed: np.ndarray, bits: int) -> np.ndarray:
-    """Return the integers of each row of bytes."""
+    """Return the `bits`-bit integers of each row of bytes."""
     shifts = np.arange(0, BYTE_BITS, bits, dtype=np.uint8)
     parts = packed[..., None] >> shifts & np.uint8((1 << bits) - 1)
     return parts.reshape(len(packed), -1)

@@ -19,11 +19,16 @@ FINITE = (
     "MatMul",
     "QuantizeLinear",
 )
-"""Operators that mean nothing with constants that are not finite: weights, statistics and scales."""
+"""Operators that are invalid with constants that are not finite: weights, statistics and scales."""
 
 
 def check_constant(op: str, name: str, array: np.ndarray) -> None:
-    """Refuse a constant that an operator of the kit cannot compute with, or means nothing with."""
+    """Check a constant that an operator of the kit reads.
+
+    Raises:
+        RefusalError: the type is not supported, or the constant is too large.
+        InvalidError: the operator is in `FINITE`, and an element is NaN or infinite.
+    """
     check_computable(type_of(array), f"its constant {name!r} ")
     if op in FINITE and array.dtype.kind == "f" and not np.isfinite(array).all():
         bad = int(np.argmin(np.isfinite(array)))
@@ -35,8 +40,11 @@ def check_constant(op: str, name: str, array: np.ndarray) -> None:
 
 
 def check_computable(type_: TensorType, subject: str) -> None:
-    """Refuse a type that no operator of the kit computes with, and a tensor that is empty or larger than any
-    memory."""
+    """Check that operators of the kit can compute with a type.
+
+    Raises:
+        RefusalError: the element type is not supported, or the tensor is empty or larger than any memory.
+    """
     if type_.dtype not in DTYPES:
         raise RefusalError(f"{subject}is {type_}; supported element types are {', '.join(DTYPES)}")
     if type_.size == 0:
@@ -45,7 +53,11 @@ def check_computable(type_: TensorType, subject: str) -> None:
 
 
 def check_usable(type_: TensorType, subject: str = "it ") -> None:
-    """Refuse a type that no graph holds, and a tensor larger than any memory."""
+    """Check that a graph can hold a type.
+
+    Raises:
+        RefusalError: the element type is not supported, or the tensor is larger than any memory.
+    """
     if type_.dtype not in TENSOR_DTYPES:
         raise RefusalError(f"{subject}is {type_}; supported element types are {', '.join(TENSOR_DTYPES)}")
     check_room(type_.size * np.dtype(type_.dtype).itemsize, f"{subject}is {type_}, which takes", TENSOR_BYTES)

@@ -1,7 +1,7 @@
-"""Operators of the domain `ai.onnx.ml` that scale features, as operators of ONNX.
+"""Expansion of feature scaling operators of the domain `ai.onnx.ml` into ONNX operators.
 
 Exported pipelines (StandardScaler, then a perceptron) begin with `Scaler`. ONNX's shape inference does not
-know it, so the whole network would stay on the host.
+support it, so the whole network would stay on the host.
 
 Source: ONNX, Operators-ml.md.
 """
@@ -12,34 +12,34 @@ import numpy as np
 from onnx import TensorProto
 
 from vdla.compiler.graph.onnx.call import RefusalError
-from vdla.compiler.graph.onnx.written import Contributed, Part, Written
+from vdla.compiler.graph.onnx.foreign import ForeignNode, ForeignOperator, OnnxNode
 
 DOMAIN = "ai.onnx.ml"
 
 
-def _scaler(written: Written) -> Iterator[Part]:
-    """Scaler: `(x - offset) * scale` in float32, with a number for each feature or a single number.
+def _scaler(node: ForeignNode) -> Iterator[OnnxNode]:
+    """Scaler: `(x - offset) * scale` in float32, with scalar parameters or a number for each feature.
 
     Raises:
-        RefusalError: there are neither as many numbers as features, nor a single number.
+        RefusalError: a parameter has neither a single number nor a number for each feature.
     """
-    shape, last = written.type(0).shape, written.input(0)
-    if written.type(0).dtype != "float32":
-        yield written.part("Cast", [last], written.made("cast"), to=TensorProto.FLOAT)
-        last = written.made("cast")
-    steps = (("offset", "Sub", written.made("centred")), ("scale", "Mul", written.out))
+    shape, last = node.type(0).shape, node.input(0)
+    if node.type(0).dtype != "float32":
+        yield node.operator("Cast", [last], node.temporary("cast"), to=TensorProto.FLOAT)
+        last = node.temporary("cast")
+    steps = (("offset", "Sub", node.temporary("centred")), ("scale", "Mul", node.out))
     for name, op, out in steps:
-        numbers = np.array(written.attributes.get(name, ()), np.float32)
+        numbers = np.array(node.attributes.get(name, ()), np.float32)
         if numbers.size not in (1, *shape[-1:]):
             raise RefusalError(
                 f"attribute {name} has {numbers.size} numbers; it takes 1, or one for each of the "
                 f"{shape[-1] if shape else 1} features"
             )
-        yield written.constant(written.made(name), numbers)
-        yield written.part(op, [last, written.made(name)], out)
+        yield node.constant(node.temporary(name), numbers)
+        yield node.operator(op, [last, node.temporary(name)], out)
         last = out
 
 
-OPERATORS: Mapping[str, Contributed] = {
-    "Scaler": Contributed((1, 1), {"offset": list, "scale": list}, _scaler, "Mul", (0,)),
+OPERATORS: Mapping[str, ForeignOperator] = {
+    "Scaler": ForeignOperator((1, 1), {"offset": list, "scale": list}, _scaler, "Mul", (0,)),
 }

@@ -1,7 +1,7 @@
-"""Quantised operators that ONNX Runtime adds to ONNX, as operators of ONNX between conversions.
+"""Expansion of ONNX Runtime's quantised contrib operators into ONNX operators between conversions.
 
-`QLinearSigmoid(x) -> y` becomes `QuantizeLinear(Sigmoid(DequantizeLinear(x)))`, so that quantised networks
-have one form, whichever tool wrote them.
+`QLinearSigmoid(x) -> y` becomes `QuantizeLinear(Sigmoid(DequantizeLinear(x)))`, so quantised networks have
+the same form whichever tool wrote them.
 
 Source: ONNX Runtime, ContribOperators.md.
 """
@@ -12,124 +12,129 @@ import numpy as np
 
 from vdla.compiler.graph.onnx.blocks import unpacked_weights
 from vdla.compiler.graph.onnx.call import RefusalError
-from vdla.compiler.graph.onnx.written import OPSET, Contributed, Expansion, Part, Written
+from vdla.compiler.graph.onnx.foreign import OPSET, Expansion, ForeignNode, ForeignOperator, OnnxNode
 
-OPSET_OF_WORDS = 21  # its conversions know integers of 16 bits, too
-BEFORE_AXIS = 12  # up to here, a softmax takes all dimensions from its axis on together
-
-
-# What stands for each
+OPSET_OF_WORDS = 21  # whose conversions support 16-bit integers, too
+BEFORE_AXIS = 12  # up to this version, a Softmax flattens all dimensions from its axis on
 
 
-def _conversion(written: Written) -> Iterator[Part]:
-    node = written.node
-    names = [name for name in node.input if name]
-    yield written.part(node.op_type, names, written.out, OPSET_OF_WORDS, **written.attributes)
+# Expansions
+
+
+def _conversion(node: ForeignNode) -> Iterator[OnnxNode]:
+    proto = node.proto
+    names = [name for name in proto.input if name]
+    yield node.operator(proto.op_type, names, node.out, OPSET_OF_WORDS, **node.attributes)
 
 
 def _plain(op: str, *kept: str) -> Expansion:
-    """Return what makes an operator with one quantised operand, and attributes that are the same in ONNX."""
+    """Return the expansion of an operator with a single quantised operand.
 
-    def expand(written: Written) -> Iterator[Part]:
-        attributes = {name: value for name, value in written.attributes.items() if name in kept}
-        yield written.real(0, written.made("real"))
-        yield written.part(op, [written.made("real")], written.made("sum"), **attributes)
-        yield from written.quantised(3)
+    Args:
+        op: the ONNX operator.
+        kept: the attributes to pass to it.
+    """
+
+    def expand(node: ForeignNode) -> Iterator[OnnxNode]:
+        attributes = {name: value for name, value in node.attributes.items() if name in kept}
+        yield node.dequantised(0, node.temporary("real"))
+        yield node.operator(op, [node.temporary("real")], node.temporary("sum"), **attributes)
+        yield from node.requantised(3)
 
     return expand
 
 
 def _pair(op: str) -> Expansion:
-    """Return what makes an operator with two quantised operands."""
+    """Return the expansion of an operator with two quantised operands into the ONNX operator `op`."""
 
-    def expand(written: Written) -> Iterator[Part]:
-        names = [written.made("left"), written.made("right")]
-        yield written.real(0, names[0])
-        yield written.real(3, names[1])
-        yield written.part(op, names, written.made("sum"))
-        yield from written.quantised(6)
+    def expand(node: ForeignNode) -> Iterator[OnnxNode]:
+        names = [node.temporary("left"), node.temporary("right")]
+        yield node.dequantised(0, names[0])
+        yield node.dequantised(3, names[1])
+        yield node.operator(op, names, node.temporary("sum"))
+        yield from node.requantised(6)
 
     return expand
 
 
-def _softmax(written: Written) -> Iterator[Part]:
-    opset = OPSET if written.integer("opset", OPSET) > BEFORE_AXIS else BEFORE_AXIS - 1
-    axis = written.integer("axis", -1 if opset == OPSET else 1)
-    yield written.real(0, written.made("real"))
-    yield written.part("Softmax", [written.made("real")], written.made("sum"), opset, axis=axis)
-    yield from written.quantised(3)
+def _softmax(node: ForeignNode) -> Iterator[OnnxNode]:
+    opset = OPSET if node.integer("opset", OPSET) > BEFORE_AXIS else BEFORE_AXIS - 1
+    axis = node.integer("axis", -1 if opset == OPSET else 1)
+    yield node.dequantised(0, node.temporary("real"))
+    yield node.operator("Softmax", [node.temporary("real")], node.temporary("sum"), opset, axis=axis)
+    yield from node.requantised(3)
 
 
-def _concat(written: Written) -> Iterator[Part]:
-    places = range(2, len(written.node.input), 3)
-    names = [written.made(f"part{number}") for number in range(len(places))]
+def _concat(node: ForeignNode) -> Iterator[OnnxNode]:
+    places = range(2, len(node.proto.input), 3)
+    names = [node.temporary(f"part{number}") for number in range(len(places))]
     for place, name in zip(places, names, strict=True):
-        yield written.real(place, name)
-    yield written.part("Concat", names, written.made("sum"), axis=written.integer("axis", 0))
-    yield from written.quantised(0, like=2)
+        yield node.dequantised(place, name)
+    yield node.operator("Concat", names, node.temporary("sum"), axis=node.integer("axis", 0))
+    yield from node.requantised(0, like=2)
 
 
-def _where(written: Written) -> Iterator[Part]:
-    names = [written.made("left"), written.made("right")]
-    yield written.real(1, names[0])
-    yield written.real(4, names[1])
-    yield written.part("Where", [written.input(0), *names], written.made("sum"))
-    yield from written.quantised(7, like=1)
+def _where(node: ForeignNode) -> Iterator[OnnxNode]:
+    names = [node.temporary("left"), node.temporary("right")]
+    yield node.dequantised(1, names[0])
+    yield node.dequantised(4, names[1])
+    yield node.operator("Where", [node.input(0), *names], node.temporary("sum"))
+    yield from node.requantised(7, like=1)
 
 
-def _gemm(written: Written) -> Iterator[Part]:
-    """The bias is of scale alpha a_scale b_scale; without a scale of the result, that is real."""
-    given = written.attributes
-    names = [written.made("left"), written.made("right")]
-    yield written.real(0, names[0])
-    yield written.real(3, names[1], axis=0 if given.get("transB") else 1)
-    if written.input(6):
-        scale, alpha = written.made("scale"), np.array(given.get("alpha", 1.0), np.float32)
-        yield written.part("Mul", [written.input(1), written.input(4)], written.made("scales"))
-        yield written.constant(written.made("alpha"), alpha)
-        yield written.part("Mul", [written.made("scales"), written.made("alpha")], scale)
-        names.append(written.made("bias"))
-        yield written.part("DequantizeLinear", [written.input(6), scale], names[2], axis=0)
-    last = written.made("sum") if written.input(7) else written.out
-    yield written.part("Gemm", names, last, **given)
-    if written.input(7):
-        yield from written.quantised(7)
+def _gemm(node: ForeignNode) -> Iterator[OnnxNode]:
+    """QGemm: the bias has the scale alpha * a_scale * b_scale; the result is float if it has no scale."""
+    given = node.attributes
+    names = [node.temporary("left"), node.temporary("right")]
+    yield node.dequantised(0, names[0])
+    yield node.dequantised(3, names[1], axis=0 if given.get("transB") else 1)
+    if node.input(6):
+        scale, alpha = node.temporary("scale"), np.array(given.get("alpha", 1.0), np.float32)
+        yield node.operator("Mul", [node.input(1), node.input(4)], node.temporary("scales"))
+        yield node.constant(node.temporary("alpha"), alpha)
+        yield node.operator("Mul", [node.temporary("scales"), node.temporary("alpha")], scale)
+        names.append(node.temporary("bias"))
+        yield node.operator("DequantizeLinear", [node.input(6), scale], names[2], axis=0)
+    last = node.temporary("sum") if node.input(7) else node.out
+    yield node.operator("Gemm", names, last, **given)
+    if node.input(7):
+        yield from node.requantised(7)
 
 
-def _to_float(written: Written) -> Iterator[Part]:
-    """MatMulIntegerToFloat: the right operand's scales go along its columns."""
+def _to_float(node: ForeignNode) -> Iterator[OnnxNode]:
+    """MatMulIntegerToFloat: the scales of the right operand vary along its columns."""
     orders = ((0, 2, 4), (1, 3, 5))
-    names = [written.made("left"), written.made("right")]
-    for name, order, axis in zip(names, orders, (0, len(written.type(1).shape) - 1), strict=True):
-        inputs = [written.input(place) for place in order]
-        yield written.part("DequantizeLinear", inputs if inputs[2] else inputs[:2], name, axis=axis)
-    if not written.input(6):
-        yield written.part("MatMul", names, written.out)
+    names = [node.temporary("left"), node.temporary("right")]
+    for name, order, axis in zip(names, orders, (0, len(node.type(1).shape) - 1), strict=True):
+        inputs = [node.input(place) for place in order]
+        yield node.operator("DequantizeLinear", inputs if inputs[2] else inputs[:2], name, axis=axis)
+    if not node.input(6):
+        yield node.operator("MatMul", names, node.out)
         return
-    yield written.part("MatMul", names, written.made("sum"))
-    yield written.part("Add", [written.made("sum"), written.input(6)], written.out)
+    yield node.operator("MatMul", names, node.temporary("sum"))
+    yield node.operator("Add", [node.temporary("sum"), node.input(6)], node.out)
 
 
-def _of_blocks(written: Written) -> Iterator[Part]:
-    """MatMulNBits: the weights are unpacked, and are real numbers from then on."""
-    given = written.attributes
+def _packed_product(node: ForeignNode) -> Iterator[OnnxNode]:
+    """MatMulNBits: the weights become a float32 constant."""
+    given = node.attributes
     missing = [name for name in ("K", "N", "block_size") if name not in given]
     if missing:
         raise RefusalError(f"attribute {missing[0]} is missing")
     if given.get("weight_prepacked"):
-        raise RefusalError("attribute weight_prepacked holds weights in the layout of one GPU; it may be 0")
-    if written.input(4):
-        raise RefusalError(f"its input 4 (g_idx, {written.input(4)!r}) is not supported")
-    packed, scales = written.known(1, "B"), written.known(2, "scales")
-    points = written.known(3, "zero_points") if written.input(3) else None
+        raise RefusalError("attribute weight_prepacked holds weights in a GPU-specific layout; it may be 0")
+    if node.input(4):
+        raise RefusalError(f"its input 4 (g_idx, {node.input(4)!r}) is not supported")
+    packed, scales = node.known(1, "B"), node.known(2, "scales")
+    points = node.known(3, "zero_points") if node.input(3) else None
     sizes = given["K"], given["N"], given.get("bits", 4), given["block_size"]
-    yield written.constant(written.made("weights"), unpacked_weights(packed, scales, points, *sizes))
-    names = [written.input(0), written.made("weights")]
-    if not written.input(5):
-        yield written.part("MatMul", names, written.out)
+    yield node.constant(node.temporary("weights"), unpacked_weights(packed, scales, points, *sizes))
+    names = [node.input(0), node.temporary("weights")]
+    if not node.input(5):
+        yield node.operator("MatMul", names, node.out)
         return
-    yield written.part("MatMul", names, written.made("sum"))
-    yield written.part("Add", [written.made("sum"), written.input(5)], written.out)
+    yield node.operator("MatMul", names, node.temporary("sum"))
+    yield node.operator("Add", [node.temporary("sum"), node.input(5)], node.out)
 
 
 UNARY, BINARY = (0, 1, 3), (0, 1, 3, 4, 6)
@@ -146,32 +151,32 @@ PRODUCT: Mapping[str, type] = {"alpha": float, "transA": int, "transB": int}
 BLOCKS: Mapping[str, type] = dict.fromkeys(
     ("K", "N", "accuracy_level", "bits", "block_size", "weight_prepacked"), int
 )
-QUANTISED: Mapping[str, Contributed] = {
-    "DequantizeLinear": Contributed((2, 3), {"axis": int}, _conversion, "DequantizeLinear", (0, 1)),
-    "MatMulIntegerToFloat": Contributed((4, 7), {}, _to_float, "MatMul", (0, 1, 2, 3)),
-    "MatMulNBits": Contributed((3, 6), BLOCKS, _of_blocks, "MatMul", (0, 1, 2)),
-    "QGemm": Contributed((6, 9), PRODUCT, _gemm, "Gemm", (0, 1, 3, 4)),
-    "QLinearAdd": Contributed((7, 8), {}, _pair("Add"), "Add", BINARY),
-    "QLinearAveragePool": Contributed(
+QUANTISED: Mapping[str, ForeignOperator] = {
+    "DequantizeLinear": ForeignOperator((2, 3), {"axis": int}, _conversion, "DequantizeLinear", (0, 1)),
+    "MatMulIntegerToFloat": ForeignOperator((4, 7), {}, _to_float, "MatMul", (0, 1, 2, 3)),
+    "MatMulNBits": ForeignOperator((3, 6), BLOCKS, _packed_product, "MatMul", (0, 1, 2)),
+    "QGemm": ForeignOperator((6, 9), PRODUCT, _gemm, "Gemm", (0, 1, 3, 4)),
+    "QLinearAdd": ForeignOperator((7, 8), {}, _pair("Add"), "Add", BINARY),
+    "QLinearAveragePool": ForeignOperator(
         (4, 5), {**POOLING, **LAYOUT}, _plain("AveragePool", *POOLING), "AveragePool", UNARY
     ),
-    "QLinearConcat": Contributed((5, 1 << 31), {"axis": int}, _concat, "Concat", (0, 2, 3)),
-    "QLinearGlobalAveragePool": Contributed(
+    "QLinearConcat": ForeignOperator((5, 1 << 31), {"axis": int}, _concat, "Concat", (0, 2, 3)),
+    "QLinearGlobalAveragePool": ForeignOperator(
         (4, 5), LAYOUT, _plain("GlobalAveragePool"), "GlobalAveragePool", UNARY
     ),
-    "QLinearLeakyRelu": Contributed(
+    "QLinearLeakyRelu": ForeignOperator(
         (4, 5), {"alpha": float}, _plain("LeakyRelu", "alpha"), "LeakyRelu", UNARY
     ),
-    "QLinearMul": Contributed((7, 8), {}, _pair("Mul"), "Mul", BINARY),
-    "QLinearReduceMean": Contributed(
+    "QLinearMul": ForeignOperator((7, 8), {}, _pair("Mul"), "Mul", BINARY),
+    "QLinearReduceMean": ForeignOperator(
         (4, 5),
         {"axes": tuple, "keepdims": int},
         _plain("ReduceMean", "axes", "keepdims"),
         "ReduceMean",
         UNARY,
     ),
-    "QLinearSigmoid": Contributed((4, 5), {}, _plain("Sigmoid"), "Sigmoid", UNARY),
-    "QLinearSoftmax": Contributed((5, 5), {"axis": int, "opset": int}, _softmax, "Softmax", UNARY),
-    "QLinearWhere": Contributed((9, 9), {}, _where, "Where", (0, 1, 2, 4, 5, 7)),
-    "QuantizeLinear": Contributed((2, 3), {"axis": int}, _conversion, "QuantizeLinear", (0, 1)),
+    "QLinearSigmoid": ForeignOperator((4, 5), {}, _plain("Sigmoid"), "Sigmoid", UNARY),
+    "QLinearSoftmax": ForeignOperator((5, 5), {"axis": int, "opset": int}, _softmax, "Softmax", UNARY),
+    "QLinearWhere": ForeignOperator((9, 9), {}, _where, "Where", (0, 1, 2, 4, 5, 7)),
+    "QuantizeLinear": ForeignOperator((2, 3), {"axis": int}, _conversion, "QuantizeLinear", (0, 1)),
 }

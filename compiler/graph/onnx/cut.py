@@ -1,4 +1,4 @@
-"""Cutting a part out of a model: from values that become its inputs to values that become its outputs."""
+"""Extraction of a part of a model, delimited by values that become its inputs and outputs."""
 
 from collections.abc import Collection, Iterable, Mapping, MutableSequence, Sequence
 from dataclasses import replace
@@ -8,7 +8,7 @@ from typing import Any
 from onnx import GraphProto, ModelProto, TensorProto, ValueInfoProto, helper, shape_inference
 
 from vdla.compiler.graph.nodes import GraphError
-from vdla.compiler.graph.onnx.read import Model
+from vdla.compiler.graph.onnx.read import OnnxModel
 from vdla.compiler.graph.onnx.subgraphs import reads
 from vdla.compiler.graph.onnx.tensors import first_line
 from vdla.compiler.graph.section import WHOLE, Section
@@ -18,23 +18,24 @@ SHOWN = 8  # values that a message lists
 Shapes = Mapping[str, tuple[int, ...]]
 
 
-def cut(model: Model, section: Section, shapes: Shapes) -> tuple[Model, dict[str, tuple[int, ...]]]:
+def cut(model: OnnxModel, section: Section, shapes: Shapes) -> tuple[OnnxModel, dict[str, tuple[int, ...]]]:
     """Return a part of a model, and the shapes of its inputs.
 
     Args:
-        shapes: of inputs of the model or of the part, where their own are dynamic.
+        section: the part.
+        shapes: shapes in place of dynamic shapes, by inputs of the model or of the part.
 
     Raises:
-        GraphError: a value does not exist, is named twice or not needed, or has no known type; or an output
-            needs another input.
+        GraphError: a value does not exist, is named twice, is not needed or has no known type; or an output
+            depends on another input.
     """
     if section == WHOLE:
         return model, dict(shapes)
     graph = model.proto.graph
     outputs = section.outputs or tuple(value.name for value in graph.output)
     _check_names(model, section, shapes)
-    places, needed = before(graph, outputs, section.inputs)
-    inputs = section.inputs or tuple(value.name for value in own_inputs(graph) if value.name in needed)
+    places, needed = dependencies(graph, outputs, section.inputs)
+    inputs = section.inputs or tuple(value.name for value in runtime_inputs(graph) if value.name in needed)
     _check_inputs(model, outputs, inputs, needed)
     proto = ModelProto()
     proto.CopyFrom(model.proto)
@@ -50,40 +51,41 @@ def cut(model: Model, section: Section, shapes: Shapes) -> tuple[Model, dict[str
 
 
 def _replace(field: MutableSequence[Any], values: Iterable[object]) -> None:
-    """Put other messages in place of those of a repeated field."""
+    """Replace the messages of a repeated field."""
     copies = list(values)
     del field[:]
     field.extend(copies)
 
 
-def own_inputs(graph: GraphProto) -> list[ValueInfoProto]:
-    """Return the inputs that are no initializers."""
+def runtime_inputs(graph: GraphProto) -> list[ValueInfoProto]:
+    """Return the inputs that are not initializers."""
     constant = {tensor.name for tensor in graph.initializer}
     return [value for value in graph.input if value.name not in constant]
 
 
 def _values(graph: GraphProto) -> list[str]:
-    """Return the names of all values that nodes make or read."""
-    made = (name for node in graph.node for name in node.output if name)
+    """Return the names of all inputs, initializers and results of nodes."""
+    results = (name for node in graph.node for name in node.output if name)
     given = (value.name for value in (*graph.input, *graph.initializer))
-    return list(dict.fromkeys((*given, *made)))
+    return list(dict.fromkeys((*given, *results)))
 
 
-def _check_names(model: Model, section: Section, shapes: Shapes) -> None:
-    """Refuse names that the model has not, names that stand twice, and shapes of what is no input."""
+def _check_names(model: OnnxModel, section: Section, shapes: Shapes) -> None:
+    """Refuse unknown names, repeated names, and shapes of values that are not inputs."""
     known = _values(model.proto.graph)
     for kind, names in (("inputs", section.inputs), ("outputs", section.outputs)):
         for name in names:
             if name not in known:
                 raise _error(
-                    model, f"{kind} names {name!r}, which the model has not; {_allowed(name, known)}"
+                    model,
+                    f"{kind} names {name!r}, which the model does not have; {_suggestions(name, known)}",
                 )
             if names.count(name) > 1:
                 raise _error(model, f"{kind} names {name!r} twice")
     both = [name for name in section.inputs if name in section.outputs]
     if both:
         raise _error(model, f"{both[0]!r} is named as an input and as an output")
-    inputs = [*section.inputs, *(value.name for value in own_inputs(model.proto.graph))]
+    inputs = [*section.inputs, *(value.name for value in runtime_inputs(model.proto.graph))]
     for name in shapes:
         if name not in inputs:
             raise _error(
@@ -92,9 +94,9 @@ def _check_names(model: Model, section: Section, shapes: Shapes) -> None:
 
 
 def _check_inputs(
-    model: Model, outputs: Sequence[str], inputs: Sequence[str], needed: Collection[str]
+    model: OnnxModel, outputs: Sequence[str], inputs: Sequence[str], needed: Collection[str]
 ) -> None:
-    """Refuse inputs that are not needed, and outputs that need others."""
+    """Refuse unused inputs, and outputs that depend on further inputs."""
     unused = [name for name in inputs if name not in needed]
     if unused:
         raise _error(
@@ -102,7 +104,7 @@ def _check_inputs(
         )
     missing = [
         value.name
-        for value in own_inputs(model.proto.graph)
+        for value in runtime_inputs(model.proto.graph)
         if value.name in needed and value.name not in inputs
     ]
     if missing:
@@ -113,8 +115,14 @@ def _check_inputs(
         )
 
 
-def before(graph: GraphProto, outputs: Iterable[str], inputs: Collection[str]) -> tuple[set[int], set[str]]:
-    """Return the positions of the nodes on which outputs depend, up to inputs, and the values they read."""
+def dependencies(
+    graph: GraphProto, outputs: Iterable[str], inputs: Collection[str]
+) -> tuple[set[int], set[str]]:
+    """Return the dependencies of outputs: positions of nodes, and names of values.
+
+    Args:
+        inputs: values whose producers are not followed.
+    """
     makers = {name: place for place, node in enumerate(graph.node) for name in node.output if name}
     waiting, places, needed = list(outputs), set[int](), set[str]()
     while waiting:
@@ -130,20 +138,20 @@ def before(graph: GraphProto, outputs: Iterable[str], inputs: Collection[str]) -
 
 
 def _types(
-    model: Model, inputs: Sequence[str], outputs: Sequence[str], shapes: Shapes
+    model: OnnxModel, inputs: Sequence[str], outputs: Sequence[str], shapes: Shapes
 ) -> dict[str, ValueInfoProto]:
-    """Return what is known of the types of values that become inputs or outputs."""
-    found = _stated(model.proto.graph)
-    if any(name not in found or not _is_static(found[name]) for name in inputs):
-        found |= _stated(_inferred(model, shapes).graph)
-    unknown = [name for name in inputs if not found.get(name, ValueInfoProto()).type.WhichOneof("value")]
+    """Return the types of values that become inputs or outputs, as far as they are known."""
+    types = _stated(model.proto.graph)
+    if any(name not in types or not _is_static(types[name]) for name in inputs):
+        types |= _stated(_inferred(model, shapes).graph)
+    unknown = [name for name in inputs if not types.get(name, ValueInfoProto()).type.WhichOneof("value")]
     if unknown:
         raise _error(
             model,
             f"the type of {unknown[0]!r} is not known; let the file state it (onnx.shape_inference), or cut "
             "at another value",
         )
-    return {name: found[name] for name in (*inputs, *outputs) if name in found}
+    return {name: types[name] for name in (*inputs, *outputs) if name in types}
 
 
 def _stated(graph: GraphProto) -> dict[str, ValueInfoProto]:
@@ -164,8 +172,8 @@ def _is_static(value: ValueInfoProto) -> bool:
     )
 
 
-def _inferred(model: Model, shapes: Shapes) -> ModelProto:
-    """Return the model with the types of all values that can be inferred, its inputs having their shapes."""
+def _inferred(model: OnnxModel, shapes: Shapes) -> ModelProto:
+    """Return the model with inferred types of its values, with `shapes` for its inputs."""
     proto = ModelProto()
     proto.CopyFrom(model.proto)
     for value in proto.graph.input:
@@ -178,13 +186,13 @@ def _inferred(model: Model, shapes: Shapes) -> ModelProto:
         raise _error(model, f"the types of its values cannot be inferred: {first_line(error)}") from error
 
 
-def _allowed(name: str, known: Sequence[str]) -> str:
-    """Return which names there are: all of few, or those like `name` of many."""
+def _suggestions(name: str, known: Sequence[str]) -> str:
+    """Return the known names as text: all if they are few, else the names nearest to `name`."""
     if len(known) <= SHOWN:
         return f"there are {', '.join(known)}"
     near = get_close_matches(name, known, SHOWN) or known[:SHOWN]
     return f"of its {len(known)} values, these come nearest: {', '.join(near)}"
 
 
-def _error(model: Model, problem: str) -> GraphError:
+def _error(model: OnnxModel, problem: str) -> GraphError:
     return GraphError(f"{model.label}: {problem}")

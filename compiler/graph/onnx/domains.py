@@ -1,4 +1,4 @@
-"""The operators of other domains than ONNX's that are imported, by domain."""
+"""The supported operators of domains other than ONNX's, by domain."""
 
 from collections.abc import Iterator, Mapping
 
@@ -6,23 +6,23 @@ from onnx import NodeProto
 
 from vdla.compiler.graph.onnx import classical, contributed, fused, qonnx
 from vdla.compiler.graph.onnx.call import RefusalError
-from vdla.compiler.graph.onnx.written import KINDS, Contributed, Part, Written
+from vdla.compiler.graph.onnx.foreign import KINDS, ForeignNode, ForeignOperator, OnnxNode
 
 MICROSOFT = "com.microsoft"
-OPERATORS: Mapping[str, Mapping[str, Contributed]] = {
+OPERATORS: Mapping[str, Mapping[str, ForeignOperator]] = {
     MICROSOFT: dict(sorted({**contributed.QUANTISED, **fused.OPERATORS}.items())),
     classical.DOMAIN: classical.OPERATORS,
     **dict.fromkeys(qonnx.DOMAINS, qonnx.OPERATORS),
 }
 
 
-def operator(node: NodeProto) -> Contributed | None:
-    """Return the operator of another domain that a node is; None where it is not imported."""
+def operator(node: NodeProto) -> ForeignOperator | None:
+    """Return the foreign operator of a node, or None if it is not supported."""
     return OPERATORS.get(node.domain, {}).get(node.op_type)
 
 
-def reason(node: NodeProto, kind: Contributed) -> str:
-    """Return what keeps a node from being imported, whatever its operands; "" where nothing does."""
+def reason(node: NodeProto, kind: ForeignOperator) -> str:
+    """Return why a node cannot be imported, judged by its inputs and attributes; "" if it can."""
     least, most = kind.inputs
     given = [place for place, name in enumerate(node.input) if name]
     if not least <= len(node.input) <= most or set(kind.required) - set(given):
@@ -31,7 +31,8 @@ def reason(node: NodeProto, kind: Contributed) -> str:
         wanted = kind.attributes.get(attribute.name)
         if wanted is None:
             known = ", ".join(kind.attributes) or "none"
-            return f"it has an attribute {attribute.name!r}, which {node.op_type} has not; it takes {known}"
+            subject = f"it has an attribute {attribute.name!r}"
+            return f"{subject}, which {node.op_type} does not have; it takes {known}"
         if attribute.type != KINDS[wanted]:
             return f"attribute {attribute.name} is not of the kind {wanted.__name__}"
         if attribute.name == "channels_last" and attribute.i:
@@ -39,27 +40,27 @@ def reason(node: NodeProto, kind: Contributed) -> str:
     return ""
 
 
-def expanded(written: Written) -> Iterator[Part]:
-    """Yield the operators of ONNX that stand for an operator of another domain, in order.
+def expanded(node: ForeignNode) -> Iterator[OnnxNode]:
+    """Yield the ONNX nodes that implement a node of another domain, in order.
 
     Raises:
-        RefusalError: a parameter is not known, or not supported.
+        RefusalError: a parameter is not known or not supported.
     """
-    kind = operator(written.node)
-    assert kind is not None, f"{written.node.op_type} is not imported"
-    yield from kind.expand(written)
+    kind = operator(node.proto)
+    assert kind is not None, f"{node.proto.op_type} is not imported"
+    yield from kind.expand(node)
 
 
 def runs_elsewhere(node: NodeProto) -> bool:
-    """Whether onnxruntime may run an operator."""
+    """Whether onnxruntime may support a node."""
     return node.domain not in (*qonnx.DOMAINS, fused.BLOCKED)
 
 
 def check_known(node: NodeProto) -> None:
-    """Refuse an operator of a domain that onnxruntime does not run, and say what to do.
+    """Check that a node of a domain without onnxruntime support is imported.
 
     Raises:
-        RefusalError: the node is of a domain of QONNX, and not imported; or of the blocked layout of one CPU.
+        RefusalError: the node is an unsupported QONNX operator, or an operator on blocked CPU layouts.
     """
     if node.domain in qonnx.DOMAINS and operator(node) is None:
         raise RefusalError(
@@ -68,6 +69,6 @@ def check_known(node: NodeProto) -> None:
         )
     if node.domain == fused.BLOCKED:
         raise RefusalError(
-            f"operator {node.op_type} of {node.domain} holds weights in the layout of one CPU; write the "
-            "optimised file with ORT_ENABLE_EXTENDED, or give the file it was made of"
+            f"operator {node.op_type} of {node.domain} holds weights in a CPU-specific layout; write the "
+            "optimised file with ORT_ENABLE_EXTENDED, or compile the original file"
         )

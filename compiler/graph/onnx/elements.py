@@ -10,15 +10,19 @@ from vdla.hw.spec.limits import ARRAY_BYTES, require_room
 
 
 def check_room(size: int, subject: str, limit: int = ARRAY_BYTES) -> None:
-    """Refuse what takes more memory than a limit; see `require_room`."""
+    """Check that `size` bytes do not exceed a limit; see `require_room`.
+
+    Raises:
+        RefusalError: they do; the message begins with `subject`.
+    """
     require_room(size, limit, subject, RefusalError)
 
 
 def dtype_of(code: int) -> str:
-    """Return the name of an element type.
+    """Return the NumPy name of an ONNX element type.
 
     Raises:
-        RefusalError: there is none with this number.
+        RefusalError: the element type is unknown or not supported.
     """
     if code not in TensorProto.DataType.values() or code in (TensorProto.UNDEFINED, TensorProto.STRING):
         known = code in TensorProto.DataType.values()
@@ -29,10 +33,10 @@ def dtype_of(code: int) -> str:
 
 
 def size_of(tensor: TensorProto) -> int:
-    """Return the bytes that the elements of a tensor take.
+    """Return the size of a tensor's elements in bytes.
 
     Raises:
-        RefusalError: an extent is negative, or the type of the elements is not known.
+        RefusalError: an extent is negative, or the element type is not supported.
     """
     if min(tensor.dims, default=0) < 0:
         raise RefusalError(f"extents {list(tensor.dims)} are negative")

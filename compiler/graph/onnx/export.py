@@ -1,4 +1,4 @@
-"""Export of graphs for other tools: the importer's forms as operators of one ONNX operator set."""
+"""Export of graphs for other tools, as models of a fixed ONNX operator set."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -21,7 +21,7 @@ from vdla.compiler.graph.onnx.unfold import unfolded
 from vdla.runtime.host.onnx_runtime import PART
 
 OPSET, IR_VERSION = 20, 9
-AS_INPUTS = {  # attributes here, inputs there, from the second input on
+AS_INPUTS = {  # attributes of the graph's operators that are inputs in ONNX, from the second input on
     "Clip": ("min", "max"),
     "Expand": ("shape",),
     "Pad": ("pads", "value"),
@@ -33,18 +33,17 @@ AS_INPUTS = {  # attributes here, inputs there, from the second input on
     "Unsqueeze": ("axes",),
     **dict.fromkeys(REDUCTIONS, ("axes",)),
 }
-OF_THE_ELEMENTS = ("max", "min", "value")  # inputs that have the type of the first one; others are int64
+OF_THE_ELEMENTS = ("max", "min", "value")  # inputs of the first input's element type; others are int64
 
 
 def export(graph: Graph) -> ModelProto:
-    """Return a graph as a model of operator set `OPSET`, whose values have the graph's names; names of nodes
-    that occur again get a number.
+    """Return a graph as a model of operator set `OPSET`; values keep their names.
 
-    Parts that onnxruntime runs become the nodes that they are made of.
+    Repeated names of nodes get a number. Parts that onnxruntime runs are expanded into their nodes.
 
     Raises:
-        GraphError: an operator is not one of ONNX's, or an attribute has another form there; or the operators
-            of a part are others in that set.
+        GraphError: ONNX lacks an operator or an attribute, or the nodes of a part cannot be converted to that
+            operator set.
     """
     models = {node.inputs[0] for node in graph.nodes if node.op == PART}
     constants = {name: array for name, array in graph.constants.items() if name not in models}
@@ -63,14 +62,14 @@ def export(graph: Graph) -> ModelProto:
     inputs, outputs = (
         [_value(name, graph.types[name]) for name in names] for names in (graph.inputs, graph.outputs)
     )
-    _name_apart(nodes)
+    _make_names_unique(nodes)
     body = helper.make_graph(nodes, graph.name, inputs, outputs, weights)
     versions = [helper.make_opsetid(domain, version) for domain, version in opsets.items()]
     return helper.make_model(body, opset_imports=versions, ir_version=IR_VERSION)
 
 
-def _name_apart(nodes: list[NodeProto]) -> None:
-    """Give other names to nodes that have one that another node has: onnxruntime refuses them."""
+def _make_names_unique(nodes: list[NodeProto]) -> None:
+    """Rename nodes whose name repeats: onnxruntime refuses duplicates."""
     taken = TakenNames()
     for node in nodes:
         if node.name:
@@ -78,7 +77,7 @@ def _name_apart(nodes: list[NodeProto]) -> None:
 
 
 def _node(graph: Graph, node: Node, constants: dict[str, np.ndarray], taken: TakenNames) -> NodeProto:
-    """Return a node; what is an input in ONNX is added to `constants`, and its name to `taken`."""
+    """Return a node; attributes that are inputs in ONNX are added to `constants`, their names to `taken`."""
     if node.op == "Resize":
         return _resize(graph, node, constants, taken)
     if not defs.has(node.op, OPSET, ""):
@@ -88,22 +87,22 @@ def _node(graph: Graph, node: Node, constants: dict[str, np.ndarray], taken: Tak
         inputs.append(taken.take(f"{node.outputs[0]}_{name}"))
         dtype = graph.types[node.inputs[0]].dtype if name in OF_THE_ELEMENTS else "int64"
         constants[inputs[-1]] = np.array(node.attributes[name], dtype)
-    made = helper.make_node(node.op, inputs, _outputs(node, taken), node.name)
-    made.attribute.extend(_attributes(node, moved))
-    return made
+    proto = helper.make_node(node.op, inputs, _outputs(node, taken), node.name)
+    proto.attribute.extend(_attributes(node, moved))
+    return proto
 
 
 def _outputs(node: Node, taken: TakenNames) -> tuple[str, ...]:
-    """Return what a node makes; a Split names also the parts that nothing reads."""
+    """Return the outputs of a node; for a Split, unused outputs get names too."""
     if node.op != "Split":
         return node.outputs
-    found = [*node.outputs, *[""] * (len(node.extents("split")) - len(node.outputs))]
-    unread = f"{next(filter(None, found))}_unread"
-    return tuple(name or taken.take(f"{unread}_{place}") for place, name in enumerate(found))
+    names = [*node.outputs, *[""] * (len(node.extents("split")) - len(node.outputs))]
+    unread = f"{next(filter(None, names))}_unread"
+    return tuple(name or taken.take(f"{unread}_{place}") for place, name in enumerate(names))
 
 
 def _resize(graph: Graph, node: Node, constants: dict[str, np.ndarray], taken: TakenNames) -> NodeProto:
-    """Return a Resize, which is by scales where these give its sizes, else to its sizes."""
+    """Return a Resize with its scales if they yield its sizes, else with its sizes."""
     values: dict[str, Any] = dict(node.attributes)
     scales, sizes = (np.array(values.pop(name), dtype) for name, dtype in (("scales", "f4"), ("sizes", "i8")))
     by_scales = np.array_equal(np.floor(np.array(graph.types[node.inputs[0]].shape) * scales), sizes)

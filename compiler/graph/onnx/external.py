@@ -1,4 +1,4 @@
-"""Tensor elements in a file beside the model.
+"""Loading of tensors whose elements are in an external file.
 
 Source: ONNX documentation, External Data: location, offset, length.
 """
@@ -15,11 +15,16 @@ from vdla.hw.spec.showing import shown
 
 
 def with_data(tensor: TensorProto, folder: Path | None) -> TensorProto:
-    """Return a tensor that holds its elements itself; no more of the file is read than its extents say.
+    """Return a tensor with its elements loaded from its external file.
+
+    At most the bytes that the tensor's extents require are read.
+
+    Args:
+        folder: the folder of the model, which must contain the file.
 
     Raises:
-        RefusalError: the file is not in the folder, not there, or too short;
-            or its length is not that of the tensor.
+        RefusalError: the file is outside the folder, missing or too short, or the declared length differs
+            from the tensor's size.
     """
     where = {entry.key: entry.value for entry in tensor.external_data}
     location = where.get("location", "")
@@ -37,11 +42,11 @@ def with_data(tensor: TensorProto, folder: Path | None) -> TensorProto:
 
 
 class _LengthError(Exception):
-    """A file does not hold as many bytes as it should; the message says how many."""
+    """A file has too few bytes, or declares another number of bytes; the message names both."""
 
 
 def _resolved(location: str, folder: Path) -> Path:
-    """Return the path of a file in a folder; whatever else a location may lead to is refused."""
+    """Return the path of a regular file inside a folder; refuse any other location."""
     if "\0" in location:
         raise RefusalError(f"its file {shown(location)} has a name with a NUL, which no file has")
     root, file = os.path.realpath(folder), os.path.realpath(folder / location)
@@ -71,7 +76,7 @@ def _part(file: BinaryIO, where: dict[str, str], size: int) -> bytes:
 
 
 def _number(where: dict[str, str], key: str) -> int | None:
-    """Return an entry that is a number; None where it is not there."""
+    """Return a numeric entry, or None if it is missing."""
     text = where.get(key)
     if text is None:
         return None

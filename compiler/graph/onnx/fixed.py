@@ -1,4 +1,4 @@
-"""Inputs of a model that are known when it is compiled become its constants."""
+"""Replacement of fixed inputs of a model by constants."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,7 +9,7 @@ from onnx import ModelProto, ValueInfoProto, numpy_helper
 
 from vdla.compiler.graph.nodes import GraphError, TensorType
 from vdla.compiler.graph.onnx.call import RefusalError
-from vdla.compiler.graph.onnx.read import Model
+from vdla.compiler.graph.onnx.read import OnnxModel
 from vdla.compiler.graph.onnx.tensors import type_from, type_with_shape
 from vdla.compiler.graph.section import Section
 
@@ -19,17 +19,20 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 
 def with_fixed(
-    model: Model, section: Section, shapes: Shapes
-) -> tuple[Model, Section, dict[str, tuple[int, ...]]]:
-    """Return a model with constants in place of the inputs that a section fixes, the section without these,
-    and the shapes of the other inputs.
+    model: OnnxModel, section: Section, shapes: Shapes
+) -> tuple[OnnxModel, Section, dict[str, tuple[int, ...]]]:
+    """Replace the inputs that a section fixes by constants.
 
     Args:
-        shapes: of inputs whose own are dynamic.
+        section: the section with the fixed inputs.
+        shapes: shapes in place of dynamic shapes, by input.
+
+    Returns:
+        The model, the section without fixed inputs, and the shapes of the other inputs.
 
     Raises:
-        GraphError: what is fixed is no input, or named twice; its shape is not known; or its type does not
-            hold the number.
+        GraphError: a fixed name is not an input or is repeated, its shape is not known, or its element type
+            cannot represent the number.
     """
     if not section.fixed:
         return model, section, dict(shapes)
@@ -54,8 +57,10 @@ def with_fixed(
     return replace(model, proto=proto), replace(section, fixed=()), left
 
 
-def _filled(model: Model, value: ValueInfoProto, number: float, shape: tuple[int, ...] | None) -> np.ndarray:
-    """Return an array of the type of an input, all of whose elements are a number."""
+def _filled(
+    model: OnnxModel, value: ValueInfoProto, number: float, shape: tuple[int, ...] | None
+) -> np.ndarray:
+    """Return an array of the type of an input, filled with a number."""
     try:
         type_ = type_from(value.type) if shape is None else type_with_shape(value.type, shape)
     except RefusalError as error:
@@ -72,7 +77,7 @@ def _filled(model: Model, value: ValueInfoProto, number: float, shape: tuple[int
 
 
 def _holds(type_: TensorType, number: float) -> bool:
-    """Whether elements of a type can be a number; floats round it."""
+    """Whether a type can represent a number; floats may round it."""
     kind = np.dtype(type_.dtype).kind
     if kind == "f":
         return bool(np.isfinite(np.asarray(number, np.float64)))

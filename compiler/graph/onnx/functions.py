@@ -1,7 +1,7 @@
-"""The functions of a model: how many nodes it has when their bodies stand in place of their calls.
+"""Inlining of the functions of a model.
 
-Functions that call each other twice double their nodes with each level, so nodes are counted before anything
-is expanded.
+Functions that call each other twice double the number of nodes at each level, so the nodes are counted before
+inlining.
 
 Source: ONNX intermediate representation, Model Local Functions: they must not call themselves.
 """
@@ -21,13 +21,13 @@ Key = tuple[str, str, str]  # domain, name and overload
 
 
 def without_functions(proto: ModelProto, label: str) -> ModelProto:
-    """Return a model with the bodies of its functions in place of their calls.
+    """Return a model with its functions inlined.
 
     Args:
-        label: what messages call it.
+        label: the model's name in messages.
 
     Raises:
-        GraphError: functions call each other in a circle, stand for too many nodes, or are damaged.
+        GraphError: functions are recursive or damaged, or expand to more than `EXPANDED_NODES` nodes.
     """
     if not proto.functions:
         return proto
@@ -43,14 +43,13 @@ def without_functions(proto: ModelProto, label: str) -> ModelProto:
 
 
 def expanded_nodes(proto: ModelProto, label: str) -> int:
-    """Return how many nodes a model has, with those of subgraphs, when the bodies of functions stand in place
-    of their calls.
+    """Return the number of nodes of a model after inlining, those of subgraphs included.
 
     Raises:
-        GraphError: functions call each other in a circle.
+        GraphError: functions are recursive.
     """
-    bodies = {(one.domain, one.name, one.overload): one.node for one in proto.functions}
-    calls = {key: [_called(node) for node in _all(nodes)] for key, nodes in bodies.items()}
+    bodies = {(each.domain, each.name, each.overload): each.node for each in proto.functions}
+    calls = {key: [_called(node) for node in _all_nodes(nodes)] for key, nodes in bodies.items()}
     counts: dict[Key, int] = {}
     try:
         order = list(TopologicalSorter(calls).static_order())
@@ -61,13 +60,13 @@ def expanded_nodes(proto: ModelProto, label: str) -> int:
         ) from error
     for key in order:
         counts[key] = sum(counts[each] for each in calls[key]) if key in calls else 1
-    return sum(counts.get(_called(node), 1) for node in _all(proto.graph.node))
+    return sum(counts.get(_called(node), 1) for node in _all_nodes(proto.graph.node))
 
 
 def _called(node: NodeProto) -> Key:
     return node.domain, node.op_type, node.overload
 
 
-def _all(nodes: Iterable[NodeProto]) -> Iterable[NodeProto]:
+def _all_nodes(nodes: Iterable[NodeProto]) -> Iterable[NodeProto]:
     """Yield nodes and those of their subgraphs."""
     return (inner for outer in nodes for inner in nodes_within(outer))

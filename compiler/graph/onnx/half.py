@@ -1,7 +1,7 @@
-"""float16 and bfloat16 become float32: weights, inputs and everything between, as the kit computes.
+"""Widening of float16 and bfloat16 to float32 in a whole model.
 
-The inputs of such a network are float32, which holds every float16. Outputs that the file states as float16
-are converted back at the end; bfloat16 outputs stay float32, as NumPy has no bfloat16.
+Inputs become float32, which represents every float16. Outputs declared as float16 are converted back at the
+end; bfloat16 outputs stay float32, as NumPy has no bfloat16.
 """
 
 from collections.abc import Iterator
@@ -21,48 +21,49 @@ from onnx import (
 
 from vdla.compiler.graph.nodes import TakenNames
 from vdla.compiler.graph.onnx.call import RefusalError
-from vdla.compiler.graph.onnx.subgraphs import nodes_within, own_names, renamed, subgraphs
+from vdla.compiler.graph.onnx.subgraphs import defined_names, nodes_within, renamed, subgraphs
 from vdla.compiler.graph.onnx.tensors import array_of
 
 HALVES = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 TYPES = ("dtype", "output_datatype", "output_dtype", "precision", "softmax_precision", "stash_type", "to")
-"""Attributes that name a type of elements."""
-BITS = ("BitCast",)  # operators to which the bits of a type are more than its numbers
+"""Attributes that name an element type."""
+BITS = ("BitCast",)  # operators that depend on the bit representation of elements
 
 
-def widened(proto: ModelProto, folder: Path | None) -> ModelProto:
-    """Return a model with float32 for float16 and bfloat16; one without them, or that looks at their bits, as
-    it is.
+def with_float32(proto: ModelProto, folder: Path | None) -> ModelProto:
+    """Return a model with float32 in place of float16 and bfloat16.
+
+    A model without these types, or with an operator of `BITS`, is returned unchanged.
 
     Args:
-        folder: where files with its data are.
+        folder: the folder of the model's external files.
     """
     nodes = [inner for node in proto.graph.node for inner in nodes_within(node)]
     if not _has_halves(proto.graph) or any(node.op_type in BITS for node in nodes):
         return proto
-    made = ModelProto()
-    made.CopyFrom(proto)
-    narrow = [one.name for one in made.graph.output if _code(one.type) == TensorProto.FLOAT16]
-    _widen(made.graph, folder)
-    _narrow_outputs(made.graph, narrow)
-    return made
+    wide = ModelProto()
+    wide.CopyFrom(proto)
+    narrow = [value.name for value in wide.graph.output if _element_type(value.type) == TensorProto.FLOAT16]
+    _widen(wide.graph, folder)
+    _narrow_outputs(wide.graph, narrow)
+    return wide
 
 
-def _code(type_: TypeProto) -> int:
+def _element_type(type_: TypeProto) -> int:
     return type_.tensor_type.elem_type
 
 
 def _has_halves(graph: GraphProto) -> bool:
-    """Whether a graph states such a type, has such a constant, or converts to such a type."""
-    stated = (_code(one.type) for one in (*graph.input, *graph.output, *graph.value_info))
+    """Whether a graph declares a 16-bit float type, has such a constant, or converts to such a type."""
+    stated = (_element_type(value.type) for value in (*graph.input, *graph.output, *graph.value_info))
     if any(code in HALVES for code in (*stated, *(tensor.data_type for tensor in graph.initializer))):
         return True
     return any(_makes_halves(node) for node in graph.node)
 
 
 def _makes_halves(node: NodeProto) -> bool:
-    own = any(one.t.data_type in HALVES or _names_half(one) for one in node.attribute)
-    return own or any(_has_halves(graph) for _, graph in subgraphs(node))
+    in_attributes = any(each.t.data_type in HALVES or _names_half(each) for each in node.attribute)
+    return in_attributes or any(_has_halves(graph) for _, graph in subgraphs(node))
 
 
 def _names_half(attribute: AttributeProto) -> bool:
@@ -70,7 +71,7 @@ def _names_half(attribute: AttributeProto) -> bool:
 
 
 def _widen(graph: GraphProto, folder: Path | None) -> None:
-    """Change all types and constants of a graph and its subgraphs."""
+    """Widen all types and constants of a graph and its subgraphs."""
     for tensor in graph.initializer:
         _widen_tensor(tensor, folder)
     for value in (*graph.input, *graph.output, *graph.value_info):
@@ -92,7 +93,7 @@ def _widen_attribute(attribute: AttributeProto, folder: Path | None) -> None:
 
 
 def _widen_tensor(tensor: TensorProto, folder: Path | None) -> None:
-    """Change a constant; one that cannot be read stays, and is refused where it is imported."""
+    """Widen a constant; the import refuses an unreadable constant later."""
     if tensor.data_type not in HALVES:
         return
     try:
@@ -103,9 +104,9 @@ def _widen_tensor(tensor: TensorProto, folder: Path | None) -> None:
 
 
 def _widen_type(type_: TypeProto) -> None:
-    """Change the type of a tensor, or of what a sequence or an optional value holds."""
+    """Widen the element type of a tensor, a sequence or an optional value."""
     match type_.WhichOneof("value"):
-        case "tensor_type" if _code(type_) in HALVES:
+        case "tensor_type" if _element_type(type_) in HALVES:
             type_.tensor_type.elem_type = TensorProto.FLOAT
         case "sequence_type":
             _widen_type(type_.sequence_type.elem_type)
@@ -114,10 +115,10 @@ def _widen_type(type_: TypeProto) -> None:
 
 
 def _narrow_outputs(graph: GraphProto, names: list[str]) -> None:
-    """Convert outputs back to float16 that nodes make."""
-    made = {name for node in graph.node for name in node.output}
-    taken = TakenNames(own_names(graph))
-    wide = {name: taken.take(f"{name}_float32") for name in names if name in made}
+    """Convert the outputs `names` back to float16 where nodes compute them."""
+    results = {name for node in graph.node for name in node.output}
+    taken = TakenNames(defined_names(graph))
+    wide = {name: taken.take(f"{name}_float32") for name in names if name in results}
     nodes = [renamed(node, wide) for node in graph.node] + list(_casts(wide))
     del graph.node[:]
     graph.node.extend(nodes)
@@ -129,5 +130,5 @@ def _narrow_outputs(graph: GraphProto, names: list[str]) -> None:
 
 
 def _casts(wide: dict[str, str]) -> Iterator[NodeProto]:
-    for name, own in wide.items():
-        yield helper.make_node("Cast", [own], [name], f"{name} as float16", to=TensorProto.FLOAT16)
+    for name, source in wide.items():
+        yield helper.make_node("Cast", [source], [name], f"{name} as float16", to=TensorProto.FLOAT16)

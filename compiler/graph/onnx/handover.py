@@ -1,4 +1,4 @@
-"""Handing nodes to onnxruntime: what they read and make, and the models of the parts they end up in."""
+"""Handover of nodes to onnxruntime: types of their inputs and results, and models of connected parts."""
 
 from collections.abc import Iterable, Mapping
 from math import prod
@@ -10,22 +10,22 @@ from vdla.compiler.graph.nodes import Node, TensorType
 from vdla.compiler.graph.onnx.call import RefusalError
 from vdla.compiler.graph.onnx.checks import check_usable
 from vdla.compiler.graph.onnx.nibbles import narrow_tensor
-from vdla.compiler.graph.onnx.outside import Outside, Part, alone, bytes_of, node_of, protos
-from vdla.compiler.graph.onnx.part import (
-    Made,
+from vdla.compiler.graph.onnx.part_models import (
     Opsets,
-    expanded,
-    go_together,
+    ResultType,
+    declarations,
+    definition_of,
+    have_common_version,
     model_of,
     probe,
     run,
-    statements,
     unshaped,
     versions_of,
 )
+from vdla.compiler.graph.onnx.parts import HostNode, HostPart, bytes_of, node_of, onnx_nodes, split
 from vdla.compiler.graph.onnx.subgraphs import nodes_within, reads, subgraphs
 from vdla.compiler.graph.onnx.tensors import proto_of
-from vdla.compiler.graph.onnx.values import Values
+from vdla.compiler.graph.onnx.values import ImportedValues
 from vdla.runtime.host.dtypes import TENSOR_DTYPES, UNKNOWN
 from vdla.runtime.host.onnx_runtime import prepare
 
@@ -45,22 +45,22 @@ MOST_ELEMENTS = 1 << 24  # of a result that is computed while importing
 
 
 class Handover:
-    """What is left to onnxruntime of a model.
+    """The nodes of a model that onnxruntime runs.
 
     Args:
-        values: of the graph under construction.
+        values: the values of the graph under construction.
         opsets: versions of the model's operator sets.
-        declared: types that the model states for values, which hold where inference finds less.
+        declared: types that the model declares for values; they complete the inferred types.
 
     Attributes:
-        made: what is known of values that have no type in the graph.
+        results: the types of values that have no type in the graph, by the graph's names.
         tensors: constants that a graph cannot hold, by the model's names.
     """
 
-    def __init__(self, values: Values, opsets: Opsets, declared: Iterable[ValueInfoProto]) -> None:
+    def __init__(self, values: ImportedValues, opsets: Opsets, declared: Iterable[ValueInfoProto]) -> None:
         self.values, self.opsets = values, opsets
         self.declared = {value.name: value.type for value in declared}
-        self.made: dict[str, Made] = {}
+        self.results: dict[str, ResultType] = {}
         self.tensors: dict[str, TensorProto] = {}
 
     def add_tensor(self, tensor: TensorProto) -> None:
@@ -68,15 +68,16 @@ class Handover:
         self.tensors[tensor.name] = tensor
         self.values.names[tensor.name] = self.values.define(tensor.name, None)
 
-    def take(self, node: NodeProto, reason: str, wanted: Iterable[str]) -> Outside | None:
-        """Take a node over; None where its results are known now and become constants.
+    def hand_over(self, node: NodeProto, reason: str, wanted: Iterable[str]) -> HostNode | None:
+        """Hand over a node; return None if its results are computed now and become constants.
 
         Args:
+            node: the node.
             reason: why the kit does not run it.
-            wanted: its outputs that something reads, by the model's names.
+            wanted: its used outputs, by the model's names.
 
         Raises:
-            RefusalError: onnxruntime does not run it either.
+            RefusalError: onnxruntime does not support the node either.
         """
         names, outputs = reads(node), list(wanted)
         constants = tuple(name for name in names if self.is_constant(name))
@@ -85,52 +86,56 @@ class Handover:
         tensors = [self.tensor(name) for name in constants]
         may_compute = not inputs and _is_pure(node)
         try:
-            model, version, found = self.probed(node, types, tensors, outputs)
+            model, version, results = self.probe_versions(node, types, tensors, outputs)
         except RefusalError:
-            if may_compute and self.has_computed(node, constants, outputs):
+            if may_compute and self.try_compute(node, constants, outputs):
                 return None
             raise
-        if may_compute and all(map(_is_small, found.values())) and self.has_taken(run(model)):
+        if may_compute and all(map(_is_small, results.values())) and self.try_add_constants(run(model)):
             return None
-        return Outside(node, reason, inputs, constants, self.defined(found), version)
+        return HostNode(node, reason, inputs, constants, self.define_results(results), version)
 
-    def probed(
+    def probe_versions(
         self, node: NodeProto, types: Mapping[str, TypeProto], tensors: list[TensorProto], outputs: list[str]
-    ) -> tuple[ModelProto, int, dict[str, Made]]:
-        """Return the model of a node in a version that onnxruntime takes, that version, and what it makes.
+    ) -> tuple[ModelProto, int, dict[str, ResultType]]:
+        """Return the model of a node in the newest accepted version, the version, and the result types.
 
         Raises:
-            RefusalError: onnxruntime takes no version; it says why it does not take the oldest.
+            RefusalError: onnxruntime accepts no version; the message is its reason for the oldest.
         """
         versions, refused = list(versions_of(node, self.opsets[""])), list[RefusalError]()
-        for known in statements([node], types):
+        for known in declarations([node], types):
             for version in versions:
                 model = model_of([node], {**self.opsets, "": version}, known, tensors, outputs)
                 try:
-                    found = probe(model)
+                    inferred = probe(model)
                 except RefusalError as error:
                     refused.append(error)
                     continue
-                return model, version, {name: self.refined(name, made) for name, made in found.items()}
+                results = {name: self.refined_type(name, type_) for name, type_ in inferred.items()}
+                return model, version, results
         raise refused[len(versions) - 1]
 
-    def has_computed(self, node: NodeProto, constants: Iterable[str], outputs: list[str]) -> bool:
-        """Compute a node from constants as from inputs of any shape, with which onnxruntime is less strict;
-        return whether it could be done."""
+    def try_compute(self, node: NodeProto, constants: Iterable[str], outputs: list[str]) -> bool:
+        """Compute the results of a node from constants, and add them; return whether that succeeded.
+
+        The constants are passed as inputs without shapes, which onnxruntime checks less strictly.
+        """
         if any(name in self.values.ranges for name in constants):
-            return False  # the graph has bytes in place of fewer bits
+            return False  # the graph has bytes in place of narrower integers
         try:
             keys = {name: self.values.names[name] for name in constants}
             types = {name: unshaped(self.type_of(key)) for name, key in keys.items()}
-            model = model_of([node], {**self.opsets, "": _oldest(node, self.opsets)}, types, (), outputs)
-            return self.has_taken(
+            opsets = {**self.opsets, "": _oldest_version(node, self.opsets)}
+            model = model_of([node], opsets, types, (), outputs)
+            return self.try_add_constants(
                 run(model, {name: self.values.constants[key] for name, key in keys.items()})
             )
         except (RefusalError, KeyError):
             return False
 
-    def has_taken(self, arrays: Mapping[str, np.ndarray]) -> bool:
-        """Make constants of results; return whether a graph can hold them."""
+    def try_add_constants(self, arrays: Mapping[str, np.ndarray]) -> bool:
+        """Add results as constants; return whether a graph can hold them."""
         if not all(str(array.dtype) in TENSOR_DTYPES for array in arrays.values()):
             return False
         for name, array in arrays.items():
@@ -138,18 +143,18 @@ class Handover:
         return True
 
     def expansion(self, node: NodeProto) -> list[NodeProto]:
-        """Return the nodes that an operator is made of by its definition; none where it has none."""
+        """Return the nodes of an operator's definition as an ONNX function; empty if it has none."""
         keys = {name: self.values.names[name] for name in reads(node)}
-        typed = {name: key for name, key in keys.items() if key in self.made or key in self.values.types}
+        typed = {name: key for name, key in keys.items() if key in self.results or key in self.values.types}
         types = {name: self.type_of(key) for name, key in typed.items()}
-        return expanded(model_of([node], self.opsets, types, (), [name for name in node.output if name]))
+        return definition_of(model_of([node], self.opsets, types, (), [name for name in node.output if name]))
 
     def is_constant(self, name: str) -> bool:
-        """Whether a value of the model is known now."""
+        """Whether a value of the model is constant."""
         return name in self.tensors or self.values.names[name] in self.values.constants
 
     def tensor(self, name: str) -> TensorProto:
-        """Return a constant, by the model's name."""
+        """Return a constant by the model's name, in its type in the model."""
         if name in self.tensors:
             return self.tensors[name]
         array = self.values.constants[self.values.names[name]]
@@ -159,59 +164,71 @@ class Handover:
 
     def type_of(self, key: str) -> TypeProto:
         """Return the type of a value of the graph."""
-        return self.made[key].proto if key in self.made else proto_of(self.values.types[key])
+        return self.results[key].proto if key in self.results else proto_of(self.values.types[key])
 
-    def refined(self, name: str, made: Made) -> Made:
-        """Return what is known of a value, with what the model states where that is more."""
-        own, stated = made.tensor, self.declared.get(name)
-        if stated is None or not made.proto.HasField("tensor_type") or (own is not None and own.is_known):
-            return made
-        told = Made(stated)
-        if told.tensor is None or stated.tensor_type.elem_type != made.proto.tensor_type.elem_type:
-            return made
-        fits = own is None or (
-            len(own.shape) == len(told.tensor.shape)
+    def refined_type(self, name: str, inferred: ResultType) -> ResultType:
+        """Return the inferred type, or the declared type if it fits and the inferred shape is unknown."""
+        tensor, stated = inferred.tensor, self.declared.get(name)
+        is_known = tensor is not None and tensor.is_known
+        if stated is None or not inferred.proto.HasField("tensor_type") or is_known:
+            return inferred
+        declared = ResultType(stated)
+        if declared.tensor is None or stated.tensor_type.elem_type != inferred.proto.tensor_type.elem_type:
+            return inferred
+        fits = tensor is None or (
+            len(tensor.shape) == len(declared.tensor.shape)
             and all(
-                size in (UNKNOWN, other) for size, other in zip(own.shape, told.tensor.shape, strict=True)
+                size in (UNKNOWN, other)
+                for size, other in zip(tensor.shape, declared.tensor.shape, strict=True)
             )
         )
-        return told if fits else made
+        return declared if fits else inferred
 
-    def defined(self, found: Mapping[str, Made]) -> dict[str, str]:
-        """Make the values that a node makes; return their names by the model's."""
+    def define_results(self, results: Mapping[str, ResultType]) -> dict[str, str]:
+        """Define the results of a node in the graph; return the graph's names by the model's."""
         keys = {}
-        for name, made in found.items():
-            type_ = made.tensor
+        for name, result in results.items():
+            type_ = result.tensor
             known = type_ is not None and type_.is_known
             if type_ is not None and known:
                 check_usable(type_, f"its output {name!r} ")
             keys[name] = self.values.define(name, type_ if known else None)
             if not known:
-                self.made[keys[name]] = made
+                self.results[keys[name]] = result
         self.values.names |= keys
         return keys
 
-    def nodes(self, part: Part) -> list[Node]:
-        """Make the models of a part, constants, and what crosses their borders; return the node that runs
-        it, or one for each of its nodes where onnxruntime does not take them together.
+    def nodes(self, part: HostPart) -> list[Node]:
+        """Return the nodes that run a part: a single node, or one for each of its nodes.
+
+        The nodes run separately if they are not the same in a common version of the operator set. The models
+        become constants; values that cross the border of a part get types.
 
         Raises:
-            RefusalError: what crosses cannot be held outside of onnxruntime, or it refuses the part.
+            RefusalError: a graph cannot hold a value that crosses the border, or onnxruntime refuses the
+                part.
         """
-        if len(part.nodes) > 1 and not go_together(protos(part), [one.version for one in part.nodes]):
-            return [self.node(each) for each in alone(part)]
+        if len(part.nodes) > 1 and not have_common_version(
+            onnx_nodes(part), [node.version for node in part.nodes]
+        ):
+            return [self.node(single) for single in split(part)]
         return [self.node(part)]
 
-    def node(self, part: Part) -> Node:
-        """Return the node that runs a part; errors as those of `nodes`."""
+    def node(self, part: HostPart) -> Node:
+        """Return the single node that runs a part.
+
+        Raises:
+            RefusalError: a graph cannot hold a value that crosses the border, or onnxruntime refuses the
+                part.
+        """
         for name, key in (*part.inputs.items(), *part.outputs.items()):
             self.add_type(name, key)
-        constants = dict.fromkeys(name for one in part.nodes for name in one.constants)
+        constants = dict.fromkeys(name for node in part.nodes for name in node.constants)
         types = {name: self.type_of(key) for name, key in part.inputs.items()}
-        opsets = {**self.opsets, "": max(one.version for one in part.nodes)}
+        opsets = {**self.opsets, "": max(node.version for node in part.nodes)}
         tensors, refused = [self.tensor(name) for name in constants], list[ValueError]()
-        for known in statements(list(protos(part)), types):
-            array = bytes_of(model_of(list(protos(part)), opsets, known, tensors, list(part.outputs)))
+        for known in declarations(list(onnx_nodes(part)), types):
+            array = bytes_of(model_of(list(onnx_nodes(part)), opsets, known, tensors, list(part.outputs)))
             try:
                 prepare(array)
             except ValueError as error:
@@ -221,33 +238,36 @@ class Handover:
         raise RefusalError(f"onnxruntime does not run it: {refused[0]}") from refused[0]
 
     def add_type(self, name: str, key: str) -> None:
-        """Give a value that crosses a border its type in the graph."""
+        """Set the graph's type of a value that crosses the border of a part.
+
+        Raises:
+            RefusalError: a graph cannot hold the value.
+        """
         if key in self.values.types:
             return
-        type_ = self.made[key].tensor
+        type_ = self.results[key].tensor
         if type_ is None:
-            is_tensor = self.made[key].proto.HasField("tensor_type")
+            is_tensor = self.results[key].proto.HasField("tensor_type")
             raise RefusalError(
-                f"{name!r} is a {self.made[key]}, which must not leave the nodes that onnxruntime runs "
+                f"{name!r} is a {self.results[key]}, which must not leave the nodes that onnxruntime runs "
                 f"together; tensors of known rank and of {', '.join(TENSOR_DTYPES)} may; "
                 + (WITH_SHAPE if is_tensor else WITHOUT_SEQUENCES).format(repr(name))
             )
         self.values.types[key] = type_
 
 
-def _oldest(node: NodeProto, opsets: Opsets) -> int:
+def _oldest_version(node: NodeProto, opsets: Opsets) -> int:
     *_, oldest = versions_of(node, opsets[""])
     return oldest
 
 
 def _is_pure(node: NodeProto) -> bool:
-    """Whether a node makes the same in each run, and in bounded time."""
-    training = any(one.name == "training_mode" and one.i for one in node.attribute)
-    return not (
-        training or any(one.op_type in (*RANDOM, "Dropout") for one in nodes_within(node))
-    ) and not any(subgraphs(node))
+    """Whether a node is deterministic, and runs in bounded time."""
+    training = any(attribute.name == "training_mode" and attribute.i for attribute in node.attribute)
+    is_random = any(inner.op_type in (*RANDOM, "Dropout") for inner in nodes_within(node))
+    return not training and not is_random and not any(subgraphs(node))
 
 
-def _is_small(made: Made) -> bool:
-    type_: TensorType | None = made.tensor
+def _is_small(result: ResultType) -> bool:
+    type_: TensorType | None = result.tensor
     return type_ is not None and prod(max(size, 1) for size in type_.shape) <= MOST_ELEMENTS

@@ -1,4 +1,4 @@
-"""Types of a node's outputs, by ONNX's shape inference on one node with all known inputs."""
+"""Types of a node's outputs, by ONNX's shape inference on the node with its known inputs."""
 
 from collections.abc import Mapping, Sequence
 
@@ -24,7 +24,7 @@ NOT_INFERRED = (
     ValueError,
     KeyError,
 )
-"""What the inference of shapes raises."""
+"""The exceptions that ONNX's shape inference raises."""
 
 
 def output_types(
@@ -38,13 +38,15 @@ def output_types(
     """Return the types of the outputs of a node.
 
     Args:
-        types: of the inputs; None for one that is left out.
-        values: of the inputs that are known.
-        needed: how many outputs must have a type; others may have None.
+        node: the node.
+        schema: its operator's schema.
+        opset: version of the main operator set.
+        types: types of the inputs; None for an input that is left out.
+        values: values of the inputs; None for a value that is not known.
+        needed: the number of outputs that must have a type; the others may have None.
 
     Raises:
-        RefusalError: inputs are too few, too many, or of types that the operator does not take; a shape
-            cannot be known.
+        RefusalError: the number or a type of the inputs is invalid, or a shape cannot be inferred.
     """
     check_inputs(schema, types)
     known = {name: proto_of(type_) for name, type_ in zip(node.input, types, strict=False) if type_}
@@ -54,40 +56,42 @@ def output_types(
         if value is not None and value.size <= PARAMETER_ELEMENTS
     }
     try:
-        found = shape_inference.infer_node_outputs(
+        inferred = shape_inference.infer_node_outputs(
             schema, node, known, small, opset_imports=[helper.make_opsetid("", opset)]
         )
     except NOT_INFERRED as error:
         raise RefusalError(f"its shape cannot be inferred: {first_line(error)}") from error
-    outputs = tuple(_output(name, found, place < needed) for place, name in enumerate(node.output))
+    outputs = tuple(_output(name, inferred, place < needed) for place, name in enumerate(node.output))
     if node.op_type not in POOLS or types[0] is None:
         return outputs
-    given = types[0]
-    return tuple(None if made is None else _begun(node, given, made) for made in outputs)
+    inp = types[0]
+    return tuple(None if out is None else _without_outer_windows(node, inp, out) for out in outputs)
 
 
-def _begun(node: NodeProto, given: TensorType, made: TensorType) -> TensorType:
-    """Return the type of a pooling's result without windows that begin behind image and padding, which ONNX's
-    inference counts where the number of windows is rounded up."""
-    attributes = {one.name: helper.get_attribute_value(one) for one in node.attribute}
+def _without_outer_windows(node: NodeProto, inp: TensorType, out: TensorType) -> TensorType:
+    """Return the type of a pooling's result without windows that begin beyond the padded image.
+
+    ONNX's shape inference counts such windows if `ceil_mode` rounds their number up.
+    """
+    attributes = {each.name: helper.get_attribute_value(each) for each in node.attribute}
     if not attributes.get("ceil_mode") or attributes.get("auto_pad", b"NOTSET") != b"NOTSET":
-        return made
-    sizes = given.shape[2:]
+        return out
+    sizes = inp.shape[2:]
     strides, pads = (attributes.get(name) for name in ("strides", "pads"))
     kept = (
-        out - ((out - 1) * stride >= size + before)
-        for out, stride, size, before in zip(
-            made.shape[2:], strides or [1] * len(sizes), sizes, pads or [0] * len(sizes), strict=False
+        windows - ((windows - 1) * stride >= size + before)
+        for windows, stride, size, before in zip(
+            out.shape[2:], strides or [1] * len(sizes), sizes, pads or [0] * len(sizes), strict=False
         )
     )
-    return TensorType((*made.shape[:2], *kept), made.dtype)
+    return TensorType((*out.shape[:2], *kept), out.dtype)
 
 
-def _output(name: str, found: Mapping[str, TypeProto], is_needed: bool) -> TensorType | None:
+def _output(name: str, inferred: Mapping[str, TypeProto], is_needed: bool) -> TensorType | None:
     try:
-        if name not in found:
+        if name not in inferred:
             raise RefusalError("its shape is dynamic")
-        return type_from(found[name])
+        return type_from(inferred[name])
     except RefusalError as error:
         if is_needed:
             raise RefusalError(f"output {name!r}: {error}") from None
@@ -95,7 +99,11 @@ def _output(name: str, found: Mapping[str, TypeProto], is_needed: bool) -> Tenso
 
 
 def check_attributes(attributes: Mapping[str, object]) -> None:
-    """Refuse numbers that shape inference cannot be trusted with."""
+    """Check attributes whose values ONNX's shape inference does not check.
+
+    Raises:
+        RefusalError: an attribute is not positive, or beyond any tensor.
+    """
     for name, value in attributes.items():
         given = value if isinstance(value, tuple) else (value,)
         numbers = [number for number in given if isinstance(number, int)]
@@ -106,24 +114,28 @@ def check_attributes(attributes: Mapping[str, object]) -> None:
 
 
 def check_inputs(schema: defs.OpSchema, types: Sequence[TensorType | None]) -> None:
-    """Refuse inputs that the operator does not take."""
+    """Check the number and the types of the inputs of an operator.
+
+    Raises:
+        RefusalError: they do not match the schema.
+    """
     if not schema.min_input <= len(types) <= schema.max_input:
         raise RefusalError(
             f"it has {len(types)} inputs; {schema.name} takes {schema.min_input} to {schema.max_input}"
         )
     bound: dict[str, str] = {}
     for place, type_ in enumerate(types):
-        formal = schema.inputs[min(place, len(schema.inputs) - 1)]  # the last may stand for several
+        formal = schema.inputs[min(place, len(schema.inputs) - 1)]  # the last may be variadic
         if type_ is None:
             if formal.option == defs.OpSchema.FormalParameterOption.Single:
                 raise RefusalError(f"its input {place} ({formal.name}) is missing")
             continue
-        spelt = f"tensor({SPELLING.get(type_.dtype, type_.dtype)})"
-        if spelt not in formal.types:
+        kind = f"tensor({SPELLING.get(type_.dtype, type_.dtype)})"
+        if kind not in formal.types:
             raise RefusalError(
                 f"its input {place} ({formal.name}) is {type_}, which {schema.name} does not take"
             )
-        if formal.is_homogeneous and bound.setdefault(formal.type_str, spelt) != spelt:
+        if formal.is_homogeneous and bound.setdefault(formal.type_str, kind) != kind:
             raise RefusalError(
                 f"its input {place} ({formal.name}) is {type_}, but an input before it is "
                 f"{bound[formal.type_str]}"
@@ -131,7 +143,7 @@ def check_inputs(schema: defs.OpSchema, types: Sequence[TensorType | None]) -> N
 
 
 def defaults_of(schema: defs.OpSchema) -> dict[str, AttributeProto]:
-    """Return the attributes that have a default, as ONNX has them."""
+    """Return the default attributes of an operator by name."""
     return {
         name: attribute.default_value
         for name, attribute in schema.attributes.items()

@@ -1,9 +1,9 @@
-"""The inputs of a model, as far as its file tells their types."""
+"""The declared types of the inputs of a model."""
 
 from onnx import GraphProto, TypeProto, ValueInfoProto
 
 from vdla.compiler.graph.onnx.call import RefusalError
-from vdla.compiler.graph.onnx.cut import own_inputs
+from vdla.compiler.graph.onnx.cut import runtime_inputs
 from vdla.compiler.graph.onnx.elements import dtype_of
 from vdla.runtime.samples.declared import Declared, is_batch_name
 
@@ -11,20 +11,21 @@ Shapes = dict[str, tuple[int, ...]]
 
 
 def inputs_of(graph: GraphProto, shapes: Shapes) -> dict[str, Declared] | None:
-    """Return the inputs of a model that are no initializers, by name; None where there are others than
-    tensors, which the importer refuses.
+    """Return the inputs of a model that are not initializers, by name.
+
+    The result is None if an input is not a tensor, which the importer refuses.
 
     Args:
-        shapes: of inputs whose own are open.
+        shapes: shapes in place of dynamic shapes, by input.
     """
-    values = own_inputs(graph)
+    values = runtime_inputs(graph)
     if not all(value.type.HasField("tensor_type") for value in values):
         return None
     return {value.name: _declared(value.type.tensor_type, shapes.get(value.name)) for value in values}
 
 
 def _declared(tensor: TypeProto.Tensor, given: tuple[int, ...] | None) -> Declared:
-    """Return the type of an input, with the shape that the caller gives in place of its own."""
+    """Return the declared type of an input; the shape `given`, if any, replaces the declared shape."""
     dtype = _dtype(tensor.elem_type)
     names = tuple(dim.dim_param for dim in tensor.shape.dim)
     shape = tuple(
@@ -40,7 +41,7 @@ def _declared(tensor: TypeProto.Tensor, given: tuple[int, ...] | None) -> Declar
 
 
 def _dtype(code: int) -> str:
-    """Return what NumPy calls a type of elements; "" for one that the importer refuses."""
+    """Return the NumPy name of an element type; "" for a type that the importer refuses."""
     try:
         return dtype_of(code)
     except RefusalError:
@@ -48,16 +49,15 @@ def _dtype(code: int) -> str:
 
 
 def shape_advice(value: ValueInfoProto) -> str:
-    """Return how the shape of an input may be given that is open in the file, with the option as far as it is
-    known: a batch of 1, and the names of other open extents."""
+    """Return advice on how to specify the dynamic shape of an input.
+
+    The suggested option contains a batch of 1, the known extents, and the names of the other extents.
+    """
     dims = _declared(value.type.tensor_type, None)
     sizes = ["1" if dims.is_batch and not place else None for place in range(len(dims.shape or ()))]
     extents = [
         known or (name or "?" if extent is None else str(extent))
         for known, extent, name in zip(sizes, dims.shape or (), dims.names, strict=True)
     ]
-    return (
-        f"samples tell it (--calibrate), or --shape {value.name}={','.join(extents) or '...'}; in Python "
-        "samples=... or "
-        "shapes=..."
-    )
+    option = f"--shape {value.name}={','.join(extents) or '...'}"
+    return f"pass samples (--calibrate), or {option}; in Python samples=... or shapes=..."

@@ -1,4 +1,4 @@
-"""Importing a network from ONNX."""
+"""Import of a network from ONNX, with its samples."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from vdla.compiler.graph.onnx.cut import cut
 from vdla.compiler.graph.onnx.fixed import with_fixed
 from vdla.compiler.graph.onnx.importer import Importer
 from vdla.compiler.graph.onnx.inputs import inputs_of
-from vdla.compiler.graph.onnx.read import Model, read_model
+from vdla.compiler.graph.onnx.read import OnnxModel, read_model
 from vdla.compiler.graph.passes.dead_code import DeadCode
 from vdla.compiler.graph.section import WHOLE, Section
 from vdla.compiler.graph.source import ModelSource
@@ -25,8 +25,8 @@ class Loaded:
     """An imported network.
 
     Attributes:
-        samples: an array for each of its inputs, of the input's type, for each sample; None where none were
-            given.
+        graph: the network.
+        samples: for each sample, an array of the declared type for each input; None if no samples were given.
     """
 
     graph: Graph
@@ -48,21 +48,21 @@ def load_with_samples(
     shapes: Mapping[str, Sequence[int]] | None = None,
     section: Section = WHOLE,
 ) -> Loaded:
-    """Import a network, and fit samples to it.
+    """Import a network, and fit samples to its inputs.
 
-    Every version of the operator sets 7 to the newest comes out in one form: that of `vdla.runtime.host`.
-    Values keep their names; what cannot be printed of them becomes "_", and long ones are cut.
+    Operators of operator sets 7 to the newest become operators of `vdla.runtime.host`. Values keep their
+    names, except that characters that cannot be printed become "_", and long names are truncated.
 
     Args:
         source: a file, its bytes, or a model of the `onnx` package.
-        given: samples, which also tell the shapes of inputs whose own are open.
-        shapes: of inputs whose own are open, by the model's name.
-        section: which part of the model; all of it by default.
+        given: samples, which also determine dynamic shapes.
+        shapes: shapes in place of dynamic shapes, by the model's name of the input.
+        section: the part of the model to import; the whole model by default.
 
     Raises:
-        GraphError: this is no model, or it cannot be imported: the message lists every node, input and weight
-            at fault, with the reason.
-        InputError: the samples do not fit its inputs.
+        GraphError: the source is not a model, or cannot be imported. The message lists every invalid node,
+            input and weight with the reason.
+        InputError: the samples do not fit the inputs.
     """
     model = read_model(source)
     part, known = cut(
@@ -75,18 +75,16 @@ def load_with_samples(
 
 
 def _fitted(
-    given: Given, model: Model, part: Model, shapes: dict[str, tuple[int, ...]], section: Section
+    given: Given, model: OnnxModel, part: OnnxModel, shapes: dict[str, tuple[int, ...]], section: Section
 ) -> Fitted | None:
-    """Return samples that fit the inputs of a part of a model. They may hold the model's other inputs, "
-    "too."""
+    """Return the samples fitted to the inputs of a part of a model; they may contain other inputs, too."""
     inputs = inputs_of(part.proto.graph, shapes)
     others: dict[str, float | None] = {value.name: None for value in model.proto.graph.input}
     return None if inputs is None else fit(given, inputs, others | dict(section.fixed))
 
 
 def _samples(fitted: Fitted, graph: Graph) -> tuple[Mapping[str, np.ndarray], ...]:
-    """Return samples by the graph's names of its inputs, whose order is the model's, and of the graph's "
-    "types."""
+    """Return samples with the graph's names and types of its inputs; the order of inputs is the model's."""
     return tuple(
         {
             name: of_type(array, type_.dtype, f"input {name}")

@@ -1,4 +1,4 @@
-"""Names of a model as names of a graph, which can be printed."""
+"""Conversion of a model's names to printable names of a graph."""
 
 from collections.abc import Iterable
 
@@ -7,8 +7,8 @@ from onnx import NodeProto
 LONGEST_NAME = 1000
 
 
-def without_ends(node: NodeProto) -> NodeProto:
-    """Return a node without the inputs and outputs that are left out at the end."""
+def without_trailing_names(node: NodeProto) -> NodeProto:
+    """Return a node without trailing empty inputs and outputs."""
     copy = NodeProto()
     copy.CopyFrom(node)
     del copy.input[len(trimmed(node.input)) :]
@@ -17,7 +17,7 @@ def without_ends(node: NodeProto) -> NodeProto:
 
 
 def trimmed(names: Iterable[str]) -> list[str]:
-    """Return names without the empty ones at the end."""
+    """Return names without trailing empty names."""
     names = list(names)
     while names and not names[-1]:
         names.pop()
@@ -25,6 +25,5 @@ def trimmed(names: Iterable[str]) -> list[str]:
 
 
 def printable(name: str) -> str:
-    """Return a name as it is; "_" for characters that cannot be printed, and no more than the begin of a long
-    one."""
+    """Return a name truncated to `LONGEST_NAME`, with "_" for characters that cannot be printed."""
     return "".join(letter if letter.isprintable() else "_" for letter in name[:LONGEST_NAME])

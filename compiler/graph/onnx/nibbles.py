@@ -1,4 +1,4 @@
-"""Integers of less than eight bits: constants become bytes, and QuantizeLinear keeps to their range.
+"""Integers of less than eight bits: constants become bytes, and the input of QuantizeLinear is clipped.
 
 Source: ONNX operator specification, versions 21 to 25 of QuantizeLinear.
 """
@@ -17,27 +17,31 @@ RANGES: Mapping[str, tuple[int, int]] = {
     "uint2": (0, 3),
     "uint4": (0, 15),
 }
-READERS = ("Cast", "DequantizeLinear", "QuantizeLinear", "Shape", "Size")  # to which bytes are the same
-MOVERS = ("Identity", *REARRANGING)  # make what they read
+READERS = ("Cast", "DequantizeLinear", "QuantizeLinear", "Shape", "Size")  # compute the same from bytes
+MOVERS = ("Identity", *REARRANGING)  # whose results have the range of their input
 
 
 def as_bytes(array: np.ndarray) -> np.ndarray:
-    """Return integers of less than eight bits as those of eight; other elements as they are."""
+    """Return integers of less than eight bits as int8 or uint8; other arrays unchanged."""
     kind = str(array.dtype)
     return array if kind not in RANGES else array.astype(np.int8 if RANGES[kind][0] else np.uint8)
 
 
 def narrow_tensor(name: str, array: np.ndarray, limits: tuple[int, int]) -> TensorProto:
-    """Return the constant of a model that became bytes, with the range it had."""
+    """Return a constant of bytes as the narrower integers with the range `limits` that the model has."""
     (kind,) = (kind for kind, each in RANGES.items() if each == limits)
     return helper.make_tensor(name, getattr(TensorProto, kind.upper()), array.shape, array.ravel())
 
 
 def check_reader(node: NodeProto, ranges: Mapping[str, tuple[int, int]]) -> None:
-    """Refuse an operator that makes something else of bytes than of fewer bits.
+    """Check that an operator computes the same from bytes as from narrower integers.
 
     Args:
-        ranges: of the values of less than eight bits, by the model's names.
+        node: the node.
+        ranges: the ranges of values of less than eight bits, by the model's names.
+
+    Raises:
+        RefusalError: the node reads such a value, and is not in `READERS` or `MOVERS`.
     """
     if node.op_type in (*READERS, *MOVERS):
         return
@@ -49,20 +53,23 @@ def check_reader(node: NodeProto, ranges: Mapping[str, tuple[int, int]]) -> None
             )
 
 
-def bounded(
+def with_clipped_input(
     node: NodeProto,
     limits: tuple[int, int],
     scale: np.ndarray | None,
     zero: np.ndarray | None,
     rank: int,
 ) -> Iterator[NodeProto]:
-    """Yield a QuantizeLinear to bytes in place of one to fewer bits: what it reads is first held between what
-    the ends of their range stand for, by a Clip, or by Max and Min where scales go along an axis.
+    """Yield nodes that replace a QuantizeLinear to less than eight bits by a QuantizeLinear to bytes.
+
+    The input is first clipped to the real range of the integers: by a Clip, or by Max and Min if scales vary
+    along an axis.
 
     Args:
-        limits: of the integers.
-        scale, zero: None where they are not known.
-        rank: of what it reads.
+        node: the QuantizeLinear.
+        limits: the least and the greatest integer.
+        scale, zero: its scale and zero point; None if not known.
+        rank: the rank of its input.
 
     Raises:
         RefusalError: the scale or the zero point is not known.
@@ -82,10 +89,10 @@ def bounded(
         tensor = numpy_helper.from_array(bound.reshape(shape))
         yield helper.make_node("Constant", [], [name], node.name, value=tensor)
     real = node.input[0]
-    for op, own in steps:
-        made = f"{node.output[0]}.{op}"
-        yield helper.make_node(op, [real, *own], [made], node.name)
-        real = made
+    for op, operands in steps:
+        clipped = f"{node.output[0]}.{op}"
+        yield helper.make_node(op, [real, *operands], [clipped], node.name)
+        real = clipped
     last = NodeProto()
     last.CopyFrom(node)
     last.input[0] = real

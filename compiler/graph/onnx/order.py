@@ -1,5 +1,4 @@
-"""Nodes in an order in which they can run: some tools write a node behind those that read what it makes, as
-ONNX Runtime takes it."""
+"""Topological sorting of nodes: some tools write nodes in any order, as ONNX Runtime accepts it."""
 
 from heapq import heappop, heappush
 
@@ -9,24 +8,26 @@ from vdla.compiler.graph.onnx.subgraphs import reads
 
 
 def in_order(proto: ModelProto) -> ModelProto:
-    """Return a model whose nodes stand in an order in which they can run, each as early as it stands in the
-    file; as it is where they do already, where they form a cycle, or where a value is made twice."""
+    """Return a model with its nodes in topological order, otherwise in the order of the file.
+
+    A model with a cycle, or with a value that is defined twice, is returned unchanged.
+    """
     graph = proto.graph
-    before = _before(graph)
-    if before is None or all(max(places, default=-1) < own for own, places in enumerate(before)):
+    producers = _producers(graph)
+    if producers is None or all(max(makers, default=-1) < place for place, makers in enumerate(producers)):
         return proto
-    order = _order(before)
+    order = _order(producers)
     if len(order) < len(graph.node):
         return proto
-    made = ModelProto()
-    made.CopyFrom(proto)
-    del made.graph.node[:]
-    made.graph.node.extend(graph.node[place] for place in order)
-    return made
+    sorted_model = ModelProto()
+    sorted_model.CopyFrom(proto)
+    del sorted_model.graph.node[:]
+    sorted_model.graph.node.extend(graph.node[place] for place in order)
+    return sorted_model
 
 
-def _before(graph: GraphProto) -> list[set[int]] | None:
-    """Return the places of the nodes that make what each node reads; None where a value is made twice."""
+def _producers(graph: GraphProto) -> list[set[int]] | None:
+    """Return the positions of the producers of each node's inputs; None if a value is defined twice."""
     makers: dict[str, int] = {}
     for place, node in enumerate(graph.node):
         for name in filter(None, node.output):
@@ -35,12 +36,12 @@ def _before(graph: GraphProto) -> list[set[int]] | None:
     return [{makers[name] for name in reads(node) if name in makers} for node in graph.node]
 
 
-def _order(before: list[set[int]]) -> list[int]:
-    """Return the places of nodes in an order in which they can run; without those of cycles, and behind."""
-    waiting = [len(places) for places in before]
-    readers: list[list[int]] = [[] for _ in before]
-    for place, places in enumerate(before):
-        for maker in places:
+def _order(producers: list[set[int]]) -> list[int]:
+    """Return the positions of nodes in topological order, without nodes of cycles and their dependents."""
+    waiting = [len(makers) for makers in producers]
+    readers: list[list[int]] = [[] for _ in producers]
+    for place, makers in enumerate(producers):
+        for maker in makers:
             readers[maker].append(place)
     ready = [place for place, count in enumerate(waiting) if not count]  # in order, and so a heap
     order = []

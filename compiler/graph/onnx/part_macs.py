@@ -1,4 +1,4 @@
-"""Multiply-accumulates of a part that onnxruntime runs, also of what stands in subgraphs."""
+"""Multiply-accumulates of a part that onnxruntime runs, subgraphs included."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -6,60 +6,60 @@ from dataclasses import dataclass
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, TypeProto, helper, numpy_helper, shape_inference
 
-from vdla.compiler.graph.macs import Shape, Use, macs_of
+from vdla.compiler.graph.macs import OperatorShapes, Shape, macs_of
 from vdla.compiler.graph.onnx.call import RefusalError
 from vdla.compiler.graph.onnx.infer import NOT_INFERRED
-from vdla.compiler.graph.onnx.part import Opsets, model_of, probe
+from vdla.compiler.graph.onnx.part_models import Opsets, model_of, probe
 from vdla.compiler.graph.onnx.read import MAIN_DOMAINS
 from vdla.compiler.graph.onnx.subgraphs import captured, subgraphs
 from vdla.hw.spec.showing import short
 from vdla.runtime.host.dtypes import UNKNOWN
 
-ENDLESS = 1 << 31  # trips from which on a Loop is one that its condition ends
-SMALL = 1024  # elements of a constant on which shapes may depend
+ENDLESS = 1 << 31  # trip count from which on the condition of a Loop ends it
+SMALL = 1024  # most elements of a constant that shapes may depend on
 NO_SHAPE: Shape = (UNKNOWN,)
 LONGEST_LABEL = 80
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
-    """Multiply-accumulates.
+class MacCount:
+    """A count of multiply-accumulates.
 
     Attributes:
-        macs: those that are known.
-        open: what is not known of them, as "Loop 'l' counted for one trip"; in order.
+        macs: the known multiply-accumulates.
+        open: what the count leaves out, in order, such as "Loop 'l' counted for one trip".
     """
 
     macs: int = 0
     open: tuple[str, ...] = ()
 
-    def times(self, trips: int) -> "Counted":
-        """Return what as many trips take."""
-        return Counted(self.macs * trips, self.open)
+    def times(self, trips: int) -> "MacCount":
+        """Return the count of `trips` repetitions."""
+        return MacCount(self.macs * trips, self.open)
 
-    def __add__(self, other: "Counted") -> "Counted":
-        return Counted(self.macs + other.macs, tuple(dict.fromkeys((*self.open, *other.open))))
-
-
-NONE = Counted()
+    def __add__(self, other: "MacCount") -> "MacCount":
+        return MacCount(self.macs + other.macs, tuple(dict.fromkeys((*self.open, *other.open))))
 
 
-def macs_of_part(model: bytes) -> Counted:
-    """Return the multiply-accumulates of a model that onnxruntime takes.
+NONE = MacCount()
 
-    Where a Loop ends by a condition, one trip counts; of an If, the branch that multiplies more.
+
+def macs_of_part(model: bytes) -> MacCount:
+    """Return the multiply-accumulates of a serialised model.
+
+    A Loop that ends by a condition counts as a single trip, an If as the larger branch.
     """
     proto = ModelProto.FromString(model)
-    opsets = {one.domain: one.version for one in proto.opset_import}
-    return _Scope(proto.graph, opsets, {}, {}).counted()
+    opsets = {entry.domain: entry.version for entry in proto.opset_import}
+    return _Scope(proto.graph, opsets, {}, {}).count()
 
 
 class _Scope:
-    """The values of a graph, with those around it.
+    """The values visible in a graph, those of enclosing graphs included.
 
     Attributes:
-        types: of values, as far as they are known.
-        constants: that are small.
+        types: the known types of values.
+        constants: small constants.
     """
 
     def __init__(
@@ -70,62 +70,63 @@ class _Scope:
         constants: Mapping[str, np.ndarray],
     ) -> None:
         self.graph, self.opsets = graph, opsets
-        own = {one.name: one for one in graph.initializer}
-        self.constants = {**constants, **dict(_small(graph))}
-        self.types = {**types, **{name: _type(one.dims, one.data_type) for name, one in own.items()}}
-        self.types |= {one.name: one.type for one in graph.input if one.type.WhichOneof("value")}
+        self.constants = {**constants, **dict(_small_constants(graph))}
+        self.types = {**types, **{each.name: _type(each.dims, each.data_type) for each in graph.initializer}}
+        self.types |= {value.name: value.type for value in graph.input if value.type.WhichOneof("value")}
         self.infer(types)
 
     def infer(self, outer: Mapping[str, TypeProto]) -> None:
-        """Find types of what the nodes make: by ONNX, and by onnxruntime where that knows no shape."""
+        """Infer the types of the results of nodes by ONNX, and by onnxruntime where ONNX infers no shape."""
         wanted = [name for node in self.graph.node for name in node.output if name]
         if not self.multiplies():
             return
-        model = self.alone(outer)
+        model = self.standalone(outer)
         try:
-            found = shape_inference.infer_shapes(model, data_prop=True).graph
-            self.types |= {one.name: one.type for one in (*found.value_info, *found.output)}
+            inferred = shape_inference.infer_shapes(model, data_prop=True).graph
+            self.types |= {value.name: value.type for value in (*inferred.value_info, *inferred.output)}
         except NOT_INFERRED:
             pass
         missing = [name for name in wanted if UNKNOWN in self.shape(name)]
         if missing:
-            self.ask(model, missing)
+            self.ask_onnxruntime(model, missing)
 
     def multiplies(self) -> bool:
-        """Whether a node may multiply, so that shapes matter."""
+        """Whether any node may multiply, so that shapes matter."""
         return any(
-            any(subgraphs(node)) or macs_of(node.op_type, Use((), (), _plain(node)), _domain(node)) != 0
+            any(subgraphs(node))
+            or macs_of(node.op_type, OperatorShapes((), (), _attributes(node)), _domain(node)) != 0
             for node in self.graph.node
         )
 
-    def alone(self, outer: Mapping[str, TypeProto]) -> ModelProto:
-        """Return the graph as a model: what it takes from outside are inputs, or constants."""
-        own = {one.name for one in (*self.graph.initializer, *self.graph.input)}
+    def standalone(self, outer: Mapping[str, TypeProto]) -> ModelProto:
+        """Return the graph as a model; values captured from outside become inputs, or constants."""
+        defined = {value.name for value in (*self.graph.initializer, *self.graph.input)}
         holder = NodeProto()
         holder.attribute.append(helper.make_attribute("body", self.graph))
-        outside = [name for name in dict.fromkeys(captured(holder)) if name in outer and name not in own]
-        inputs = {one.name: self.types[one.name] for one in self.graph.input if one.name in self.types}
+        outside = [name for name in dict.fromkeys(captured(holder)) if name in outer and name not in defined]
+        typed = (value.name for value in self.graph.input if value.name in self.types)
+        inputs = {name: self.types[name] for name in typed}
         inputs |= {name: outer[name] for name in outside if name not in self.constants}
         tensors = [
             numpy_helper.from_array(self.constants[name], name) for name in outside if name in self.constants
         ]
-        outputs = [one.name for one in self.graph.output]
+        outputs = [value.name for value in self.graph.output]
         return model_of(self.graph.node, self.opsets, inputs, [*self.graph.initializer, *tensors], outputs)
 
-    def ask(self, model: ModelProto, names: Iterable[str]) -> None:
-        """Take over what onnxruntime says of the shapes of values."""
-        present = {one.name for one in model.graph.output}
+    def ask_onnxruntime(self, model: ModelProto, names: Iterable[str]) -> None:
+        """Take the types of values from onnxruntime, if it accepts the model."""
+        present = {value.name for value in model.graph.output}
         model.graph.output.extend(
             helper.make_empty_tensor_value_info(name) for name in names if name not in present
         )
         try:
-            found = probe(model)
+            results = probe(model)
         except RefusalError:
             return
-        self.types |= {name: one.proto for name, one in found.items()}
+        self.types |= {name: result.proto for name, result in results.items()}
 
     def shape(self, name: str) -> Shape:
-        """Return the shape of a value, with `UNKNOWN` where it is not known."""
+        """Return the shape of a value, with `UNKNOWN` for unknown extents."""
         tensor = self.types[name].tensor_type if name in self.types else TypeProto().tensor_type
         if not tensor.HasField("shape"):
             return NO_SHAPE
@@ -133,46 +134,46 @@ class _Scope:
 
     # Counting
 
-    def counted(self) -> Counted:
+    def count(self) -> MacCount:
         """Return the multiply-accumulates of all nodes."""
-        return sum(map(self.of, self.graph.node), NONE)
+        return sum(map(self.count_node, self.graph.node), NONE)
 
-    def of(self, node: NodeProto) -> Counted:
+    def count_node(self, node: NodeProto) -> MacCount:
         """Return the multiply-accumulates of a node."""
         inner = dict(subgraphs(node))
         if inner:
-            return self.held(node, inner)
+            return self.count_subgraphs(node, inner)
         inputs = [self.shape(name) if name else None for name in node.input]
         outputs = [self.shape(name) if name else None for name in node.output]
-        found = macs_of(node.op_type, Use(inputs, outputs, _plain(node)), _domain(node))
-        return Counted(0, (f"{_label(node)} not counted",)) if found is None else Counted(found)
+        count = macs_of(node.op_type, OperatorShapes(inputs, outputs, _attributes(node)), _domain(node))
+        return MacCount(0, (f"{_label(node)} not counted",)) if count is None else MacCount(count)
 
-    def held(self, node: NodeProto, inner: Mapping[str, GraphProto]) -> Counted:
-        """Return the multiply-accumulates of what a node's subgraphs do."""
+    def count_subgraphs(self, node: NodeProto, inner: Mapping[str, GraphProto]) -> MacCount:
+        """Return the multiply-accumulates of a node's subgraphs."""
         if node.op_type == "If":
-            then, other = (self.within(graph) for graph in inner.values())
-            most = max(then, other, key=lambda one: one.macs)
+            then, other = (self.count_subgraph(graph) for graph in inner.values())
+            most = max(then, other, key=lambda branch: branch.macs)
             same = then.macs == other.macs
-            return most + Counted(0, () if same else (f"{_label(node)} counted for its larger branch",))
+            return most + MacCount(0, () if same else (f"{_label(node)} counted for its larger branch",))
         (body,) = inner.values()
-        given, trips = self.given(node, body), self.trips(node, body)
-        one = self.within(body, given)
-        if trips is not None or one == NONE:
-            return one.times(trips or 0)
-        return one + Counted(0, (f"{_label(node)} counted for one trip",))
+        given, trips = self.body_input_types(node, body), self.trips(node, body)
+        trip = self.count_subgraph(body, given)
+        if trips is not None or trip == NONE:
+            return trip.times(trips or 0)
+        return trip + MacCount(0, (f"{_label(node)} counted for one trip",))
 
-    def within(self, graph: GraphProto, given: Mapping[str, TypeProto] | None = None) -> Counted:
+    def count_subgraph(self, graph: GraphProto, given: Mapping[str, TypeProto] | None = None) -> MacCount:
         """Return the multiply-accumulates of a subgraph, whose inputs have the types `given`."""
         copy = GraphProto()
         copy.CopyFrom(graph)
         for value in copy.input:
             if given is not None and value.name in given:
                 value.type.CopyFrom(given[value.name])
-        return _Scope(copy, self.opsets, self.types, self.constants).counted()
+        return _Scope(copy, self.opsets, self.types, self.constants).count()
 
-    def given(self, node: NodeProto, body: GraphProto) -> dict[str, TypeProto]:
-        """Return the types of what goes into the body of a Loop or Scan: those that the node reads."""
-        names = [one.name for one in body.input]
+    def body_input_types(self, node: NodeProto, body: GraphProto) -> dict[str, TypeProto]:
+        """Return the types of the inputs of the body of a Loop or Scan, derived from the node's inputs."""
+        names = [value.name for value in body.input]
         if node.op_type == "Loop":
             pairs = zip(names[2:], node.input[2:], strict=False)
             return {name: self.types[read] for name, read in pairs if read in self.types}
@@ -185,19 +186,19 @@ class _Scope:
         }
 
     def scanned(self, node: NodeProto) -> Iterator[tuple[int, int]]:
-        """Yield the place of each input that a Scan takes apart, with the axis."""
-        attributes = _plain(node)
+        """Yield the position of each input that a Scan slices, with the axis."""
+        attributes = _attributes(node)
         count = attributes.get("num_scan_inputs", 0)
         axes = attributes.get("scan_input_axes")
         if not isinstance(count, int) or self.opsets.get("", 0) < 9:
-            return  # of version 8, with a batch
+            return  # a Scan of version 8 has a batch dimension
         for place in range(count):
             where = len(node.input) - count + place
             axis = axes[place] if isinstance(axes, list) else 0
             yield where, axis % max(len(self.shape(node.input[where])), 1)
 
     def trips(self, node: NodeProto, body: GraphProto) -> int | None:
-        """Return how often a body runs; None where only a run tells."""
+        """Return the trip count of a body, or None if it is only known in a run."""
         if node.op_type == "Scan":
             lengths = [self.shape(node.input[place])[axis] for place, axis in self.scanned(node)]
             return lengths[0] if lengths and lengths[0] != UNKNOWN else None
@@ -211,33 +212,33 @@ class _Scope:
 
 
 def _goes_on(body: GraphProto) -> bool:
-    """Whether the condition that the body of a Loop makes is the one it is given, or always true."""
+    """Whether the body of a Loop passes its condition through, or sets it to true."""
     makers = {name: node for node in body.node for name in node.output}
-    constants, name = dict(_small(body)), body.output[0].name
+    constants, name = dict(_small_constants(body)), body.output[0].name
     while name in makers and makers[name].op_type == "Identity":
         name = makers[name].input[0]
     return name == body.input[1].name or bool(constants.get(name, np.zeros(1)).all())
 
 
-def _small(graph: GraphProto) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield the constants of a graph on which shapes and trips may depend."""
+def _small_constants(graph: GraphProto) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield the constants of a graph that shapes and trip counts may depend on."""
     for tensor in graph.initializer:
         if np.prod(tensor.dims, dtype=float) <= SMALL:
             yield tensor.name, numpy_helper.to_array(tensor)
     for node in graph.node:
-        values = [one for one in node.attribute if one.name == "value"]
+        values = [attribute for attribute in node.attribute if attribute.name == "value"]
         if node.op_type == "Constant" and values and np.prod(values[0].t.dims, dtype=float) <= SMALL:
             yield node.output[0], numpy_helper.to_array(values[0].t)
 
 
-def _plain(node: NodeProto) -> dict[str, object]:
-    """Return the attributes that are no graphs."""
+def _attributes(node: NodeProto) -> dict[str, object]:
+    """Return the attributes that are integers, lists of integers or strings."""
     return {
-        one.name: helper.get_attribute_value(one).decode("utf-8", "replace")
-        if one.type == one.STRING
-        else helper.get_attribute_value(one)
-        for one in node.attribute
-        if one.type in (one.INT, one.INTS, one.STRING)
+        each.name: helper.get_attribute_value(each).decode("utf-8", "replace")
+        if each.type == each.STRING
+        else helper.get_attribute_value(each)
+        for each in node.attribute
+        if each.type in (each.INT, each.INTS, each.STRING)
     }
 
 
@@ -254,7 +255,7 @@ def _type(dims: Iterable[int], code: int) -> TypeProto:
 
 
 def _without(type_: TypeProto, axis: int | None) -> TypeProto:
-    """Return a type without one of its dimensions."""
+    """Return a type without the dimension `axis`."""
     copy = TypeProto()
     copy.CopyFrom(type_)
     if axis is not None and copy.tensor_type.HasField("shape"):

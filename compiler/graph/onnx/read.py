@@ -1,4 +1,4 @@
-"""Reading a model from a file, bytes, or a model of the `onnx` package; anything else gives a GraphError."""
+"""Reading of a model from a file, from bytes, or from a model of the `onnx` package."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -11,7 +11,7 @@ from onnx import GraphProto, ModelProto, defs, version_converter
 
 from vdla.compiler.graph.nodes import GraphError
 from vdla.compiler.graph.onnx.functions import without_functions
-from vdla.compiler.graph.onnx.half import widened
+from vdla.compiler.graph.onnx.half import with_float32
 from vdla.compiler.graph.onnx.order import in_order
 from vdla.compiler.graph.onnx.subgraphs import subgraphs
 from vdla.compiler.graph.onnx.tensors import first_line
@@ -23,15 +23,15 @@ MAIN_DOMAINS = ("", "ai.onnx")
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
-    """A model and where it came from.
+class OnnxModel:
+    """A model and its origin.
 
     Attributes:
-        proto: the model, without functions of its own, with nodes in order, and with float32 for float16 and
-            bfloat16.
-        label: what messages call it.
-        folder: where files with its data are; None if it did not come from a file.
-        opsets: versions of the operator sets, by domain; the main one is "".
+        proto: the model, with functions inlined, nodes in topological order, and float32 in place of float16
+            and bfloat16.
+        label: its name in messages.
+        folder: the folder of its external files; None if the model was not read from a file.
+        opsets: versions of the operator sets by domain; "" is the main domain.
     """
 
     proto: ModelProto
@@ -41,15 +41,15 @@ class Model:
 
     @property
     def opset(self) -> int:
-        """Version of the main operator set."""
+        """The version of the main operator set."""
         return self.opsets[""]
 
 
-def read_model(source: ModelSource) -> Model:
+def read_model(source: ModelSource) -> OnnxModel:
     """Read a model.
 
     Raises:
-        GraphError: the file cannot be read, is no ONNX model, or is of an operator set that is not supported.
+        GraphError: the source cannot be read, is not an ONNX model, or has an unsupported operator set.
     """
     match source:
         case ModelProto():
@@ -64,8 +64,8 @@ def read_model(source: ModelSource) -> Model:
     )
 
 
-def _of_file(path: Path) -> Model:
-    """Read a model from a file; errors as those of `read_model`."""
+def _of_file(path: Path) -> OnnxModel:
+    """Read a model from a file; raises as `read_model` does."""
     try:
         data = read_at_most(path, limit_of(ARRAY_BYTES), GraphError)
     except OSError as error:
@@ -82,7 +82,7 @@ def _decoded(data: bytes, label: str) -> ModelProto:
         ) from error
 
 
-def _checked(proto: ModelProto, label: str, folder: Path | None) -> Model:
+def _checked(proto: ModelProto, label: str, folder: Path | None) -> OnnxModel:
     if not proto.HasField("graph") or not proto.ir_version or not proto.opset_import:
         raise GraphError(
             f"{label}: this is not an ONNX model, or it is damaged: it has no graph, no version or no "
@@ -91,13 +91,15 @@ def _checked(proto: ModelProto, label: str, folder: Path | None) -> Model:
     if not all(isinstance(name, str) for name in _names(proto)):
         raise GraphError(f"{label}: this is a damaged ONNX model: it has a name that is not UTF-8 text")
     proto = _of_known_version(proto, label)
-    opsets = {"" if one.domain in MAIN_DOMAINS else one.domain: one.version for one in proto.opset_import}
-    opsets.setdefault("", defs.onnx_opset_version())  # no node is of the main operator set
-    return Model(widened(in_order(without_functions(proto, label)), folder), label, folder, opsets)
+    opsets = {
+        "" if entry.domain in MAIN_DOMAINS else entry.domain: entry.version for entry in proto.opset_import
+    }
+    opsets.setdefault("", defs.onnx_opset_version())  # the model has no node of the main domain
+    return OnnxModel(with_float32(in_order(without_functions(proto, label)), folder), label, folder, opsets)
 
 
 def _of_known_version(proto: ModelProto, label: str) -> ModelProto:
-    """Return a model of a version of the main operator set that is supported; older ones are converted."""
+    """Return a model of a supported version of the main operator set, converted if it is older."""
     versions = {entry.version for entry in proto.opset_import if entry.domain in MAIN_DOMAINS}
     newest = defs.onnx_opset_version()
     if len(versions) == 1 and 0 < max(versions) < OLDEST_OPSET:
@@ -114,7 +116,7 @@ def _of_known_version(proto: ModelProto, label: str) -> ModelProto:
 
 
 def _names(proto: ModelProto) -> Iterator[str | bytes]:
-    """Yield every name that is read later; bytes where it is no text."""
+    """Yield every name that the importer reads; a name that is not UTF-8 is bytes."""
     yield from (entry.domain for entry in proto.opset_import)
     yield from _names_within(proto.graph)
 

@@ -1,21 +1,21 @@
-"""Resize and its predecessor Upsample: nearest elements only, scale and size of every dimension written out.
+"""Import of Resize and its predecessor Upsample in nearest mode, with explicit scales and sizes.
 
 Source: ONNX operator specification, Resize (10 to 19), Upsample (9).
 """
 
 import numpy as np
 
-from vdla.compiler.graph.onnx.call import Call, Form, Importer, RefusalError, positive_axis
+from vdla.compiler.graph.onnx.call import Form, Importer, OnnxCall, RefusalError, positive_axis
 from vdla.runtime.host.resize import COORDINATES, ROUNDINGS
 
 
-def upsample(call: Call) -> Form:
-    """Take the scales from the input; elements are repeated."""
+def upsample(call: OnnxCall) -> Form:
+    """Import an Upsample as a Resize that repeats elements by the scales of its input."""
     return _nearest(call, _scales(call, 1), "asymmetric", "floor")
 
 
-def resize(call: Call) -> Form:
-    """Take scales, or sizes, of all dimensions or of some; version 10 knew no modes."""
+def resize(call: OnnxCall) -> Form:
+    """Import a Resize by scales or sizes, for all dimensions or some; version 10 has no modes."""
     if call.opset < 11:
         return _nearest(call, _scales(call, 1), "asymmetric", "floor")
     call.require("coordinate_transformation_mode", *COORDINATES)
@@ -27,7 +27,7 @@ def resize(call: Call) -> Form:
     return _nearest(call, scales, coordinates, call.attribute("nearest_mode", str))
 
 
-def _nearest(call: Call, scales: tuple[float, ...], coordinates: str, rounding: str) -> Form:
+def _nearest(call: OnnxCall, scales: tuple[float, ...], coordinates: str, rounding: str) -> Form:
     call.require("mode", "nearest")
     return Form(
         "Resize",
@@ -41,7 +41,7 @@ def _nearest(call: Call, scales: tuple[float, ...], coordinates: str, rounding: 
     )
 
 
-def _scales(call: Call, place: int) -> tuple[float, ...]:
+def _scales(call: OnnxCall, place: int) -> tuple[float, ...]:
     given = call.known(place, "scales").ravel()
     axes = call.extents("axes", tuple(range(call.rank)))
     if len(given) != len(axes) or not (np.isfinite(given) & (given > 0)).all():
@@ -50,8 +50,8 @@ def _scales(call: Call, place: int) -> tuple[float, ...]:
     return tuple(by_axis.get(axis, 1.0) for axis in range(call.rank))
 
 
-def _scales_to(call: Call) -> tuple[float, ...]:
-    """Return the scales that lead to the sizes asked for."""
+def _scales_to(call: OnnxCall) -> tuple[float, ...]:
+    """Return the scales that yield the sizes of the output."""
     return tuple(out / size for out, size in zip(call.output_type.shape, call.shape, strict=True))
 
 

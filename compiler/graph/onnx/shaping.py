@@ -1,43 +1,43 @@
-"""Operators about shapes and places: positions counted from the front, extents written out.
+"""Import of operators on shapes and positions, with non-negative axes and explicit extents.
 
 Source: ONNX operator specification and its changelog.
 """
 
 import numpy as np
 
-from vdla.compiler.graph.onnx.call import Call, Form, Importer, RefusalError, distinct_axes, positive_axis
+from vdla.compiler.graph.onnx.call import Form, Importer, OnnxCall, RefusalError, distinct_axes, positive_axis
 from vdla.compiler.graph.onnx.tensors import shortest
 
 
-def reshape(call: Call) -> Form:
-    """Write out the shape, which ONNX lets be deduced in part."""
+def reshape(call: OnnxCall) -> Form:
+    """Import a Reshape with its full shape; ONNX allows inferred extents."""
     return Form("Reshape", call.inputs[:1], {"shape": call.output_type.shape})
 
 
-def expand(call: Call) -> Form:
-    """Write out the shape; ONNX lets extents stay by giving 1."""
+def expand(call: OnnxCall) -> Form:
+    """Import an Expand with its full shape; in ONNX, 1 keeps an extent."""
     return Form("Expand", call.inputs[:1], {"shape": call.output_type.shape})
 
 
-def flatten(call: Call) -> Form:
-    """Count from the front; the rank itself is allowed."""
+def flatten(call: OnnxCall) -> Form:
+    """Import a Flatten with a non-negative axis, which may equal the rank."""
     axis = call.integer("axis")
     return Form("Flatten", call.inputs, {"axis": axis if axis == call.rank else call.axis()})
 
 
-def squeeze(call: Call) -> Form:
-    """Without axes, drop every dimension of extent 1."""
+def squeeze(call: OnnxCall) -> Form:
+    """Import a Squeeze; without axes, it drops every dimension of extent 1."""
     axes = call.integers("axes", 1)
-    found = (
+    dropped = (
         distinct_axes(axes, call.rank)
         if axes
         else tuple(axis for axis, size in enumerate(call.shape) if size == 1)
     )
-    return Form("Squeeze", call.inputs[:1], {"axes": found})
+    return Form("Squeeze", call.inputs[:1], {"axes": dropped})
 
 
-def unsqueeze(call: Call) -> Form:
-    """Count the axes in the result."""
+def unsqueeze(call: OnnxCall) -> Form:
+    """Import an Unsqueeze, whose axes are dimensions of the result."""
     return Form(
         "Unsqueeze",
         call.inputs[:1],
@@ -45,18 +45,18 @@ def unsqueeze(call: Call) -> Form:
     )
 
 
-def transpose(call: Call) -> Form:
-    """Without an order, reverse."""
+def transpose(call: OnnxCall) -> Form:
+    """Import a Transpose; without a permutation, it reverses the dimensions."""
     return Form("Transpose", call.inputs, {"perm": call.extents("perm", tuple(reversed(range(call.rank))))})
 
 
-def along_axis(call: Call) -> Form:
-    """Concat, Gather and GatherElements."""
+def along_axis(call: OnnxCall) -> Form:
+    """Import Concat, Gather and GatherElements."""
     return Form(call.op, call.inputs, {"axis": call.axis()})
 
 
-def split(call: Call) -> Form:
-    """Write out the sizes of all parts."""
+def split(call: OnnxCall) -> Form:
+    """Import a Split with the sizes of all parts."""
     axis = call.axis()
     parts = [part for part in call.outputs if part is not None]
     if len(parts) < len(call.outputs):
@@ -64,14 +64,16 @@ def split(call: Call) -> Form:
     return Form("Split", call.inputs[:1], {"axis": axis, "split": tuple(part.shape[axis] for part in parts)})
 
 
-def tile(call: Call) -> Form:
-    """Take how often from an input."""
+def tile(call: OnnxCall) -> Form:
+    """Import a Tile with constant repeats."""
     return Form("Tile", call.inputs[:1], {"repeats": call.needed_integers("repeats", 1)})
 
 
-def slice_(call: Call) -> Form:
-    """Bound positions by the extents; where a reversed slice goes up to the first element, its end is left of
-    that."""
+def slice_(call: OnnxCall) -> Form:
+    """Import a Slice with positions clipped to the extents.
+
+    The end of a reversed slice that includes the first element is `-extent - 1`.
+    """
     starts, ends = call.needed_integers("starts", 1), call.needed_integers("ends", 2)
     axes, steps = call.integers("axes", 3), call.integers("steps", 4)
     axes = (
@@ -103,8 +105,8 @@ def _bounded(start: int, end: int, step: int, size: int) -> tuple[int, int]:
     return start, end if end >= 0 else -size - 1
 
 
-def pad(call: Call) -> Form:
-    """Write out the border of all dimensions."""
+def pad(call: OnnxCall) -> Form:
+    """Import a Pad with pads for all dimensions."""
     call.require("mode", "constant", "reflect", "edge", "wrap")
     pads, axes = call.needed_integers("pads", 1), call.integers("axes", 3)
     axes = tuple(range(call.rank)) if axes is None else tuple(positive_axis(axis, call.rank) for axis in axes)
@@ -120,7 +122,7 @@ def pad(call: Call) -> Form:
     )
 
 
-def _pad_value(call: Call) -> float | int:
+def _pad_value(call: OnnxCall) -> float | int:
     if call.has(2):
         value: float = call.known(2, "value").item()
     else:
@@ -128,18 +130,18 @@ def _pad_value(call: Call) -> float | int:
     return shortest(value) if np.dtype(call.input_type(0).dtype).kind == "f" else int(value)
 
 
-def shape(call: Call) -> np.ndarray:
-    """Shapes are known."""
+def shape(call: OnnxCall) -> np.ndarray:
+    """Return the constant result of a Shape."""
     return np.array(call.shape[call.integer("start", 0) : call.integer("end", call.rank)], np.int64)
 
 
-def size(call: Call) -> np.ndarray:
-    """Sizes are known."""
+def size(call: OnnxCall) -> np.ndarray:
+    """Return the constant result of a Size."""
     return np.array(call.input_type(0).size, np.int64)
 
 
-def constant_of_shape(call: Call) -> Form:
-    """Take the shape from the result; without a value, it is a float32 0."""
+def constant_of_shape(call: OnnxCall) -> Form:
+    """Import a ConstantOfShape with an explicit shape; the default value is a float32 0."""
     value = call.attribute("value", np.ndarray, np.zeros(1, np.float32))
     number = shortest(value.item()) if value.dtype == np.float32 else value.item()
     return Form(

@@ -1,4 +1,4 @@
-"""Operators with windows: padding worked out, strides and dilations filled in.
+"""Import of operators with windows, with explicit padding, strides and dilations.
 
 Source: ONNX operator specification, Conv, ConvInteger, ConvTranspose, QLinearConv, MaxPool, AveragePool.
 """
@@ -6,14 +6,14 @@ Source: ONNX operator specification, Conv, ConvInteger, ConvTranspose, QLinearCo
 from collections.abc import Sequence
 
 from vdla.compiler.graph.nodes import Attribute
-from vdla.compiler.graph.onnx.call import Call, Form, Importer, InvalidError, RefusalError
+from vdla.compiler.graph.onnx.call import Form, Importer, InvalidError, OnnxCall, RefusalError
 from vdla.runtime.host.windows import spans
 
 SAME = ("SAME_UPPER", "SAME_LOWER")
 
 
-def convolution(call: Call) -> Form:
-    """Conv, ConvInteger and QLinearConv; the extents of the kernel are those of the weights."""
+def convolution(call: OnnxCall) -> Form:
+    """Import Conv, ConvInteger and QLinearConv; the kernel has the extents of the weights."""
     place = 3 if call.op == "QLinearConv" else 1
     kernel = _kernel_of(call, place)
     outputs, inputs = call.input_type(place).shape[:2]
@@ -27,9 +27,8 @@ def convolution(call: Call) -> Form:
     )
 
 
-def conv_transpose(call: Call) -> Form:
-    """Work out what is cut off, or added, where the size of the output is given, or follows from the
-    strides."""
+def conv_transpose(call: OnnxCall) -> Form:
+    """Import a ConvTranspose; explicit or automatic output sizes become pads and output padding."""
     kernel = _kernel_of(call, 1)
     strides, dilations = _steps(call, kernel)
     more = call.extents("output_padding", (0,) * len(kernel))
@@ -54,12 +53,11 @@ def conv_transpose(call: Call) -> Form:
     )
 
 
-def pool(call: Call) -> Form:
-    """MaxPool and AveragePool; padding that follows from the size of the output leaves nothing to round
-    up."""
+def pool(call: OnnxCall) -> Form:
+    """Import MaxPool and AveragePool; `ceil_mode` has no effect with automatic padding."""
     kernel = call.extents("kernel_shape")
     if len(kernel) != call.rank - 2:
-        raise InvalidError(f"kernel_shape {kernel} does not go with an input of rank {call.rank}")
+        raise InvalidError(f"kernel_shape {kernel} does not match an input of rank {call.rank}")
     strides, dilations = _steps(call, kernel)
     attributes: dict[str, Attribute] = {"dilations": dilations, "kernel_shape": kernel, "strides": strides}
     attributes["pads"] = _pads(call, kernel, strides, dilations)
@@ -69,48 +67,48 @@ def pool(call: Call) -> Form:
     return Form(call.op, call.inputs, attributes)
 
 
-def _kernel_of(call: Call, place: int) -> tuple[int, ...]:
+def _kernel_of(call: OnnxCall, place: int) -> tuple[int, ...]:
     kernel = call.input_type(place).shape[2:]
     if len(kernel) != call.rank - 2 or not kernel:
-        raise InvalidError(f"weights {call.input_type(place)} do not go with an input {call.types[0]}")
+        raise InvalidError(f"weights {call.input_type(place)} do not match an input {call.types[0]}")
     if call.attributes.get("kernel_shape", kernel) != kernel:
         raise InvalidError(
-            f"kernel_shape {call.attributes['kernel_shape']} is not that of the weights "
+            f"kernel_shape {call.attributes['kernel_shape']} is not the kernel of the weights "
             f"{call.input_type(place)}"
         )
     return kernel
 
 
-def _check_channels(call: Call, outputs: int, inputs: int) -> None:
-    """Refuse weights of other channels than the input's; shape inference does not look at them."""
+def _check_channels(call: OnnxCall, outputs: int, inputs: int) -> None:
+    """Refuse weights whose channels do not match the input; shape inference does not check them."""
     group = call.integer("group")
     if group < 1 or outputs % group or call.shape[1] != inputs * group:
         raise InvalidError(
-            f"weights of {outputs} outputs and {inputs} inputs in {group} groups do not go with an input "
+            f"weights of {outputs} outputs and {inputs} inputs in {group} groups do not match an input "
             f"{call.types[0]}"
         )
 
 
-def _steps(call: Call, kernel: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _steps(call: OnnxCall, kernel: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return strides and dilations."""
     ones = (1,) * len(kernel)
     strides, dilations = (call.extents(name, ones) for name in ("strides", "dilations"))
     if not len(strides) == len(dilations) == len(kernel):
         raise InvalidError(
-            f"strides {strides} and dilations {dilations} do not go with a kernel {tuple(kernel)}"
+            f"strides {strides} and dilations {dilations} do not match a kernel {tuple(kernel)}"
         )
     return strides, dilations
 
 
-def _auto_pad(call: Call) -> str:
+def _auto_pad(call: OnnxCall) -> str:
     call.require("auto_pad", "NOTSET", "VALID", *SAME)
     return call.attribute("auto_pad", str, "NOTSET")
 
 
 def _pads(
-    call: Call, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+    call: OnnxCall, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
 ) -> tuple[int, ...]:
-    """Return begins, then ends."""
+    """Return the padding at the begin of each dimension, then at the end of each."""
     none = (0,) * 2 * len(kernel)
     match _auto_pad(call):
         case "NOTSET":
@@ -126,14 +124,14 @@ def _pads(
 def _checked(pads: tuple[int, ...], kernel: Sequence[int]) -> tuple[int, ...]:
     if len(pads) != 2 * len(kernel) or min(pads, default=0) < 0:
         raise RefusalError(
-            f"pads {pads} do not go with a kernel {tuple(kernel)}; they must be {2 * len(kernel)} "
+            f"pads {pads} do not match a kernel {tuple(kernel)}; they must be {2 * len(kernel)} "
             "numbers, none negative"
         )
     return pads
 
 
-def _halves(call: Call, totals: Sequence[int]) -> tuple[int, ...]:
-    """Part padding between begin and end; the odd one goes to the end, or to the begin for SAME_LOWER."""
+def _halves(call: OnnxCall, totals: Sequence[int]) -> tuple[int, ...]:
+    """Split padding between begin and end; an odd element goes to the end, or to the begin for SAME_LOWER."""
     small, large = [total // 2 for total in totals], [total - total // 2 for total in totals]
     return (*small, *large) if call.attributes["auto_pad"] == "SAME_UPPER" else (*large, *small)
 

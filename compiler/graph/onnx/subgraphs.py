@@ -1,7 +1,7 @@
-"""Nodes that hold subgraphs (If, Loop, Scan): what these read from outside, and branches as nodes.
+"""Nodes with subgraphs (If, Loop, Scan): captured values, and renaming.
 
-Source: ONNX intermediate representation, Graphs: a subgraph sees the names of the graphs around it, and no
-name is made twice.
+Source: ONNX intermediate representation, Graphs: a subgraph sees the names of the enclosing graphs, and no
+name is defined twice.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,22 +27,22 @@ def nodes_within(node: NodeProto) -> Iterator[NodeProto]:
 
 
 def reads(node: NodeProto) -> list[str]:
-    """Return the values that a node reads, each once: inputs, and what its subgraphs take from outside."""
+    """Return the distinct values that a node reads: its inputs, and values that its subgraphs capture."""
     return list(dict.fromkeys((*filter(None, node.input), *captured(node))))
 
 
 def captured(node: NodeProto) -> Iterator[str]:
-    """Yield the values that the subgraphs of a node take from outside, some more than once."""
+    """Yield the values that the subgraphs of a node capture from outside; names may repeat."""
     for _, graph in subgraphs(node):
-        own = own_names(graph)
+        defined = defined_names(graph)
         inner = (name for each in graph.node for name in reads(each))
-        yield from (name for name in (*inner, *(value.name for value in graph.output)) if name not in own)
+        yield from (name for name in (*inner, *(value.name for value in graph.output)) if name not in defined)
 
 
-def own_names(graph: GraphProto) -> set[str]:
-    """Return the values that a subgraph makes or is given itself."""
-    made = {name for node in graph.node for name in node.output}
-    return made | {value.name for value in graph.input} | set(initializers(graph))
+def defined_names(graph: GraphProto) -> set[str]:
+    """Return the names that a graph defines: inputs, constants, and results of nodes."""
+    results = {name for node in graph.node for name in node.output}
+    return results | {value.name for value in graph.input} | set(initializers(graph))
 
 
 def initializers(graph: GraphProto) -> list[str]:
@@ -52,7 +52,7 @@ def initializers(graph: GraphProto) -> list[str]:
 
 
 def renamed(node: NodeProto, names: Mapping[str, str]) -> NodeProto:
-    """Return a node with other names for values; subgraphs take over the new names of what they capture."""
+    """Return a node with renamed values; captured values are renamed in its subgraphs."""
     copy = NodeProto()
     copy.CopyFrom(node)
     _rename(copy, names)
@@ -63,8 +63,8 @@ def _rename(node: NodeProto, names: Mapping[str, str]) -> None:
     for values in (node.input, node.output):
         values[:] = [names.get(name, name) for name in values]
     for _, graph in subgraphs(node):
-        own = own_names(graph)
-        outer = {name: new for name, new in names.items() if name not in own}
+        defined = defined_names(graph)
+        outer = {name: new for name, new in names.items() if name not in defined}
         for inner in graph.node:
             _rename(inner, outer)
         for value in graph.output:
@@ -72,6 +72,6 @@ def _rename(node: NodeProto, names: Mapping[str, str]) -> None:
 
 
 def taken_branch(node: NodeProto, condition: bool) -> GraphProto:
-    """Return the branch of an If that a condition takes."""
+    """Return the branch of an If that it takes if its condition is `condition`."""
     wanted = "then_branch" if condition else "else_branch"
     return next(graph for name, graph in subgraphs(node) if name == wanted)

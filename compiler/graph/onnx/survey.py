@@ -1,4 +1,4 @@
-"""Checks of a model before anything is computed: names, order, operators, attributes."""
+"""Checks of a model before import: names, order, operators, attributes."""
 
 from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
@@ -19,14 +19,14 @@ IMPORTERS: dict[str, Importer] = {
 }
 
 
-def described(node: NodeProto, place: int) -> str:
-    """Return the name of a node for messages: operator, name if it has one, and position in the file."""
+def label_of(node: NodeProto, place: int) -> str:
+    """Return the label of a node in messages: position in the file, operator, and name if it has one."""
     domain = "" if node.domain in MAIN_DOMAINS else f"{node.domain}."
     return f"node {place}, {domain}{node.op_type}{f' {node.name!r}' if node.name else ''}"
 
 
 def refusal_of(node: NodeProto, opset: int) -> str | None:
-    """Return the reason why a node is never supported; None where it may be."""
+    """Return why a node is not supported whatever its inputs; None, or "", if it may be supported."""
     held = [name for name, _ in subgraphs(node)]
     if held:
         return f"it holds a subgraph ({', '.join(held)}); control flow is not supported"
@@ -38,11 +38,11 @@ def refusal_of(node: NodeProto, opset: int) -> str | None:
     if not defs.has(node.op_type, opset, ""):
         return f"operator set {opset} has no operator {node.op_type}"
     schema = defs.get_schema(node.op_type, opset, "")
-    return f"operator set {opset} has it no longer" if schema.deprecated else _attribute_reason(node, schema)
+    return f"operator set {opset} no longer has it" if schema.deprecated else _attribute_reason(node, schema)
 
 
 def is_known(node: NodeProto) -> bool:
-    """Whether there is an importing function for the operator, in its domain."""
+    """Whether a node's operator has an importing function."""
     return domains.operator(node) is not None or (
         node.domain in MAIN_DOMAINS and (node.op_type in IMPORTERS or node.op_type == "Constant")
     )
@@ -53,7 +53,7 @@ def _attribute_reason(node: NodeProto, schema: defs.OpSchema) -> str | None:
     for attribute in node.attribute:
         if attribute.name not in schema.attributes:
             return (
-                f"it has an attribute {attribute.name!r}, which {node.op_type} has not; it takes "
+                f"it has an attribute {attribute.name!r}, which {node.op_type} does not have; it takes "
                 f"{', '.join(schema.attributes) or 'none'}"
             )
         wanted = schema.attributes[attribute.name].type
@@ -68,17 +68,17 @@ def _attribute_reason(node: NodeProto, schema: defs.OpSchema) -> str | None:
 
 
 def order_problems(graph: GraphProto) -> Iterator[str]:
-    """Yield a sentence for each value that is made in a cycle, never, or twice."""
+    """Yield a sentence for each value that is undefined or defined twice, and for a cycle."""
     makers: dict[str, int] = {}
     outside = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
     for place, node in enumerate(graph.node):
         for name in filter(None, node.output):
             if name in makers or name in outside:
-                yield f"{described(node, place)}: it makes {name!r}, which exists already"
+                yield f"{label_of(node, place)}: it makes {name!r}, which exists already"
             makers.setdefault(name, place)
     cycle = _cycle(graph, makers)
     if cycle:
-        yield (f"nodes form a cycle: {' → '.join(described(graph.node[place], place) for place in cycle)}")
+        yield (f"nodes form a cycle: {' → '.join(label_of(graph.node[place], place) for place in cycle)}")
     yield from _unmade_reads(graph, makers, outside)
     for value in graph.output:
         if value.name not in makers and value.name not in outside:
@@ -89,11 +89,11 @@ def _unmade_reads(graph: GraphProto, makers: Mapping[str, int], outside: set[str
     for place, node in enumerate(graph.node):
         for name in reads(node):
             if name not in outside and name not in makers:
-                yield f"{described(node, place)}: it reads {name!r}, which nothing makes"
+                yield f"{label_of(node, place)}: it reads {name!r}, which nothing makes"
 
 
 def _cycle(graph: GraphProto, makers: dict[str, int]) -> list[int]:
-    """Return the positions of the nodes of one cycle, the first repeated last; empty if there is no cycle."""
+    """Return the positions of the nodes of a cycle, the first repeated last; empty if there is no cycle."""
     before = {
         place: [makers[name] for name in reads(node) if name in makers]
         for place, node in enumerate(graph.node)

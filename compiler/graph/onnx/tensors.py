@@ -14,12 +14,15 @@ from vdla.compiler.graph.onnx.external import with_data
 
 
 def array_of(tensor: TensorProto, folder: Path | None) -> np.ndarray:
-    """Return the elements of a tensor, from the model or from a file in its folder.
+    """Return the elements of a tensor, from the model or from an external file.
+
+    Args:
+        folder: the folder of external files.
 
     Raises:
-        RefusalError: they are missing, too few or too many, or of no known type.
+        RefusalError: elements are missing or superfluous, or their type is not supported.
     """
-    check_room(size_of(tensor), "it takes")  # as its elements may be far fewer than its extents promise
+    check_room(size_of(tensor), "it takes")  # a file may be far smaller than the declared extents
     if tensor.data_location == TensorProto.EXTERNAL:
         tensor = with_data(tensor, folder)
     try:
@@ -29,10 +32,10 @@ def array_of(tensor: TensorProto, folder: Path | None) -> np.ndarray:
 
 
 def type_from(proto: TypeProto) -> TensorType:
-    """Return a type.
+    """Return the static type of an ONNX type.
 
     Raises:
-        RefusalError: it is no tensor, or its shape is not known.
+        RefusalError: the type is not a tensor, or its shape is not fully known.
     """
     if not proto.HasField("tensor_type"):
         raise RefusalError(
@@ -46,23 +49,25 @@ def type_from(proto: TypeProto) -> TensorType:
 
 
 def type_with_shape(proto: TypeProto, shape: tuple[int, ...]) -> TensorType:
-    """Return a type with `shape` in place of its own, some of which may be dynamic.
+    """Return a type with `shape` in place of a declared shape that may be dynamic.
 
     Raises:
-        RefusalError: the shape contradicts its own.
+        RefusalError: the shape contradicts the declared shape, or an extent is not positive.
     """
-    own = proto.tensor_type.shape.dim
-    fits = not proto.tensor_type.HasField("shape") or len(own) == len(shape)
+    declared = proto.tensor_type.shape.dim
+    fits = not proto.tensor_type.HasField("shape") or len(declared) == len(shape)
     fits = fits and all(
-        not _is_fixed(dim) or dim.dim_value == size for dim, size in zip(own, shape, strict=False)
+        not _is_fixed(dim) or dim.dim_value == size for dim, size in zip(declared, shape, strict=False)
     )
     if not fits or not all(isinstance(size, int) and size > 0 for size in shape):
-        raise RefusalError(f"the shape given, {list(shape)}, does not go with its own, {shape_text(own)}")
+        raise RefusalError(
+            f"the shape given, {list(shape)}, does not match the declared shape, {shape_text(declared)}"
+        )
     return TensorType(shape, dtype_of(proto.tensor_type.elem_type))
 
 
 def shape_text(dims: Iterable[onnx.TensorShapeProto.Dimension]) -> str:
-    """Return a shape with the names of dynamic extents."""
+    """Return a shape as text, with names or "?" for dynamic extents."""
     extents = (str(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or "?" for dim in dims)
     return f"[{', '.join(extents)}]"
 
@@ -76,12 +81,12 @@ def _extent(dim: onnx.TensorShapeProto.Dimension, dims: Iterable[onnx.TensorShap
 
 
 def _is_fixed(dim: onnx.TensorShapeProto.Dimension) -> bool:
-    """Whether an extent is a number; one without a value, of a name, or of a negative number is dynamic."""
+    """Whether an extent is a non-negative number; other extents are dynamic."""
     return dim.HasField("dim_value") and dim.dim_value >= 0
 
 
 def proto_of(type_: TensorType) -> TypeProto:
-    """Return a type as ONNX has it."""
+    """Return a graph's type as an ONNX type."""
     return helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(np.dtype(type_.dtype)), type_.shape)
 
 
@@ -89,7 +94,7 @@ def attributes_from(protos: Mapping[str, AttributeProto]) -> dict[str, Attribute
     """Return attributes as Python values; tensors as arrays.
 
     Raises:
-        RefusalError: one is a graph or of another kind that no supported operator has.
+        RefusalError: an attribute is a graph or of another unsupported kind.
     """
     return {name: _attribute(name, proto) for name, proto in protos.items()}
 
@@ -114,12 +119,15 @@ def _attribute(name: str, proto: AttributeProto) -> Attribute | np.ndarray:
 
 
 def shortest(value: float) -> float:
-    """Return the number with the fewest digits that is the same float32."""
+    """Return the number with the fewest digits that rounds to the same float32."""
     return float(str(np.float32(value)))
 
 
 def constant_value(attributes: Mapping[str, object]) -> np.ndarray:
-    """Return the elements of a Constant node.
+    """Return the elements of a Constant node with these attributes.
+
+    Raises:
+        RefusalError: the attributes are not supported.
 
     Source: ONNX operator specification, Constant.
     """
@@ -134,5 +142,5 @@ def constant_value(attributes: Mapping[str, object]) -> np.ndarray:
 
 
 def first_line(error: Exception) -> str:
-    """Return the first line of what an error says."""
+    """Return the first line of an error's message, or its class name."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__)

@@ -9,45 +9,45 @@ from vdla.compiler.graph.onnx.names import printable
 from vdla.compiler.graph.onnx.nibbles import RANGES, as_bytes
 
 
-class Values:
-    """The values that an importer has made so far.
+class ImportedValues:
+    """The values that the importer has added so far.
 
     Args:
-        own_names: the names that the model itself has.
+        model_names: the names of the model's values.
 
     Attributes:
-        names: the graph's name of each of the model's values, as far as they could be made.
-        types: of the graph's values; those that only onnxruntime can hold have none.
-        constants: as in a graph.
-        ranges: of values that are integers of less than eight bits in the model, by its names.
-        taken: names that no new value may have.
+        model_names: names that the model's nodes use, those of inlined nodes included.
+        taken: names that no new value of the graph may have.
+        names: the graph's name of each imported value, by the model's name.
+        types: types of the graph's values; values that only onnxruntime can hold have none.
+        constants: the graph's constants by name.
+        ranges: the ranges of values of less than eight bits, by the model's names.
     """
 
-    def __init__(self, own_names: Collection[str]) -> None:
-        self.own_names = TakenNames(own_names)
-        self.taken = TakenNames(own_names)
+    def __init__(self, model_names: Collection[str]) -> None:
+        self.model_names = TakenNames(model_names)
+        self.taken = TakenNames(model_names)
         self.names: dict[str, str] = {}
         self.types: dict[str, TensorType] = {}
         self.constants: dict[str, np.ndarray] = {}
         self.ranges: dict[str, tuple[int, int]] = {}
 
     def add_constant(self, name: str, array: np.ndarray) -> None:
-        """Make a constant for a value of the model; integers of less than eight bits become bytes."""
+        """Add a constant for a value of the model; integers of less than eight bits become bytes."""
         if str(array.dtype) in RANGES:
             self.ranges[name] = RANGES[str(array.dtype)]
         self.names[name] = self.new_constant(name, as_bytes(array))
 
     def new_constant(self, wish: str, array: np.ndarray) -> str:
-        """Make a constant; return its name."""
+        """Add a constant; return its name, which is derived from `wish` as in `define`."""
         name = self.define(wish, type_of(array))
         self.constants[name] = array
         return name
 
     def define(self, wish: str, type_: TensorType | None) -> str:
-        """Make a value; return its name: the model's own if it is short and printable, else one like it that
-        is free."""
+        """Add a value; return its name: `wish` if it is a printable name of the model, else a free name."""
         plain = printable(wish)
-        name = wish if plain == wish and self.own_names.is_taken(wish) else self.taken.free(plain)
+        name = wish if plain == wish and self.model_names.is_taken(wish) else self.taken.free(plain)
         self.taken.add(name)
         if type_ is not None:
             self.types[name] = type_

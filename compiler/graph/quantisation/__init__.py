@@ -1,1 +1,2 @@
-"""What quantisation decides: what becomes int8, with which scales, and what stays in float."""
+"""The decisions of quantisation: which tensors become int8, with which scales, and which layers stay in
+float."""

@@ -1,9 +1,8 @@
-"""Channels of one tensor brought to like sizes: what makes it divides each channel by a factor, and the
-products that read it multiply.
+"""Channel equalisation: a tensor's producer divides each channel by a factor, and its readers multiply by it.
 
-A tensor has one scale, weights one for each output channel. So it pays where few channels are far larger than
-the others. Both errors follow from the sizes of channels and weights in closed form, and a tensor is changed
-only where their sum falls.
+A tensor has a single scale, while weights have a scale for each output channel. Equalisation lowers the error
+if a few channels are far larger than the others. The errors of the tensor and of the weights follow from the
+channel sizes in closed form; a tensor is equalised only if their sum falls.
 
 Source: Nagel et al., Data-free quantization through weight equalization and bias correction, ICCV 2019,
 section 4.1; Xiao et al., SmoothQuant, ICML 2023, section 4.
@@ -20,21 +19,22 @@ from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.graph.quantisation.roles import Roles
 from vdla.compiler.graph.rewrite import GraphBuilder
 
-SHARES = (0.25, 0.5, 0.75, 1.0)  # of the differences between channels that go into the weights
-WORTH = 0.8  # of the error before, that the error after must stay below
+SHARES = (0.25, 0.5, 0.75, 1.0)  # exponents: the share of the channel differences moved into the weights
+WORTH = 0.8  # equalisation must lower the error to less than this share
 LARGEST_FACTOR = 1024.0
 NORMS = ("LayerNormalization",)
 
 
-class Link(NamedTuple):
-    """A tensor whose channels can have other sizes.
+class ScalableTensor(NamedTuple):
+    """A tensor whose channels can be rescaled.
 
     Attributes:
         name: the tensor.
-        source: the node that divides them: a normalisation, or a product.
-        bias: a sum behind the product that divides its constant; None: the product has its own bias, or none.
-        readers: products that multiply them.
-        axis: of its channels.
+        source: the normalisation or product that divides the channels.
+        bias: the sum after the product whose constant is divided too; None if the product itself has the
+            bias, or no bias.
+        readers: the products that multiply the channels.
+        axis: the dimension of the channels.
     """
 
     name: str
@@ -46,12 +46,12 @@ class Link(NamedTuple):
 
 @dataclass
 class Sizes:
-    """Sizes of the channels of a tensor on samples.
+    """Statistics of the channels of a tensor on samples.
 
     Attributes:
-        greatest: the largest magnitude of each.
-        power: the sum of squares of each.
-        count: of elements of each.
+        greatest: the largest magnitude of each channel.
+        power: the sum of squares of each channel.
+        count: the number of elements of each channel.
         positive: no element is negative.
     """
 
@@ -61,7 +61,7 @@ class Sizes:
     positive: bool = True
 
     def add(self, array: np.ndarray, axis: int) -> None:
-        """Add a sample's elements."""
+        """Accumulate the elements of a sample, whose channels are along `axis`."""
         others = tuple(place for place in range(array.ndim) if place != axis)
         self.greatest = np.maximum(self.greatest, np.abs(array).max(others))
         self.power = self.power + np.square(array, dtype=np.float64).sum(others)
@@ -69,30 +69,34 @@ class Sizes:
         self.positive = self.positive and not array.min() < 0
 
 
-def equalised(roles: Roles, samples: Iterable[Mapping[str, np.ndarray]]) -> Graph:
-    """Return the float graph with channels of other sizes where that lowers the error of quantisation; it
-    computes the same otherwise.
+def with_equalised_channels(roles: Roles, samples: Iterable[Mapping[str, np.ndarray]]) -> Graph:
+    """Return an equivalent float graph whose channels are equalised where that lowers the quantisation error.
 
     Args:
-        samples: a few inputs, which tell the sizes.
+        samples: a few inputs, to measure channels on.
     """
-    links = {link.name: link for node in roles.graph.nodes if (link := _link(roles, node)) is not None}
-    if not links:
+    tensors = {
+        tensor.name: tensor
+        for node in roles.graph.nodes
+        if (tensor := _scalable_tensor(roles, node)) is not None
+    }
+    if not tensors:
         return roles.graph
-    sizes = {name: Sizes() for name in links}
+    sizes = {name: Sizes() for name in tensors}
 
-    def look(made: Mapping[str, np.ndarray]) -> None:
-        for name in made.keys() & links.keys():
-            sizes[name].add(made[name], links[name].axis)
+    def watch(_: Node, results: Mapping[str, np.ndarray]) -> None:
+        for name in results.keys() & tensors.keys():
+            sizes[name].add(results[name], tensors[name].axis)
 
     for sample in samples:
-        interpret(roles.graph, sample, lambda _, made: look(made))
-    return _scaled(roles.graph, [(link, sizes[link.name]) for link in links.values()])
+        interpret(roles.graph, sample, watch)
+    return _with_scaled_channels(roles.graph, [(tensor, sizes[tensor.name]) for tensor in tensors.values()])
 
 
-def _link(roles: Roles, node: Node) -> Link | None:
-    """Return the tensor behind a node as a link; None where its channels must stay as they are."""
-    graph, chain = roles.graph, roles.product_of(node) if node.outputs[0] in roles.products else (node,)
+def _scalable_tensor(roles: Roles, node: Node) -> ScalableTensor | None:
+    """Return the tensor that a node and the operators fused with it produce; None if it cannot be
+    rescaled."""
+    graph, chain = roles.graph, roles.fused_chain(node) if node.outputs[0] in roles.products else (node,)
     name, bounds = chain[-1].outputs[0], [each for each in chain[1:] if each.outputs[0] not in roles.biases]
     norm = node.op in NORMS and node.integer("axis") in (-1, len(graph.types[name].shape) - 1)
     fixed = all(part in graph.constants for part in node.inputs[1:] if part)
@@ -103,15 +107,15 @@ def _link(roles: Roles, node: Node) -> Link | None:
     if (
         not readers
         or name in graph.outputs
-        or not all(_multiplies(roles, reader, name, axis) for reader in readers)
+        or not all(_can_multiply_channels(roles, reader, name, axis) for reader in readers)
     ):
         return None
     bias = next((each for each in chain[1:] if each.outputs[0] in roles.biases), None)
-    return Link(name, node, bias, readers, axis)
+    return ScalableTensor(name, node, bias, readers, axis)
 
 
-def _multiplies(roles: Roles, reader: Node, name: str, axis: int) -> bool:
-    """Whether a product can multiply the channels of a tensor, which go along an axis, that it reads."""
+def _can_multiply_channels(roles: Roles, reader: Node, name: str, axis: int) -> bool:
+    """Whether a node is a product that can multiply the channels, along `axis`, of the tensor `name`."""
     if reader.outputs[0] not in roles.products or reader.inputs[0] != name:
         return False
     shape = roles.graph.types[name].shape
@@ -120,27 +124,29 @@ def _multiplies(roles: Roles, reader: Node, name: str, axis: int) -> bool:
     return axis == len(shape) - 1 and reader.op in ("Gemm", "MatMul")
 
 
-def _inputs_axis(graph: Graph, reader: Node) -> int:
-    """Return the axis of the weights that input channels go along."""
+def _input_channel_axis(graph: Graph, reader: Node) -> int:
+    """Return the dimension of the input channels in the weights."""
     if reader.op == "Conv":
         return 1 if reader.integer("group") == 1 else 0
     return 1 if reader.op == "Gemm" and reader.attributes["transB"] else 0
 
 
-def _outputs_each(graph: Graph, reader: Node) -> int:
-    """Return how many of its outputs a depthwise convolution makes of each channel; 1 for other products."""
+def _outputs_per_channel(graph: Graph, reader: Node) -> int:
+    """Return the outputs per channel of a depthwise convolution; 1 for other products."""
     outputs: int = graph.constants[reader.inputs[1]].shape[0]
     return outputs // reader.integer("group") if _is_depthwise(reader) else 1
 
 
 def _weights(graph: Graph, reader: Node) -> np.ndarray:
-    """Return the magnitudes of the weights of a product, float64[input channels, outputs, places]; of a
-    depthwise one, the outputs of each channel."""
+    """Return the magnitudes of the weights of a product, float64[input channels, outputs, kernel positions].
+
+    For a depthwise convolution, outputs are the outputs per channel.
+    """
     weights: np.ndarray = np.abs(graph.constants[reader.inputs[1]]).astype(np.float64)
     if _is_depthwise(reader):
         weights = weights.reshape(reader.integer("group"), -1, int(np.prod(weights.shape[2:])))
     else:
-        weights = np.moveaxis(weights, _inputs_axis(graph, reader), 0)
+        weights = np.moveaxis(weights, _input_channel_axis(graph, reader), 0)
         weights = weights.reshape(*weights.shape[:2], -1)
     return weights
 
@@ -149,12 +155,14 @@ def _is_depthwise(reader: Node) -> bool:
     return reader.op == "Conv" and reader.integer("group") > 1
 
 
-def _error(graph: Graph, link: Link, sizes: Sizes, factors: np.ndarray) -> float:
-    """Return the power of the errors of the readers' results, from rounding of the tensor and of the weights,
-    if channels are divided by `factors`."""
+def _error(graph: Graph, tensor: ScalableTensor, sizes: Sizes, factors: np.ndarray) -> float:
+    """Return the power of the errors of the readers' results if channels are divided by `factors`.
+
+    Rounding of the tensor and of the weights both contribute.
+    """
     step = (sizes.greatest / factors).max() / (2 if sizes.positive else 1)
     power, total = sizes.power / sizes.count / np.square(factors), 0.0
-    for reader in link.readers:
+    for reader in tensor.readers:
         weights = _weights(graph, reader) * factors[:, None, None]
         largest, places = np.square(weights.max(2)), weights.shape[2]
         total += step**2 * float(np.square(weights).sum())
@@ -165,62 +173,69 @@ def _error(graph: Graph, link: Link, sizes: Sizes, factors: np.ndarray) -> float
     return total
 
 
-def _factors(graph: Graph, link: Link, sizes: Sizes) -> np.ndarray | None:
-    """Return by what channels are divided; None where they stay."""
-    largest = np.max([_weights(graph, reader).max((1, 2)) for reader in link.readers], axis=0)
+def _factors(graph: Graph, tensor: ScalableTensor, sizes: Sizes) -> np.ndarray | None:
+    """Return the divisor of each channel, float64[channels]; None if no divisors lower the error enough."""
+    largest = np.max([_weights(graph, reader).max((1, 2)) for reader in tensor.readers], axis=0)
     there = (sizes.greatest > 0) & (largest > 0)
     if not there.any() or not np.isfinite(sizes.power).all():
         return None
     channels = np.where(there, sizes.greatest, 1.0)
     weights = np.where(there, largest, 1.0)
-    best, least = None, WORTH * _error(graph, link, sizes, np.ones(len(channels)))
+    best, least = None, WORTH * _error(graph, tensor, sizes, np.ones(len(channels)))
     for share in SHARES:
         for inverse in (0.0, 1 - share):
             factors = channels**share / weights**inverse
             factors = factors / np.exp(np.log(factors[there]).mean())
             factors = np.where(there, np.clip(factors, 1 / LARGEST_FACTOR, LARGEST_FACTOR), 1.0)
-            error = _error(graph, link, sizes, factors)
+            error = _error(graph, tensor, sizes, factors)
             if error < least:
                 best, least = factors, error
     return best
 
 
-def _scaled(graph: Graph, links: Iterable[tuple[Link, Sizes]]) -> Graph:
-    made = GraphBuilder(graph)
+def _with_scaled_channels(graph: Graph, tensors: Iterable[tuple[ScalableTensor, Sizes]]) -> Graph:
+    builder = GraphBuilder(graph)
     nodes = {node.outputs[0]: node for node in graph.nodes}
 
     def change(node: Node, place: int, factors: np.ndarray, axis: int) -> None:
-        """Multiply a constant of a node along an axis; others that read it keep theirs."""
+        """Multiply a constant of a node along an axis; other readers of the constant are not affected."""
         node = nodes[node.outputs[0]]
         name = node.inputs[place]
-        array = np.atleast_1d(made.constants[name] if name in made.constants else graph.constants[name])
+        array = np.atleast_1d(builder.constants[name] if name in builder.constants else graph.constants[name])
         along = factors.reshape([-1 if each == axis % array.ndim else 1 for each in range(array.ndim)])
-        own = made.constant(f"{name}_equal", (array.astype(np.float64) * along).astype(np.float32))
-        inputs = tuple(own if each == place else part for each, part in enumerate(node.inputs))
+        scaled = builder.constant(f"{name}_equal", (array.astype(np.float64) * along).astype(np.float32))
+        inputs = tuple(scaled if each == place else part for each, part in enumerate(node.inputs))
         nodes[node.outputs[0]] = replace(node, inputs=inputs)
 
-    for link, sizes in links:
-        factors = _factors(graph, link, sizes)
+    for tensor, sizes in tensors:
+        factors = _factors(graph, tensor, sizes)
         if factors is None:
             continue
-        for node, place, axis in _divided(graph, link):
+        for node, place, axis in _divided_constants(graph, tensor):
             change(node, place, 1 / factors, axis)
-        for reader in link.readers:
-            change(reader, 1, np.repeat(factors, _outputs_each(graph, reader)), _inputs_axis(graph, reader))
-    made.nodes = [nodes[node.outputs[0]] for node in graph.nodes]
-    return made.finished()
+        for reader in tensor.readers:
+            change(
+                reader,
+                1,
+                np.repeat(factors, _outputs_per_channel(graph, reader)),
+                _input_channel_axis(graph, reader),
+            )
+    builder.nodes = [nodes[node.outputs[0]] for node in graph.nodes]
+    return builder.finished()
 
 
-def _divided(graph: Graph, link: Link) -> Iterable[tuple[Node, int, int]]:
-    """Yield the constants before a tensor that are divided: node, place and axis of the channels."""
-    source = link.source
+def _divided_constants(graph: Graph, tensor: ScalableTensor) -> Iterable[tuple[Node, int, int]]:
+    """Return the constants to divide, each as its node, its input position and the axis of the channels."""
+    source = tensor.source
     if source.op in NORMS:
         return [(source, place, -1) for place, name in enumerate(source.inputs) if place and name]
     outputs = 1 if source.op in ("MatMul", "ConvTranspose") else 0
     outputs = outputs if source.op != "Gemm" else (0 if source.attributes["transB"] else 1)
-    found = [(source, 1, outputs)]
+    constants = [(source, 1, outputs)]
     if len(source.inputs) > 2 and source.inputs[2]:
-        found.append((source, 2, -1))
-    if link.bias is not None:
-        found.append((link.bias, [name in graph.constants for name in link.bias.inputs].index(True), -1))
-    return found
+        constants.append((source, 2, -1))
+    if tensor.bias is not None:
+        constants.append(
+            (tensor.bias, [name in graph.constants for name in tensor.bias.inputs].index(True), -1)
+        )
+    return constants

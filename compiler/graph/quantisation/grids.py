@@ -1,4 +1,4 @@
-"""Grids: scales and zero points of int8 tensors, chosen by what the error on the samples costs.
+"""Grids: scales and zero points of int8 tensors, chosen by the cost of the error on samples.
 
 Source: Nagel et al., A white paper on neural network quantization, 2021, section 3.1; Migacz, 8-bit inference
 with TensorRT, GTC 2017 (entropy).
@@ -15,16 +15,16 @@ from vdla.compiler.graph.quantisation.observe import Observed
 from vdla.compiler.graph.quantise_weights import scale_for
 
 STEPS = GREATEST - LEAST
-FARTHEST = 2.0**-7  # of the range that may be left after clipping
+FARTHEST = 2.0**-7  # the least share of the range that clipping may leave
 FINENESS = 6  # candidates for each halving of the range
-WORTH = 0.75  # of the error of a symmetric grid, that any other zero point must stay below
+WORTH = 0.75  # a zero point other than 0 must lower the error of the symmetric grid to less than this share
 
-Function = Callable[[np.ndarray], Sequence[np.ndarray]]
+ReaderFunction = Callable[[np.ndarray], Sequence[np.ndarray]]
+"""The results that the readers of a tensor compute from its elements."""
 
 
 class Criterion(StrEnum):
-    """How the range of a tensor is chosen; first those that most networks do well with, as work may not allow
-    to judge all."""
+    """The ways to choose the range of a tensor, the most successful first: the budget may not allow all."""
 
     SQUARED_ERROR = "squared error"
     PERCENTILE_99999 = "percentile 99.999"
@@ -38,11 +38,11 @@ PERCENTILES = {Criterion.PERCENTILE_9999: 99.99, Criterion.PERCENTILE_99999: 99.
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The numbers that an int8 tensor can stand for: (value - zero) * scale.
+    """The real numbers that an int8 tensor can represent: (value - zero) * scale.
 
     Attributes:
-        scale: float32, of one element.
-        zero: its zero point.
+        scale: a float32 scalar.
+        zero: the zero point.
     """
 
     scale: np.ndarray
@@ -50,50 +50,55 @@ class Grid:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
-    """A tensor whose grid is to be chosen.
+class Calibration:
+    """The data from which a tensor's grid is chosen.
 
     Attributes:
-        observed: on the samples.
-        function: what its readers compute of each element, where the errors count; None: the elements.
-        symmetric: readers take the zero point 0, or do more work.
+        observed: the tensor's elements on the samples.
+        function: the function of each element whose error counts; None: the element itself.
+        symmetric: the zero point must be 0; readers would do more work otherwise.
         lowest: the zero point of values that are all positive.
     """
 
     observed: Observed
-    function: Function | None = None
+    function: ReaderFunction | None = None
     symmetric: bool = False
     lowest: int = LEAST
 
 
-def grid_of(case: Case, criterion: Criterion) -> Grid:
+def grid_of(calibration: Calibration, criterion: Criterion) -> Grid:
     """Return the grid of a tensor by a criterion."""
-    seen = case.observed
+    seen = calibration.observed
     if criterion in PERCENTILES:
-        return within_percentile(case, PERCENTILES[criterion])
+        return within_percentile(calibration, PERCENTILES[criterion])
     if criterion is Criterion.EXTREMES:
-        return covering(seen.least, seen.greatest, case.symmetric, case.lowest)
+        return covering(seen.least, seen.greatest, calibration.symmetric, calibration.lowest)
     if criterion is Criterion.ENTROPY:
-        return _least_divergence(case)
-    return _least_error(case)
+        return _least_divergence(calibration)
+    return _least_error(calibration)
 
 
-def within_percentile(case: Case, percentile: float) -> Grid:
-    """Return the grid that reaches the magnitude which `percentile` percent of the elements do not exceed."""
-    seen = case.observed
+def within_percentile(calibration: Calibration, percentile: float) -> Grid:
+    """Return the grid that covers the magnitude not exceeded by `percentile` percent of the elements."""
+    seen = calibration.observed
     if percentile == 100:
-        return covering(seen.least, seen.greatest, case.symmetric, case.lowest)
+        return covering(seen.least, seen.greatest, calibration.symmetric, calibration.lowest)
     values, counts, _ = seen.points()
     order = np.argsort(np.abs(values))
     shares = np.cumsum(counts[order]) / counts.sum()
     place = min(int(np.searchsorted(shares, percentile / 100)), len(values) - 1)
     reach = float(np.abs(values[order[place]]))
-    return covering(max(seen.least, -reach), min(seen.greatest, reach), case.symmetric, case.lowest)
+    return covering(
+        max(seen.least, -reach), min(seen.greatest, reach), calibration.symmetric, calibration.lowest
+    )
 
 
 def covering(least: float, greatest: float, symmetric: bool, lowest: int = LEAST) -> Grid:
-    """Return the grid that reaches from `least` to `greatest` and holds 0 exactly. Values of one sign use all
-    integers from `lowest` on; others are symmetric unless their sides differ much."""
+    """Return the grid that covers `least`..`greatest` and represents 0 exactly.
+
+    Values of a single sign use all integers from `lowest` on. Other grids are symmetric, unless `least` and
+    `greatest` differ much in magnitude.
+    """
     low, high = min(least, 0.0), max(greatest, 0.0)
     if symmetric or not _lopsided(low, high):
         return Grid(scale_for(max(-low, high)))
@@ -108,63 +113,67 @@ def _lopsided(low: float, high: float) -> bool:
     return ((high - low) / STEPS) ** 2 < WORTH * (max(-low, high) / GREATEST) ** 2
 
 
-def _errors(case: Case, grids: Sequence[Grid]) -> np.ndarray:
+def _errors(calibration: Calibration, grids: Sequence[Grid]) -> np.ndarray:
     """Return the weighted squared error of each grid, float64[n]."""
-    values, _, weights = case.observed.points()
+    values, _, weights = calibration.observed.points()
     scales = np.array([float(grid.scale) for grid in grids])[:, None]
     zeros = np.array([grid.zero for grid in grids], np.float64)[:, None]
-    found = (np.clip(np.rint(values / scales) + zeros, LEAST, GREATEST) - zeros) * scales
-    if case.function is None:
-        pairs = [(found, values)]
+    rounded = (np.clip(np.rint(values / scales) + zeros, LEAST, GREATEST) - zeros) * scales
+    if calibration.function is None:
+        pairs = [(rounded, values)]
     else:
-        pairs = list(zip(case.function(found), case.function(values), strict=True))
-    total: np.ndarray = np.sum([np.square(one - other) @ weights for one, other in pairs], axis=0)
+        pairs = list(zip(calibration.function(rounded), calibration.function(values), strict=True))
+    total: np.ndarray = np.sum([np.square(result - expected) @ weights for result, expected in pairs], axis=0)
     return total
 
 
-def _best(case: Case, ranges: Sequence[tuple[float, float]]) -> tuple[float, tuple[float, float], Grid]:
+def _best(
+    calibration: Calibration, ranges: Sequence[tuple[float, float]]
+) -> tuple[float, tuple[float, float], Grid]:
     """Return the least error, its range and its grid."""
-    grids = [covering(low, high, case.symmetric, case.lowest) for low, high in ranges]
-    errors = _errors(case, grids)
+    grids = [covering(low, high, calibration.symmetric, calibration.lowest) for low, high in ranges]
+    errors = _errors(calibration, grids)
     place = int(np.argmin(errors))
     return float(errors[place]), ranges[place], grids[place]
 
 
-def _least_error(case: Case) -> Grid:
-    """Return the grid of the least error: first both sides are clipped alike, then each for itself."""
-    low, high = min(case.observed.least, 0.0), max(case.observed.greatest, 0.0)
+def _least_error(calibration: Calibration) -> Grid:
+    """Return the grid of least error, searched with both ends clipped alike, then with each end alone."""
+    low, high = min(calibration.observed.least, 0.0), max(calibration.observed.greatest, 0.0)
     reach, shares = max(-low, high), _shares()
     error, best, grid = _best(
-        case, [(max(low, -reach * share), min(high, reach * share)) for share in shares]
+        calibration, [(max(low, -reach * share), min(high, reach * share)) for share in shares]
     )
     for _ in range(2):
         sides = [(max(low, low * share), best[1]) for share in shares] if low < 0 else []
         sides += [(best[0], high * share) for share in shares] if high > 0 else []
-        found = _best(case, [*sides, best])
-        if not found[0] < error:
+        candidate = _best(calibration, [*sides, best])
+        if not candidate[0] < error:
             break
-        error, best, grid = found
+        error, best, grid = candidate
     return grid
 
 
 def _shares() -> np.ndarray:
-    """Return parts of a range, 1 first."""
+    """Return the candidate shares of a range, in descending order from 1."""
     return 2.0 ** -np.arange(0, -np.log2(FARTHEST) + 0.5 / FINENESS, 1 / FINENESS)
 
 
-def _least_divergence(case: Case) -> Grid:
-    """Return the grid whose steps tell most of how elements are distributed."""
-    low, high = min(case.observed.least, 0.0), max(case.observed.greatest, 0.0)
+def _least_divergence(calibration: Calibration) -> Grid:
+    """Return the grid with the least divergence from the distribution of the elements."""
+    low, high = min(calibration.observed.least, 0.0), max(calibration.observed.greatest, 0.0)
     reach = max(-low, high)
     ranges = [(max(low, -reach * share), min(high, reach * share)) for share in _shares()]
-    grids = [covering(*each, case.symmetric, case.lowest) for each in ranges]
-    values, counts, _ = case.observed.points()
+    grids = [covering(*each, calibration.symmetric, calibration.lowest) for each in ranges]
+    values, counts, _ = calibration.observed.points()
     return min(grids, key=lambda grid: _divergence(values, counts, grid))
 
 
 def _divergence(values: np.ndarray, counts: np.ndarray, grid: Grid) -> float:
-    """Return the divergence of the distribution that a grid leaves from that of the elements, those beyond
-    the grid counted at its ends: within a step, all widths between points are alike."""
+    """Return the Kullback-Leibler divergence of the quantised distribution from the distribution of elements.
+
+    Elements beyond the grid count at its ends. Within a step, the quantised distribution is uniform.
+    """
     steps = np.rint(values / float(grid.scale)) + grid.zero
     inside = (steps >= LEAST) & (steps <= GREATEST)
     if not inside.any():

@@ -1,9 +1,10 @@
-"""Post-training quantisation: puts QuantizeLinear and DequantizeLinear around operators with integer forms.
+"""Post-training quantisation: inserts QuantizeLinear and DequantizeLinear around operators with integer
+forms.
 
-Activations become int8 on grids that are chosen on samples, weights int8 per output channel, biases int32. A
-Relu or Clip after its only producer stays fused with it: no pair is inserted between. MaxPool and operators
-that only move elements keep the scale of their input, so they are exact; what is only joined by a Concat has
-the scale of the result.
+Activations become int8 on grids chosen on samples, weights int8 per output channel, biases int32. A Relu or
+Clip that is the only reader of its input is fused: no conversions are inserted between. MaxPool and operators
+that only move elements keep the scale of their input, so they are exact. A tensor that only a Concat reads
+has the scale of the Concat's result.
 
 Source: Jacob et al., CVPR 2018, sections 2 and 3; Krishnamoorthi, 2018.
 """
@@ -22,12 +23,13 @@ from vdla.compiler.graph.verify import verify
 
 
 def with_grids(roles: Roles, grids: Mapping[str, Grid]) -> Graph:
-    """Return a graph with integers around the operators that `roles` says.
+    """Return the quantised graph: conversions surround the operators that compute with integers.
 
-    Weights become int8 per output channel, biases int32; both are constants behind a DequantizeLinear.
+    Weights become int8 per output channel, biases int32; both are constants read by a DequantizeLinear.
 
     Args:
-        grids: of the leaders of all int8 values.
+        roles: the roles of the nodes of the float graph.
+        grids: the grid of each leader of int8 values; see `Roles.leaders`.
     """
     quantised = _Quantiser(roles, grids).run()
     verify(quantised)
@@ -35,11 +37,11 @@ def with_grids(roles: Roles, grids: Mapping[str, Grid]) -> Graph:
 
 
 class _Quantiser(GraphBuilder):
-    """A quantised graph in the making.
+    """A quantised graph under construction.
 
     Attributes:
-        narrow: what stands for values that integer operators make.
-        paired: what stands for values that were quantised, whoever makes them.
+        narrow: the dequantised values that replace the results of integer operators, by the original name.
+        paired: the dequantised values that replace quantised values of any producer, by the original name.
     """
 
     def __init__(self, roles: Roles, grids: Mapping[str, Grid]) -> None:
@@ -52,33 +54,34 @@ class _Quantiser(GraphBuilder):
     def run(self) -> Graph:
         """Return the quantised graph."""
         for node in self.graph.nodes:
-            if self.roles.is_inside(node):
+            if self.roles.is_integer(node):
                 self.add_quantised(node)
             else:
                 self.nodes.append(renamed(node, self.narrow))
         return self.finished()
 
     def add_quantised(self, node: Node) -> None:
-        """Append an operator that computes with integers, and conversions where these end behind it."""
+        """Append an operator that computes with integers, and conversions of its results unless fused
+        onwards."""
         fused = node.outputs[0] in self.roles.fused
         changed = node if fused else replace(without_factors(node), inputs=self.inputs_of(node))
-        if not self.roles.ends(node):
+        if not self.roles.ends_chain(node):
             self.nodes.append(changed)
             return
-        outputs = tuple(map(self.made, node.outputs))
+        outputs = tuple(map(self.unquantised, node.outputs))
         self.nodes.append(replace(changed, outputs=outputs))
-        for name, made in zip(node.outputs, outputs, strict=True):
-            back = self.add_pair(made, self.grids[name], name if made != name else None)
+        for name, real in zip(node.outputs, outputs, strict=True):
+            back = self.add_pair(real, self.grids[name], name if real != name else None)
             self.narrow[name] = self.paired[name] = back
 
-    def made(self, name: str) -> str:
-        """Return what an operator makes in place of a value that is quantised."""
-        leaves = name in self.graph.outputs
-        return self.value(f"{name}_real", self.graph.types[name]) if leaves else name
+    def unquantised(self, name: str) -> str:
+        """Return the name of an operator's result before its conversions; outputs keep their name after
+        them."""
+        is_output = name in self.graph.outputs
+        return self.value(f"{name}_real", self.graph.types[name]) if is_output else name
 
     def inputs_of(self, node: Node) -> tuple[str, ...]:
-        """Return what stands for the inputs of a node: quantised values, and integers behind a
-        DequantizeLinear."""
+        """Return the dequantised values that replace the inputs of a node."""
         if node.outputs[0] not in self.roles.products:
             moving = self.roles.activations(node)
             return tuple(self.operand(name) if name in moving else name for name in node.inputs)
@@ -89,13 +92,13 @@ class _Quantiser(GraphBuilder):
         return (self.operand(node.inputs[0]), *parts)
 
     def operand(self, name: str) -> str:
-        """Return what stands for a value behind its conversions, which are added once."""
+        """Return the dequantised form of a value; its conversions are added on the first call."""
         if name not in self.paired:
             self.paired[name] = self.add_pair(name, self.grids[name])
         return self.paired[name]
 
     def add_pair(self, name: str, grid: Grid, result: str | None = None) -> str:
-        """Quantise a value and take it back; return the name of what comes out."""
+        """Append the quantisation and dequantisation of a value; return the name of the dequantised value."""
         type_ = self.types.get(name) or self.graph.types[name]
         parameters = (
             self.constant(f"{name}_scale", np.asarray(grid.scale, np.float32)),
@@ -108,7 +111,7 @@ class _Quantiser(GraphBuilder):
         return result
 
     def add_integers(self, name: str, integers: Integers) -> str:
-        """Add a constant of integers and take it back to float; return the name of what comes out."""
+        """Add an integer constant and its dequantisation; return the name of the dequantised value."""
         parts = {
             "": integers.values,
             "_scale": integers.scale,

@@ -1,9 +1,9 @@
-"""How far a quantised graph is from the float graph, by what leaves it on samples; and how many runs that may
-take.
+"""The error of a quantised graph relative to the float graph, measured at its outputs on samples, within a
+budget.
 
-Graphs are compared by `Assessment.error`. It counts the result of a Sigmoid or Softmax and its input: the
-result is what people get, and where it is near its ends on the samples, the input tells how safely. What each
-output itself has lost is `Assessment.outputs`, for people and for targets.
+Graphs are compared by `Assessment.error`. For a Sigmoid or Softmax it counts both the result and the input:
+where the result saturates on the samples, only the input shows the margin. `Assessment.outputs` holds the
+signal-to-noise ratio of each output, for reports and for targets.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,25 +18,25 @@ from vdla.compiler.graph.nodes import Graph, Node, producers
 from vdla.compiler.graph.quantisation.noise import noise_of
 from vdla.runtime.module.plan import OutputNoise
 
-WORK = 6e10  # multiply-accumulates that judging may take
-WORK_OF_ELEMENT = 64  # of an operator, beside its products
+WORK = 6e10  # the budget of a judge, in multiply-accumulates
+WORK_OF_ELEMENT = 64  # multiply-accumulates that an element of any operator's result costs about
 ENOUGH_SAMPLES, MOST_SAMPLES = 8, 64
-ENOUGH_ELEMENTS = 64  # of the smallest output on all samples: of a single number, 8 samples say little
-EPSILON = 1e-9  # results that do not vary are compared with their errors alone
-SATURATING = ("Sigmoid", "Softmax")  # what they read says more near the ends of what they make
-REACH = float(np.log(512))  # of what they read; beyond it what they make is within half a step of an end
+ENOUGH_ELEMENTS = 64  # of the smallest output over all samples: 8 samples of a scalar output say little
+EPSILON = 1e-9  # bounds the relative error of results that do not vary
+SATURATING = ("Sigmoid", "Softmax")  # operators whose inputs show more than their saturated results
+REACH = float(np.log(512))  # inputs beyond +-REACH give results within half a step of saturation
 
 Sample = Mapping[str, np.ndarray]
 
 
 @dataclass(frozen=True, slots=True)
-class _Telling:
-    """What tells how near a result is.
+class _Probe:
+    """A value that is compared between both graphs: an output, or the input of a saturating operator.
 
     Attributes:
-        name: of a result of the network, or of that of the saturating operator whose elements it holds.
-        op: the saturating operator, whose input tells; None: the result itself does.
-        axis: of a Softmax.
+        name: the output of the network, or the result of the saturating operator.
+        op: the saturating operator, whose input is compared; None: the output itself is.
+        axis: the axis of a Softmax.
     """
 
     name: str
@@ -44,9 +44,12 @@ class _Telling:
     axis: int = -1
 
     @classmethod
-    def of(cls, result: str, makers: Mapping[str, Node]) -> "tuple[_Telling, ...]":
-        """Return what tells about a result of the network, whose values the nodes make: the result, and what
-        a saturating operator before it reads."""
+    def of(cls, result: str, makers: Mapping[str, Node]) -> "tuple[_Probe, ...]":
+        """Return the probes of an output: the output, and the input of a saturating operator before it.
+
+        Args:
+            makers: the producer of each value.
+        """
         name = result
         while name in makers and makers[name].op in REARRANGING:
             name = makers[name].inputs[0]
@@ -57,7 +60,8 @@ class _Telling:
         return cls(result), cls(name, maker.op, axis)
 
     def values(self, seen: np.ndarray) -> np.ndarray:
-        """Return values that change where the result does, float64."""
+        """Return float64 values that differ where the result does; saturating inputs are clipped to
+        `REACH`."""
         wide = seen.astype(np.float64)
         if self.op == "Softmax":
             wide = np.maximum(wide - wide.max(axis=self.axis, keepdims=True), -REACH)
@@ -68,13 +72,13 @@ class _Telling:
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """How far a graph is from the float graph.
+    """The error of a graph relative to the float graph.
 
     Attributes:
-        error: the power of the errors of all results by that of the results' deviations from their mean,
-            added over the results and what tells more of them; infinite where one is not finite.
-        outputs: what each output has lost.
-        samples: on how many.
+        error: ratio of the power of the error to the variance of the float values, summed over the outputs
+            and the inputs of saturating operators; infinite if a value is not finite.
+        outputs: the signal-to-noise ratio of each output.
+        samples: the number of samples compared.
     """
 
     error: float
@@ -82,107 +86,113 @@ class Assessment:
     samples: int
 
     def reaches(self, target_db: float) -> bool:
-        """Whether all outputs have so much signal to noise."""
-        return all(one.reaches(target_db) for one in self.outputs)
+        """Whether the signal-to-noise ratio of every output is at least `target_db` decibels."""
+        return all(output.reaches(target_db) for output in self.outputs)
 
 
 @dataclass(frozen=True, slots=True)
-class _Values:
-    """What a run makes.
+class _Run:
+    """The results of a run of a graph.
 
     Attributes:
-        telling: of each result what tells how near it is, float64.
-        outputs: by name.
+        probed: the float64 value of each probe.
+        outputs: the network's outputs by name.
     """
 
-    telling: list[np.ndarray]
+    probed: list[np.ndarray]
     outputs: Mapping[str, np.ndarray]
 
 
 class Judge:
-    """Compares quantised graphs with a float graph.
+    """Compares quantised graphs with a float graph, within a budget of `WORK`.
 
     Args:
         graph: the float graph.
-        samples: as many of them are used as the work allows.
-        candidates: how many graphs are to be compared on all of them.
-        glances: how many are to be compared on the first alone.
+        samples: inputs; the judge uses as many as the budget allows.
+        candidates: the number of graphs to compare on all used samples.
+        shortlisted: the number of graphs to compare on the first sample alone.
 
     Attributes:
-        samples: those that are used; at least one.
-        runs: how many runs the work allows; 0 where a single one is too much.
+        samples: the used samples; at least 1.
+        runs: the number of runs that the budget allows; 0 if a single run exceeds it.
     """
 
-    def __init__(self, graph: Graph, samples: Sequence[Sample], candidates: int, glances: int = 0) -> None:
+    def __init__(
+        self, graph: Graph, samples: Sequence[Sample], candidates: int, shortlisted: int = 0
+    ) -> None:
         self.runs = int(WORK / work(graph))
-        count = min(_wanted_samples(graph, len(samples)), max(1, (self.runs - glances) // candidates))
+        count = min(_enough_samples(graph, len(samples)), max(1, (self.runs - shortlisted) // candidates))
         places = np.linspace(0, len(samples) - 1, count).astype(int)
         self.samples = [samples[place] for place in places]
         makers = producers(graph)
         reals = [out for out in graph.outputs if graph.types[out].dtype == "float32"]
-        self._telling = [each for out in reals for each in _Telling.of(out, makers)]
-        self._graph, self._known = graph, list[_Values]()
+        self._probes = [probe for out in reals for probe in _Probe.of(out, makers)]
+        self._graph, self._known = graph, list[_Run]()
 
     @property
-    def compares(self) -> bool:
-        """Whether the work allows to compare graphs, and not only to say how far one is."""
+    def can_compare(self) -> bool:
+        """Whether the budget allows comparisons between graphs, not only the assessment of a single graph."""
         return self.runs > 1
 
-    def _wanted(self, count: int | None) -> list[_Values]:
-        """Return what leaves the float graph on the first samples; it is run on each once."""
+    def _expected(self, count: int | None) -> list[_Run]:
+        """Return the runs of the float graph on the first `count` samples; each runs only once."""
         left = self.samples[len(self._known) : count]
-        self._known += [self._values(self._graph, sample) for sample in left]
+        self._known += [self._run(self._graph, sample) for sample in left]
         return self._known[:count]
 
     def assess(self, graph: Graph, count: int | None = None) -> Assessment:
-        """Return how far a graph is from the float graph.
+        """Return the error of a graph relative to the float graph.
 
         Args:
-            count: how many of the samples are used; None: all.
+            count: the number of samples to use; None: all.
         """
-        found, wanted = [self._values(graph, sample) for sample in self.samples[:count]], self._wanted(count)
-        pairs = zip(_joined(wanted), _joined(found), strict=True)
+        actual, expected = (
+            [self._run(graph, sample) for sample in self.samples[:count]],
+            self._expected(count),
+        )
+        pairs = zip(_joined(expected), _joined(actual), strict=True)
         outputs = tuple(
-            noise_of(name, [one.outputs[name] for one in wanted], [one.outputs[name] for one in found])
+            noise_of(name, [run.outputs[name] for run in expected], [run.outputs[name] for run in actual])
             for name in self._graph.outputs
         )
-        return Assessment(sum(_relative(*pair) for pair in pairs), outputs, len(found))
+        return Assessment(sum(_relative(*pair) for pair in pairs), outputs, len(actual))
 
-    def _values(self, graph: Graph, sample: Sample) -> _Values:
+    def _run(self, graph: Graph, sample: Sample) -> _Run:
         makers = producers(graph)
-        names = [each.name if each.op is None else makers[each.name].inputs[0] for each in self._telling]
+        names = [probe.name if probe.op is None else makers[probe.name].inputs[0] for probe in self._probes]
         seen: dict[str, np.ndarray] = dict(sample)
 
-        def watch(_: Node, made: Mapping[str, np.ndarray]) -> None:
-            seen.update((name, array) for name, array in made.items() if name in names)
+        def watch(_: Node, results: Mapping[str, np.ndarray]) -> None:
+            seen.update((name, array) for name, array in results.items() if name in names)
 
         outputs = interpret(graph, sample, watch)
-        telling = [each.values(seen[name]) for each, name in zip(self._telling, names, strict=True)]
-        return _Values(telling, outputs)
+        probed = [probe.values(seen[name]) for probe, name in zip(self._probes, names, strict=True)]
+        return _Run(probed, outputs)
 
 
-def _wanted_samples(graph: Graph, given: int) -> int:
-    """Return how many samples to compare on, if the work allows it."""
+def _enough_samples(graph: Graph, given: int) -> int:
+    """Return the number of samples to compare on if the budget allows it, at most `given`."""
     least = min((graph.types[name].size for name in graph.outputs), default=1)
     return min(given, MOST_SAMPLES, max(ENOUGH_SAMPLES, -(-ENOUGH_ELEMENTS // max(1, least))))
 
 
-def _joined(runs: Sequence[_Values]) -> list[np.ndarray]:
-    """Return what tells about each result, of all runs in one."""
-    every = zip(*(run.telling for run in runs), strict=True)
+def _joined(runs: Sequence[_Run]) -> list[np.ndarray]:
+    """Return the elements of each probe, float64[n], concatenated over all runs."""
+    every = zip(*(run.probed for run in runs), strict=True)
     return [np.concatenate([part.reshape(-1) for part in parts]) for parts in every]
 
 
-def _relative(wanted: np.ndarray, found: np.ndarray) -> float:
-    finite = np.isfinite(wanted)
-    if not np.array_equal(finite, np.isfinite(found)):
+def _relative(expected: np.ndarray, actual: np.ndarray) -> float:
+    """Return the power of the error relative to the variance of the expected values."""
+    finite = np.isfinite(expected)
+    if not np.array_equal(finite, np.isfinite(actual)):
         return np.inf
-    wanted, found = wanted[finite], found[finite]
-    error = float(np.square(found - wanted).sum())
-    return error / max(float(np.square(wanted - wanted.mean()).sum()), error * EPSILON) if error else 0.0
+    expected, actual = expected[finite], actual[finite]
+    error = float(np.square(actual - expected).sum())
+    return error / max(float(np.square(expected - expected.mean()).sum()), error * EPSILON) if error else 0.0
 
 
 def work(graph: Graph) -> float:
-    """Return about how much a run of a graph takes, in multiply-accumulates."""
+    """Return an estimate of the work of a run of a graph, in multiply-accumulates."""
     elements = sum(graph.types[name].size for node in graph.nodes for name in node.outputs)
     return max(1.0, sum(macs(graph, node) for node in graph.nodes) + WORK_OF_ELEMENT * elements)

@@ -1,7 +1,7 @@
-"""Signal to noise of the outputs of a quantised graph.
+"""Signal-to-noise ratios of the outputs of a quantised graph.
 
-The signal of an output is how far it deviates from its mean over all elements and samples. So an output that
-says the same of everything has none. Where the float output is the same everywhere, its own power counts.
+The signal of an output is its variance over all elements and samples, so a constant output carries no signal.
+If the float output is constant, its power counts instead.
 """
 
 from collections.abc import Sequence
@@ -11,27 +11,36 @@ import numpy as np
 
 from vdla.runtime.module.plan import OutputNoise
 
-LIMIT_DB = 400.0  # that ratios of powers are cut to
-LEAST_VARIATION = 1e-4  # of an output's power, that must vary with the samples before a constant is a fault
+LIMIT_DB = 400.0  # ratios are clipped to +-LIMIT_DB
+LEAST_VARIATION = 1e-4  # a constant output is a fault if the float output varies by more than this share
 
 
-def noise_of(output: str, wanted: Sequence[np.ndarray], found: Sequence[np.ndarray]) -> OutputNoise:
-    """Return what an output has lost.
+def noise_of(output: str, expected: Sequence[np.ndarray], actual: Sequence[np.ndarray]) -> OutputNoise:
+    """Return the noise of an output.
 
     Args:
-        wanted, found: the output on each sample, in float and quantised.
+        output: its name.
+        expected: the float output on each sample.
+        actual: the quantised output on each sample.
     """
-    if any(one.shape != wanted[0].shape for one in (*wanted, *found)):
+    if any(array.shape != expected[0].shape for array in (*expected, *actual)):
         return OutputNoise(output, None, measure="none")
-    if wanted[0].dtype.kind != "f":
-        return OutputNoise(output, _differing(wanted, found), measure="equal")
-    one, other = (np.concatenate([part.reshape(-1) for part in parts]) for parts in (wanted, found))
-    return OutputNoise(output, _decibels(one, other), _is_stuck(wanted, found))
+    if expected[0].dtype.kind != "f":
+        return OutputNoise(output, _differing_db(expected, actual), measure="equal")
+    decibels = _decibels(_concatenated(expected), _concatenated(actual))
+    return OutputNoise(output, decibels, _is_stuck(expected, actual))
+
+
+def _concatenated(arrays: Sequence[np.ndarray]) -> np.ndarray:
+    return np.concatenate([array.reshape(-1) for array in arrays])
 
 
 def ratio_db(signal: float, noise: float) -> float:
-    """Return the ratio of two powers in decibels: infinite without noise, negative infinity where only the
-    signal is 0 or the noise is infinite."""
+    """Return the ratio of two powers in decibels.
+
+    The ratio is infinite without noise. It is negative infinity if only the signal is 0, or if the noise is
+    infinite.
+    """
     if noise == 0:
         return inf
     if signal == 0 or noise == inf:
@@ -40,29 +49,30 @@ def ratio_db(signal: float, noise: float) -> float:
 
 
 def _kept_db(signal: float, noise: float) -> float | None:
-    """Return a ratio as records keep it: None without noise, and never infinite."""
+    """Return a ratio as records store it: None without noise, else clipped to +-`LIMIT_DB`."""
     ratio = ratio_db(signal, noise)
     return None if isinf(ratio) and ratio > 0 else float(np.clip(ratio, -LIMIT_DB, LIMIT_DB))
 
 
-def _decibels(wanted: np.ndarray, found: np.ndarray) -> float | None:
-    finite = np.isfinite(wanted)
-    if not np.array_equal(finite, np.isfinite(found)):
+def _decibels(expected: np.ndarray, actual: np.ndarray) -> float | None:
+    finite = np.isfinite(expected)
+    if not np.array_equal(finite, np.isfinite(actual)):
         return -LIMIT_DB
-    signal, other = wanted[finite].astype(np.float64), found[finite].astype(np.float64)
+    signal, other = expected[finite].astype(np.float64), actual[finite].astype(np.float64)
     power = float(np.square(signal - signal.mean()).sum()) if signal.size else 0.0
     return _kept_db(power or float(np.square(signal).sum()), float(np.square(other - signal).sum()))
 
 
-def _differing(wanted: Sequence[np.ndarray], found: Sequence[np.ndarray]) -> float | None:
-    """Return how many elements there are by how many differ."""
-    differ = sum(int((one != other).sum()) for one, other in zip(wanted, found, strict=True))
-    return _kept_db(float(sum(one.size for one in wanted)), float(differ))
+def _differing_db(expected: Sequence[np.ndarray], actual: Sequence[np.ndarray]) -> float | None:
+    """Return the ratio of the number of elements to the number of differing elements, in decibels."""
+    pairs = zip(expected, actual, strict=True)
+    differ = sum(int((before != after).sum()) for before, after in pairs)
+    return _kept_db(float(sum(array.size for array in expected)), float(differ))
 
 
-def _is_stuck(wanted: Sequence[np.ndarray], found: Sequence[np.ndarray]) -> bool:
-    """Whether an output is the same on all samples, and varies in float."""
-    if len(wanted) < 2 or any((one != found[0]).any() for one in found):
+def _is_stuck(expected: Sequence[np.ndarray], actual: Sequence[np.ndarray]) -> bool:
+    """Whether a quantised output is equal on all samples although the float output varies."""
+    if len(expected) < 2 or any((array != actual[0]).any() for array in actual):
         return False
-    values = np.stack(wanted).astype(np.float64)
+    values = np.stack(expected).astype(np.float64)
     return bool(values.var(axis=0).sum() > LEAST_VARIATION * np.square(values).mean(axis=0).sum())

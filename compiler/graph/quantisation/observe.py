@@ -1,7 +1,7 @@
-"""What samples show of a graph's values: extremes and histograms.
+"""Observation of a graph's values on samples: extremes and histograms.
 
-The bins of a histogram are those of the first bits of a float32: sign, exponent and six bits of the mantissa.
-So they need no range, and are 1.6 % wide at most.
+The bins of a histogram are the leading bits of a float32: sign, exponent and six bits of the mantissa. They
+need no range in advance, and are at most 1.6 % wide.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ from vdla.compiler.graph.nodes import Graph, GraphError, Node
 
 DROPPED_BITS = 17
 BINS = 1 << 32 - DROPPED_BITS
-INSIDE = (0.25, 0.75)  # where points stand in their bin
+INSIDE = (0.25, 0.75)  # relative positions of the points that represent a bin
 
 
 @dataclass
@@ -23,9 +23,9 @@ class Observed:
     """The elements of a value on all samples.
 
     Attributes:
-        least, greatest: of all.
-        counts: float64[BINS], of elements in each bin.
-        weights: float64[BINS], their weights: what the error of an element counts.
+        least, greatest: the extremes.
+        counts: float64[BINS], the number of elements in each bin.
+        weights: float64[BINS], the summed weights of the errors of these elements.
     """
 
     least: float = np.inf
@@ -39,9 +39,13 @@ class Observed:
         return bool(np.isfinite(self.least) and np.isfinite(self.greatest))
 
     def add(self, array: np.ndarray, weight: np.ndarray | None) -> None:
-        """Add elements, each with its weight, which broadcasts; without one it is 1."""
+        """Add the elements of a float32 array.
+
+        Args:
+            weight: the weight of each element's error, broadcast to `array`; None: 1.
+        """
         bits = np.ascontiguousarray(array).view(np.uint32) >> DROPPED_BITS
-        places = bits.reshape(-1).astype(np.intp)  # which bincount would do each time
+        places = bits.reshape(-1).astype(np.intp)  # else both calls of bincount would convert
         counts = np.bincount(places, minlength=BINS)
         self.counts += counts
         if weight is None:
@@ -53,8 +57,10 @@ class Observed:
         self.greatest = max(self.greatest, float(array.max()))
 
     def points(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return points in ascending order that stand for the elements, how many, and their weight:
-        float64[n] each."""
+        """Return points that represent the elements, in ascending order, with their counts and weights.
+
+        Each of the three arrays is float64[n].
+        """
         (places,) = np.nonzero(self.counts)
         low = (places.astype(np.uint32) << DROPPED_BITS).view(np.float32).astype(np.float64)
         high = ((places + 1).astype(np.uint32) << DROPPED_BITS).view(np.float32).astype(np.float64)
@@ -70,16 +76,16 @@ class Observed:
 def observe(
     graph: Graph, samples: Iterable[Mapping[str, np.ndarray]], weights: Mapping[str, np.ndarray | None]
 ) -> dict[str, Observed]:
-    """Run a graph on samples; return what they show of values.
+    """Run a graph on samples; return the observations of values by name.
 
     Args:
-        weights: for each value to look at, what the error of an element counts, broadcast to the value; None:
-            all count alike.
+        weights: for each value to observe, the weights of its elements' errors, broadcast to the value; None:
+            equal weights.
 
     Raises:
-        GraphError: there are no samples, an input is not finite, or one of the values is NaN.
+        GraphError: there are no samples, an input is not finite, or an observed value is NaN.
     """
-    found = {name: Observed() for name in weights}
+    observed = {name: Observed() for name in weights}
     given = False
     for place, sample in enumerate(samples):
         given = True
@@ -87,11 +93,11 @@ def observe(
         for name, array in sample.items():
             if not np.isfinite(array).all():
                 raise GraphError(f"value {name!r} is not finite on sample {place}")
-        _add(found, weights, sample)
-        interpret(graph, sample, partial(_watch, found, weights, place))
+        _add(observed, weights, sample)
+        interpret(graph, sample, partial(_watch, observed, weights, place))
     if not given:
         raise GraphError(f"graph {graph.name} cannot be calibrated without samples")
-    return found
+    return observed
 
 
 def _watch(
@@ -101,19 +107,21 @@ def _watch(
     node: Node,
     values: Mapping[str, np.ndarray],
 ) -> None:
-    """Add the values of a node on the sample at `place`; refuse NaN."""
+    """Add the results of a node on sample number `place`; refuse NaN."""
     for name, array in values.items():
         if name in observed and array.size and np.isnan(array.max()):
             raise GraphError(
                 f"{node}: value {name!r} is NaN (not a number) on sample {place}, in float, before "
-                "quantisation; leave this sample out, or give samples like those of the training"
+                "quantisation; leave this sample out, or give samples like the training data"
             )
     _add(observed, weights, values)
 
 
 def _add(
-    found: Mapping[str, Observed], weights: Mapping[str, np.ndarray | None], values: Mapping[str, np.ndarray]
+    observed: Mapping[str, Observed],
+    weights: Mapping[str, np.ndarray | None],
+    values: Mapping[str, np.ndarray],
 ) -> None:
     for name, array in values.items():
-        if name in found and array.size:
-            found[name].add(array, weights[name])
+        if name in observed and array.size:
+            observed[name].add(array, weights[name])

@@ -1,4 +1,4 @@
-"""What people ask of quantisation."""
+"""User options of quantisation."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ from vdla.compiler.graph.nodes import GraphError
 from vdla.runtime.module.plan import LOST_DB
 
 QUALITIES: dict[str, float | None] = {"fast": None, "balanced": LOST_DB, "exact": 30.0}
-"""The signal to noise in decibels that every output is to have; None: whatever it comes to."""
+"""The required signal-to-noise ratio of every output, in decibels; None: no requirement."""
 MOST_DB = 100.0
 
 
@@ -15,13 +15,13 @@ class Options:
     """How a float network is quantised.
 
     Attributes:
-        percentile: percentile of each activation's magnitudes that its scale must hold, from 0 to 100; None:
-            the range of each activation is chosen by what the error costs.
+        percentile: the percentile of each activation's magnitudes that its scale covers, from 0 to 100; None:
+            ranges are chosen by the cost of the error.
         float_layers: names of nodes, or of their results, that stay in float.
-        float_share: percent of the multiply-accumulates whose layers may stay in float; those that cost most
-            of the accuracy are chosen.
-        target_db: signal to noise that every output is to have on the samples; layers stay in float until it
-            is reached. None: no layer does for it.
+        float_share: share of the multiply-accumulates whose layers may stay in float, in percent; the layers
+            that cost most accuracy are chosen.
+        target_db: required signal-to-noise ratio of every output on the samples, in decibels; layers stay in
+            float until it is reached. None: no requirement.
     """
 
     percentile: float | None = None
@@ -31,13 +31,13 @@ class Options:
 
 
 def quality_db(quality: str | float) -> float | None:
-    """Return the signal to noise that a quality stands for, in decibels; None: whatever it comes to.
+    """Return the signal-to-noise ratio that a quality requires, in decibels; None: no requirement.
 
     Args:
-        quality: a name of `QUALITIES`, or decibels, as a number or as text.
+        quality: a key of `QUALITIES`, or decibels as a number or text.
 
     Raises:
-        GraphError: it is neither.
+        GraphError: the quality is neither.
     """
     if quality in QUALITIES:
         return QUALITIES[str(quality)]

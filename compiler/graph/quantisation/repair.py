@@ -1,8 +1,8 @@
-"""Layers that stay in float so that the outputs of a quantised network keep enough signal to noise.
+"""Choice of the layers that stay in float so that all outputs reach a signal-to-noise ratio.
 
-Layers are taken in the order of what each costs alone, the most first; of the beginnings of that order, the
-shortest that reaches the target is looked for by halving. Of these layers, the largest then become int8 again
-where the target is reached without them. Scales stay as they are.
+Layers are sorted by the error that each causes alone, in descending order. A binary search finds the shortest
+prefix of that order that reaches the target. The largest of these layers then become int8 again if the target
+is reached without them. Scales do not change.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,9 +16,9 @@ from vdla.compiler.graph.quantisation.judge import Assessment, Judge
 from vdla.compiler.graph.quantisation.roles import Roles
 from vdla.compiler.graph.quantisation.sensitivity import Contribution, contributions
 
-ORDERING_RUNS = 96  # of the network, that finding the order may take, if it has fewer products
-MOST_RETURNED = 12  # layers that are tried in int8 again
-NAMED = 3  # layers that a summary blames
+ORDERING_RUNS = 96  # budget for sorting the layers, in runs of the network; at least 1 for each product
+MOST_RETURNED = 12  # layers to try in int8 again
+NAMED = 3  # costliest layers that a summary names
 
 Progress = Callable[[str], None]
 
@@ -28,19 +28,19 @@ class Assessed(Protocol):
 
     @property
     def graph(self) -> Graph:
-        """With conversions."""
+        """The quantised graph, with conversions."""
 
     @property
     def roles(self) -> Roles:
-        """The parts of its nodes."""
+        """The roles of the nodes of the float graph."""
 
     @property
     def grids(self) -> Mapping[str, Grid]:
-        """The grids of its tensors."""
+        """The grid of each leader of int8 values; see `Roles.leaders`."""
 
     @property
     def assessment(self) -> Assessment:
-        """How far it is from the float network."""
+        """The comparison with the float network."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +48,10 @@ class Repair:
     """A quantised network with more layers in float.
 
     Attributes:
-        graph: with conversions.
-        roles: of its nodes.
-        assessment: how far it is from the float network.
-        layers: those that were put into float.
+        graph: the quantised graph, with conversions.
+        roles: the roles of the nodes of the float graph.
+        assessment: the comparison with the float network.
+        layers: the additional layers in float.
     """
 
     graph: Graph
@@ -61,16 +61,18 @@ class Repair:
 
     @property
     def kept(self) -> tuple[str, ...]:
-        """The names of the layers that were put into float."""
-        return tuple(one.layer for one in self.layers)
+        """The names of the additional layers in float."""
+        return tuple(layer.layer for layer in self.layers)
 
 
 def repaired(candidate: Assessed, judge: Judge, target_db: float, progress: Progress) -> Repair | None:
-    """Return a network whose outputs have so much signal to noise, with few layers in float; None where all
-    have it."""
+    """Return a network whose outputs all reach `target_db` decibels, with few layers in float.
+
+    The result is None if the candidate already reaches the target, or if no number of layers does.
+    """
     if candidate.assessment.reaches(target_db):
         return None
-    progress("quantise: what each layer costs")
+    progress("quantise: error of each layer")
     order = contributions(candidate, judge.samples, ORDERING_RUNS)
     best, low, high = None, 1, len(order)
     while low <= high:
@@ -81,28 +83,30 @@ def repaired(candidate: Assessed, judge: Judge, target_db: float, progress: Prog
             best, high = tried, count - 1
         else:
             low = count + 1
-    return best and _fewer(candidate, judge, best, target_db, progress)
+    return best and _with_fewer_float_layers(candidate, judge, best, target_db, progress)
 
 
-def _fewer(candidate: Assessed, judge: Judge, found: Repair, target_db: float, progress: Progress) -> Repair:
-    """Return a network in which the largest layers are int8 again where that reaches the target."""
-    largest = sorted(found.layers, key=lambda one: -one.macs)[:MOST_RETURNED]
-    for number, layer in enumerate(largest if len(found.layers) > 1 else (), 1):
+def _with_fewer_float_layers(
+    candidate: Assessed, judge: Judge, repair: Repair, target_db: float, progress: Progress
+) -> Repair:
+    """Return a repair in which the largest layers are int8 again if the target is reached without them."""
+    largest = sorted(repair.layers, key=lambda layer: -layer.macs)[:MOST_RETURNED]
+    for number, returned in enumerate(largest if len(repair.layers) > 1 else (), 1):
         progress(f"quantise: {number} of {len(largest)} layers in int8 again")
-        tried = _with_float(candidate, judge, [one for one in found.layers if one is not layer])
-        found = tried if tried.assessment.reaches(target_db) else found
-    return found
+        tried = _with_float(candidate, judge, [layer for layer in repair.layers if layer is not returned])
+        repair = tried if tried.assessment.reaches(target_db) else repair
+    return repair
 
 
 def costly_names(candidate: Assessed, judge: Judge) -> tuple[str, ...]:
-    """Return the names of the layers that cost most."""
-    return tuple(one.layer for one in contributions(candidate, judge.samples, ORDERING_RUNS)[:NAMED])
+    """Return the names of the `NAMED` layers that cause the most error."""
+    return tuple(layer.layer for layer in contributions(candidate, judge.samples, ORDERING_RUNS)[:NAMED])
 
 
 def _with_float(candidate: Assessed, judge: Judge, layers: Sequence[Contribution]) -> Repair:
-    """Return a network with these layers in float, too."""
+    """Return the candidate with `layers` in float, too."""
     roles = candidate.roles
     grids = {name: candidate.grids[leader] for name, leader in roles.leaders.items()}
-    fewer = Roles(roles.graph, roles.in_float | {one.result for one in layers})
+    fewer = Roles(roles.graph, roles.in_float | {layer.result for layer in layers})
     graph = with_grids(fewer, grids)
     return Repair(graph, fewer, judge.assess(graph), tuple(layers))

@@ -1,11 +1,11 @@
 """Which operators of a float graph compute with integers, and which of its values become int8.
 
-- Products with constant weights always do; a constant that is added behind and a Relu or Clip go into them.
-- Products of two activations always do; a number that multiplies them goes into them, as does a Relu or Clip.
-- Sums, products of two tensors and Concat do where int8 comes in and an operator with integers reads the
-  result: a tensor between two operators that stay in float is not quantised.
-- Pooling and operators that only move elements do where int8 comes in.
-- A chain of functions of the elements of one int8 tensor becomes a table: nothing inside it is quantised.
+- Products with constant weights compute with integers; a following bias, Relu or Clip is fused into them. -
+Products of two activations compute with integers; a following scalar factor, Relu or Clip is fused into them.
+- Sums, elementwise products and Concat compute with integers if an input is int8 and an integer operator
+reads the result. A tensor between two float operators is not quantised. - Pooling and operators that only
+move elements compute with integers if an input is int8. - A chain of elementwise functions of an int8 tensor
+becomes a lookup table; nothing inside it is quantised.
 """
 
 from collections.abc import Collection
@@ -28,69 +28,75 @@ PAIRS = ("Add", "Mul")
 POOLS = ("AveragePool", "GlobalAveragePool", "MaxPool")
 VIEWS = (*(op for op in MOVES if op != "Concat"), "Gather")  # of one tensor
 SAME_SCALE = ("MaxPool", *VIEWS)
-JOINING = (*PAIRS, *BOUNDS, "Concat")  # worth it only between operators with integers
-CARRYING = (*POOLS, *VIEWS)  # worth it behind them
+JOINING = (*PAIRS, *BOUNDS, "Concat")  # quantised only between integer operators
+CARRYING = (*POOLS, *VIEWS)  # quantised after an integer operator
 
 
 class Roles:
-    """The parts that the nodes of a float graph have in its quantised form; nodes go by their first result.
+    """The roles of the nodes of a float graph in its quantised form; nodes are named by their first output.
 
     Args:
-        in_float: results of nodes that stay in float.
+        graph: the float graph.
+        in_float: first outputs of nodes that stay in float.
 
     Attributes:
-        in_float: as given.
-        products: nodes that sum products with constant weights.
-        pairs: nodes that sum products of two activations.
+        in_float: as passed.
+        products: products with constant weights.
+        pairs: products of two activations.
         biases: sums that add a constant to the rows of a product.
-        scales: nodes that multiply a sum of products of two activations by a number.
-        fused: biases, scales and bounds, which go into the operator before.
+        scales: nodes that multiply a product of two activations by a scalar.
+        fused: biases, scales and bounds that are fused into the operator before them.
         others: further nodes that compute with integers.
-        roots: by value, the int8 tensor whose elements it is a function of.
-        wanted: the values that a node with integers reads, or a function of whose elements.
+        roots: for each elementwise function of an int8 tensor, that tensor.
+        wanted: values that an integer operator reads, directly or through elementwise functions.
     """
 
     def __init__(self, graph: Graph, in_float: Collection[str] = ()) -> None:
-        self.graph, self.found, self.in_float = graph, Conversions(graph), frozenset(in_float)
-        self.makers, self.readers = self.found.makers, self.found.readers
+        self.graph, self.conversions, self.in_float = graph, Conversions(graph), frozenset(in_float)
+        self.makers, self.readers = self.conversions.makers, self.conversions.readers
         self.products = {
-            node.outputs[0] for node in graph.nodes if self._may(node) and self._is_product(node)
+            node.outputs[0] for node in graph.nodes if self._is_candidate(node) and self._is_product(node)
         }
-        self.pairs = {node.outputs[0] for node in graph.nodes if self._may(node) and self._is_pair(node)}
-        self.biases = {node.outputs[0] for node in graph.nodes if self._may(node) and self._is_bias(node)}
+        self.pairs = {
+            node.outputs[0] for node in graph.nodes if self._is_candidate(node) and self._is_pair(node)
+        }
+        self.biases = {
+            node.outputs[0] for node in graph.nodes if self._is_candidate(node) and self._is_bias(node)
+        }
         self.scales: set[str] = set()
         for node in graph.nodes:
-            if self._may(node) and self._is_scale(node):
+            if self._is_candidate(node) and self._is_scale(node):
                 self.scales.add(node.outputs[0])
-        self.others = {node.outputs[0] for node in graph.nodes if self._may(node) and self._is_other(node)}
+        self.others = {
+            node.outputs[0] for node in graph.nodes if self._is_candidate(node) and self._is_other(node)
+        }
         self.roots: dict[str, str] = {}
         self.wanted: set[str] = set()
         self.fused = self.biases | self.scales
         shrink(self)
         self.others -= self.fused
 
-    # What is what
+    # Queries
 
-    def is_inside(self, node: Node) -> bool:
+    def is_integer(self, node: Node) -> bool:
         """Whether a node computes with integers."""
         (name, *_) = node.outputs
         return name in self.products or name in self.pairs or name in self.fused or name in self.others
 
-    def ends(self, node: Node) -> bool:
-        """Whether the result of a node that computes with integers becomes int8, and not that of the one
-        behind it."""
-        following = self.readers[node.outputs[0]]
-        return not (len(following) == 1 and following[0].outputs[0] in self.fused)
+    def ends_chain(self, node: Node) -> bool:
+        """Whether a node is the last of its fused chain, so that its result becomes int8."""
+        readers = self.readers[node.outputs[0]]
+        return not (len(readers) == 1 and readers[0].outputs[0] in self.fused)
 
-    def product_of(self, node: Node) -> tuple[Node, ...]:
-        """Return a product and what is fused behind it, in order."""
+    def fused_chain(self, node: Node) -> tuple[Node, ...]:
+        """Return a product and the nodes fused into it, in order."""
         chain = [node]
-        while not self.ends(chain[-1]):
+        while not self.ends_chain(chain[-1]):
             chain.append(self.readers[chain[-1].outputs[0]][0])
         return tuple(chain)
 
     def activations(self, node: Node) -> tuple[str, ...]:
-        """Return the inputs of a node with integers that must be int8."""
+        """Return the inputs of an integer operator that must be int8; none if the node is fused."""
         if node.outputs[0] in self.fused:
             return ()
         names = node.inputs[:1] if node.outputs[0] in self.products else node.inputs
@@ -101,15 +107,18 @@ class Roles:
         """The values that become int8, in order."""
         names: dict[str, None] = {}
         for node in self.graph.nodes:
-            if self.is_inside(node):
+            if self.is_integer(node):
                 names |= dict.fromkeys(self.activations(node))
-                names |= dict.fromkeys(node.outputs if self.ends(node) else ())
+                names |= dict.fromkeys(node.outputs if self.ends_chain(node) else ())
         return tuple(names)
 
     @cached_property
     def leaders(self) -> dict[str, str]:
-        """For each int8 value, the one whose scale it has: what only moves has that of its source, and what
-        is only joined has that of the result."""
+        """The leader of each int8 value: the value whose scale it shares.
+
+        The result of an operator that only moves elements shares the scale of its input. A value that only a
+        Concat reads shares the scale of the Concat's result.
+        """
         leaders = {name: name for name in self.narrow}
 
         def leader(name: str) -> str:
@@ -126,20 +135,20 @@ class Roles:
                 leaders |= {leader(each): leader(node.inputs[0]) for each in node.outputs}
                 continue
             for name in node.inputs:
-                if name in leaders and self._only_joined(name, node):
+                if name in leaders and self._only_concat_reads(name, node):
                     leaders[leader(name)] = leader(out)
         return {name: leader(name) for name in leaders}
 
-    def _only_joined(self, name: str, concat: Node) -> bool:
+    def _only_concat_reads(self, name: str, concat: Node) -> bool:
         return all(
             reader is concat or (reader.op in SAME_SCALE and reader.outputs[0] in self.others)
             for reader in self.readers[name]
         )
 
-    # How that is found
+    # Classification
 
-    def _may(self, node: Node) -> bool:
-        """Whether a node could compute with integers."""
+    def _is_candidate(self, node: Node) -> bool:
+        """Whether a node is float32 and is not excluded by `in_float`."""
         return self.graph.types[node.outputs[0]].dtype == "float32" and node.outputs[0] not in self.in_float
 
     def _is_product(self, node: Node) -> bool:
@@ -154,20 +163,21 @@ class Roles:
 
     def _is_pair(self, node: Node) -> bool:
         """Whether a node multiplies two activations and has an integer form."""
-        site = Site(self.found, node)
-        return multiplies_activations(self.found, node) and not any(
-            rule.found(site) for rule in (*FIRST[PAIRED], PAIR_SUMS)
+        site = Site(self.conversions, node)
+        return multiplies_activations(self.conversions, node) and not any(
+            rule.violation(site) for rule in (*FIRST[PAIRED], PAIR_SUMS)
         )
 
     def _is_scale(self, node: Node) -> bool:
-        """Whether a node multiplies products of two activations, which nothing else reads, by a number."""
-        found = factor_of(self.graph, node)
-        if found is None or not self._alone(found[0]):
+        """Whether a node multiplies a product of two activations by a scalar, as its only reader."""
+        operand_and_factor = factor_of(self.graph, node)
+        if operand_and_factor is None:
             return False
-        return found[0] in self.pairs or found[0] in self.scales
+        operand, _ = operand_and_factor
+        return self._has_single_reader(operand) and (operand in self.pairs or operand in self.scales)
 
     def _is_bias(self, node: Node) -> bool:
-        """Whether a node adds a constant for each column to a matrix product that nothing else reads."""
+        """Whether a node adds a constant to each column of a matrix product, as its only reader."""
         constants = [name for name in node.inputs if name in self.graph.constants]
         if node.op != "Add" or len(constants) != 1 or not self._is_finite(constants[0]):
             return False
@@ -177,17 +187,17 @@ class Roles:
             maker is not None
             and maker.op == "MatMul"
             and product in self.products
-            and self._alone(product)
+            and self._has_single_reader(product)
             and shape == self.graph.types[product].shape
             and self.graph.types[constants[0]].size in (1, shape[-1])
             and self.graph.types[constants[0]].shape[-1:] in ((), (1,), shape[-1:])
         )
 
-    def _alone(self, name: str) -> bool:
+    def _has_single_reader(self, name: str) -> bool:
         return len(self.readers[name]) == 1 and name not in self.graph.outputs
 
     def _is_other(self, node: Node) -> bool:
-        """Whether a node has an integer form where its inputs are int8."""
+        """Whether a node has an integer form if its inputs are int8."""
         if node.op not in (*JOINING, *CARRYING):
             return False
         if node.outputs[0] in self.biases or node.outputs[0] in self.scales:
@@ -196,12 +206,12 @@ class Roles:
         if constant[0] or (any(constant) if node.op != "Gather" else not all(constant[1:])):
             return False
         shapes = INSIDE[node.op][0] if node.op in PAIRS else None
-        return shapes is None or not shapes.found(Site(self.found, node))
+        return shapes is None or not shapes.violation(Site(self.conversions, node))
 
     def is_bound(self, node: Node) -> bool:
-        """Whether a node is a bound right behind the only operator that makes its input and can bound it."""
-        before = self.makers.get(node.inputs[0]) if node.op in BOUNDS and self._may(node) else None
-        if before is None or not self._alone(node.inputs[0]):
+        """Whether a node is a Relu or Clip that can be fused into the producer of its input."""
+        before = self.makers.get(node.inputs[0]) if node.op in BOUNDS and self._is_candidate(node) else None
+        if before is None or not self._has_single_reader(node.inputs[0]):
             return False
         (name, *_) = before.outputs
         if name in self.products or name in self.pairs or name in self.biases or name in self.scales:
@@ -209,17 +219,16 @@ class Roles:
         return before.op == "Add" and name in self.others
 
     def root_of(self, node: Node) -> str | None:
-        """Return the int8 tensor whose elements a node's result is a function of; such nodes are none of the
-        others. None where there is none."""
+        """Return the int8 tensor of which a node computes an elementwise function, or None."""
         out = node.outputs[0]
-        if node.op not in elementwise.OPERATORS or not self._may(node):
+        if node.op not in elementwise.OPERATORS or not self._is_candidate(node):
             return None
         if out in self.products or out in self.pairs or out in self.fused:
             return None
         if node.op in BOUNDS and node.inputs[0] not in self.roots:  # requantised with bounds
             return None
         reads = [name for name in node.inputs if name not in self.graph.constants]
-        roots = {self.roots.get(name, name if self._is_made(name) else "") for name in reads}
+        roots = {self.roots.get(name, name if self._is_integer_result(name) else "") for name in reads}
         if len(roots) != 1 or "" in roots or not self._keeps_shape(node, *roots):
             return None
         return next(iter(roots))
@@ -229,25 +238,25 @@ class Roles:
         single = all(types[name].size == 1 for name in node.inputs if name in self.graph.constants)
         return single and len(types[root].shape) > 0 and types[node.outputs[0]].shape == types[root].shape
 
-    def _is_made(self, name: str) -> bool:
-        """Whether a node with integers makes a value."""
+    def _is_integer_result(self, name: str) -> bool:
+        """Whether an integer operator computes a value."""
         maker = self.makers.get(name)
-        return maker is not None and self.is_inside(maker) and self.ends(maker)
+        return maker is not None and self.is_integer(maker) and self.ends_chain(maker)
 
-    def _comes_narrow(self, name: str) -> bool:
-        return self._is_made(name) or name in self.roots
+    def _is_narrow(self, name: str) -> bool:
+        """Whether a value is int8, or an elementwise function of an int8 value."""
+        return self._is_integer_result(name) or name in self.roots
 
-    def is_worth(self, node: Node) -> bool:
-        """Whether one of `others` need compute with integers."""
+    def is_worth_quantising(self, node: Node) -> bool:
+        """Whether quantising a node of `others` avoids a conversion to float."""
         if node.outputs[0] in self.roots:
             return False
-        inputs = any(self._comes_narrow(name) for name in node.inputs)
-        last = self.product_of(node)[-1].outputs[0]
+        inputs = any(self._is_narrow(name) for name in node.inputs)
+        last = self.fused_chain(node)[-1].outputs[0]
         return inputs and (node.op in CARRYING or last in self.wanted)
 
     def is_wanted(self, name: str) -> bool:
-        """Whether a node with integers reads a value, or a function of its elements that is known to be
-        wanted."""
+        """Whether an integer operator reads a value, directly or through wanted elementwise functions."""
         return any(
             reader.outputs[0] in self.wanted
             if reader.outputs[0] in self.roots

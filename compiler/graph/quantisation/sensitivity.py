@@ -1,4 +1,5 @@
-"""Which layers cost accuracy: the error of what leaves the network where one layer computes with integers."""
+"""Sensitivity of a network to its layers: the error of the outputs if a single layer computes with
+integers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,31 +16,31 @@ from vdla.compiler.graph.quantisation.judge import Judge
 from vdla.compiler.graph.quantisation.roles import Roles
 
 PERCENT = 100
-NAMED = 5  # layers that an error message offers
-LEAST_SHARE = 0.01  # of all errors, that a layer must cause to stay in float
+NAMED = 5  # layers that an error message suggests
+LEAST_SHARE = 0.01  # a layer must cause at least this share of all errors to stay in float
 
 
 class Candidate(Protocol):
-    """A quantised network whose layers are looked at."""
+    """A quantised network."""
 
     @property
     def roles(self) -> Roles:
-        """The parts of its nodes."""
+        """The roles of the nodes of the float graph."""
 
     @property
     def grids(self) -> Mapping[str, Grid]:
-        """The grids of its tensors."""
+        """The grid of each leader of int8 values; see `Roles.leaders`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contribution:
-    """What a layer costs.
+    """The error that a layer causes.
 
     Attributes:
         layer: the name of the product.
         result: its result in the float graph.
         macs: its multiply-accumulates.
-        error: of what leaves the network, as `Judge.error` says it, if this layer alone is quantised.
+        error: `Assessment.error` if this layer alone is quantised.
     """
 
     layer: str
@@ -51,11 +52,13 @@ class Contribution:
 def contributions(
     candidate: Candidate, samples: Sequence[Mapping[str, np.ndarray]], most_runs: int | None = None
 ) -> tuple[Contribution, ...]:
-    """Return what each product with integers costs, those of two activations included, the most first.
+    """Return the contribution of each integer product, those of two activations included, by descending
+    error.
 
     Args:
-        most_runs: how many runs of the network it may take, but for one for each product; None: as many as
-            the work of a judge allows.
+        candidate: the quantised network.
+        samples: inputs to compare on. most_runs: the largest number of runs of the network, but at least a
+        run for each product; None: as many as the budget of a judge allows.
     """
     roles = candidate.roles
     grids = {name: candidate.grids[leader] for name, leader in roles.leaders.items()}
@@ -63,43 +66,45 @@ def contributions(
     judge = Judge(roles.graph, samples, max(1, len(products)))
     count = None if most_runs is None else max(1, most_runs // max(1, len(products)))
     every = frozenset(node.outputs[0] for node in roles.graph.nodes)
-    found = []
+    layers = []
     for node in roles.graph.nodes:
         if node.outputs[0] in products:
-            own = {each.outputs[0] for each in roles.product_of(node)}
-            alone = Roles(roles.graph, every - own)
+            chain = {each.outputs[0] for each in roles.fused_chain(node)}
+            alone = Roles(roles.graph, every - chain)
             error = judge.assess(with_grids(alone, grids), count).error
-            layer = node.name or node.outputs[0]
-            found.append(Contribution(layer, node.outputs[0], macs(roles.graph, node), error))
-    return tuple(sorted(found, key=lambda one: -one.error))
+            name = node.name or node.outputs[0]
+            layers.append(Contribution(name, node.outputs[0], macs(roles.graph, node), error))
+    return tuple(sorted(layers, key=lambda layer: -layer.error))
 
 
 def costly_layers(
     candidate: Candidate, samples: Sequence[Mapping[str, np.ndarray]], share: float
 ) -> frozenset[str]:
-    """Return the results of the layers to keep in float: those with the most error for their
-    multiply-accumulates.
+    """Return the results of the layers to keep in float: the layers with the most error per
+    multiply-accumulate.
 
     Args:
-        share: percent of all multiply-accumulates that they may have.
+        candidate: the quantised network.
+        samples: inputs to compare on.
+        share: the largest share of the network's multiply-accumulates to keep in float, in percent.
     """
     graph = candidate.roles.graph
-    found = contributions(candidate, samples)
+    layers = contributions(candidate, samples)
     room = share / PERCENT * sum(macs(graph, node) for node in graph.nodes)
-    least = LEAST_SHARE * sum(one.error for one in found)
+    least = LEAST_SHARE * sum(layer.error for layer in layers)
     chosen = set()
-    for one in sorted(found, key=lambda one: -one.error / max(one.macs, 1)):
-        if one.error >= least and one.macs <= room:
-            chosen.add(one.result)
-            room -= one.macs
+    for layer in sorted(layers, key=lambda layer: -layer.error / max(layer.macs, 1)):
+        if layer.error >= least and layer.macs <= room:
+            chosen.add(layer.result)
+            room -= layer.macs
     return frozenset(chosen)
 
 
 def layers_named(graph: Graph, names: Sequence[str]) -> frozenset[str]:
-    """Return the results of the nodes with these names, or with results of these names.
+    """Return the first outputs of the nodes that `names` selects by node name or by first output.
 
     Raises:
-        GraphError: there is no such node.
+        GraphError: a name selects no node.
     """
     known = {node.outputs[0]: node.outputs[0] for node in graph.nodes}
     known |= {node.name: node.outputs[0] for node in graph.nodes if node.name}

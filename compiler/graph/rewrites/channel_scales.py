@@ -20,7 +20,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from vdla.compiler.graph.affine import AFFINE, Affine, affine_of, factor_of
+from vdla.compiler.graph.affine import AFFINE, ChannelAffine, affine_of, factor_of
 from vdla.compiler.graph.def_use import DefUse
 from vdla.compiler.graph.integer_forms.prerequisites import IMAGE_RANK
 from vdla.compiler.graph.moves import REARRANGING
@@ -63,7 +63,7 @@ def _fold_into_product(at: Rewriter, node: Node) -> None:
         return
 
 
-def _with_shifts_before(at: DefUse, change: Affine) -> Affine:
+def _with_shifts_before(at: DefUse, change: ChannelAffine) -> ChannelAffine:
     """Return a change of columns combined with the constant additions before it, for example the bias of a
     MatMul."""
     while (shift := at.maker(change.x, *SHIFTS)) is not None and at.is_read_once(change.x):
@@ -74,7 +74,7 @@ def _with_shifts_before(at: DefUse, change: Affine) -> Affine:
     return change
 
 
-def _fold_into_convolution(at: Rewriter, node: Node, product: Node, change: Affine) -> None:
+def _fold_into_convolution(at: Rewriter, node: Node, product: Node, change: ChannelAffine) -> None:
     (out,) = node.outputs
     weights = at.constants[product.inputs[1]]
     name = product.inputs[2] if len(product.inputs) > 2 else ""
@@ -100,7 +100,7 @@ def _along_outputs(product: Node, factors: np.ndarray, weights: np.ndarray) -> n
     return repeated.reshape(channels, outputs, *spatial)
 
 
-def _fold_into_matrix_product(at: Rewriter, node: Node, product: Node, change: Affine) -> None:
+def _fold_into_matrix_product(at: Rewriter, node: Node, product: Node, change: ChannelAffine) -> None:
     (out,), (weights, axis, bias) = node.outputs, product_parts(at, product)
     shifts = change.shifts + (0 if bias is None else bias * change.factors)
     scaled = weights * (change.factors if axis else change.factors[:, None])

@@ -1,7 +1,7 @@
 """In-place updates: an element-wise result overwrites an operand that nothing else reads.
 
-`Y[i] = f(X[i + corner])`, where X lives on chip and is read by nothing else, becomes `X[i + corner] = f(X[i +
-corner])`.
+`Y[i] = f(X[i + corner])`, where X is on chip and has no other reader, becomes
+`X[i + corner] = f(X[i + corner])`.
 """
 
 from collections.abc import Sequence
@@ -14,8 +14,8 @@ from vdla.compiler.ir.rewrite import Node, rewrite, variables, walk_statements
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where a buffer goes: into `home`, from `corner` on."""
+class Aliasing:
+    """Replacement of `buffer` by the part of `home` that begins at `corner`."""
 
     buffer: Buffer
     home: Buffer
@@ -28,27 +28,31 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class InPlace:
-    """The pass; `scope` says in which memory."""
+    """The pass.
+
+    Attributes:
+        scope: memory whose buffers are replaced.
+    """
 
     scope: Scope = Scope.ACCUMULATOR
 
     def run(self, func: Func) -> Func:
         """Return `func` with as few buffers in `scope` as in-place updates allow."""
-        while (place := _find(func.body, self.scope)) is not None:
-            func = Func(func.name, func.params, rewrite(func.body, partial(_replaced, place=place)))
+        while (aliasing := _find_aliasing(func.body, self.scope)) is not None:
+            func = Func(func.name, func.params, rewrite(func.body, partial(_aliased, aliasing=aliasing)))
         return func
 
 
-def _replaced(part: Node, place: Place) -> Node | None:
-    if isinstance(part, Alloc) and part.buffer.name == place.buffer.name:
+def _aliased(part: Node, aliasing: Aliasing) -> Node | None:
+    if isinstance(part, Alloc) and part.buffer.name == aliasing.buffer.name:
         return part.body
-    if isinstance(part, (Read, Write)) and part.buffer.name == place.buffer.name:
-        return replace(part, buffer=place.home, indices=place.moved(part.indices))
+    if isinstance(part, (Read, Write)) and part.buffer.name == aliasing.buffer.name:
+        return replace(part, buffer=aliasing.home, indices=aliasing.moved(part.indices))
     return None
 
 
-def _find(body: Stmt, scope: Scope) -> Place | None:
-    """Return a buffer that can take the place of another, and where."""
+def _find_aliasing(body: Stmt, scope: Scope) -> Aliasing | None:
+    """Return a legal replacement of a result's buffer by an operand's, or None."""
     calls = [part for part in walk_statements(body) if isinstance(part, Call)]
     for call in calls:
         result, *operands = call.operands
@@ -56,35 +60,35 @@ def _find(body: Stmt, scope: Scope) -> Place | None:
             continue
         for operand in operands:
             if isinstance(operand, Read) and (corner := _corner(result, operand, calls)) is not None:
-                return Place(result.buffer, operand.buffer, corner)
+                return Aliasing(result.buffer, operand.buffer, corner)
     return None
 
 
 def _corner(result: Read, operand: Read, calls: list[Call]) -> tuple[Expr, ...] | None:
-    """Return from where on `result` may stand in the buffer of `operand`; None where it may not.
+    """Return the corner at which `result` can overwrite the buffer of `operand`, or None.
 
-    It may where that is read by nothing else, and element by element in the same order, so that no element is
-    changed before it is read.
+    The operand must have no other reader, and both must be accessed element by element in the same order, so
+    that no element is overwritten before it is read.
     """
-    one, other = result.buffer, operand.buffer
-    same = one.name != other.name and (one.scope, one.dtype, len(one.shape)) == (
-        other.scope,
-        other.dtype,
-        len(other.shape),
+    target, home = result.buffer, operand.buffer
+    same = target.name != home.name and (target.scope, target.dtype, len(target.shape)) == (
+        home.scope,
+        home.dtype,
+        len(home.shape),
     )
-    if not same or one.shape[-2:] != other.shape[-2:]:
+    if not same or target.shape[-2:] != home.shape[-2:]:
         return None
     corner = tuple(simplify(far - near) for far, near in zip(operand.indices, result.indices, strict=True))
     moving = {name for index in result.indices for name in variables(index)}
     if any(variables(offset) & moving for offset in corner):
         return None
-    readers = {_result(call).buffer.name for call in calls if _reads(call, other)} - {other.name}
-    writers = [call for call in calls if _result(call).buffer.name == one.name]
-    return corner if readers == {one.name} and len(writers) == 1 else None
+    readers = {_result(call).buffer.name for call in calls if _reads(call, home)} - {home.name}
+    writers = [call for call in calls if _result(call).buffer.name == target.name]
+    return corner if readers == {target.name} and len(writers) == 1 else None
 
 
 def _result(call: Call) -> Read:
-    """Return the tile that a call changes."""
+    """Return the tile that a call writes."""
     result = call.operands[0]
     assert isinstance(result, Read), "the verifier lets only tiles be changed"
     return result

@@ -1,8 +1,8 @@
 """The first product of a sum overwrites the accumulators, which are then not reset.
 
-`for y: reset(C[y])` and later `for k: for y: gemm(C[y], A[y, k], B[k])` become `for k: for y: gemm_from(C[y],
-A[y, k], B[k], k < 1)`, which resets its accumulators where the condition holds. The hardware does both in one
-step.
+`for y: reset(C[y])` followed by `for k: for y: gemm(C[y], A[y, k], B[k])` becomes
+`for k: for y: gemm_from(C[y], A[y, k], B[k], k < 1)`, which resets its accumulators if the condition holds.
+The hardware does both in a single step.
 """
 
 from dataclasses import dataclass
@@ -15,15 +15,21 @@ from vdla.compiler.ir.rewrite import rewrite_statements, variables, walk_stateme
 
 @dataclass(frozen=True, slots=True)
 class StartSums:
-    """The pass: `started` does what `reset` and `product` do, where the condition holds that is its last
-    operand."""
+    """The pass.
+
+    Attributes:
+        product: intrinsic that adds a product to accumulators.
+        reset: intrinsic that sets accumulators to 0.
+        started: intrinsic equivalent to `reset` and `product` if the condition in its last operand holds,
+            else to `product`.
+    """
 
     product: Intrinsic
     reset: Intrinsic
     started: Intrinsic
 
     def run(self, func: Func) -> Func:
-        """Return `func` with every reset that a product can do for itself left out."""
+        """Return `func` with every reset merged into the product that follows it, where possible."""
         return Func(func.name, func.params, rewrite_statements(func.body, self._joined))
 
     def _joined(self, part: Stmt) -> Stmt | None:
@@ -37,54 +43,53 @@ class StartSums:
         return None
 
     def _with_start(self, stmt: Stmt, reset_nest: Stmt, reset: Call) -> Stmt | None:
-        """Return `stmt` with its products starting the sums that `reset` would; None where they do not cover
-        the same accumulators."""
+        """Return `stmt` with products that start their sums, which makes `reset` redundant; None if products
+        and resets cover different accumulators."""
         name = _tile(reset).buffer.name
         calls = [part for part in walk_statements(stmt) if isinstance(part, Call) and _touches(part, name)]
         if len(calls) != 1 or calls[0].intrinsic != self.product:
             return None
-        product, around = calls[0], _around(stmt, calls[0])
+        product, around = calls[0], _enclosing(stmt, calls[0])
         loops = {part.var.name: part.extent for part in around if isinstance(part, For)}
         target = _tile(product)
         if (
             any(isinstance(part, If) for part in around)
             or target != _tile(reset)
-            or not _covers(loops, _loops(reset_nest), target)
+            or not _covers(loops, _loop_extents(reset_nest), target)
         ):
             return None
-        started = Call(self.started, (*product.operands, _first(loops, target)))
+        started = Call(self.started, (*product.operands, _first_step(loops, target)))
         return rewrite_statements(stmt, lambda part: started if part is product else None)
 
 
 def _tile(call: Call) -> Read:
-    """Return the accumulators that a call changes."""
+    """Return the accumulators that a call writes."""
     target = call.operands[0]
     assert isinstance(target, Read), "the verifier lets only tiles be changed"
     return target
 
 
-def _first(loops: dict[str, int], target: Read) -> Expr:
-    """Return the condition that holds in the first step of each sum: all loops that do not move `target` are
-    at 0."""
+def _first_step(loops: dict[str, int], target: Read) -> Expr:
+    """Return the condition of the first step of each sum: all loops that `target` does not depend on are at
+    0."""
     steps = [Var(name) for name, extent in loops.items() if extent > 1 and name not in variables(target)]
     position: Expr = reduce(add, steps) if steps else Const(0)
     return position < 1
 
 
 def _only_call(stmt: Stmt, intrinsic: Intrinsic) -> Call | None:
-    """Return the call of a nest of loops around `intrinsic`, without conditions; None where it is anything
-    else."""
+    """Return the call if `stmt` is a nest of unconditional loops around a call of `intrinsic`, else None."""
     while isinstance(stmt, For):
         stmt = stmt.body
     return stmt if isinstance(stmt, Call) and stmt.intrinsic == intrinsic else None
 
 
-def _loops(stmt: Stmt) -> dict[str, int]:
-    found = {}
+def _loop_extents(stmt: Stmt) -> dict[str, int]:
+    extents = {}
     while isinstance(stmt, For):
-        found[stmt.var.name] = stmt.extent
+        extents[stmt.var.name] = stmt.extent
         stmt = stmt.body
-    return found
+    return extents
 
 
 def _touches(call: Call, name: str) -> bool:
@@ -92,14 +97,14 @@ def _touches(call: Call, name: str) -> bool:
 
 
 def _covers(loops: dict[str, int], reset_loops: dict[str, int], target: Read) -> bool:
-    """Whether product and reset walk the same accumulators: with loops of the same names and extents."""
+    """Whether product and reset iterate over the same accumulators, by loops of equal names and extents."""
     used = {name: extent for name, extent in loops.items() if name in variables(target)}
     return used == reset_loops
 
 
-def _around(stmt: Stmt, call: Call) -> list[Stmt]:
-    """Return the statements around `call`, from the outside in."""
+def _enclosing(stmt: Stmt, call: Call) -> list[Stmt]:
+    """Return the statements that enclose `call`, outermost first."""
     for part in stmt.below():
         if isinstance(part, Stmt) and any(other is call for other in walk_statements(part)):
-            return [stmt, *_around(part, call)]
+            return [stmt, *_enclosing(part, call)]
     return []

@@ -1,10 +1,11 @@
-"""Interleaving of virtual threads into one program; each thread gets its own buffers.
+"""Interleaving of virtual threads into a serial program, with separate buffers per thread.
 
-`for v in vthread(n): S1; S2` becomes `for v in vthread(n): S1`, `for v in vthread(n): S2`, inside common
-loops too, and a buffer allocated inside gets a dimension of n. Loads that follow each other stay together,
-and so does all other work, that of a loop's last iteration and of what follows the loop too: a thread's
-results must not wait for another's work. A loop of that kind then stands only around loads or around other
-work, and no instruction's hardware loops reach across it.
+`for v in vthread(n): S1; S2` becomes `for v in vthread(n): S1`, `for v in vthread(n): S2`, also inside
+enclosed loops. A buffer allocated inside gets an additional dimension of n.
+
+Consecutive loads stay together, and so do consecutive other statements. The last iteration of a loop joins
+the statements after the loop, so a thread stores its results without waiting for other threads. In the
+result, a vthread loop encloses either loads or other work, and hardware loops do not extend across it.
 
 Source: TVM, OSDI 2018, section 4.4 and figure 8.
 """
@@ -33,15 +34,15 @@ from vdla.compiler.ir.rewrite import Node, rewrite, rewrite_statements, substitu
 
 @dataclass(frozen=True, slots=True)
 class InterleaveVirtualThreads:
-    """The pass."""
+    """The pass that interleaves virtual threads."""
 
     def run(self, func: Func) -> Func:
         """Return `func` with virtual threads interleaved."""
-        return Func(func.name, func.params, _lowered(func.body))
+        return Func(func.name, func.params, _interleaved(func.body))
 
 
-def _lowered(stmt: Stmt) -> Stmt:
-    """Interleave every virtual thread below `stmt`, inner ones first."""
+def _interleaved(stmt: Stmt) -> Stmt:
+    """Interleave every vthread loop in `stmt`, inner loops first."""
 
     def change(part: Stmt) -> Stmt | None:
         if isinstance(part, For) and part.kind is LoopKind.VTHREAD:
@@ -52,8 +53,7 @@ def _lowered(stmt: Stmt) -> Stmt:
 
 
 def _interleave(thread: For, stmt: Stmt) -> Stmt:
-    """Return what all threads do of `stmt`: statement by statement, but transfers that follow each other
-    thread by thread."""
+    """Return `stmt` for all threads, interleaved by groups of statements; see `_groups`."""
     match stmt:
         case Alloc() | Block():
             buffers, statements = _flattened(stmt, thread)
@@ -63,7 +63,7 @@ def _interleave(thread: For, stmt: Stmt) -> Stmt:
             for buffer in reversed(buffers):
                 body = Alloc(buffer, body)
             return body
-        case For(var, extent, body, kind) if _loads(body) is None and _has_parts(body):
+        case For(var, extent, body, kind) if _loads_only(body) is None and _has_parts(body):
             return For(var, extent, _interleave(thread, body), kind)
         case If(condition, body) if _has_parts(body) and thread.var.name not in variables(condition):
             return If(condition, _interleave(thread, body))
@@ -71,29 +71,29 @@ def _interleave(thread: For, stmt: Stmt) -> Stmt:
 
 
 def _flattened(stmt: Stmt, thread: For) -> tuple[list[Buffer], list[Stmt]]:
-    """Return the buffers allocated at the level of `stmt`, one for each thread, and its statements, each
-    using its thread's."""
+    """Return the buffers that `stmt` allocates, with a dimension of threads, and its statements, which access
+    the part of their thread."""
     match stmt:
         case Alloc(buffer, body):
-            own = replace(buffer, shape=(thread.extent, *buffer.shape))
-            buffers, statements = _flattened(_of_thread(body, buffer, own, thread), thread)
-            return [own, *buffers], statements
+            threaded = replace(buffer, shape=(thread.extent, *buffer.shape))
+            buffers, statements = _flattened(_of_thread(body, buffer, threaded, thread), thread)
+            return [threaded, *buffers], statements
         case Block(parts):
-            found = [_flattened(part, thread) for part in parts]
-            return [buffer for buffers, _ in found for buffer in buffers], [
-                part for _, statements in found for part in statements
+            flattened = [_flattened(part, thread) for part in parts]
+            return [buffer for buffers, _ in flattened for buffer in buffers], [
+                part for _, statements in flattened for part in statements
             ]
     return [], [stmt]
 
 
 def _with_last_iteration(thread: For, statements: list[Stmt]) -> Stmt | None:
-    """Join the last iteration of a loop with what follows it, so that each thread goes on with that before
-    another's turn comes."""
+    """Join the last iteration of a loop with the statements after the loop, which a thread then executes
+    without a switch to another thread. Return None if no loop qualifies."""
     for place, statement in enumerate(statements[:-1]):
         if (
             isinstance(statement, For)
-            and _loads(statement) is None
-            and _loads(statements[place + 1]) is False
+            and _loads_only(statement) is None
+            and _loads_only(statements[place + 1]) is False
         ):
             last = simplify(substitute(statement.body, {statement.var.name: Const(statement.extent - 1)}))
             rest = _interleave(thread, block(last, *statements[place + 1 :]))
@@ -105,22 +105,22 @@ def _with_last_iteration(thread: For, statements: list[Stmt]) -> Stmt | None:
 
 
 def _groups(statements: list[Stmt]) -> list[list[Stmt]]:
-    """Part statements so that loads that follow each other stand together, and so does all other work."""
+    """Group consecutive loads, and consecutive statements without loads."""
     groups: list[list[Stmt]] = []
     for statement in statements:
-        kind = _loads(statement)
-        if groups and kind is not None and kind is _loads(groups[-1][-1]):
+        kind = _loads_only(statement)
+        if groups and kind is not None and kind is _loads_only(groups[-1][-1]):
             groups[-1].append(statement)
         else:
             groups.append([statement])
     return groups
 
 
-def _loads(stmt: Stmt) -> bool | None:
-    """Whether all that `stmt` does is to load for others to work on; False: it only works and stores; None:
-    it does both."""
-    found = {_is_load(part) for part in walk_statements(stmt) if isinstance(part, Call)}
-    return found.pop() if len(found) == 1 else None
+def _loads_only(stmt: Stmt) -> bool | None:
+    """Return True if `stmt` only loads inputs or weights, False if it does not load any, and None if it mixes
+    loads with other work."""
+    kinds = {_is_load(part) for part in walk_statements(stmt) if isinstance(part, Call)}
+    return kinds.pop() if len(kinds) == 1 else None
 
 
 def _is_load(call: Call) -> bool:
@@ -137,18 +137,18 @@ def _interleave_group(thread: For, group: list[Stmt]) -> Stmt:
 
 
 def _has_parts(stmt: Stmt) -> bool:
-    """Whether there is more than one nest of intrinsics in `stmt`; what an intrinsic means does not count."""
+    """Whether `stmt` contains more than a single nest of loops around a call."""
     if isinstance(stmt, (For, If)):
         return _has_parts(stmt.body)
     return isinstance(stmt, (Block, Alloc))
 
 
-def _of_thread(stmt: Stmt, shared: Buffer, own: Buffer, thread: For) -> Stmt:
-    """Let every access to `shared` go to the thread's own part."""
+def _of_thread(stmt: Stmt, shared: Buffer, threaded: Buffer, thread: For) -> Stmt:
+    """Redirect every access from `shared` to the part of `threaded` that belongs to the thread."""
 
     def change(part: Node) -> Node | None:
         if isinstance(part, (Read, Write)) and part.buffer.name == shared.name:
-            return replace(part, buffer=own, indices=(thread.var, *part.indices))
+            return replace(part, buffer=threaded, indices=(thread.var, *part.indices))
         return None
 
     return rewrite(stmt, change)

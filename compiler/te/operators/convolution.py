@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-from vdla.compiler.ir.nodes import Expr, both, cast, select
+from vdla.compiler.ir.nodes import Expr, all_of, cast, select
 from vdla.compiler.te.operators.narrowing import Narrowed, Narrowing, narrow
 from vdla.compiler.te.operators.sizes import Convolution, Pads, blocks, grouping
 from vdla.compiler.te.tensor import Tensor, compute, placeholder, reduce_axis, sum_over
@@ -11,16 +11,17 @@ from vdla.hw.spec.config import AcceleratorConfig
 
 
 @dataclass(frozen=True)
-class Product:
-    """A convolution as tensors, producers first.
+class ConvolutionTensors:
+    """The tensors of a convolution, producers first.
 
     Attributes:
         inp, wgt: placeholders of activations and weights.
-        padded: the input with its border; for a kernel one row high, only the rows that the stride keeps;
-            None if the input is used as it is.
-        total: the sums.
+        padded: the padded input; for a kernel of height 1, only the rows that the stride keeps; None if the
+            input is read directly.
+        total: the sums, in accumulators.
         narrowed: the sums after narrowing.
-        outer: names of the loops around tiles, besides those of outputs, rows and columns ("o", "y" and "x").
+        outer: names of the loops around tiles, without the loops over outputs, rows and columns ("o", "y"
+            and "x").
         slides: the sums are over windows of columns, not over blocks of channels.
     """
 
@@ -45,26 +46,29 @@ def conv2d(
     *,
     border: int = 0,
     alike: bool = False,
-) -> Product:
+) -> ConvolutionTensors:
     """Define a convolution.
 
-    With g joined groups (see `Grouping`), inp: int8[n / batch, c / block_in, h, w, batch, block_in];
-    wgt: int8[g, o / block_out, c / block_in, kh, kw, block_out, block_in], o and c of one joined group, with
-        zeros where two groups meet;
-    parameters: int32[g, o / block_out, 4, batch, block_out]; out: int8[n / batch, g, o / block_out, oh, ow,
-        batch, block_out].
+    With g joined groups (see `Grouping`):
+    inp: int8[n / batch, c / block_in, h, w, batch, block_in];
+    wgt: int8[g, o / block_out, c / block_in, kh, kw, block_out, block_in], where o and c count the channels
+        of a joined group, with zeros between its groups;
+    parameters: int32[g, o / block_out, 4, batch, block_out];
+    out: int8[n / batch, g, o / block_out, oh, ow, batch, block_out].
 
     Args:
-        border: what the padding holds: 0, or -128, the least input.
-        alike: all blocks of weights are the same one, and `wgt` holds it once: int8[1, 1, 1, 1, 1, block_out,
+        border: value of the padding: 0, or -128, the least input.
+        alike: all blocks of weights are equal, and `wgt` holds a single block: int8[1, 1, 1, 1, 1, block_out,
             block_in].
+
+    Source: ONNX operator Conv.
     """
     b, i, o, acc = config.batch, config.block_in, config.block_out, f"int{config.acc_bits}"
     n, groups = blocks(size.batch, b), grouping(size, config)
     inp = placeholder((n, groups.count * groups.inputs, size.height, size.width, b, i), "X", "int8")
     kernels = (1,) * 5 if alike else (groups.count, groups.outputs, groups.inputs, *size.kernel)
     wgt = placeholder((*kernels, o, i), "W", "int8")
-    padded = prepared(inp, size, border)
+    padded = padded_input(inp, size, border)
     source, (ey, ex) = padded or inp, size.dilation
     sy, sx = 1 if size.skips_rows else size.stride[0], size.stride[1]
     extents = (groups.inputs, *size.kernel, i)
@@ -76,39 +80,39 @@ def conv2d(
         return sum_over(cast(acc, pixel) * cast(acc, weight), (ci, dy, dx, k))
 
     total = compute((n, groups.count, groups.outputs, *size.out_size, b, o), product, "Y")
-    return Product(inp, wgt, padded, total, narrow(total, narrowing, config, ("g", "o")))
+    return ConvolutionTensors(inp, wgt, padded, total, narrow(total, narrowing, config, ("g", "o")))
 
 
-def prepared(inp: Tensor, size: Convolution, border: int) -> Tensor | None:
-    """Return the input with its border, or without the rows that are not read; None where both are as they
-    are."""
+def padded_input(inp: Tensor, size: Convolution, border: int) -> Tensor | None:
+    """Return the padded input, or the rows of the input that the stride keeps; None if neither differs from
+    the input."""
     if any(size.padding):
-        return bordered(inp, size, border, "XP")
+        return with_border(inp, size, border, "XP")
     return _used_rows(inp, size) if size.skips_rows else None
 
 
 class Padded(Protocol):
-    """What `bordered` needs to know of an operator's sizes."""
+    """Sizes of an operator with padding, for `with_border`."""
 
     @property
     def padding(self) -> Pads:
         """Pixels above, to the left, below, to the right."""
 
 
-def bordered(inp: Tensor, size: Padded, border: int, name: str, dtype: str = "int8") -> Tensor:
-    """Return [n, c, h, w, batch, block] with a border around the pixels, as `dtype`."""
+def with_border(inp: Tensor, size: Padded, border: int, name: str, dtype: str = "int8") -> Tensor:
+    """Return [n, c, h, w, batch, block] padded by `size.padding` with the value `border`, as `dtype`."""
     n, channels, height, width, *tile = inp.shape
     top, left, below, right = size.padding
 
     def element(n: Expr, c: Expr, y: Expr, x: Expr, b: Expr, k: Expr) -> Expr:
-        inside = both(y >= top, y < top + height, x >= left, x < left + width)
+        inside = all_of(y >= top, y < top + height, x >= left, x < left + width)
         return select(inside, cast(dtype, inp[n, c, y - top, x - left, b, k]), border)
 
     return compute((n, channels, height + top + below, width + left + right, *tile), element, name)
 
 
 def _used_rows(inp: Tensor, size: Convolution) -> Tensor:
-    """Return the rows of the input that a kernel one row high reads."""
+    """Return the rows of the input that a strided kernel of height 1 reads."""
     n, channels, _, width, b, i = inp.shape
     return compute(
         (n, channels, size.out_size[0], width, b, i),

@@ -10,14 +10,14 @@ from vdla.hw.spec.config import AcceleratorConfig
 
 
 @dataclass(frozen=True)
-class Elementwise:
-    """An operator on the elements of one or two tensors, as tensors, producers first.
+class ElementwiseTensors:
+    """The tensors of an element-wise operator with one or two operands, producers first.
 
     Attributes:
-        inputs: placeholders.
-        wide: the inputs as accumulators.
-        passes: of the ALU; the last is the total, and `wide` is where there is none.
-        narrowed: what comes of it.
+        inputs: placeholders of the operands, int8.
+        wide: the operands, widened to accumulators.
+        passes: results of the ALU passes; the last is the total. Without passes, `wide` is the total.
+        narrowed: the total after narrowing.
     """
 
     inputs: tuple[Tensor, ...]
@@ -33,25 +33,25 @@ class Elementwise:
 
 AXES = ("c", "e", "b", "j")
 NAMES = ("A", "B")
-Shape = tuple[int, int]  # blocks of channels, and elements of each
+Shape = tuple[int, int]  # blocks of channels, and elements of a block
 
 
-def requantise(shape: Shape, config: AcceleratorConfig, narrowing: Narrowing) -> Elementwise:
-    """Define the requantisation of int8[channels, elements, batch, block_out]; its bounds are ReLU and Clip.
+def requantise(shape: Shape, config: AcceleratorConfig, narrowing: Narrowing) -> ElementwiseTensors:
+    """Define the requantisation of int8[channels, elements, batch, block_out], with ReLU and Clip as bounds.
 
     Source: ONNX operators Relu, Clip, QuantizeLinear of DequantizeLinear.
     """
     (source,), (wide,) = _operands(shape, config, 1)
-    return Elementwise((source,), (wide,), (), narrow(wide, narrowing, config, ("c",)))
+    return ElementwiseTensors((source,), (wide,), (), narrow(wide, narrowing, config, ("c",)))
 
 
-def copy(shape: Shape, config: AcceleratorConfig) -> Elementwise:
+def copy(shape: Shape, config: AcceleratorConfig) -> ElementwiseTensors:
     """Define a copy of int8[channels, elements, batch, block_out].
 
     Source: ONNX operators Concat, Identity.
     """
     (source,), (wide,) = _operands(shape, config, 1)
-    return Elementwise(
+    return ElementwiseTensors(
         (source,),
         (wide,),
         (),
@@ -61,7 +61,7 @@ def copy(shape: Shape, config: AcceleratorConfig) -> Elementwise:
 
 def add(
     shape: Shape, config: AcceleratorConfig, narrowing: Narrowing, *, factors: tuple[int, int] = (1, 1)
-) -> Elementwise:
+) -> ElementwiseTensors:
     """Define narrow(A * factors[0] + B * factors[1]) for int8[channels, elements, batch, block_out].
 
     Args:
@@ -72,16 +72,16 @@ def add(
     inputs, wide = _operands(shape, config, 2)
     passes: list[Tensor] = []
     scaled = [
-        _pass(wide[number], f"{NAMES[number]}S", _times(factor), passes) if factor != 1 else wide[number]
+        _alu_pass(wide[number], f"{NAMES[number]}S", _times(factor), passes) if factor != 1 else wide[number]
         for number, factor in enumerate(factors)
     ]
-    total = _joined(scaled, lambda left, right: left + right, passes)
-    return Elementwise(inputs, wide, tuple(passes), narrow(total, narrowing, config, ("c",)))
+    total = _combined(scaled, lambda left, right: left + right, passes)
+    return ElementwiseTensors(inputs, wide, tuple(passes), narrow(total, narrowing, config, ("c",)))
 
 
 def multiply(
     shape: Shape, config: AcceleratorConfig, narrowing: Narrowing, *, zeros: tuple[int, int] = (0, 0)
-) -> Elementwise:
+) -> ElementwiseTensors:
     """Define narrow((A - zeros[0]) * (B - zeros[1])) for int8[channels, elements, batch, block_out].
 
     Source: ONNX operator Mul.
@@ -89,17 +89,17 @@ def multiply(
     inputs, wide = _operands(shape, config, 2)
     passes: list[Tensor] = []
     moved = [
-        _pass(wide[number], f"{NAMES[number]}S", _plus(-zero), passes) if zero else wide[number]
+        _alu_pass(wide[number], f"{NAMES[number]}S", _plus(-zero), passes) if zero else wide[number]
         for number, zero in enumerate(zeros)
     ]
-    total = _joined(moved, lambda left, right: left * right, passes)
-    return Elementwise(inputs, wide, tuple(passes), narrow(total, narrowing, config, ("c",)))
+    total = _combined(moved, lambda left, right: left * right, passes)
+    return ElementwiseTensors(inputs, wide, tuple(passes), narrow(total, narrowing, config, ("c",)))
 
 
 def _operands(
     shape: Shape, config: AcceleratorConfig, count: int
 ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
-    """Return placeholders, and the same as accumulators."""
+    """Return the placeholders of the operands, and the operands widened to accumulators."""
     whole, acc = (*shape, config.batch, config.block_out), f"int{config.acc_bits}"
     inputs = tuple(placeholder(whole, name, "int8") for name in NAMES[:count])
     return inputs, tuple(
@@ -116,12 +116,12 @@ def _plus(addend: int) -> Callable[[Expr], Expr]:
     return lambda value: value + addend
 
 
-def _pass(source: Tensor, name: str, step: Callable[[Expr], Expr], passes: list[Tensor]) -> Tensor:
+def _alu_pass(source: Tensor, name: str, step: Callable[[Expr], Expr], passes: list[Tensor]) -> Tensor:
     passes.append(compute(source.shape, lambda *at: step(source[at]), name, AXES))
     return passes[-1]
 
 
-def _joined(operands: Sequence[Tensor], step: Callable[[Expr, Expr], Expr], passes: list[Tensor]) -> Tensor:
+def _combined(operands: Sequence[Tensor], step: Callable[[Expr, Expr], Expr], passes: list[Tensor]) -> Tensor:
     left, right = operands
 
     def element(*at: Expr) -> Expr:

@@ -1,4 +1,4 @@
-"""Narrowing: accumulators become outputs by requantisation in the store unit, or by ALU passes."""
+"""Narrowing of accumulators to int8 outputs, by requantisation in the store unit or by ALU passes."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,9 +15,13 @@ LEAST = -128
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """Division by 2^amount, rounded to nearest with halves up, and clipping to the range of outputs.
+    """Division by 2^amount, rounded to nearest with halves up, and saturation to the range of outputs.
 
-    It takes two to four ALU passes and works on every configuration. With `rectifies` the lower bound is 0.
+    It takes two to four ALU passes and works on every configuration.
+
+    Attributes:
+        amount: right shift, in bits.
+        rectifies: the lower bound is 0 (ReLU).
     """
 
     amount: int
@@ -29,7 +33,8 @@ class Scale:
     """Requantisation in the store unit, `vdla.hw.spec.numerics.requantise`; needs the extension REQUANTISE.
 
     Attributes:
-        by_channel: every output channel has its own parameters; else all blocks share those of one block.
+        by_channel: parameters per output channel; else all blocks of channels share the parameters of a
+            single block.
     """
 
     by_channel: bool = True
@@ -37,7 +42,8 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class AddingScale(Scale):
-    """Requantisation behind which residuals are added; the sum's parameters are the first set on chip."""
+    """Requantisation followed by the addition of residuals. The parameters of the addition are the first set
+    on chip."""
 
 
 Narrowing = Shift | Scale
@@ -59,7 +65,13 @@ class Narrowed:
 
 
 def requantised(value: Expr, parameter: Callable[[Parameter], Expr]) -> Expr:
-    """Return the expression, of type int8, for `vdla.hw.spec.numerics.requantise` of an accumulator."""
+    """Return the int8 expression of an accumulator after requantisation.
+
+    Args:
+        parameter: returns the parameter of the accumulator's channel, by kind.
+
+    Source: `vdla.hw.spec.numerics.requantise`.
+    """
     wide = "int64"
 
     def byte(word: Expr, place: int) -> Expr:
@@ -81,11 +93,11 @@ def narrow(
     channels: Sequence[str] = (),
     order: Sequence[str] = (),
 ) -> Narrowed:
-    """Return the outputs of accumulators [..., batch, block_out].
+    """Return the int8 outputs of accumulators [..., batch, block_out].
 
     Args:
-        channels: the axes of `total` that select the block of channels.
-        order: order of the outputs' axes, if it differs from that of `total`.
+        channels: axes of `total` that select the block of channels.
+        order: axes of the outputs, if their order differs from the axes of `total`.
     """
     axes = tuple(axis.name for axis in total.axes)
     order = tuple(order) or axes
@@ -100,7 +112,7 @@ def narrow(
 
 
 def _in_order(axes: Sequence[str], order: Sequence[str], at: Sequence[Expr]) -> tuple[Expr, ...]:
-    """Return subscripts that are given in `order`, in the order of `axes`."""
+    """Permute subscripts from `order` to the order of `axes`."""
     return tuple(at[order.index(name)] for name in axes)
 
 
@@ -116,16 +128,16 @@ def _scaled(
     parameters = placeholder((*lead, len(Parameter), config.batch, config.block_out), "P", total.dtype)
 
     def element(*at: Expr) -> Expr:
-        own = tuple(index for axis, index in zip(order, at, strict=True) if axis in channels) or (0,)
+        block = tuple(index for axis, index in zip(order, at, strict=True) if axis in channels) or (0,)
         return requantised(
-            total[_in_order(axes, order, at)], lambda row: parameters[(*own, int(row), *at[-2:])]
+            total[_in_order(axes, order, at)], lambda row: parameters[(*block, int(row), *at[-2:])]
         )
 
     return Narrowed((), parameters, compute(shape, element, "Z", order))
 
 
 def _passes(total: Tensor, shift: Shift, axes: Sequence[str]) -> tuple[Tensor, ...]:
-    """Return one tensor for each ALU pass."""
+    """Return the result of each ALU pass."""
     half = 1 << shift.amount >> 1
     steps = (
         [("rounded", lambda value: value + half), ("shifted", lambda value: value >> shift.amount)]

@@ -1,9 +1,9 @@
-"""Max pooling. (Average pooling is a convolution, see `sizes.average_pool`.)"""
+"""Max pooling. Average pooling is a convolution, see `sizes.average_pool`."""
 
 from dataclasses import dataclass
 
 from vdla.compiler.ir.nodes import cast
-from vdla.compiler.te.operators.convolution import bordered
+from vdla.compiler.te.operators.convolution import with_border
 from vdla.compiler.te.operators.narrowing import LEAST
 from vdla.compiler.te.operators.sizes import Pooling, blocks
 from vdla.compiler.te.tensor import Tensor, compute, max_over, placeholder, reduce_axis
@@ -11,14 +11,14 @@ from vdla.hw.spec.config import AcceleratorConfig
 
 
 @dataclass(frozen=True)
-class Maximum:
-    """Max pooling as tensors, producers first.
+class MaxPoolTensors:
+    """The tensors of a max pooling, producers first.
 
     Attributes:
-        inp: placeholder.
-        wide: the input with its border, as accumulators.
-        greatest: the greatest value of each window.
-        out: the result.
+        inp: placeholder of the input, int8.
+        wide: the padded input, widened to accumulators.
+        greatest: the maximum of each window, in accumulators.
+        out: the result, int8.
     """
 
     inp: Tensor
@@ -27,17 +27,20 @@ class Maximum:
     out: Tensor
 
 
-def max_pool(size: Pooling, config: AcceleratorConfig) -> Maximum:
+def max_pool(size: Pooling, config: AcceleratorConfig) -> MaxPoolTensors:
     """Define max pooling of int8[n / batch, c / block_out, h, w, batch, block_out].
 
-    The result is int8[..., oh, ow, batch, block_out]. The border holds the least value, so it never wins.
+    The result is int8[n / batch, c / block_out, oh, ow, batch, block_out]. The padding is the least value of
+    int8.
+
+    Source: ONNX operator MaxPool.
     """
     b, o, acc = config.batch, config.block_out, f"int{config.acc_bits}"
     inp = placeholder(
         (blocks(size.batch, b), blocks(size.channels, o), size.height, size.width, b, o), "X", "int8"
     )
     wide = (
-        bordered(inp, size, LEAST, "XW", acc)
+        with_border(inp, size, LEAST, "XW", acc)
         if any(size.padding)
         else compute(inp.shape, lambda n, c, y, x, b, k: cast(acc, inp[n, c, y, x, b, k]), "XW")
     )
@@ -48,7 +51,7 @@ def max_pool(size: Pooling, config: AcceleratorConfig) -> Maximum:
         lambda n, c, y, x, b, j: max_over(wide[n, c, y * sy + dy, x * sx + dx, b, j], (dy, dx), start=LEAST),
         "Y",
     )
-    return Maximum(
+    return MaxPoolTensors(
         inp,
         wide,
         greatest,

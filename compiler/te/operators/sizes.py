@@ -1,4 +1,4 @@
-"""The sizes of operators, and quantities derived from them."""
+"""Sizes of operators and derived quantities: output size, joined groups, phases, multiply-accumulates."""
 
 from dataclasses import dataclass
 from math import lcm, prod
@@ -11,7 +11,7 @@ Pads = tuple[int, int, int, int]  # above, left, below, right
 
 
 def blocks(size: int, block: int) -> int:
-    """Return the blocks that hold `size` channels; the last one may be padded with zeros."""
+    """Return the number of blocks that hold `size` channels; the last block may be padded with zeros."""
     return -(-size // block)
 
 
@@ -40,7 +40,11 @@ def _check_window(
     padding: Pads,
     dilation: tuple[int, int] = (1, 1),
 ) -> None:
-    """Refuse a window that is larger than its input with its border, and steps that are no steps."""
+    """Check that the window fits the padded input and that kernel, stride and dilation are positive.
+
+    Raises:
+        IrError: a check fails.
+    """
     if min(*kernel, *stride, *dilation) < 1:
         raise IrError(
             f"{subject}: kernel = {kernel}, stride = {stride} and dilation = {dilation} must be at least 1"
@@ -56,11 +60,12 @@ class Convolution:
     """The sizes of a 2-D convolution.
 
     Attributes:
-        batch, channels, height, width: of the input.
-        outputs: channels of the output.
-        kernel, stride, dilation: (vertical, horizontal).
+        batch, channels, height, width: shape of the input.
+        outputs: number of output channels.
+        kernel, stride, dilation: (vertical, horizontal), in pixels.
         padding: pixels added above, left, below and right.
-        groups: of channels that are convolved apart; `channels` for a depthwise convolution.
+        groups: number of channel groups that are convolved separately; `channels` for a depthwise
+            convolution.
 
     Source: ONNX operator Conv.
     """
@@ -97,7 +102,7 @@ class Convolution:
 
     @property
     def skips_rows(self) -> bool:
-        """Whether whole rows of the input are never read, so that they need not be loaded."""
+        """Whether the stride skips whole rows of the input, which then need not be loaded."""
         return self.kernel[0] == 1 and self.stride[0] > 1 and not any(self.padding)
 
     @property
@@ -110,11 +115,11 @@ class Convolution:
 
 @dataclass(frozen=True, slots=True)
 class Grouping:
-    """How groups of a convolution are joined to fill whole blocks, with zero weights between them.
+    """Groups of a convolution, joined to fill whole channel blocks, with zero weights between groups.
 
     Attributes:
-        count: number of joined groups; the last one may be padded with groups of zeros.
-        inputs, outputs: blocks per joined group.
+        count: number of joined groups; the last may be padded with groups of zeros.
+        inputs, outputs: channel blocks per joined group.
         joined: groups per joined group.
     """
 
@@ -125,27 +130,28 @@ class Grouping:
 
 
 def grouping(size: Convolution, config: AcceleratorConfig) -> Grouping:
-    """Return the grouping of `size` in the blocks of `config`."""
+    """Return the grouping of `size` for the block sizes of `config`."""
     inputs, outputs = size.channels // size.groups, size.outputs // size.groups
     joined = lcm(lcm(inputs, config.block_in) // inputs, lcm(outputs, config.block_out) // outputs)
-    found = Grouping(
+    joined_groups = Grouping(
         blocks(size.groups, joined),
         joined * inputs // config.block_in,
         joined * outputs // config.block_out,
         joined,
     )
-    whole = found.count * found.inputs, found.count * found.outputs
+    whole = joined_groups.count * joined_groups.inputs, joined_groups.count * joined_groups.outputs
     if whole == (blocks(size.channels, config.block_in), blocks(size.outputs, config.block_out)):
-        return found
+        return joined_groups
     return Grouping(
         1, blocks(size.channels, config.block_in), blocks(size.outputs, config.block_out), size.groups
     )
 
 
 def matrix_product(rows: int, outputs: int, inputs: int, config: AcceleratorConfig) -> Convolution:
-    """Return a matrix product or a dense layer as a 1x1 convolution over one column of `batch`-row blocks.
+    """Return a matrix product or a dense layer as a 1x1 convolution over a column of `batch`-row blocks.
 
-    inp: int8[1, inputs / block_in, rows / batch, 1, batch, block_in]; out likewise with outputs / block_out.
+    inp: int8[1, inputs / block_in, rows / batch, 1, batch, block_in];
+    out: int8[1, outputs / block_out, rows / batch, 1, batch, block_out].
 
     Source: ONNX operators MatMul and Gemm.
     """
@@ -154,10 +160,10 @@ def matrix_product(rows: int, outputs: int, inputs: int, config: AcceleratorConf
 
 @dataclass(frozen=True, slots=True)
 class Transposed:
-    """The sizes of a transposed 2-D convolution; attributes as those of `Convolution`, `padding` is cut off
-    the result.
+    """The sizes of a transposed 2-D convolution; attributes as in `Convolution`.
 
     Attributes:
+        padding: pixels cropped from the result: above, left, below and right.
         extra: pixels added below and right of the result.
 
     Source: ONNX operator ConvTranspose.
@@ -186,8 +192,8 @@ class Transposed:
             strict=True,
         )
         return tuple(
-            (size - 1) * stride + kernel - before - behind + extra
-            for size, kernel, stride, before, behind, extra in sides
+            (size - 1) * stride + kernel - before - after + extra
+            for size, kernel, stride, before, after, extra in sides
         )
 
     @property
@@ -198,49 +204,51 @@ class Transposed:
 
 @dataclass(frozen=True, slots=True)
 class Phases:
-    """One side of a transposed convolution: result `stride * y + phase` sums `taps` of the input, from `y +
-    slope * phase - before` on.
+    """Phases of a transposed convolution along a single axis.
+
+    The result at `stride * y + phase` sums `taps` elements of the input, which begin at
+    `y + slope * phase - before`.
 
     Attributes:
-        before: elements of border that this needs before the input.
-        behind: and behind it; less than 0 where elements are left over.
+        before: padding before the input, in elements.
+        after: padding after the input, in elements; negative if the last elements are not read.
+        size: results per phase.
     """
 
     stride: int
     taps: int
     slope: int
     before: int
-    behind: int
+    after: int
     size: int
 
     def tap(self, phase: int, place: int, pad: int) -> int:
-        """Return the element of the kernel that stands at `place` of a phase's taps; it may lie behind the
-        kernel's end."""
+        """Return the kernel element at position `place` among the taps of a phase; it may be past the end of
+        the kernel."""
         return (phase + pad) % self.stride + self.stride * (self.taps - 1 - place)
 
 
 def phases_fault(kernel: int, stride: int, pad: int, result: int) -> str:
-    """Return what keeps one side of a transposed convolution from having phases of one form; "" where it has
-    them."""
+    """Return the reason why a transposed convolution has no uniform phases along an axis, or ""."""
     first, slope = _phase_starts(stride, pad)
     starts = [(phase + pad) // stride for phase in range(stride)]
     if result % stride or starts != [first + slope * phase for phase in range(stride)]:
-        return f"a result of {result} with stride {stride} and padding {pad}, which has no phases of one form"
+        return f"a result of {result} with stride {stride} and padding {pad}, which has no uniform phases"
     if blocks(kernel, stride) <= first:
         return f"padding {pad}, which cuts off whole elements of the input"
     return ""
 
 
 def _phase_starts(stride: int, pad: int) -> tuple[int, int]:
-    """Return where the first phase starts in the input, and how much later each next one does."""
+    """Return the start of the first phase in the input, and the offset from each phase to the next."""
     return pad // stride, (1 + pad) // 2 - pad // 2 if stride == 2 else 0
 
 
 def phases(length: int, kernel: int, stride: int, pad: int, result: int) -> Phases:
-    """Return how one side of a transposed convolution is made.
+    """Return the phases of a transposed convolution along an axis of `length` inputs and `result` outputs.
 
     Raises:
-        IrError: the phases do not divide the result, or do not lie evenly over the input.
+        IrError: the phases do not divide the result, or do not start at equal distances in the input.
     """
     fault = phases_fault(kernel, stride, pad, result)
     if fault:
@@ -253,7 +261,7 @@ def phases(length: int, kernel: int, stride: int, pad: int, result: int) -> Phas
 
 @dataclass(frozen=True, slots=True)
 class Pooling:
-    """The sizes of a 2-D pooling; attributes as those of `Convolution`.
+    """The sizes of a 2-D pooling; attributes as in `Convolution`.
 
     Source: ONNX operators MaxPool and AveragePool.
     """

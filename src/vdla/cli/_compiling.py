@@ -9,7 +9,7 @@ import click
 from vdla.api import Module
 from vdla.cli._networks import Recipe, compile_with_errors, plan_with_progress, show_tuning
 from vdla.cli._summaries import show_forecast
-from vdla.compiler.codegen.tuned.records import Records
+from vdla.compiler.codegen.tuned.best_records import TuningRecords
 from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.writing import check_writable
@@ -32,7 +32,7 @@ class Order:
     errors: bool
     layers: bool
     recipe: Recipe
-    records: Records
+    records: TuningRecords
     target: Target
 
 

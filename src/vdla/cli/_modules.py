@@ -9,7 +9,7 @@ from click.core import ParameterSource
 
 from vdla.api import Module, Run, load
 from vdla.cli._networks import Recipe, plan_with_progress, show_tuning
-from vdla.compiler.codegen.tuned.records import KIT, Records
+from vdla.compiler.codegen.tuned.best_records import KIT, TuningRecords
 from vdla.hw.spec.target import Target
 from vdla.runtime.module.plan import HostStep, LaunchStep
 from vdla.runtime.samples import InputError
@@ -35,7 +35,7 @@ COMPILING = (
 """Parameters of the options of compilation."""
 
 
-def module_of(path: Path, target: Target, recipe: Recipe, records: Records) -> Module:
+def module_of(path: Path, target: Target, recipe: Recipe, records: TuningRecords) -> Module:
     """Return the module in a .vdla file, or compile the model in any other, with tuned records.
 
     Raises:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from vdla.cli._options import Command, reports_errors
-from vdla.compiler.codegen.tuned.records import KIT, Records, records_of
+from vdla.compiler.codegen.tuned.best_records import KIT, TuningRecords, records_of
 from vdla.compiler.graph.section import Section
 from vdla.compiler.network.tuning import Tuning
 from vdla.hw.spec.target import Target
@@ -224,10 +224,10 @@ def takes_tuning(function: Command) -> Command:
     return wrapped
 
 
-def show_tuning(tuning: Tuning, records: Records, target: Target, *, err: bool = False) -> None:
+def show_tuning(tuning: Tuning, records: TuningRecords, target: Target, *, err: bool = False) -> None:
     """Print how records served, where they were asked for or did."""
     if records.source and (records.source != KIT or tuning.applied):
-        others = () if records.source == KIT else records.others_than(target)
+        others = () if records.source == KIT else records.other_targets(target)
         click.echo(tuning.said(records.source, others), err=err)
 
 
@@ -273,7 +273,9 @@ def source_of(model: Path, recipe: Recipe) -> "Source":
     return Source(model, _samples(recipe), recipe.options, recipe.shapes, recipe.section)
 
 
-def plan_with_progress(model: Path, target: Target, recipe: Recipe, records: Records) -> tuple[Plan, Tuning]:
+def plan_with_progress(
+    model: Path, target: Target, recipe: Recipe, records: TuningRecords
+) -> tuple[Plan, Tuning]:
     """Compile a network, or take it from the cache, and return how records served; show progress on a
     terminal."""
     from vdla.compiler.network.cached import cached_tuned_plan
@@ -283,7 +285,7 @@ def plan_with_progress(model: Path, target: Target, recipe: Recipe, records: Rec
         return cached_tuned_plan(source, target, records, say)
 
 
-def compile_with_errors(model: Path, target: Target, recipe: Recipe, records: Records) -> "Compiled":
+def compile_with_errors(model: Path, target: Target, recipe: Recipe, records: TuningRecords) -> "Compiled":
     """Compile a network and measure the quantisation error of each layer; show progress on a terminal."""
     from vdla.compiler.network.compile import compile_network
 

@@ -66,12 +66,12 @@ def clear() -> None:
 
     Files that the kit did not put there stay, and so do entries that other processes are building.
     """
-    from vdla.compiler.codegen import store
+    from vdla.compiler.codegen import choice_cache
     from vdla.runtime.devices.rtl import cache
 
     folder = _folder()
     try:
-        store.clear()
+        choice_cache.clear()
         held = sum(map(cache.clear, BUILT))
         for name in WRITTEN:
             _delete(folder / name)

@@ -9,7 +9,7 @@ from vdla.cli._compiling import MODULE, Order, compile_each, compile_one
 from vdla.cli._networks import Recipe, explained, takes_recipe, takes_tuning
 from vdla.cli._options import OUTPUT_FILE, takes_target
 from vdla.cli._summaries import lists_layers
-from vdla.compiler.codegen.tuned.records import Records
+from vdla.compiler.codegen.tuned.best_records import TuningRecords
 from vdla.hw.spec.target import Target
 from vdla.runtime.samples import InputError
 
@@ -55,7 +55,7 @@ def command(
     stop_after: str,
     layers: bool,
     recipe: Recipe,
-    records: Records,
+    records: TuningRecords,
     target: Target,
 ) -> None:
     """Compile an ONNX network to a module file, or each network in a folder.

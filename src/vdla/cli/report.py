@@ -17,7 +17,7 @@ from vdla.cli._options import (
     overrides_memory,
     takes_target,
 )
-from vdla.compiler.codegen.tuned.records import Records
+from vdla.compiler.codegen.tuned.best_records import TuningRecords
 from vdla.hw.spec.extras import require_package
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.target import ClockSource, Target
@@ -48,7 +48,7 @@ def command(
     inputs: Path | None,
     clock: float | None,
     recipe: Recipe,
-    records: Records,
+    records: TuningRecords,
     target: Target,
     memory: Callable[[MemoryParameters], MemoryParameters],
 ) -> None:
@@ -84,7 +84,7 @@ def _of_run(
     inputs: Path | None,
     clock: float | None,
     recipe: Recipe,
-    records: Records,
+    records: TuningRecords,
     target: Target,
     memory: Callable[[MemoryParameters], MemoryParameters],
 ) -> Path:

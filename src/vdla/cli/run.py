@@ -14,7 +14,7 @@ from vdla.cli._options import CLOCK, INPUTS, OUTPUT_FILE, overrides_memory, take
 from vdla.cli._runs import launched, numbered
 from vdla.cli._summaries import lists_layers, show_run
 from vdla.cli._waves import show_waves, takes_waves
-from vdla.compiler.codegen.tuned.records import Records
+from vdla.compiler.codegen.tuned.best_records import TuningRecords
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.writing import check_writable
@@ -62,7 +62,7 @@ def command(
     layers: bool,
     as_json: bool,
     recipe: Recipe,
-    records: Records,
+    records: TuningRecords,
     target: Target,
     memory: Callable[[MemoryParameters], MemoryParameters],
 ) -> None:

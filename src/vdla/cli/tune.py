@@ -129,13 +129,13 @@ def _tuned(
     settle: bool,
 ) -> "tuple[Progress, tuple[int, int] | None]":
     """Tune a network, and settle its choices; show progress, and what an interrupt leaves."""
-    from vdla.compiler.codegen.tuned.log import Log
+    from vdla.compiler.codegen.tuned.log import TuningLog
     from vdla.explore.tune.history import history
     from vdla.explore.tune.proposals import LEARNING
     from vdla.explore.tune.session import Session
     from vdla.explore.tune.settle import settled
 
-    target, layers, log = network.target, network.layers, Log(output)
+    target, layers, log = network.target, network.layers, TuningLog(output)
     if log.torn:
         click.echo(f"{output}: its last line was torn, and is measured again", err=True)
     try:

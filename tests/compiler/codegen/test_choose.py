@@ -10,17 +10,17 @@ from math import inf
 import numpy as np
 import pytest
 
-from vdla.compiler.codegen import store
+from vdla.compiler.codegen import choice_cache
+from vdla.compiler.codegen.choices import ChoiceError, choices_of, parse_choices
 from vdla.compiler.codegen.choose import by_estimate, by_simulator, simulated_cycles
 from vdla.compiler.codegen.estimate import estimated_cycles, ranked_tiles
-from vdla.compiler.codegen.record import ChoiceError, choices_of, parse_choices
 from vdla.compiler.codegen.space import space_of
-from vdla.compiler.codegen.tiles import Tiles, Work, fitting_tiles, table_of
+from vdla.compiler.codegen.tiles import Tiles, TilingProblem, fitting_tiles, table_of
 from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.base import Choice
 from vdla.compiler.tasks.convolution import ConvolutionTask
-from vdla.compiler.tasks.elements import Elements, ElementsTask
-from vdla.compiler.tasks.pooling import PoolingTask
+from vdla.compiler.tasks.elementwise import Elements, ElementsTask
+from vdla.compiler.tasks.max_pool_alu import PoolingTask
 from vdla.compiler.te.operators.sizes import Convolution, Pooling
 from vdla.hw.spec.errors import ToolError
 from vdla.hw.spec.memory import MemoryParameters
@@ -163,7 +163,7 @@ def test_tiles_follow_the_memory():
 
 
 def test_equal_work_on_another_memory_is_other_work():
-    assert Work(CONVOLUTION.size, TINY, 2, scales=True) != Work(
+    assert TilingProblem(CONVOLUTION.size, TINY, 2, scales=True) != TilingProblem(
         CONVOLUTION.size, TINY, 2, scales=True, memory=MemoryParameters(400)
     )
 
@@ -199,71 +199,71 @@ def never(space):
 
 def test_a_choice_is_made_once(cache):
     space = space_of(CONVOLUTION, TARGET)
-    made = store.kept(by_estimate)(space)
-    assert store.kept(never)(space) == made
-    assert store.count() == 1
+    made = choice_cache.cached(by_estimate)(space)
+    assert choice_cache.cached(never)(space) == made
+    assert choice_cache.count() == 1
 
 
 @pytest.mark.parametrize(
     "target", [Target(TINY, MemoryParameters(65)), Target(TINY.with_changes(bus_bits=128))]
 )
 def test_another_memory_or_configuration_chooses_anew(cache, target):
-    store.kept(by_estimate)(space_of(CONVOLUTION, TARGET))
-    store.kept(by_estimate)(space_of(CONVOLUTION, target))
-    assert store.count() == 2
+    choice_cache.cached(by_estimate)(space_of(CONVOLUTION, TARGET))
+    choice_cache.cached(by_estimate)(space_of(CONVOLUTION, target))
+    assert choice_cache.count() == 2
 
 
 def test_the_clock_does_not_choose_anew(cache):
-    store.kept(by_estimate)(space_of(CONVOLUTION, TARGET))
-    store.kept(never)(space_of(CONVOLUTION, replace(TARGET, clock_mhz=50)))
-    assert store.count() == 1
+    choice_cache.cached(by_estimate)(space_of(CONVOLUTION, TARGET))
+    choice_cache.cached(never)(space_of(CONVOLUTION, replace(TARGET, clock_mhz=50)))
+    assert choice_cache.count() == 1
 
 
 def test_another_compiler_chooses_anew(cache, monkeypatch):
-    store.kept(by_estimate)(space_of(CONVOLUTION, TARGET))
-    monkeypatch.setattr(store, "task_version", lambda: "another")
-    store.kept(by_estimate)(space_of(CONVOLUTION, TARGET))
-    assert store.count() == 2
+    choice_cache.cached(by_estimate)(space_of(CONVOLUTION, TARGET))
+    monkeypatch.setattr(choice_cache, "task_version", lambda: "another")
+    choice_cache.cached(by_estimate)(space_of(CONVOLUTION, TARGET))
+    assert choice_cache.count() == 2
 
 
 def test_the_oldest_choices_are_forgotten(cache, monkeypatch):
-    monkeypatch.setattr(store, "MOST_CHOICES", 2)
+    monkeypatch.setattr(choice_cache, "MOST_CHOICES", 2)
     for key in "abc":
-        store.write(key, key, Choice(2, Tiles(1, 1, 1, 1)))
-    assert store.read("a") is None
-    assert store.read("c") == Choice(2, Tiles(1, 1, 1, 1))
+        choice_cache.write(key, key, Choice(2, Tiles(1, 1, 1, 1)))
+    assert choice_cache.read("a") is None
+    assert choice_cache.read("c") == Choice(2, Tiles(1, 1, 1, 1))
 
 
 @pytest.mark.parametrize("change", ["choice = replace(choice, '\"rows\": ', '\"rows\": 1')", "key = 'other'"])
 def test_a_choice_that_was_altered_is_not_followed(cache, change):
     space = space_of(CONVOLUTION, TARGET)
-    made = store.kept(by_estimate)(space)
-    with closing(sqlite3.connect(cache / store.FILE)) as table, table:
+    made = choice_cache.cached(by_estimate)(space)
+    with closing(sqlite3.connect(cache / choice_cache.FILE)) as table, table:
         table.execute(f"UPDATE kept SET {change}")
-    assert store.read(store.key_of(space)) is None
-    assert store.read("other") is None
-    assert store.kept(by_estimate)(space) == made
+    assert choice_cache.read(choice_cache.key_of(space)) is None
+    assert choice_cache.read("other") is None
+    assert choice_cache.cached(by_estimate)(space) == made
 
 
 def test_a_choice_that_is_not_in_its_space_is_not_followed(cache):
     space = space_of(CONVOLUTION, TARGET)
-    store.write(store.key_of(space), "task", Choice(2, Tiles(10_000, 1, 1, 1)))
-    assert store.kept(by_estimate)(space) in space
+    choice_cache.write(choice_cache.key_of(space), "task", Choice(2, Tiles(10_000, 1, 1, 1)))
+    assert choice_cache.cached(by_estimate)(space) in space
 
 
 def test_a_cache_that_cannot_be_used_is_done_without(monkeypatch):
     monkeypatch.setenv("VDLA_CACHE_DIR", "/dev/null/cache")
     space = space_of(CONVOLUTION, TARGET)
-    assert store.kept(by_estimate)(space) == by_estimate(space)
-    assert store.read(store.key_of(space)) is None
+    assert choice_cache.cached(by_estimate)(space) == by_estimate(space)
+    assert choice_cache.read(choice_cache.key_of(space)) is None
 
 
 def test_a_damaged_cache_says_what_to_do(cache):
-    (cache / store.FILE).write_text(json.dumps("no table" * 99))
+    (cache / choice_cache.FILE).write_text(json.dumps("no table" * 99))
     with pytest.raises(
         ToolError, match=r"choices\.sqlite is damaged \(.*\); empty it with `vdla cache clear`"
     ):
-        store.kept(by_estimate)(space_of(CONVOLUTION, TARGET))
+        choice_cache.cached(by_estimate)(space_of(CONVOLUTION, TARGET))
 
 
 @pytest.mark.parametrize(

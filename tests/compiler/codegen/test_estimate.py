@@ -3,7 +3,7 @@
 import pytest
 
 from vdla.compiler.codegen.estimate import costs_of
-from vdla.compiler.codegen.tiles import KEEPS, Work, fitting_tiles
+from vdla.compiler.codegen.tiles import KEEPS, TilingProblem, fitting_tiles
 from vdla.compiler.te.operators.sizes import Convolution
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.presets import DEFAULT, TINY
@@ -20,24 +20,32 @@ POINTWISE = Convolution(48, 9, 11, 80, (1, 1))
 DEPTHWISE = Convolution(64, 15, 12, 64, (3, 3), (2, 1), (1, 1, 1, 1), groups=64)
 
 CASES = {
-    "one thread": Work(BORDERED, DEFAULT, 1, scales=True),
-    "two threads": Work(BORDERED, DEFAULT, 2, scales=True),
-    "four threads, far memory": Work(DILATED, DEFAULT, 4, scales=True, memory=FAR),
-    "without parameters": Work(DILATED, DEFAULT, 2, scales=False),
-    "reserved accumulators": Work(DILATED, DEFAULT, 2, scales=True, reserved=40),
-    "groups, wide inputs": Work(GROUPED, WIDE_IN, 2, scales=True),
-    "groups, wide outputs": Work(GROUPED, WIDE_OUT, 2, scales=True),
-    "one port": Work(GROUPED, TINY, 3, scales=True),
-    "more parameters than stand on chip": Work(Convolution(16, 6, 5, 700, (1, 1)), TINY, 2, scales=True),
-    "sums reset": Work(POINTWISE, DEFAULT.with_changes(extensions=()), 2, scales=True),
-    "few requests": Work(POINTWISE, DEFAULT.with_changes(max_requests=2), 3, scales=True, memory=FAR),
-    "alternating inputs, gathered": Work(POINTWISE, WIDE_OUT, 2, scales=True, reads=2),
-    "alternating inputs, one by one": Work(POINTWISE, WIDE_OUT.with_changes(extensions=()), 2, True, reads=2),
-    "alternating bordered inputs": Work(BORDERED, WIDE_OUT, 2, scales=True, reads=2),
-    "alternating outputs": Work(BORDERED, WIDE_IN, 3, scales=True, writes=2),
-    "alike weights": Work(DEPTHWISE, DEFAULT, 2, scales=True, alike=True),
-    "sliding windows": Work(DEPTHWISE, WIDE_OUT.with_changes(block_in=16), 2, scales=True, slides=True),
-    "slow memory": Work(DILATED, DEFAULT, 2, True, memory=MemoryParameters(90, cycles_per_beat=3)),
+    "one thread": TilingProblem(BORDERED, DEFAULT, 1, scales=True),
+    "two threads": TilingProblem(BORDERED, DEFAULT, 2, scales=True),
+    "four threads, far memory": TilingProblem(DILATED, DEFAULT, 4, scales=True, memory=FAR),
+    "without parameters": TilingProblem(DILATED, DEFAULT, 2, scales=False),
+    "reserved accumulators": TilingProblem(DILATED, DEFAULT, 2, scales=True, reserved=40),
+    "groups, wide inputs": TilingProblem(GROUPED, WIDE_IN, 2, scales=True),
+    "groups, wide outputs": TilingProblem(GROUPED, WIDE_OUT, 2, scales=True),
+    "one port": TilingProblem(GROUPED, TINY, 3, scales=True),
+    "more parameters than stand on chip": TilingProblem(
+        Convolution(16, 6, 5, 700, (1, 1)), TINY, 2, scales=True
+    ),
+    "sums reset": TilingProblem(POINTWISE, DEFAULT.with_changes(extensions=()), 2, scales=True),
+    "few requests": TilingProblem(
+        POINTWISE, DEFAULT.with_changes(max_requests=2), 3, scales=True, memory=FAR
+    ),
+    "alternating inputs, gathered": TilingProblem(POINTWISE, WIDE_OUT, 2, scales=True, reads=2),
+    "alternating inputs, one by one": TilingProblem(
+        POINTWISE, WIDE_OUT.with_changes(extensions=()), 2, True, reads=2
+    ),
+    "alternating bordered inputs": TilingProblem(BORDERED, WIDE_OUT, 2, scales=True, reads=2),
+    "alternating outputs": TilingProblem(BORDERED, WIDE_IN, 3, scales=True, writes=2),
+    "alike weights": TilingProblem(DEPTHWISE, DEFAULT, 2, scales=True, alike=True),
+    "sliding windows": TilingProblem(
+        DEPTHWISE, WIDE_OUT.with_changes(block_in=16), 2, scales=True, slides=True
+    ),
+    "slow memory": TilingProblem(DILATED, DEFAULT, 2, True, memory=MemoryParameters(90, cycles_per_beat=3)),
 }
 
 

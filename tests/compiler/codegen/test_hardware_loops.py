@@ -14,7 +14,7 @@ from vdla.compiler.codegen.hardware_loops import (
     Steps,
     Transfer,
     compute_instructions,
-    fits,
+    fits_hardware_loop,
     sum_instructions,
     transfer_instructions,
 )
@@ -111,7 +111,7 @@ def test_loops_that_go_on_where_others_end_are_one():
     ],
 )
 def test_steps_of_the_hardware_are_shorter_than_a_memory(loop, does):
-    assert fits(loop, TINY) is does
+    assert fits_hardware_loop(loop, TINY) is does
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from generators.expected import convolved
 
+from vdla.compiler.codegen.blocked_layout import blocked_parameters, blocked_weights
 from vdla.compiler.codegen.choose import cycles_of
-from vdla.compiler.codegen.packing import blocked_parameters, blocked_weights
 from vdla.compiler.codegen.stream import compile_stream, emit
 from vdla.compiler.operands.address_map import Operand
 from vdla.compiler.tasks.convolution import schedule_conv2d

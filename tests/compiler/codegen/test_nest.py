@@ -10,13 +10,13 @@ from vdla.compiler.codegen.intrinsics import accelerator
 from vdla.compiler.codegen.nest import (
     AffineSum,
     affine_sum_of,
-    boxes,
+    condition_boxes,
     conditions_of,
     element_index,
-    evaluated,
+    evaluator,
     nest_of,
 )
-from vdla.compiler.ir.nodes import Binary, Buffer, Call, Const, For, If, IrError, LoopKind, Read, Var, both
+from vdla.compiler.ir.nodes import Binary, Buffer, Call, Const, For, If, IrError, LoopKind, Read, Var, all_of
 from vdla.compiler.ir.parse import parse_func
 from vdla.hw.spec.presets import TINY
 
@@ -28,11 +28,11 @@ from vdla.hw.spec.presets import TINY
 @pytest.mark.parametrize("loops", [{}, {"x": 4}, {"x": 4, "y": 5}])
 def test_an_affine_sum_is_the_sum_of_its_parts(affine_sum, loops):
     values = {"x": 2, "y": 9, "tile": 5}
-    outside, inside = affine_sum.parted(loops)
-    assert evaluated(affine_sum)(values) == affine_sum.constant + sum(
+    outside, inside = affine_sum.split_by(loops)
+    assert evaluator(affine_sum)(values) == affine_sum.constant + sum(
         factor * values[name] for name, factor in affine_sum.terms
     )
-    assert evaluated(outside)(values) + evaluated(inside)(values) == evaluated(affine_sum)(values)
+    assert evaluator(outside)(values) + evaluator(inside)(values) == evaluator(affine_sum)(values)
     assert {name for name, _ in inside.terms} <= loops.keys()
     assert not {name for name, _ in outside.terms} & loops.keys()
 
@@ -48,14 +48,14 @@ def test_boxes_hold_the_iterations_that_meet_every_condition_and_no_other(seed):
     conditions = tuple(AffineSum(int(rng.integers(-6, 12)), tuple(part)) for part in terms)
     found = [
         point
-        for fixed, ranges in boxes(conditions, loops, {"tile": 3})
+        for fixed, ranges in condition_boxes(conditions, loops, {"tile": 3})
         for point in product(*(range(*ranges[name]) if name in ranges else (fixed[name],) for name in "xyz"))
     ]
     met = [
         point
         for point in product(*(range(loops[name]) for name in "xyz"))
         if all(
-            evaluated(affine_sum)({**dict(zip("xyz", point, strict=True)), "tile": 3}) >= 0
+            evaluator(affine_sum)({**dict(zip("xyz", point, strict=True)), "tile": 3}) >= 0
             for affine_sum in conditions
         )
     ]
@@ -70,7 +70,7 @@ def test_an_index_is_a_sum_of_variables():
     with pytest.raises(IrError) as error:
         affine_sum_of(X // 2 + Y)
     assert str(error.value) == (
-        "x // 2 + y is not affine, so no instruction can follow it; do not fuse loops that an intrinsic is put into"
+        "x // 2 + y is not affine, so no instruction can follow it; do not fuse loops around an intrinsic"
     )
 
 
@@ -95,7 +95,7 @@ def test_elements_stand_one_after_another(indices, base, expected):
     [
         (X < 5, [AffineSum(4, (("x", -1),))]),
         (Y * 2 <= X, [AffineSum(0, (("x", 1), ("y", -2)))]),
-        (both(X < 5, Const(-1) < Y, X <= Y), [AffineSum(4, (("x", -1),)), AffineSum(0, (("y", 1),)), AffineSum(0, (("x", -1), ("y", 1)))]),
+        (all_of(X < 5, Const(-1) < Y, X <= Y), [AffineSum(4, (("x", -1),)), AffineSum(0, (("y", 1),)), AffineSum(0, (("x", -1), ("y", 1)))]),
         (Const(True, "bool"), []),
         (Const(False, "bool"), [AffineSum(-1, ())]),
     ],

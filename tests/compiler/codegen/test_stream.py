@@ -18,13 +18,13 @@ from vdla.compiler.codegen.hardware_loops import (
 )
 from vdla.compiler.codegen.intrinsics import accelerator
 from vdla.compiler.codegen.stream import compile_stream, lower_to_calls
-from vdla.compiler.codegen.tiles import Tiles, Work
+from vdla.compiler.codegen.tiles import Tiles, TilingProblem
 from vdla.compiler.ir.nodes import IrError
 from vdla.compiler.ir.parse import parse_func
 from vdla.compiler.ir.text import print_calls, print_func
 from vdla.compiler.tasks.base import Choice
 from vdla.compiler.tasks.convolution import ConvolutionTask, schedule_conv2d
-from vdla.compiler.tasks.pooling import PoolingTask
+from vdla.compiler.tasks.max_pool_alu import PoolingTask
 from vdla.compiler.te.operators.convolution import conv2d
 from vdla.compiler.te.operators.narrowing import Scale, Shift
 from vdla.compiler.te.operators.sizes import Convolution, Grouping, Pooling, grouping
@@ -83,15 +83,15 @@ def test_fused_loops_around_an_instruction_are_refused():
     )
     with pytest.raises(
         IrError,
-        match=r"^i // 3 is not affine, so no instruction can follow it; do not fuse loops that an "
-        r"intrinsic is put into$",
+        match=r"^i // 3 is not affine, so no instruction can follow it; do not fuse loops "
+        r"around an intrinsic$",
     ):
         compile_stream(func, TINY)
 
 
 def test_virtual_threads_hide_latency():
     size = Convolution(32, 16, 16, 32, padding=(1, 1, 1, 1))
-    works = [Work(size, TINY, threads, scales=True) for threads in (1, 2)]
+    works = [TilingProblem(size, TINY, threads, scales=True) for threads in (1, 2)]
     one, two = (
         simulated_cycles(
             ConvolutionTask(work.size), Choice(work.threads, best_tiles(work, 8)), Target(work.config)
@@ -132,7 +132,7 @@ def test_accumulators_stand_behind_the_parameters():
 
 def test_parameters_of_more_channels_than_there_are_sets_are_loaded_in_turn(campaign):
     size = Convolution(4, 3, 3, 300, (1, 1))
-    assert not Work(size, TINY, 2, scales=True).keeps_parameters
+    assert not TilingProblem(size, TINY, 2, scales=True).keeps_parameters
     stream = compile_stream(scheduled(size, narrowing=Scale()), TINY)
     assert len(stream.tensors["P"]) > 1
 
@@ -141,7 +141,7 @@ def test_no_tiles_at_all_is_said():
     with pytest.raises(
         IrError, match=r"no tile of .* fits the memories of tiny 64 times; use fewer virtual threads"
     ):
-        ranked_tiles(Work(SIZE, TINY, 64, scales=True))
+        ranked_tiles(TilingProblem(SIZE, TINY, 64, scales=True))
 
 
 def test_a_statement_without_an_intrinsic_is_shown():

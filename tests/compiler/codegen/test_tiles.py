@@ -8,6 +8,7 @@ import pytest
 
 from tests.compiler.codegen.test_estimate import BORDERED, DEPTHWISE, GROUPED, WIDE_IN, WIDE_OUT
 from vdla.compiler.codegen.tiles import (
+    DEFAULT_KEEPS,
     GROUPS,
     INPUTS,
     KEEPS,
@@ -15,11 +16,10 @@ from vdla.compiler.codegen.tiles import (
     NOTHING,
     OUTPUTS,
     ROWS,
-    USUAL,
     WEIGHTS,
-    Footprint,
+    TileFootprint,
     Tiles,
-    Work,
+    TilingProblem,
     fitting_tiles,
     short_memories,
     table_of,
@@ -34,17 +34,21 @@ SKIPPING = Convolution(16, 9, 8, 24, (1, 1), (3, 2))
 SMALL = TINY.with_changes(inp_buffer_bytes=1024, wgt_buffer_bytes=1024, acc_buffer_bytes=2048)
 MANY = Convolution(16, 6, 5, 700, (1, 1))
 WORKS = {
-    "one thread": Work(BORDERED, DEFAULT, 1, scales=True),
-    "two threads": Work(BORDERED, SMALL, 2, scales=True),
-    "without parameters": Work(BORDERED, SMALL, 2, scales=False),
-    "reserved accumulators": Work(BORDERED, SMALL, 2, scales=True, reserved=40),
-    "rows that are left out": Work(SKIPPING, SMALL, 3, scales=True),
-    "groups": Work(GROUPED, WIDE_IN, 2, scales=True),
-    "groups in small memories": Work(GROUPED, SMALL.with_changes(uop_buffer_bytes=256), 2, scales=True),
-    "more parameters than stand on chip": Work(MANY, SMALL, 2, scales=True),
-    "parameters for each thread": Work(MANY, TINY, 3, scales=True, reserved=4),
-    "alike weights": Work(DEPTHWISE, DEFAULT, 2, scales=True, alike=True),
-    "sliding windows": Work(DEPTHWISE, WIDE_OUT.with_changes(block_in=16), 2, scales=True, slides=True),
+    "one thread": TilingProblem(BORDERED, DEFAULT, 1, scales=True),
+    "two threads": TilingProblem(BORDERED, SMALL, 2, scales=True),
+    "without parameters": TilingProblem(BORDERED, SMALL, 2, scales=False),
+    "reserved accumulators": TilingProblem(BORDERED, SMALL, 2, scales=True, reserved=40),
+    "rows that are left out": TilingProblem(SKIPPING, SMALL, 3, scales=True),
+    "groups": TilingProblem(GROUPED, WIDE_IN, 2, scales=True),
+    "groups in small memories": TilingProblem(
+        GROUPED, SMALL.with_changes(uop_buffer_bytes=256), 2, scales=True
+    ),
+    "more parameters than stand on chip": TilingProblem(MANY, SMALL, 2, scales=True),
+    "parameters for each thread": TilingProblem(MANY, TINY, 3, scales=True, reserved=4),
+    "alike weights": TilingProblem(DEPTHWISE, DEFAULT, 2, scales=True, alike=True),
+    "sliding windows": TilingProblem(
+        DEPTHWISE, WIDE_OUT.with_changes(block_in=16), 2, scales=True, slides=True
+    ),
 }
 
 
@@ -54,7 +58,7 @@ def spanned(count: int, stride: int, kernel: int, dilation: int) -> int:
     return max(read) - min(read) + 1
 
 
-def needs(work: Work, tiles: Tiles) -> dict[MemoryType, int]:
+def needs(work: TilingProblem, tiles: Tiles) -> dict[MemoryType, int]:
     """Return the elements of each memory that tiles take, counted one thing after another."""
     size, threads, groups = work.size, work.threads, grouping(work.size, work.config)
     stride = 1 if size.skips_rows else size.stride[0]
@@ -80,7 +84,7 @@ def needs(work: Work, tiles: Tiles) -> dict[MemoryType, int]:
     }
 
 
-def legal(work: Work, tiles: Tiles) -> bool:
+def legal(work: TilingProblem, tiles: Tiles) -> bool:
     """Return whether tiles fit, threads have whole shares, and instructions reach all parameters."""
     groups = grouping(work.size, work.config)
     trips = {
@@ -98,7 +102,7 @@ def legal(work: Work, tiles: Tiles) -> bool:
     )
 
 
-@pytest.mark.parametrize("keeps", [KEEPS, USUAL], ids=["all", "usual"])
+@pytest.mark.parametrize("keeps", [KEEPS, DEFAULT_KEEPS], ids=["all", "usual"])
 @pytest.mark.parametrize("name", WORKS)
 def test_every_tile_that_fits_is_there_and_no_other(name, keeps):
     work = WORKS[name]
@@ -110,7 +114,7 @@ def test_every_tile_that_fits_is_there_and_no_other(name, keeps):
     found = [table.tiles(place) for place in range(len(table))]
     assert found == wanted
     assert wanted
-    footprint = Footprint(work, table)
+    footprint = TileFootprint(work, table)
     for memory, elements in footprint.needs.items():
         assert elements.tolist() == [needs(work, tiles)[memory] for tiles in wanted]
 
@@ -135,7 +139,7 @@ def test_a_table_knows_its_tiles():
     for place in (0, len(table) // 2, len(table) - 1):
         assert table.place(table.tiles(place)) == place
     assert table.place(Tiles(99, 1, 1, 1)) is None
-    some = table.taken(np.array([3, 1]))
+    some = table.select(np.array([3, 1]))
     assert [some.tiles(place) for place in range(len(some))] == [table.tiles(3), table.tiles(1)]
     one = Tiles(2, 3, 4, 5, INPUTS, GROUPS)
     assert table_of(one).tiles(0) == one
@@ -150,7 +154,7 @@ def test_a_table_knows_its_tiles():
 def test_parameters_stand_on_chip_while_they_take_a_quarter_of_the_accumulators(more):
     depth = SMALL.depth(MemoryType.ACC)
     size = Convolution(4, 3, 3, 4 * (depth // 16 + more), (1, 1))
-    assert Work(size, SMALL, 1, scales=True).keeps_parameters is (more == 0)
+    assert TilingProblem(size, SMALL, 1, scales=True).keeps_parameters is (more == 0)
 
 
 POINT = Convolution(16, 3, 3, 16, (3, 3))  # four blocks, and a result of one pixel
@@ -171,4 +175,4 @@ POINT = Convolution(16, 3, 3, 16, (3, 3))  # four blocks, and a result of one pi
 )
 def test_memories_that_are_too_small_are_named_with_what_the_smallest_tile_takes(changes, short):
     config = TINY.with_changes(**changes)
-    assert short_memories(Work(POINT, config, 1, scales=True)) == short
+    assert short_memories(TilingProblem(POINT, config, 1, scales=True)) == short

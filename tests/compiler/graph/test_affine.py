@@ -1,4 +1,4 @@
-"""Changes of channels by factors and shifts."""
+"""Affine functions of channels: factors and shifts."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ def graph_of(call: str, shape: str = "2, 3", constant: str = "float32[3] = const
     "constant",
     ["float32[3] = constant([2.0, -4.0, 0.5])", "float32 = constant(3.0)", "float32[1] = constant([3.0])"],
 )
-def test_factors_and_shifts_are_what_the_operator_does(title, constant):
+def test_factors_and_shifts_compute_the_same_as_the_operator(title, constant):
     graph = graph_of(CHANGES[title], constant=constant)
     change = affine_of(graph, producers(graph)["y"], -1)
     assert change.x == "x"
@@ -60,17 +60,17 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("title", OTHERS)
-def test_what_is_no_change_of_channels(title):
+def test_other_operators_are_not_affine(title):
     graph = OTHERS[title]
     assert affine_of(graph, producers(graph)["y"], -1) is None
 
 
-def test_an_axis_that_a_tensor_has_not():
+def test_an_axis_beyond_the_rank_is_not_affine():
     graph = graph_of("Add(x, c)")
     assert affine_of(graph, producers(graph)["y"], 2) is None
 
 
-def test_one_change_behind_another():
+def test_two_affine_functions_compose():
     first = affine_of(graph := graph_of("Mul(x, c)"), producers(graph)["y"], -1)
     last = affine_of(graph := graph_of("Sub(c, x)"), producers(graph)["y"], -1)
     both = last.after(first)
@@ -92,7 +92,7 @@ def test_one_change_behind_another():
         ("Add(x, c)", "float32 = constant(1.0)", None),
     ],
 )
-def test_one_positive_number_that_multiplies_all_elements_is_a_factor(call, constant, factor):
+def test_a_positive_scalar_multiplication_has_a_factor(call, constant, factor):
     graph = graph_of(call, constant=constant)
     assert factor_of(graph, producers(graph)["y"]) == (None if factor is None else ("x", factor))
 
@@ -126,7 +126,7 @@ def f(x: float32[1, 3, 2, 2]):
 
 
 @pytest.mark.parametrize("text", [NORMALISED, depthwise(), depthwise("")], ids=["norm", "bias", "none"])
-def test_normalisation_and_single_weights_change_the_channels_of_images(text):
+def test_normalisations_and_1x1_depthwise_convolutions_are_affine(text):
     graph = parse_graph(text)
     node = producers(graph)["y"]
     change = affine_of(graph, node, 1)
@@ -156,6 +156,6 @@ COMPUTED = {
 
 
 @pytest.mark.parametrize("title", COMPUTED)
-def test_other_windows_are_no_change_of_channels(title):
+def test_other_convolutions_are_not_affine(title):
     graph = parse_graph(COMPUTED[title])
     assert affine_of(graph, producers(graph)["y"], 1) is None

@@ -1,4 +1,4 @@
-"""What stands for int8 tensors in a graph: what makes and reads a value, straight or behind Relu and Clip."""
+"""Float tensors that represent int8 tensors, with producers and readers through Relu and Clip."""
 
 import re
 from math import inf
@@ -6,7 +6,7 @@ from math import inf
 import numpy as np
 import pytest
 
-from vdla.compiler.graph.conversions import Before, Conversions, QuantisedTensor, check_scales
+from vdla.compiler.graph.conversions import Conversions, ProducingBounds, QuantisedTensor, check_scales
 from vdla.compiler.graph.integers import Quantisation
 from vdla.compiler.graph.nodes import GraphError
 from vdla.compiler.graph.parse import parse_graph
@@ -38,13 +38,13 @@ CHAIN = (
 )
 
 
-def test_a_value_comes_from_before_all_its_bounds():
+def test_the_source_of_a_value_precedes_all_its_bounds():
     found = conversions(*CHAIN, gives="p, q, o, e, g")
     assert [found.source(name) for name in "xarcd"] == ["x", "a", "a", "a", "a"]
-    assert found.before("a") == Before("a", -inf, inf)
-    assert found.before("r") == Before("a", 0.0, inf)
-    assert found.before("c") == Before("a", 0.0, 6.0)
-    assert found.before("d") == Before("a", 1.0, 4.0)
+    assert found.producing_bounds("a") == ProducingBounds("a", -inf, inf)
+    assert found.producing_bounds("r") == ProducingBounds("a", 0.0, inf)
+    assert found.producing_bounds("c") == ProducingBounds("a", 0.0, 6.0)
+    assert found.producing_bounds("d") == ProducingBounds("a", 1.0, 4.0)
     step = Quantisation(0.5, -3)
     assert found.bounded("a", step) == step
     assert found.bounded("d", step) == step.bounded(1.0, 4.0)
@@ -59,9 +59,9 @@ def test_a_value_comes_from_before_all_its_bounds():
         ((0.0, 9.0), (5.0, 3.0), (3.0, 3.0)),
     ],
 )
-def test_bounds_behind_bounds_are_applied_in_order(first, second, both):
-    found = Before("a").bounded(*first).bounded(*second)
-    assert found == Before("a", *both)
+def test_successive_bounds_are_applied_in_order(first, second, both):
+    found = ProducingBounds("a").bounded(*first).bounded(*second)
+    assert found == ProducingBounds("a", *both)
     for value in np.linspace(-3, 10, 27):
         expected = value
         for low, high in (first, second):
@@ -69,11 +69,11 @@ def test_bounds_behind_bounds_are_applied_in_order(first, second, both):
         assert min(max(value, found.low), found.high) == expected
 
 
-def test_every_quantiser_behind_a_value_is_told_by_the_order_of_readers():
+def test_quantisers_of_a_value_follow_the_order_of_its_readers():
     found = conversions(*CHAIN, gives="p, q, o, e, g")
     outs = {name: [node.outputs[0] for node in found.quantisers(name)] for name in "xarcd"}
     assert outs == {"x": [], "d": [*"eg"], "c": [*"ego"], "r": [*"egoq"], "a": [*"egoqp"]}
-    firsts = {name: found.behind(name).quantiser.outputs[0] for name in "arcd"}
+    firsts = {name: found.bounded_readers(name).quantiser.outputs[0] for name in "arcd"}
     assert all(outs[name][0] == first for name, first in firsts.items())
 
 
@@ -108,7 +108,7 @@ def test_every_quantiser_behind_a_value_is_told_by_the_order_of_readers():
         (("r: float32[2] = Relu(x)", "q: int8[2] = QuantizeLinear(r, s, z, axis=0)"), "q", ""),
     ],
 )
-def test_who_reads_a_value_in_float_is_told(lines, gives, use):
+def test_the_first_float_reader_of_a_value_is_described(lines, gives, use):
     assert conversions(*lines, gives=gives).float_use("x") == use
 
 
@@ -157,7 +157,7 @@ def scaled(scale: str, of: str, op: str = "DequantizeLinear") -> str:
         (scaled("-1.0", "an activation", "QuantizeLinear"), "QuantizeLinear 'n' has the scale v = -1"),
     ],
 )
-def test_scales_that_mean_nothing_are_refused(text, said):
+def test_invalid_scales_are_refused(text, said):
     message = f"graph f: {said}; scales are finite and greater than 0: quantise the network again"
     with pytest.raises(GraphError, match=f"^{re.escape(message)}$"):
         check_scales(parse_graph(text))

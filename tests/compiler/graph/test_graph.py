@@ -1,4 +1,4 @@
-"""Graphs: text that reads back equal, what they mean, and what the verifier refuses."""
+"""Graphs: lossless text, interpretation, and verification."""
 
 import re
 from dataclasses import replace
@@ -85,7 +85,7 @@ def test_graphs_that_differ_are_not_equal(change):
     assert change(graph) != graph
 
 
-def test_nothing_of_a_graph_can_be_changed_in_place():
+def test_graphs_are_immutable():
     graph = parse_graph(*net_text())
     with pytest.raises(TypeError):
         graph.types["x"] = TensorType((), "int8")
@@ -136,14 +136,14 @@ BAD_TEXTS = [
 
 
 @pytest.mark.parametrize(("text", "message", "column"), BAD_TEXTS)
-def test_a_text_that_is_no_graph_is_refused_at_its_place(text, message, column):
+def test_an_invalid_text_is_refused_with_its_position(text, message, column):
     with pytest.raises(GraphError, match="^" + re.escape(message)) as caught:
         parse_graph(text)
     if column is not None:
         assert str(caught.value).splitlines()[-1] == " " * column + "^"
 
 
-def test_another_constant_than_the_one_printed_is_refused():
+def test_a_constant_with_another_hash_is_refused():
     text, constants = net_text()
     with pytest.raises(
         GraphError, match=r"the array given for w, float32\[4, 5\], is not the one whose hash is printed"
@@ -209,7 +209,7 @@ FAULTS = {
     "bool, float16, float64, uint32, uint64": {
         "types": {**dict.fromkeys("xh", FLOATS), "y": TensorType((), "bfloat16")}
     },
-    "graph f: value 'y' is float32[-2]; extents are at least 0, or -1 if only a run tells": {
+    "graph f: value 'y' is float32[-2]; extents are at least 0, or -1 if only known in a run": {
         "types": {**dict.fromkeys("xh", FLOATS), "y": TensorType((-2,), "float32")}
     },
     "graph f: input 'x' is int8, but types says float32[2]": {"inputs": {"x": TensorType((), "int8")}},
@@ -233,7 +233,7 @@ def test_a_name_that_is_taken_gets_the_least_number_that_is_free():
     assert not taken.is_taken("d")
 
 
-def test_like_names_are_found_without_a_search_from_the_start():
+def test_free_names_are_generated_in_linear_time():
     class Counting(TakenNames):
         asked = 0
 

@@ -1,4 +1,4 @@
-"""Scales as integers: how near they come, what they refuse, and bounds on what may be stored."""
+"""Scales as integers: precision, refused ratios, and bounds of stored values."""
 
 from itertools import product as pairs_of
 from math import inf
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from vdla.compiler.graph.integers import (
-    Product,
+    IntegerProduct,
     Quantisation,
     factors_and_shift,
     integer_product,
@@ -21,10 +21,10 @@ OUT = Quantisation(1.0, 0)
 
 
 @pytest.mark.parametrize("zero", [-128, -1, 0, 1, 127])
-def test_a_sum_reaches_as_far_as_the_farthest_bytes(zero):
+def test_the_reach_of_a_sum_is_that_of_the_extreme_bytes(zero):
     weights, bias = np.array([[3, -5], [0, 7]], np.int16), np.array([-11.0, 2.0])
     ends = [byte - zero for byte in (-128, 127)]
-    found = Product(weights, np.ones(2), bias).reach(Quantisation(1.0, zero))
+    found = IntegerProduct(weights, np.ones(2), bias).reach(Quantisation(1.0, zero))
     assert found == max(8 * max(map(abs, ends)) + 11, 7 * max(map(abs, ends)) + 2)
 
 
@@ -81,7 +81,7 @@ def test_bounds_are_rounded_to_what_can_be_stored(real, stored):
     assert (found.least, found.greatest) == stored
 
 
-def test_bounds_that_do_not_meet_leave_the_outer_ones():
+def test_disjoint_bounds_clip_to_the_nearest_existing_bound():
     outer = Quantisation(1.0, 0).bounded(-9.0, -5.0)
     assert outer.bounded(0.0, inf) == Quantisation(1.0, 0, -5, -5)
     assert outer.bounded(-inf, -20.0) == Quantisation(1.0, 0, -9, -9)
@@ -92,7 +92,7 @@ def test_parameters_hold_scale_bias_zero_point_and_bounds():
     assert requantise(np.array([1, 2, -100, 100]), words).tolist() == [12, 13, 0, 50]
 
 
-def test_a_bias_beyond_the_accumulator_makes_the_steps_of_weights_larger():
+def test_a_bias_beyond_the_accumulator_makes_the_scale_of_weights_coarser():
     product = integer_product(np.array([[100, 1]], np.int8), np.array([1e-9]), np.array([3.0]))
     words = product.parameters(Quantisation(1.0, 0), OUT)
     assert product.weights.tolist() == [[36, 0]]

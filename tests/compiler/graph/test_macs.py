@@ -2,7 +2,7 @@
 
 import pytest
 
-from vdla.compiler.graph.macs import Use, macs, macs_of
+from vdla.compiler.graph.macs import OperatorShapes, macs, macs_of
 from vdla.compiler.graph.parse import parse_graph
 from vdla.runtime.host.dtypes import UNKNOWN
 
@@ -133,4 +133,4 @@ OPERATORS = {
 def test_operators_count_by_their_definitions(title):
     inputs, result, attributes, expected = OPERATORS[title]
     domain, _, op = title.partition(" ")[0].rpartition(".")
-    assert macs_of(op, Use(inputs, [result], attributes), domain) == expected
+    assert macs_of(op, OperatorShapes(inputs, [result], attributes), domain) == expected

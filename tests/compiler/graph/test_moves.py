@@ -1,4 +1,4 @@
-"""Operators that give elements other places."""
+"""Operators that move elements."""
 
 import numpy as np
 import pytest
@@ -16,12 +16,12 @@ CALLS = {
 }
 
 
-def test_every_operator_is_called():
+def test_every_moving_operator_is_covered():
     assert sorted(CALLS) == sorted(REARRANGING)
 
 
 @pytest.mark.parametrize("op", CALLS)
-def test_every_element_stays_and_only_transpose_changes_the_order(op):
+def test_elements_are_permuted_and_only_transpose_changes_their_order(op):
     graph = parse_graph(f"def f(x: int8[2, 3, 1, 4]):\n    y: {CALLS[op]}\n    return y\n")
     x = np.arange(24, dtype=np.int8).reshape(2, 3, 1, 4)
     made = run_node(graph.nodes[0], {"x": x}, graph.types)["y"]

@@ -1,4 +1,4 @@
-"""The error of each value, and the layers that cost most, as they are told."""
+"""Reports of the error of each value and of the costliest layers."""
 
 from math import inf, log10
 
@@ -38,7 +38,7 @@ def f(x: float32[4]):
 SAMPLES = [np.float32([1.25, 2, -3, 4]), np.float32([0.5, -1.75, 9, 0])]
 
 
-def test_a_value_is_compared_behind_its_pair_over_all_samples():
+def test_dequantised_values_are_compared_over_all_samples():
     found = layer_errors(parse_graph(FLOAT), parse_graph(QUANTISED), [{"x": sample} for sample in SAMPLES])
     wanted = -np.concatenate(SAMPLES)
     off = np.rint(wanted) - wanted
@@ -57,14 +57,14 @@ def test_a_value_is_compared_behind_its_pair_over_all_samples():
     ("x", "expected"),
     [([1, 2, 3, 4], inf), ([1, 2, 3, np.inf], -inf), ([1, 2, 3, 1e4], None), ([np.nan] * 4, -inf)],
 )
-def test_what_is_infinite_on_one_side_only_is_lost(x, expected):
+def test_values_infinite_in_only_one_graph_are_lost(x, expected):
     (first, *_) = layer_errors(parse_graph(FLOAT), parse_graph(QUANTISED), [{"x": np.float32(x)}])
     if expected is None:
         expected = 10 * log10((14 + 1e8) / (1e4 - 128) ** 2)
     assert first.signal_to_noise_db == pytest.approx(expected)
 
 
-def test_errors_are_a_table():
+def test_errors_are_printed_as_a_table():
     found = [LayerError("v", "Conv", 12.34), LayerError("w", "Relu", inf), LayerError("u", "Add", -inf)]
     assert print_errors(found) == (
         "    12.3 dB  Conv                 v\n"
@@ -77,7 +77,7 @@ def test_errors_are_a_table():
 TITLE = f"error of the results, by layers alone ({MOST_SHOWN} at most); --float-layers keeps them in float:\n"
 
 
-def test_layers_are_told_with_their_shares():
+def test_layers_are_printed_with_their_shares():
     found = [Contribution("one", "a", 75, 3.0), Contribution("two", "b", 25, 1.0)]
     assert print_contributions(found) == TITLE + (
         "   75.0%   75.0% of the MACs  one\n   25.0%   25.0% of the MACs  two\n"
@@ -91,7 +91,7 @@ def test_a_layer_of_infinite_error_costs_all():
     )
 
 
-def test_few_layers_are_told_and_none_where_nothing_is_lost():
+def test_few_layers_are_printed_and_none_without_errors():
     many = [Contribution(f"n{place}", f"r{place}", 1, 1.0) for place in range(MOST_SHOWN + 2)]
     assert [line.split()[-1] for line in print_contributions(many).splitlines()[1:]] == [
         f"n{place}" for place in range(MOST_SHOWN)

@@ -1,4 +1,4 @@
-"""Post-training quantisation: where pairs stand, what scales are, and how far the result is from float."""
+"""Post-training quantisation: placement of conversions, scales, and error of the result."""
 
 from dataclasses import replace
 
@@ -68,7 +68,7 @@ def network() -> Graph:
     return SIMPLIFY.run(load(small_cnn()))
 
 
-def test_pairs_stand_around_integer_operators_and_bounds_stay_fused():
+def test_conversions_surround_integer_operators_and_bounds_stay_fused():
     x = np.array([[127, -127]], np.float32)  # g = [0.5 · 127 + 127 + 0.5, 3]
     quantised = quantise(parse_graph(BEFORE), [{"x": x}], Options(100)).graph
     assert print_graph(quantised) == AFTER
@@ -94,7 +94,7 @@ def test_integers_stay_within_half_a_step_of_the_weights(network, op):
             assert quantised.constants[back.inputs[0]].dtype == (np.int8 if place == 1 else np.int32)
 
 
-def test_each_step_of_the_work_is_told(network):
+def test_each_step_reports_progress(network):
     told: list[str] = []
     quantise(network, samples(2), Options(float_share=1.0, target_db=None), told.append)
     kinds = [one.value for one in Criterion]
@@ -108,11 +108,11 @@ def test_each_step_of_the_work_is_told(network):
     hopeful = [text for text in told if text.endswith(" kinds of ranges on 2 samples")]
     assert all(1 <= int(text.split()[1]) <= len(kinds) for text in hopeful)
     once = [*ranges, hopeful[0], "quantise: biases"]
-    assert told[: len(once) + 1] == [*once, "quantise: what each layer costs"]
+    assert told[: len(once) + 1] == [*once, "quantise: error of each layer"]
     assert len(hopeful) == told.count("quantise: biases") == told.count(ranges[0])
 
 
-def test_one_sample_is_looked_at_once(network):
+def test_a_single_sample_is_assessed_once(network):
     told: list[str] = []
     quantise(network, samples(1), Options(target_db=None), told.append)
     assert told[0] == "quantise: ranges on 1 samples"
@@ -148,7 +148,7 @@ def test_a_large_bias_beside_small_weights_does_not_overflow():
     np.testing.assert_allclose(interpret(quantise(parse_graph(text), [x]).graph, x)["y"], [[100]], rtol=1e-5)
 
 
-def test_what_only_moves_elements_is_exact():
+def test_operators_that_only_move_elements_are_exact():
     text = (
         "def f(x: float32[1, 2, 4]):\n"
         "    w: float32[4, 4] = constant([[1, 2, 0, 0], [0, 1, 3, 0], [0, 0, 1, 4], [5, 0, 0, 1]])\n"
@@ -261,7 +261,7 @@ def f(x: float32[2]):
         ),
     ],
 )
-def test_what_cannot_be_is_refused(data, options, message):
+def test_invalid_options_and_samples_are_refused(data, options, message):
     with pytest.raises(GraphError, match=f"^{message}$"):
         quantise(parse_graph(BEFORE), data, options)
 
@@ -334,7 +334,7 @@ def test_a_product_that_is_infinite_on_a_sample_stays_in_float():
     assert not [node for node in quantised.nodes if node.op == "QuantizeLinear"]
 
 
-def test_what_has_nothing_to_quantise_is_known():
+def test_networks_without_quantisable_operators_are_recognised():
     nothing = parse_graph("def f(x: float32[2]):\n    y: float32[2] = Sigmoid(x)\n    return y\n")
     for sampled in (False, True):
         assert has_quantisable(parse_graph(MASKED), sampled=sampled)

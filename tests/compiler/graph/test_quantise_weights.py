@@ -33,7 +33,7 @@ def gemm(bias: np.ndarray | None = None, weights: np.ndarray = WEIGHTS, trans_a:
     ids=["none", "row", "matrix of one row", "one number"],
 )
 @pytest.mark.parametrize("transposed", [0, 1])
-def test_factors_of_gemm_go_into_weights_and_bias(bias, expected, transposed):
+def test_factors_of_gemm_are_multiplied_into_weights_and_bias(bias, expected, transposed):
     graph, node = gemm(bias, WEIGHTS.T if transposed else WEIGHTS, trans_b=transposed)
     weights, axis, found = product_parts(graph, node)
     np.testing.assert_array_equal(weights.T if transposed else weights, WEIGHTS / 2)

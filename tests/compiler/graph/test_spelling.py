@@ -1,4 +1,4 @@
-"""Names in texts of graphs: identifiers that tell every name."""
+"""Names in texts of graphs as identifiers."""
 
 import ast
 import keyword
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vdla.compiler.graph.spelling import named, spelt
+from vdla.compiler.graph.spelling import identifier_of, name_of
 
 SPELLINGS = {
     "conv1": "conv1",
@@ -23,17 +23,17 @@ SPELLINGS = {
 
 
 @pytest.mark.parametrize("name", SPELLINGS)
-def test_a_name_is_spelt_with_the_codes_of_what_identifiers_have_not(name):
-    assert spelt(name) == SPELLINGS[name]
-    assert named(SPELLINGS[name]) == name
+def test_characters_that_identifiers_lack_are_encoded(name):
+    assert identifier_of(name) == SPELLINGS[name]
+    assert name_of(SPELLINGS[name]) == name
 
 
 @settings(deadline=None)
 @given(st.one_of(st.text(min_size=1), st.sampled_from(keyword.kwlist)))
-def test_python_reads_every_spelling_as_one_identifier_that_tells_the_name(name):
-    (statement,) = ast.parse(f"{spelt(name)} = 1").body
-    assert named(statement.targets[0].id) == name
+def test_every_encoded_name_is_an_identifier_and_decodes_to_the_name(name):
+    (statement,) = ast.parse(f"{identifier_of(name)} = 1").body
+    assert name_of(statement.targets[0].id) == name
 
 
-def test_a_code_beyond_all_letters_stays_as_it_is():
-    assert named("ꞏ110000ꞏ") == "ꞏ110000ꞏ"
+def test_a_code_beyond_unicode_is_not_decoded():
+    assert name_of("ꞏ110000ꞏ") == "ꞏ110000ꞏ"

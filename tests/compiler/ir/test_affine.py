@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from vdla.compiler.ir.affine import Affine, Interval, affine, bounds, decided, simplify
+from vdla.compiler.ir.affine import AffineForm, Interval, affine, bounds, decide, simplify
 from vdla.compiler.ir.interpret import evaluate
 from vdla.compiler.ir.nodes import (
     Binary,
@@ -16,8 +16,8 @@ from vdla.compiler.ir.nodes import (
     Select,
     Var,
     Write,
+    all_of,
     block,
-    both,
     maximum,
     minimum,
     select,
@@ -111,9 +111,9 @@ def test_simple_forms_read_well(text):
 
 
 def test_a_coefficient_of_0_is_no_term():
-    assert affine(X * 2 + J - X - X) == Affine(((J, 1),), 0)
+    assert affine(X * 2 + J - X - X) == AffineForm(((J, 1),), 0)
     assert simplify(Binary("*", X, Const(0))) == Const(0)
-    assert affine((X * 4 + J * 3) // 2 - X * 2) == Affine(((Binary("//", J * 3, Const(2)), 1),), 0)
+    assert affine((X * 4 + J * 3) // 2 - X * 2) == AffineForm(((Binary("//", J * 3, Const(2)), 1),), 0)
 
 
 FOLDED = {
@@ -126,9 +126,9 @@ FOLDED = {
     "equal": (Const(3).equal(3), TRUE),
     "not equal": (Const(3).equal(4), FALSE),
     "what is computed first": (Const(1) + 2 > X - X + 2, TRUE),
-    "a condition that holds, before": (both(TRUE, X < 3), X < 3),
-    "a condition that holds, behind": (both(X < 3, TRUE), X < 3),
-    "a condition that never holds stays": (both(X < 3, FALSE), both(X < 3, FALSE)),
+    "a condition that holds, before": (all_of(TRUE, X < 3), X < 3),
+    "a condition that holds, behind": (all_of(X < 3, TRUE), X < 3),
+    "a condition that never holds stays": (all_of(X < 3, FALSE), all_of(X < 3, FALSE)),
     "either stays": (Binary("or", TRUE, X < 3), Binary("or", TRUE, X < 3)),
     "a choice that is made": (Select(TRUE, X, J), X),
     "a choice that is made otherwise": (Select(Const(2) < Const(1), X, J + 0), J),
@@ -148,7 +148,7 @@ def test_constants_are_folded_and_decided_branches_are_taken(title):
 
 def test_statements_are_simplified_within():
     write = Write(BUFFER, (X + 1 - 1,), Read(BUFFER, (J * 1 + 0,)))
-    found = simplify(block(If(both(TRUE, 0 + X < 3), write), write))
+    found = simplify(block(If(all_of(TRUE, 0 + X < 3), write), write))
     assert print_stmt(found) == "if i < 3:\n    B[i] = B[j]\nB[i] = B[j]\n"
 
 
@@ -159,11 +159,11 @@ def test_a_comparison_is_decided_where_all_values_agree(op, number):
     for left, right in ((X, Const(number)), (Const(number), X)):
         condition = Binary(op, left, right)
         truths = {bool(evaluate(condition, {}, {"i": value})) for value in values}
-        assert decided(condition, RANGES) is (truths.pop() if len(truths) == 1 else None)
+        assert decide(condition, RANGES) is (truths.pop() if len(truths) == 1 else None)
 
 
 def test_other_conditions_are_open():
     floats = Buffer("F", (2,), "float32")
     low = Read(floats, (Const(0),))
     for condition in (low < low, Binary("or", X < 99, X < 99), Const(3).equal(3), TRUE):
-        assert decided(condition, RANGES) is None
+        assert decide(condition, RANGES) is None

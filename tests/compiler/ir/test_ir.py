@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 
-from vdla.compiler.ir.affine import Interval, affine, bounds, decided, simplify
+from vdla.compiler.ir.affine import Interval, affine, bounds, decide, simplify
 from vdla.compiler.ir.calls import intrinsics_of
 from vdla.compiler.ir.interpret import evaluate, interpret, operate
 from vdla.compiler.ir.nodes import (
@@ -92,8 +92,7 @@ def test_intrinsics_are_refused_that_mean_something_else_than_the_one_given():
     other = print_func(func).replace("dst[i] = src[i]", "dst[i] = src[i] + int32(1)")
     with pytest.raises(
         IrError,
-        match="line 2: copy means something else here than the intrinsic of that name that was "
-        "given:\ndef copy",
+        match="line 2: copy is declared differently from the given intrinsic of that name:\ndef copy",
     ):
         parse_func(other, [COPY])
 
@@ -114,8 +113,8 @@ def test_a_call_outside_reads_only_where_its_condition_holds():
     ("call", "message"),
     [
         ("copy(C[i, 0])", r"copy\(C\[i, 0\]\): 1 operands, but copy takes dst, src"),
-        ("copy(C[i, 0], A[i, 1])", r"src is A\[i, 1\], which is not where a tile begins"),
-        ("copy(C[i, 0], int32(3))", r"src is int32\(3\), which is not where a tile begins"),
+        ("copy(C[i, 0], A[i, 1])", r"src is A\[i, 1\], which is not the beginning of a tile"),
+        ("copy(C[i, 0], int32(3))", r"src is int32\(3\), which is not the beginning of a tile"),
         ("copy(C[i, 0], B[i, 0])", r"B holds int8\[4\] in dram, but src is int32\[4\] in dram"),
         ("copy(A[i, 0], A[i, 0])", r"A holds int32\[4\] in dram, but dst is int32\[4\] in accumulator"),
         (
@@ -137,7 +136,7 @@ def test_the_verifier_refuses_operands_that_an_intrinsic_cannot_take(call, messa
 
 def test_two_parameters_of_one_name_are_refused():
     func = parse_func("def f(A: int8[2], B: int8[2]):\n    A[0] = B[1]\n")
-    with pytest.raises(IrError, match=r"^f: two parameters have one name among A, B, A$"):
+    with pytest.raises(IrError, match=r"^f: two parameters have the same name among A, B, A$"):
         verify(Func("f", (*func.params, func.params[0]), func.body))
 
 
@@ -303,9 +302,9 @@ def test_index_arithmetic_leaves_divisors_alone_that_are_not_positive(op, diviso
 def test_comparisons_are_decided_where_they_can_be():
     ranges = {"i": Interval(0, 3)}
     i = Var("i")
-    assert decided(i * 2 < 7, ranges) is True
-    assert decided(i * 2 < 6, ranges) is None
-    assert decided(i >= 4, ranges) is False
+    assert decide(i * 2 < 7, ranges) is True
+    assert decide(i * 2 < 6, ranges) is None
+    assert decide(i >= 4, ranges) is False
     always, open_, never = i < 4, i < 2, i < 0
     for left, right, expected in (
         (always, always, True),
@@ -316,7 +315,7 @@ def test_comparisons_are_decided_where_they_can_be():
         (open_, never, False),
         (never, always, False),
     ):
-        assert decided(Binary("and", left, right), ranges) is expected
+        assert decide(Binary("and", left, right), ranges) is expected
 
 
 def test_simplification_reads_well():
@@ -339,7 +338,7 @@ INDEX = Var("i")
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (Write(C, (INDEX,), Const(0, "int32")), "variable i stands outside its loop"),
+        (Write(C, (INDEX,), Const(0, "int32")), "variable i is used outside its loop"),
         (
             For(INDEX, 4, Write(C, (INDEX,), Read(A, (INDEX,)))),
             r"C\[i\] = A\[i\]: the value is int8, but C holds int32",
@@ -397,7 +396,7 @@ def test_the_verifier_refuses(body, message):
         ),
         (
             "def g(A: int8[4]):\n    A[0] = int8(0)\n\ndef f(A: int8[4]):\n    g(A[0])",
-            "before it, intrinsics may stand, each marked by @intrinsic",
+            "declarations of intrinsics may precede it, each marked by @intrinsic",
         ),
         (
             "@intrinsic\ndef g(A: int8[4] @ chip):\n    A[0] = int8(0)\n\ndef f(A: int8[4]):\n    g(A[0])",

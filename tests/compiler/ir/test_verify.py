@@ -28,7 +28,7 @@ ZERO, YES = Const(0, "int8"), Const(True, "bool")
 WRITE = Write(A, (X,), ZERO)
 FAR = Write(A, (Const(4),), ZERO)
 OUT = "A[4]: subscript 0 runs from 4 to 4, but the axis has 4 elements"
-OUTSIDE = "variable gone stands outside its loop"
+OUTSIDE = "variable gone is used outside its loop"
 
 
 def loop(body, extent=4):
@@ -53,7 +53,7 @@ REFUSED = {
     "a variable of what is chosen otherwise": (first(Select(YES, ZERO, GONE_BYTE)), OUTSIDE),
     "a variable of a cast": (first(Cast("int8", Read(B, (GONE, GONE)))), OUTSIDE),
     "a variable of a subscript": (Write(A, (GONE,), ZERO), OUTSIDE),
-    "a variable behind its loop": (block(loop(WRITE), WRITE), "variable i stands outside its loop"),
+    "a variable behind its loop": (block(loop(WRITE), WRITE), "variable i is used outside its loop"),
     "a second statement": (block(first(ZERO), FAR), OUT),
     "what stands behind a condition": (loop(block(If(YES, WRITE), FAR)), OUT),
     "what stands behind a choice": (block(first(Select(YES, Read(A, (Const(9),)), ZERO)), FAR), OUT),

@@ -8,10 +8,10 @@ import pytest
 
 from tests.cli.models import float_model, model
 from tests.compiler.codegen.tuned.records import record
+from vdla.compiler.codegen.choices import choice_to_json
 from vdla.compiler.codegen.choose import simulated_cycles
-from vdla.compiler.codegen.record import choice_to_json
 from vdla.compiler.codegen.space import space_of
-from vdla.compiler.codegen.tuned.records import NO_RECORDS, best_records
+from vdla.compiler.codegen.tuned.best_records import NO_RECORDS, best_records
 from vdla.compiler.graph.nodes import GraphError
 from vdla.compiler.graph.quantisation.options import Options
 from vdla.compiler.graph.section import Section

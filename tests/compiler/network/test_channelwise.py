@@ -5,7 +5,7 @@ import pytest
 
 from tests.compiler.network.graphs import Net
 from tests.compiler.network.test_products import EVERY, PAIRS, WIDE_IN, planned
-from vdla.compiler.codegen.packing import blocked_parameters, blocked_weights
+from vdla.compiler.codegen.blocked_layout import blocked_parameters, blocked_weights
 from vdla.compiler.tasks.convolution import ConvolutionTask
 from vdla.compiler.tasks.mean import MeanTask
 from vdla.compiler.te.operators.sizes import Convolution

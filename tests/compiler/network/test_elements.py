@@ -7,17 +7,17 @@ import pytest
 
 from tests.compiler.network.graphs import Net
 from tests.compiler.network.shuffles import table
-from vdla.compiler.codegen.after import After
-from vdla.compiler.codegen.packing import blocked_parameters
+from vdla.compiler.codegen.blocked_layout import blocked_parameters
+from vdla.compiler.codegen.epilogue import Epilogue
 from vdla.compiler.network.offload import offload
 from vdla.compiler.network.placed import Offloaded
 from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.base import Task
-from vdla.compiler.tasks.elements import Elements, ElementsTask
-from vdla.compiler.tasks.factors import DiagonalTask, FactorsTask
-from vdla.compiler.tasks.pooling import PoolingTask
+from vdla.compiler.tasks.channel_scale_alu import ScalingTask
+from vdla.compiler.tasks.channel_scale_multiplier import DiagonalTask, FactorsTask
+from vdla.compiler.tasks.elementwise import Elements, ElementsTask
+from vdla.compiler.tasks.max_pool_alu import PoolingTask
 from vdla.compiler.tasks.scaled_sum import SumTask
-from vdla.compiler.tasks.scaling import ScalingTask
 from vdla.compiler.te.operators.sizes import Pooling
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.target import Target
@@ -61,7 +61,7 @@ def test_operators_on_elements_take_all_blocks(config, count):
     looked_up = found(net, table(net, x), config)
     assert isinstance(looked_up, Offloaded)
     assert [piece.task for piece in looked_up.pieces] == [ElementsTask(Elements.REQUANTISE, count)]
-    assert looked_up.after == After(table=1)
+    assert looked_up.after == Epilogue(table=1)
     assert looked_up.inputs.keys() == {"A"}
 
 

@@ -8,9 +8,9 @@ from generators import large
 
 from vdla.api import Module, target_of
 from vdla.compiler.codegen.choose import by_estimate
-from vdla.compiler.graph.keep import graph_from_bytes, graph_to_bytes
 from vdla.compiler.graph.onnx.load import load
 from vdla.compiler.graph.parse import parse_graph
+from vdla.compiler.graph.serialise import graph_from_bytes, graph_to_bytes
 from vdla.compiler.graph.text import print_graph
 from vdla.compiler.network.compile import integers_of, simplified
 from vdla.compiler.network.stages import plan_of

@@ -302,7 +302,7 @@ REFUSED = {
     "Int8Conv with a kernel that reads padding alone; the accelerator takes kernels that reach the image": (
         beside_the_image
     ),
-    "Int8ConvTranspose with a result of 7 with stride 3 and padding 1, which has no phases of one form; "
+    "Int8ConvTranspose with a result of 7 with stride 3 and padding 1, which has no uniform phases; "
     f"{PHASES}": spread_unevenly,
     f"Int8ConvTranspose with padding 2, which cuts off whole elements of the input; {PHASES}": spread_and_cut,
     f"Concat with 2 images; {CHANNELS}": lambda net: net.graph(net.join(x := net.input(2, 4, 1, 1), x)),

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 
 from tests.compiler.network.graphs import Net
-from vdla.compiler.codegen.packing import blocked_parameters, blocked_weights
+from vdla.compiler.codegen.blocked_layout import blocked_parameters, blocked_weights
 from vdla.compiler.network.offload import offload
 from vdla.compiler.network.placed import Offloaded
 from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.convolution import ConvolutionTask, TransposedTask
+from vdla.compiler.te.operators.depthwise import window_weights
 from vdla.compiler.te.operators.sizes import Convolution, Transposed
-from vdla.compiler.te.operators.windows import window_weights
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import Extension

@@ -9,11 +9,12 @@ from tests.compiler.network.compiled import plan_of
 from tests.compiler.network.graphs import TWICE, Net, resized
 from tests.compiler.network.test_networks import check
 from vdla.compiler.graph.nodes import Graph, TensorType
+from vdla.compiler.graph.rewrite import rebuilt
 from vdla.compiler.network.offload import offload
 from vdla.compiler.network.placed import Offloaded
 from vdla.compiler.network.slices import with_slices
 from vdla.compiler.rules import Unfit
-from vdla.compiler.tasks.elements import Elements, ElementsTask
+from vdla.compiler.tasks.elementwise import Elements, ElementsTask
 from vdla.compiler.tasks.repeat import RepeatTask
 from vdla.hw.spec.presets import DEFAULT, TINY
 from vdla.hw.spec.target import Target
@@ -47,7 +48,7 @@ def test_parts_that_nothing_reads_have_no_name(sizes):
     nodes = tuple(
         replace(node, outputs=node.outputs[:1]) if node.op == "Split" else node for node in graph.nodes
     )
-    graph = replace(graph, nodes=nodes)
+    graph = rebuilt(graph, nodes)
     plan = plan_of(graph, TINY)
     check(graph, plan, FunctionalDevice(TINY, plan.dram_bytes, 0))
 

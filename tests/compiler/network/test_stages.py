@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from tests.compiler.network.graphs import HANDMADE, Net, random_inputs
+from vdla.compiler.codegen.choices import ChoiceError, Choices, parse_choices
 from vdla.compiler.codegen.choose import by_estimate
-from vdla.compiler.codegen.record import ChoiceError, Choices, parse_choices
 from vdla.compiler.codegen.tiles import Tiles
 from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.nodes import Graph

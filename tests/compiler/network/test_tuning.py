@@ -2,17 +2,23 @@
 
 import pytest
 
-from vdla.compiler.codegen.tuned.chooser import Use
-from vdla.compiler.codegen.tuned.records import KIT
+from vdla.compiler.codegen.tuned.best_records import KIT
+from vdla.compiler.codegen.tuned.chooser import RecordUse
 from vdla.compiler.network.tuning import Tuning, tuning_from, tuning_of, tuning_text
-from vdla.compiler.tasks.elements import Elements, ElementsTask
+from vdla.compiler.tasks.elementwise import Elements, ElementsTask
 
 TASKS = [ElementsTask(Elements.COPY, number) for number in range(1, 5)]
 LAYERS = {task: [f"layer{number}", "later"] for number, task in enumerate(TASKS)}
 
 
 def test_each_task_is_called_by_its_first_layer():
-    uses = dict(zip(map(str, TASKS), [Use.FOUND, Use.NONE, Use.AGAIN, Use.WORSE], strict=True))
+    uses = dict(
+        zip(
+            map(str, TASKS),
+            [RecordUse.APPLIED, RecordUse.NONE, RecordUse.REMEASURED, RecordUse.WORSE],
+            strict=True,
+        )
+    )
     assert tuning_of(uses, LAYERS) == Tuning(4, 2, 1, ("layer3",), ("layer1",))
     assert tuning_of({}, LAYERS) == Tuning(0, 0, 0, (), ())
 

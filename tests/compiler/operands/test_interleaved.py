@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from vdla.compiler.operands.interleaved import Interleaved, activation_block, gathers
+from vdla.compiler.operands.interleaved import Interleaved, activation_block, uses_gathers
 from vdla.compiler.tasks.convolution import ConvolutionTask, TransposedTask
-from vdla.compiler.tasks.elements import Elements, ElementsTask
-from vdla.compiler.tasks.pooling import PoolingTask
+from vdla.compiler.tasks.elementwise import Elements, ElementsTask
+from vdla.compiler.tasks.max_pool_alu import PoolingTask
 from vdla.compiler.te.operators.sizes import Convolution, Pooling, Transposed
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
@@ -136,13 +136,13 @@ def test_wide_gaps_are_not_gathered():
 )
 def test_elements_four_beats_apart_are_gathered(changes, parts, does):
     config = WITH.with_changes(block_out=64, **changes)
-    assert gathers(parts, config) is does
+    assert uses_gathers(parts, config) is does
 
 
 def test_steps_that_a_field_does_not_hold_are_not_gathered():
     config = WITH.with_changes(block_in=32, block_out=64, bus_bits=512)
     most = isa.MOST_GATHER_STEP // 32
-    assert (gathers(most, config), gathers(most + 1, config)) == (most <= 8, False)
+    assert (uses_gathers(most, config), uses_gathers(most + 1, config)) == (most <= 8, False)
 
 
 def test_activations_stand_in_the_larger_blocks():

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from vdla.compiler.operands.segments import Joined, Segment, cut
+from vdla.compiler.operands.segments import Joined, TensorSegment, cut
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.runtime.stream.builder import Rows, StreamBuilder
 
-JOINED = (Segment("a", 2, 6), Segment("b", 0, 4), Segment("a", 8, 10))
+JOINED = (TensorSegment("a", 2, 6), TensorSegment("b", 0, 4), TensorSegment("a", 8, 10))
 TENSORS = {"a": np.arange(100, 120), "b": np.arange(200, 210)}
 WHOLE = np.concatenate([TENSORS[part.tensor][part.begin :][: part.count] for part in JOINED])
 PADDING = -1
@@ -74,10 +74,10 @@ def test_random_loads():
 
 
 def test_neighbours_in_one_tensor_become_one_segment():
-    parts = (Segment("a", 0, 4), Segment("a", 4, 4), Segment("b", 8, 4))
-    assert cut(parts, 0, 12) == (Segment("a", 0, 8), Segment("b", 8, 4))
-    assert cut(parts, 3, 6) == (Segment("a", 3, 5), Segment("b", 8, 1))
-    assert cut(parts, 9, 2) == (Segment("b", 9, 2),)
+    parts = (TensorSegment("a", 0, 4), TensorSegment("a", 4, 4), TensorSegment("b", 8, 4))
+    assert cut(parts, 0, 12) == (TensorSegment("a", 0, 8), TensorSegment("b", 8, 4))
+    assert cut(parts, 3, 6) == (TensorSegment("a", 3, 5), TensorSegment("b", 8, 1))
+    assert cut(parts, 9, 2) == (TensorSegment("b", 9, 2),)
 
 
 def test_padding_alone_names_the_first_tensor():
@@ -97,9 +97,14 @@ def test_padding_alone_names_the_first_tensor():
 
 
 def test_parts_of_segments_begin_and_end_anywhere():
-    parts = (Segment("a", 5, 4), Segment("b", 0, 3), Segment("b", 4, 2), Segment("b", 6, 1))
-    assert cut(parts, 0, 4) == (Segment("a", 5, 4),)
-    assert cut(parts, 4, 3) == (Segment("b", 0, 3),)
-    assert cut(parts, 3, 2) == (Segment("a", 8, 1), Segment("b", 0, 1))
-    assert cut(parts, 1, 9) == (Segment("a", 6, 3), Segment("b", 0, 3), Segment("b", 4, 3))
+    parts = (
+        TensorSegment("a", 5, 4),
+        TensorSegment("b", 0, 3),
+        TensorSegment("b", 4, 2),
+        TensorSegment("b", 6, 1),
+    )
+    assert cut(parts, 0, 4) == (TensorSegment("a", 5, 4),)
+    assert cut(parts, 4, 3) == (TensorSegment("b", 0, 3),)
+    assert cut(parts, 3, 2) == (TensorSegment("a", 8, 1), TensorSegment("b", 0, 1))
+    assert cut(parts, 1, 9) == (TensorSegment("a", 6, 3), TensorSegment("b", 0, 3), TensorSegment("b", 4, 3))
     assert cut(parts, 2, 0) == ()

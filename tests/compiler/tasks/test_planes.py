@@ -3,18 +3,18 @@
 import numpy as np
 import pytest
 
-from vdla.compiler.codegen.lowering import calls_of
-from vdla.compiler.codegen.packing import blocked_parameters
+from vdla.compiler.codegen.blocked_layout import blocked_parameters
+from vdla.compiler.codegen.lowering import lowered_task
 from vdla.compiler.codegen.space import space_of
 from vdla.compiler.ir.interpret import interpret
 from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.base import Choice, PartedTask
+from vdla.compiler.tasks.channel_scale_alu import ScalingTask
+from vdla.compiler.tasks.channel_scale_multiplier import DiagonalTask, FactorsTask, int8_parts
 from vdla.compiler.tasks.constant_operands import channel_masks, constant_inputs, scalar_weights
-from vdla.compiler.tasks.factors import DiagonalTask, FactorsTask, parts_of
 from vdla.compiler.tasks.mean import MeanTask
 from vdla.compiler.tasks.plane_tile import PlaneTile, plane_tile
 from vdla.compiler.tasks.repeat import RepeatTask
-from vdla.compiler.tasks.scaling import ScalingTask
 from vdla.hw.spec.presets import DEFAULT, TINY
 from vdla.hw.spec.target import Target
 from vdla.runtime.requantise import parameter_words, requantise
@@ -45,9 +45,9 @@ def test_a_tile_is_the_largest_that_the_threads_can_share(blocks, elements, room
 
 def test_every_number_that_a_zero_point_can_make_is_a_sum_of_parts():
     for number in range(-127, 129):
-        assert sum(parts_of(number)) == number
-        assert all(-128 <= part <= 127 for part in parts_of(number))
-        assert len(parts_of(number)) == (number != 0) + (number == 128)  # a product each
+        assert sum(int8_parts(number)) == number
+        assert all(-128 <= part <= 127 for part in int8_parts(number))
+        assert len(int8_parts(number)) == (number != 0) + (number == 128)  # a product each
 
 
 def test_constants_multiply_and_fill():
@@ -76,7 +76,7 @@ def results(task: PartedTask, threads: int, config, given: dict[str, np.ndarray]
     """Return what the lowered program of a task writes; it starts as 99."""
     written = np.full(shape, 99, np.int8)
     out = "D" if isinstance(task, DiagonalTask) else "Z"
-    interpret(calls_of(task, Choice(threads), config), {**given, out: written})
+    interpret(lowered_task(task, Choice(threads), config), {**given, out: written})
     return written
 
 
@@ -146,7 +146,7 @@ def test_the_alu_multiplies_planes_by_factors(config, task, threads):
 def test_the_array_multiplies_planes_by_factors(config, blocks, elements, zeros, threads):
     planes = integers(blocks, elements, config.batch, config.block_out)
     factors = integers(blocks, config.block_out)
-    of_planes, of_factors = (parts_of(-zero) for zero in zeros)
+    of_planes, of_factors = (int8_parts(-zero) for zero in zeros)
     given = {"P": kept(config), "A": planes, "D": factors[:, None] * np.eye(config.block_out, dtype=np.int8)}
     given |= {"K": scalar_weights(of_factors, config)} if of_factors else {}
     given |= {"C": constant_inputs(of_planes, config)} if of_planes else {}

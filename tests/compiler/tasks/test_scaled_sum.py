@@ -5,18 +5,18 @@ import pytest
 from generators.making import Case
 
 from tests.loading import load_file
+from vdla.compiler.codegen.blocked_layout import blocked_parameters
 from vdla.compiler.codegen.choose import simulated_cycles
-from vdla.compiler.codegen.packing import blocked_parameters
 from vdla.compiler.codegen.space import space_of
 from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.base import Choice
-from vdla.compiler.tasks.elements import Elements, ElementsTask
+from vdla.compiler.tasks.elementwise import Elements, ElementsTask
 from vdla.compiler.tasks.scaled_sum import (
     SumTask,
     diagonal_weights,
     elements_of_a_sum,
+    high_and_low_part,
     multiplies_sums,
-    parts,
 )
 from vdla.hw.spec.presets import DEFAULT, TINY, VTA
 from vdla.hw.spec.target import Target
@@ -59,12 +59,12 @@ def test_the_ends_of_both_parts_are_exact(campaign, factors):
 
 def test_a_factor_is_the_sum_of_its_parts():
     for factor in range(-32768, 32640):
-        high, low = parts(factor)
+        high, low = high_and_low_part(factor)
         assert high * 256 + low == factor
         assert max(high, low) < 128
         assert min(high, low) >= -128
-    assert parts(32640) is None
-    assert parts(-32769 - 128) is None
+    assert high_and_low_part(32640) is None
+    assert high_and_low_part(-32769 - 128) is None
 
 
 @pytest.mark.parametrize(

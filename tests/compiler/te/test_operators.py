@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from generators.expected import convolved, greatest
 
-from vdla.compiler.codegen.packing import blocked_parameters, blocked_weights
+from vdla.compiler.codegen.blocked_layout import blocked_parameters, blocked_weights
 from vdla.compiler.ir.interpret import interpret
 from vdla.compiler.te.operators.convolution import conv2d
-from vdla.compiler.te.operators.elementwise import Elementwise, add, copy, multiply, requantise
+from vdla.compiler.te.operators.elementwise import ElementwiseTensors, add, copy, multiply, requantise
 from vdla.compiler.te.operators.narrowing import Narrowing, Scale, Shift
 from vdla.compiler.te.operators.pooling import max_pool
 from vdla.compiler.te.operators.sizes import Convolution, Pooling, Transposed, average_pool, blocks
@@ -173,7 +173,7 @@ def test_operators_on_elements(narrowing, config):
     first, second = integers(1, 5, 1, 3), integers(1, 5, 1, 3)
     wide, other = first.astype(np.int64), second.astype(np.int64)
     shape = (blocks(5, config.block_out), 3)
-    cases: list[tuple[Elementwise, np.ndarray]] = [
+    cases: list[tuple[ElementwiseTensors, np.ndarray]] = [
         (requantise(shape, config, narrowing), wide),
         (add(shape, config, narrowing), wide + other),
         (add(shape, config, narrowing, factors=(7, -30)), 7 * wide - 30 * other),

@@ -219,8 +219,8 @@ MISUSE = [
         )
         for factor in (0, -1, 2.0)
     ),
-    (lambda s, c: s[c].fuse("x", "y"), "fuse of C: y does not stand directly inside x" + LOOPS),
-    (lambda s, c: s[c].fuse("y", "y"), "fuse of C: y does not stand directly inside y" + LOOPS),
+    (lambda s, c: s[c].fuse("x", "y"), "fuse of C: y is not directly inside x" + LOOPS),
+    (lambda s, c: s[c].fuse("y", "y"), "fuse of C: y is not directly inside y" + LOOPS),
     (lambda s, c: s[c].reorder("y", "y"), "reorder of C: a loop is named twice: y, y" + LOOPS),
     (lambda s, c: s[c].compute_inline(), "compute_inline of C: it is an output" + LOOPS),
     (lambda s, c: s[c].compute_at(c, "z"), "compute_at of C: there is no loop z" + LOOPS),
@@ -230,7 +230,7 @@ MISUSE = [
     ),
     (
         lambda s, c: s[c].set_scope("input"),
-        "set_scope of C: it is an output, which stands in DRAM; write it to a cache" + LOOPS,
+        "set_scope of C: it is an output, which is stored in DRAM; use cache_write" + LOOPS,
     ),
     (
         lambda s, c: (s[c].split("y", 2), s[c].vthread("y_i"), s.cache_write(c, "accumulator")),
@@ -251,11 +251,11 @@ for y_o in range(3):
     (lambda s, c: s.cache_read(A, "input", [c]), "cache_read: C does not read A"),
     (
         lambda s, c: s.cache_read(M, "input", [c], name="C"),
-        "a cache of M cannot be called C: a tensor of that name is there already",
+        "a cache of M cannot be called C: a tensor of that name exists already",
     ),
     (
         lambda s, c: s.cache_write(c, "accumulator", name="M"),
-        "a cache of C cannot be called M: a tensor of that name is there already",
+        "a cache of C cannot be called M: a tensor of that name exists already",
     ),
     (lambda s, c: s[A].split("i", 2), "A is not a stage of this schedule; there are C"),
     (
@@ -293,16 +293,15 @@ for y in range(6):
     [
         (
             lambda handle: handle.vthread("k"),
-            "vthread of C: k combines; its iterations are not independent" + ROWS,
+            "vthread of C: k is a reduction; its iterations are not independent" + ROWS,
         ),
         (
             lambda handle: handle.fuse("y", "k"),
-            "fuse of C: one of y and k combines, the other does not" + ROWS,
+            "fuse of C: of y and k, only one is a reduction" + ROWS,
         ),
         (
             lambda handle: handle.compute_inline(),
-            "compute_inline of C: it combines; only a plain expression can be written into its readers"
-            + ROWS,
+            "compute_inline of C: it is a reduction, which cannot be substituted into its readers" + ROWS,
         ),
     ],
 )
@@ -442,11 +441,11 @@ for x in range(12):
         ),
         (
             lambda: compute((4,), lambda i: sum_over(A[i], "k"), "C"),
-            "'k' is not a reduction axis; make one with",
+            "'k' is not a reduction axis; create it with",
         ),
         (
             lambda: compute((4,), lambda i: sum_over(A[i], reduce_axis(2, "k")) + 1, "C"),
-            "C: a reduction stands inside another expression",
+            "C: a reduction is nested inside another expression",
         ),
         (lambda: compute((0,), lambda i: A[i], "C"), "buffer C: extent 0 is not a positive whole number"),
         (lambda: A[A[0]], r"A\[0\] is int32, not an index"),
@@ -476,9 +475,9 @@ def convolution():
 
 
 def inside(y, x):
-    from vdla.compiler.ir.nodes import both
+    from vdla.compiler.ir.nodes import all_of
 
-    return both(y >= 1, y < 8, x >= 1, x < 8)
+    return all_of(y >= 1, y < 8, x >= 1, x < 8)
 
 
 def multiply():

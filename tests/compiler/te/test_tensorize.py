@@ -13,7 +13,7 @@ from vdla.compiler.ir.parse import parse_func, parse_intrinsic
 from vdla.compiler.ir.text import print_stmt
 from vdla.compiler.ir.types import DTYPES
 from vdla.compiler.ir.verify import verify
-from vdla.compiler.te.tensorize import MatchError, replaced
+from vdla.compiler.te.tensorize import MatchError, tensorized_call
 from vdla.hw.spec.presets import TINY
 
 DOT = parse_intrinsic("""\
@@ -49,7 +49,7 @@ ACCEPTED = {
 
 @pytest.mark.parametrize("name", ACCEPTED)
 def test_the_same_meaning_is_found(name):
-    call = replaced(nest(ACCEPTED[name]), [DOT])
+    call = tensorized_call(nest(ACCEPTED[name]), [DOT])
     assert print_stmt(call) == "dot(C[n, 0], A[n * 2, 0, 0], B[n, 0])\n"
 
 
@@ -58,7 +58,10 @@ def test_conditions_around_the_tile_stay():
         "for y in range(2):\n    for x in range(4):\n        if n < 2:\n            C[n, y] = C[n, y] "
         "+ int32(A[n * 2, y, x]) * int32(B[n, x])"
     )
-    assert print_stmt(replaced(nest(text), [DOT])) == "if n < 2:\n    dot(C[n, 0], A[n * 2, 0, 0], B[n, 0])\n"
+    assert (
+        print_stmt(tensorized_call(nest(text), [DOT]))
+        == "if n < 2:\n    dot(C[n, 0], A[n * 2, 0, 0], B[n, 0])\n"
+    )
 
 
 REFUSED = {
@@ -96,7 +99,7 @@ def test_another_meaning_is_refused_where_it_differs(name):
     text, message = REFUSED[name]
     loops = nest(text)
     with pytest.raises(MatchError) as caught:
-        replaced(loops, [DOT])
+        tensorized_call(loops, [DOT])
     shown = print_stmt(simplify(loops))
     if name == "a condition on the tile":
         assert str(caught.value) == f"{message}\n{print_stmt(loops)}"
@@ -105,8 +108,8 @@ def test_another_meaning_is_refused_where_it_differs(name):
 
 
 def test_a_tile_in_another_memory_is_refused():
-    with pytest.raises(MatchError, match=r"\ndot: C lies in input, but acc must lie in accumulator$"):
-        replaced(nest(ACCEPTED["as it is"], "input"), [DOT])
+    with pytest.raises(MatchError, match=r"\ndot: C is in input, but acc must be in accumulator$"):
+        tensorized_call(nest(ACCEPTED["as it is"], "input"), [DOT])
 
 
 SCALED = parse_intrinsic("""\
@@ -156,7 +159,7 @@ def rows(*statements: str):
     ],
 )
 def test_constants_and_conditions_are_operands(intrinsic, statement, call):
-    assert print_stmt(replaced(rows(statement), [intrinsic])) == f"{call}\n"
+    assert print_stmt(tensorized_call(rows(statement), [intrinsic])) == f"{call}\n"
 
 
 @pytest.mark.parametrize(
@@ -200,7 +203,7 @@ def test_constants_and_conditions_are_operands(intrinsic, statement, call):
         (
             PICKED,
             "C[n, y] = select(n < 2, int32(D[n, y]), int32(0))",
-            "D[n, y] lies in int16[6, 2], but left is int8[2]",
+            "D[n, y] is in int16[6, 2], but left is int8[2]",
         ),
         (
             SQUARE,
@@ -212,7 +215,7 @@ def test_constants_and_conditions_are_operands(intrinsic, statement, call):
 def test_other_operands_are_refused(intrinsic, statement, reason):
     loops = rows(statement)
     with pytest.raises(MatchError) as caught:
-        replaced(loops, [intrinsic])
+        tensorized_call(loops, [intrinsic])
     shown = print_stmt(simplify(loops))
     assert str(caught.value) == f"no intrinsic means these loops\n{shown}{intrinsic.name}: {reason}"
 
@@ -230,13 +233,15 @@ def test_what_was_bound_before_operands_are_exchanged_is_forgotten():
     )
     line = "C[n, y] = (int32(A[n, y]) + int32(V[n, y])) * (int32(A[n + 1, y]) + int32(W[n, y]))"
     body = parse_func(f"{text}            {line}\n").body.body.body.body.body
-    assert print_stmt(replaced(body, [SUMS])) == ("sums(C[n, 0], A[n + 1, 0], W[n, 0], A[n, 0], V[n, 0])\n")
+    assert print_stmt(tensorized_call(body, [SUMS])) == (
+        "sums(C[n, 0], A[n + 1, 0], W[n, 0], A[n, 0], V[n, 0])\n"
+    )
 
 
 def test_the_first_intrinsic_that_fits_is_taken_and_each_says_why_it_does_not():
-    assert replaced(rows("C[n, y] = int32(A[n, y]) * int32(3)"), [SQUARE, SCALED]).intrinsic is SCALED
+    assert tensorized_call(rows("C[n, y] = int32(A[n, y]) * int32(3)"), [SQUARE, SCALED]).intrinsic is SCALED
     with pytest.raises(MatchError) as caught:
-        replaced(rows("C[n, y] = int32(A[n, y]) * int32(A[n + 1, y])"), [SQUARE, SCALED])
+        tensorized_call(rows("C[n, y] = int32(A[n, y]) * int32(A[n + 1, y])"), [SQUARE, SCALED])
     assert str(caught.value).splitlines()[-2:] == [
         "square: left would be A[n + 1, 0] and A[n, 0] at once",
         "scaled: it has imm[0] where these loops have int32(A[n, i])",
@@ -251,7 +256,7 @@ def test_a_call_means_what_it_was_put_in_place_of(name):
     one = {buffer: rng.integers(-100, 100, shape).astype(kind) for buffer, (shape, kind) in shapes.items()}
     other = {buffer: array.copy() for buffer, array in one.items()}
     execute(loops, one, {"n": 2})
-    execute(replaced(loops, [DOT]), other, {"n": 2})
+    execute(tensorized_call(loops, [DOT]), other, {"n": 2})
     np.testing.assert_array_equal(one["C"], other["C"])
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 
 from tests.explore.tune.networks import LARGE, POOLING, SMALL, TARGET
-from vdla.compiler.codegen.record import choice_to_json
+from vdla.compiler.codegen.choices import choice_to_json
 from vdla.compiler.codegen.space import space_of
-from vdla.compiler.codegen.tuned.log import Contents, write_log
-from vdla.compiler.codegen.tuned.record import OK, Record
+from vdla.compiler.codegen.tuned.log import LogContents, write_log
+from vdla.compiler.codegen.tuned.record import OK, TuningRecord
 from vdla.compiler.codegen.version import task_version
 from vdla.explore.tune.features import SpacePoints
 from vdla.explore.tune.known import DEFAULT
@@ -34,7 +34,7 @@ def record(task, place, explorer, seed=0, trial=0, **changes):
         "task": str(task), "timing": TARGET.timing_digest, "target": TARGET.name, "choice": choice_to_json(points(task).choice(place)),
         "cycles": cycles_of(task, place), "version": task_version(), "explorer": explorer, "seed": seed, "trial": trial, "status": OK,
     }  # fmt: skip
-    return Record(**(values | changes))
+    return TuningRecord(**(values | changes))
 
 
 def places_of(task, seed):
@@ -79,12 +79,14 @@ def settlement(cycles=5000, network="ab" * 32):
 
 def changed(one, **changes):
     """Return a record with changes."""
-    return Record(**({name: getattr(one, name) for name in Record.__dataclass_fields__} | changes))
+    return TuningRecord(
+        **({name: getattr(one, name) for name in TuningRecord.__dataclass_fields__} | changes)
+    )
 
 
 def contents(found=None, torn=False):
     """Return what a log of some records holds."""
-    return Contents(Path("net.jsonl"), tuple(records() if found is None else found), torn)
+    return LogContents(Path("net.jsonl"), tuple(records() if found is None else found), torn)
 
 
 def write(path, found=None):

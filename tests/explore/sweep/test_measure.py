@@ -9,7 +9,7 @@ import pytest
 from tests.compiler.network.compiled import handmade
 from tests.explore.sweep.sweeps import no_silicon, plan, silicon
 from tests.runtime.session.test_report import report_of
-from vdla.compiler.codegen.store import kept
+from vdla.compiler.codegen.choice_cache import cached
 from vdla.compiler.network.stages import plan_of
 from vdla.explore.silicon.result import ROUTED, SYNTHESISED, Silicon
 from vdla.explore.sweep import measure
@@ -126,7 +126,7 @@ class Tuned:
         return self
 
     def chooser(self):
-        return kept()
+        return cached()
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from tests.explore.sweep.sweeps import SPECIFICATION, plan
-from vdla.compiler.codegen.tuned.log import Log, read_log, write_log
+from vdla.compiler.codegen.tuned.log import TuningLog, read_log, write_log
 from vdla.compiler.network.stages import layers_of, parts_of
 from vdla.explore.sweep.errors import SweepError
 from vdla.explore.sweep.folder import JOURNAL, LAYERS, POINTS
@@ -36,7 +36,7 @@ def log(tmp_path_factory):
     """Return a log of the layer on preset small."""
     path = tmp_path_factory.mktemp("log") / "warm.jsonl"
     target, graph = TARGETS["small"], plan(**SWEEP).job.workloads[0].graph()
-    opened = Log(path)
+    opened = TuningLog(path)
     try:
         layers = layers_of(parts_of(graph, target)[1])
         Session(layers, target, opened, Settings("random", 0, 24), making("random")).run(here)

@@ -6,9 +6,9 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from vdla.compiler.codegen.tuned.log import Log, read_log
+from vdla.compiler.codegen.tuned.log import TuningLog, read_log
 from vdla.compiler.tasks.convolution import ConvolutionTask
-from vdla.compiler.tasks.pooling import PoolingTask
+from vdla.compiler.tasks.max_pool_alu import PoolingTask
 from vdla.compiler.te.operators.sizes import Convolution, Pooling
 from vdla.explore.tune.session import Session
 from vdla.explore.tune.settings import Settings
@@ -81,7 +81,7 @@ def tune(
     **settings,
 ):
     """Tune into a log; return the progress at the end."""
-    log = Log(path)
+    log = TuningLog(path)
     heard = [] if told is None else told
     making = lambda space, seed, others: Shuffled(space, seed, others, heard)  # noqa: E731
     try:

@@ -6,7 +6,7 @@ import pytest
 from tests.explore.tune.networks import LARGE, POOLING, SMALL
 from vdla.compiler.codegen.choose import simulated_cycles
 from vdla.compiler.codegen.space import space_of
-from vdla.compiler.tasks.elements import Elements, ElementsTask
+from vdla.compiler.tasks.elementwise import Elements, ElementsTask
 from vdla.explore.tune.bounds import bytes_of, lower_bound
 from vdla.explore.tune.measure import stream_of
 from vdla.hw.spec.memory import MemoryParameters

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from vdla.compiler.codegen.estimate import costs_of
-from vdla.compiler.codegen.lowering import calls_of
+from vdla.compiler.codegen.lowering import lowered_task
 from vdla.compiler.codegen.space import space_of
 from vdla.compiler.codegen.stream import emit_calls
 from vdla.compiler.codegen.tiles import INPUTS, NOTHING, WEIGHTS
@@ -29,7 +29,7 @@ def moved(choice):
     """Return the bytes that a choice's program moves, by their memory."""
     task, builder = POINTS.space.task, StreamBuilder(DEFAULT)
     operands = {name: Operand(name, address_map=each) for name, each in task.address_maps(DEFAULT).items()}
-    emit_calls(calls_of(task, choice, DEFAULT), builder, operands)
+    emit_calls(lowered_task(task, choice, DEFAULT), builder, operands)
     stream = builder.finish()
     program = decode_stream(stream.relocated(dict.fromkeys(stream.tensors, 1 << 24)), DEFAULT)
     found = dict.fromkeys(MemoryType, 0)

@@ -5,7 +5,7 @@ from math import inf
 
 from tests.compiler.codegen.tuned.records import TARGET, TASK, record
 from tests.explore.tune.networks import SMALL
-from vdla.compiler.codegen.record import choice_to_json
+from vdla.compiler.codegen.choices import choice_to_json
 from vdla.compiler.codegen.space import space_of
 from vdla.explore.tune import history as module
 from vdla.explore.tune.history import LEAST_RECORDS, history

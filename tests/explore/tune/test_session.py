@@ -5,10 +5,10 @@ from math import inf
 import pytest
 
 from tests.explore.tune.networks import LAYERS, POOLING, SMALL, TARGET, here, records, tune
+from vdla.compiler.codegen.choice_cache import cached
+from vdla.compiler.codegen.choices import choice_from_json
 from vdla.compiler.codegen.choose import simulated_cycles
-from vdla.compiler.codegen.record import choice_from_json
 from vdla.compiler.codegen.space import space_of
-from vdla.compiler.codegen.store import kept
 from vdla.compiler.codegen.tuned.log import merge, read_log, write_log
 from vdla.compiler.codegen.tuned.record import TuneError, best_of
 from vdla.explore.tune.known import DEFAULT
@@ -42,7 +42,7 @@ def test_the_default_choice_is_that_of_the_compiler_and_the_best_is_no_worse(who
     path, _, done = whole
     best = best_of(read_log(path).records)
     for task, standing in zip(LAYERS, done.standings, strict=True):
-        assert standing.default == simulated_cycles(task, kept()(space_of(task, TARGET)), TARGET)
+        assert standing.default == simulated_cycles(task, cached()(space_of(task, TARGET)), TARGET)
         assert standing.best == best[str(task), TARGET.timing_digest].cycles
         assert standing.bound <= standing.best <= standing.default
     counts = [len(names) for names in LAYERS.values()]

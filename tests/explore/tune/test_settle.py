@@ -3,10 +3,10 @@
 import pytest
 
 from tests.compiler.codegen.tuned.records import TARGET, TASK, choice, record
-from vdla.compiler.codegen.record import choice_from_json, choice_to_json
+from vdla.compiler.codegen.choices import choice_from_json, choice_to_json
 from vdla.compiler.codegen.space import space_of
-from vdla.compiler.codegen.tuned.log import Log
-from vdla.compiler.codegen.tuned.records import best_records
+from vdla.compiler.codegen.tuned.best_records import best_records
+from vdla.compiler.codegen.tuned.log import TuningLog
 from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.network.stages import parts_of, tasks_of
 from vdla.compiler.network.tuning import cycles_of_plan, network_of, tuned_plan
@@ -95,7 +95,7 @@ def measured(network, places):
 
 def test_a_settlement_is_kept_once_and_used_for_its_network(network, tmp_path):
     graph, net = network
-    log = Log(tmp_path / "log")
+    log = TuningLog(tmp_path / "log")
     log.append(measured(net, range(0, 2000, 400)))
     before, after = settled(net, log, Settings("random"), 5, lambda text: None)
     assert after <= before

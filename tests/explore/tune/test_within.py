@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from tests.explore.tune.networks import LAYERS, SMALL, TARGET, here, tune
+from vdla.compiler.codegen.choice_cache import cached
+from vdla.compiler.codegen.choices import choice_from_json
 from vdla.compiler.codegen.choose import simulated_cycles
-from vdla.compiler.codegen.record import choice_from_json
 from vdla.compiler.codegen.space import space_of
-from vdla.compiler.codegen.store import kept
 from vdla.compiler.codegen.tuned.log import read_log
 from vdla.explore.tune.explorers import EXPLORERS
 from vdla.explore.tune.features import SpacePoints
@@ -35,8 +35,8 @@ def test_the_choices_are_no_worse_than_the_compilers_own(explorer):
     better, choose = 0, found.chooser()
     for task in LAYERS:
         space = space_of(task, TARGET)
-        default, best = (simulated_cycles(task, one(space), TARGET) for one in (kept(), choose))
-        assert best == found.records.now[str(task), TARGET.timing_digest].cycles
+        default, best = (simulated_cycles(task, one(space), TARGET) for one in (cached(), choose))
+        assert best == found.records.current[str(task), TARGET.timing_digest].cycles
         assert best <= default
         better += best < default
     assert found.tasks == better
@@ -45,13 +45,13 @@ def test_the_choices_are_no_worse_than_the_compilers_own(explorer):
 def test_a_pickled_tuning_finds_the_same(teaching):
     tuning = Tuning("model", 3, 6, teaching)
     one, other = (found.tuned(LAYERS, TARGET) for found in (tuning, pickle.loads(pickle.dumps(tuning))))
-    assert one.records.now == other.records.now
+    assert one.records.current == other.records.current
     assert (one.tasks, one.trials) == (other.tasks, other.trials)
 
 
 def test_a_network_without_tasks_needs_no_trials():
     found = Tuning("model", 0, 8).tuned({}, TARGET)
-    assert (found.tasks, found.trials, found.records.now) == (0, 0, {})
+    assert (found.tasks, found.trials, found.records.current) == (0, 0, {})
 
 
 def test_what_is_taught_are_features_and_cycles_of_the_legal_choices_of_a_log(tmp_path):

@@ -1,8 +1,8 @@
 """Records for the tests."""
 
-from vdla.compiler.codegen.record import choice_to_json
-from vdla.compiler.codegen.space import Space, space_of
-from vdla.compiler.codegen.tuned.record import OK, Record
+from vdla.compiler.codegen.choices import choice_to_json
+from vdla.compiler.codegen.space import ChoiceSpace, space_of
+from vdla.compiler.codegen.tuned.record import OK, TuningRecord
 from vdla.compiler.codegen.version import task_version
 from vdla.compiler.tasks.base import Choice
 from vdla.compiler.tasks.convolution import ConvolutionTask
@@ -14,12 +14,12 @@ TARGET = Target(TINY)
 TASK = ConvolutionTask(Convolution(16, 8, 8, 16, padding=(1, 1, 1, 1)))
 
 
-def space(target: Target = TARGET) -> Space:
+def space(target: Target = TARGET) -> ChoiceSpace:
     """Return the choices for TASK."""
     return space_of(TASK, target)
 
 
-def record(cycles: int | None = 1000, place: int = 0, target: Target = TARGET, **changes) -> Record:
+def record(cycles: int | None = 1000, place: int = 0, target: Target = TARGET, **changes) -> TuningRecord:
     """Return a record of one of the choices for TASK, with changes."""
     values = {
         "task": str(TASK),
@@ -33,7 +33,7 @@ def record(cycles: int | None = 1000, place: int = 0, target: Target = TARGET, *
         "trial": place,
         "status": OK if cycles is not None else "it does not fit",
     }
-    return Record(**(values | changes))
+    return TuningRecord(**(values | changes))
 
 
 def choice(place: int) -> Choice:

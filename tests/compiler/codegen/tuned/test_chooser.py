@@ -10,8 +10,8 @@ from tests.compiler.codegen.tuned.records import TARGET, TASK, choice, record, s
 from vdla.compiler.codegen import choose
 from vdla.compiler.codegen.choose import by_simulator, simulated_cycles
 from vdla.compiler.codegen.tuned import chooser
-from vdla.compiler.codegen.tuned.chooser import Use, by_records, legal
-from vdla.compiler.codegen.tuned.records import NO_RECORDS, best_records
+from vdla.compiler.codegen.tuned.best_records import NO_RECORDS, best_records
+from vdla.compiler.codegen.tuned.chooser import RecordUse, by_records, legal_choice
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.presets import TINY
 
@@ -41,7 +41,7 @@ def no_simulation(*arguments):
 def test_a_record_of_this_target_and_version_is_applied_as_it_stands(monkeypatch, ranked):
     monkeypatch.setattr(chooser, "simulated_cycles", no_simulation)
     slow, fast = ranked[0], ranked[-1]
-    assert chosen([record(10, slow)], choice(fast)) == (choice(slow), Use.FOUND)
+    assert chosen([record(10, slow)], choice(fast)) == (choice(slow), RecordUse.APPLIED)
 
 
 @pytest.mark.parametrize(
@@ -55,22 +55,22 @@ def test_a_record_of_another_target_is_not_used(monkeypatch, change):
     monkeypatch.setattr(chooser, "simulated_cycles", no_simulation)
     other = replace(TARGET, **change)
     default = space(other).choice(1)
-    assert chosen([record(1, 0)], default, other) == (default, Use.NONE)
+    assert chosen([record(1, 0)], default, other) == (default, RecordUse.NONE)
 
 
 def test_a_record_of_another_version_is_measured_beside_the_default(ranked):
     slow, fast = ranked[0], ranked[-1]
     assert simulated_cycles(TASK, choice(slow), TARGET) > simulated_cycles(TASK, choice(fast), TARGET)
     older = [record(1, fast, version="old")]
-    assert chosen(older, choice(slow)) == (choice(fast), Use.AGAIN)
-    assert chosen([record(1, slow, version="old")], choice(fast)) == (choice(fast), Use.WORSE)
+    assert chosen(older, choice(slow)) == (choice(fast), RecordUse.REMEASURED)
+    assert chosen([record(1, slow, version="old")], choice(fast)) == (choice(fast), RecordUse.WORSE)
 
 
 def test_a_better_record_of_another_version_is_measured_beside_that_of_this_one(ranked):
     slow, middle, fast = ranked[0], ranked[len(ranked) // 2], ranked[-1]
     own = record(1000, middle)
-    assert chosen([own, record(1, fast, version="old")], choice(slow)) == (choice(fast), Use.AGAIN)
-    assert chosen([own, record(1, slow, version="old")], choice(fast)) == (choice(middle), Use.FOUND)
+    assert chosen([own, record(1, fast, version="old")], choice(slow)) == (choice(fast), RecordUse.REMEASURED)
+    assert chosen([own, record(1, slow, version="old")], choice(fast)) == (choice(middle), RecordUse.APPLIED)
 
 
 def test_what_was_measured_again_is_kept(monkeypatch, ranked):
@@ -87,8 +87,8 @@ def test_a_choice_that_is_none_any_more_is_not_used(ranked):
     for wrong in (beyond, {}, values | {"threads": "2"}, values | {"tiles": {"rows": 3}}):
         for version in ("old", record().version):
             given = record(1, choice=wrong, version=version)
-            assert legal(given, space()) is None
-            assert chosen([given], choice(0)) == (choice(0), Use.NONE)
+            assert legal_choice(given, space()) is None
+            assert chosen([given], choice(0)) == (choice(0), RecordUse.NONE)
 
 
 def test_no_damaged_choice_is_an_error():
@@ -98,11 +98,11 @@ def test_no_damaged_choice_is_an_error():
         rng = Random(seed)
         changed = changed_tree(rng.choice(seeds), rng)
         if isinstance(changed, dict):
-            verdicts.append(legal(record(choice=changed), space()) is not None)
+            verdicts.append(legal_choice(record(choice=changed), space()) is not None)
     assert 100 < sum(verdicts) < len(verdicts) // 2
 
 
 def test_without_records_the_default_chooses():
     using = by_records(NO_RECORDS, by_simulator)
     assert using(space()) == choose.by_simulator(space())
-    assert using.uses == {str(TASK): Use.NONE}
+    assert using.uses == {str(TASK): RecordUse.NONE}

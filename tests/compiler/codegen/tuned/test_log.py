@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from tests.compiler.codegen.tuned.records import record
-from vdla.compiler.codegen.tuned.log import Log, merge, read_log, write_log
+from vdla.compiler.codegen.tuned.log import TuningLog, merge, read_log, write_log
 from vdla.compiler.codegen.tuned.record import TuneError, merged
 from vdla.hw.spec.errors import OutputError
 from vdla.runtime.journal import line_of
@@ -20,7 +20,7 @@ def path(tmp_path):
 
 def fill(path, records):
     """Append records; return those that were there."""
-    log = Log(path)
+    log = TuningLog(path)
     before = list(log.records)
     log.append(records)
     log.close()
@@ -39,7 +39,7 @@ def test_a_torn_last_line_is_told_by_readers_and_cut_off_by_the_next_that_append
     path.write_bytes(path.read_bytes() + line_of(RECORDS[2].text)[:-1])
     found = read_log(path)
     assert (list(found.records), found.torn) == (RECORDS[:2], True)
-    log = Log(path)
+    log = TuningLog(path)
     assert (log.records, log.torn) == (RECORDS[:2], True)
     log.append(RECORDS[2:3])
     log.close()
@@ -52,15 +52,15 @@ def test_a_torn_last_line_is_told_by_readers_and_cut_off_by_the_next_that_append
 def test_a_damaged_line_is_named(path, text):
     fill(path, RECORDS[:1])
     path.write_bytes(path.read_bytes() + text + line_of(RECORDS[1].text))
-    for use in (read_log, Log):
+    for use in (read_log, TuningLog):
         with pytest.raises(TuneError, match=r"log\.jsonl, line 2 is damaged; delete that line"):
             use(path)
 
 
 def test_one_process_appends_at_a_time(path):
-    log = Log(path)
+    log = TuningLog(path)
     with pytest.raises(TuneError, match="is in use by another process; wait for it, or name another log"):
-        Log(path)
+        TuningLog(path)
     with pytest.raises(TuneError, match="is in use"):
         merge([path], path)
     log.close()
@@ -70,7 +70,7 @@ def test_what_is_no_file_is_refused(tmp_path):
     with pytest.raises(TuneError, match="cannot be read: No such file"):
         read_log(tmp_path / "none")
     with pytest.raises(OutputError, match="cannot be written: Is a directory"):
-        Log(tmp_path)
+        TuningLog(tmp_path)
 
 
 def test_merged_logs_hold_every_record_once_whatever_their_order(tmp_path):

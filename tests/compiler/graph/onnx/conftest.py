@@ -1,4 +1,4 @@
-"""What tests of importing share."""
+"""Fixtures of the tests of the importer."""
 
 import pytest
 

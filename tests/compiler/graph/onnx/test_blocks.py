@@ -8,7 +8,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tests.compiler.graph.onnx.networks import model, node
 from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.nodes import GraphError
-from vdla.compiler.graph.onnx.blocks import of_blocks, unpacked_weights
+from vdla.compiler.graph.onnx.blocks import dequantise_blocks, unpacked_weights
 from vdla.compiler.graph.onnx.call import RefusalError
 from vdla.compiler.graph.onnx.load import load
 
@@ -17,7 +17,7 @@ RNG = np.random.default_rng(0)
 
 @pytest.mark.parametrize("kind", [TensorProto.INT4, TensorProto.UINT4, TensorProto.INT8])
 @pytest.mark.parametrize("axis", [0, 1])
-def test_a_dequantised_constant_is_real_numbers(kind, axis):
+def test_a_dequantised_constant_is_float(kind, axis):
     low, high = {TensorProto.INT4: (-8, 8), TensorProto.UINT4: (0, 16), TensorProto.INT8: (-128, 128)}[kind]
     shape, scales = (8, 12), (2, 12) if axis == 0 else (8, 3)
     made = model(
@@ -42,7 +42,7 @@ def test_a_dequantised_constant_is_real_numbers(kind, axis):
 
 
 def test_the_last_block_may_be_smaller():
-    found = of_blocks(np.arange(5, dtype=np.int8), np.float32([1, 10]), np.int8([0, 1]), 0, 3)
+    found = dequantise_blocks(np.arange(5, dtype=np.int8), np.float32([1, 10]), np.int8([0, 1]), 0, 3)
     np.testing.assert_array_equal(found, [0, 1, 2, 20, 30])
 
 
@@ -53,9 +53,9 @@ def test_the_last_block_may_be_smaller():
         ((2,), -3, "attribute block_size = -3 is negative"),
     ],
 )
-def test_blocks_that_do_not_fit(scales, block, message):
+def test_mismatched_blocks_are_refused(scales, block, message):
     with pytest.raises(RefusalError, match=message):
-        of_blocks(np.zeros(5, np.int8), np.ones(scales, np.float32), None, 0, block)
+        dequantise_blocks(np.zeros(5, np.int8), np.ones(scales, np.float32), None, 0, block)
 
 
 def test_computed_integers_are_refused(without_onnxruntime):

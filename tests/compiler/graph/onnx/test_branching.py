@@ -96,7 +96,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("title", CASES)
-def test_the_reason_says_what_decides(title):
+def test_the_reason_names_the_input_that_decides(title):
     made, expected = CASES[title]
     (reason,) = [one.reason for one in load(made).nodes if one.op == PART and "If" in one.name]
     assert kind_of(reason) == reason
@@ -114,7 +114,7 @@ def test_each_option_takes_the_branch_that_is_named(title):
 
 
 @pytest.mark.parametrize("taken", ["then", "else"])
-def test_constants_of_a_branch_stay_its_own(taken):
+def test_constants_with_the_same_name_in_branches_and_graph_stay_separate(taken):
     """Both branches and the graph have a constant of one name."""
     result = helper.make_tensor_value_info("z", TensorProto.FLOAT, None)
     branches = {

@@ -35,14 +35,14 @@ def test_features_are_scaled_as_onnxruntime_scales_them(numbers, dtype):
 
 
 @pytest.mark.parametrize(("offset", "scale"), [(SINGLE, EACH), (EACH, SINGLE)])
-def test_one_of_both_may_be_a_single_number(offset, scale):
+def test_offset_or_scale_may_be_a_scalar(offset, scale):
     """The specification allows it; onnxruntime does not run it."""
     x = RNG.normal(size=(3, 4)).astype(np.float32)
     made = interpret(load(scaled("float32", (3, 4), offset=offset, scale=scale)), {"x": x})["y"]
     np.testing.assert_allclose(made, (x - offset) * scale, rtol=1e-6, atol=1e-6)
 
 
-def test_what_follows_knows_its_shape():
+def test_shapes_are_inferred_after_a_scaler():
     nodes = [node("Scaler", "x", "s", domain=DOMAIN, offset=EACH, scale=EACH), node("MatMul", "s w", "y")]
     made = model(nodes, {"x": (1, 4)}, ["y"], {"w": np.ones((4, 2), np.float32)})
     assert load(made).types["y"].shape == (1, 2)
@@ -66,17 +66,15 @@ def sequence_out() -> ModelProto:
     return made
 
 
-def test_a_sequence_that_goes_out_is_refused_with_what_to_do():
+def test_a_sequence_output_is_refused_with_advice():
     with pytest.raises(
         GraphError, match=r"'y' is a sequence, .*; take 'y' out of the file's outputs, or export"
     ):
         load(sequence_out())
 
 
-def test_a_tensor_of_unknown_rank_that_goes_out_is_refused_with_what_to_do():
+def test_an_output_of_unknown_rank_is_refused_with_advice():
     made = scaled("float64", (3, 4), offset=EACH, scale=EACH)  # onnxruntime runs it
     made.graph.output[0].type.tensor_type.ClearField("shape")
-    with pytest.raises(
-        GraphError, match=r"of a rank that only a run tells, .*; declare the shape of 'y' in the"
-    ):
+    with pytest.raises(GraphError, match=r"of unknown rank, .*; declare the shape of 'y' in the"):
         load(made)

@@ -1,4 +1,4 @@
-"""Operators that ONNX Runtime adds to ONNX: what its own kernels make of them."""
+"""ONNX Runtime's contrib operators, compared with its kernels."""
 
 import numpy as np
 import onnxruntime
@@ -72,7 +72,7 @@ def test_operators_with_one_operand(op, dtype):
     check(made, fed)
 
 
-def test_a_softmax_of_an_old_operator_set_takes_all_dimensions_behind_its_axis():
+def test_a_softmax_of_an_old_operator_set_flattens_the_dimensions_from_its_axis():
     fed, given = {"x": integers("uint8", 1, 2, 3, 2)}, parameters("uint8") | {"u": np.float32(1 / 256)}
     given["s"] = np.float32(0.005)
     made = model("QLinearSoftmax", ["x", "s", "z", "u", "q"], fed, given, BYTES["uint8"], axis=1, opset=12)
@@ -110,7 +110,7 @@ WITHOUT_POINTS = {  # operands, and those of them that are zero points
 
 @pytest.mark.parametrize("dtype", BYTES)
 @pytest.mark.parametrize("op", WITHOUT_POINTS)
-def test_a_zero_point_that_is_left_out_is_one_of_0(op, dtype):
+def test_a_missing_zero_point_is_a_0_of_the_type(op, dtype):
     """Each of them, by an empty name, and at the end by no name at all."""
     names, points, attributes = WITHOUT_POINTS[op]
     fed, far = {name: integers(dtype, 1, 2, 6) for name in "xm"} | {"c": RNG.normal(size=6) > 0}, 17
@@ -244,7 +244,7 @@ BLOCKS = {"b": np.zeros((4, 2, 16), np.uint8), "s": np.ones(8, np.float32), "z":
 REAL = {"x": np.zeros((2, 64), np.float32)}
 REFUSED = {
     "it has 3 inputs; QLinearSigmoid takes 4 to 5": ("QLinearSigmoid", "x s z", X, {}),
-    "it has an attribute 'gamma', which QLinearSigmoid has not; it takes none": (
+    "it has an attribute 'gamma', which QLinearSigmoid does not have; it takes none": (
         "QLinearSigmoid",
         "x s z u q",
         X,
@@ -283,7 +283,7 @@ REFUSED = {
         REAL,
         {"K": 64, "N": 4, "block_size": 32},
     ),
-    "attribute weight_prepacked holds weights in the layout of one GPU; it may be 0": (
+    "attribute weight_prepacked holds weights in a GPU-specific layout; it may be 0": (
         "MatMulNBits",
         "x b s",
         REAL,
@@ -299,7 +299,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("message", REFUSED)
-def test_what_is_refused_says_why(message, without_onnxruntime):
+def test_refusals_give_the_reason(message, without_onnxruntime):
     op, inputs, fed, attributes = REFUSED[message]
     made = model(op, inputs.split(), fed, parameters("uint8") | BLOCKS, TensorProto.UINT8, **attributes)
     with pytest.raises(GraphError) as error:

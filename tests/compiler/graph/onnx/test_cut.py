@@ -1,4 +1,4 @@
-"""Parts of models: what they mean, and what is said to a cut that cannot be made."""
+"""Parts of models compute the same as within the whole, and invalid sections are refused."""
 
 import re
 
@@ -41,7 +41,7 @@ def two_inputs():
         (Section((), ("input.1",)), ["input.1"], ["input.1"]),
     ],
 )
-def test_a_part_means_what_it_means_in_the_whole(section, inputs, outputs):
+def test_a_part_computes_the_same_as_within_the_whole(section, inputs, outputs):
     whole, part = load(small_cnn()), load(small_cnn(), section=section)
     assert (list(part.inputs), list(part.outputs)) == (inputs, outputs)
     values = {
@@ -56,7 +56,7 @@ def test_a_part_means_what_it_means_in_the_whole(section, inputs, outputs):
 def test_the_shape_of_an_input_may_be_given_where_the_part_begins_or_before():
     assert load(two_inputs(), {"a.1": (1, 4)}, Section(("r",), ("other",))).types["r"].shape == (1, 4)
     assert load(two_inputs(), {"r": (2, 4)}, Section(("r",), ("other",))).types["r"].shape == (2, 4)
-    message = "input 'r': its shape is dynamic: [N, 4]; samples tell it (--calibrate), or --shape r=1,4"
+    message = "input 'r': its shape is dynamic: [N, 4]; pass samples (--calibrate), or --shape r=1,4"
     with pytest.raises(GraphError, match=re.escape(message)):
         load(two_inputs(), section=Section(("r",), ("other",)))
 
@@ -65,7 +65,7 @@ def test_only_the_inputs_that_outputs_need_are_left():
     assert list(load(two_inputs(), {"a.1": (1, 4)}, Section((), ("other",))).inputs) == ["a.1"]
 
 
-def test_what_is_cut_off_need_not_be_supported():
+def test_nodes_outside_the_part_need_not_be_supported():
     text = helper.make_tensor_value_info("text", TensorProto.STRING, [1])
     made = model([node("StringNormalizer", "text", "t"), node("Relu", "x", "y")], {"x": [2]}, ["y"])
     made.graph.input.append(text)
@@ -73,8 +73,12 @@ def test_what_is_cut_off_need_not_be_supported():
 
 
 REFUSED = {
-    "outputs names 'n', which the model has not; there are a.1, b, r, 208, n/1, other": Section((), ("n",)),
-    "inputs names 'x', which the model has not; there are a.1, b, r, 208, n/1, other": Section(("x",), ()),
+    "outputs names 'n', which the model does not have; there are a.1, b, r, 208, n/1, other": Section(
+        (), ("n",)
+    ),
+    "inputs names 'x', which the model does not have; there are a.1, b, r, 208, n/1, other": Section(
+        ("x",), ()
+    ),
     "outputs names '208' twice": Section((), ("208", "208")),
     "'r' is named as an input and as an output": Section(("r",), ("r",)),
     "other can be computed without the input 'b'; leave it out": Section(("a.1", "b"), ("other",)),
@@ -90,14 +94,14 @@ def test_a_cut_that_cannot_be_made_is_refused(message):
         load(two_inputs(), section=REFUSED[message])
 
 
-def test_of_many_values_the_nearest_are_named():
+def test_the_nearest_of_many_names_are_suggested():
     with pytest.raises(
         GraphError, match=r"^net: outputs names 'flat_shap', .* values, these come nearest: flat_shape,"
     ):
         load(small_cnn(), section=Section((), ("flat_shap",)))
 
 
-def test_shapes_of_what_is_no_input_are_refused():
+def test_shapes_of_values_that_are_not_inputs_are_refused():
     with pytest.raises(
         GraphError, match=r"^net: shapes names 'x', which is not an input; there are r, a\.1, b$"
     ):
@@ -113,6 +117,6 @@ def test_a_value_of_no_known_type_cannot_become_an_input():
         load(made, section=Section(("m",)))
 
 
-def test_the_whole_is_left_as_it_is():
+def test_the_whole_section_returns_the_model_unchanged():
     whole = read_model(small_cnn())
     assert cut(whole, WHOLE, {"x": (1,)}) == (whole, {"x": (1,)})

@@ -4,7 +4,7 @@ import pytest
 from onnxruntime.capi import onnxruntime_pybind11_state as runtime
 
 from vdla.compiler.graph.onnx.domains import MICROSOFT, OPERATORS
-from vdla.compiler.graph.onnx.written import KINDS
+from vdla.compiler.graph.onnx.foreign import KINDS
 
 DECLARED = {schema.name: schema for schema in runtime.get_all_operator_schema() if schema.domain == MICROSOFT}
 ANY_NUMBER = "QLinearConcat"  # a tensor, a scale and a zero point for each operand

@@ -1,4 +1,4 @@
-"""Graphs that were exported are imported equal, and what ONNX has no form for is refused."""
+"""Exported graphs are imported equal, and operators that ONNX lacks are refused."""
 
 import numpy as np
 import pytest
@@ -69,7 +69,7 @@ def quantised_cnn() -> Graph:
 @pytest.mark.parametrize(
     "make", [lambda: parse_graph(OPERATORS), quantised_cnn], ids=["operators", "quantised network"]
 )
-def test_what_was_exported_is_imported_equal(make):
+def test_an_exported_graph_is_imported_equal(make):
     graph = make()
     model = export(graph)
     checker.check_model(model, full_check=True)
@@ -77,7 +77,7 @@ def test_what_was_exported_is_imported_equal(make):
     assert load(model) == graph
 
 
-def test_nodes_of_one_name_get_names_of_their_own():
+def test_nodes_with_the_same_name_get_unique_names():
     model = export(parse_graph(TWINS))
     assert [node.name for node in model.graph.node] == ["n", "n_1", "n_1_1", "", ""]
     x = np.float32([1, -2, 3, -4])
@@ -105,7 +105,7 @@ def test_parts_of_onnxruntime_become_their_nodes(name):
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_names_within_a_part_do_not_meet_those_of_the_graph():
+def test_names_within_a_part_do_not_clash_with_names_of_the_graph():
     (part,) = (node for node in load(network("If").SerializeToString()).nodes if node.op == PART)
     graph = load(network("If").SerializeToString())
     model = graph.constants[part.inputs[0]].tobytes()

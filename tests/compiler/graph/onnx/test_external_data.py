@@ -1,4 +1,4 @@
-"""Weights in files beside a model: read in whole or in part, bounded, and refused with their place."""
+"""Weights in external files: read in whole or in part, bounded, and refused with their location."""
 
 import os
 
@@ -64,7 +64,7 @@ def folder(tmp_path):
 
 
 @pytest.mark.parametrize("location", LOCATIONS, ids=lambda location: repr(location)[:20])
-def test_weights_that_are_not_where_they_should_be_are_refused(folder, location):
+def test_weights_outside_the_folder_or_missing_are_refused(folder, location):
     (folder / "net.onnx").write_bytes(external(location).SerializeToString())
     with pytest.raises(GraphError) as caught:
         load(str(folder / "net.onnx"))

@@ -36,13 +36,13 @@ def two_rates():
 
 
 @pytest.mark.parametrize(("rate", "op"), [(16000, "Neg"), (8000, "Exp")])
-def test_a_branch_that_a_fixed_input_decides_stands_in_place_of_the_branching(rate, op):
+def test_the_branch_that_a_fixed_input_decides_replaces_the_if(rate, op):
     graph = load(two_rates(), {"more": (1, 3)}, Section(fixed=(("rate", rate),)))
     assert list(graph.inputs) == ["x", "more"]
     assert [one.op for one in graph.nodes if one.op != "Identity"] == ["Abs", op, "Add"]
 
 
-def test_all_elements_are_the_number_in_the_shape_that_is_given():
+def test_a_fixed_input_is_filled_in_the_requested_shape():
     section = Section(("a", "rate"), ("y",), (("more", 0.5),))
     graph = load(two_rates(), {"more": (2, 3)}, section)
     assert list(graph.inputs) == ["a", "rate"]
@@ -51,7 +51,7 @@ def test_all_elements_are_the_number_in_the_shape_that_is_given():
     np.testing.assert_array_equal(found, 0.5 - x)
 
 
-def test_nothing_is_changed_where_nothing_is_fixed():
+def test_a_section_without_fixed_inputs_changes_nothing():
     read = read_model(two_rates())
     assert with_fixed(read, WHOLE, {"x": (2, 3)}) == (read, WHOLE, {"x": (2, 3)})
 
@@ -68,7 +68,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("message", REFUSED)
-def test_what_cannot_be_fixed_is_refused(message):
+def test_invalid_fixed_inputs_are_refused(message):
     with pytest.raises(GraphError, match=re.escape(message)):
         load(two_rates(), section=Section(fixed=REFUSED[message]))
 

@@ -45,7 +45,7 @@ def test_nodes_of_subgraphs_count():
 
 
 @pytest.mark.parametrize(("depth", "count"), [(31, "1073741824"), (5000, "a number of 5000 bits")])
-def test_an_expansion_beyond_the_limit_is_refused_before_it_is_made(depth, count):
+def test_an_expansion_beyond_the_limit_is_refused_before_inlining(depth, count):
     with pytest.raises(GraphError) as caught:
         load(large.functions(depth))
     assert str(caught.value) == (
@@ -70,7 +70,7 @@ def test_the_limit_follows_the_factor(monkeypatch):
     ],
     ids=["itself", "each other"],
 )
-def test_functions_in_a_circle_are_refused(model, circle):
+def test_recursive_functions_are_refused(model, circle):
     with pytest.raises(GraphError) as caught:
         load(model)
     message = str(caught.value)

@@ -1,4 +1,4 @@
-"""Float operators that ONNX Runtime's optimiser makes: what its own kernels make of them."""
+"""Fused float operators of ONNX Runtime's optimiser, compared with its kernels."""
 
 import numpy as np
 import onnxruntime
@@ -124,7 +124,7 @@ def test_a_normalisation_of_a_sum(inputs, outputs):
 
 @pytest.mark.parametrize("inputs", ["x w s", "x w s z", "x w s - b", "x w t z b"])
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8])
-def test_a_product_of_a_range_that_a_run_tells(inputs, dtype):
+def test_a_dynamically_quantised_product(inputs, dtype):
     fed = {"x": normal(2, 3, 6)}
     limits = np.iinfo(dtype)
     constants = {
@@ -168,7 +168,7 @@ def test_both_operands_of_a_transposed_product_are_turned():
 
 
 @pytest.mark.parametrize("given", [{"transBatchA": 1}, {"transBatchB": 1}])
-def test_batches_that_are_turned_are_refused(given, without_onnxruntime):
+def test_transposed_batches_are_refused(given, without_onnxruntime):
     made = fused("FusedMatMul", "a b", {"a": normal(2, 4, 3)}, {"b": normal(2, 3, 4)}, **given)
     with pytest.raises(GraphError, match="transBatchA = 1 and transBatchB = 1 are not supported"):
         load(made)
@@ -203,13 +203,13 @@ def test_an_activation_that_is_not_known_is_left_to_onnxruntime(without_onnxrunt
         load(made)
 
 
-def test_operators_in_the_layout_of_one_machine_are_refused_with_what_to_do():
+def test_operators_in_a_cpu_specific_layout_are_refused_with_advice():
     made = fused("Conv", "x w", {"x": normal(1, 4, 7, 7)}, CONV)
     made.graph.node[0].domain = "com.microsoft.nchwc"
     made.opset_import.add(domain="com.microsoft.nchwc", version=1)
     with pytest.raises(GraphError) as error:
         load(made)
     assert str(error.value).endswith(
-        "operator Conv of com.microsoft.nchwc holds weights in the layout of one CPU; write the optimised "
-        "file with ORT_ENABLE_EXTENDED, or give the file it was made of"
+        "operator Conv of com.microsoft.nchwc holds weights in a CPU-specific layout; write the optimised "
+        "file with ORT_ENABLE_EXTENDED, or compile the original file"
     )

@@ -1,4 +1,4 @@
-"""What is left to onnxruntime: constants and shapes that it takes over, and what is computed at once."""
+"""Handover to onnxruntime: constants, shapes, and results that are computed at import."""
 
 import re
 
@@ -32,7 +32,7 @@ def operators(graph: Graph) -> list[str]:
     return [one.op for one in graph.nodes]
 
 
-def test_texts_stay_with_onnxruntime():
+def test_string_tensors_stay_in_onnxruntime():
     words = numpy_helper.from_array(np.array([b"one", b"two", b"three"], object), "words")
     numbers = node(
         "LabelEncoder", "w", "n", domain="ai.onnx.ml", keys_strings=["two", "one"], values_floats=[2.5, 1.5]
@@ -59,7 +59,7 @@ def nonzero(shape: list | None, kind: int = TensorProto.INT64) -> ModelProto:
     return made
 
 
-def test_a_shape_that_the_file_states_holds_where_only_a_run_tells_it():
+def test_a_declared_shape_completes_an_unknown_shape():
     graph = load(nonzero([2, 6]))
     assert (operators(graph), graph.types["y"].shape) == ([PART, "Cast", "Neg"], (2, 6))
     x = np.ones((2, 3), np.float32)
@@ -78,12 +78,12 @@ def test_a_shape_that_the_file_states_holds_where_only_a_run_tells_it():
     ],
     ids=["nothing", "another extent", "more dimensions", "fewer dimensions", "another type", "no number"],
 )
-def test_a_stated_shape_that_cannot_be_is_not_believed(shape, kind):
+def test_a_contradictory_declared_shape_is_ignored(shape, kind):
     """All of it goes to onnxruntime then; what leaves is of a shape that is not known."""
     assert operators(load(nonzero(shape, kind))) == [PART]
 
 
-def test_what_is_known_more_exactly_than_the_file_states_stays():
+def test_an_inferred_shape_precedes_a_less_specific_declaration():
     made = open_ended(
         model([node("Einsum", "x", "e", equation="ab->ba"), node("Neg", "e", "y")], {"x": [2, 3]}, ["y"])
     )
@@ -97,7 +97,7 @@ def of_constants(op: str, constants: dict, inputs: str = "c", **attributes) -> M
     return open_ended(model(nodes, {"x": [2, 2]}, ["y"], constants))
 
 
-def test_what_onnxruntime_makes_of_constants_is_a_constant():
+def test_results_that_onnxruntime_computes_from_constants_are_constants():
     c = normal(3, 2, 2)
     graph = load(of_constants("Einsum", {"c": c}, equation="abc->cb"))
     assert operators(graph) == ["Add"]
@@ -114,7 +114,7 @@ def test_random_numbers_are_drawn_in_each_run(op, attributes):
     assert PART in operators(load(made))
 
 
-def test_training_is_not_computed_at_once():
+def test_training_is_not_computed_at_import():
     constants = {"c": normal(2, 2), "s": np.ones(2, np.float32)}
     made = of_constants("BatchNormalization", constants, "c s s s s", training_mode=1)
     made.graph.node[0].output.extend(["m", "v"])
@@ -153,7 +153,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("message", REFUSED)
-def test_what_onnxruntime_cannot_take_over_either_is_refused(message):
+def test_nodes_that_onnxruntime_refuses_too_are_refused(message):
     nodes, outputs = REFUSED[message]
     with pytest.raises(GraphError, match=re.escape(message)):
         load(open_ended(model(nodes, {"x": [2, 3]}, outputs)))

@@ -1,4 +1,4 @@
-"""Limits of what is computed and held while importing, and conversions whose parameters do not fit."""
+"""Limits of folding and of memory at import, and conversions with invalid parameters."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ X = {"x": np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)}
 
 
 @pytest.mark.parametrize(("more", "operators"), [(0, ["Add"]), (1, ["Neg", "Add"])])
-def test_what_is_known_and_small_is_computed_at_once(more, operators):
+def test_small_constant_computations_are_folded_at_import(more, operators):
     """Up to as many elements as a parameter has."""
     count = PARAMETER_ELEMENTS + more
     made = model(
@@ -82,13 +82,13 @@ REFUSED = {
         node("QuantizeLinear", "x wide", "y"),
         13,
     ),
-    "zero point int8[3] does not go with scale float32": (node("QuantizeLinear", "x one zeros", "y"), 13),
+    "zero point int8[3] does not match scale float32": (node("QuantizeLinear", "x one zeros", "y"), 13),
     "attribute block_size = 2 is not supported; it may be 0": (
         node("QuantizeLinear", "x blocks", "y", axis=1, block_size=2),
         21,
     ),
-    "it has an attribute 'gamma', which QLinearSigmoid has not; it takes none": (SIGMOID, 13),
-    "it has an attribute 'gamma', which QLinearSoftmax has not; it takes axis, opset": (POOLED, 13),
+    "it has an attribute 'gamma', which QLinearSigmoid does not have; it takes none": (SIGMOID, 13),
+    "it has an attribute 'gamma', which QLinearSoftmax does not have; it takes axis, opset": (POOLED, 13),
 }
 CONSTANTS = {
     "one": np.float32(0.5),
@@ -102,7 +102,7 @@ CONSTANTS = {
 
 
 @pytest.mark.parametrize("message", REFUSED)
-def test_conversions_that_mean_nothing_are_refused(message, without_onnxruntime):
+def test_invalid_conversions_are_refused(message, without_onnxruntime):
     one, opset = REFUSED[message]
     with pytest.raises(GraphError) as caught:
         load(model([one], {"x": [3, 4]}, ["y"], CONSTANTS, opset))

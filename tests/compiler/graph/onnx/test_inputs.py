@@ -1,4 +1,4 @@
-"""Inputs of a model as far as its file tells their types, and advice where it does not."""
+"""Declared types of the inputs of a model, and advice on dynamic shapes."""
 
 import pytest
 from onnx import TensorProto, helper
@@ -29,13 +29,13 @@ CASES = {
 
 
 @pytest.mark.parametrize("title", CASES)
-def test_open_extents_and_batches_are_told(title):
+def test_dynamic_extents_and_batches_are_recognised(title):
     shape, text, is_batch = CASES[title]
     found = declared(value(shape))
     assert (str(found), found.is_batch) == (text, is_batch)
 
 
-def test_a_shape_that_is_given_stands_in_place_of_the_file_s():
+def test_a_given_shape_replaces_the_declared_shape():
     found = declared(value(["batch", 3]), x=(4, 3))
     assert (found.shape, found.is_batch, found.names) == ((4, 3), True, ())
     assert not declared(value(["seq", 3]), x=(4, 3)).is_batch

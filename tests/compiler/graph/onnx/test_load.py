@@ -1,4 +1,4 @@
-"""Importing: one form whatever the version, and what is computed on the way."""
+"""Import of all versions into the same form, with constants folded."""
 
 import re
 
@@ -138,7 +138,7 @@ VERSIONS = {
     ("expected", "opset", "nodes", "constants"),
     [(text, *one) for text, versions in VERSIONS.items() for one in versions],
 )
-def test_all_versions_come_out_in_one_form(expected, opset, nodes, constants):
+def test_all_versions_are_imported_in_the_same_form(expected, opset, nodes, constants):
     graph = load(model(nodes, {"x": [2, 3, 4]}, ["y"], constants, opset))
     assert print_graph(graph) == f"def net(x: float32[2, 3, 4]):\n    {expected}\n    return y\n"
 
@@ -147,7 +147,7 @@ def test_all_versions_come_out_in_one_form(expected, opset, nodes, constants):
 @pytest.mark.parametrize(
     ("pads", "size"), [([0, 0], 2), ([0, 1], 2), ([1, 0], 3)], ids=["none", "behind", "before"]
 )
-def test_pooling_has_no_window_that_begins_behind_the_image(op, pads, size):
+def test_pooling_has_no_window_that_begins_beyond_the_image(op, pads, size):
     attributes = {"kernel_shape": [2], "strides": [3], "pads": pads, "ceil_mode": 1}
     made = model([node(op, "x", "y", **attributes)], {"x": [1, 1, 6]}, ["y"])
     graph = load(made)
@@ -155,7 +155,7 @@ def test_pooling_has_no_window_that_begins_behind_the_image(op, pads, size):
     assert graph.types["y"].shape == interpret(graph, {"x": x})["y"].shape == (1, 1, size)
 
 
-def test_old_softmax_takes_the_later_dimensions_together():
+def test_old_softmax_flattens_the_later_dimensions():
     x = RNG.normal(size=(2, 3, 4)).astype(np.float32)
     graph = load(model([node("Softmax", "x", "y", axis=1)], {"x": [2, 3, 4]}, ["y"], opset=9))
     assert [node.op for node in graph.nodes] == ["Flatten", "Softmax", "Reshape"]
@@ -186,7 +186,7 @@ def test_a_network_comes_out_plain_and_reads_back_equal():
     assert parse_graph(print_graph(graph), graph.constants) == graph
 
 
-def test_a_network_means_what_onnxruntime_makes_of_it():
+def test_a_network_computes_the_same_as_in_onnxruntime():
     x = RNG.normal(size=(1, 3, 16, 16)).astype(np.float32)
     (expected,) = onnxruntime.InferenceSession(small_cnn().SerializeToString()).run(None, {"input.1": x})
     graph = load(small_cnn())
@@ -204,7 +204,7 @@ def test_quantised_additions_of_onnxruntime_are_taken():
 
 def test_a_dynamic_extent_needs_a_shape_from_the_caller():
     message = (
-        "input 'input.1': its shape is dynamic: [N, 3, 16, 16]; samples tell it (--calibrate), or "
+        "input 'input.1': its shape is dynamic: [N, 3, 16, 16]; pass samples (--calibrate), or "
         "--shape input.1=1,3,16,16; in Python samples=... or shapes=..."
     )
     with pytest.raises(GraphError, match=re.escape(message)):
@@ -213,7 +213,7 @@ def test_a_dynamic_extent_needs_a_shape_from_the_caller():
 
 
 @pytest.mark.parametrize(("condition", "op"), [(True, "Relu"), (False, "Neg")])
-def test_a_branch_that_is_always_taken_stands_in_place_of_the_branching(condition, op, without_onnxruntime):
+def test_a_branch_that_is_always_taken_replaces_the_if(condition, op, without_onnxruntime):
     nodes = [
         node("Abs", "x", "inner"),
         node("If", "c", "b", then_branch=body("Relu"), else_branch=body("Neg")),
@@ -238,7 +238,7 @@ def test_a_model_of_another_domain_alone_needs_no_main_operator_set():
 
 
 @pytest.mark.parametrize("opset", [1, 6, 7, 8])
-def test_old_operator_sets_come_out_in_todays_form(opset):
+def test_old_operator_sets_are_converted(opset):
     graph = load(model([node("Relu", "x", "y")], {"x": [1]}, ["y"], opset=opset))
     assert print_graph(graph).splitlines()[1].startswith("    y: float32[1] = Relu(x")
 

@@ -37,7 +37,7 @@ def test_quantisation_keeps_to_the_range_of_four_bits(kind, axis):
     assert len(np.unique(found)) > 4
 
 
-def test_the_axis_of_a_quantisation_may_stand_behind_other_attributes():
+def test_the_axis_of_a_quantisation_may_follow_other_attributes():
     """Of scales that go along rows; the extents are unequal, so another axis would not fit."""
     pair = (
         node("QuantizeLinear", "x s z", "q", axis=0, saturate=1),
@@ -113,7 +113,7 @@ def test_fewer_bits_do_not_leave_a_network(mover):
         load(made)
 
 
-def test_what_the_kit_does_not_run_gets_the_constants_of_the_model():
+def test_host_nodes_read_the_constants_of_the_model():
     nodes = [node("DequantizeLinear", "c h", "n"), node("Cast", "n", "f", to=TensorProto.FLOAT)]
     made = with_constant(
         model([*nodes, node("Add", "x f", "y")], {"x": [2]}, ["y"], {"h": np.float16(0.5)}, opset=21)

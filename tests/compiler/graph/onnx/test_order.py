@@ -1,4 +1,4 @@
-"""Nodes that stand in a file behind their readers."""
+"""Models whose nodes are not in topological order."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def test_any_order_gives_the_same_results(places):
     np.testing.assert_array_equal(found, np.abs(x) - np.maximum(x, 0))
 
 
-def test_nodes_stay_as_early_as_they_stand():
+def test_sorting_keeps_the_order_of_the_file_where_possible():
     ordered = in_order(made_of((1, 2, 0, 3))).graph.node
     assert [one.op_type for one in ordered] == ["Abs", "Relu", "Neg", "Add"]
 

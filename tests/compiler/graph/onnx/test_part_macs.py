@@ -5,10 +5,10 @@ import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from tests.compiler.graph.onnx.networks import FLOAT, model, node
-from vdla.compiler.graph.onnx.part_macs import Counted, macs_of_part
+from vdla.compiler.graph.onnx.part_macs import MacCount, macs_of_part
 
 
-def of(nodes, inputs, constants=None, numbers=None, opset=17) -> Counted:
+def of(nodes, inputs, constants=None, numbers=None, opset=17) -> MacCount:
     """Return what is counted of a model of nodes.
 
     Args:
@@ -41,7 +41,7 @@ def test_a_product_of_unknown_extents_is_named():
     nodes = [node("MatMul", "x w", "a"), node("NonZero", "a", "n"), node("Cast", "n", "f", to=1)]
     nodes.append(node("MatMul", "v f", "y"))
     found = of(nodes, {"x": [4, 5]}, {"w": [5, 3], "v": [1, 2]})
-    assert found == Counted(4 * 5 * 3, ("MatMul 'the_MatMul' not counted",))
+    assert found == MacCount(4 * 5 * 3, ("MatMul 'the_MatMul' not counted",))
 
 
 MICROSOFT = "com.microsoft"
@@ -72,7 +72,7 @@ EXPECTED = {
 def test_operators_of_onnxruntime_count_by_shapes_that_it_infers(op):
     inputs, shapes, attributes = CONTRIBUTED[op]
     nodes = [node(op, inputs, "t", domain=MICROSOFT, **attributes), node("Neg", "t", "y")]
-    assert of(nodes, shapes) == Counted(EXPECTED[op])
+    assert of(nodes, shapes) == MacCount(EXPECTED[op])
 
 
 def test_a_query_of_several_heads_for_a_key():
@@ -87,7 +87,7 @@ def test_a_query_of_several_heads_for_a_key():
         num_heads=N,
         kv_num_heads=2,
     )
-    assert of([made], inputs, numbers=numbers) == Counted(2 * B * S * D * (P + S))
+    assert of([made], inputs, numbers=numbers) == MacCount(2 * B * S * D * (P + S))
 
 
 def test_a_quantised_attention():
@@ -97,14 +97,14 @@ def test_a_quantised_attention():
         "s": np.float32(1),
     }
     nodes = [node("QAttention", "x w b s s", "y", domain=MICROSOFT, num_heads=N)]
-    assert of(nodes, {}, {"b": (3 * D,)}, numbers) == Counted(EXPECTED["Attention"])
+    assert of(nodes, {}, {"b": (3 * D,)}, numbers) == MacCount(EXPECTED["Attention"])
 
 
 def test_weights_in_blocks_count_by_their_attributes():
     packed = {"w": np.zeros((6, 2, 8), np.uint8)}
     attributes = {"K": 32, "N": 6, "bits": 4, "block_size": 16}
     nodes = [node("MatMulNBits", "x w s", "y", domain=MICROSOFT, **attributes)]
-    assert of(nodes, {"x": (B, S, 32)}, {"s": (12,)}, packed) == Counted(B * S * 32 * 6)
+    assert of(nodes, {"x": (B, S, 32)}, {"s": (12,)}, packed) == MacCount(B * S * 32 * 6)
 
 
 @pytest.mark.parametrize("heads_first", [False, True])
@@ -113,7 +113,7 @@ def test_attention_of_onnx(heads_first):
     if not heads_first:
         shapes = {"q": (B, S, D), "k": (B, 7, D), "v": (B, 7, D)}
     heads = {} if heads_first else {"q_num_heads": N, "kv_num_heads": N}
-    assert of([node("Attention", "q k v", "y", **heads)], shapes, opset=23) == Counted(2 * B * S * D * 7)
+    assert of([node("Attention", "q k v", "y", **heads)], shapes, opset=23) == MacCount(2 * B * S * D * 7)
 
 
 @pytest.mark.parametrize(
@@ -124,12 +124,12 @@ def test_attention_of_onnx(heads_first):
         ("ij->ji", [(3, 4)], 0),
     ],
 )
-def test_einsum_sums_over_letters_that_the_result_has_not(equation, shapes, expected):
+def test_einsum_sums_over_letters_missing_from_the_result(equation, shapes, expected):
     inputs = {f"x{place}": shape for place, shape in enumerate(shapes)}
-    assert of([node("Einsum", " ".join(inputs), "y", equation=equation)], inputs) == Counted(expected)
+    assert of([node("Einsum", " ".join(inputs), "y", equation=equation)], inputs) == MacCount(expected)
 
 
-def test_products_count_beside_an_operator_that_onnxruntime_has_not():
+def test_products_count_next_to_an_operator_unknown_to_onnxruntime():
     """Their shapes are those of ONNX's inference, also where one is computed of another."""
     nodes = [
         node("Nonsense", "x", "n", domain=MICROSOFT),
@@ -139,12 +139,12 @@ def test_products_count_beside_an_operator_that_onnxruntime_has_not():
         node("MatMul", "r w", "y"),
     ]
     found = of(nodes, {"x": (4, 5)}, {"w": (4, 7)}, {"i": np.array([1, 0])})
-    assert found == Counted(5 * 4 * 7)
+    assert found == MacCount(5 * 4 * 7)
 
 
 def test_an_operator_that_nothing_counts_is_named():
     nodes = [node("QMoE", "x", "y", domain=MICROSOFT)]
-    assert of(nodes, {"x": (2, 3)}) == Counted(0, ("QMoE 'the_QMoE' not counted",))
+    assert of(nodes, {"x": (2, 3)}) == MacCount(0, ("QMoE 'the_QMoE' not counted",))
 
 
 # Subgraphs
@@ -174,13 +174,13 @@ OPEN = ("Loop 'l' counted for one trip",)
 @pytest.mark.parametrize(
     ("nodes", "expected"),
     [
-        (loop(), Counted(6 * PRODUCT)),
-        (loop(ALWAYS), Counted(6 * PRODUCT)),
-        (loop(begins=""), Counted(6 * PRODUCT)),
-        (loop(DEPENDS), Counted(PRODUCT, OPEN)),
-        (loop(most=""), Counted(PRODUCT, OPEN)),
-        (loop(most="endless"), Counted(PRODUCT, OPEN)),
-        (loop(begins="no"), Counted(PRODUCT, OPEN)),
+        (loop(), MacCount(6 * PRODUCT)),
+        (loop(ALWAYS), MacCount(6 * PRODUCT)),
+        (loop(begins=""), MacCount(6 * PRODUCT)),
+        (loop(DEPENDS), MacCount(PRODUCT, OPEN)),
+        (loop(most=""), MacCount(PRODUCT, OPEN)),
+        (loop(most="endless"), MacCount(PRODUCT, OPEN)),
+        (loop(begins="no"), MacCount(PRODUCT, OPEN)),
     ],
 )
 def test_a_loop_counts_its_trips_where_they_are_known(nodes, expected):
@@ -199,10 +199,10 @@ def test_a_scan_runs_once_for_each_row(axis):
         "Scan", ["x", "rows"], ["z", "y"], "s", body=body, num_scan_inputs=1, scan_input_axes=[axis]
     )
     rows = (7, 4) if axis == 0 else (4, 7)
-    assert of([made], {"x": (3, 4), "rows": rows}, {"w": (4, 4)}) == Counted(7 * PRODUCT)
+    assert of([made], {"x": (3, 4), "rows": rows}, {"w": (4, 4)}) == MacCount(7 * PRODUCT)
 
 
-def scan(opset: int, scanned: str = "rows more", **attributes) -> Counted:
+def scan(opset: int, scanned: str = "rows more", **attributes) -> MacCount:
     """Return what is counted of a Scan over two tensors of unequal extents, whose body multiplies."""
     inner = [value("state"), value("row"), value("other")]
     nodes = [node("MatMul", "state w", "next"), node("Sum", "next row other", "out")]
@@ -215,34 +215,34 @@ def scan(opset: int, scanned: str = "rows more", **attributes) -> Counted:
 
 
 def test_a_scan_without_axes_goes_along_the_first():
-    assert scan(17) == Counted(7 * PRODUCT)
-    assert scan(17, scan_input_axes=[0, 0]) == Counted(7 * PRODUCT)
-    assert scan(17, scan_input_axes=[-2, -3]) == Counted(7 * PRODUCT)
+    assert scan(17) == MacCount(7 * PRODUCT)
+    assert scan(17, scan_input_axes=[0, 0]) == MacCount(7 * PRODUCT)
+    assert scan(17, scan_input_axes=[-2, -3]) == MacCount(7 * PRODUCT)
 
 
 @pytest.mark.parametrize("most", [0, 1, 1 << 20])
 def test_a_loop_of_few_or_many_trips(most):
     numbers = {**NUMBERS, "most": np.array(most)}
-    assert of(loop(), {"x": (3, 4)}, {"w": (4, 4)}, numbers) == Counted(most * PRODUCT)
+    assert of(loop(), {"x": (3, 4)}, {"w": (4, 4)}, numbers) == MacCount(most * PRODUCT)
 
 
 def test_a_loop_of_negative_trips_runs_never():
     numbers = {**NUMBERS, "most": np.array(-3)}
-    assert of(loop(), {"x": (3, 4)}, {"w": (4, 4)}, numbers) == Counted(0)
+    assert of(loop(), {"x": (3, 4)}, {"w": (4, 4)}, numbers) == MacCount(0)
 
 
 @pytest.mark.parametrize(("most", "known"), [((1 << 31) - 1, True), (1 << 31, False)])
-def test_a_loop_of_as_many_trips_as_a_number_has_is_ended_by_its_condition(most, known):
+def test_a_loop_with_the_greatest_trip_count_is_ended_by_its_condition(most, known):
     numbers = {**NUMBERS, "most": np.array(most)}
-    expected = Counted(most * PRODUCT) if known else Counted(PRODUCT, OPEN)
+    expected = MacCount(most * PRODUCT) if known else MacCount(PRODUCT, OPEN)
     assert of(loop(), {"x": (3, 4)}, {"w": (4, 4)}, numbers) == expected
 
 
 def test_counts_add_and_repeat():
-    one, other = Counted(3, ("a", "b")), Counted(4, ("b", "c"))
-    assert one + other == Counted(7, ("a", "b", "c"))
-    assert one.times(5) == Counted(15, ("a", "b"))
-    assert Counted() + one == one
+    one, other = MacCount(3, ("a", "b")), MacCount(4, ("b", "c"))
+    assert one + other == MacCount(7, ("a", "b", "c"))
+    assert one.times(5) == MacCount(15, ("a", "b"))
+    assert MacCount() + one == one
 
 
 def branch(names: str, result: str):
@@ -254,8 +254,8 @@ def branch(names: str, result: str):
 @pytest.mark.parametrize(
     ("names", "expected"),
     [
-        ("w", Counted(PRODUCT)),
-        ("w v", Counted(2 * PRODUCT, ("If 'i' counted for its larger branch",))),
+        ("w", MacCount(PRODUCT)),
+        ("w v", MacCount(2 * PRODUCT, ("If 'i' counted for its larger branch",))),
     ],
 )
 def test_an_if_counts_its_larger_branch(names, expected):
@@ -280,4 +280,4 @@ def test_loops_within_loops_multiply():
     graph = outer[0].attribute[0].g
     del graph.node[:]
     graph.node.extend([*inner, node("Identity", "go", "on")])
-    assert of(outer, {"x": (3, 4)}, {"w": (4, 4)}, NUMBERS) == Counted(36 * PRODUCT)
+    assert of(outer, {"x": (3, 4)}, {"w": (4, 4)}, NUMBERS) == MacCount(36 * PRODUCT)

@@ -1,4 +1,4 @@
-"""QONNX's operators: exactly what their definitions make."""
+"""QONNX operators compute exactly their definitions."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What importing refuses, all of it at once, and damaged files."""
+"""Refusals of the importer, all reported together, and damaged files."""
 
 import random
 import re
@@ -23,15 +23,15 @@ RNG = np.random.default_rng(0)
         ({"input": (1, 3, 16, 16)}, "shapes names 'input', which is not an input; there are input.1"),
         (
             {"input.1": (1, 4, 16, 16)},
-            "input 'input.1': the shape given, [1, 4, 16, 16], does not go with its own, [N, 3, 16, 16]",
+            "input 'input.1': the shape given, [1, 4, 16, 16], does not match the declared shape, [N, 3, 16, 16]",
         ),
         (
             {"input.1": (0, 3, 16, 16)},
-            "input 'input.1': the shape given, [0, 3, 16, 16], does not go with its own, [N, 3, 16, 16]",
+            "input 'input.1': the shape given, [0, 3, 16, 16], does not match the declared shape, [N, 3, 16, 16]",
         ),
         (
             {"input.1": (3, 16, 16)},
-            "input 'input.1': the shape given, [3, 16, 16], does not go with its own, [N, 3, 16, 16]",
+            "input 'input.1': the shape given, [3, 16, 16], does not match the declared shape, [N, 3, 16, 16]",
         ),
     ],
 )
@@ -52,12 +52,12 @@ REFUSED = {
     "an operator of another time": (
         [node("Upsample", "x s", "y")],
         {"s": np.ones(3, np.float32)},
-        "operator set 13 has it no longer",
+        "operator set 13 no longer has it",
     ),
     "an unknown attribute": (
         [node("Relu", "x", "y", alpha=1.0)],
         {},
-        "it has an attribute 'alpha', which Relu has not; it takes none",
+        "it has an attribute 'alpha', which Relu does not have; it takes none",
     ),
     "an attribute of another kind": (
         [node("LeakyRelu", "x", "y", alpha=1)],
@@ -73,12 +73,12 @@ REFUSED = {
     "weights of other channels": (
         [node("Conv", "x w", "y")],
         {"w": np.ones((2, 1, 1), np.float32)},
-        "weights of 2 outputs and 1 inputs in 1 groups do not go with an input float32[2, 3, 4]",
+        "weights of 2 outputs and 1 inputs in 1 groups do not match an input float32[2, 3, 4]",
     ),
     "groups that do not divide": (
         [node("Conv", "x w", "y", group=3)],
         {"w": np.ones((4, 1, 1), np.float32)},
-        "weights of 4 outputs and 1 inputs in 3 groups do not go with an input float32[2, 3, 4]",
+        "weights of 4 outputs and 1 inputs in 3 groups do not match an input float32[2, 3, 4]",
     ),
     "a stride of 0": (
         [node("MaxPool", "x", "y", kernel_shape=[2], strides=[0])],
@@ -159,7 +159,7 @@ HINT = (
 
 
 @pytest.mark.parametrize("title", REFUSED)
-def test_what_cannot_be_imported_is_refused_with_its_reason(title, without_onnxruntime):
+def test_unsupported_models_are_refused_with_the_reason(title, without_onnxruntime):
     nodes, constants, message = REFUSED[title]
     with pytest.raises(GraphError) as caught:
         load(model(nodes, {"x": [2, 3, 4]}, ["y"], constants))
@@ -177,11 +177,11 @@ RUN_BY_ONNXRUNTIME = {
     "an empty result",
     "other types",
 }
-WITH_ONNXRUNTIME = {"a shape that is computed": "'y' is a tensor of float, of a rank that only a run tells"}
+WITH_ONNXRUNTIME = {"a shape that is computed": "'y' is a tensor of float, of unknown rank"}
 
 
 @pytest.mark.parametrize("title", REFUSED)
-def test_only_what_onnxruntime_runs_is_not_refused_with_it(title):
+def test_onnxruntime_takes_exactly_the_nodes_that_it_supports(title):
     nodes, constants, message = REFUSED[title]
     made = model(nodes, {"x": [2, 3, 4]}, ["y"], constants)
     if title not in RUN_BY_ONNXRUNTIME:
@@ -219,7 +219,7 @@ def test_every_problem_is_listed_at_once_and_no_consequence_of_one(without_onnxr
         load(model(nodes, {"x": [2, 3, 4], "e": ["batch", 4]}, ["y"], {"w": np.tile(NAN, 4).reshape(4, 3)}))
     assert str(caught.value).splitlines() == [
         "net: cannot be imported, 4 problems:",
-        "  input 'e': its shape is dynamic: [batch, 4]; samples tell it (--calibrate), or --shape e=1,4; in Python samples=... or shapes=...",
+        "  input 'e': its shape is dynamic: [batch, 4]; pass samples (--calibrate), or --shape e=1,4; in Python samples=... or shapes=...",
         "  node 0, Einsum 'the_Einsum': operator Einsum is not supported",
         "  node 2, Det 'the_Det': operator Det is not supported",
         "  node 3, MatMul 'the_MatMul': its constant 'w' holds 8 NaN or infinite elements, the first, nan, at 1",
@@ -274,7 +274,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
         ("half a model", small_cnn().SerializeToString()[:5000]),
     ],
 )
-def test_files_that_are_no_models_are_named_and_refused(tmp_path, title, data):
+def test_invalid_files_are_named_and_refused(tmp_path, title, data):
     file = tmp_path / f"{title}.onnx"
     file.write_bytes(data)
     with pytest.raises(
@@ -298,7 +298,7 @@ def test_flipped_bits_and_cut_ends_give_a_graph_or_a_clear_error():
     assert 100 < refused < 300
 
 
-def test_names_that_are_no_text_are_refused():
+def test_names_that_are_not_utf8_are_refused():
     data = (
         model([node("Relu", "xx", "y")], {"xx": [1]}, ["y"]).SerializeToString().replace(b"xx", b"\xff\xff")
     )

@@ -1,4 +1,4 @@
-"""Operators about shapes, scales and single elements: what is written out means what onnxruntime makes of it."""
+"""Operators on shapes, scales and single elements, compared with onnxruntime."""
 
 import re
 
@@ -270,7 +270,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("title", FORMS)
-def test_what_is_written_out_means_the_same(title):
+def test_explicit_parameters_compute_the_same(title):
     nodes, constants, opset, expected = FORMS[title]
     for place, one in enumerate(nodes):
         one.name = f"n{place}"
@@ -324,7 +324,7 @@ CONSTANTS = {
 
 
 @pytest.mark.parametrize("message", REFUSED)
-def test_forms_that_mean_nothing_are_refused(message, without_onnxruntime):
+def test_invalid_nodes_are_refused(message, without_onnxruntime):
     one, opset = REFUSED[message]
     with pytest.raises(GraphError, match=re.escape(message)):
         load(model([one], {"x": [2, 3, 1, 5]}, ["y"], CONSTANTS, opset))

@@ -1,4 +1,4 @@
-"""Windows: padding, strides and dilations are written out, and mean what onnxruntime makes of them."""
+"""Explicit padding, strides and dilations, compared with onnxruntime."""
 
 import numpy as np
 import pytest
@@ -45,7 +45,7 @@ PLAIN = {"pads": (0, 0, 0, 0), "strides": (1, 1), "dilations": (1, 1)}
 
 
 @pytest.mark.parametrize("title", WINDOWS)
-def test_the_border_of_a_convolution_is_written_out(title):
+def test_the_padding_of_a_convolution_is_explicit(title):
     given, expected = WINDOWS[title]
     fed, weights = {"x": normal(2, 4, 7, 10)}, {"w": normal(6, 2, 3, 2), "b": normal(6)}
     found = attributes_agreed([node("Conv", "x w b", "y", group=2, **given)], fed, weights)
@@ -54,7 +54,7 @@ def test_the_border_of_a_convolution_is_written_out(title):
 
 @pytest.mark.parametrize("op", ["AveragePool", "MaxPool"])
 @pytest.mark.parametrize("title", [title for title in WINDOWS if title != "all given"])
-def test_the_border_of_a_pooling_is_written_out(title, op):
+def test_the_padding_of_a_pooling_is_explicit(title, op):
     given, expected = WINDOWS[title]
     counts = {"count_include_pad": 1} if op == "AveragePool" else {}
     nodes = [node(op, "x", "y", kernel_shape=[3, 2], **given, **counts)]
@@ -62,7 +62,7 @@ def test_the_border_of_a_pooling_is_written_out(title, op):
     assert found == [(op, {**PLAIN, "ceil_mode": 0, "kernel_shape": (3, 2), **counts, **expected})]
 
 
-def test_windows_are_rounded_up_only_where_the_border_is_given():
+def test_windows_are_rounded_up_only_with_explicit_padding():
     for given, rounded in (({"pads": [1, 0, 1, 0]}, 1), ({"auto_pad": "VALID"}, 0)):
         nodes = [node("MaxPool", "x", "y", kernel_shape=[2, 2], strides=[2, 3], ceil_mode=1, **given)]
         made = load(model(nodes, {"x": [1, 1, 6, 6]}, ["y"]))
@@ -101,7 +101,7 @@ TURNED = {
 
 
 @pytest.mark.parametrize("title", TURNED)
-def test_what_a_transposed_convolution_cuts_off_is_written_out(title):
+def test_the_padding_of_a_transposed_convolution_is_explicit(title):
     given, expected = TURNED[title]
     nodes, weights = [node("ConvTranspose", "x w b", "y", group=2, **given)], normal(4, 3, 3, 2)
     plain = {**PLAIN, "group": 2, "output_padding": (0, 0)}
@@ -111,13 +111,13 @@ def test_what_a_transposed_convolution_cuts_off_is_written_out(title):
 
 IMAGE = {"x": [1, 4, 7, 10]}
 REFUSED = {
-    "kernel_shape (2, 3) is not that of the weights float32[6, 4, 3, 2]": node(
+    "kernel_shape (2, 3) is not the kernel of the weights float32[6, 4, 3, 2]": node(
         "Conv", "x w", "y", kernel_shape=[2, 3]
     ),
-    "weights of 6 outputs and 4 inputs in 2 groups do not go with an input float32[1, 4, 7, 10]": node(
+    "weights of 6 outputs and 4 inputs in 2 groups do not match an input float32[1, 4, 7, 10]": node(
         "Conv", "x w", "y", group=2
     ),
-    "weights of 3 outputs and 2 inputs in 2 groups do not go with an input float32[1, 4, 7, 10]": node(
+    "weights of 3 outputs and 2 inputs in 2 groups do not match an input float32[1, 4, 7, 10]": node(
         "Conv", "x v", "y", group=2
     ),
     "attribute auto_pad = 'SAME' is not supported; it may be 'NOTSET' or 'VALID' or 'SAME_UPPER' or "
@@ -126,7 +126,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("message", REFUSED)
-def test_windows_that_mean_nothing_are_refused(message, without_onnxruntime):
+def test_invalid_windows_are_refused(message, without_onnxruntime):
     weights = {"w": normal(6, 4, 3, 2), "v": normal(3, 2, 3, 2)}
     with pytest.raises(GraphError) as caught:
         load(model([REFUSED[message]], IMAGE, ["y"], weights))

@@ -1,13 +1,13 @@
-"""What subgraphs read from outside, and renaming through them."""
+"""Captured values of subgraphs, and renaming."""
 
 from onnx import TensorProto, helper
 
 from tests.compiler.graph.onnx.networks import node
 from vdla.compiler.graph.onnx.subgraphs import (
     captured,
+    defined_names,
     initializers,
     nodes_within,
-    own_names,
     reads,
     renamed,
     taken_branch,
@@ -27,28 +27,28 @@ INNER = node("If", "d", "e", then_branch=graph([node("Relu", "far", "f")], "f"),
 LOOP = node("Loop", "count - start", "y", body=graph([node("Add", "a near", "b"), INNER], "e", "a d", "w"))
 
 
-def test_a_node_reads_its_inputs_and_what_its_subgraphs_take_from_outside():
+def test_a_node_reads_its_inputs_and_the_values_that_its_subgraphs_capture():
     assert reads(LOOP) == ["count", "start", "near", "far"]
     assert list(captured(node("Relu", "x", "y"))) == []
 
 
-def test_all_nodes_are_found():
+def test_nodes_of_subgraphs_are_listed():
     assert [one.op_type for one in nodes_within(LOOP)] == ["Loop", "Add", "If", "Relu"]
 
 
-def test_a_subgraph_makes_its_inputs_constants_and_results_itself():
+def test_a_subgraph_defines_its_inputs_constants_and_results():
     body = LOOP.attribute[0].g
-    assert own_names(body) == {"a", "d", "w", "b", "e"}
+    assert defined_names(body) == {"a", "d", "w", "b", "e"}
     assert initializers(body) == ["w"]
 
 
-def test_names_change_wherever_they_mean_the_outer_value():
+def test_only_captured_values_are_renamed_in_subgraphs():
     changed = renamed(LOOP, {"near": "n", "far": "f2", "a": "outer", "count": "c"})
     assert reads(changed) == ["c", "start", "n", "f2"]
     assert list(changed.attribute[0].g.node[0].input) == ["a", "n"]
     assert reads(LOOP) == ["count", "start", "near", "far"]
 
 
-def test_a_branch_is_found_by_its_condition():
+def test_a_branch_is_selected_by_the_condition():
     assert len(taken_branch(INNER, True).node) == 1
     assert len(taken_branch(INNER, False).node) == 0

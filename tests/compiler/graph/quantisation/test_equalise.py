@@ -1,4 +1,4 @@
-"""Channels brought to like sizes."""
+"""Channel equalisation."""
 
 import numpy as np
 import pytest
@@ -6,22 +6,22 @@ import pytest
 from tests.compiler.graph.quantisation.graphs import residual, samples
 from vdla.compiler.graph.interpret import all_values, interpret
 from vdla.compiler.graph.parse import parse_graph
-from vdla.compiler.graph.quantisation.equalise import equalised
+from vdla.compiler.graph.quantisation.equalise import with_equalised_channels
 from vdla.compiler.graph.quantisation.roles import Roles
 
 
-def test_a_far_channel_of_a_normalisation_becomes_smaller_and_results_stay():
+def test_an_outlying_channel_of_a_normalisation_shrinks_and_results_stay():
     graph, x = residual(), samples(8)
-    changed = equalised(Roles(graph), x[:2])
+    changed = with_equalised_channels(Roles(graph), x[:2])
     sizes = [np.abs(all_values(each, x[0])["n"]).ravel() for each in (graph, changed)]
     assert sizes[1].max() / sizes[1].min() < sizes[0].max() / sizes[0].min() / 2
     for sample in x:
         np.testing.assert_allclose(interpret(changed, sample)["y"], interpret(graph, sample)["y"], rtol=1e-4)
 
 
-def test_nothing_changes_where_nothing_multiplies():
+def test_channels_without_readers_to_multiply_stay():
     graph = residual()
-    assert equalised(Roles(graph, {"m", "d"}), samples(1)) is graph
+    assert with_equalised_channels(Roles(graph, {"m", "d"}), samples(1)) is graph
 
 
 MIXED = """\
@@ -34,9 +34,9 @@ def f(x: float32[1, 3, 2, 2]):
 """
 
 
-def test_columns_are_no_channels_of_a_convolution():
+def test_columns_are_not_channels_of_a_convolution():
     graph = parse_graph(MIXED)
-    assert equalised(Roles(graph), [{"x": np.ones((1, 3, 2, 2), np.float32)}]) is graph
+    assert with_equalised_channels(Roles(graph), [{"x": np.ones((1, 3, 2, 2), np.float32)}]) is graph
 
 
 LINKS = {  # a tensor of one far channel between two operators: makers and readers of each kind
@@ -91,11 +91,11 @@ def f(x: float32[1, 3, 2, 2]):
 
 
 @pytest.mark.parametrize("title", LINKS)
-def test_channels_of_every_kind_come_to_like_sizes_and_results_stay(title):
+def test_channels_of_every_kind_are_equalised_and_results_stay(title):
     graph = parse_graph(LINKS[title])
     shape, rng = graph.inputs["x"].shape, np.random.default_rng(0)
     x = [{"x": rng.normal(size=shape).astype(np.float32)} for _ in range(3)]
-    changed = equalised(Roles(graph), x)
+    changed = with_equalised_channels(Roles(graph), x)
     axis = 1 if len(shape) == 4 else -1
     others = tuple(place for place in range(len(shape)) if place != axis % len(shape))
     value = next(node.inputs[0] for node in reversed(graph.nodes))
@@ -119,15 +119,15 @@ LEFT = {
 
 
 @pytest.mark.parametrize("title", LEFT)
-def test_channels_stay_where_something_else_sees_them(title):
+def test_channels_with_other_readers_stay(title):
     before, after = LEFT[title]
     graph = parse_graph(LINKS["Gemm, as columns and as rows"].replace(before, after))
-    assert equalised(Roles(graph), [{"x": np.ones((4, 3), np.float32)}]) is graph
+    assert with_equalised_channels(Roles(graph), [{"x": np.ones((4, 3), np.float32)}]) is graph
 
 
 def test_channels_without_finite_samples_stay():
     graph = parse_graph(LINKS["Gemm, as rows and as columns"])
-    same = equalised(Roles(graph), [{"x": np.full((4, 3), np.inf, np.float32)}])
+    same = with_equalised_channels(Roles(graph), [{"x": np.full((4, 3), np.inf, np.float32)}])
     x = {"x": np.ones((4, 3), np.float32)}
     np.testing.assert_array_equal(interpret(same, x)["y"], interpret(graph, x)["y"])
 
@@ -146,7 +146,7 @@ def f(x: float32[1, 1, 4, 4]):
 def test_a_depthwise_convolution_may_make_several_outputs_of_each_channel():
     graph = parse_graph(SEVERAL)
     x = [{"x": np.random.default_rng(seed).normal(size=(1, 1, 4, 4)).astype(np.float32)} for seed in (0, 1)]
-    changed = equalised(Roles(graph), x)
+    changed = with_equalised_channels(Roles(graph), x)
     sizes = [np.abs(all_values(each, x[0])["m"]).max((0, 2, 3)) for each in (graph, changed)]
     assert sizes[0][1] / sizes[0][0] > 4 * sizes[1][1] / sizes[1][0]
     np.testing.assert_allclose(interpret(changed, x[0])["y"], interpret(graph, x[0])["y"], rtol=1e-4)

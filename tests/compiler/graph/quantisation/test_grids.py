@@ -3,15 +3,22 @@
 import numpy as np
 import pytest
 
-from vdla.compiler.graph.quantisation.grids import Case, Criterion, Grid, covering, grid_of, within_percentile
+from vdla.compiler.graph.quantisation.grids import (
+    Calibration,
+    Criterion,
+    Grid,
+    covering,
+    grid_of,
+    within_percentile,
+)
 from vdla.compiler.graph.quantisation.observe import Observed
 
 
-def case(array: np.ndarray, **options: object) -> Case:
+def calibration(array: np.ndarray, **options: object) -> Calibration:
     """Return a tensor of these elements."""
     seen = Observed()
     seen.add(array.astype(np.float32), None)
-    return Case(seen, **options)
+    return Calibration(seen, **options)
 
 
 def error(grid: Grid, array: np.ndarray) -> float:
@@ -33,19 +40,19 @@ def test_ranges_of_one_sign_use_all_integers_and_others_are_symmetric_unless_lop
 
 def test_a_far_element_is_clipped_where_that_costs_less():
     array = np.append(np.random.default_rng(0).standard_normal(100_000), 100.0)
-    best = grid_of(case(array), Criterion.SQUARED_ERROR)
-    others = [grid_of(case(array), criterion) for criterion in Criterion]
+    best = grid_of(calibration(array), Criterion.SQUARED_ERROR)
+    others = [grid_of(calibration(array), criterion) for criterion in Criterion]
     assert error(best, array) <= 1.01 * min(error(other, array) for other in others)
     assert error(best, array) < 0.9 * error(covering(array.min(), array.max(), False), array)
-    assert float(grid_of(case(array), Criterion.EXTREMES).scale) == pytest.approx(
+    assert float(grid_of(calibration(array), Criterion.EXTREMES).scale) == pytest.approx(
         (100 - array.min()) / 255, rel=1e-6
     )
 
 
-def test_errors_count_behind_the_function_that_reads():
+def test_errors_count_after_the_function_of_the_readers():
     array = np.random.default_rng(0).uniform(-50, 50, 10_000)
-    plain = grid_of(case(array), Criterion.SQUARED_ERROR)
-    rectified = grid_of(case(array, function=lambda x: [np.maximum(x, 0)]), Criterion.SQUARED_ERROR)
+    plain = grid_of(calibration(array), Criterion.SQUARED_ERROR)
+    rectified = grid_of(calibration(array, function=lambda x: [np.maximum(x, 0)]), Criterion.SQUARED_ERROR)
     assert float(rectified.scale) == pytest.approx(float(plain.scale) / 2, rel=0.05)
     assert rectified.zero < -120
 
@@ -54,28 +61,28 @@ def test_errors_count_behind_the_function_that_reads():
 def test_values_of_one_sign_use_all_integers_whatever_the_criterion(criterion):
     """A range always holds 0, from which on values of one sign are counted."""
     array = np.random.default_rng(0).uniform(5, 10, 20_000)
-    above, below = (grid_of(case(sign * array), criterion) for sign in (1, -1))
+    above, below = (grid_of(calibration(sign * array), criterion) for sign in (1, -1))
     assert (above.zero, below.zero) == (-128, 127)
     assert float(above.scale) == pytest.approx(float(below.scale), rel=1e-6)
     assert 0.9 * 10 / 255 < float(above.scale) <= 10 / 255 * 1.001
-    narrow = grid_of(case(array, lowest=-127), criterion)
+    narrow = grid_of(calibration(array, lowest=-127), criterion)
     assert narrow.zero == -127
-    assert grid_of(case(array, symmetric=True), criterion).zero == 0
+    assert grid_of(calibration(array, symmetric=True), criterion).zero == 0
 
 
 @pytest.mark.parametrize("criterion", Criterion)
 def test_a_tensor_of_zeros_has_a_grid(criterion):
-    grid = grid_of(case(np.zeros(9)), criterion)
+    grid = grid_of(calibration(np.zeros(9)), criterion)
     assert float(grid.scale) > 0
     assert grid.zero == 0
 
 
-def test_each_side_of_a_range_is_clipped_for_itself():
+def test_each_end_of_a_range_is_clipped_independently():
     """With a far element on one side, the error is nearly that of the best end of that side."""
     body = np.random.default_rng(0).uniform(-1, 3, 50_000)
     for sign in (1, -1):
         array = sign * np.append(body, -30.0)
-        grid = grid_of(case(array), Criterion.SQUARED_ERROR)
+        grid = grid_of(calibration(array), Criterion.SQUARED_ERROR)
         finest = min(
             error(covering(*sorted((sign * -least, sign * 3.0)), False), array)
             for least in np.linspace(0.8, 30, 200)
@@ -85,10 +92,10 @@ def test_each_side_of_a_range_is_clipped_for_itself():
 
 def test_percentiles_are_of_magnitudes():
     array = np.append(np.linspace(-1, 1, 9999), 50)
-    assert float(within_percentile(case(array), 99.9).scale) * 127 == pytest.approx(1, rel=0.02)
-    assert float(within_percentile(case(array), 100).scale) * 255 == pytest.approx(51)
+    assert float(within_percentile(calibration(array), 99.9).scale) * 127 == pytest.approx(1, rel=0.02)
+    assert float(within_percentile(calibration(array), 100).scale) * 255 == pytest.approx(51)
 
 
 def test_entropy_keeps_the_body_of_the_distribution():
     array = np.append(np.random.default_rng(0).standard_normal(100_000), [80.0, 90.0])
-    assert float(grid_of(case(array), Criterion.ENTROPY).scale) * 127 < 20
+    assert float(grid_of(calibration(array), Criterion.ENTROPY).scale) * 127 < 20

@@ -1,4 +1,4 @@
-"""Pairs of conversions where the roles say."""
+"""Insertion of conversions by roles."""
 
 import numpy as np
 

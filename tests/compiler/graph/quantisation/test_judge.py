@@ -1,4 +1,4 @@
-"""The distance between graphs, and the work that judging takes."""
+"""The error between graphs, and the budget of a judge."""
 
 import numpy as np
 import pytest
@@ -43,9 +43,7 @@ def scaled(made: str, factors: list[float]) -> Graph:
         ("Identity(a)", [-9.0, 9.0], [-20.0, 7.0], (121 + 4) / 162),
     ],
 )
-def test_a_saturating_result_is_judged_also_by_what_it_reads_as_far_as_that_changes_it(
-    made, wanted, found, error
-):
+def test_a_saturating_result_is_judged_by_its_clipped_input_too(made, wanted, found, error):
     sample = {"x": np.ones(2, np.float32)}
     judge = Judge(scaled(made, wanted), [sample], 1)
     one, other = (interpret(scaled(made, factors), sample)["y"] for factors in (wanted, found))
@@ -63,7 +61,7 @@ def test_a_graph_that_is_right_before_a_sigmoid_and_wrong_where_it_matters_is_no
     assert judge.assess(near_ends).error < judge.assess(in_the_middle).error
 
 
-def test_a_glance_is_at_the_first_sample():
+def test_an_assessment_may_use_the_first_samples_only():
     graph, other = scaled("Identity(a)", [1.0, 3.0]), scaled("Identity(a)", [1.0, 2.0])
     judge = Judge(graph, [{"x": np.array(each, np.float32)} for each in ([1, 0], [0, 1])], 1)
     assert judge.assess(other, 1).error == 0
@@ -100,5 +98,5 @@ def test_graphs_are_compared_where_the_work_allows_more_than_one_run(monkeypatch
     monkeypatch.setattr(judge, "WORK", (runs + 0.5) * work(graph))
     allowed = Judge(graph, [{"x": np.zeros(graph.inputs["x"].shape, np.float32)}] * 5, 1)
     assert allowed.runs == runs
-    assert allowed.compares == compares
+    assert allowed.can_compare == compares
     assert len(allowed.samples) == min(5, max(1, runs))

@@ -1,4 +1,4 @@
-"""Signal to noise of outputs: by power, by equal elements, and what is the same of everything."""
+"""Signal-to-noise ratios of outputs: by power, by equal elements, and stuck outputs."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def of(wanted, found, dtype=np.float32) -> OutputNoise:
         ([[np.inf, 1, 3]], [[np.inf, 1.1, 2.9]], 20),
     ],
 )
-def test_the_signal_is_how_the_float_output_deviates_from_its_mean(wanted, found, decibels):
+def test_the_signal_is_the_deviation_of_the_float_output_from_its_mean(wanted, found, decibels):
     one = of(wanted, found)
     assert one.measure == "power"
     assert one.decibels == (None if decibels is None else pytest.approx(decibels, abs=1e-3))
@@ -48,7 +48,7 @@ def test_a_constant_is_no_fault_where_the_float_output_hardly_varies(second, con
     assert one.reaches(-LIMIT_DB) != constant
 
 
-def test_integers_are_judged_by_how_many_are_equal():
+def test_integers_are_judged_by_the_share_of_equal_elements():
     one = of([[1, 2, 3, 4, 5], [1, 2, 3, 4, 5]], [[1, 2, 3, 4, 5], [9, 2, 3, 4, 5]], np.int64)
     assert (one.measure, one.decibels) == ("equal", pytest.approx(10))
     assert of([[True]], [[True]], bool) == OutputNoise("y", None, measure="equal")

@@ -9,7 +9,7 @@ from vdla.compiler.graph.nodes import GraphError
 from vdla.compiler.graph.quantisation.observe import Observed, observe
 
 
-def test_points_stand_for_the_elements_within_their_bins():
+def test_points_represent_the_elements_of_their_bins():
     array = np.random.default_rng(0).standard_t(3, 1000).astype(np.float32)
     seen = Observed()
     seen.add(array[:400], None)
@@ -22,7 +22,7 @@ def test_points_stand_for_the_elements_within_their_bins():
     assert (values[0], values[-1]) == (array.min(), array.max()) == (seen.least, seen.greatest)
 
 
-def test_only_values_that_are_asked_for_are_looked_at():
+def test_only_requested_values_are_observed():
     x = samples(1)[0]["x"]
     assert set(observe(residual(), [{"x": x}], {"n": None})) == {"n"}
     infinite = {"x": np.full_like(x, np.inf)}
@@ -39,7 +39,7 @@ def test_nan_is_refused_with_its_node_and_its_sample():
         observe(graph, [samples(1)[0], bad], dict.fromkeys(graph.types))
 
 
-def test_samples_must_be_there_and_whole():
+def test_samples_must_exist_and_be_complete():
     with pytest.raises(GraphError, match=r"^graph f cannot be calibrated without samples$"):
         observe(residual(), [], {"n": None})
     assert set(observe(residual(), iter(samples(1)), {})) == set()

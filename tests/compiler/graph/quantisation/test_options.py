@@ -1,4 +1,4 @@
-"""What people ask of quantisation: qualities by name and in decibels."""
+"""User options of quantisation: qualities by name and in decibels."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Outputs that lose their meaning, and the layers that stay in float for them."""
+"""Layers that stay in float so that outputs reach a target."""
 
 from types import SimpleNamespace
 
@@ -34,7 +34,7 @@ def detector() -> Graph:
     return parse_graph(DETECTOR)
 
 
-def test_an_output_that_became_constant_is_told_with_the_layers_that_cost_most():
+def test_a_stuck_output_is_reported_with_the_costliest_layers():
     made = quantise(detector(), SAMPLES, Options(target_db=None))
     (output,) = made.fidelity.outputs
     assert output.constant
@@ -45,7 +45,7 @@ def test_an_output_that_became_constant_is_told_with_the_layers_that_cost_most()
 
 
 @pytest.mark.parametrize("target", [QUALITIES["balanced"], QUALITIES["exact"], 60.0])
-def test_layers_stay_in_float_until_the_output_has_the_signal_to_noise_that_was_asked_for(target):
+def test_layers_stay_in_float_until_the_target_is_reached(target):
     made = quantise(detector(), SAMPLES, Options(target_db=target))
     assert all(one.reaches(target) for one in made.fidelity.outputs)
     assert made.fidelity.kept
@@ -64,7 +64,7 @@ def test_a_layer_that_costs_nothing_does_not_stay_in_float():
     assert made.in_float
 
 
-def test_a_network_that_keeps_its_meaning_stays_as_it_is():
+def test_a_network_that_reaches_the_target_is_not_repaired():
     samples = [{"x": np.array([[each, 2 - each]], np.float32)} for each in np.linspace(0, 2, 16)]
     made = quantise(detector(), samples)
     assert made.in_float == made.fidelity.kept == made.fidelity.costly == ()
@@ -72,7 +72,7 @@ def test_a_network_that_keeps_its_meaning_stays_as_it_is():
     assert all(one.reaches(20) for one in made.fidelity.outputs)
 
 
-def test_layers_that_were_chosen_are_told_apart_from_those_that_were_kept():
+def test_requested_and_repaired_float_layers_are_reported_separately():
     made = quantise(detector(), SAMPLES, Options(float_layers=("a",)))
     assert made.fidelity.chosen == ("a",)
     assert "a" not in made.fidelity.kept
@@ -114,7 +114,7 @@ def test_the_largest_layers_become_int8_again_where_the_target_is_reached_withou
     candidate = SimpleNamespace(assessment=SimpleNamespace(reaches=lambda target: False))
     told: list[str] = []
     found = repair.repaired(candidate, SimpleNamespace(samples=()), 20.0, told.append)
-    assert told[:2] == ["quantise: what each layer costs", f"quantise: 2 of {len(order)} layers in float"]
+    assert told[:2] == ["quantise: error of each layer", f"quantise: 2 of {len(order)} layers in float"]
     assert len(told) == 1 + len(tried)
     assert (found and "".join(found.kept)) == kept
     assert tried[0] == "ab"  # half of them

@@ -16,7 +16,7 @@ def test_a_sum_between_float_operators_and_the_inside_of_a_table_stay_in_float()
     assert roles.narrow == ("n", "a", "g", "d")
 
 
-def test_a_node_in_float_leaves_nothing_of_it_to_quantise():
+def test_a_node_in_float_has_no_int8_values():
     assert Roles(residual(), {"m", "d"}).narrow == ()
     assert Roles(residual(), {"m"}).narrow == ("g", "d")
 
@@ -34,7 +34,7 @@ def f(x: float32[1, 2, 2, 2]):
 """
 
 
-def test_what_is_only_joined_has_the_scale_of_the_result():
+def test_tensors_that_only_a_concat_reads_have_the_scale_of_its_result():
     roles = Roles(parse_graph(JOINED))
     assert roles.others == {"c"}
     assert roles.fused == {"r"}
@@ -65,7 +65,7 @@ def f(x: float32[2, 2], y: float32[2, 2]):
 """
 
 
-def test_a_scale_goes_into_a_product_of_activations_only_if_nothing_else_reads_that():
+def test_a_scale_is_fused_into_a_product_of_activations_with_no_other_reader():
     def scales(scale: str, results: str) -> set[str]:
         return Roles(parse_graph(PAIRS.replace("SCALE", scale).replace("RESULTS", results))).scales
 
@@ -76,7 +76,7 @@ def test_a_scale_goes_into_a_product_of_activations_only_if_nothing_else_reads_t
 STRIDED = "ceil_mode=0, dilations=(1, 1), kernel_shape=(2, 2), pads=(0, 0, 0, 0), strides=(1, 1)"
 
 
-def test_what_carries_a_function_of_integers_to_a_product_computes_with_integers():
+def test_moves_between_a_table_and_a_product_compute_with_integers():
     text = JOINED.replace("Relu(b)", "Sigmoid(b)").replace("v: float32[2, 4", "v: float32[2, 2")
     text = text.replace("[[1]], [[2]], [[1]], [[2]]", "[[1]], [[2]]")
     text = text.replace("[[3]], [[4]], [[1]], [[2]]", "[[3]], [[4]]")
@@ -176,15 +176,15 @@ BEHIND = {  # what stands behind a product p, and the parts of y
 
 
 @pytest.mark.parametrize("title", BEHIND)
-def test_an_operator_behind_a_product_has_its_part(title):
+def test_an_operator_after_a_product_has_its_role(title):
     line, expected = BEHIND[title]
     roles = roles_of(line)
     assert parts(roles, "y") == expected
-    assert roles.is_inside(roles.makers["y"]) == (expected not in ("", "roots"))
+    assert roles.is_integer(roles.makers["y"]) == (expected not in ("", "roots"))
 
 
 @pytest.mark.parametrize("line", ["y: float32[2, 3] = Add(p, b)", "y: float32[2, 3] = Relu(p)"])
-def test_nothing_goes_into_a_product_that_something_else_sees(line):
+def test_nothing_is_fused_into_a_product_with_other_readers(line):
     assert "fused" not in parts(roles_of(line, gives="y, p"), "y")
     other = "z: float32[2, 3] = Softmax(p, axis=1)"
     assert "fused" not in parts(roles_of(line, other, gives="y, z"), "y")
@@ -201,8 +201,8 @@ def test_sums_between_two_products_compute_with_integers():
     )
     roles = roles_of(*lines)
     assert (parts(roles, "s"), parts(roles, "r")) == ("others", "fused")
-    assert [node.outputs[0] for node in roles.product_of(roles.makers["s"])] == ["s", "r"]
-    assert [node.outputs[0] for node in roles.product_of(roles.makers["p"])] == ["p"]
+    assert [node.outputs[0] for node in roles.fused_chain(roles.makers["s"])] == ["s", "r"]
+    assert [node.outputs[0] for node in roles.fused_chain(roles.makers["p"])] == ["p"]
     assert roles.narrow == ("x", "p", "v", "q", "r", "y")
     assert roles.activations(roles.makers["s"]) == ("p", "q")
     assert roles.activations(roles.makers["y"]) == ("r",)

@@ -1,4 +1,4 @@
-"""What single layers cost."""
+"""Contributions of single layers to the error."""
 
 import pytest
 

@@ -31,7 +31,7 @@ def whole_rounds(of):
         for node in reversed(nodes):
             of.wanted |= {name for name in node.outputs if of.is_wanted(name)}
         of.wanted |= {name for name in of.graph.inputs if of.is_wanted(name)}
-        out = {name for name in of.others - of.fused if not of.is_worth(of.makers[name])}
+        out = {name for name in of.others - of.fused if not of.is_worth_quantising(of.makers[name])}
         of.others -= out
 
 
@@ -91,7 +91,7 @@ def found(graph):
 
 
 @pytest.mark.parametrize("seeds", [range(first, first + 40) for first in range(0, 320, 40)], ids=str)
-def test_rounds_that_follow_changes_find_what_whole_rounds_find(seeds, monkeypatch):
+def test_incremental_rounds_reach_the_same_fixpoint_as_full_rounds(seeds, monkeypatch):
     graphs = [random_graph(seed) for seed in seeds]
     quick = [found(graph) for graph in graphs]
     monkeypatch.setattr(subject, "shrink", whole_rounds)
@@ -120,8 +120,8 @@ def looked_at(count, monkeypatch):
     monkeypatch.setattr(shrinking, "_Rounds", Counting)
     roles = Roles(behind_a_product(count))
     assert not roles.others
-    return made[0].looked
+    return made[0].visits
 
 
-def test_what_rounds_look_at_follows_the_number_of_nodes(monkeypatch):
+def test_visits_grow_linearly_with_the_number_of_nodes(monkeypatch):
     assert looked_at(400, monkeypatch) <= 2.2 * looked_at(200, monkeypatch)

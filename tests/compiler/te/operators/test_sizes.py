@@ -201,7 +201,7 @@ def test_phases_sum_what_a_transposed_convolution_does():
         inside = {(made, read, tap) for made, read, tap in reads if 0 <= read < length and tap < kernel}
         assert inside == summed(length, kernel, stride, pad, result)
         assert -side.before == min(read for _, read, _ in reads)
-        assert side.behind == max(read for _, read, _ in reads) - (length - 1)
+        assert side.after == max(read for _, read, _ in reads) - (length - 1)
     assert seen > 100
 
 
@@ -212,7 +212,9 @@ def test_what_has_no_phases_of_one_form_says_why():
         starts = [(phase + pad) // stride for phase in range(stride)]
         steps = {later - start for start, later in pairwise(starts)}
         if result % stride or len(steps) > 1:
-            fault = f"a result of {result} with stride {stride} and padding {pad}, which has no phases of one form"
+            fault = (
+                f"a result of {result} with stride {stride} and padding {pad}, which has no uniform phases"
+            )
         elif -(-kernel // stride) <= pad // stride:
             fault = f"padding {pad}, which cuts off whole elements of the input"
         else:
@@ -227,4 +229,4 @@ def test_what_has_no_phases_of_one_form_says_why():
 
 
 def test_phases_are_known_by_their_sides():
-    assert phases(4, 3, 2, 1, 8) == Phases(stride=2, taps=2, slope=1, before=1, behind=1, size=4)
+    assert phases(4, 3, 2, 1, 8) == Phases(stride=2, taps=2, slope=1, before=1, after=1, size=4)

@@ -8,9 +8,9 @@ from vdla.compiler.te.operators.narrowing import Scale
 from vdla.compiler.te.operators.sizes import Convolution, Transposed
 from vdla.compiler.te.operators.transposed import (
     conv2d_transposed,
-    one_phase,
+    phase_convolution,
     phase_weights,
-    sides,
+    phases_by_side,
     sides_fault,
 )
 from vdla.hw.spec.presets import TINY
@@ -20,11 +20,11 @@ UNEQUAL = Transposed(5, 4, 6, 3, (3, 8), (2, 3), (1, 0, 1, 2), (1, 0), 2)
 
 def test_a_phase_is_a_convolution_of_the_bordered_input():
     """Its tiles are chosen as those of a convolution of as many rows and columns, without a slope."""
-    rows, columns = sides(UNEQUAL)
+    rows, columns = phases_by_side(UNEQUAL)
     assert UNEQUAL.out_size == (8, 21)
     assert ((rows.size, rows.taps), (columns.size, columns.taps)) == ((4, 2), (7, 3))
-    assert one_phase(UNEQUAL) == Convolution(5, 5, 9, 3, (2, 3), batch=2)
-    assert one_phase(UNEQUAL).out_size == (4, 7)
+    assert phase_convolution(UNEQUAL) == Convolution(5, 5, 9, 3, (2, 3), batch=2)
+    assert phase_convolution(UNEQUAL).out_size == (4, 7)
 
 
 @pytest.mark.parametrize(
@@ -37,11 +37,11 @@ def test_a_phase_is_a_convolution_of_the_bordered_input():
         ),
         (
             Transposed(5, 4, 6, 3, (3, 8), (2, 3), (1, 0, 1, 2)),
-            "a result of 7 with stride 2 and padding 1, which has no phases of one form",
+            "a result of 7 with stride 2 and padding 1, which has no uniform phases",
         ),
         (
             Transposed(5, 4, 6, 3, (3, 8), (2, 3), (1, 1, 0, 1)),
-            "a result of 21 with stride 3 and padding 1, which has no phases of one form",
+            "a result of 21 with stride 3 and padding 1, which has no uniform phases",
         ),
         (
             Transposed(5, 4, 6, 3, (2, 3), (2, 3), (0, 3, 0, 0)),
@@ -53,7 +53,7 @@ def test_rows_and_columns_have_phases_of_one_form(size, fault):
     assert sides_fault(size) == fault
     if fault:
         with pytest.raises(IrError, match=fault):
-            sides(size)
+            phases_by_side(size)
 
 
 def test_weights_stand_phase_by_phase_and_zeros_fill_up():
@@ -61,7 +61,7 @@ def test_weights_stand_phase_by_phase_and_zeros_fill_up():
     size = Transposed(3, 4, 4, 5, (3, 5), (2, 3), (1, 0, 0, 2))
     weights = np.arange(1, 3 * 5 * 3 * 5 + 1).reshape(3, 5, 3, 5) % 127 + 1
     found = phase_weights(weights.astype(np.int8), size, config)
-    rows, columns = sides(size)
+    rows, columns = phases_by_side(size)
     assert found.shape == (2, 2, 2, 3, 2, 2, 4, 2)
     expected = np.zeros((8, 4, 2, 3, 2, 2), np.int8)
     for o, c, fy, fx, dy, dx in np.ndindex(5, 3, 2, 3, 2, 2):

@@ -1,8 +1,8 @@
-"""A table of choices in the kit's cache folder, shared between processes.
+"""The cache of choices: an SQLite table in the kit's cache folder, shared between processes.
 
-SQLite keeps it consistent if several processes write at once, or if one is killed. Writes are not synced to
-the disk, which costs more than most choices: after a crash of the operating system choices may be missing.
-An entry that was altered is found by its digest.
+SQLite keeps the table consistent under concurrent writes and after a killed process. Writes are not synced to
+the disk, because a sync costs more than most choices; after a crash of the operating system choices may be
+missing. A digest detects altered entries.
 """
 
 import json
@@ -10,9 +10,9 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
+from vdla.compiler.codegen.choices import choice_from_json, choice_to_json
 from vdla.compiler.codegen.choose import Chooser, by_simulator
-from vdla.compiler.codegen.record import choice_from_json, choice_to_json
-from vdla.compiler.codegen.space import Space
+from vdla.compiler.codegen.space import ChoiceSpace
 from vdla.compiler.codegen.version import task_version
 from vdla.compiler.tasks.base import Choice
 from vdla.hw.spec.cache import cache_folder, digest_of, tell_unusable
@@ -22,41 +22,41 @@ FILE = "choices.sqlite"
 MOST_CHOICES = 20_000
 WAIT_SECONDS = 30  # for another process that writes
 UNUSABLE = (OSError, sqlite3.OperationalError)
-"""What a folder raises that is not there and cannot be made, is full, or may not be written to."""
+"""Errors of a folder that cannot be created, is full, or is not writable."""
 TABLE = (
     "CREATE TABLE IF NOT EXISTS kept "
     "(key TEXT PRIMARY KEY, task TEXT, choice TEXT, digest TEXT, made INTEGER)"
 )
 
 
-def kept(choose: Chooser = by_simulator) -> Chooser:
-    """Return a chooser that looks choices up in the cache, and makes and keeps missing ones by `choose`.
+def cached(choose: Chooser = by_simulator) -> Chooser:
+    """Return a chooser that reads choices from the cache, and adds missing choices by `choose`.
 
     Raises, when it chooses:
         ToolError: the cache is damaged.
     """
 
-    def chosen(space: Space) -> Choice:
+    def chosen(space: ChoiceSpace) -> Choice:
         if len(space.usual) == 1 and space.more is None:
             return space.usual.choice(0)
         key = key_of(space)
-        found = read(key)
-        if found is None or found not in space:
-            found = choose(space)
-            write(key, str(space.task), found)
-        return found
+        choice = read(key)
+        if choice is None or choice not in space:
+            choice = choose(space)
+            write(key, str(space.task), choice)
+        return choice
 
     return chosen
 
 
-def key_of(space: Space) -> str:
-    """Return the digest of the task, of what the target's cycles depend on, and of the sources that
-    decide."""
+def key_of(space: ChoiceSpace) -> str:
+    """Return the key of a space: a digest of the task, of the target's timing, and of the sources that
+    determine the choice."""
     return digest_of([str(space.task), space.target.timing_digest, task_version()])
 
 
 def read(key: str) -> Choice | None:
-    """Return the choice that was kept under a key; None where there is none, or it was altered."""
+    """Return the choice with a key; None if there is no entry, or it was altered."""
     try:
         with _table() as table:
             row = table.execute("SELECT choice, digest FROM kept WHERE key = ?", (key,)).fetchone()
@@ -69,7 +69,7 @@ def read(key: str) -> Choice | None:
 
 
 def write(key: str, task: str, choice: Choice) -> None:
-    """Keep a choice; of more than MOST_CHOICES the oldest are forgotten."""
+    """Add a choice, and evict the oldest choices beyond MOST_CHOICES."""
     text = json.dumps(choice_to_json(choice))
     values = key, task, text, digest_of([key, text])
     oldest = "SELECT rowid FROM kept ORDER BY rowid DESC LIMIT -1 OFFSET ?"
@@ -82,16 +82,17 @@ def write(key: str, task: str, choice: Choice) -> None:
 
 
 def count() -> int:
-    """Return the choices that are kept."""
+    """Return the number of choices in the cache."""
     with _table() as table:
         return int(table.execute("SELECT count(*) FROM kept").fetchone()[0])
 
 
 def clear() -> None:
-    """Forget all choices. A file that is no table is deleted; another process may be using one that is.
+    """Remove all choices. The table is emptied, not deleted, because another process may use it; a file that
+    is not a database is deleted.
 
     Raises:
-        OSError: it cannot be deleted.
+        OSError: the file cannot be deleted.
     """
     path = cache_folder() / FILE
     if not path.exists():
@@ -109,7 +110,7 @@ def _table() -> Iterator[sqlite3.Connection]:
     """Open the table for one transaction.
 
     Raises:
-        ToolError: the file is no table.
+        ToolError: the file is not a database.
         OSError, sqlite3.OperationalError: the folder cannot be used.
     """
     path = cache_folder() / FILE

@@ -10,8 +10,8 @@ from vdla.compiler.codegen.choose import simulated_cycles
 from vdla.compiler.codegen.space import space_of
 from vdla.compiler.tasks.base import Choice
 from vdla.compiler.tasks.constant_operands import scalar_weights
-from vdla.compiler.tasks.maximum import MaximaTile, MaximumTask, widens_maxima
-from vdla.compiler.tasks.pooling import PoolingTask
+from vdla.compiler.tasks.max_pool_alu import PoolingTask
+from vdla.compiler.tasks.max_pool_multiplier import MaximaTile, MaximumTask, pools_by_multiplier
 from vdla.compiler.te.operators.sizes import Pooling
 from vdla.hw.spec.presets import DEFAULT, TINY
 from vdla.hw.spec.target import Target
@@ -109,7 +109,7 @@ def test_the_tile_reads_as_few_inputs_twice_as_any_that_fits(size, threads):
     ],
 )
 def test_which_poolings_it_is_for(size, config, can):
-    assert widens_maxima(config, size) == can
+    assert pools_by_multiplier(config, size) == can
 
 
 def test_it_takes_little_more_than_its_slots_and_half_of_what_the_alu_alone_takes():

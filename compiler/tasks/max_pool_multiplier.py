@@ -1,16 +1,18 @@
-"""Max pooling that reads through the multiplier array: products with the identity widen inputs.
+"""Max pooling on inputs that the multiplier array widens, by products with the identity.
 
-Inputs come through the load unit, beside the work on other tiles. The products part rows and columns by
-their phase of the stride, so that the places in which the maxima gather lie densely, as STOREs need them.
-Columns of windows are combined first, then what is left of their rows, each in the place of an input that no
-other window reads. So nothing has to be set up, and shared columns are combined once.
+The load unit loads the inputs, so loads overlap with work on other tiles. The products group rows and columns
+by their phase of the stride, so that the maxima are contiguous for STOREs.
+
+The maxima along columns of windows are computed first, then the maxima along rows. Each maximum overwrites an
+input that no other window reads. So accumulators need no initialisation, and columns that windows share are
+reduced once.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from vdla.compiler.ir.nodes import Func
-from vdla.compiler.tasks.base import Choice, PartedTask, parsed
+from vdla.compiler.tasks.base import Choice, PartedTask, parse_program
 from vdla.compiler.tasks.plane_tile import divisors
 from vdla.compiler.tasks.program_text import joined, nest
 from vdla.compiler.te.operators.sizes import Pooling, blocks
@@ -18,11 +20,12 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType
 
 TILE_LOOPS = ("n", "c", "tx", "ty")
-"""Images, blocks of channels, and tiles of columns and rows."""
+"""Loops over images, blocks of channels, tiles of columns, and tiles of rows."""
 
 
-def widens_maxima(config: AcceleratorConfig, size: Pooling) -> bool:
-    """Whether `config` can pool so: each window has inputs of its own, and one window fits."""
+def pools_by_multiplier(config: AcceleratorConfig, size: Pooling) -> bool:
+    """Whether `config` supports this max pooling: each window has an input that no other window reads, and a
+    window fits the scratchpads."""
     return (
         config.block_in == config.block_out
         and AluOpcode.MAX in config.alu_opcodes
@@ -34,8 +37,12 @@ def widens_maxima(config: AcceleratorConfig, size: Pooling) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class MaximaTile:
-    """A tile of outputs, rows and columns of which divide those of the whole, and the loop whose tiles the
-    virtual threads share."""
+    """A tile of outputs.
+
+    Attributes:
+        rows, columns: size; divisors of the output's size.
+        threaded: loop of TILE_LOOPS that becomes virtual threads.
+    """
 
     rows: int
     columns: int
@@ -44,7 +51,7 @@ class MaximaTile:
 
 @dataclass(frozen=True, slots=True)
 class MaximumTask(PartedTask[MaximaTile]):
-    """A max pooling that reads its input through the multiplier array."""
+    """A max pooling on inputs that the multiplier array widens."""
 
     size: Pooling
 
@@ -54,10 +61,10 @@ class MaximumTask(PartedTask[MaximaTile]):
         return f"a window of {self.size.kernel}"
 
     def tile(self, config: AcceleratorConfig, copies: int) -> MaximaTile | None:
-        """Return the tile that reads the fewest inputs twice; see `PartedTask.tile`."""
+        """Return the tile with the fewest input reads per output; see `PartedTask.tile`."""
         size = self.size
         room = min(config.depth(MemoryType.INP), config.depth(MemoryType.ACC)) // copies
-        found = []
+        candidates = []
         for rows in divisors(size.out_size[0]):
             for columns in divisors(size.out_size[1]):
                 read = _read(size, rows, columns)
@@ -65,12 +72,12 @@ class MaximumTask(PartedTask[MaximaTile]):
                 shared = [loop for loop in reversed(TILE_LOOPS) if trips[loop] % copies == 0]
                 if read[0] * read[1] <= room and shared:
                     cost = read[0] * read[1] / (rows * columns)
-                    found.append((cost, -columns, MaximaTile(rows, columns, shared[0])))
-        return min(found, key=lambda item: item[:2])[2] if found else None
+                    candidates.append((cost, -columns, MaximaTile(rows, columns, shared[0])))
+        return min(candidates, key=lambda item: item[:2])[2] if candidates else None
 
     def tiled(self, tile: MaximaTile, choice: Choice, config: AcceleratorConfig) -> Func:
-        """Return the loop program; its parameters are the weights W that multiply by 1, the input X and the
-        result Z, in blocks."""
+        """Return the loop program. Its parameters are the identity weights W, the input X and the result Z,
+        in blocks."""
         size, threads = self.size, choice.threads
         b, o, weights = config.batch, config.block_out, f"int8[1, {config.block_out}, {config.block_out}]"
         outer = f"int8[{blocks(size.batch, b)}, {blocks(size.channels, o)}"
@@ -89,12 +96,16 @@ class MaximumTask(PartedTask[MaximaTile]):
             nest({"w": 1}, "load_wgt(WL[w, 0, 0], W[w, 0, 0])"),
             nest(loops, body, threads="thread"),
         )
-        return parsed(params, statements, config)
+        return parse_program(params, statements, config)
 
 
 @dataclass(frozen=True)
 class _Body:
-    """The statements of one tile; `at` says where in each loop over tiles it is."""
+    """The statements of a tile.
+
+    Attributes:
+        at: expression of the tile's position in each loop of TILE_LOOPS.
+    """
 
     size: Pooling
     config: AcceleratorConfig
@@ -128,44 +139,47 @@ class _Body:
         return f"{self.at[loop]} * {step}"
 
     def _load(self) -> str:
-        """Return the load of an input, which may lie in the border."""
+        """Return the load of an input, which may be in the padding."""
         (sy, sx), (top, left, _, _) = self.size.stride, self.size.padding
         y = f"{self._begin('ty', self.tile.rows * sy)} + y"
         x = f"{self._begin('tx', self.tile.columns * sx)} + x"
-        own, source = "XL[y, x, 0, 0]", f"X[{self.at['n']}, {self.at['c']}, {y} - {top}, {x} - {left}, 0, 0]"
+        local, source = (
+            "XL[y, x, 0, 0]",
+            f"X[{self.at['n']}, {self.at['c']}, {y} - {top}, {x} - {left}, 0, 0]",
+        )
         if not any(self.size.padding):
-            return f"load_inp({own}, {source})"
+            return f"load_inp({local}, {source})"
         inside = (
             f"{top} <= {y} and {y} < {self.size.height + top} and "
             f"{left} <= {x} and {x} < {self.size.width + left}"
         )
-        return f"load_inp_padded_least({own}, {source}, {inside})"
+        return f"load_inp_padded_least({local}, {source}, {inside})"
 
     def _combine(self, columns: dict[int, int]) -> Iterator[str]:
-        """Yield the maxima of columns, for the columns of each phase; then those of what they leave."""
-        (sy, sx), (own_y, own_x) = self.size.stride, self._own()
+        """Yield the maxima along columns, for the columns of each phase, then the maxima along rows."""
+        (sy, sx), (unshared_y, unshared_x) = self.size.stride, self._unshared()
         for x, width in columns.items():
             for step in range(self.size.kernel[0]):
-                if step != own_y:
-                    gathered = f"L{own_y}{x}[y, x, 0, 0]"
+                if step != unshared_y:
+                    gathered = f"L{unshared_y}{x}[y, x, 0, 0]"
                     other = f"L{step % sy}{x}[y + {step // sy}, x, 0, 0]"
                     yield self._each(width, f"max({gathered}, {gathered}, {other})")
         for step in range(self.size.kernel[1]):
-            if step != own_x:
-                gathered, other = self._gathered(0, 0), self._gathered(step % sx - own_x, step // sx)
+            if step != unshared_x:
+                gathered, other = self._gathered(0, 0), self._gathered(step % sx - unshared_x, step // sx)
                 yield self._each(self.tile.columns, f"max({gathered}, {gathered}, {other})")
 
-    def _own(self) -> tuple[int, int]:
-        """Return the row and the column of a window that no other window has."""
-        own = (
+    def _unshared(self) -> tuple[int, int]:
+        """Return the row and the column of a window that no other window reads."""
+        row, column = (
             max(0, kernel - stride) for kernel, stride in zip(self.size.kernel, self.size.stride, strict=True)
         )
-        return next(own), next(own)
+        return row, column
 
     def _gathered(self, phase: int, step: int) -> str:
-        """Return the accumulator of a column's maximum: `phase` and `step` columns from the window's own."""
-        own_y, own_x = self._own()
-        return f"L{own_y}{own_x + phase}[y, x + {step}, 0, 0]"
+        """Return the accumulator of a column's maximum, at offsets from the unshared column of the window."""
+        unshared_y, unshared_x = self._unshared()
+        return f"L{unshared_y}{unshared_x + phase}[y, x + {step}, 0, 0]"
 
     def _each(self, width: int, call: str) -> str:
         return nest({"y": self.tile.rows, "x": width}, call)

@@ -1,11 +1,11 @@
-"""Graphs as bytes read back equal."""
+"""Serialised graphs are read back equal."""
 
 import numpy as np
 import pytest
 
 from tests.compiler.network.graphs import HANDMADE, Net, random_graph
-from vdla.compiler.graph.keep import ALIGNMENT, graph_from_bytes, graph_to_bytes
 from vdla.compiler.graph.nodes import Graph, type_of
+from vdla.compiler.graph.serialise import ALIGNMENT, graph_from_bytes, graph_to_bytes
 
 
 @pytest.mark.parametrize("title", HANDMADE)
@@ -25,7 +25,7 @@ def test_a_random_graph_reads_back_equal_and_its_constants_cannot_be_written_to(
 
 
 @pytest.mark.parametrize("length", range(1, ALIGNMENT + 1))
-def test_arrays_begin_at_whole_steps_however_long_the_text_is(length):
+def test_arrays_are_aligned_for_any_length_of_the_header(length):
     """Also behind arrays of any number of bytes."""
     first, second = np.arange(length, dtype=np.int8), np.arange(3, dtype=np.float32)
     constants = {"c": first, "d": second}

@@ -1,14 +1,14 @@
-"""DEPTHWISE instructions of nests of loops."""
+"""Emission of DEPTHWISE instructions for loop nests."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from vdla.compiler.codegen.actions import Action, IndexedBuffer, Known, Values, once_each
+from vdla.compiler.codegen.actions import Action, IndexedBuffer, Known, Values, memoized
 from vdla.compiler.codegen.compute import Base, steps_of
 from vdla.compiler.codegen.emission import Emission
-from vdla.compiler.codegen.hardware_loops import Steps, fits, places
-from vdla.compiler.codegen.nest import AffineSum, Nest, boxes, conditions_of
+from vdla.compiler.codegen.hardware_loops import Steps, fits_hardware_loop, iteration_elements
+from vdla.compiler.codegen.nest import AffineSum, Nest, condition_boxes, conditions_of
 from vdla.compiler.ir.nodes import Const, IrError
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.isa import LOOP_BITS
@@ -22,7 +22,7 @@ ALWAYS_ADDS = AffineSum(-1, ())
 
 @dataclass(frozen=True, slots=True)
 class WindowInstruction:
-    """What one DEPTHWISE does; the inner loop steps from column to column."""
+    """A DEPTHWISE instruction; its inner loop steps from column to column."""
 
     uops: MicroKernel
     outer: Loop
@@ -32,59 +32,63 @@ class WindowInstruction:
 
 
 def window_sum(emission: Emission, nest: Nest) -> Action:
-    """Record sums over windows that are added to accumulators: slide(acc, left, middle, right, wgt)."""
-    return _recorded(emission, nest, ALWAYS_ADDS)
+    """Emit sums over windows that are added to accumulators: slide(acc, left, middle, right, wgt)."""
+    return _nest_action(emission, nest, ALWAYS_ADDS)
 
 
 def started_window_sum(emission: Emission, nest: Nest) -> Action:
-    """Record sums over windows of which the first overwrites its accumulators: slide_from(acc, left, middle,
+    """Emit sums over windows of which the first overwrites its accumulators: slide_from(acc, left, middle,
     right, wgt, first)."""
     condition = nest.call.operands[-1]
     if isinstance(condition, Const):
-        return _recorded(emission, nest, AffineSum(0 if condition.value else -1, ()))
+        return _nest_action(emission, nest, AffineSum(0 if condition.value else -1, ()))
     (starts,) = conditions_of(condition)
-    return _recorded(emission, nest, starts)
+    return _nest_action(emission, nest, starts)
 
 
-def _recorded(emission: Emission, nest: Nest, starts: AffineSum) -> Action:
-    """Return the action that records a nest; where `starts` is not negative, accumulators are overwritten."""
-    operands, column = _moving(emission.tiles(nest.call))
+def _nest_action(emission: Emission, nest: Nest, starts: AffineSum) -> Action:
+    """Return the action that records a nest. Accumulators are overwritten if `starts` is not negative."""
+    operands, column = _operands_and_column(emission.tiles(nest.call))
 
     def find(values: Values) -> Iterator[WindowInstruction]:
-        for fixed, ranges in boxes(nest.conditions, nest.loops, values):
+        for fixed, ranges in condition_boxes(nest.conditions, nest.loops, values):
             base, steps = steps_of(operands, fixed, ranges)
-            summed = _summed(starts, steps, fixed)
+            summed = _overwriting_loops(starts, steps, fixed)
             yield from window_instructions(steps, summed, base, column, emission.config)
 
     sums = (*nest.conditions, *(operand.index for operand in operands), starts)
-    instructions = once_each(sums, nest.loops, find)
+    instructions = memoized(sums, nest.loops, find)
 
     def act(values: Values) -> None:
-        for found in instructions(values):
+        for instruction in instructions(values):
             emission.builder.depthwise(
-                found.uops, found.outer, found.inner, stride_2=found.stride_2, overwrite=found.overwrite
+                instruction.uops,
+                instruction.outer,
+                instruction.inner,
+                stride_2=instruction.stride_2,
+                overwrite=instruction.overwrite,
             )
 
     return act
 
 
-def _moving(tiles: list[IndexedBuffer]) -> tuple[list[IndexedBuffer], int]:
+def _operands_and_column(tiles: list[IndexedBuffer]) -> tuple[list[IndexedBuffer], int]:
     """Return accumulators, first column and weights, and the step from column to column.
 
     Raises:
-        IrError: the columns do not stand evenly apart.
+        IrError: the columns are not equidistant.
     """
     acc, left, middle, right, wgt = tiles
     step = middle.index.constant - left.index.constant
     for place, column in enumerate((middle, right), 1):
         moved = AffineSum(left.index.constant + place * step, left.index.terms)
         if column.buffer != left.buffer or column.index != moved:
-            raise IrError(f"the columns of a window in {left.buffer.name} do not stand evenly apart")
+            raise IrError(f"the columns of a window in {left.buffer.name} are not equidistant")
     return [acc, left, wgt], step
 
 
-def _summed(starts: AffineSum, steps: dict[str, Steps], values: Known) -> frozenset[str] | None:
-    """Return the loops in whose first iteration accumulators are overwritten; None where they never are."""
+def _overwriting_loops(starts: AffineSum, steps: dict[str, Steps], values: Known) -> frozenset[str] | None:
+    """Return the loops in whose first iteration accumulators are overwritten; None if they never are."""
     fixed, free = starts.at(values, steps)
     return None if fixed < 0 else frozenset(name for name, _ in free)
 
@@ -92,17 +96,17 @@ def _summed(starts: AffineSum, steps: dict[str, Steps], values: Known) -> frozen
 def window_instructions(
     loops: dict[str, Steps], summed: frozenset[str] | None, base: Base, column: int, config: AcceleratorConfig
 ) -> Iterator[WindowInstruction]:
-    """Yield the instructions that walk `loops` from `base` on.
+    """Yield the instructions that iterate over `loops` from `base` on.
 
-    The longest loop that goes on by one or two columns is the instruction's inner one. Of the others, the
-    longest that sums nothing is its outer one; the rest are written out as micro-ops.
+    The longest loop with a step of one or two columns becomes the inner hardware loop. The longest remaining
+    loop that is not a sum becomes the outer hardware loop. All other loops are unrolled into micro-ops.
 
     Args:
-        summed: the loops over what one accumulator sums, of which the first step overwrites; None: all add.
+        summed: loops over the terms of a sum, whose first step overwrites; None: every step accumulates.
         column: step from column to column.
 
     Raises:
-        IrError: that takes more micro-ops than there are.
+        IrError: the micro-ops do not fit their memory.
     """
     moving = {name: steps for name, steps in loops.items() if steps.trips > 1}
     row = max(
@@ -112,7 +116,11 @@ def window_instructions(
     )
     inner = moving.pop(row) if row is not None else Steps(1, (0, column, 0))
     repeated = max(
-        (name for name, steps in moving.items() if name not in (summed or ()) and fits(steps, config)),
+        (
+            name
+            for name, steps in moving.items()
+            if name not in (summed or ()) and fits_hardware_loop(steps, config)
+        ),
         key=lambda name: moving[name].trips,
         default=None,
     )
@@ -120,7 +128,7 @@ def window_instructions(
     of_sums = [steps for name, steps in moving.items() if name in (summed or ())]
     others = [steps for name, steps in moving.items() if name not in (summed or ())]
     _check_room([*of_sums, *others], config)
-    uops = places([*of_sums, *others], base)
+    uops = iteration_elements([*of_sums, *others], base)
     first = prod(steps.trips for steps in others) if summed is not None else 0
     loop = Loop(outer.trips, *outer.steps), Loop(inner.trips, inner.steps[0], column)
     for part, overwrite in ((uops[:first], True), (uops[first:], False)):
@@ -129,16 +137,16 @@ def window_instructions(
 
 
 def _is_row(steps: Steps, column: int, config: AcceleratorConfig) -> bool:
-    """Whether a loop can be that along a row: by one or two columns, with the same weights."""
+    """Whether a loop can be the inner hardware loop: a step of one or two columns, and constant weights."""
     dst, src, wgt = steps.steps
-    known = src in (column, 2 * column) and wgt == 0 and 0 <= dst < config.depth(MemoryType.ACC)
-    return known and steps.trips <= LONGEST_ROW
+    slides = src in (column, 2 * column) and wgt == 0 and 0 <= dst < config.depth(MemoryType.ACC)
+    return slides and steps.trips <= LONGEST_ROW
 
 
 def _check_room(loops: Sequence[Steps], config: AcceleratorConfig) -> None:
     count, most = prod(steps.trips for steps in loops), config.depth(MemoryType.UOP) // 2
     if count > most:
         raise IrError(
-            f"the windows of one tile take {count} micro-ops, and {config.name} has room for {most}; use "
+            f"the windows of a tile take {count} micro-ops, and {config.name} has room for {most}; use "
             "smaller tiles"
         )

@@ -1,4 +1,4 @@
-"""Graphs as bytes, which can be read back equal: a line of JSON, then the elements of the constants."""
+"""Lossless serialisation of graphs: a line of JSON, then the elements of the constants."""
 
 import json
 from math import prod
@@ -7,7 +7,7 @@ import numpy as np
 
 from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType
 
-ALIGNMENT = 64  # bytes, of the constants: NumPy is slower where elements stand anywhere
+ALIGNMENT = 64  # bytes, of each constant: NumPy is slower on unaligned arrays
 
 
 def graph_to_bytes(graph: Graph) -> bytes:
@@ -28,7 +28,7 @@ def graph_to_bytes(graph: Graph) -> bytes:
 
 
 def graph_from_bytes(data: bytes) -> Graph:
-    """Return the graph that `graph_to_bytes` gave as bytes."""
+    """Return the graph that `graph_to_bytes` serialised."""
     end = data.index(b"\n") + 1
     head, begin = json.loads(data[:end]), _aligned(end)
     types = {name: TensorType(tuple(shape), dtype) for name, (shape, dtype) in head["types"].items()}
@@ -42,12 +42,12 @@ def graph_from_bytes(data: bytes) -> Graph:
             op,
             tuple(inputs),
             tuple(outputs),
-            {key: _attribute(value) for key, value in own.items()},
+            {key: _attribute(value) for key, value in attributes.items()},
             name,
             reason,
             macs,
         )
-        for op, inputs, outputs, own, name, reason, macs in head["nodes"]
+        for op, inputs, outputs, attributes, name, reason, macs in head["nodes"]
     )
     inputs = {name: types[name] for name in head["inputs"]}
     return Graph(head["name"], inputs, tuple(head["outputs"]), nodes, constants, types)

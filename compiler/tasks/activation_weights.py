@@ -1,9 +1,9 @@
-"""Weights that are made of activations, in DRAM, for products of two activations.
+"""Conversion of activations to weights, in DRAM, for products of two activations.
 
-A product of two activations is a convolution whose weights are one of the operands. A block of weights is
-`block_out` rows of `block_in` numbers. Rows of activations already have this form if the product sums over
+A product of two activations is a convolution with an activation as its weights. A block of weights has
+`block_out` rows of `block_in` numbers. Rows of activations have this form already if the product sums over
 their channels (`RowsTask`). If it sums over the rows, the blocks are transposed (`TurnTask`): the product of
-the weights with an input that is 1 in one lane is a column of the weights.
+the weights and a one-hot input is a column of the weights.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from vdla.compiler.ir.nodes import Func
-from vdla.compiler.tasks.base import Choice, PartedTask, parsed
+from vdla.compiler.tasks.base import Choice, PartedTask, parse_program
 from vdla.compiler.tasks.plane_tile import PlaneTile, plane_tile
 from vdla.compiler.tasks.program_text import joined, nest
 from vdla.compiler.te.operators.sizes import blocks
@@ -21,12 +21,12 @@ from vdla.hw.spec.vocabulary import MemoryType
 
 @dataclass(frozen=True, slots=True)
 class RowsTask(PartedTask[int]):
-    """Rows of activations as blocks of weights.
+    """Conversion of rows of activations to blocks of weights.
 
     Attributes:
         blocks: number of channel blocks of a row.
         rows: number of rows.
-        pitch: blocks of weights from one row of blocks to the next; 0: `blocks`.
+        pitch: distance of rows of blocks in the weights, in blocks; 0: `blocks`.
     """
 
     blocks: int
@@ -35,18 +35,18 @@ class RowsTask(PartedTask[int]):
     SMALLEST: ClassVar[str] = "one block of rows"
 
     def tile(self, config: AcceleratorConfig, copies: int) -> int | None:
-        """Return the rows of a tile, a multiple of `block_out`; see `PartedTask.tile`. A tile takes its room
-        twice, so that the next one is loaded meanwhile."""
+        """Return the rows of a tile, a multiple of `block_out`; see `PartedTask.tile`. Tiles are
+        double-buffered: the next tile is loaded during the products."""
         if config.depth(MemoryType.WGT) < 1 or self.blocks % copies:
             return None
         room = min(config.depth(MemoryType.INP), config.depth(MemoryType.ACC)) // (2 * copies)
         return room - room % config.block_out or None
 
     def tiled(self, tile: int, choice: Choice, config: AcceleratorConfig) -> Func:
-        """Return the loop program that makes weights int8[r, c, block, 1, block] of rows int8[c, rows, 1,
-        block]; the rows beyond the last are 0.
+        """Return the loop program that computes weights D: int8[r, c, block, 1, block] from rows B: int8[c,
+        rows, 1, block]; the last block is padded with rows of 0.
 
-        Its parameters are the rows B, the weights U that multiply by 1, and the result D.
+        The parameters of the program are the rows B, the identity weights U, and the result D.
         """
         o, threads = config.block_out, choice.threads
         whole = (self.rows - 1) // tile
@@ -73,14 +73,14 @@ class RowsTask(PartedTask[int]):
                 threads="thread",
             )
 
-        return parsed(params, statements(), config)
+        return parse_program(params, statements(), config)
 
 
 def _rows(
     name: str, column: str, row: str, block: str, count: int, config: AcceleratorConfig
 ) -> Iterator[str]:
-    """Yield the statements for `count` rows of one channel block. The first row and its block of weights are
-    given; names begin with `name`."""
+    """Yield the statements for `count` rows of channel block `column`, from row `row` and block of weights
+    `block` on. Names of buffers and loops begin with `name`."""
     o = config.block_out
     high = blocks(count, o)
     e, r = f"{name}_e", f"{name}_r"
@@ -96,11 +96,11 @@ def _rows(
 
 @dataclass(frozen=True, slots=True)
 class TurnTask(PartedTask[PlaneTile]):
-    """Blocks of weights that are transposed.
+    """Transposition of blocks of weights.
 
     Attributes:
         rows, columns: number of blocks.
-        pitch: blocks from one row of transposed blocks to the next; 0: `rows`.
+        pitch: distance of rows of transposed blocks, in blocks; 0: `rows`.
     """
 
     rows: int
@@ -117,9 +117,10 @@ class TurnTask(PartedTask[PlaneTile]):
         return plane_tile(self.rows, self.columns, room, copies)
 
     def tiled(self, tile: PlaneTile, choice: Choice, config: AcceleratorConfig) -> Func:
-        """Return the loop program that makes int8[c, r, block, 1, block] of weights int8[r, c, block, block].
+        """Return the loop program that transposes weights B: int8[r, c, block, block] into D: int8[c, r,
+        block, 1, block].
 
-        Its parameters are the weights B, the inputs U of `one_hot_inputs`, and the result D.
+        The parameters of the program are the weights B, the inputs U of `one_hot_inputs`, and the result D.
         """
         o, each = config.block_out, {"r": tile.blocks, "c": tile.elements}
         params = {
@@ -141,4 +142,4 @@ class TurnTask(PartedTask[PlaneTile]):
             nest({"n": o}, "load_inp(UL[n, 0, 0], U[n, 0, 0])"),
             nest(loops, joined(body), threads="thread"),
         )
-        return parsed(params, statements, config)
+        return parse_program(params, statements, config)

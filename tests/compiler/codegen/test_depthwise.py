@@ -9,16 +9,16 @@ from generators.operators import random_case
 
 from tests.loading import load_file
 from vdla.compiler.codegen.choose import by_estimate, by_simulator, simulated_cycles
+from vdla.compiler.codegen.depthwise import window_instructions
 from vdla.compiler.codegen.hardware_loops import Steps
 from vdla.compiler.codegen.intrinsics import accelerator
-from vdla.compiler.codegen.lowering import calls_of
+from vdla.compiler.codegen.lowering import lowered_task
 from vdla.compiler.codegen.space import space_of
 from vdla.compiler.codegen.stream import compile_stream
-from vdla.compiler.codegen.windows import window_instructions
 from vdla.compiler.ir.nodes import IrError
 from vdla.compiler.tasks.convolution import ConvolutionTask
+from vdla.compiler.te.operators.depthwise import with_whole_windows
 from vdla.compiler.te.operators.sizes import Convolution
-from vdla.compiler.te.operators.windows import in_windows
 from vdla.hw.spec import isa
 from vdla.hw.spec.presets import DEFAULT, TINY
 from vdla.hw.spec.target import Target
@@ -36,9 +36,9 @@ def depthwise(channels: int, side: int, stride: int = 1) -> Convolution:
 
 
 def instructions_of(size: Convolution, config) -> list[isa.Instruction]:
-    task = ConvolutionTask(in_windows(size), slides=True)
+    task = ConvolutionTask(with_whole_windows(size), slides=True)
     choice = by_estimate(space_of(task, Target(config)))
-    stream = compile_stream(calls_of(task, choice, config), config)
+    stream = compile_stream(lowered_task(task, choice, config), config)
     program = decode_stream(stream.relocated(dict.fromkeys(stream.tensors, 1 << 16)), config)
     return [program.instruction(index) for index in range(len(program))]
 
@@ -177,7 +177,7 @@ def test_more_micro_ops_than_there_are_is_an_error(more):
     with pytest.raises(IrError) as error:
         list(window_instructions(loops, frozenset({"dy"}), (0, 0, 0), 1, SLIDING))
     assert str(error.value) == (
-        f"the windows of one tile take {ROOM + 1} micro-ops, and sliding has room for {ROOM}; use smaller tiles"
+        f"the windows of a tile take {ROOM + 1} micro-ops, and sliding has room for {ROOM}; use smaller tiles"
     )
 
 
@@ -198,7 +198,7 @@ def test_only_an_accelerator_with_depthwise_has_its_intrinsics():
 )
 def test_a_layer_takes_less_than_half_of_the_cycles_where_the_bus_allows_it(size, bus_bits, times):
     target = Target(DEFAULT.with_changes(bus_bits=bus_bits))
-    tasks = ConvolutionTask(size), ConvolutionTask(in_windows(size), slides=True)
+    tasks = ConvolutionTask(size), ConvolutionTask(with_whole_windows(size), slides=True)
     before, after = (simulated_cycles(task, by_simulator(space_of(task, target)), target) for task in tasks)
     assert before > times * after
 

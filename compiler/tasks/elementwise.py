@@ -1,4 +1,4 @@
-"""Element-wise operators by the ALU, which loads its operands into the accumulators."""
+"""Element-wise operators by the ALU. Operands are loaded into the accumulators."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,7 +7,7 @@ from vdla.compiler.codegen.intrinsics import accelerator
 from vdla.compiler.ir.nodes import Func, Scope
 from vdla.compiler.tasks.base import Choice, PartedTask
 from vdla.compiler.tasks.scheduling import narrow, tensorize, virtual_threads
-from vdla.compiler.te.operators.elementwise import Elementwise, add, copy, multiply, requantise
+from vdla.compiler.te.operators.elementwise import ElementwiseTensors, add, copy, multiply, requantise
 from vdla.compiler.te.operators.narrowing import Scale
 from vdla.compiler.te.operators.sizes import blocks
 from vdla.compiler.te.schedule import Schedule, create_schedule
@@ -34,7 +34,7 @@ class ElementsTask(PartedTask[int]):
 
     Attributes:
         elements: number of elements, of `batch x block_out` numbers each.
-        constants: the factors of ADD, the zero points of MULTIPLY.
+        constants: factors of ADD, zero points of MULTIPLY.
     """
 
     kind: Elements
@@ -47,17 +47,17 @@ class ElementsTask(PartedTask[int]):
         return f"one element of {self.kind}"
 
     def tile(self, config: AcceleratorConfig, copies: int) -> int | None:
-        """Return the most elements of a tile; see `PartedTask.tile`."""
+        """Return the maximum number of elements of a tile; see `PartedTask.tile`."""
         sets = 0 if self.kind is Elements.COPY else 1
         return elements_at_a_time(config, sets, OPERANDS[self.kind], copies) or None
 
     def tiled(self, tile: int, choice: Choice, config: AcceleratorConfig) -> Func:
-        """Return the loop program with a tile size; all threads get a share, even if a tile holds more."""
+        """Return the loop program with a tile size, which is reduced so that every thread gets a tile."""
         elements = min(tile, blocks(self.elements, choice.copies))
         schedule = schedule_elementwise(self.operator(config), elements, config, threads=choice.threads)
         return schedule.lower(verified=False)
 
-    def operator(self, config: AcceleratorConfig) -> Elementwise:
+    def operator(self, config: AcceleratorConfig) -> ElementwiseTensors:
         """Return the tensor expression of the operator."""
         shape, narrowing = (1, self.elements), Scale(by_channel=False)
         match self.kind:
@@ -74,9 +74,9 @@ class ElementsTask(PartedTask[int]):
 
 
 def schedule_elementwise(
-    operator: Elementwise, tile: int, config: AcceleratorConfig, *, threads: int = 2
+    operator: ElementwiseTensors, tile: int, config: AcceleratorConfig, *, threads: int = 2
 ) -> Schedule:
-    """Return the schedule of an element-wise operator with tiles of `tile` elements, in `threads` virtual
+    """Return the schedule of an element-wise operator with tiles of `tile` elements and `threads` virtual
     threads."""
     schedule, intrinsics = create_schedule(operator.out), accelerator(config)
     parameters = operator.narrowed.parameters
@@ -100,8 +100,8 @@ def schedule_elementwise(
 
 
 def elements_at_a_time(config: AcceleratorConfig, sets: int, operands: int, copies: int) -> int:
-    """Return the most elements of which `copies` fit the accumulators, for each operand, beside `sets` sets
-    of parameters; 0 if none does."""
+    """Return the maximum number of elements per tile such that `copies` tiles of each operand, and `sets`
+    sets of parameters, fit the accumulators; 0 if none fits."""
     kept = sets if _keeps_parameters(sets, config) else 1
     return max((config.depth(MemoryType.ACC) - len(Parameter) * kept) // (operands * copies), 0)
 

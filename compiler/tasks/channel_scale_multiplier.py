@@ -1,8 +1,8 @@
-"""A product of an image with one factor for each channel, on the multiplier array.
+"""The product of an image with a factor per channel, on the multiplier array.
 
-A factor that is known only when the network runs becomes a weight: `DiagonalTask` writes the factors of a
-block of channels on the diagonal of a block of weights, and `FactorsTask` multiplies the image by these
-weights. Inputs come through the load unit, so loads overlap with products.
+The factors are computed by the network, not constants. `DiagonalTask` writes the factors of a block of
+channels to the diagonal of a block of weights. `FactorsTask` multiplies the image by these weights. The load
+unit loads the inputs, so loads overlap with products.
 """
 
 from collections.abc import Iterator
@@ -10,18 +10,18 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from vdla.compiler.ir.nodes import Func
-from vdla.compiler.tasks.base import BUS_BOUND_THREADS, Choice, PartedTask, parsed
+from vdla.compiler.tasks.base import BUS_BOUND_THREADS, Choice, PartedTask, parse_program
 from vdla.compiler.tasks.plane_tile import PlaneTile, plane_tile
 from vdla.compiler.tasks.program_text import joined, nest
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import MemoryType, Parameter
 
 SETS = len(Parameter)
-GREATEST = 127  # of a weight or an input
+GREATEST = 127  # greatest weight or input
 
 
-def parts_of(number: int) -> tuple[int, ...]:
-    """Return int8 numbers whose sum is a number from -127 to 128; none for 0."""
+def int8_parts(number: int) -> tuple[int, ...]:
+    """Decompose a number from -127 to 128 into a sum of int8 numbers; 0 has no summands."""
     if number > GREATEST:
         return number // 2, number - number // 2
     return (number,) if number else ()
@@ -29,7 +29,7 @@ def parts_of(number: int) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class DiagonalTask(PartedTask[PlaneTile]):
-    """The factors of blocks of channels as diagonals of blocks of weights.
+    """Conversion of channel factors to diagonal blocks of weights.
 
     Attributes:
         blocks: number of channel blocks.
@@ -47,8 +47,8 @@ class DiagonalTask(PartedTask[PlaneTile]):
         return tile if tile is not None and tile.elements == o else None
 
     def tiled(self, tile: PlaneTile, choice: Choice, config: AcceleratorConfig) -> Func:
-        """Return the loop program that makes int8[blocks, block, block] from factors int8[blocks, 1, block]:
-        the diagonal of each block holds the factors, the rest is 0.
+        """Return the loop program that computes D: int8[blocks, block, 1, block] from factors int8[blocks, 1,
+        block]: the diagonal of each block holds the factors, the rest is 0.
 
         Its parameters are the factors F, the weights U of `channel_masks`, and the result D.
         """
@@ -73,17 +73,18 @@ class DiagonalTask(PartedTask[PlaneTile]):
             nest({"r": o}, "load_wgt(UL[r, 0, 0], U[r, 0, 0])"),
             nest(loops, joined(body), threads="thread"),
         )
-        return parsed(params, statements, config)
+        return parse_program(params, statements, config)
 
 
 @dataclass(frozen=True, slots=True)
 class FactorsTask(PartedTask[PlaneTile]):
-    """A product of planes with one factor for each channel, by the multiplier array.
+    """The product of planes with a factor per channel, by the multiplier array.
 
     Attributes:
         blocks: number of channel blocks.
-        elements: number of elements of a block, of `batch x block_out` numbers each. units, constants: number
-        of weights, and of inputs, that stand for the zero points of the factors and of the planes.
+        elements: number of elements of a block, of `batch x block_out` numbers each.
+        units: number of weight blocks whose sum is the negative zero point of the factors.
+        constants: number of inputs whose sum is the negative zero point of the planes.
     """
 
     blocks: int
@@ -101,12 +102,12 @@ class FactorsTask(PartedTask[PlaneTile]):
         return tile if tile is not None and tile.blocks * copies <= weights else None
 
     def tiled(self, tile: PlaneTile, choice: Choice, config: AcceleratorConfig) -> Func:
-        """Return the loop program of a requantised product of int8[blocks, elements, batch, block] with the
-        factors of its channels, both less their zero points.
+        """Return the loop program of the requantised product of A: int8[blocks, elements, batch, block] and
+        the factors of its channels, after subtraction of the zero points.
 
-        Its parameters are P, the image A, the factors D as diagonals of weights, and the result Z; also the
-        weights K that multiply by the negative zero point of the factors, and the inputs C that hold the
-        negative zero point of A, where these zero points are not 0.
+        The parameters of the program are P, the image A, the factors D as diagonals of weights, and the
+        result Z. If the zero point of the factors is not 0, the weights K multiply by its negative. If the
+        zero point of A is not 0, the inputs C hold its negative.
         """
         b, o = config.batch, config.block_out
         params = {
@@ -131,10 +132,10 @@ class FactorsTask(PartedTask[PlaneTile]):
             loops, block, element = tile.loops(self.blocks, self.elements, choice.threads)
             yield nest(loops, joined(self._body(tile, config, block, element)), threads="thread")
 
-        return parsed(params, statements(), config)
+        return parse_program(params, statements(), config)
 
     def _body(self, tile: PlaneTile, config: AcceleratorConfig, block: str, element: str) -> Iterator[str]:
-        """Yield the statements of the tile that begins at a block and an element."""
+        """Yield the statements of the tile that begins at `block` and `element`."""
         plane, o = f"[{tile.blocks}, {tile.elements}, {config.batch}, {config.block_out}]", config.block_out
         loops = {"c": tile.blocks, "e": tile.elements}
         yield f'DL = alloc(int8[{tile.blocks}, {o}, {o}], "weight")'

@@ -1,10 +1,10 @@
-"""What errors in each tensor cost."""
+"""Calibration data: the cost of errors in each tensor."""
 
 import numpy as np
 
 from tests.compiler.graph.quantisation.graphs import attention, attention_samples, residual, samples
 from vdla.compiler.graph.parse import parse_graph
-from vdla.compiler.graph.quantisation.cases import cases_of, input_power, weights_of
+from vdla.compiler.graph.quantisation.calibrations import calibrations_of, error_weights, input_power
 from vdla.compiler.graph.quantisation.grids import Criterion, grid_of
 from vdla.compiler.graph.quantisation.observe import observe
 from vdla.compiler.graph.quantisation.roles import Roles
@@ -12,25 +12,25 @@ from vdla.compiler.graph.quantisation.roles import Roles
 
 def test_errors_count_by_the_weights_they_are_multiplied_by():
     roles = Roles(residual())
-    weights = weights_of(roles)
+    weights = error_weights(roles)
     np.testing.assert_array_equal(weights["n"], [1 + 4, 1 + 9, 1 + 16, 25 + 1])
     assert weights["a"] is None
     assert weights["d"] is None
 
 
-def test_a_tensor_that_only_a_table_reads_is_judged_behind_the_table():
+def test_the_error_of_a_tensor_read_by_a_table_counts_after_the_table():
     roles = Roles(residual())
-    cases = cases_of(roles, observe(roles.graph, samples(1), weights_of(roles)))
+    calibrations = calibrations_of(roles, observe(roles.graph, samples(1), error_weights(roles)))
     x = np.array([-2.0, 0, 3])
-    (silu,) = cases["a"].function(x)
+    (silu,) = calibrations["a"].function(x)
     np.testing.assert_allclose(silu, x / (1 + np.exp(-x)), rtol=1e-6)
-    assert cases["n"].function is None
+    assert calibrations["n"].function is None
 
 
 def test_operands_of_products_of_activations_are_symmetric():
     roles = Roles(attention())
-    cases = cases_of(roles, observe(roles.graph, attention_samples(1), weights_of(roles)))
-    assert {name for name, case in cases.items() if case.symmetric} == {"a", "p"}
+    calibrations = calibrations_of(roles, observe(roles.graph, attention_samples(1), error_weights(roles)))
+    assert {name for name, case in calibrations.items() if case.symmetric} == {"a", "p"}
 
 
 def test_weights_of_convolutions_count_by_input_channel():
@@ -66,8 +66,8 @@ def f(x: float32[1, 1, 2, 2]):
 def test_negative_zero_points_of_factors_fit_a_byte():
     roles = Roles(parse_graph(GATED))
     given = [{"x": np.ones((1, 1, 2, 2), np.float32)}]
-    cases = cases_of(roles, observe(roles.graph, given, weights_of(roles)))
-    assert {name: case.lowest for name, case in cases.items()} == {
+    calibrations = calibrations_of(roles, observe(roles.graph, given, error_weights(roles)))
+    assert {name: case.lowest for name, case in calibrations.items()} == {
         "x": -128,
         "c": -128,
         "s": -127,
@@ -75,4 +75,4 @@ def test_negative_zero_points_of_factors_fit_a_byte():
         "m": -128,
         "y": -128,
     }
-    assert grid_of(cases["s"], Criterion.EXTREMES).zero == -127
+    assert grid_of(calibrations["s"], Criterion.EXTREMES).zero == -127

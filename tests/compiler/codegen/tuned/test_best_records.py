@@ -5,17 +5,17 @@ from random import Random
 import pytest
 
 from tests.compiler.codegen.tuned.records import TARGET, TASK, record
-from vdla.compiler.codegen.tuned.log import read_log, write_log
-from vdla.compiler.codegen.tuned.record import TuneError
-from vdla.compiler.codegen.tuned.records import (
+from vdla.compiler.codegen.tuned.best_records import (
     KIT,
     NO_RECORDS,
     SHIPPED,
     best_records,
+    candidates_for_best,
     records_of,
-    shipped,
-    useful,
+    shipped_records,
 )
+from vdla.compiler.codegen.tuned.log import read_log, write_log
+from vdla.compiler.codegen.tuned.record import TuneError
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.target import Target
@@ -26,10 +26,10 @@ KEY = str(TASK), TARGET.timing_digest
 def test_records_of_another_version_count_where_they_are_better():
     own, worse, better = record(100), record(200, 1, version="old"), record(50, 2, version="old")
     found = best_records("log", [own, worse])
-    assert (found.now, found.before) == ({KEY: own}, {})
+    assert (found.current, found.older) == ({KEY: own}, {})
     found = best_records("log", [own, worse, better])
-    assert (found.now, found.before) == ({KEY: own}, {KEY: better})
-    assert best_records("log", [worse]).before == {KEY: worse}
+    assert (found.current, found.older) == ({KEY: own}, {KEY: better})
+    assert best_records("log", [worse]).older == {KEY: worse}
 
 
 def test_the_digest_changes_with_the_best_records_of_the_target_alone():
@@ -53,14 +53,14 @@ def test_the_useful_records_of_a_log_serve_as_all_of_them():
             record(rng.choice((None, 5, 6, 7)), rng.randrange(3), **rng.choice(changes)) for _ in "a" * 20
         ]
         records = [one for one in records if not (one.network and one.cycles is None)]
-        found, every = best_records("log", useful(records)), best_records("log", records)
-        assert (found.now, found.before, found.settled) == (every.now, every.before, every.settled)
+        found, every = best_records("log", candidates_for_best(records)), best_records("log", records)
+        assert (found.current, found.older, found.settled) == (every.current, every.older, every.settled)
 
 
 def test_a_long_log_serves_a_compilation_and_is_not_held_in_memory(tmp_path, monkeypatch):
     write_log([record(100), record(90, 1)], tmp_path / "log")
     monkeypatch.setattr("vdla.compiler.codegen.tuned.log.TABLE_BYTES", 300)
-    assert records_of(tmp_path / "log").now[KEY].cycles == 90
+    assert records_of(tmp_path / "log").current[KEY].cycles == 90
     with pytest.raises(TuneError, match=r"log has records of .* bytes, and the limit is 300"):
         read_log(tmp_path / "log")
 
@@ -69,13 +69,13 @@ def test_a_log_none_and_the_kit(tmp_path):
     write_log([record(100)], tmp_path / "log")
     (tmp_path / "log").open("ab").write(b"torn")
     found = records_of(tmp_path / "log")
-    assert (found.source, found.torn, list(found.now)) == (str(tmp_path / "log"), True, [KEY])
+    assert (found.source, found.torn, list(found.current)) == (str(tmp_path / "log"), True, [KEY])
     assert records_of("none") is NO_RECORDS
-    assert records_of(None) is shipped()
-    assert shipped().source == KIT
+    assert records_of(None) is shipped_records()
+    assert shipped_records().source == KIT
 
 
 def test_what_ships_is_legal_on_some_preset_and_small():
-    every = [*shipped().now.values(), *shipped().before.values()]
+    every = [*shipped_records().current.values(), *shipped_records().older.values()]
     assert all(one.cycles is not None for one in every)
     assert sum(file.stat().st_size for file in SHIPPED.glob("*.jsonl")) < 1 << 20

@@ -1,4 +1,4 @@
-"""Depthwise convolution as sums over windows of three columns, which one instruction slides along rows."""
+"""Depthwise convolution as sums over windows of three columns, which a DEPTHWISE slides along rows."""
 
 from dataclasses import replace
 from functools import reduce
@@ -7,7 +7,7 @@ from operator import add
 import numpy as np
 
 from vdla.compiler.ir.nodes import Expr, cast
-from vdla.compiler.te.operators.convolution import Product, prepared
+from vdla.compiler.te.operators.convolution import ConvolutionTensors, padded_input
 from vdla.compiler.te.operators.narrowing import Narrowing, narrow
 from vdla.compiler.te.operators.sizes import Convolution, blocks
 from vdla.compiler.te.tensor import compute, placeholder, reduce_axis, sum_over
@@ -19,9 +19,11 @@ from vdla.hw.spec.vocabulary import Extension
 STRIDES = (1, 2)  # of a window
 
 
-def slides(size: Convolution, config: AcceleratorConfig) -> bool:
-    """Whether windows compute a convolution in no more slots than products do: one output for each channel,
-    kernels of columns that stand together."""
+def prefers_windows(size: Convolution, config: AcceleratorConfig) -> bool:
+    """Whether windows compute a convolution in no more slots than products.
+
+    It must be depthwise with multiplier 1, with adjacent kernel columns.
+    """
     if not (
         config.has(Extension.DEPTHWISE)
         and size.groups == size.channels == size.outputs
@@ -34,8 +36,9 @@ def slides(size: Convolution, config: AcceleratorConfig) -> bool:
     return slots <= columns * width
 
 
-def in_windows(size: Convolution) -> Convolution:
-    """Return the convolution with kernels of whole windows: of as many columns more, which read a border."""
+def with_whole_windows(size: Convolution) -> Convolution:
+    """Return the convolution with its kernel widened to whole windows. The added columns have zero weights
+    and read padding."""
     height, width = size.kernel
     more = -width % TAPS
     top, left, below, right = size.padding
@@ -44,22 +47,23 @@ def in_windows(size: Convolution) -> Convolution:
 
 def conv2d_windows(
     size: Convolution, config: AcceleratorConfig, narrowing: Narrowing, *, border: int
-) -> Product:
-    """Define a depthwise convolution with kernels of whole windows; see `in_windows`.
+) -> ConvolutionTensors:
+    """Define a depthwise convolution with kernels of whole windows; see `with_whole_windows`.
 
-    inp: int8[n / batch, c / block, h, w, batch, block]; wgt: int8[c / block, 1, 1, kh, kw / 3, block, block],
-        as `window_weights` gives them; parameters: int32[c / block, 1, 4, batch, block]; out: int8[n / batch,
-        c / block, 1, oh, ow, batch, block].
+    inp: int8[n / batch, c / block, h, w, batch, block];
+    wgt: int8[c / block, 1, 1, kh, kw / 3, block, block], the result of `window_weights`;
+    parameters: int32[c / block, 1, 4, batch, block];
+    out: int8[n / batch, c / block, 1, oh, ow, batch, block].
 
     Args:
-        border: what the padding holds: 0, or -128, the least input.
+        border: value of the padding: 0, or -128, the least input.
     """
     b, block, acc = config.batch, config.block_in, f"int{config.acc_bits}"
     n, groups = blocks(size.batch, b), blocks(size.channels, block)
     (height, width), (sy, sx), ey = size.kernel, size.stride, size.dilation[0]
     inp = placeholder((n, groups, size.height, size.width, b, block), "X", "int8")
     wgt = placeholder((groups, 1, 1, height, width // TAPS, block, block), "W", "int8")
-    padded = prepared(inp, size, border)
+    padded = padded_input(inp, size, border)
     source, sy = padded or inp, 1 if size.skips_rows else sy
     ci, dy, dx = map(reduce_axis, (1, height, width // TAPS), ("ci", "dy", "dx"))
 
@@ -72,22 +76,24 @@ def conv2d_windows(
         return sum_over(reduce(add, terms), (ci, dy, dx))
 
     total = compute((n, groups, 1, *size.out_size, b, block), product, "Y")
-    return Product(inp, wgt, padded, total, narrow(total, narrowing, config, ("g", "o")), slides=True)
+    return ConvolutionTensors(
+        inp, wgt, padded, total, narrow(total, narrowing, config, ("g", "o")), slides=True
+    )
 
 
 def window_weights(weights: np.ndarray, size: Convolution, config: AcceleratorConfig) -> np.ndarray:
-    """Return int8[c, 1, kh, kw] as int8[c / block, 1, 1, kh, windows, block, block]: the taps of even and of
-    odd channels stand apart, with zeros elsewhere.
+    """Return weights int8[c, 1, kh, kw] as int8[c / block, 1, 1, kh, windows, block, block]: the taps of even
+    channels, then the taps of odd channels, and zeros elsewhere.
 
     Args:
-        size: of kernels of whole windows.
+        size: convolution with kernels of whole windows.
     """
     block, (height, width) = config.block_in, size.kernel
     groups = blocks(size.channels, block)
     whole = np.zeros((groups * block, height, width), np.int8)
     whole[: size.channels, :, : weights.shape[3]] = weights[:, 0]
     taps = whole.reshape(groups, block // PAIR, PAIR, height, width // TAPS, TAPS).transpose(0, 3, 4, 1, 2, 5)
-    found = np.zeros((groups, 1, 1, height, width // TAPS, block // PAIR, PAIR, block), np.int8)
+    packed = np.zeros((groups, 1, 1, height, width // TAPS, block // PAIR, PAIR, block), np.int8)
     for place in range(PAIR):
-        found[:, 0, 0, ..., place, place * TAPS : (place + 1) * TAPS] = taps[..., place, :]
-    return found.reshape(*found.shape[:5], block, block)
+        packed[:, 0, 0, ..., place, place * TAPS : (place + 1) * TAPS] = taps[..., place, :]
+    return packed.reshape(*packed.shape[:5], block, block)

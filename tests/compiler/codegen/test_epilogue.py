@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from vdla.compiler.codegen.after import After, FollowedStores, Stored, parts
+from vdla.compiler.codegen.epilogue import Epilogue, EpilogueStores, PlannedStore, row_parts
 from vdla.compiler.operands.address_map import Operand
 from vdla.hw.spec import codec, isa
 from vdla.hw.spec.presets import TINY
@@ -21,7 +21,7 @@ OPERANDS = {"T": Operand("table"), "R": Operand("residuals"), "S": Operand("sum"
 def test_parts_are_all_elements_in_order(rows, most):
     whole = [(y * rows.width + x, y * rows.stride + x) for y in range(rows.height) for x in range(rows.width)]
     found = []
-    for part in parts(rows, most):
+    for part in row_parts(rows, most):
         assert part.rows.height * part.rows.width <= most
         found += [
             (part.chip + y * part.rows.width + x, part.dram + y * part.rows.stride + x)
@@ -31,10 +31,10 @@ def test_parts_are_all_elements_in_order(rows, most):
     assert found == whole
 
 
-def instructions(stores: list[Stored], after: After) -> list[isa.Instruction]:
+def instructions(stores: list[PlannedStore], after: Epilogue) -> list[isa.Instruction]:
     """Return the instructions for STOREs from accumulator 10 on by the second set of parameters."""
     builder = StreamBuilder(CONFIG)
-    followed = FollowedStores(builder, OPERANDS, after, stores)
+    followed = EpilogueStores(builder, OPERANDS, after, stores)
     followed.begin()
     for store in stores:
         followed.scaled(2)(10, "out", store.element, store.rows)
@@ -44,7 +44,9 @@ def instructions(stores: list[Stored], after: After) -> list[isa.Instruction]:
 
 
 def test_a_table_is_loaded_once():
-    load, *stores = instructions([Stored(3, Rows(1, 5, 5)), Stored(9, Rows(2, 2, 4))], After(table=3))
+    load, *stores = instructions(
+        [PlannedStore(3, Rows(1, 5, 5)), PlannedStore(9, Rows(2, 2, 4))], Epilogue(table=3)
+    )
     assert isinstance(load, isa.Load)
     assert (load.memory_type, load.sram_base, load.x_size) == (MemoryType.TABLE, 128, isa.TABLE_ELEMENTS)
     found = [item for item in stores if isinstance(item, isa.Store)]
@@ -55,12 +57,12 @@ def test_a_table_is_loaded_once():
 def test_every_store_adds_the_residuals_of_its_own_elements(seed):
     rng = random.Random(seed)
     stores = [
-        Stored(rng.randrange(1000), Rows(rng.randint(1, 9), width, width + rng.randrange(3)))
+        PlannedStore(rng.randrange(1000), Rows(rng.randint(1, 9), width, width + rng.randrange(3)))
         for width in (rng.randint(1, 40) for _ in range(20))
     ]
     held: dict[int, int] = {}  # the element of DRAM that stands in each of RES
     ahead = 0
-    for item in instructions(stores, After(adds=True)):
+    for item in instructions(stores, Epilogue(adds=True)):
         assert codec.decode(codec.encode(item, CONFIG), CONFIG) == item
         if isinstance(item, isa.Load) and item.memory_type is MemoryType.RES:
             ahead += 1

@@ -1,4 +1,4 @@
-"""Weights and parameters in the blocked layouts of the accelerator's programs."""
+"""Conversion of weights and parameters to the blocked layouts of the accelerator's programs."""
 
 import numpy as np
 
@@ -7,10 +7,10 @@ from vdla.hw.spec.config import AcceleratorConfig
 
 
 def blocked_weights(weights: np.ndarray, size: Convolution, config: AcceleratorConfig) -> np.ndarray:
-    """Return int8[o, c / groups, kh, kw] as int8[g, o / block_out, c / block_in, kh, kw, block_out, block_in]
-    of joined groups.
+    """Convert int8[o, c / groups, kh, kw] to int8[g, o / block_out, c / block_in, kh, kw, block_out,
+    block_in] with g joined groups.
 
-    Between two groups that share a block there are zeros.
+    Weights between two groups that share a block are 0.
     """
     groups, o, i = grouping(size, config), config.block_out, config.block_in
     outputs, inputs = size.outputs // size.groups, size.channels // size.groups
@@ -27,8 +27,8 @@ def blocked_weights(weights: np.ndarray, size: Convolution, config: AcceleratorC
 
 
 def blocked_parameters(words: np.ndarray, config: AcceleratorConfig) -> np.ndarray:
-    """Return int[4, channels] as int[channels / block_out, 4, batch, block_out]; what fills it up makes
-    outputs of 0."""
+    """Convert int[4, channels] to int[channels / block_out, 4, batch, block_out], repeated along the batch.
+    Padding channels have parameters 0, which give outputs of 0."""
     rows, channels = words.shape
     whole = np.pad(words, ((0, 0), (0, -channels % config.block_out)))
     parts = whole.reshape(rows, -1, 1, config.block_out).transpose(1, 0, 2, 3)

@@ -1,10 +1,10 @@
-"""A product of an image with one factor for each channel, by the ALU."""
+"""The product of an image with a factor per channel, by the ALU."""
 
 from dataclasses import dataclass
 from typing import ClassVar
 
 from vdla.compiler.ir.nodes import Func
-from vdla.compiler.tasks.base import Choice, PartedTask, parsed
+from vdla.compiler.tasks.base import Choice, PartedTask, parse_program
 from vdla.compiler.tasks.plane_tile import PlaneTile, plane_tile
 from vdla.compiler.tasks.program_text import joined, nest
 from vdla.hw.spec.config import AcceleratorConfig
@@ -15,12 +15,12 @@ SETS = len(Parameter)
 
 @dataclass(frozen=True, slots=True)
 class ScalingTask(PartedTask[PlaneTile]):
-    """A product of planes with one factor for each channel.
+    """The product of planes with a factor per channel.
 
     Attributes:
-        blocks: number of channel blocks, as they stand in DRAM.
+        blocks: number of channel blocks in DRAM.
         elements: number of pixels of a plane.
-        parts: number of elements of a block's pixel, of `block_out` numbers each.
+        parts: number of elements per pixel of a block, of `block_out` numbers each.
         zeros: zero points of the planes and of the factors.
     """
 
@@ -37,10 +37,11 @@ class ScalingTask(PartedTask[PlaneTile]):
         return plane_tile(self.blocks, self.elements, beside, copies)
 
     def tiled(self, tile: PlaneTile, choice: Choice, config: AcceleratorConfig) -> Func:
-        """Return the loop program of a requantised product of int8[blocks, elements, parts, batch, block]
-        with the factors of its channels, int8[blocks, parts, batch, block], both less their zero points.
+        """Return the loop program of the requantised product of A: int8[blocks, elements, parts, batch,
+        block]
+        and F: int8[blocks, parts, batch, block], after subtraction of the zero points.
 
-        Its parameters are P, the image A, the factors F and the result Z.
+        The parameters of the program are P, the image A, the factors F and the result Z.
         """
         acc, element = f"int{config.acc_bits}", f"{config.batch}, {config.block_out}"
         params = {
@@ -68,4 +69,4 @@ class ScalingTask(PartedTask[PlaneTile]):
             nest({"p": SETS}, "load_parameters(PL[0, p, 0, 0], P[0, p, 0, 0])"),
             nest(loops, joined(body), threads="thread"),
         )
-        return parsed(params, statements, config)
+        return parse_program(params, statements, config)

@@ -6,9 +6,14 @@ from generators.expected import convolved
 
 from vdla.compiler.ir.interpret import interpret
 from vdla.compiler.ir.nodes import IrError
+from vdla.compiler.te.operators.depthwise import (
+    conv2d_windows,
+    prefers_windows,
+    window_weights,
+    with_whole_windows,
+)
 from vdla.compiler.te.operators.narrowing import Shift
 from vdla.compiler.te.operators.sizes import Convolution, Pooling
-from vdla.compiler.te.operators.windows import conv2d_windows, in_windows, slides, window_weights
 from vdla.compiler.te.schedule import create_schedule
 from vdla.hw.spec.presets import DEFAULT, SMALL, TINY
 from vdla.hw.spec.vocabulary import Extension
@@ -42,13 +47,13 @@ def depthwise(
     ],
 )
 def test_kernels_slide_that_stand_together_in_columns_one_or_two_apart(size, config, does):
-    assert slides(size, config) is does
+    assert prefers_windows(size, config) is does
 
 
 @pytest.mark.parametrize("width", range(2, 8))
 def test_kernels_become_whole_windows_and_results_stay_as_large(width):
     size = depthwise(kernel=(3, width), padding=(1, 1, 1, 2))
-    wide = in_windows(size)
+    wide = with_whole_windows(size)
     assert wide.kernel == (3, -(-width // 3) * 3)
     assert wide.out_size == size.out_size
 
@@ -60,7 +65,7 @@ def test_sums_over_windows_are_those_of_the_convolution(kernel, stride, border):
     rng, size = np.random.default_rng(0), depthwise(kernel=kernel, stride=stride, batch=1)
     inp = rng.integers(-128, 128, (1, size.channels, size.height, size.width), np.int8)
     weights = rng.integers(-128, 128, (size.channels, 1, *kernel), np.int8)
-    wide = in_windows(size)
+    wide = with_whole_windows(size)
     operator = conv2d_windows(wide, SLIDING, Shift(9), border=border)
     out = np.zeros(operator.out.shape, np.int8)
     given = {"X": blocked(inp, 8, 1), "W": window_weights(weights, wide, SLIDING), "Z": out}

@@ -1,7 +1,7 @@
-"""Models of a few nodes for onnxruntime, and the types of what they make.
+"""Models of a few nodes for onnxruntime, and the types of their results.
 
-A model names the oldest version of the main operator set in which its operators are what they were:
-onnxruntime knows fewer of the newest versions than the `onnx` package.
+A model declares the oldest version of the main operator set in which its operators have the same definition:
+onnxruntime supports fewer of the newest versions than the `onnx` package.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,25 +18,25 @@ from vdla.runtime.host.dtypes import TENSOR_DTYPES, UNKNOWN
 from vdla.runtime.host.onnx_runtime import session_from
 
 IR_VERSION = 10
-OLDEST_OPSET = 7  # from which on onnxruntime has operators
-RANK = "_its_rank"  # ends the name of a value of a probe that tells a rank
+OLDEST_OPSET = 7  # the oldest that onnxruntime supports
+RANK = "_its_rank"  # suffix of the values that hold a rank in a probe
 
 Opsets = Mapping[str, int]  # versions of operator sets by domain, the main one being ""
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
-    """What is known of a value that onnxruntime makes.
+class ResultType:
+    """The type of a value that onnxruntime computes, as far as it is known.
 
     Attributes:
-        proto: its type; without a shape where not even the rank is known.
+        proto: its type; without a shape if the rank is unknown.
     """
 
     proto: TypeProto
 
     @property
     def tensor(self) -> TensorType | None:
-        """Its type as a graph has it; None where a graph cannot hold it."""
+        """The type in a graph; None if a graph cannot hold the value."""
         if not self.proto.HasField("tensor_type") or not self.proto.tensor_type.HasField("shape"):
             return None
         tensor = self.proto.tensor_type
@@ -51,14 +51,16 @@ class Made:
         tensor = self.proto.tensor_type
         if self.proto.HasField("tensor_type") and self.tensor is None:
             kind = f"tensor of {TensorProto.DataType.Name(tensor.elem_type).lower()}"
-            return kind if tensor.HasField("shape") else f"{kind}, of a rank that only a run tells"
+            return kind if tensor.HasField("shape") else f"{kind}, of unknown rank"
         kind = str(self.proto.WhichOneof("value")).removesuffix("_type")
         return kind if self.tensor is None else str(self.tensor)
 
 
 def versions_of(node: NodeProto, opset: int) -> Iterator[int]:
-    """Yield the versions of the main operator set in which a node is what it is in `opset`, the most recent
-    first: those after which only the types changed that its operator takes."""
+    """Yield the versions of the main operator set in which a node has the same meaning as in `opset`.
+
+    Versions are in descending order; the operator's definition differs between them only in supported types.
+    """
     version = _since([node], opset)
     yield version
     if node.domain in MAIN_DOMAINS and not any(subgraphs(node)) and defs.has(node.op_type, opset, ""):
@@ -72,56 +74,59 @@ def versions_of(node: NodeProto, opset: int) -> Iterator[int]:
 
 
 def same_in(op: str, opset: int, other: int) -> bool:
-    """Whether an operator is the same in two versions of the main operator set, but for the types that it
-    takes."""
+    """Whether an operator is the same in two main operator sets, except for supported types."""
     if not (defs.has(op, opset, "") and defs.has(op, other, "")):
         return False
     return _signature(defs.get_schema(op, opset, "")) == _signature(defs.get_schema(op, other, ""))
 
 
 def _signature(schema: defs.OpSchema) -> tuple[object, ...]:
-    """Return what an operator takes and makes, but for the types."""
+    """Return the attributes, inputs and outputs of an operator, without types."""
     attributes = [
-        (name, one.type, one.required, one.default_value.SerializeToString())
-        for name, one in sorted(schema.attributes.items())
+        (name, attribute.type, attribute.required, attribute.default_value.SerializeToString())
+        for name, attribute in sorted(schema.attributes.items())
     ]
-    values = [[(one.name, one.option) for one in part] for part in (schema.inputs, schema.outputs)]
+    values = [[(value.name, value.option) for value in part] for part in (schema.inputs, schema.outputs)]
     return attributes, values, schema.min_input, schema.max_input, schema.deprecated
 
 
 def _since(nodes: Iterable[NodeProto], opset: int) -> int:
-    """Return the oldest version of the main operator set in which all nodes are what they are in `opset`."""
-    found = min(OLDEST_OPSET, opset)
+    """Return the oldest version of the main operator set in which nodes have the same definition as in
+    `opset`."""
+    oldest = min(OLDEST_OPSET, opset)
     for node in (inner for outer in nodes for inner in nodes_within(outer)):
         if node.domain in MAIN_DOMAINS:
             known = defs.has(node.op_type, opset, "")
-            found = max(found, defs.get_schema(node.op_type, opset, "").since_version if known else opset)
-    return found
+            oldest = max(oldest, defs.get_schema(node.op_type, opset, "").since_version if known else opset)
+    return oldest
 
 
-def go_together(nodes: Iterable[NodeProto], versions: Sequence[int]) -> bool:
-    """Whether nodes, each of which was taken in a version, are the same in the newest of these versions."""
+def have_common_version(nodes: Iterable[NodeProto], versions: Sequence[int]) -> bool:
+    """Whether nodes, each accepted in its version, have the same definition in the newest of the versions."""
     return all(
         _since([node], max(versions)) <= version for node, version in zip(nodes, versions, strict=True)
     )
 
 
-def expanded(model: ModelProto) -> list[NodeProto]:
-    """Return the nodes that the operator of the only node of a `model_of` is made of, by its definition; none
-    where it has no such definition in the model's version."""
-    (node,), version = model.graph.node, {one.domain: one.version for one in model.opset_import}
+def definition_of(model: ModelProto) -> list[NodeProto]:
+    """Return the definition, as an ONNX function, of the only node of a model of `model_of`.
+
+    The result is empty if the operator has no definition in the model's version.
+    """
+    (node,), version = model.graph.node, {entry.domain: entry.version for entry in model.opset_import}
     asked = ModelProto()
     asked.CopyFrom(model)
     asked.graph.value_info.append(helper.make_tensor_value_info("", TensorProto.FLOAT, None))
-    try:  # the inliner asks for the type of every input, also of those that are left out
-        made = inliner.inline_selected_functions(
+    try:  # the inliner needs a type for every input, even for inputs that are left out
+        inlined = inliner.inline_selected_functions(
             asked, [(node.domain, node.op_type)], exclude=False, inline_schema_functions=True
         )
     except (RuntimeError, ValueError):
         return []
-    same = all(version.get(one.domain, one.version) == one.version for one in made.opset_import)
-    is_done = all(one.op_type != node.op_type or one.domain != node.domain for one in made.graph.node)
-    return list(made.graph.node) if same and is_done else []
+    nodes = list(inlined.graph.node)
+    same = all(version.get(entry.domain, entry.version) == entry.version for entry in inlined.opset_import)
+    is_done = all(inner.op_type != node.op_type or inner.domain != node.domain for inner in nodes)
+    return nodes if same and is_done else []
 
 
 def model_of(
@@ -131,10 +136,14 @@ def model_of(
     constants: Iterable[TensorProto],
     outputs: Iterable[str],
 ) -> ModelProto:
-    """Return a model of nodes, whose outputs have no types: onnxruntime infers them.
+    """Return a model of nodes without types of its outputs; onnxruntime infers them.
 
     Args:
-        opsets: versions of operator sets, those that the nodes do not need included.
+        nodes: in topological order.
+        opsets: versions of operator sets by domain; unused domains are ignored.
+        inputs: types of the inputs by name.
+        constants: initializers.
+        outputs: names of the outputs.
     """
     named: set[str] = set()
     graph = helper.make_graph(
@@ -150,16 +159,16 @@ def model_of(
     return helper.make_model(graph, opset_imports=versions, ir_version=IR_VERSION)
 
 
-def probe(model: ModelProto) -> dict[str, Made]:
-    """Return what onnxruntime says of the outputs of a model.
+def probe(model: ModelProto) -> dict[str, ResultType]:
+    """Return the types of the outputs of a model, as onnxruntime infers them.
 
     Raises:
-        RefusalError: onnxruntime does not take the model.
+        RefusalError: onnxruntime does not accept the model.
     """
-    found = _outputs(model)
-    unranked = [name for name, made in found.items() if _is_scalar(made)]
+    types = _outputs(model)
+    unranked = [name for name, type_ in types.items() if _is_scalar(type_)]
     if not unranked:
-        return found
+        return types
     asking = ModelProto()
     asking.CopyFrom(model)
     for name in unranked:
@@ -171,40 +180,40 @@ def probe(model: ModelProto) -> dict[str, Made]:
     for name in unranked:
         rank = ranks[name + RANK].tensor
         if rank is None or rank.shape != (0,):
-            found[name].proto.tensor_type.ClearField("shape")
-    return found
+            types[name].proto.tensor_type.ClearField("shape")
+    return types
 
 
 def run(model: ModelProto, inputs: Mapping[str, np.ndarray] | None = None) -> dict[str, np.ndarray]:
-    """Return the outputs of a model.
+    """Run a model in onnxruntime; return its outputs by name.
 
     Raises:
-        RefusalError: onnxruntime does not run it.
+        RefusalError: onnxruntime fails.
     """
     try:
         session = session_from(model.SerializeToString(), optimised=False)
-        names = [one.name for one in session.get_outputs()]
+        names = [output.name for output in session.get_outputs()]
         return dict(zip(names, map(np.asarray, session.run(None, dict(inputs or {}))), strict=True))
-    except Exception as error:  # onnxruntime's own have no other class in common
+    except Exception as error:  # the exceptions of onnxruntime have no other common class
         raise RefusalError(f"onnxruntime does not run it: {error}") from error
 
 
-def _outputs(model: ModelProto) -> dict[str, Made]:
+def _outputs(model: ModelProto) -> dict[str, ResultType]:
     try:
         session = session_from(model.SerializeToString(), optimised=False)
     except ValueError as error:
         raise RefusalError(f"onnxruntime does not run it: {error}") from error
-    return {one.name: Made(_typed(one.type, one.shape)) for one in session.get_outputs()}
+    return {out.name: ResultType(_parsed_type(out.type, out.shape)) for out in session.get_outputs()}
 
 
-def _is_scalar(made: Made) -> bool:
-    """Whether onnxruntime said nothing of extents: there are none, or not even their number is known."""
-    tensor = made.proto.tensor_type
-    return made.proto.HasField("tensor_type") and tensor.HasField("shape") and not tensor.shape.dim
+def _is_scalar(result: ResultType) -> bool:
+    """Whether onnxruntime reports no extents: the value is a scalar, or its rank is unknown."""
+    tensor = result.proto.tensor_type
+    return result.proto.HasField("tensor_type") and tensor.HasField("shape") and not tensor.shape.dim
 
 
-def _typed(text: str, shape: Sequence[int | str | None]) -> TypeProto:
-    """Return a type that onnxruntime writes as a text, such as "seq(tensor(float))"."""
+def _parsed_type(text: str, shape: Sequence[int | str | None]) -> TypeProto:
+    """Return the type of an onnxruntime type string such as "seq(tensor(float))"."""
     kind, _, inner = text.partition("(")
     inner = inner.removesuffix(")")
     match kind:
@@ -223,11 +232,11 @@ def _typed(text: str, shape: Sequence[int | str | None]) -> TypeProto:
 
 
 def _without_shape(text: str) -> TypeProto:
-    return unshaped(_typed(text, ()))
+    return unshaped(_parsed_type(text, ()))
 
 
 def unshaped(type_: TypeProto) -> TypeProto:
-    """Return a type without what it says of the shape."""
+    """Return a type without its shape."""
     proto = TypeProto()
     proto.CopyFrom(type_)
     if proto.HasField("tensor_type"):
@@ -235,27 +244,27 @@ def unshaped(type_: TypeProto) -> TypeProto:
     return proto
 
 
-def statements(
+def declarations(
     nodes: Iterable[NodeProto], types: Mapping[str, TypeProto]
 ) -> Iterator[Mapping[str, TypeProto]]:
-    """Yield what a model may state of its inputs: their types; where nodes hold subgraphs, also the types
-    with no more of the shapes than ranks, then without shapes.
+    """Yield alternative type declarations of a model's inputs, from the most to the least specific.
 
-    onnxruntime refuses a model whose shapes do not fit an operator, also one in a branch that is never taken.
-    What it does not know it does not refuse; as it runs, it tells the shapes from the inputs.
+    The first declares full types. If nodes hold subgraphs, types with ranks but no extents follow, then types
+    without shapes: onnxruntime refuses a model whose declared shapes do not fit an operator, even in a branch
+    that is never taken, but accepts unknown shapes.
     """
     yield types
     if not any(any(subgraphs(node)) for node in nodes):
         return
-    tensors = [one for one in types.values() if one.tensor_type.HasField("shape")]
-    if any(dim.WhichOneof("value") for one in tensors for dim in one.tensor_type.shape.dim):
-        yield {name: _ranked(one) for name, one in types.items()}
+    tensors = [type_.tensor_type for type_ in types.values() if type_.tensor_type.HasField("shape")]
+    if any(dim.WhichOneof("value") for tensor in tensors for dim in tensor.shape.dim):
+        yield {name: _ranked(type_) for name, type_ in types.items()}
     if tensors:
-        yield {name: unshaped(one) for name, one in types.items()}
+        yield {name: unshaped(type_) for name, type_ in types.items()}
 
 
 def _ranked(type_: TypeProto) -> TypeProto:
-    """Return a type without the extents of its shape."""
+    """Return a type with its rank, but without extents."""
     proto = TypeProto()
     proto.CopyFrom(type_)
     if proto.HasField("tensor_type"):
@@ -271,7 +280,7 @@ def _dtype(code: int) -> str:
 
 
 def _plain(node: NodeProto, named: set[str]) -> NodeProto:
-    """Return a node with the one spelling of the main domain, and without a name that one before it has."""
+    """Return a node with "" for the main domain, and without a name that an earlier node has."""
     copy = NodeProto()
     copy.CopyFrom(node)
     copy.domain = "" if node.domain in MAIN_DOMAINS else node.domain

@@ -1,4 +1,4 @@
-"""Tasks read back from their texts."""
+"""Parsing of tasks from their texts, which are the keys of tuned records."""
 
 import ast
 import re
@@ -8,7 +8,7 @@ from inspect import isabstract, isclass
 from pkgutil import iter_modules
 
 from vdla.compiler.tasks.base import Task
-from vdla.compiler.tasks.elements import Elements
+from vdla.compiler.tasks.elementwise import Elements
 from vdla.compiler.te.operators.narrowing import AddingScale, Scale, Shift
 from vdla.compiler.te.operators.sizes import Convolution, Pooling, Transposed
 from vdla.hw.spec.errors import VdlaError
@@ -16,7 +16,7 @@ from vdla.hw.spec.python_text import expression_of
 
 
 def _kinds() -> Iterator[type[Task]]:
-    """Yield the classes of tasks that the modules of the package declare, without base classes."""
+    """Yield the concrete task classes that the modules of this package declare."""
     package = __name__.rpartition(".")[0]
     for info in iter_modules(import_module(package).__path__):
         module = import_module(f"{package}.{info.name}")
@@ -30,25 +30,26 @@ CLASSES = {
     kind.__name__: kind for kind in (*TASKS, Convolution, Pooling, Transposed, AddingScale, Scale, Shift)
 }
 LARGEST_NUMBER = 1 << 24
-"""In a task: a greater one is that of a forged text, and to list its choices may not end."""
-MEMBER = re.compile(r"<(\w+)\.(\w+): '\w+'>")  # as Python shows a member of an enumeration
+"""Limit of the numbers in a task. Enumerating the choices of a forged task with larger sizes may not end."""
+MEMBER = re.compile(r"<(\w+)\.(\w+): '\w+'>")  # repr of an enumeration member
 
 
 def task_of(text: str) -> Task | None:
-    """Return the task whose text this is; None where it is no task's, as that of another version may be."""
+    """Return the task with this text; None if there is no such task, for example in the text of another
+    version."""
     try:
-        found = _value(expression_of(MEMBER.sub(r"\1.\2", text)))
+        task = _value(expression_of(MEMBER.sub(r"\1.\2", text)))
     except (SyntaxError, ValueError, TypeError, LookupError, ArithmeticError, RecursionError, MemoryError):
         return None
-    except VdlaError:  # sizes that are none
+    except VdlaError:  # invalid sizes
         return None
-    return found if isinstance(found, TASKS) and str(found) == text else None
+    return task if isinstance(task, TASKS) and str(task) == text else None
 
 
 def _value(node: ast.expr) -> object:
     match node:
         case ast.Call(ast.Name(name), [], keywords):
-            return CLASSES[name](**{str(one.arg): _value(one.value) for one in keywords})
+            return CLASSES[name](**{str(keyword.arg): _value(keyword.value) for keyword in keywords})
         case ast.Attribute(ast.Name("Elements"), name):
             return Elements[name]
         case ast.Tuple(parts):

@@ -1,4 +1,4 @@
-"""Max pooling by the ALU, which loads its inputs into the accumulators."""
+"""Max pooling by the ALU. Inputs are loaded into the accumulators."""
 
 from dataclasses import dataclass
 from math import prod
@@ -9,7 +9,7 @@ from vdla.compiler.operands.address_map import AddressMap
 from vdla.compiler.operands.interleaved import Interleaved
 from vdla.compiler.tasks.base import Choice, PartedTask
 from vdla.compiler.tasks.scheduling import tensorize, virtual_threads
-from vdla.compiler.te.operators.pooling import Maximum, max_pool
+from vdla.compiler.te.operators.pooling import MaxPoolTensors, max_pool
 from vdla.compiler.te.operators.sizes import Pooling, blocks
 from vdla.compiler.te.schedule import Schedule, create_schedule
 from vdla.hw.spec.config import AcceleratorConfig
@@ -37,7 +37,7 @@ class PoolingTask(PartedTask[Tile]):
         return f"a window of {self.size.kernel}"
 
     def tile(self, config: AcceleratorConfig, copies: int) -> Tile | None:
-        """Return the rows and columns of the tile, whose inputs and result fit the accumulators; see
+        """Return the rows and columns of the largest tile whose inputs and result fit the accumulators; see
         `PartedTask.tile`."""
         size, room = self.size, config.depth(MemoryType.ACC) // copies
         (stride_y, stride_x), (kernel_y, kernel_x) = size.stride, size.kernel
@@ -62,13 +62,13 @@ class PoolingTask(PartedTask[Tile]):
             "X": Interleaved(self.reads, size.height * size.width, count),
             "Z": Interleaved(self.writes, prod(size.out_size), count),
         }
-        return {name: each for name, each in maps.items() if each.parts > 1}
+        return {name: address_map for name, address_map in maps.items() if address_map.parts > 1}
 
 
 def schedule_max_pool(
-    operator: Maximum, tile: Tile, config: AcceleratorConfig, *, threads: int = 2
+    operator: MaxPoolTensors, tile: Tile, config: AcceleratorConfig, *, threads: int = 2
 ) -> Schedule:
-    """Return the schedule of a max pooling with a tile size, in `threads` virtual threads."""
+    """Return the schedule of a max pooling with a tile size and `threads` virtual threads."""
     schedule, intrinsics = create_schedule(operator.out), accelerator(config)
     handle = schedule[operator.out]
     n, c, y, x, b, j = handle.axis
@@ -83,8 +83,8 @@ def schedule_max_pool(
         schedule[tensor].compute_at(operator.out, place)
     greatest = schedule[operator.greatest]
     dy, dx = greatest.reduce_axis
-    own = greatest.axis
-    greatest.reorder(*own[:2], dy, dx, *own[2:])
+    spatial = greatest.axis
+    greatest.reorder(*spatial[:2], dy, dx, *spatial[2:])
     tensorize(
         schedule,
         (

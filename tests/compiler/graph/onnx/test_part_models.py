@@ -1,4 +1,4 @@
-"""Models for onnxruntime, in versions that it has, and what it says of their results."""
+"""Models for onnxruntime in supported versions, and the types of their results."""
 
 import numpy as np
 import pytest
@@ -6,15 +6,15 @@ from onnx import TensorProto, defs, helper, numpy_helper
 
 from tests.compiler.graph.onnx.networks import node
 from vdla.compiler.graph.onnx.call import RefusalError
-from vdla.compiler.graph.onnx.part import (
-    Made,
-    expanded,
-    go_together,
+from vdla.compiler.graph.onnx.part_models import (
+    ResultType,
+    declarations,
+    definition_of,
+    have_common_version,
     model_of,
     probe,
     run,
     same_in,
-    statements,
     unshaped,
     versions_of,
 )
@@ -37,24 +37,22 @@ def test_types_are_those_that_onnxruntime_infers():
     }
 
 
-def test_extents_that_only_a_run_tells_are_marked():
+def test_extents_known_only_in_a_run_are_marked():
     assert made_by(node("NonZero", "x", "y")) == {"y": "int64[2, -1]"}
 
 
-def test_a_number_is_told_from_an_unknown_rank():
+def test_a_scalar_is_distinguished_from_an_unknown_rank():
     shape = {**X, "s": helper.make_tensor_type_proto(TensorProto.INT64, ["n"])}
     assert made_by(node("ReduceSum", "x", "y", keepdims=0)) == {"y": "float32"}
-    assert made_by(node("Reshape", "x s", "y"), inputs=shape) == {
-        "y": "tensor of float, of a rank that only a run tells"
-    }
+    assert made_by(node("Reshape", "x s", "y"), inputs=shape) == {"y": "tensor of float, of unknown rank"}
 
 
-def test_values_that_no_graph_holds_are_named():
+def test_types_that_no_graph_holds_are_described():
     assert made_by(node("SplitToSequence", "x", "y")) == {"y": "sequence"}
     assert made_by(node("Cast", "x", "y", to=TensorProto.STRING)) == {"y": "tensor of string"}
     assert made_by(node("Cast", "x", "y", to=TensorProto.BFLOAT16)) == {"y": "tensor of bfloat16"}
     assert made_by(node("Optional", "x", "y"), opset=15) == {"y": "optional"}
-    assert Made(helper.make_tensor_type_proto(TensorProto.STRING, [1])).tensor is None
+    assert ResultType(helper.make_tensor_type_proto(TensorProto.STRING, [1])).tensor is None
 
 
 def test_what_onnxruntime_does_not_know_is_refused():
@@ -74,7 +72,7 @@ def test_the_oldest_equal_version_is_named():
     ]
 
 
-def test_two_nodes_of_one_name_are_taken():
+def test_two_nodes_with_the_same_name_are_accepted():
     assert made_by(node("Neg", "x", "a"), node("Neg", "a", "y")) == {"y": "float32[2, 3]"}
 
 
@@ -87,11 +85,11 @@ def test_versions_differ_in_types_alone():
     assert list(versions_of(node("Nonsense", "x", "y"), 13)) == [13]
 
 
-def test_nodes_go_together_where_a_later_version_changes_none_of_them():
+def test_nodes_have_a_common_version_if_a_later_version_changes_none_of_them():
     relu, softmax = node("Relu", "x", "y"), node("Softmax", "y", "z")
-    assert go_together([relu, softmax], [13, 13])
-    assert go_together([relu, softmax], [14, 13])
-    assert not go_together([softmax, relu], [11, 14])
+    assert have_common_version([relu, softmax], [13, 13])
+    assert have_common_version([relu, softmax], [14, 13])
+    assert not have_common_version([softmax, relu], [11, 14])
 
 
 def test_the_main_operator_set_has_two_names():
@@ -100,11 +98,11 @@ def test_the_main_operator_set_has_two_names():
     model = model_of([spelt], {"": 12}, X, [], ["y"])
     assert [one.domain for one in model.graph.node] == [""]
     assert [(one.domain, one.version) for one in model.opset_import] == [("", 12)]
-    assert "Elu" in [one.op_type for one in expanded(model)]
+    assert "Elu" in [one.op_type for one in definition_of(model)]
     assert list(versions_of(spelt, 13)) == list(versions_of(node("Celu", "x", "y"), 13)) == [12]
 
 
-def test_names_of_nodes_that_stand_twice_go():
+def test_duplicate_names_of_nodes_are_dropped():
     first, second, third = (node("Neg", "x", name) for name in "abc")
     third.name = "other"
     model = model_of([first, second, third], {"": 13}, X, [], ["a"])
@@ -130,26 +128,26 @@ def test_an_operator_is_the_same_in_versions_between_which_only_its_types_change
 
 
 @pytest.mark.parametrize(("extent", "shape"), [(0, (0, 3)), (1, (1, 3)), (-1, (-1, 3)), (None, (-1, 3))])
-def test_an_extent_that_is_no_number_of_elements_is_not_known(extent, shape):
+def test_a_negative_or_symbolic_extent_is_unknown(extent, shape):
     proto = helper.make_tensor_type_proto(TensorProto.FLOAT, [1, 3])
     proto.tensor_type.shape.dim[0].Clear()
     if extent is not None:
         proto.tensor_type.shape.dim[0].dim_value = extent
-    assert Made(proto).tensor.shape == shape
+    assert ResultType(proto).tensor.shape == shape
 
 
 def test_operators_are_expanded_by_their_definitions():
     model = model_of([node("Celu", "x", "y")], {"": 12}, X, [], ["y"])
-    nodes = expanded(model)
+    nodes = definition_of(model)
     assert "Elu" in [one.op_type for one in nodes]
     assert nodes[-1].output == ["y"]
-    assert expanded(model_of([node("Relu", "x", "y")], {"": 9}, X, [], ["y"])) == []
+    assert definition_of(model_of([node("Relu", "x", "y")], {"": 9}, X, [], ["y"])) == []
 
 
 def test_a_definition_is_found_where_inputs_are_left_out():
     inputs = {name: helper.make_tensor_type_proto(TensorProto.FLOAT, [1, 2, 3, 4]) for name in "qkv"}
     attention = helper.make_node("Attention", ["q", "k", "v", ""], ["y"])
-    assert len(expanded(model_of([attention], {"": 23}, inputs, [], ["y"]))) > 10
+    assert len(definition_of(model_of([attention], {"": 23}, inputs, [], ["y"]))) > 10
 
 
 def test_a_model_runs_on_arrays_of_any_shape():
@@ -159,18 +157,18 @@ def test_a_model_runs_on_arrays_of_any_shape():
         run(model)
 
 
-def test_inputs_of_subgraphs_are_stated_with_shapes_then_with_ranks_then_without():
+def test_inputs_of_subgraphs_are_declared_with_shapes_then_ranks_then_neither():
     tensor, floats = helper.make_tensor_type_proto, TensorProto.FLOAT
     number, row, any_row, rest = (tensor(floats, shape) for shape in ([], [2], [None], None))
     sequence, relu = helper.make_sequence_type_proto(rest), node("Relu", "x", "y")
     branch = helper.make_graph([relu], "g", [], [])
     nodes = [relu, node("If", "c", "y", then_branch=branch, else_branch=branch)]
-    assert list(statements(nodes, {"x": row, "n": number, "s": sequence})) == [
+    assert list(declarations(nodes, {"x": row, "n": number, "s": sequence})) == [
         {"x": row, "n": number, "s": sequence},
         {"x": any_row, "n": number, "s": sequence},
         {"x": rest, "n": rest, "s": sequence},
     ]
-    assert list(statements(nodes, {"x": any_row})) == [{"x": any_row}, {"x": rest}]
-    assert list(statements(nodes, {"x": rest, "s": sequence})) == [{"x": rest, "s": sequence}]
-    assert list(statements(nodes, {})) == [{}]
-    assert list(statements([relu], {"x": row})) == [{"x": row}]
+    assert list(declarations(nodes, {"x": any_row})) == [{"x": any_row}, {"x": rest}]
+    assert list(declarations(nodes, {"x": rest, "s": sequence})) == [{"x": rest, "s": sequence}]
+    assert list(declarations(nodes, {})) == [{}]
+    assert list(declarations([relu], {"x": row})) == [{"x": row}]

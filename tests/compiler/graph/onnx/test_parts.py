@@ -5,14 +5,21 @@ import pytest
 from onnx import TensorProto, helper
 
 from vdla.compiler.graph.nodes import Node
-from vdla.compiler.graph.onnx.outside import LONGEST_REASON, Outside, Part, bytes_of, in_parts, node_of
+from vdla.compiler.graph.onnx.parts import (
+    LONGEST_REASON,
+    HostNode,
+    HostPart,
+    bytes_of,
+    grouped_into_parts,
+    node_of,
+)
 
 
-def outside(op: str, inputs: str, outputs: str) -> Outside:
+def outside(op: str, inputs: str, outputs: str) -> HostNode:
     """Return a node that onnxruntime runs, whose values have one name everywhere."""
     proto = helper.make_node(op, inputs.split(), outputs.split(), name=f"n_{op}")
     reads, makes = ({name: name for name in part.split()} for part in (inputs, outputs))
-    return Outside(proto, f"no {op}", reads, (), makes, 13)
+    return HostNode(proto, f"no {op}", reads, (), makes, 13)
 
 
 def kit(op: str, inputs: str, output: str) -> Node:
@@ -22,13 +29,13 @@ def kit(op: str, inputs: str, output: str) -> Node:
 
 def grouped(steps, outputs: str) -> list[str]:
     """Return the nodes in order: an operator of the kit, or those of a part with what crosses its border."""
-    parts: list[Part] = []
+    parts: list[HostPart] = []
 
-    def made(part: Part) -> list[Node]:
+    def made(part: HostPart) -> list[Node]:
         parts.append(part)
         return [Node("Part", tuple(part.inputs), tuple(part.outputs))]
 
-    nodes = in_parts(steps, outputs.split(), made)
+    nodes = grouped_into_parts(steps, outputs.split(), made)
     names = {tuple(part.outputs): "+".join(one.proto.op_type for one in part.nodes) for part in parts}
     known = {"x"}
     for node in nodes:
@@ -42,7 +49,7 @@ def grouped(steps, outputs: str) -> list[str]:
     ]
 
 
-def test_a_string_of_nodes_is_one_part():
+def test_a_chain_of_nodes_is_a_single_part():
     steps = [outside("A", "x", "a"), outside("B", "a", "b"), outside("C", "a b", "c")]
     assert grouped(steps, "c") == ["A+B+C(x)->c"]
 
@@ -52,7 +59,7 @@ def test_a_value_that_leaves_the_network_leaves_its_part():
     assert grouped(steps, "a b") == ["A+B(x)->a b"]
 
 
-def test_nodes_that_are_not_connected_are_parts_of_their_own():
+def test_unconnected_nodes_are_separate_parts():
     steps = [outside("A", "x", "a"), outside("B", "x", "b")]
     assert grouped(steps, "a b") == ["A(x)->a", "B(x)->b"]
 
@@ -62,7 +69,7 @@ def test_the_kit_between_two_nodes_divides_them():
     assert grouped(steps, "b") == ["A(x)->a", "K", "B(a k)->b"]
 
 
-def test_a_node_meets_what_it_feeds():
+def test_a_node_joins_the_part_of_its_readers():
     steps = [outside("A", "x", "a"), kit("K", "x", "k"), outside("B", "a k", "b")]
     assert grouped(steps, "b") == ["K", "A+B(x k)->b"]
 
@@ -80,13 +87,13 @@ def test_parts_never_wait_for_each_other():
     assert grouped(steps, "e") == ["A(x)->a", "B(x)->b", "K", "L", "C+D+E(b k a l)->e"]
 
 
-def test_a_part_that_nobody_needs_is_left_out():
+def test_an_unused_part_is_dropped():
     assert grouped([outside("A", "x", "a"), kit("K", "x", "k")], "k") == ["K"]
 
 
 def test_reports_name_the_first_nodes_and_every_reason():
     steps = [outside(op, "x", op.lower()) for op in "ABCDE"]
-    part = Part((*steps, outside("A", "x", "f")), {"x": "x"}, {"f": "f"})
+    part = HostPart((*steps, outside("A", "x", "f")), {"x": "x"}, {"f": "f"})
     node = node_of(part, "model")
     assert (node.op, node.inputs, node.outputs) == ("OnnxRuntime", ("model", "x"), ("f",))
     assert node.name == "A n_A, B n_B, C n_C and 3 more"
@@ -105,12 +112,12 @@ def test_reports_name_the_first_nodes_and_every_reason():
 )
 def test_a_part_is_called_by_its_first_nodes(count, name):
     steps = [outside(op, "x", op.lower()) for op in "ABCDE"[:count]]
-    assert Part(tuple(steps), {"x": "x"}, {"a": "a"}).name == name
+    assert HostPart(tuple(steps), {"x": "x"}, {"a": "a"}).name == name
 
 
 def test_a_reason_is_on_one_line_of_bounded_length():
     steps = [outside(op * 60, "x", op.lower()) for op in "ABCDE"]
-    reason = node_of(Part(tuple(steps), {"x": "x"}, {"e": "e"}), "model").reason
+    reason = node_of(HostPart(tuple(steps), {"x": "x"}, {"e": "e"}), "model").reason
     assert len(reason) == LONGEST_REASON
     assert reason.endswith("...")
 

@@ -1,7 +1,7 @@
-"""What the store unit does behind requantisation: it looks values up in a table and adds residuals.
+"""The epilogue of the store unit, after requantisation: table lookup and addition of residuals.
 
-Programs do not say so: what they store is changed on its way. The residuals of a STORE are loaded ahead of
-it, in the order of its elements.
+Loop programs do not express the epilogue: the store unit applies it to the values that they store. The
+residuals of a STORE are loaded ahead of it, in the order of its elements.
 """
 
 from collections import deque
@@ -18,16 +18,16 @@ from vdla.hw.spec.vocabulary import MemoryType, Parameter
 from vdla.runtime.stream.builder import Rows, StreamBuilder
 
 TABLE, RESIDUAL, SUM = "T", "R", "S"
-"""The tensors of the table, of the residuals and of the parameters of the sum, as operators name them."""
+"""Operand names of the table, of the residuals, and of the parameters of the addition."""
 
 
 @dataclass(frozen=True, slots=True)
-class After:
-    """What comes behind requantisation.
+class Epilogue:
+    """The epilogue of a program's STOREs.
 
     Attributes:
-        table: number of the table on chip, from 1, in which values are looked up; 0: in none.
-        adds: residuals are added then.
+        table: number of the lookup table on chip, from 1; 0: no lookup.
+        adds: residuals are added after the lookup.
     """
 
     table: int = 0
@@ -35,66 +35,75 @@ class After:
 
     @property
     def reserved(self) -> int:
-        """The accumulators, from the first on, that the parameters of a sum take."""
+        """Number of accumulators, from the first on, that hold the parameters of the addition."""
         return len(Parameter) * self.adds
 
 
-NOTHING = After()
+NO_EPILOGUE = Epilogue()
 
 
 def table_entries(table: np.ndarray) -> np.ndarray:
-    """Return int8[64, 4]: a table of the values -128 to 127 as TABLE holds it, from the value 0 on."""
+    """Return int8[64, 4]: the contents of TABLE, which begin with the entry of the value 0.
+
+    Args:
+        table: int8[256], the entries of the values -128 to 127.
+    """
     return np.roll(table, -TABLE_ENTRIES // 2).reshape(-1, ENTRIES_OF_ELEMENT)
 
 
-class Part(NamedTuple):
-    """Some rows of a transfer, or some columns of one: where they begin on chip and in the tensor."""
+class RowsPart(NamedTuple):
+    """Some rows of a transfer, or some columns of a row.
+
+    Attributes:
+        chip, dram: first element, relative to the transfer, on chip and in the tensor.
+        rows: the rows.
+    """
 
     chip: int
     dram: int
     rows: Rows
 
 
-class Stored(NamedTuple):
-    """A STORE: its first element in the tensor, and its rows."""
+class PlannedStore(NamedTuple):
+    """A STORE that the program will record: first element in the tensor, and rows."""
 
     element: int
     rows: Rows
 
 
-def parts(rows: Rows, most: int) -> Iterator[Part]:
-    """Divide rows, which stand densely on chip, into parts of at most `most` elements."""
+def row_parts(rows: Rows, most: int) -> Iterator[RowsPart]:
+    """Split rows, which are contiguous on chip, into parts of at most `most` elements."""
     height, width, stride = rows.height, rows.width, rows.stride
     if width > most:
         for y in range(height):
             for x in range(0, width, most):
                 count = min(most, width - x)
-                yield Part(y * width + x, y * stride + x, Rows(1, count, count))
+                yield RowsPart(y * width + x, y * stride + x, Rows(1, count, count))
         return
     at_once = max(1, most // max(1, width))
     for y in range(0, height, at_once):
-        yield Part(y * width, y * stride, Rows(min(at_once, height - y), width, stride))
+        yield RowsPart(y * width, y * stride, Rows(min(at_once, height - y), width, stride))
 
 
-class FollowedStores:
-    """Records the STOREs of one program with what comes behind requantisation.
+class EpilogueStores:
+    """Recorder of a program's STOREs with their epilogue.
 
     Args:
         builder: records the instructions.
-        operands: where TABLE, RESIDUAL and SUM lie.
-        after: what comes behind requantisation.
-        stores: the STOREs that the program will record, in order; needed where residuals are added.
+        operands: positions of TABLE, RESIDUAL and SUM in DRAM.
+        epilogue: the epilogue of the STOREs.
+        stores: the STOREs that the program will record, in order; required if residuals are added.
     """
 
     def __init__(
         self,
         builder: StreamBuilder,
         operands: Mapping[str, Operand],
-        after: After,
-        stores: Iterable[Stored],
+        epilogue: Epilogue,
+        stores: Iterable[PlannedStore],
     ) -> None:
-        self._builder, self._operands, self._after = builder, operands, after
-        if after.adds:
+        self._builder, self._operands, self._epilogue = builder, operands, epilogue
+        if epilogue.adds:
             self._load_residuals = operands[RESIDUAL].load(builder, MemoryType.RES)
         depth = builder.config.depth(MemoryType.RES)
         self._depth = min(depth, (1 << isa.RESIDUAL_BITS) - 2)
@@ -102,38 +111,38 @@ class FollowedStores:
         self._waiting = deque(
             (store.element + part.dram, part.rows)
             for store in stores
-            for part in parts(store.rows, self._most)
+            for part in row_parts(store.rows, self._most)
         )
-        self._loaded: deque[int] = deque()  # where residuals stand that are not stored yet
+        self._loaded: deque[int] = deque()  # first elements in RES of loaded residuals whose STORE is pending
         self._held, self._at = 0, 0
 
     def begin(self) -> None:
-        """Load what all STOREs need, and the residuals of the first."""
-        load, after = self._builder.load, self._after
-        if after.table:
+        """Load the table and the parameters of the addition, and prefetch residuals."""
+        load, epilogue = self._builder.load, self._epilogue
+        if epilogue.table:
             size = isa.TABLE_ELEMENTS
             load(
                 MemoryType.TABLE,
-                (after.table - 1) * size,
+                (epilogue.table - 1) * size,
                 self._operands[TABLE].tensor,
                 0,
                 Rows(1, size, size),
             )
-        if after.adds:
+        if epilogue.adds:
             size = len(Parameter)
             load(MemoryType.ACC, 0, self._operands[SUM].tensor, 0, Rows(1, size, size))
-            self._fetch()
+            self._prefetch()
 
     def scaled(self, parameters: int) -> Move:
-        """Return what records STOREs by a set of parameters."""
+        """Return the recorder of STOREs that requantise by a set of parameters."""
 
         def store(chip: int, tensor: str, element: int, rows: Rows) -> None:
-            """Record a STORE; one with residuals in the parts in which they were loaded."""
-            record, table = self._builder.store, self._after.table
-            if not self._after.adds:
+            """Record a STORE; with residuals, record it in the parts in which they were loaded."""
+            record, table = self._builder.store, self._epilogue.table
+            if not self._epilogue.adds:
                 record(chip, tensor, element, rows, parameters=parameters, table=table)
                 return
-            for part in parts(rows, self._most):
+            for part in row_parts(rows, self._most):
                 residual = self._loaded.popleft() + 1
                 record(
                     chip + part.chip,
@@ -145,12 +154,12 @@ class FollowedStores:
                     residual=residual,
                 )
                 self._held -= part.rows.height * part.rows.width
-                self._fetch()
+                self._prefetch()
 
         return store
 
-    def _fetch(self) -> None:
-        """Load residuals ahead, up to half of the memory, so that those just stored are not waited for."""
+    def _prefetch(self) -> None:
+        """Load residuals ahead, up to half of RES, so that no LOAD waits for the latest STORE."""
         while self._waiting:
             element, rows = self._waiting[0]
             count = rows.height * rows.width

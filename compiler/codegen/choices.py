@@ -1,4 +1,4 @@
-"""Choices for tasks on a target as a JSON record, which can be read back."""
+"""Choices for tasks on a target, and their JSON form."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -16,17 +16,18 @@ class ChoiceError(VdlaError):
 
 @dataclass(frozen=True)
 class Choices:
-    """Choices by the text of their tasks.
+    """Choices for the tasks of a network.
 
     Attributes:
-        target: timing digest of the target they were made for; "" where there are none.
+        target: timing digest of the target; "" if there are no choices.
+        by_task: choice of each task, by the text of the task.
     """
 
     target: str = ""
     by_task: Mapping[str, Choice] = field(default_factory=dict)
 
     def of(self, task: Task) -> Choice | None:
-        """Return the choice for a task; None where the record holds none."""
+        """Return the choice for a task, or None."""
         return self.by_task.get(str(task))
 
     def __str__(self) -> str:
@@ -40,15 +41,15 @@ class Choices:
 
 
 def choices_of(target: str, chosen: Iterable[tuple[Task, Choice]]) -> Choices:
-    """Return the record of tasks and what was chosen for them."""
+    """Return the record of the choices of tasks for a target."""
     return Choices(target, {str(task): choice for task, choice in chosen})
 
 
 def parse_choices(text: str) -> Choices:
-    """Return the record in `text`, which `str` of a record wrote.
+    """Parse a record from the text that `str(choices)` returns.
 
     Raises:
-        ChoiceError: the text is none.
+        ChoiceError: the text is not a record of choices.
     """
     try:
         values = json.loads(text)
@@ -69,10 +70,10 @@ def choice_to_json(choice: Choice) -> dict[str, object]:
 
 
 def choice_from_json(values: Mapping[str, Any]) -> Choice:
-    """Return the choice that `choice_to_json` gave as plain JSON values.
+    """Restore a choice from the values that `choice_to_json` returns.
 
     Raises:
-        KeyError, TypeError, ValueError: they are none.
+        KeyError, TypeError, ValueError: the values are not a choice.
     """
     tiles = None if values["tiles"] is None else Tiles(**values["tiles"])
     numbers = [
