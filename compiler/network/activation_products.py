@@ -196,8 +196,8 @@ class _ProductsBuilder:
             self.constants[name] = table_entries(table)
             names[TABLE] = name
         task = ElementsTask(Elements.REQUANTISE, count)
-        after = NO_EPILOGUE if table is None else LOOKED_UP
-        self.pieces.append(Piece(task, names, at, {"A": begin}, after))
+        epilogue = NO_EPILOGUE if table is None else LOOKED_UP
+        self.pieces.append(Piece(task, names, at, {"A": begin}, epilogue))
 
     def add_weights(self, part: MatrixParts) -> None:
         """Add the pieces that make the weights V from the second operand. The weights of each of its tables

@@ -224,7 +224,7 @@ class _Linker:
                 self.programs[piece.task],
                 builder,
                 _of_piece(piece, operands, self.config),
-                self.numbered(operator.after if piece.after is None else piece.after),
+                self.with_next_table(operator.epilogue if piece.epilogue is None else piece.epilogue),
             )
 
     def operands(self, operator: Offloaded) -> dict[str, Operand]:
@@ -248,14 +248,14 @@ class _Linker:
         packed = DENSE if layout.windows is None else Packed(layout.windows)
         return Operand(self.place(name, layout), address_map=packed)
 
-    def numbered(self, after: Epilogue) -> Epilogue:
+    def with_next_table(self, epilogue: Epilogue) -> Epilogue:
         """Return an epilogue with the next table on chip, so that loading a table does not wait for the
         preceding operator."""
-        if not after.table:
-            return after
+        if not epilogue.table:
+            return epilogue
         held = self.config.depth(MemoryType.TABLE) // isa.TABLE_ELEMENTS
         self.tables += 1
-        return replace(after, table=1 + self.tables % min(held, isa.MOST_TABLES))
+        return replace(epilogue, table=1 + self.tables % min(held, isa.MOST_TABLES))
 
     def place(self, name: str, layout: Layout) -> str:
         """Return the DRAM tensor that holds a value in a layout."""

@@ -120,7 +120,7 @@ def _lookup(candidate: Candidate) -> Offloaded:
         {"A": candidate.operand(0)},
         out,
         {"P": parameters, TABLE: table_entries(candidate.constant(1))},
-        after=Epilogue(table=1),
+        epilogue=Epilogue(table=1),
     )
 
 

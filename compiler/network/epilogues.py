@@ -117,7 +117,7 @@ def _producer(placed: Placements, name: str) -> _Producer | None:
         number, operator = maker
         numbers.append(number)
         if isinstance(operator, Offloaded):
-            follows = PARAMETERS in operator.constants and not operator.after.adds
+            follows = PARAMETERS in operator.constants and not operator.epilogue.adds
             return (
                 _Producer(tuple(reversed(numbers)), operator, layout or operator.output[1])
                 if follows
@@ -135,7 +135,7 @@ def _fused_node(node: Node, operator: Offloaded, others: tuple[str, ...]) -> Nod
 
 def _with_lookup(placed: Placements, node: Node, table: np.ndarray) -> FusedEpilogue | None:
     producer = _producer(placed, node.inputs[0])
-    if producer is None or producer.operator.after.table:
+    if producer is None or producer.operator.epilogue.table:
         return None
     operator = producer.operator
     fused = replace(
@@ -143,7 +143,7 @@ def _with_lookup(placed: Placements, node: Node, table: np.ndarray) -> FusedEpil
         node=_fused_node(node, operator, node.inputs[1:]),
         output=(node.outputs[0], producer.layout),
         constants={**operator.constants, TABLE: table_entries(table)},
-        after=replace(operator.after, table=1),
+        epilogue=replace(operator.epilogue, table=1),
     )
     return FusedEpilogue(producer.numbers, fused)
 
@@ -169,7 +169,7 @@ def _with_residual(placed: Placements, node: Node, target: Target) -> FusedEpilo
                 inputs={**operator.inputs, RESIDUAL: (residual, layout)},
                 output=(node.outputs[0], layout),
                 constants={**operator.constants, SUM: _blocked(words, target.config)},
-                after=replace(operator.after, adds=True),
+                epilogue=replace(operator.epilogue, adds=True),
             )
             return FusedEpilogue(numbers, fused)
     return None

@@ -25,14 +25,14 @@ class Piece:
         names: the operator's name for a parameter of the task's program, if the names differ.
         begin: first element of the task's result in the operator's result Z.
         begins: first element of the task's operands, by the program's parameter.
-        after: epilogue of this task; None: the operator's epilogue.
+        epilogue: epilogue of this task; None: the operator's epilogue.
     """
 
     task: Task
     names: Mapping[str, str] = field(default_factory=dict)
     begin: int = 0
     begins: Mapping[str, int] = field(default_factory=dict)
-    after: Epilogue | None = None
+    epilogue: Epilogue | None = None
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Offloaded:
         output: the graph's value of the result Z, and its layout in DRAM.
         constants: arrays, by parameter of the pieces.
         macs: multiply-accumulates of the operator.
-        after: epilogue that the store unit executes, for fused operators.
+        epilogue: epilogue that the store unit executes, for fused operators.
         scratch: bytes of the tensors between pieces, by parameter of the pieces.
     """
 
@@ -55,7 +55,7 @@ class Offloaded:
     output: tuple[str, Layout]
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)
     macs: int = 0
-    after: Epilogue = NO_EPILOGUE
+    epilogue: Epilogue = NO_EPILOGUE
     scratch: Mapping[str, int] = field(default_factory=dict)
 
     def __str__(self) -> str:

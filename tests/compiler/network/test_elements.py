@@ -61,7 +61,7 @@ def test_operators_on_elements_take_all_blocks(config, count):
     looked_up = found(net, table(net, x), config)
     assert isinstance(looked_up, Offloaded)
     assert [piece.task for piece in looked_up.pieces] == [ElementsTask(Elements.REQUANTISE, count)]
-    assert looked_up.after == Epilogue(table=1)
+    assert looked_up.epilogue == Epilogue(table=1)
     assert looked_up.inputs.keys() == {"A"}
 
 
