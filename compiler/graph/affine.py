@@ -32,7 +32,7 @@ class ChannelAffine:
         return ChannelAffine(first.x, first.factors * self.factors, first.shifts * self.factors + self.shifts)
 
 
-class Tail(NamedTuple):
+class AffineChain(NamedTuple):
     """Affine functions that follow a product or a DequantizeLinear.
 
     Attributes:

@@ -6,7 +6,7 @@ from math import inf
 
 import numpy as np
 
-from vdla.compiler.graph.affine import Tail
+from vdla.compiler.graph.affine import AffineChain
 from vdla.compiler.graph.integers import Quantisation
 from vdla.compiler.graph.nodes import Graph, GraphError, Node, consumers, producers
 
@@ -69,13 +69,13 @@ class Conversions:
     Attributes:
         makers: the producer of each value.
         readers: the consumers of each value.
-        tails: the cache of `vdla.compiler.graph.integer_forms.channel_changes`, by the last affine function
-            and its axis.
+        affine_chains: the cache of `vdla.compiler.graph.integer_forms.channel_changes`, by the last affine
+            function and its axis.
     """
 
     def __init__(self, graph: Graph) -> None:
         self.graph, self.makers, self.readers = graph, producers(graph), consumers(graph)
-        self.tails: dict[tuple[str, int], Tail | None] = {}
+        self.affine_chains: dict[tuple[str, int], AffineChain | None] = {}
         self._producing_bounds: dict[str, ProducingBounds] = {}
         self._bounded_readers: dict[str, BoundedReaders] = {}
         bounds = [node for node in graph.nodes if node.op in BOUNDS]

@@ -13,7 +13,7 @@ from vdla.compiler.graph.integers import signed_bytes
 from vdla.compiler.network.channel_factors import MULTIPLIES, multiplies
 from vdla.compiler.network.elements import SAME
 from vdla.compiler.network.placed import (
-    Candidate,
+    OffloadCandidate,
     Offloaded,
     OperatorKind,
     Piece,
@@ -93,7 +93,7 @@ class _ProductsBuilder:
         pieces: tasks in order.
     """
 
-    candidate: Candidate
+    candidate: OffloadCandidate
     constants: dict[str, np.ndarray] = field(default_factory=dict)
     scratch: dict[str, int] = field(default_factory=dict)
     pieces: list[Piece] = field(default_factory=list)
@@ -254,7 +254,7 @@ def _byte_tables(table: np.ndarray | None, zero: int) -> Tables:
     return tuple(signed_bytes(values.astype(np.int64) - zero))
 
 
-def _tables(candidate: Candidate) -> str:
+def _tables(candidate: OffloadCandidate) -> str:
     """Describe tables or zero points that need the extension; "" if the rule holds."""
     if candidate.config.has(Extension.TABLE):
         return ""
@@ -264,7 +264,7 @@ def _tables(candidate: Candidate) -> str:
     return "operands that are looked up" if any(candidate.node.inputs[3:]) else ""
 
 
-def _partial_blocks(candidate: Candidate) -> str:
+def _partial_blocks(candidate: OffloadCandidate) -> str:
     """Describe parts that are not whole rows and blocks; "" if the rule holds."""
     products, block = _ProductsBuilder(candidate), candidate.config.block_out
     _, right, result = products.parts

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from vdla.compiler.codegen.tuned.best_records import NO_RECORDS, TuningRecords
 from vdla.compiler.graph.nodes import Graph
-from vdla.compiler.network.keep import Source, keep_graph, keep_plan, kept_graph, kept_plan
+from vdla.compiler.network.plan_cache import Source, load_graph, load_plan, store_graph, store_plan
 from vdla.compiler.network.tuning import Tuning, tuned_plan
 from vdla.hw.spec.target import Target
 from vdla.runtime.module.plan import Fidelity, Plan
@@ -32,7 +32,7 @@ def cached_tuned_plan(
         GraphError, InputError: as `cached_plan`.
     """
     key = source.key()
-    cached = None if key is None else kept_plan(key, target, records)
+    cached = None if key is None else load_plan(key, target, records)
     return _compiled(source, key, target, records, progress) if cached is None else cached
 
 
@@ -49,7 +49,7 @@ def cached_graph(source: Source, progress: Progress = lambda text: None) -> Grap
 def _graph(source: Source, key: str | None, progress: Progress) -> tuple[Graph, Fidelity | None, str | None]:
     """Return the graph of a source, its fidelity to the float graph, and its key; from the cache if it is
     there."""
-    cached = None if key is None else kept_graph(key)
+    cached = None if key is None else load_graph(key)
     return _imported(source, key, progress) if cached is None else (*cached, key)
 
 
@@ -62,7 +62,7 @@ def _compiled(
     plan, tuning = tuned_plan(graph, target, records, cached(), progress)
     plan = replace(plan, fidelity=fidelity)
     if key is not None:
-        keep_plan(key, target, records, plan, tuning)
+        store_plan(key, target, records, plan, tuning)
     return plan, tuning
 
 
@@ -78,5 +78,5 @@ def _imported(
     lowered = integers_of(loaded.graph, loaded.samples, source.options, progress)
     if key is None or source.key() != key:
         return lowered.graph, lowered.fidelity, None
-    keep_graph(key, lowered.graph, lowered.fidelity)
+    store_graph(key, lowered.graph, lowered.fidelity)
     return lowered.graph, lowered.fidelity, key

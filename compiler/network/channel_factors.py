@@ -2,7 +2,7 @@
 
 from vdla.compiler.codegen.blocked_layout import blocked_parameters
 from vdla.compiler.graph.nodes import Graph, Node
-from vdla.compiler.network.placed import Candidate, Offloaded, Piece, of_channels
+from vdla.compiler.network.placed import OffloadCandidate, Offloaded, Piece, of_channels
 from vdla.compiler.tasks.channel_scale_alu import ScalingTask
 from vdla.compiler.tasks.channel_scale_multiplier import DiagonalTask, FactorsTask, int8_parts
 from vdla.compiler.tasks.constant_operands import channel_masks, constant_inputs, scalar_weights
@@ -29,7 +29,7 @@ def multiplies(config: AcceleratorConfig) -> bool:
     return config.batch == 1 and config.block_in == config.block_out
 
 
-def by_channel(candidate: Candidate, place: int) -> Offloaded:
+def by_channel(candidate: OffloadCandidate, place: int) -> Offloaded:
     """Return the product of an image with the factors in operand `place`, which become diagonal weights."""
     config, (name, layout) = candidate.config, candidate.operand(1 - place)
     zeros = candidate.node.extents("zeros")
@@ -54,7 +54,7 @@ def by_channel(candidate: Candidate, place: int) -> Offloaded:
     )
 
 
-def by_alu(candidate: Candidate, place: int) -> Offloaded:
+def by_alu(candidate: OffloadCandidate, place: int) -> Offloaded:
     """Return the product of an image with the factors in operand `place`, computed by the ALU."""
     config, (name, layout), zeros = (
         candidate.config,

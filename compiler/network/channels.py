@@ -26,7 +26,7 @@ Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Source:
+class ChannelSource:
     """A value whose channels are numbered.
 
     Attributes:
@@ -54,7 +54,7 @@ class Channels:
     graph: Graph
     block: int
     numbers: dict[str, Numbers] = field(default_factory=dict)
-    sources: list[Source] = field(default_factory=list)
+    sources: list[ChannelSource] = field(default_factory=list)
     moved: set[str] = field(default_factory=set)
     scattered: set[str] = field(default_factory=set)
 
@@ -89,10 +89,10 @@ class Channels:
             return
         count = type_.shape[1]
         self.numbers[name] = np.arange(self._total, self._total + count)
-        self.sources.append(Source(name, self._total, count))
+        self.sources.append(ChannelSource(name, self._total, count))
         self._total += count
 
-    def source_of(self, number: int) -> Source:
+    def source_of(self, number: int) -> ChannelSource:
         """Return the source of a channel."""
         return self.sources[int(np.searchsorted(self._firsts, number, "right")) - 1]
 

@@ -10,7 +10,7 @@ from vdla.compiler.codegen.blocked_layout import blocked_parameters
 from vdla.compiler.network.borders import TAKES
 from vdla.compiler.network.channel_factors import multiplies
 from vdla.compiler.network.placed import (
-    Candidate,
+    OffloadCandidate,
     Offloaded,
     OperatorKind,
     Piece,
@@ -37,14 +37,14 @@ from vdla.hw.spec.vocabulary import Extension
 from vdla.runtime.layout import IMAGE_RANK
 
 
-def _pooling(candidate: Candidate) -> Convolution:
+def _pooling(candidate: OffloadCandidate) -> Convolution:
     """Return average pooling as a depthwise convolution."""
     (n, channels, height, width), node = candidate.shape(0), candidate.node
     kernel, strides, pads = node.pair("kernel_shape"), node.pair("strides"), node.border("pads")
     return Convolution(channels, height, width, channels, kernel, strides, pads, groups=channels, batch=n)
 
 
-def _average_pool(candidate: Candidate) -> Offloaded:
+def _average_pool(candidate: OffloadCandidate) -> Offloaded:
     size = _pooling(candidate)
     if _is_mean(size, candidate.config):
         return _mean(candidate, size)
@@ -57,7 +57,7 @@ def _is_mean(size: Convolution, config: AcceleratorConfig) -> bool:
     return plane and multiplies(config) and config.has(Extension.REQUANTISE)
 
 
-def _mean(candidate: Candidate, size: Convolution) -> Offloaded:
+def _mean(candidate: OffloadCandidate, size: Convolution) -> Offloaded:
     """Return the mean of each plane."""
     config, (name, layout) = candidate.config, candidate.operand(0)
     task = MeanTask(layout.blocks[1], size.height * size.width)
@@ -72,7 +72,9 @@ def _mean(candidate: Candidate, size: Convolution) -> Offloaded:
     )
 
 
-def _multiplied(candidate: Candidate, size: Convolution, factors: np.ndarray, border: int = 0) -> Offloaded:
+def _multiplied(
+    candidate: OffloadCandidate, size: Convolution, factors: np.ndarray, border: int = 0
+) -> Offloaded:
     """Return the depthwise convolution of windows whose weights are the factor of each channel. If all
     channels share a factor, a single block of weights serves all of them."""
     config = candidate.config
@@ -84,7 +86,7 @@ def _multiplied(candidate: Candidate, size: Convolution, factors: np.ndarray, bo
     return convolved(candidate, size, weights, border)
 
 
-def _scale(candidate: Candidate) -> Offloaded:
+def _scale(candidate: OffloadCandidate) -> Offloaded:
     shape, factors = candidate.shape(0), candidate.constant(1)
     if _is_image(candidate):
         n, channels, height, width = shape
@@ -95,12 +97,12 @@ def _scale(candidate: Candidate) -> Offloaded:
     return as_rows(candidate, replace(_multiplied(candidate, size, factors), macs=prod(shape)))
 
 
-def _is_image(candidate: Candidate) -> bool:
+def _is_image(candidate: OffloadCandidate) -> bool:
     """Whether factors scale the channels of images."""
     return len(candidate.shape(0)) == IMAGE_RANK and candidate.node.integer("axis") == 1
 
 
-def _axis(candidate: Candidate) -> str:
+def _axis(candidate: OffloadCandidate) -> str:
     axis, rank = candidate.node.integer("axis"), len(candidate.shape(0))
     return "" if _is_image(candidate) or axis % rank == rank - 1 else f"axis = {axis} of {rank} dimensions"
 

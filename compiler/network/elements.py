@@ -9,7 +9,7 @@ from vdla.compiler.codegen.blocked_layout import blocked_parameters
 from vdla.compiler.codegen.epilogue import TABLE, Epilogue, table_entries
 from vdla.compiler.network.channel_factors import by_alu, by_channel, factor_place, multiplies
 from vdla.compiler.network.placed import (
-    Candidate,
+    OffloadCandidate,
     Offloaded,
     OperatorKind,
     Piece,
@@ -32,7 +32,7 @@ from vdla.runtime.layout import IMAGE_RANK, Layout
 from vdla.runtime.requantise import parameter_words
 
 
-def _max_pool(candidate: Candidate) -> Offloaded:
+def _max_pool(candidate: OffloadCandidate) -> Offloaded:
     n, channels, height, width = candidate.shape(0)
     node = candidate.node
     size = Pooling(
@@ -48,7 +48,7 @@ def _max_pool(candidate: Candidate) -> Offloaded:
     )
 
 
-def _alike(candidate: Candidate) -> str:
+def _alike(candidate: OffloadCandidate) -> str:
     """Describe operands and results of different shapes; "" if the rule holds."""
     names = [name for name in candidate.node.inputs if name not in candidate.graph.constants]
     shapes = [candidate.graph.types[name].shape for name in (*names, *candidate.node.outputs)]
@@ -56,7 +56,7 @@ def _alike(candidate: Candidate) -> str:
 
 
 def _elements(
-    candidate: Candidate, kind: Elements, inputs: int, constants: tuple[int, ...] = ()
+    candidate: OffloadCandidate, kind: Elements, inputs: int, constants: tuple[int, ...] = ()
 ) -> Offloaded:
     config, out = candidate.config, candidate.output()
     operands = {name: candidate.operand(place) for place, name in enumerate("AB"[:inputs])}
@@ -70,12 +70,12 @@ def _elements(
     )
 
 
-def _count(layout: Layout, candidate: Candidate) -> int:
+def _count(layout: Layout, candidate: OffloadCandidate) -> int:
     """Return how many elements of `batch x block_out` numbers a tensor has."""
     return layout.size // (candidate.config.batch * candidate.config.block_out)
 
 
-def _add(candidate: Candidate) -> Offloaded:
+def _add(candidate: OffloadCandidate) -> Offloaded:
     """Return a sum, computed by the multiplier array if it supports the factors, else by the ALU."""
     factors = candidate.node.extents("factors")
     by_alu = _elements(candidate, Elements.ADD, 2, factors)
@@ -89,7 +89,7 @@ def _add(candidate: Candidate) -> Offloaded:
     )
 
 
-def _factors(candidate: Candidate) -> str:
+def _factors(candidate: OffloadCandidate) -> str:
     """Describe operands of different shapes, unless one has a factor for each channel of the other; "" if
     the rule holds."""
     if factor_place(candidate.graph, candidate.node) is None:
@@ -98,18 +98,18 @@ def _factors(candidate: Candidate) -> str:
     return "" if batch == 1 else f"factors of channels and batch = {batch}"
 
 
-def _multiply(candidate: Candidate) -> Offloaded:
+def _multiply(candidate: OffloadCandidate) -> Offloaded:
     place = factor_place(candidate.graph, candidate.node)
     if place is not None:
         return by_channel(candidate, place) if multiplies(candidate.config) else by_alu(candidate, place)
     return _elements(candidate, Elements.MULTIPLY, 2, candidate.node.extents("zeros"))
 
 
-def _requantise(candidate: Candidate) -> Offloaded:
+def _requantise(candidate: OffloadCandidate) -> Offloaded:
     return _elements(candidate, Elements.REQUANTISE, 1)
 
 
-def _lookup(candidate: Candidate) -> Offloaded:
+def _lookup(candidate: OffloadCandidate) -> Offloaded:
     """Return a table lookup in the epilogue of a requantisation that keeps values."""
     config, out = candidate.config, candidate.output()
     parameters = blocked_parameters(of_channels(SAME, config.block_out), config)
@@ -124,7 +124,7 @@ def _lookup(candidate: Candidate) -> Offloaded:
     )
 
 
-def _bytes(candidate: Candidate) -> str:
+def _bytes(candidate: OffloadCandidate) -> str:
     dtype = candidate.constant(1).dtype
     return "" if dtype == np.int8 else f"a table of {dtype}"
 
@@ -133,7 +133,7 @@ def _tables(config: AcceleratorConfig) -> str:
     return "" if config.has(Extension.TABLE) else f"the extension {Extension.TABLE} switched off"
 
 
-def _axis(candidate: Candidate) -> str:
+def _axis(candidate: OffloadCandidate) -> str:
     """Describe a concatenation along an axis other than channels; "" if the rule holds."""
     layout = candidate.output()[1]
     rank, image = len(layout.shape), len(layout.shape) == IMAGE_RANK
@@ -143,7 +143,7 @@ def _axis(candidate: Candidate) -> str:
     return f"{layout.shape[0]} images" if image and layout.blocks[0] > 1 else ""
 
 
-def _whole_blocks(candidate: Candidate) -> str:
+def _whole_blocks(candidate: OffloadCandidate) -> str:
     block = candidate.block
     names = candidate.node.inputs[:-1]
     channels = [candidate.operand(place)[1].image[1] for place in range(len(names))]
@@ -157,7 +157,7 @@ def _whole_blocks(candidate: Candidate) -> str:
     )
 
 
-def _concatenation(candidate: Candidate) -> Offloaded:
+def _concatenation(candidate: OffloadCandidate) -> Offloaded:
     operands = {f"A{place}": candidate.operand(place) for place in range(len(candidate.node.inputs))}
     pieces, begin = [], 0
     for name, (_, layout) in operands.items():

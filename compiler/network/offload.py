@@ -7,7 +7,7 @@ from vdla.compiler.codegen.intrinsics import NARROW
 from vdla.compiler.codegen.space import space_of
 from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.network import activation_products, channelwise, elements, products
-from vdla.compiler.network.placed import Candidate, Offloaded, OperatorKind
+from vdla.compiler.network.placed import OffloadCandidate, Offloaded, OperatorKind
 from vdla.compiler.rules import Rule, Unfit, enabling, unfit
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.target import Target
@@ -34,7 +34,7 @@ def offload(graph: Graph, node: Node, target: Target, *, gathers: bool = False) 
     Args:
         gathers: its input comes from the host, so pixels may be gathered (space to depth, windows).
     """
-    kind, candidate = OPERATORS[node.op], Candidate(graph, node, target, gathers)
+    kind, candidate = OPERATORS[node.op], OffloadCandidate(graph, node, target, gathers)
     required = (*CONFIGURATION, *kind.configuration)
     reason = unfit(f"configuration {target.name}", required, target.config, f"{node.op} needs") or unfit(
         node.op, kind.rules, candidate

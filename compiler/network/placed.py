@@ -89,7 +89,7 @@ Placed = OnHost | Offloaded | View
 
 
 @dataclass(frozen=True)
-class Candidate:
+class OffloadCandidate:
     """An integer operator that a target may run.
 
     Attributes:
@@ -149,15 +149,15 @@ class OperatorKind:
         configuration: rules for the configuration, in addition to the rules for all kinds.
     """
 
-    rules: tuple[Rule[Candidate], ...]
-    make: Callable[[Candidate], Offloaded]
+    rules: tuple[Rule[OffloadCandidate], ...]
+    make: Callable[[OffloadCandidate], Offloaded]
     configuration: tuple[Rule[AcceleratorConfig], ...] = ()
 
 
-def constants(*places: int) -> Rule[Candidate]:
+def constants(*places: int) -> Rule[OffloadCandidate]:
     """Return the rule that the inputs `places` are constants; the last of them is the parameters."""
 
-    def violation(candidate: Candidate) -> str:
+    def violation(candidate: OffloadCandidate) -> str:
         names = (candidate.node.inputs[place] for place in places)
         return next(
             (f"{name} that is not constant" for name in names if name not in candidate.graph.constants), ""
@@ -166,10 +166,10 @@ def constants(*places: int) -> Rule[Candidate]:
     return Rule("constant weights and parameters" if len(places) > 1 else "constant parameters", violation)
 
 
-def operands(count: int | None = None) -> Rule[Candidate]:
+def operands(count: int | None = None) -> Rule[OffloadCandidate]:
     """Return the rule that the first `count` inputs, or all, are tensors that the accelerator can read."""
 
-    def violation(candidate: Candidate) -> str:
+    def violation(candidate: OffloadCandidate) -> str:
         for name in candidate.node.inputs[:count]:
             type_ = candidate.graph.types[name]
             if name in candidate.graph.constants:

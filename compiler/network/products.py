@@ -19,7 +19,7 @@ from vdla.compiler.network.gathering import (
     windows_of,
 )
 from vdla.compiler.network.placed import (
-    Candidate,
+    OffloadCandidate,
     Offloaded,
     OperatorKind,
     Piece,
@@ -37,7 +37,7 @@ from vdla.runtime.layout import IMAGE_RANK, SpaceToDepth
 from vdla.runtime.windows import Windows
 
 
-def border_fault(candidate: Candidate) -> str:
+def border_fault(candidate: OffloadCandidate) -> str:
     """Describe a border value that the accelerator cannot pad with; "" if the rule holds."""
     border = candidate.node.integer("border")
     return "" if pads_with(candidate.config, border) else f"a border of {border}"
@@ -66,7 +66,7 @@ def reach_fault(size: Convolution) -> str:
     return "" if is_reached else "a kernel that reads padding alone"
 
 
-def _size(candidate: Candidate) -> Convolution:
+def _size(candidate: OffloadCandidate) -> Convolution:
     (n, channels, height, width), node = candidate.shape(0), candidate.node
     outputs, _, *kernel = candidate.shape(1)
     return Convolution(
@@ -83,13 +83,13 @@ def _size(candidate: Candidate) -> Convolution:
     )
 
 
-def _convolution(candidate: Candidate) -> Offloaded:
+def _convolution(candidate: OffloadCandidate) -> Offloaded:
     size, weights, border = _size(candidate), candidate.constant(1), candidate.node.integer("border")
     gathered = _gathered(candidate, size, weights, border) if candidate.gathers else None
     return gathered or convolved(candidate, size, weights, border)
 
 
-def convolved(candidate: Candidate, size: Convolution, weights: np.ndarray, border: int) -> Offloaded:
+def convolved(candidate: OffloadCandidate, size: Convolution, weights: np.ndarray, border: int) -> Offloaded:
     """Return a convolution of ungathered pixels: a depthwise convolution by windows along rows, or
     products."""
     if prefers_windows(size, candidate.config):
@@ -99,7 +99,9 @@ def convolved(candidate: Candidate, size: Convolution, weights: np.ndarray, bord
     return _product(candidate, ConvolutionTask(size, border=border), weights, size.macs)
 
 
-def _gathered(candidate: Candidate, size: Convolution, weights: np.ndarray, border: int) -> Offloaded | None:
+def _gathered(
+    candidate: OffloadCandidate, size: Convolution, weights: np.ndarray, border: int
+) -> Offloaded | None:
     """Return the convolution of pixels gathered by the accelerator (windows) or by the host (space to depth),
     whichever takes fewer steps; None if neither saves any."""
     config = candidate.config
@@ -116,7 +118,7 @@ def _gathered(candidate: Candidate, size: Convolution, weights: np.ndarray, bord
     )
 
 
-def _transposed_size(candidate: Candidate) -> Transposed:
+def _transposed_size(candidate: OffloadCandidate) -> Transposed:
     n, channels, height, width = candidate.shape(0)
     weights, node = candidate.constant(1), candidate.node
     _, outputs, *kernel = weights.shape
@@ -133,25 +135,25 @@ def _transposed_size(candidate: Candidate) -> Transposed:
     )
 
 
-def _transposed(candidate: Candidate) -> Offloaded:
+def _transposed(candidate: OffloadCandidate) -> Offloaded:
     size = _transposed_size(candidate)
     weights = {"W": phase_weights(candidate.constant(1), size, candidate.config)}
     return offloaded(candidate, TransposedTask(size), weights, size.macs)
 
 
-def rows_fault(candidate: Candidate) -> str:
+def rows_fault(candidate: OffloadCandidate) -> str:
     """Describe rows with as many dimensions as images, which a batch would divide; "" if the rule holds."""
     image = len(candidate.shape(0)) == IMAGE_RANK and candidate.config.batch > 1
     return f"an operand of {IMAGE_RANK} dimensions and batch = {candidate.config.batch}" if image else ""
 
 
-def _matrix_product(candidate: Candidate) -> Offloaded:
+def _matrix_product(candidate: OffloadCandidate) -> Offloaded:
     weights, rows = candidate.constant(1), prod(candidate.shape(0)[:-1])
     task = ConvolutionTask(matrix_product(rows, weights.shape[1], weights.shape[0], candidate.config))
     return as_rows(candidate, _product(candidate, task, weights.T[:, :, None, None], rows * weights.size))
 
 
-def as_rows(candidate: Candidate, product: Offloaded) -> Offloaded:
+def as_rows(candidate: OffloadCandidate, product: Offloaded) -> Offloaded:
     """Return a matrix product whose operand and result are stored as rows in DRAM, even if they have as many
     dimensions as an image."""
     if len(candidate.shape(0)) != IMAGE_RANK:
@@ -165,7 +167,7 @@ def as_rows(candidate: Candidate, product: Offloaded) -> Offloaded:
 
 
 def _product(
-    candidate: Candidate,
+    candidate: OffloadCandidate,
     task: ConvolutionTask,
     weights: np.ndarray,
     macs: int,
@@ -176,7 +178,7 @@ def _product(
 
 
 def offloaded(
-    candidate: Candidate,
+    candidate: OffloadCandidate,
     task: ConvolutionTask | TransposedTask,
     weights: Mapping[str, np.ndarray],
     macs: int,
@@ -203,13 +205,13 @@ def offloaded(
     )
 
 
-def _wide(candidate: Candidate) -> str:
+def _wide(candidate: OffloadCandidate) -> str:
     """Describe weights that `in_eight_bits` has not expanded; "" if the rule holds."""
     dtype = candidate.constant(1).dtype
     return "" if dtype == np.int8 else f"weights of {dtype}"
 
 
-def _shifted(candidate: Candidate) -> str:
+def _shifted(candidate: OffloadCandidate) -> str:
     """Describe a zero point that `in_eight_bits` has not expanded; "" if the rule holds."""
     zero = candidate.node.integer("zero")
     return f"an input of zero point {zero}" if zero else ""

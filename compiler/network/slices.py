@@ -7,7 +7,7 @@ import numpy as np
 from vdla.compiler.graph.integer_forms.host import is_float
 from vdla.compiler.graph.nodes import Graph, Node, TensorType
 from vdla.compiler.graph.rewrite import GraphBuilder
-from vdla.compiler.network.placed import Candidate, Offloaded, Piece
+from vdla.compiler.network.placed import OffloadCandidate, Offloaded, Piece
 from vdla.compiler.operands.interleaved import activation_block
 from vdla.compiler.rules import Rule
 from vdla.compiler.tasks.constant_operands import scalar_weights
@@ -55,7 +55,7 @@ def _slices(node: Node) -> list[Node]:
     return slices
 
 
-def _cut(candidate: Candidate) -> tuple[int, int]:
+def _cut(candidate: OffloadCandidate) -> tuple[int, int]:
     """Return the first channel of a Slice of channels, and one past its last."""
     (begin,), (end,) = candidate.node.extents("starts"), candidate.node.extents("ends")
     channels = candidate.shape(0)[1]
@@ -66,7 +66,7 @@ def _cut(candidate: Candidate) -> tuple[int, int]:
     return inside(begin), inside(end)
 
 
-def _channels(candidate: Candidate) -> str:
+def _channels(candidate: OffloadCandidate) -> str:
     node, shape = candidate.node, candidate.shape(0)
     axes = tuple(axis % len(shape) for axis in node.extents("axes"))
     if len(shape) != IMAGE_RANK or shape[0] != 1 or axes != (1,) or node.extents("steps") != (1,):
@@ -74,13 +74,13 @@ def _channels(candidate: Candidate) -> str:
     return "" if candidate.config.batch == 1 else f"batch = {candidate.config.batch}"
 
 
-def _whole_blocks(candidate: Candidate) -> str:
+def _whole_blocks(candidate: OffloadCandidate) -> str:
     (begin, end), block = _cut(candidate), candidate.block
     whole = begin % block == 0 and (end % block == 0 or end == candidate.shape(0)[1])
     return "" if whole else f"channels {begin} to {end} in blocks of {block}"
 
 
-def part(candidate: Candidate) -> Offloaded:
+def part(candidate: OffloadCandidate) -> Offloaded:
     """Return a Slice of whole blocks of channels, as a copy."""
     config, (name, layout) = candidate.config, candidate.operand(0)
     _, _, height, width = layout.image
@@ -91,14 +91,14 @@ def part(candidate: Candidate) -> Offloaded:
     return Offloaded(candidate.node, (piece,), {"A": (name, layout)}, out)
 
 
-def _image(candidate: Candidate) -> str:
+def _image(candidate: OffloadCandidate) -> str:
     shape = candidate.shape(0)
     if len(shape) != IMAGE_RANK or shape[0] != 1:
         return f"an operand of the shape {shape}"
     return "" if candidate.config.batch == 1 else f"batch = {candidate.config.batch}"
 
 
-def _repeats(candidate: Candidate) -> str:
+def _repeats(candidate: OffloadCandidate) -> str:
     """Describe a Resize that does not repeat pixels by whole factors; "" if the rule holds."""
     _, channels, height, width = candidate.shape(0)
     sizes, scales = candidate.node.extents("sizes"), candidate.node.attributes["scales"]
@@ -112,7 +112,7 @@ def _repeats(candidate: Candidate) -> str:
     return "" if np.array_equal(numbers, wanted) else "coordinates that do not repeat pixels evenly"
 
 
-def repeated(candidate: Candidate) -> Offloaded:
+def repeated(candidate: OffloadCandidate) -> Offloaded:
     """Return a Resize that repeats the pixels of an image."""
     (name, layout), out = candidate.operand(0), candidate.output()
     _, blocks, height, width, *_ = layout.blocks

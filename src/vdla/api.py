@@ -283,7 +283,7 @@ def compile(
     from vdla.compiler.graph.quantisation.options import Options, quality_db
     from vdla.compiler.graph.section import Section
     from vdla.compiler.network.cached import cached_tuned_plan
-    from vdla.compiler.network.keep import Source
+    from vdla.compiler.network.plan_cache import Source
 
     options = Options(percentile, tuple(float_layers), float_share, quality_db(quality))
     section = Section(tuple(inputs), tuple(outputs), tuple((fixed or {}).items()))

@@ -1,7 +1,7 @@
 """Channelwise affine operators after a product, which its requantisation absorbs: batch normalisation,
 scales, shifts and biases."""
 
-from vdla.compiler.graph.affine import ChannelAffine, Tail, affine_of
+from vdla.compiler.graph.affine import AffineChain, ChannelAffine, affine_of
 from vdla.compiler.graph.conversions import Conversions
 from vdla.compiler.graph.integer_forms.site import multiplies_activations
 from vdla.compiler.graph.nodes import Node
@@ -15,12 +15,12 @@ PRODUCTS = {
 }  # with the axis of output channels
 
 
-def channel_changes_of(conversions: Conversions, node: Node) -> Tail | None:
+def affine_chain_of(conversions: Conversions, node: Node) -> AffineChain | None:
     """Return the chain of channelwise affine operators that ends with `node`; None if there is no such chain.
 
     The chain begins after a DequantizeLinear, or after a product of quantised operands without other readers.
     """
-    return next((tail for axis in (1, -1) if (tail := _along(conversions, node, axis)) is not None), None)
+    return next((chain for axis in (1, -1) if (chain := _along(conversions, node, axis)) is not None), None)
 
 
 def _multiplies(conversions: Conversions, node: Node) -> bool:
@@ -30,24 +30,24 @@ def _multiplies(conversions: Conversions, node: Node) -> bool:
     )
 
 
-def _along(conversions: Conversions, node: Node, axis: int) -> Tail | None:
+def _along(conversions: Conversions, node: Node, axis: int) -> AffineChain | None:
     """Return the chain along an axis that ends with `node`. Results for earlier nodes are cached, so each
     node is visited once."""
     later: list[tuple[Node, ChannelAffine]] = []
     current: Node | None = node
-    while current is not None and (current.outputs[0], axis) not in conversions.tails:
+    while current is not None and (current.outputs[0], axis) not in conversions.affine_chains:
         change = affine_of(conversions.graph, current, axis)
         if change is None:
-            conversions.tails[current.outputs[0], axis] = None
+            conversions.affine_chains[current.outputs[0], axis] = None
             break
         later.append((current, change))
         current = _change_before(conversions, change, axis)
-    tail = None if current is None else conversions.tails[current.outputs[0], axis]
+    chain = None if current is None else conversions.affine_chains[current.outputs[0], axis]
     for current, change in reversed(later):
         begun = _begun(conversions, current, change, axis)
-        tail = begun or (None if tail is None else tail._replace(affine=change.after(tail.affine)))
-        conversions.tails[current.outputs[0], axis] = tail
-    return tail
+        chain = begun or (None if chain is None else chain._replace(affine=change.after(chain.affine)))
+        conversions.affine_chains[current.outputs[0], axis] = chain
+    return chain
 
 
 def _change_before(conversions: Conversions, change: ChannelAffine, axis: int) -> Node | None:
@@ -59,7 +59,7 @@ def _change_before(conversions: Conversions, change: ChannelAffine, axis: int) -
     return None if PRODUCTS.get(before.op) == axis and _multiplies(conversions, before) else before
 
 
-def _begun(conversions: Conversions, node: Node, change: ChannelAffine, axis: int) -> Tail | None:
+def _begun(conversions: Conversions, node: Node, change: ChannelAffine, axis: int) -> AffineChain | None:
     """Return the chain that starts with `node`, after a product or a DequantizeLinear; None if it starts
     none."""
     before = conversions.makers.get(change.x)
@@ -67,11 +67,11 @@ def _begun(conversions: Conversions, node: Node, change: ChannelAffine, axis: in
         return None
     if before.op == "DequantizeLinear":
         alone = axis == -1 or len(conversions.graph.types[change.x].shape) == IMAGE_RANK
-        return Tail(node, change, alone, last=axis == -1) if alone else None
+        return AffineChain(node, change, alone, last=axis == -1) if alone else None
     if not _is_read_once(conversions, change.x):
         return None
     product = PRODUCTS.get(before.op) == axis and _multiplies(conversions, before)
-    return Tail(before, change, alone=False, last=axis == -1) if product else None
+    return AffineChain(before, change, alone=False, last=axis == -1) if product else None
 
 
 def _is_read_once(conversions: Conversions, name: str) -> bool:

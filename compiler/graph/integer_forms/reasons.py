@@ -1,8 +1,9 @@
 """Matches float operators with their integer forms, or returns the reason why an operator has none."""
 
 from vdla.compiler.graph.conversions import BOUNDS, Conversions
-from vdla.compiler.graph.integer_forms import prerequisites
-from vdla.compiler.graph.integer_forms.channel_changes import channel_changes_of
+from vdla.compiler.graph.integer_forms.channel_changes import affine_chain_of
+from vdla.compiler.graph.integer_forms.prerequisites import RULES as PREREQUISITES
+from vdla.compiler.graph.integer_forms.prerequisites import Located
 from vdla.compiler.graph.integer_forms.rules import FUNCTION_RULES, QUANTISE, RESULT, RULES
 from vdla.compiler.graph.integer_forms.site import Site
 from vdla.compiler.graph.nodes import Node
@@ -17,15 +18,14 @@ def fit(conversions: Conversions, node: Node, quantise: Node | None) -> Site | U
     Args:
         quantise: the QuantizeLinear of its result, directly or after Relu and Clip; None if there is none.
     """
-    changed = channel_changes_of(conversions, node)
-    if changed is not None:
-        site = Site(conversions, changed.node, quantise, changed.affine, changed.alone, changed.last)
-        subject = node.op if changed.alone else changed.node.op
+    chain = affine_chain_of(conversions, node)
+    if chain is not None:
+        site = Site(conversions, chain.node, quantise, chain.affine, chain.alone, chain.last)
+        subject = node.op if chain.alone else chain.node.op
         return unfit(subject, RULES[site.kind], site) or site
-    if node.op in prerequisites.RULES:
-        return unfit(
-            node.op, prerequisites.RULES[node.op], prerequisites.Located(conversions.graph, node)
-        ) or _unchanged(node)
+    if node.op in PREREQUISITES:
+        located = Located(conversions.graph, node)
+        return unfit(node.op, PREREQUISITES[node.op], located) or _unchanged(node)
     if node.op in elementwise.OPERATORS and node.op not in RULES:
         return unfit(node.op, FUNCTION_RULES, Site(conversions, node, quantise)) or _untabulated(node)
     if node.op not in RULES:

@@ -26,7 +26,7 @@ from vdla.runtime.samples.images import PRESETS, Scale, scale_from, scale_of
 if TYPE_CHECKING:
     from vdla.compiler.graph.quantisation.options import Options
     from vdla.compiler.network.compile import Compiled
-    from vdla.compiler.network.keep import Source
+    from vdla.compiler.network.plan_cache import Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +268,7 @@ def _samples(recipe: Recipe) -> Given | None:
 
 def source_of(model: Path, recipe: Recipe) -> "Source":
     """Return what the graph of a network follows from."""
-    from vdla.compiler.network.keep import Source
+    from vdla.compiler.network.plan_cache import Source
 
     return Source(model, _samples(recipe), recipe.options, recipe.shapes, recipe.section)
 

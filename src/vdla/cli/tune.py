@@ -19,7 +19,7 @@ from vdla.explore.tune.settings import BATCH, TRIALS_PER_TASK, Settings
 from vdla.hw.spec.target import Target
 
 if TYPE_CHECKING:
-    from vdla.compiler.network.keep import Source
+    from vdla.compiler.network.plan_cache import Source
     from vdla.explore.tune.session import Making, Progress, Workers
     from vdla.explore.tune.settle import Network
 

@@ -46,7 +46,7 @@ def made(monkeypatch):
         return lambda *arguments, **named: (done.append(name), function(*arguments, **named))[1]
 
     monkeypatch.setattr(compile, "imported", recording("import", compile.imported))
-    monkeypatch.setattr(cached, "keep_plan", recording("plan", cached.keep_plan))
+    monkeypatch.setattr(cached, "store_plan", recording("plan", cached.store_plan))
     return done
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from tests.compiler.graph.passes.qdq import QdqBuilder, float_operators, signed
 from vdla.compiler.graph.conversions import Conversions
-from vdla.compiler.graph.integer_forms.channel_changes import channel_changes_of
+from vdla.compiler.graph.integer_forms.channel_changes import affine_chain_of
 from vdla.compiler.graph.interpret import all_values
 from vdla.compiler.graph.nodes import Graph, producers
 from vdla.compiler.graph.pipeline import INTEGERS
@@ -113,9 +113,9 @@ def test_the_tail_names_the_product_or_the_first_change():
             found = Conversions(graph)
             maker = found.makers[found.source(producers(graph)[graph.outputs[0]].inputs[0])]
             maker = found.makers[found.source(maker.inputs[0])]
-            tail = channel_changes_of(found, maker)
-            assert tail.alone is alone, title
-            assert found.is_dequantised(tail.node.inputs[0]) or alone
+            chain = affine_chain_of(found, maker)
+            assert chain.alone is alone, title
+            assert found.is_dequantised(chain.node.inputs[0]) or alone
 
 
 def read_twice(of: QdqBuilder) -> tuple[str, ...]:

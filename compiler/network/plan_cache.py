@@ -84,7 +84,7 @@ def _contents(path: Path) -> bytes | None:
         return None
 
 
-def kept_plan(key: str, target: Target, records: TuningRecords) -> tuple[Plan, Tuning] | None:
+def load_plan(key: str, target: Target, records: TuningRecords) -> tuple[Plan, Tuning] | None:
     """Return the cached plan for the graph of a key, a target and records, and the report on the use of the
     records; None if it is not in the cache."""
     data = MODULES.read(_of_target(key, target, records))
@@ -94,12 +94,12 @@ def kept_plan(key: str, target: Target, records: TuningRecords) -> tuple[Plan, T
     return from_bytes(module), tuning_from(tuning)
 
 
-def keep_plan(key: str, target: Target, records: TuningRecords, plan: Plan, tuning: Tuning) -> None:
+def store_plan(key: str, target: Target, records: TuningRecords, plan: Plan, tuning: Tuning) -> None:
     """Cache a plan and the report on the use of records."""
     MODULES.write(_of_target(key, target, records), tuning_text(tuning) + b"\n" + to_bytes(plan))
 
 
-def kept_graph(key: str) -> tuple[Graph, Fidelity | None] | None:
+def load_graph(key: str) -> tuple[Graph, Fidelity | None] | None:
     """Return the cached graph of a key and its fidelity to the float graph; None if it is not in the
     cache."""
     data = GRAPHS.read(key)
@@ -109,7 +109,7 @@ def kept_graph(key: str) -> tuple[Graph, Fidelity | None] | None:
     return graph_from_bytes(graph), msgspec.json.decode(fidelity, type=Fidelity | None)
 
 
-def keep_graph(key: str, graph: Graph, fidelity: Fidelity | None) -> None:
+def store_graph(key: str, graph: Graph, fidelity: Fidelity | None) -> None:
     """Cache a graph and its fidelity to the float graph."""
     GRAPHS.write(key, msgspec.json.encode(fidelity) + b"\n" + graph_to_bytes(graph))
 
