@@ -179,7 +179,7 @@ def _readable(operator: Placed, within: Mapping[str, StoredForm]) -> bool:
     if isinstance(operator, OnHost):
         return True
     wanted = ((name, StoredForm(layout.block, layout.stack)) for name, layout in operator.inputs.values())
-    return all(standing == within.get(name, standing) for name, standing in wanted)
+    return all(form == within.get(name, form) for name, form in wanted)
 
 
 WORK_RATIO = 1000  # a launch does at least 1/1000 of the network's work

@@ -92,7 +92,7 @@ def below(heads: int, rows: int) -> tuple[int, ...]:
 
 
 def attention(net: Heads, heads: int = 2, rows: int = 11, **more) -> Graph:
-    """Attention without what stands on the host between its products."""
+    """Attention without the host operators between its products."""
     x = net.matmul(net.input(rows, 6), 3 * heads * D)
     return net.graph(net.matmul(net.mixed(net.scores(x, heads, rows, **more), x, heads, rows, **more), 5))
 

@@ -39,7 +39,7 @@ def cache(tmp_path, monkeypatch):
 
 @pytest.fixture
 def made(monkeypatch):
-    """Return the list of what is done anew: imports and plans."""
+    """Return the list of recomputed imports and plans."""
     done = []
 
     def recording(name, function):

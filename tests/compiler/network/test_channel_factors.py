@@ -5,7 +5,7 @@ import pytest
 
 from tests.compiler.network.compiled import plan_of
 from tests.compiler.network.graphs import Net
-from tests.compiler.network.test_epilogues import ALL, CONFIGS, Following, operators
+from tests.compiler.network.test_epilogues import ALL, CONFIGS, EpilogueNet, operators
 from tests.compiler.network.test_networks import check
 from vdla.compiler.graph.nodes import Graph, Node, TensorType
 from vdla.compiler.network.channel_factors import factor_place
@@ -38,7 +38,7 @@ def excited(
     table: bool = False,
 ) -> Graph:
     """Return a squeeze-and-excitation block between two convolutions."""
-    net = Following()
+    net = EpilogueNet()
     x = net.conv(net.input(1, 3, *size), channels, (3, 3), pads=(1, 1, 1, 1))
     factors = net.conv(net.conv(mean(net, x), 5), channels)
     scaled = product(net, *((factors, x) if swapped else (x, factors)), zeros)

@@ -21,12 +21,12 @@ EVERY = TINY.with_changes(extensions=tuple(Extension))
 
 
 def same(graph: Graph, config=EVERY) -> Graph:
-    """Return the arranged graph, which means the same."""
-    made = reordered_channels(graph, config, operators_of(config))
-    verify(made)
+    """Return the graph with reordered channels after checking that it computes the same."""
+    reordered = reordered_channels(graph, config, operators_of(config))
+    verify(reordered)
     inputs = random_inputs(graph, 1)
-    assert_equal(interpret(made, inputs), interpret(graph, inputs))
-    return made
+    assert_equal(interpret(reordered, inputs), interpret(graph, inputs))
+    return reordered
 
 
 ONE_LAUNCH = 1, ()

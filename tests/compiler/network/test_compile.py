@@ -31,7 +31,7 @@ def dynamic(request, tmp_path) -> tuple[bytes, tuple[int, ...]]:
     """Return a network whose ranges are computed at run time, and the shape of its input."""
     shape = SHAPES[request.param]
     kernel = (3,) * (len(shape) - 2)
-    made = model(
+    built = model(
         [
             node("Conv", "x w1 b1", "a", pads=[1] * 2 * len(kernel)),
             node("Relu", "a", "b"),
@@ -44,7 +44,7 @@ def dynamic(request, tmp_path) -> tuple[bytes, tuple[int, ...]]:
         ["y"],
         {"w1": weights(16, 3, *kernel), "b1": weights(16), "fc": weights(16, 10), "b2": weights(10)},
     )
-    onnx.save(made, tmp_path / "float.onnx")
+    onnx.save(built, tmp_path / "float.onnx")
     quantize_dynamic(tmp_path / "float.onnx", tmp_path / "dynamic.onnx", weight_type=QuantType.QUInt8)
     return (tmp_path / "dynamic.onnx").read_bytes(), shape
 
@@ -80,9 +80,9 @@ def test_what_is_kept_of_a_network_is_what_is_compiled(dynamic, tmp_path, monkey
 
 
 def test_a_float_network_needs_samples():
-    made = model([node("Conv", "x w", "y")], {"x": (1, 3, 8, 8)}, ["y"], {"w": weights(4, 3, 3, 3)})
+    built = model([node("Conv", "x w", "y")], {"x": (1, 3, 8, 8)}, ["y"], {"w": weights(4, 3, 3, 3)})
     with pytest.raises(GraphError, match="give samples of its inputs"):
-        compile_network(made.SerializeToString(), Target(TINY))
+        compile_network(built.SerializeToString(), Target(TINY))
 
 
 def test_ranges_stay_where_not_all_of_them_can_be_fixed():
@@ -90,10 +90,10 @@ def test_ranges_stay_where_not_all_of_them_can_be_fixed():
         helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "s", "z"]),
         helper.make_node("MatMulInteger", ["q", "w", "z"], ["m"]),
     ]
-    made = model(nodes, {"x": (2, 3)}, ["m"], {"w": np.int8([[1, 2], [3, 4], [5, 6]])})
-    made.graph.output[0].type.tensor_type.elem_type = TensorProto.INT32
+    built = model(nodes, {"x": (2, 3)}, ["m"], {"w": np.int8([[1, 2], [3, 4], [5, 6]])})
+    built.graph.output[0].type.tensor_type.elem_type = TensorProto.INT32
     x = weights(2, 3)
-    compiled = compile_network(made.SerializeToString(), Target(TINY), samples=[{"x": x}])
+    compiled = compile_network(built.SerializeToString(), Target(TINY), samples=[{"x": x}])
     assert [one.op for one in compiled.plan.host_steps] == ["DynamicQuantizeLinear", "MatMulInteger"]
     outputs, _ = summary_of(compiled, x)
     assert outputs["m"].dtype == np.int32

@@ -1,4 +1,4 @@
-"""Pooling, operators on elements and joined channels: with which tasks the accelerator carries each out."""
+"""Tasks of pooling, elementwise operators and concatenated channels."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Tables and sums that the store unit carries out behind other operators: to the last bit what the graph means."""
+"""Tables and sums in the epilogues of other operators: results equal the graph bit for bit."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ CONFIGS = {
 }
 
 
-class Following(Net):
+class EpilogueNet(Net):
     """A graph in the making, with tables and with sums by shifts."""
 
     def lookup(self, x: str) -> str:
@@ -50,18 +50,18 @@ class Following(Net):
         return self.conv(self.input(2, 3, 9, 7), channels, (3, 3), pads=(1, 1, 1, 1))
 
 
-def table_behind_a_convolution(net: Following) -> tuple[Graph, set[str]]:
+def table_behind_a_convolution(net: EpilogueNet) -> tuple[Graph, set[str]]:
     return net.graph(net.lookup(net.image())), {"Int8Conv"}
 
 
-def tables_one_behind_another(net: Following) -> tuple[Graph, set[str]]:
+def tables_one_behind_another(net: EpilogueNet) -> tuple[Graph, set[str]]:
     x = net.lookup(net.image(5))
     for _ in range(9):
         x = net.lookup(net.conv(x, 5))
     return net.graph(x), {"Int8Conv"}
 
 
-def tables_behind_other_operators(net: Following) -> tuple[Graph, set[str]]:
+def tables_behind_other_operators(net: EpilogueNet) -> tuple[Graph, set[str]]:
     x = net.lookup(net.matmul(net.input(3, 7), 9))
     y = net.lookup(net.requantise(net.input(3, 9)))
     return net.graph(net.lookup(net.mul(x, net.lookup(net.add(x, y))))), {
@@ -72,24 +72,24 @@ def tables_behind_other_operators(net: Following) -> tuple[Graph, set[str]]:
     }
 
 
-def sum_with_what_came_before(net: Following) -> tuple[Graph, set[str]]:
+def sum_with_what_came_before(net: EpilogueNet) -> tuple[Graph, set[str]]:
     x = net.image()
     y = net.sum(net.conv(net.conv(x, 6, (3, 3), pads=(1, 1, 1, 1)), 6), x)
     return net.graph(net.conv(net.sum(y, net.conv(y, 6)), 4)), {"Int8Conv"}
 
 
-def sum_of_two_branches(net: Following) -> tuple[Graph, set[str]]:
+def sum_of_two_branches(net: EpilogueNet) -> tuple[Graph, set[str]]:
     x = net.image()
     left, right = net.conv(x, 9, (3, 3), pads=(1, 1, 1, 1)), net.lookup(net.conv(x, 9))
     return net.graph(net.conv(net.sum(right, left), 2)), {"Int8Conv"}
 
 
-def sum_with_an_input_of_the_network(net: Following) -> tuple[Graph, set[str]]:
+def sum_with_an_input_of_the_network(net: EpilogueNet) -> tuple[Graph, set[str]]:
     x = net.image(5)
     return net.graph(net.sum(x, net.input(2, 5, 9, 7))), {"Int8Conv"}
 
 
-def sum_behind_a_table_behind_a_transposed_convolution(net: Following) -> tuple[Graph, set[str]]:
+def sum_behind_a_table_behind_a_transposed_convolution(net: EpilogueNet) -> tuple[Graph, set[str]]:
     x = net.image(4)
     y = net.lookup(net.spread(net.pool(x, strides=(2, 2)), 4, (2, 2), strides=(2, 2)))
     return net.graph(net.sum(y, net.input(2, 4, *net.shape(y)[2:]))), {
@@ -99,17 +99,17 @@ def sum_behind_a_table_behind_a_transposed_convolution(net: Following) -> tuple[
     }
 
 
-def requantised_behind_a_convolution(net: Following) -> tuple[Graph, set[str]]:
+def requantised_behind_a_convolution(net: EpilogueNet) -> tuple[Graph, set[str]]:
     return net.graph(net.requantise(net.conv(net.requantise(net.image()), 5))), {"Int8Conv"}
 
 
-def scaled_behind_a_product(net: Following) -> tuple[Graph, set[str]]:
+def scaled_behind_a_product(net: EpilogueNet) -> tuple[Graph, set[str]]:
     x = net.matmul(net.input(3, 7), 9)
     factor = net.constant(np.array([3], np.int8))
     return net.graph(net.op("Int8Scale", (x, factor, net.words(1, 200)), axis=-1)), {"Int8MatMul"}
 
 
-def behind_changes_of_shape(net: Following) -> tuple[Graph, set[str]]:
+def behind_changes_of_shape(net: EpilogueNet) -> tuple[Graph, set[str]]:
     x = net.reshape(net.matmul(net.input(6, 7), 9), 1, 6, 9)
     y = net.reshape(net.reshape(net.matmul(net.reshape(net.lookup(x), 6, 9), 5), 1, 6, 5), 2, 3, 5)
     return net.graph(net.sum(y, net.input(2, 3, 5))), {"Int8MatMul", "Reshape"}
@@ -129,29 +129,29 @@ FUSED = (
 )
 
 
-def table_of_a_value_that_others_read(net: Following) -> Graph:
+def table_of_a_value_that_others_read(net: EpilogueNet) -> Graph:
     x = net.image()
     return net.graph(net.lookup(x), net.conv(x, 3))
 
 
-def table_of_an_output(net: Following) -> Graph:
+def table_of_an_output(net: EpilogueNet) -> Graph:
     x = net.image()
     return net.graph(x, net.lookup(x))
 
 
-def table_of_real_numbers(net: Following) -> Graph:
+def table_of_real_numbers(net: EpilogueNet) -> Graph:
     return net.graph(net.op("Int8Lookup", (net.image(), net.constant(np.arange(256, dtype=np.float32)))))
 
 
-def table_behind_pooling(net: Following) -> Graph:
+def table_behind_pooling(net: EpilogueNet) -> Graph:
     return net.graph(net.lookup(net.pool(net.image())))
 
 
-def sum_whose_multiplier_is_no_power_of_two(net: Following) -> Graph:
+def sum_whose_multiplier_is_no_power_of_two(net: EpilogueNet) -> Graph:
     return net.graph(net.sum(net.image(), net.image(), multiplier=(1 << 15) + 1))
 
 
-def sum_of_a_tensor_with_itself(net: Following) -> Graph:
+def sum_of_a_tensor_with_itself(net: EpilogueNet) -> Graph:
     x = net.image()
     return net.graph(net.sum(x, x))
 
@@ -167,7 +167,7 @@ APART = (
 
 
 def operators(plan: Plan) -> set[str]:
-    """Return the kinds of operators that are carried out one by one."""
+    """Return the kinds of operators that are not fused."""
     found = set()
     for step in plan.steps:
         found |= {step.op} if isinstance(step, HostStep) else {layer.op for layer in step.layers}
@@ -177,7 +177,7 @@ def operators(plan: Plan) -> set[str]:
 @pytest.mark.parametrize("make", FUSED)
 @pytest.mark.parametrize("name", CONFIGS)
 def test_an_operator_and_what_follows_it_are_one(make, name):
-    (graph, left), config = make(Following()), CONFIGS[name]
+    (graph, left), config = make(EpilogueNet()), CONFIGS[name]
     plan = plan_of(graph, config)
     assert operators(plan) == left
     for seed in (None, 0, 1):
@@ -187,7 +187,7 @@ def test_an_operator_and_what_follows_it_are_one(make, name):
 
 @pytest.mark.parametrize("make", APART)
 def test_what_the_store_unit_cannot_do_stays_apart(make):
-    graph = make(Following())
+    graph = make(EpilogueNet())
     plan = plan_of(graph, ALL)
     assert operators(plan) & {"Int8Lookup", "Int8Add"}
     check(graph, plan, FunctionalDevice(ALL, plan.dram_bytes))
@@ -207,7 +207,7 @@ def test_what_the_store_unit_cannot_do_stays_apart(make):
     ],
 )
 def test_a_sum_follows_whose_parameters_the_store_unit_can_hold(numbers, follows):
-    net = Following()
+    net = EpilogueNet()
     graph = net.graph(net.sum(net.image(), net.image(), **numbers))
     plan = plan_of(graph, ALL)
     assert ("Int8Add" not in operators(plan)) == follows
@@ -216,7 +216,7 @@ def test_a_sum_follows_whose_parameters_the_store_unit_can_hold(numbers, follows
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_a_table_of_what_the_accelerator_makes_is_a_copy_through_it(name):
-    graph, config = table_of_an_output(Following()), CONFIGS[name]
+    graph, config = table_of_an_output(EpilogueNet()), CONFIGS[name]
     plan = plan_of(graph, config)
     assert [[layer.op for layer in step.layers] for step in plan.launches] == [["Int8Conv", "Int8Lookup"]]
     check(graph, plan, FunctionalDevice(config, plan.dram_bytes))
@@ -225,7 +225,7 @@ def test_a_table_of_what_the_accelerator_makes_is_a_copy_through_it(name):
 
 @pytest.mark.parametrize("make", FUSED)
 def test_without_the_extensions_nothing_follows(make):
-    graph, _ = make(Following())
+    graph, _ = make(EpilogueNet())
     placed = Placements(graph, consumers(graph))
     assert not any(fused_epilogue(placed, node, Target(TINY)) for node in graph.nodes)
     plan = plan_of(graph, TINY)
@@ -235,15 +235,15 @@ def test_without_the_extensions_nothing_follows(make):
 
 @pytest.mark.parametrize("make", [requantised_behind_a_convolution, scaled_behind_a_product])
 def test_elements_that_all_change_alike_cost_no_program(make):
-    graph, _ = make(Following())
+    graph, _ = make(EpilogueNet())
     own = [node.op for node in graph.nodes if node.op == "Int8Conv"] or ["Int8MatMul"]
     assert [[layer.op for layer in step.layers] for step in plan_of(graph, ALL).launches] == [own]
 
 
 @pytest.mark.parametrize("config", [ALL, ALL.with_changes(batch=2)])
 def test_what_follows_rows_of_an_image_follows_across_the_order_of_its_channels(config):
-    """A block of a ConvNeXt: rows between convolutions of an image, and the image added behind."""
-    net = Following()
+    """A block of a ConvNeXt: rows between convolutions of an image, and the image added after them."""
+    net = EpilogueNet()
     image = net.conv(net.input(1, 3, 9, 7), 6, (3, 3), pads=(1, 1, 1, 1))
     rows = net.reshape(net.transpose(net.conv(image, 6), 0, 2, 3, 1), 63, 6)
     x = net.reshape(net.lookup(net.reshape(net.matmul(rows, 9), 1, 9, 7, 9)), 63, 9)
@@ -259,7 +259,7 @@ def test_what_follows_rows_of_an_image_follows_across_the_order_of_its_channels(
 
 
 def test_rows_of_an_image_that_are_read_as_one_go_through_the_host():
-    net = Following()
+    net = EpilogueNet()
     image = net.reshape(net.matmul(net.input(12, 6), 5), 1, 3, 4, 5)
     graph = net.graph(net.add(net.conv(image, 5), net.conv(image, 5)), net.requantise(image))
     plan = plan_of(graph, ALL)

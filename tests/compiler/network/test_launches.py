@@ -27,7 +27,7 @@ def turned(net: Net, x: str) -> str:
 
 
 def tail(net: Net, pixels: int) -> Graph:
-    """Return a convolution, and behind it sums and tables of some of its pixels."""
+    """Return a convolution, followed by sums and tables of some of its pixels."""
     x = net.conv(net.input(1, 8, 24, 24), 8, (3, 3), pads=(1, 1, 1, 1))
     first, other = (
         turned(

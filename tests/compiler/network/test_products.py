@@ -1,4 +1,4 @@
-"""Convolutions and products of matrices: with which task, layouts and weights the accelerator carries each out."""
+"""Tasks, layouts and weights of convolutions and matrix products."""
 
 import numpy as np
 import pytest
@@ -24,9 +24,9 @@ PAIRS = EVERY.with_changes(batch=2)
 def planned(net: Net, y: str, config=EVERY, *, gathers: bool = False) -> Offloaded:
     """Return how the last operator is carried out."""
     graph = net.graph(y)
-    found = offload(graph, graph.nodes[-1], Target(config), gathers=gathers)
-    assert isinstance(found, Offloaded), found
-    return found
+    offloaded = offload(graph, graph.nodes[-1], Target(config), gathers=gathers)
+    assert isinstance(offloaded, Offloaded), offloaded
+    return offloaded
 
 
 def bordered(net: Net) -> str:
@@ -53,29 +53,29 @@ SIZE = Convolution(6, 9, 7, 10, (3, 2), (2, 1), (1, 0, 2, 1), (1, 2), 2, 2)
 def test_a_convolution_reads_and_makes_blocks_of_its_configuration(config, gathers, blocks, reads, writes):
     net = Net()
     y = bordered(net)
-    found = planned(net, y, config, gathers=gathers)
-    (piece,) = found.pieces
+    offloaded = planned(net, y, config, gathers=gathers)
+    (piece,) = offloaded.pieces
     assert piece.task == ConvolutionTask(SIZE, border=-128, reads=reads, writes=writes)
-    assert found.inputs == {"X": ("x0", Layout((2, 6, 9, 7), blocks[0], config.batch))}
-    assert found.output == (y, Layout((2, 10, 5, 6), blocks[1], config.batch))
-    assert found.macs == 2 * 10 * 5 * 6 * 3 * 3 * 2
-    weights, words = (net.constants[name] for name in found.node.inputs[1:])
-    assert sorted(found.constants) == ["P", "W"]
-    np.testing.assert_array_equal(found.constants["W"], blocked_weights(weights, SIZE, config))
-    np.testing.assert_array_equal(found.constants["P"], blocked_parameters(words, config))
+    assert offloaded.inputs == {"X": ("x0", Layout((2, 6, 9, 7), blocks[0], config.batch))}
+    assert offloaded.output == (y, Layout((2, 10, 5, 6), blocks[1], config.batch))
+    assert offloaded.macs == 2 * 10 * 5 * 6 * 3 * 3 * 2
+    weights, words = (net.constants[name] for name in offloaded.node.inputs[1:])
+    assert sorted(offloaded.constants) == ["P", "W"]
+    np.testing.assert_array_equal(offloaded.constants["W"], blocked_weights(weights, SIZE, config))
+    np.testing.assert_array_equal(offloaded.constants["P"], blocked_parameters(words, config))
 
 
 def test_a_depthwise_convolution_slides_over_whole_windows():
     net = Net()
     y = net.conv(net.input(1, 6, 7, 9), 6, (3, 5), pads=(1, 2, 0, 1), group=6, border=-128)
     config = EVERY.with_changes(block_in=8, block_out=8)
-    found = planned(net, y, config)
+    offloaded = planned(net, y, config)
     wide = Convolution(6, 7, 9, 6, (3, 6), padding=(1, 2, 0, 2), groups=6)
-    (piece,) = found.pieces
+    (piece,) = offloaded.pieces
     assert piece.task == ConvolutionTask(wide, border=-128, slides=True)
-    assert found.macs == 6 * 6 * 8 * 15
-    weights = net.constants[found.node.inputs[1]]
-    np.testing.assert_array_equal(found.constants["W"], window_weights(weights, wide, config))
+    assert offloaded.macs == 6 * 6 * 8 * 15
+    weights = net.constants[offloaded.node.inputs[1]]
+    np.testing.assert_array_equal(offloaded.constants["W"], window_weights(weights, wide, config))
 
 
 @pytest.mark.parametrize("axis", [0, 1])
@@ -108,22 +108,22 @@ def test_a_kernel_reaches_the_image_somewhere(axis, length, taps, step, dilation
         pads=(*pair(pads[0], 0), *pair(pads[1], 0)),
     )
     graph = net.graph(y)
-    found = offload(graph, graph.nodes[-1], Target(TINY))
+    offloaded = offload(graph, graph.nodes[-1], Target(TINY))
     reason = (
         "Int8Conv with a kernel that reads padding alone; the accelerator takes kernels that reach the image"
     )
-    assert isinstance(found, Offloaded) if reached else found == Unfit(reason)
+    assert isinstance(offloaded, Offloaded) if reached else offloaded == Unfit(reason)
 
 
 def test_a_transposed_convolution():
     net = Net()
     how = {"strides": (2, 3), "pads": (1, 0, 1, 2), "output_padding": (1, 0)}
     y = net.spread(net.input(2, 5, 4, 6), 3, (3, 8), **how)
-    found = planned(net, y, WIDE_IN)
+    offloaded = planned(net, y, WIDE_IN)
     size = Transposed(5, 4, 6, 3, (3, 8), (2, 3), (1, 0, 1, 2), (1, 0), 2)
-    assert [piece.task for piece in found.pieces] == [TransposedTask(size, writes=2)]
-    assert found.output == (y, Layout((2, 3, 8, 21), 8, 1))
-    assert found.macs == 2 * 5 * 3 * 4 * 6 * 3 * 8
+    assert [piece.task for piece in offloaded.pieces] == [TransposedTask(size, writes=2)]
+    assert offloaded.output == (y, Layout((2, 3, 8, 21), 8, 1))
+    assert offloaded.macs == 2 * 5 * 3 * 4 * 6 * 3 * 8
 
 
 @pytest.mark.parametrize(
@@ -140,13 +140,13 @@ def test_a_transposed_convolution():
 def test_a_product_of_matrices_is_a_convolution_of_its_rows(shape, config, rows, batch, stack):
     net = Net()
     y = net.matmul(net.input(*shape), 9)
-    found = planned(net, y, config)
-    assert [piece.task for piece in found.pieces] == [
+    offloaded = planned(net, y, config)
+    assert [piece.task for piece in offloaded.pieces] == [
         ConvolutionTask(Convolution(7, rows, 1, 9, (1, 1), batch=batch))
     ]
-    assert found.inputs == {"X": ("x0", Layout(shape, 4, config.batch, stack=stack))}
-    assert found.output == (y, Layout((*shape[:-1], 9), 4, config.batch, stack=stack))
-    assert found.macs == int(np.prod(shape)) * 9
+    assert offloaded.inputs == {"X": ("x0", Layout(shape, 4, config.batch, stack=stack))}
+    assert offloaded.output == (y, Layout((*shape[:-1], 9), 4, config.batch, stack=stack))
+    assert offloaded.macs == int(np.prod(shape)) * 9
 
 
 def test_rows_of_four_dimensions_are_no_pairs():

@@ -1,4 +1,4 @@
-"""Parts of channels and repeated pixels: one launch, to the last bit, and what stays on the host."""
+"""Slices of channels and repeated pixels: a single launch with exact results, and the reasons for the host."""
 
 from dataclasses import replace
 from typing import Any

@@ -27,7 +27,7 @@ def turned(perm: tuple[int, ...]) -> Node:
 
 
 def layouts(shape: tuple[int, ...]) -> list[Layout]:
-    """Return how a tensor may stand: with rows or images in batches, and as stacks."""
+    """Return layouts of a tensor: with rows or images in batches, and as stacks."""
     stacks = [stack for stack in (1, 2, 3) if prod(shape[:-1]) % stack == 0]
     return [Layout(shape, 2, 1), Layout(shape, 2, 2), *(Layout(shape, 2, 1, stack=stack) for stack in stacks)]
 
