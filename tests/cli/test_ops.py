@@ -18,9 +18,9 @@ from vdla.compiler.network.support import (
     COMPILER,
     HOST,
     TABULATED,
-    every,
     imported,
     offloaded,
+    shared_conditions,
 )
 from vdla.runtime.host.evaluate import OPERATORS as ON_HOST
 
@@ -52,7 +52,7 @@ def test_conditions_are_the_rules_that_reasons_are_made_of():
         own = [rule.takes for rule in rules if rule not in COMMON]
         name = "MatMul" if op == PAIRED else op
         assert op in (*MOVES, "DequantizeLinear") or all(text in found[name][1] for text in own)
-    assert all(rule.takes in every() for rule in (*COMMON, *CONFIGURATION))
+    assert all(rule.takes in shared_conditions() for rule in (*COMMON, *CONFIGURATION))
     for one in offloaded():
         assert one.condition.endswith("; ".join(rule.takes for rule in OPERATORS[one.op].rules))
 

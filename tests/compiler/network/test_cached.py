@@ -15,7 +15,7 @@ from vdla.compiler.codegen.tuned.best_records import NO_RECORDS, best_records
 from vdla.compiler.graph.nodes import GraphError
 from vdla.compiler.graph.quantisation.options import Options
 from vdla.compiler.graph.section import Section
-from vdla.compiler.network import cached, compile, keep
+from vdla.compiler.network import cached, compile, plan_cache
 from vdla.compiler.network.cached import Source, cached_graph, cached_plan, cached_tuned_plan
 from vdla.compiler.network.stages import parts_of, tasks_of
 from vdla.hw.spec.memory import MemoryParameters
@@ -98,7 +98,7 @@ def test_another_kit_or_library_makes_all_anew(made, monkeypatch):
     bytes_of(Source(QUANTISED))
     for name, value in (("network_version", lambda: "other"), ("_libraries", lambda: ["other"])):
         made.clear()
-        monkeypatch.setattr(keep, name, value)
+        monkeypatch.setattr(plan_cache, name, value)
         bytes_of(Source(QUANTISED))
         assert made == ["import", "plan"]
 
