@@ -13,7 +13,7 @@ def load(name: str):
     return load_file(f"examples/{name}.py")
 
 
-@pytest.mark.parametrize("name", ["matrix_multiply", "virtual_threads", "new_operator"])
+@pytest.mark.parametrize("name", ["matrix_multiply", "virtual_threads"])
 def test_an_example_runs_on_the_simulators_in_any_order_of_the_units(name):
     module = load(name)
     devices = (

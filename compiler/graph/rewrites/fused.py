@@ -85,6 +85,8 @@ def _dense_to_convolution(at: Rewriter, node: Node) -> None:
     image, row = at.types[flattening.inputs[0]], at.types[node.inputs[0]]
     if len(image.shape) != IMAGE_RANK or image.shape[0] != 1 or row.size != row.shape[-1]:
         return
+    if image.shape[2:] == (1, 1):  # a pixel lies in DRAM as a row does
+        return
     weights = at.constants[node.inputs[1]]
     kernels = np.ascontiguousarray(weights.T).reshape(-1, *image.shape[1:])
     inputs = (flattening.inputs[0], at.constant(f"{out}_kernels", kernels), node.inputs[2])

@@ -16,19 +16,19 @@ NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine
 STAGES = range(1, timing.MOST_GEMM_STAGES + 1)
 
 STATED = {
-    r"instruction queue \((\w+) bursts deep": timing.BURSTS_FETCHED_AHEAD,
+    r"instruction queue is (\w+) bursts deep": timing.BURSTS_FETCHED_AHEAD,
     r"Read beats pass a queue of (\w+) beats": timing.ARRIVED_BEATS,
-    r"up to (\w+) more started ones wait": timing.LOADS_IN_PROGRESS - 1,
+    r"up to (\w+) more started LOADs wait": timing.LOADS_IN_PROGRESS - 1,
     r"The beat queue holds (\w+) bursts": timing.BURSTS_STORED_AHEAD,
     r"the request queue (\w+) requests": timing.STORE_REQUESTS_AHEAD,
-    r"must be held for (\w+) cycles": timing.COUNTER_READ_CYCLES,
-    r"must hold for (\w+) consecutive cycles": timing.QUIET_CYCLES,
+    r"must therefore be held for (\w+) cycles": timing.COUNTER_READ_CYCLES,
+    r"nothing moves for (\w+) consecutive cycles": timing.QUIET_CYCLES,
     r"meets its accumulator in t \+ (\w+) \+ gemm_stages": timing.OPERAND_STAGE,
     r"Results of the last (\w+) slots are forwarded": timing.FORWARDED,
     r"A beat enters its queue (\w+) cycles after its last read": timing.STORE_READ_STAGES,
     r"With it, (\w+) more stages follow": timing.REQUANTISE_STAGES,
-    r"With the extension TABLE (\w+) more follow": timing.TABLE_STAGES,
-    r"later by the nine, three and (\w+) stages of the extensions": timing.RESIDUAL_STAGES,
+    r"With the extension TABLE (\w+) more stages follow": timing.TABLE_STAGES,
+    r"The nine, three and (\w+) stages of the configured extensions": timing.RESIDUAL_STAGES,
 }
 
 
@@ -39,7 +39,7 @@ def test_a_size_is_the_one_on_the_page(sentence):
 
 
 def test_clients_of_the_dma_come_in_the_order_of_the_page():
-    (order,) = re.findall(r"clients with fixed priority: (.*?), highest first", PAGE)
+    (order,) = re.findall(r"clients with fixed priority, highest first: (.*?)\.", PAGE)
     names = {"fetch": "FETCH", "compute loads": "COMPUTE", "stores": "STORE", "loads": "LOAD"}
     assert [client.name for client in sorted(Client)] == [names[name] for name in order.split(", ")]
     assert [client.value for client in sorted(Client)] == [0, 1, 2, 3]
