@@ -26,7 +26,11 @@ def inputs_seen_by_outputs(folder: Path, verilog: str, module: str) -> set[str]:
     return {line.rpartition("/")[2] for line in (folder / "paths.txt").read_text().split()}
 
 
-@pytest.mark.parametrize("changes", [{}, {"bus_bits": 256}, {"axi_address_bits": 32}], ids=str)
+@pytest.mark.parametrize(
+    "changes",
+    [{}, pytest.param({"bus_bits": 256}, marks=pytest.mark.slow), {"axi_address_bits": 32}],
+    ids=str,
+)
 def test_no_output_of_the_axi_top_depends_on_an_input_of_the_same_cycle(tmp_path, changes):
     text = emit(TINY.with_changes(**changes), "axi")
     assert inputs_seen_by_outputs(tmp_path, text, "vdla_axi") == set()

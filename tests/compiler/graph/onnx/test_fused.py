@@ -192,6 +192,16 @@ def test_activations_of_other_parameters_are_refused(activation, given, wanted, 
         load(made)
 
 
+@pytest.mark.parametrize("outputs", ["y m", "y - v"])
+def test_the_mean_and_deviation_of_a_normalised_sum_are_refused(outputs, without_onnxruntime):
+    fed = {"x": normal(2, 3, 4), "z": normal(2, 3, 4)}
+    made = fused("SkipLayerNormalization", "x z g", fed, {"g": normal(4)}, outputs)
+    with pytest.raises(
+        GraphError, match="its outputs mean and inv_std_var are not supported; leave them out"
+    ):
+        load(made)
+
+
 def test_every_operator_is_tried():
     tried = {"BiasGelu", "DynamicQuantizeMatMul", "FastGelu", "FusedConv", "FusedGemm", "FusedMatMul", "Gelu"}
     assert set(OPERATORS) == tried | {"QuickGelu", "SkipLayerNormalization", "TransposeMatMul"}
