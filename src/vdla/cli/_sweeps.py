@@ -46,7 +46,8 @@ def conclusion(output: Path, done: "Progress") -> str:
         lines += reasons(done)
     if done.verdicts:
         within, perhaps, beyond = (f"{done.verdicts.get(one, 0):,}" for one in Verdict)
-        lines.append(f"limits: {within} points within, {perhaps} may or may not be, {beyond} beyond")
+        points = "point" if within == "1" else "points"
+        lines.append(f"limits: {within} {points} within, {perhaps} may or may not be, {beyond} beyond")
     lines.append(f"{output / 'report.html'}: open it in a browser; tables: points.parquet, layers.parquet")
     return "\n".join(lines)
 

@@ -76,7 +76,7 @@ def test_a_sweep_marks_its_results_and_changed_limits_measure_nothing_again(tmp_
     assert [one if isinstance(one, str) else None for one in found.limits] == [WITHIN, PERHAPS, None, BEYOND]
     assert list(found.columns[-2:]) == ["limits", "limits_why"]
     assert dict(done.verdicts) == {WITHIN: 1, PERHAPS: 1, BEYOND: 1}
-    assert "limits: 1 points within, 1 may or may not be, 1 beyond" in conclusion(tmp_path, done)
+    assert "limits: 1 point within, 1 may or may not be, 1 beyond" in conclusion(tmp_path, done)
     again = sweep(plan(parameters=parameters, limits={"lut": 2500}), tmp_path, here)
     assert (again.resumed, dict(again.verdicts)) == (4, {BEYOND: 3})
     sweep(plan(parameters=parameters), tmp_path, here)
