@@ -16,7 +16,13 @@ from vdla.compiler.graph.onnx.domains import check_known, expanded, runs_elsewhe
 from vdla.compiler.graph.onnx.elements import check_room, size_of
 from vdla.compiler.graph.onnx.foreign import ForeignNode
 from vdla.compiler.graph.onnx.handover import Handover
-from vdla.compiler.graph.onnx.infer import PARAMETER_ELEMENTS, check_attributes, defaults_of, output_types
+from vdla.compiler.graph.onnx.infer import (
+    PARAMETER_ELEMENTS,
+    check_attributes,
+    check_references,
+    defaults_of,
+    output_types,
+)
 from vdla.compiler.graph.onnx.inputs import shape_advice
 from vdla.compiler.graph.onnx.names import LONGEST_NAME, printable, trimmed, without_trailing_names
 from vdla.compiler.graph.onnx.parts import LONGEST_REASON, HostNode, grouped_into_parts
@@ -189,6 +195,7 @@ class Importer:
             if not onnx_runtime.is_there():
                 self.check_supported(node)
             return
+        check_references(node)
         is_if = node.op_type == "If" and node.domain in MAIN_DOMAINS
         condition = self.constants.get(self.names[node.input[0]]) if is_if else None
         if condition is not None and condition.size == 1:

@@ -6,7 +6,7 @@ import numpy as np
 from onnx import AttributeProto, NodeProto, TypeProto, checker, defs, helper, numpy_helper, shape_inference
 
 from vdla.compiler.graph.nodes import TensorType
-from vdla.compiler.graph.onnx.call import RefusalError
+from vdla.compiler.graph.onnx.call import InvalidError, RefusalError
 from vdla.compiler.graph.onnx.tensors import first_line, proto_of, type_from
 
 PARAMETER_ELEMENTS = 1024
@@ -96,6 +96,23 @@ def _output(name: str, inferred: Mapping[str, TypeProto], is_needed: bool) -> Te
         if is_needed:
             raise RefusalError(f"output {name!r}: {error}") from None
         return None
+
+
+def check_references(node: NodeProto) -> None:
+    """Check that no attribute of a node, or of its subgraphs, refers to an attribute of a model function.
+
+    Raises:
+        InvalidError: an attribute has a reference in place of a value; functions were inlined before.
+    """
+    for attribute in node.attribute:
+        if attribute.ref_attr_name:
+            raise InvalidError(
+                f"attribute {attribute.name!r} refers to attribute {attribute.ref_attr_name!r} of a model "
+                "function, but the node is in no function; give the attribute a value"
+            )
+        for graph in (attribute.g, *attribute.graphs):
+            for inner in graph.node:
+                check_references(inner)
 
 
 def check_attributes(attributes: Mapping[str, object]) -> None:

@@ -298,6 +298,15 @@ def test_flipped_bits_and_cut_ends_give_a_graph_or_a_clear_error():
     assert 100 < refused < 300
 
 
+@pytest.mark.parametrize("attribute", ["kernel_shape", "ceil_mode"])
+def test_an_attribute_that_refers_to_a_function_is_refused_outside_a_function(attribute):
+    pool = node("MaxPool", "x", "y", kernel_shape=[2], ceil_mode=1)
+    next(proto for proto in pool.attribute if proto.name == attribute).ref_attr_name = "size"
+    message = f"attribute '{attribute}' refers to attribute 'size' of a model function, but the node is in no"
+    with pytest.raises(GraphError, match=re.escape(message)):
+        load(model([pool], {"x": (2, 3, 4)}, ["y"]))
+
+
 def test_names_that_are_not_utf8_are_refused():
     data = (
         model([node("Relu", "xx", "y")], {"xx": [1]}, ["y"]).SerializeToString().replace(b"xx", b"\xff\xff")
