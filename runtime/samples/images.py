@@ -146,8 +146,7 @@ def read_picture(source: str, data: bytes) -> Picture:
             image = Image.open(io.BytesIO(data), formats=FORMATS)
             size = image.width * image.height * 4
             require_room(size, ARRAY_BYTES, f"{source} is not unpacked: its pixels take", InputError)
-            turned = ImageOps.exif_transpose(image)
-            turned.load()
+            turned = ImageOps.exif_transpose(image)  # which reads all pixels
     except (*UNREADABLE, OSError, Image.DecompressionBombError) as error:
         reason = short(" ".join(str(error).split()), 200)
         raise InputError(

@@ -163,6 +163,11 @@ REFUSED = {
         OPEN,
         "input x is float32[2, 4, 5, 7], not float32[N, 3, h, w], nor a",
     ),
+    "a stack of another shape": (
+        np.zeros((2, 1, 3, 5, 7)),
+        FIXED,
+        "input x is float32[2, 1, 3, 5, 7], not float32[1, 3, 5, 6], nor a stack of such arrays",
+    ),
     "two axes too many": (np.zeros((1, 1, 1, 3, 5, 6)), FIXED, "nor a stack of such arrays"),
     "no samples": (
         np.zeros((0, 3, 5, 6)),
@@ -182,7 +187,7 @@ REFUSED = {
         "takes a: float32[1, 3], b: int64[]; it was given 1 array without a name",
     ),
     "other lengths": (
-        [np.zeros((1, 3, 5, 6)), np.zeros((1, 3, 5, 7))],
+        [np.zeros((1, 3, 5, size)) for size in (6, 7, 8)],
         OPEN,
         "samples of input x have the shapes [1, 3, 5, 6] and [1, 3, 5, 7]; a module has one shape: cut or pad them, or "
         "give --shape x=1,3,5,6",

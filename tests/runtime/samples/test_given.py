@@ -45,6 +45,7 @@ def test_one_array_is_an_unnamed_item(title):
 
 LISTS = {
     "arrays": ([X, X], [({}, [X.tolist()])] * 2),
+    "one array": ([X], [({}, [X.tolist()])]),
     "a generator": ((X for _ in range(2)), [({}, [X.tolist()])] * 2),
     "mappings": ([{"a": X}, {"a": 1.0}], [({"a": X.tolist()}, []), ({"a": 1.0}, [])]),
     "pairs": ([(X, 1), [X, 2]], [({}, [X.tolist(), 1]), ({}, [X.tolist(), 2])]),

@@ -76,14 +76,29 @@ def test_grey_alpha_and_turned_images(folder):
     assert lossy.shape == (1, 3, 4, 6)
 
 
-def test_a_preset_is_what_networks_were_trained_on(folder):
-    mean, std = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])  # torchvision.transforms
+@pytest.mark.parametrize(
+    ("name", "mean", "std"),
+    [
+        ("imagenet", (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),  # torchvision.transforms
+        (
+            "clip",
+            (0.48145466, 0.4578275, 0.40821073),
+            (0.26862954, 0.26130258, 0.27577711),
+        ),  # of its repository
+    ],
+)
+def test_a_preset_is_what_networks_were_trained_on(folder, name, mean, std):
+    mean, std = np.array(mean), np.array(std)
     expected = ((PIXELS / 255 - mean) / std).transpose(2, 0, 1)[None]
     shape = (1, 3, 4, 6)
-    for scale in ("imagenet", (mean, std), (255 * mean, 255 * std)):
+    for scale in (name, (mean, std), (255 * mean, 255 * std)):
         found, _ = sample(folder / "a.png", shape, "float32", scale)
         assert found.dtype == np.float32
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_preset_of_one_number_is_that_of_all_channels(folder):
+    shape = (1, 3, 4, 6)
     ranges = {name: sample(folder / "a.png", shape, "float32", name)[0] for name in ("unit", "signed", "raw")}
     np.testing.assert_allclose(ranges["unit"][0], CHW / 255, rtol=1e-6)
     np.testing.assert_allclose(ranges["signed"][0], CHW / 127.5 - 1, rtol=1e-5, atol=1e-6)
@@ -129,6 +144,7 @@ REFUSED = {
         ("a.png", (1, None, None, None), "uint8", None),
         "or give the shape if it is open (--shape)",
     ),
+    "no rank": (("a.png", None, "uint8", None), "a.png is an image, and input x takes "),
     "a batch": (("a.png", (2, 3, 4, 6), "uint8", None), "which has no axis of 1, 3 or 4 channels"),
     "16 bits": (("wide.png", (1, 1, 4, 6), "uint8", None), "wide.png has pixels of mode I;16"),
     "another format": (
@@ -189,6 +205,13 @@ def test_every_preset_has_a_scale():
     for name, scale in PRESETS.items():
         assert scale_of(name) is scale
         assert min(scale.std) > 0
+
+
+def test_an_image_that_was_read_is_given_as_it_is(folder):
+    (entry,) = given_of(folder / "a.png").entries
+    (picture,) = entry.items
+    ((again,),) = (one.items for one in given_of({"x": picture}).entries)
+    assert again is picture
 
 
 def test_images_and_arrays_give_the_same_samples(folder):

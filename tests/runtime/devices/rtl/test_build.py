@@ -16,8 +16,10 @@ from tests.runtime.devices.rtl.memory_probe import PROBE
 from vdla.hw.spec import isa
 from vdla.hw.spec.errors import DeviceError, ToolError
 from vdla.hw.spec.presets import TINY
-from vdla.runtime.devices.rtl import Optimise, RtlDevice, tools
+from vdla.runtime.devices.rtl import Optimise, RtlDevice, build, tools
+from vdla.runtime.devices.rtl.build import Variant
 from vdla.runtime.devices.rtl.cache import built
+from vdla.runtime.devices.rtl.waves import WaveFormat
 
 
 def probe(**options) -> RtlDevice:
@@ -175,3 +177,143 @@ def test_dram_is_the_array_itself():
     assert isinstance(device.dram, np.ndarray)
     device.execute([isa.Finish()])
     assert device._model._image is device.dram
+
+
+# What is compiled, with tools that only note how they are started
+
+
+class Tools:
+    """Tools that make empty files in place of those of a build.
+
+    Attributes:
+        started: the words of each command.
+        units: what each unit that is compiled includes.
+    """
+
+    def __init__(self) -> None:
+        self.started: list[list[str]] = []
+        self.units: dict[str, list[str]] = {}
+
+    def run(self, command, folder: Path, environment=None, children=None) -> str:
+        words = [str(word) for word in command]
+        self.started.append(words)
+        if "--Mdir" in words:
+            assert environment == {"VERILATOR_ROOT": str(Path(words[0]).parents[1])}
+            (folder / "model").mkdir()
+            for name, size in (("a", 30), ("b", 20), ("c", 15), ("a__Slow", 5), ("b__Slow", 4)):
+                (folder / "model" / f"{name}.cpp").write_text("/" * size)
+            return ""
+        if "-c" in words:
+            assert children is not None
+            unit = words[words.index("-c") + 1]
+            self.units[unit.removesuffix(".unit.cpp")] = (folder / unit).read_text().splitlines()
+        (folder / words[words.index("-o") + 1]).write_text("made")
+        return ""
+
+    def flags(self, name: str) -> set[str]:
+        """Return the words of the command that compiles a unit."""
+        return next({*words} for words in self.started if f"{name}.o" in words)
+
+
+@pytest.fixture
+def noted(empty_cache, monkeypatch, tmp_path):
+    """Put tools that only note how they are started in place of those of a build; two processors."""
+    made = Tools()
+    (tmp_path / "shim").mkdir()
+    (tmp_path / "shim" / "shim.cpp").write_text("/" * 10)
+    for name, value in (
+        ("run_tool", made.run),
+        ("compiler", lambda: ["g++"]),
+        ("verilator_root", lambda: tmp_path / "verilator"),
+        ("verilator_version", lambda: "5"),
+        ("compiler_version", lambda command: "12"),
+        ("processor", lambda: "any"),
+        ("HERE", tmp_path / "shim"),
+    ):
+        monkeypatch.setattr(build, name, value)
+    monkeypatch.setattr(build.os, "cpu_count", lambda: 2)
+    return made
+
+
+def included(*names: str) -> list[str]:
+    return [f'#include "{name}"' for name in names]
+
+
+def parts(tmp_path: Path, variant: Variant) -> Path:
+    """Build with tools that only note how they are started; return the folder of the build."""
+    folder = tmp_path / "built"
+    folder.mkdir()
+    build._build(folder, [Path("/v/core.v"), Path("/v/wrapper.v")], TINY, variant)
+    return folder
+
+
+def test_a_build_for_speed_compiles_what_runs_once_apart_and_keeps_the_library_alone(noted, tmp_path):
+    folder = parts(tmp_path, Variant())
+    shim = f"{tmp_path}/shim/shim.cpp"
+    assert noted.units == {
+        "unit0": included("model/a.cpp", shim),
+        "unit1": included("model/b.cpp", "model/c.cpp"),
+        "slow": included("model/a__Slow.cpp", "model/b__Slow.cpp"),
+        **{name: included(f"{tmp_path}/verilator/include/{name}.cpp") for name in build._RUNTIME},
+    }
+    assert noted.flags("unit0") > {"-O3", "-march=native", "-DBUS_BYTES=8", "-DTRACE=0", "-Imodel"}
+    assert noted.flags("slow") > {"-O0", "-DBUS_BYTES=8", "-DVM_TRACE=0"}
+    assert noted.flags("verilated") > {"-O2", "-DTRACE=0", "-DVM_TRACE_VCD=0", "-DVM_TRACE_FST=0"}
+    assert noted.started[0][-2:] == ["/v/core.v", "/v/wrapper.v"]
+    assert [path.name for path in folder.iterdir()] == ["model.so"]
+    (runtime,) = (tmp_path / "cache" / "verilated").glob("*[!k]")
+    kept = sorted(path.name for path in runtime.iterdir())
+    assert kept == ["verilated.o", "verilated_threads.o"]
+    objects = [str(folder / name) for name in ("unit0.o", "unit1.o", "slow.o")]
+    assert noted.started[-1] == [
+        *("g++", "-shared", "-o", "model.so"),
+        *objects,
+        *(str(runtime / name) for name in kept),
+        "-lpthread",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("waves", "numbers", "more"),
+    [(WaveFormat.VCD, (1, 1, 1, 0), "verilated_vcd_c"), (WaveFormat.FST, (2, 1, 0, 1), "verilated_fst_c")],
+)
+def test_a_quick_build_with_waveforms_has_a_unit_for_each_processor(noted, tmp_path, waves, numbers, more):
+    parts(tmp_path, Variant(Optimise.BUILD, waves))
+    assert noted.units.keys() == {"unit0", "unit1", *build._RUNTIME, more}
+    traced = {
+        f"-D{name}={value}"
+        for name, value in zip(("TRACE", "VM_TRACE", "VM_TRACE_VCD", "VM_TRACE_FST"), numbers, strict=True)
+    }
+    for name in ("unit0", "unit1", more):
+        assert noted.flags(name) > traced
+    assert noted.flags("unit1") > {"-Og"}
+    assert noted.flags("unit1").isdisjoint({"-O0", "-O3"})
+    assert {f"--trace-{waves[1:]}", "--output-split-cfuncs"} < {*noted.started[0]}
+
+
+@pytest.mark.parametrize("processors", [None, 1, 9])
+def test_a_build_has_no_empty_units(noted, tmp_path, monkeypatch, processors):
+    asked, pool = [], build.ThreadPoolExecutor
+    monkeypatch.setattr(build, "ThreadPoolExecutor", lambda count: asked.append(count) or pool(count))
+    monkeypatch.setattr(build.os, "cpu_count", lambda: processors)
+    parts(tmp_path, Variant(Optimise.BUILD))
+    units = [lines for name, lines in noted.units.items() if name.startswith("unit")]
+    assert len(units) == min(processors or 1, 6)
+    assert all(units)
+    assert {*asked} == {processors or 1}
+
+
+def test_a_unit_that_fails_ends_those_that_wait(noted, tmp_path, monkeypatch):
+    def fails(command, folder, environment=None, children=None):
+        noted.started.append(command)
+        raise ToolError("no memory")
+
+    monkeypatch.setattr(build, "run_tool", fails)
+    monkeypatch.setattr(build.os, "cpu_count", lambda: 1)
+    shut = []
+    monkeypatch.setattr(
+        build.ThreadPoolExecutor, "shutdown", lambda pool, wait=True, **more: shut.append((wait, more))
+    )
+    with pytest.raises(ToolError, match="no memory"):
+        build._compile([build._Job(f"unit{place}", [], []) for place in range(9)], tmp_path)
+    assert shut[0] == (False, {"cancel_futures": True})

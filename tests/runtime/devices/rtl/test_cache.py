@@ -1,12 +1,13 @@
 """A simulation is built once, and again as soon as anything it is made from changes."""
 
+import errno
 import os
 import subprocess
 import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from threading import Timer
+from threading import Event, Thread, Timer
 
 import pytest
 from filelock import FileLock
@@ -16,7 +17,7 @@ from tests.runtime.devices.rtl.memory_probe import PROBE
 from vdla.hw.spec.cache import cache_folder
 from vdla.hw.spec.errors import ToolError
 from vdla.hw.spec.presets import TINY
-from vdla.runtime.devices.rtl import RtlDevice, build, design
+from vdla.runtime.devices.rtl import RtlDevice, build, cache, design
 from vdla.runtime.devices.rtl.build import Optimise, Variant
 from vdla.runtime.devices.rtl.cache import (
     KEPT_DAYS,
@@ -49,9 +50,8 @@ def construct(source=PROBE, **options) -> RtlDevice:
 
 def test_what_is_asked_for_stays_and_what_is_a_little_too_old_goes(tmp_path, monkeypatch):
     monkeypatch.setenv("VDLA_CACHE_DIR", str(tmp_path))
-    days = {"young": KEPT_DAYS - 0.1, "old": KEPT_DAYS + 0.1}
-    for key, age_days in days.items():
-        then = time.time() - 86400 * age_days
+    for key, more in {"young": -20, "old": 20}.items():
+        then = time.time() - (30 * 24 * 60 * 60 + more)
         os.utime(built("kind", key, lambda folder: None), (then, then))
     built("kind", "new", lambda folder: None)
     assert {path.name for path in (tmp_path / "kind").iterdir() if path.is_dir()} == {"young", "new"}
@@ -61,6 +61,7 @@ def test_a_file_that_another_process_has_deleted_is_not_old(tmp_path):
     assert not _is_older(tmp_path / "gone", time.time() + 1)
     assert _is_older(tmp_path, time.time() + 1)
     assert not _is_older(tmp_path, time.time() - 1)
+    assert not _is_older(tmp_path, tmp_path.stat().st_mtime)
 
 
 def test_a_cache_is_cleared_but_for_what_other_processes_hold(tmp_path, monkeypatch):
@@ -78,6 +79,56 @@ def test_a_cache_is_cleared_but_for_what_other_processes_hold(tmp_path, monkeypa
     held.release()
     assert clear("kind") == 0
     assert not (tmp_path / "kind").exists()
+
+
+def test_who_waits_for_an_entry_has_it_soon_after_its_holder(tmp_path, monkeypatch):
+    monkeypatch.setenv("VDLA_CACHE_DIR", str(tmp_path))
+    (tmp_path / "kind").mkdir()
+    is_held = Event()
+
+    def hold() -> None:
+        with FileLock(tmp_path / "kind" / "key.lock"):
+            is_held.set()
+            time.sleep(0.05)
+
+    holder = Thread(target=hold)
+    holder.start()
+    is_held.wait()
+    began = time.monotonic()
+    built("kind", "key", lambda folder: None)
+    holder.join()
+    assert time.monotonic() - began < 0.9
+
+
+def test_scratch_that_cannot_be_deleted_stops_nothing(tmp_path, monkeypatch):
+    monkeypatch.setenv("VDLA_CACHE_DIR", str(tmp_path))
+    (tmp_path / "kind").mkdir()
+    (tmp_path / "kind" / f"{SCRATCH_PREFIX}key-left").write_text("no folder")
+    assert built("kind", "key", lambda folder: None).is_dir()
+
+    def fail(folder: Path) -> None:
+        folder.rmdir()
+        raise ToolError("no")
+
+    with pytest.raises(ToolError, match=r"^no$"):
+        built("kind", "other", fail)
+
+
+def test_a_cache_that_can_only_be_read_gives_what_it_holds(tmp_path, monkeypatch):
+    monkeypatch.setenv("VDLA_CACHE_DIR", str(tmp_path))
+    there, told = built("kind", "key", lambda folder: None), []
+    monkeypatch.setattr(cache, "tell_unusable", told.append)
+    error = OSError(errno.EROFS, "Read-only file system")
+
+    def refused(self, *arguments, **options):
+        raise error
+
+    monkeypatch.setattr(FileLock, "acquire", refused)
+    assert built("kind", "key", lambda folder: pytest.fail("it is there")) == there
+    here = built("kind", "other", lambda folder: (folder / "made").write_text(""))
+    assert (here / "made").exists()
+    assert tmp_path not in here.parents
+    assert told == [error, error]
 
 
 def test_a_second_construction_builds_nothing_and_emits_nothing(commands):

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import zlib
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -136,6 +137,45 @@ def test_an_fst_file_that_is_cut_off_is_noticed(tmp_path):
         (tmp_path / "cut.fst").write_bytes(data[:size])
         with pytest.raises(DeviceError, match=f"cut off after {size} bytes"):
             waves._check_whole(tmp_path / "cut.fst")
+
+
+def blocks(*lengths: int) -> bytes:
+    """Return blocks of an FST file that state their lengths, which count the eight bytes of the length too."""
+    return b"".join(b"\3" + length.to_bytes(8, "big") + bytes(max(length, 8) - 8) for length in lengths)
+
+
+@pytest.mark.parametrize(
+    ("data", "is_whole"),
+    [
+        (blocks(8), True),
+        (blocks(9, 8, 300), True),
+        (blocks(0, 20), True),  # a length that was never written: the block is its head alone
+        (b"", False),
+        (b"\3", False),
+        (blocks(9, 300)[:-1], False),
+        (blocks(9, 300) + b"\3", False),
+        (blocks(300)[:-10], False),
+    ],
+)
+def test_an_fst_file_is_whole_where_its_last_block_ends_with_it(tmp_path, data, is_whole):
+    (tmp_path / "run.fst").write_bytes(data)
+    if is_whole:
+        waves._check_whole(tmp_path / "run.fst")
+    else:
+        with pytest.raises(DeviceError, match=f"^the waveform .*: it is cut off after {len(data)} bytes; "):
+            waves._check_whole(tmp_path / "run.fst")
+
+
+@pytest.mark.parametrize(
+    ("asked", "cycles"),
+    [((), (0, (1 << 63) - 1)), ((7,), (7, (1 << 63) - 1)), ((7, 7), (7, 7)), ((0, 0), (0, 0))],
+)
+def test_the_model_is_asked_for_the_cycles_to_record(tmp_path, asked, cycles):
+    seen = []
+    silent = SimpleNamespace(record=lambda path, *given: seen.append(given), recorded=lambda: 0)
+    with waves.Recording(Waves(tmp_path / "run.vcd", *asked)).of(silent):
+        pass
+    assert seen == [cycles]
 
 
 HARNESS = """
