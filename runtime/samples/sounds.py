@@ -95,7 +95,7 @@ def windows_of(sound: Sound, who: str, declared: Declared) -> tuple[list[np.ndar
 
 def _scaled(sound: Sound, who: str, declared: Declared) -> np.ndarray:
     """Return the values of the only channel: real numbers from -1 to 1, or integers of the file's bits."""
-    mono = sound.values[:, 0]
+    mono = sound.values.ravel()
     if declared.dtype.startswith("float"):
         return (mono / np.float64(1 << (sound.bits - 1))).astype(np.float32)
     if declared.dtype == f"int{sound.bits}":

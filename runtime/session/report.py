@@ -173,7 +173,7 @@ def _launch(measured: _Measured, target: Target) -> Iterator[LayerReport]:
             continue
         last = not any(other.label for other in layers[number + 1 :])
         own = measured.instructions(layer) if layer.label else np.zeros(0, np.int64)
-        end = timing.cycles if last else max(begin, int(timing.retired[own].max(initial=0)))
+        end = timing.cycles if last else int(timing.retired[own].max(initial=begin))
         timed = _timed(layer, begin, end, work, target)
         energy = by_component(measured.energies[:, own])
         yield replace(timed, energy_pj=sum(energy.values()), energy=energy)

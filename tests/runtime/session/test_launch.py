@@ -8,7 +8,8 @@ from vdla.hw.spec.presets import DEFAULT, TINY
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.runtime.devices.functional import FunctionalDevice
 from vdla.runtime.session import launch
-from vdla.runtime.session.launch import allocate, place
+from vdla.runtime.session.launch import Launch, allocate, place, place_stream
+from vdla.runtime.session.tensors import Tensor
 
 LARGE = DEFAULT.with_changes(block_in=128, block_out=128, wgt_buffer_bytes=1 << 20, acc_buffer_bytes=1 << 20)
 
@@ -34,8 +35,8 @@ def test_tensors_are_written_and_read_by_name():
     np.testing.assert_array_equal(placed.read("more", (4, 4), np.int32), values)
 
 
-@pytest.mark.parametrize(("verifies", "times"), [(True, 1), (False, 0)])
-def test_a_stream_is_proved_safe_once(verifies, times, monkeypatch):
+@pytest.mark.parametrize(("options", "times"), [({}, 1), ({"verifies": True}, 1), ({"verifies": False}, 0)])
+def test_a_stream_is_proved_safe_once_unless_that_is_not_wanted(options, times, monkeypatch):
     asked = []
     monkeypatch.setattr(
         launch, "verify", lambda program, dram, stream_address, **_: asked.append(stream_address)
@@ -44,9 +45,13 @@ def test_a_stream_is_proved_safe_once(verifies, times, monkeypatch):
     assert not plan.streams
     _, plan = handmade("several ends")
     stream = next(iter(plan.streams.values()))
-    placed = place(
-        FunctionalDevice(TINY, 1 << 20), stream, dict.fromkeys(stream.tensors, 1024), verifies=verifies
-    )
-    for _ in range(3):
-        placed.run()
-    assert asked == [placed.stream_address] * times
+    device = FunctionalDevice(TINY, 1 << 20)
+    placed = place(device, stream, dict.fromkeys(stream.tensors, 1024), **options)
+    tensors = {name: Tensor(placed.addresses[name], 1024) for name in stream.tensors}
+    beside = place_stream(device, stream, tensors, **options)
+    alone = Launch(device, stream, placed.addresses, placed.stream_address, **options)
+    for one in (placed, beside, alone):
+        asked.clear()
+        for _ in range(3):
+            one.run()
+        assert asked == [one.stream_address] * times

@@ -35,6 +35,10 @@ def test_a_single_sample_is_run_once_and_its_outputs_stay_as_they_are():
     assert (found.runs, found.seconds) == (1, 1.0)
 
 
+def test_several_samples_are_joined_wherever_they_stood():
+    assert run_each(Doubling(), fitted(Along.ALONE, 3, 4)).outputs["y"].tolist() == [[[6, 6]], [[8, 8]]]
+
+
 @pytest.mark.parametrize(("along", "shape"), [(Along.BATCH, (1, 2)), (Along.STACK, (1, 1, 2))])
 def test_one_sample_of_a_list_is_joined_as_several_are(along, shape):
     assert run_each(Doubling(), fitted(along, 3)).outputs["y"].shape == shape

@@ -224,6 +224,7 @@ cycle: 2,000 cycles, 2.00 ms, 3.5 MMAC, 25.0% of the multipliers, 3.00 mJ
 def test_the_table_has_a_row_for_each_layer_and_the_totals():
     found = Report("cycle", 2000, 2e-3, 3_500_000, 0.25, 3e9, LAYERS)
     assert table(found) == TABLE
+    assert (found.host_macs, found.host_seconds, found.copy_seconds, found.energy) == (0, None, None, {})
     none = table(replace(found, layers=()))
     assert none.startswith("layer  operator           on              cycles       ms ")
     assert none.count("\n") == 1
@@ -266,6 +267,8 @@ def test_a_layer_is_bound_by_what_takes_most_of_its_cycles():
     assert bounded(100, 90, 200, 180) == "memory"
     assert bounded(100, 96, 200, 180) == "compute"
     assert bounded(0, 0, 4, 0) == ""
+    without_log = _bound(Layer("a", "Int8Conv", "", 0, 0, 0), 1, {}, SimpleNamespace(bytes_per_cycle=4))
+    assert without_log == "latency"
 
 
 def test_a_given_clock_and_memory_stand_for_those_of_the_target():
@@ -293,3 +296,11 @@ def test_multiply_accumulates_of_the_host_are_counted_apart():
     found = report(replace(plan, steps=steps), outcome, "functional")
     assert found.host_macs == 1000
     assert found.macs == sum(layer.macs for step in plan.launches for layer in step.layers) > 0
+
+
+def test_launches_that_ran_alone_have_no_time_of_the_host():
+    _, plan = handmade("with the host between")
+    outcome = outcome_of("with the host between", FunctionalDevice(TINY, plan.dram_bytes))
+    found = report(plan, replace(outcome, ran=False, runs=3), "functional")
+    assert (found.host_seconds, found.copy_seconds, found.runs) == (None, None, 3)
+    assert report(plan, outcome, "functional").copy_seconds == outcome.copy_seconds > 0

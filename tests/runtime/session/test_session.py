@@ -16,7 +16,7 @@ from vdla.runtime.devices.cycle import CycleDevice
 from vdla.runtime.devices.functional import FunctionalDevice
 from vdla.runtime.host.onnx_runtime import PART
 from vdla.runtime.module.plan import HostStep, ModuleError, Value
-from vdla.runtime.session.session import Session, _OnHost, checked
+from vdla.runtime.session.session import Outcome, Session, _OnHost, checked
 
 WANTED = {"image": Value((1, 3), "float32"), "mask": Value((), "int8")}
 IMAGE, MASK = np.ones((1, 3), np.float32), np.int8(1)
@@ -230,3 +230,8 @@ def test_more_on_the_host_than_its_limit_is_refused_with_the_step(monkeypatch):
         ModuleError, match=r"^up to Transpose the Transpose, the tensors on the host take 12 bytes"
     ):
         session.run({"x0": np.zeros((2, 3), np.int8)})
+
+
+def test_an_outcome_is_that_of_one_whole_run_unless_it_says_otherwise():
+    assert Outcome({}, (), 1.0) == Outcome({}, (), 1.0, (), copy_seconds=0.0, ran=True, runs=1)
+    assert Outcome({}, (), 1.0).cycles == 0
