@@ -97,10 +97,20 @@ def refused(data: bytes) -> str:
 def test_a_truncated_module_is_refused(saved):
     data = saved.read_bytes()
     for size in [*range(HEADER.size + 3), *RNG.integers(HEADER.size, len(data), 40), len(data) - 1]:
+        if size < len(MAGIC):
+            expected = (
+                "net.vdla is not a module: it does not begin with VDLA-MOD; make one with `vdla compile"
+            )
+        elif size < HEADER.size:
+            expected = (
+                f"net.vdla is truncated: it has {size} bytes, and a header alone has {HEADER.size}; copy"
+            )
+        else:
+            expected = (
+                f"is truncated or has been added to: it holds {size - HEADER.size} bytes after its header"
+            )
         message = refused(data[:size])
-        assert (
-            "is truncated" if size >= len(MAGIC) else "is not a module: it does not begin with VDLA-MOD"
-        ) in message
+        assert expected in message
         assert "compile" in message
 
 
@@ -135,6 +145,14 @@ def test_another_version_is_refused(saved):
         refused(bytes(data))
         == f"net.vdla is a module of version {VERSION + 1}; this program reads version {VERSION}; compile the network again"
     )
+
+
+def test_a_module_begins_with_its_version_its_size_and_its_digest(saved):
+    data = saved.read_bytes()
+    payload = data[56:]
+    numbers = b"".join(number.to_bytes(8, "little") for number in (6, len(payload)))
+    assert data[:56] == b"VDLA-MOD" + numbers + hashlib.sha256(payload).digest()
+    assert members(data)[MANIFEST].startswith(b'{\n "name": "')
 
 
 def npz(**arrays: np.ndarray) -> bytes:
@@ -226,6 +244,38 @@ def test_members_that_are_no_plain_arrays_are_refused(name, content):
     refused(sealed({**parts, name: content}))
 
 
+WORDS, UOPS = (f"streams/launch0/{kind}.npy" for kind in ("words", "uops"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({WORDS: None}, "the array streams/launch0/words is missing; copy it again, or compile the network again"),
+        ({"weights/0.npy": None}, "the array weights/0 is missing; copy it again, or compile the network again"),
+        ({WORDS: np.array(7.5)}, "stream launch0 is float64[] with micro-ops uint32, not uint64[n, 2] and uint32"),
+        ({WORDS: np.zeros(2, np.uint64)}, "stream launch0 is uint64[2] with micro-ops uint32, not "),
+        ({WORDS: np.zeros((3, 2, 2), np.uint64)}, "stream launch0 is uint64[3, 2, 2] with micro-ops uint32, not "),
+        ({WORDS: np.zeros((3, 2))}, "stream launch0 is float64[3, 2] with micro-ops uint32, not uint64[n, 2] "),
+        ({UOPS: np.zeros(2, np.int32)}, " with micro-ops int32, not uint64[n, 2] and uint32"),
+    ],
+)  # fmt: skip
+def test_an_array_that_is_missing_or_of_another_type_is_named(changes, message):
+    parts = members(to_bytes(handmade("with the host between")[1]))
+    changed = {name: None if values is None else array(values) for name, values in changes.items()}
+    kept = {name: data for name, data in (parts | changed).items() if data is not None}
+    assert changed.keys() <= parts.keys()
+    assert message in refused(sealed(kept))
+
+
+def test_a_manifest_is_read_up_to_its_limit(monkeypatch):
+    data = to_bytes(handmade("with the host between")[1])
+    size = len(members(data)[MANIFEST])
+    monkeypatch.setattr("vdla.runtime.module.file.MANIFEST_BYTES", size)
+    assert from_bytes(data).steps
+    monkeypatch.setattr("vdla.runtime.module.file.MANIFEST_BYTES", size - 1)
+    assert f"its manifest takes {size} bytes, and the limit is {size - 1}; " in refused(data)
+
+
 def manifest_of(change: Callable[[dict], object]) -> bytes:
     """Return a module whose manifest has been changed."""
     parts = members(to_bytes(handmade("with the host between")[1]))
@@ -243,6 +293,9 @@ def launch(manifest: dict) -> dict:
 
 
 CHANGES = {
+    "its memory, clock or energies do not match the digest": lambda manifest: manifest["target"].update(
+        clock_mhz=1.5
+    ),
     "its configuration does not match the digest": lambda manifest: manifest["config"].update(batch=2),
     "batch = 3 is not a power of two": lambda manifest: manifest["config"].update(batch=3),
     "configuration parameter 'colour' is unknown": lambda manifest: manifest["config"].update(colour=3),
@@ -344,6 +397,13 @@ def test_a_module_that_cannot_be_put_in_bytes_writes_nothing(tmp_path):
     odd = replace(plan, steps=(HostStep("odd", "Transpose", ("x0",), ("v0",), {"perm": object()}),))
     with pytest.raises(TypeError):
         save(odd, tmp_path / "net.vdla")
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_array_of_objects_is_not_written(tmp_path):
+    _, plan = handmade("only the host")
+    with pytest.raises(ValueError, match="Object arrays cannot be saved"):
+        save(replace(plan, constants={"c": np.array([print])}), tmp_path / "net.vdla")
     assert not list(tmp_path.iterdir())
 
 

@@ -64,6 +64,11 @@ def test_numbers_and_names_have_bounds(kind, values, good, bad):
     assert not is_taken(values | bad, kind)
 
 
+@pytest.mark.parametrize(("size", "taken"), [(0, False), (1, True), ((1 << 62) - 1, True), (1 << 62, False)])
+def test_a_tensor_has_a_byte_or_more(size, taken):
+    assert is_taken(size, manifest.TensorBytes) is taken
+
+
 def test_a_step_without_further_figures_multiplies_nothing_and_tells_nothing():
     step = HostStep("a", "Relu", ("x",), ("y",))
     assert (step.attributes, step.reason, step.macs, step.uncounted) == ({}, "", 0, ())
