@@ -1,5 +1,6 @@
 """Files of arrays are measured before they are unpacked."""
 
+import io
 import struct
 import tracemalloc
 import zipfile
@@ -10,7 +11,7 @@ import pytest
 from tests.runtime.zips import archive, npy, with_size, zeros
 from vdla.hw.spec.errors import FileFormatError, VdlaError
 from vdla.hw.spec.limits import ARCHIVE_MEMBERS, ARRAY_BYTES
-from vdla.runtime.arrays import npy_from, npz_from, read_npz, write_npy, write_npz
+from vdla.runtime.arrays import _fill, npy_from, npz_from, read_npz, write_npy, write_npz
 
 MIB = 1 << 20
 
@@ -87,10 +88,22 @@ def test_shapes_that_no_array_has_are_refused(path, shape):
     assert str(path) in refused(path)[0]
 
 
-@pytest.mark.parametrize("dtype", ["|O", "|V8", "|S0", "<M8[s]", [("a", "<i4")], "nonsense"])
-def test_elements_that_are_no_numbers_are_refused(path, dtype):
+@pytest.mark.parametrize(
+    ("dtype", "reason"),
+    [
+        ("|O", "'x.npy' holds elements of type object, not numbers"),
+        ("|V8", "'x.npy' holds elements of type |V8, not numbers"),
+        ("|S0", "'x.npy' holds elements of type |S0, not numbers"),
+        ("<M8[s]", "'x.npy' holds elements of type datetime64[s], not numbers"),
+        ([("a", "<i4")], "'x.npy' holds elements of type [('a', '<i4')], not numbers"),
+        ("nonsense", "nonsense"),
+    ],
+)
+def test_elements_that_are_no_numbers_are_refused(path, dtype, reason):
     path.write_bytes(archive({"x.npy": npy((1,), bytes(8), dtype)}))
-    assert str(path) in refused(path)[0]
+    message = refused(path)[0]
+    assert message.startswith(f"{path} cannot be read as .npz; it is truncated or altered: ")
+    assert reason in message
 
 
 def test_a_directory_that_hides_what_a_member_unfolds_to_is_refused(path):
@@ -186,6 +199,23 @@ def test_members_compressed_in_another_way_are_refused(path):
         file.writestr("x.npy", zeros(3))
     with pytest.raises(FileFormatError, match=r"'x\.npy' is compressed by method 12$"):
         npz_from(path.read_bytes(), "x")
+
+
+@pytest.mark.parametrize("piece", [1, 2, 100])
+def test_a_member_of_another_length_than_the_archive_says_is_refused(piece, monkeypatch):
+    monkeypatch.setattr("vdla.runtime.arrays.PIECE_BYTES", piece)
+    values = np.zeros(3, np.uint8)
+    _fill(values, io.BytesIO(b"123"), "x")
+    assert values.tobytes() == b"123"
+    with pytest.raises(ValueError, match=r"^'x' is longer than the archive says$"):
+        _fill(values, io.BytesIO(b"1234"), "x")
+    with pytest.raises(EOFError, match=r"^'x' ends after 2 of 3 bytes$"):
+        _fill(values, io.BytesIO(b"12"), "x")
+
+
+def test_members_may_grow_beyond_4_gibibytes(path):
+    write_npz(path, {"x": np.zeros(3)})
+    assert int.from_bytes(path.read_bytes()[4:6], "little") == 45  # the version of ZIP that has such members
 
 
 def test_arrays_are_read_piece_by_piece(path, monkeypatch):

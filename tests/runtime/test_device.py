@@ -1,11 +1,14 @@
 """A device's DRAM: what lies outside is refused, to the byte, and addresses are handed out in order."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
+from vdla.hw.spec import codec, isa
 from vdla.hw.spec.errors import AccessError
 from vdla.hw.spec.presets import TINY
-from vdla.runtime.device import PAGE_BYTES, DeviceError
+from vdla.runtime.device import PAGE_BYTES, Device, DeviceError
 from vdla.runtime.devices.functional import FunctionalDevice
 
 SIZE = 8 * PAGE_BYTES
@@ -78,13 +81,48 @@ def test_a_stream_begins_at_an_instruction(device):
 
 
 def test_memory_is_handed_out_in_whole_pages_and_never_address_0(device):
-    sizes = (0, 1, PAGE_BYTES, PAGE_BYTES + 1)
-    assert [device.allocate(size) // PAGE_BYTES for size in sizes] == [1, 2, 3, 4]
+    assert [device.allocate(size) for size in (0, 1, 4096, 4097)] == [4096, 8192, 12288, 16384]
     with pytest.raises(
         DeviceError, match=f"^allocating {2 * PAGE_BYTES + 1} bytes at {6 * PAGE_BYTES:#x} exceeds"
     ):
         device.allocate(2 * PAGE_BYTES + 1)
     assert device.allocate(2 * PAGE_BYTES) == 6 * PAGE_BYTES
+
+
+def test_a_stream_is_executed_as_instructions_or_as_bytes(device):
+    stream = codec.to_bytes([isa.Finish()], TINY)
+    for given in ([isa.Finish()], stream, stream * 3):
+        place = device.allocate(0) + PAGE_BYTES
+        device.execute(given)
+        whole = given if isinstance(given, bytes) else stream
+        assert device.copy_out(place, len(whole)).tobytes() == whole
+
+
+class Counting(Device):
+    """A device that notes what it is to run."""
+
+    def run(self, stream_address, count, *, cycle_limit=None):
+        self.asked = stream_address, count, cycle_limit
+
+    def reset(self):
+        raise AssertionError("nobody asked for it")
+
+
+def test_as_many_instructions_are_run_as_are_given():
+    device = Counting(TINY, 1 << 16)
+    device.execute([isa.Finish()] * 3, cycle_limit=7)
+    assert device.asked == (4096, 3, 7)
+
+
+def test_dram_has_256_mebibytes_unless_told_otherwise():
+    assert Counting(TINY).dram.size == 256 * 1024 * 1024
+
+
+def test_dram_may_be_as_large_as_addresses_reach():
+    config = SimpleNamespace(axi_address_width=12)
+    assert Counting(config, 4096).dram.size == 4096
+    with pytest.raises(DeviceError, match="reach, 4096 bytes"):
+        Counting(config, 4097)
 
 
 def test_dram_is_no_larger_than_addresses_reach():

@@ -63,6 +63,20 @@ class Interface:
         self.__array_interface__ = array.__array_interface__
 
 
+class Exporting(Array):
+    """An array that does not say on which device it is."""
+
+    def __dlpack__(self, **options):
+        raise AssertionError("its device was not asked for")
+
+
+class Placed(Array):
+    """An array that says on which device it is, and does not speak DLPack."""
+
+    def __dlpack_device__(self):
+        return CPU, 0
+
+
 class OnCuda:
     """An array of a GPU that copies itself to the CPU where it is asked for."""
 
@@ -79,8 +93,15 @@ class Broken:
         raise TypeError("no conversion")
 
 
-SPEAKERS = [lambda array: array, Dlpack, OldDlpack, Array, Interface]
-NAMES = ["numpy", "dlpack", "old dlpack", "__array__", "__array_interface__"]
+class Silent:
+    """An array that cannot be had, and does not say why."""
+
+    def __array__(self, dtype=None, copy=None):
+        raise KeyError
+
+
+SPEAKERS = [lambda array: array, Dlpack, OldDlpack, Array, Exporting, Placed, Interface]
+NAMES = ["numpy", "dlpack", "old dlpack", "__array__", "exporting", "placed", "__array_interface__"]
 LAYOUTS = [NUMBERS, NUMBERS.T, NUMBERS[:, ::2], NUMBERS[:, ::-1], NUMBERS[:1, 0, 0], np.int8([[1, 0]]) == 1]
 
 
@@ -133,9 +154,10 @@ def test_numbers_in_sequences_are_taken(values):
             "cannot be read by DLPack: tensors that require gradient are not exported",
         ),
         (Broken(), "is not an array of numbers: no conversion"),
+        (Silent(), "is not an array of numbers: KeyError"),
         ([[1, 2], [3]], "is not an array of numbers: setting an array element with a sequence"),
     ],
-    ids=["GPU", "device without a name", "CUDA alone", "refused", "broken", "uneven"],
+    ids=["GPU", "device without a name", "CUDA alone", "refused", "broken", "silent", "uneven"],
 )
 def test_what_cannot_be_read_is_refused_on_one_line(values, message):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}") as caught:

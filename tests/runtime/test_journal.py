@@ -1,5 +1,9 @@
 """Journals: whole lines are kept, a torn one is cut off, a damaged one refused."""
 
+import os
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
 
 from tests.limits import at_most
@@ -66,9 +70,12 @@ def test_any_altered_byte_of_a_whole_line_is_a_damaged_line(path, place):
 
 def test_one_process_appends_at_a_time_where_it_is_locked(path):
     first = Appender(path, KIND, locks=True)
+    files = os.listdir("/proc/self/fd")
     with pytest.raises(VdlaError, match="is in use by another process; wait for it"):
         Appender(path, KIND, locks=True)
+    assert os.listdir("/proc/self/fd") == files
     first.close()
+    assert len(os.listdir("/proc/self/fd")) == len(files) - 1
     assert append(path, TEXTS, locks=True) == []
 
 
@@ -134,3 +141,35 @@ def test_nothing_is_appended_before_what_is_there_was_read(path):
         journal.append([TEXTS[0]])
     journal.close()
     assert path.read_bytes() == b""
+
+
+def test_at_most_64_mebibytes_are_read_at_a_time():
+    asked = []
+    file = SimpleNamespace(readline=lambda size: asked.append(size) or b"")
+    assert list(Texts(file, Path("j"), KIND)) == []
+    assert asked == [64 * 1024 * 1024]
+
+
+def test_a_journal_without_a_torn_line_is_not_cut(path, monkeypatch):
+    path.write_bytes(line_of(TEXTS[0]))
+    monkeypatch.setattr(
+        os, "ftruncate", lambda *_: pytest.fail("another process may have appended meanwhile")
+    )
+    assert append(path, [TEXTS[1]]) == TEXTS[:1]
+
+
+def test_a_journal_is_made_for_everybody_whom_the_umask_lets(path):
+    before = os.umask(0o022)
+    try:
+        Appender(path, KIND).close()
+    finally:
+        os.umask(before)
+    assert path.stat().st_mode & 0o777 == 0o644
+
+
+def test_a_journal_that_was_deleted_cannot_be_read(path):
+    journal = Appender(path, KIND)
+    path.unlink()
+    with pytest.raises(VdlaError, match=r"j\.jsonl cannot be read: No such file or directory$"):
+        list(journal.texts())
+    journal.close()
