@@ -307,7 +307,7 @@ def expected_gemm(plan: GemmPlan, inp: np.ndarray, wgt: np.ndarray) -> np.ndarra
     exact = (inp.astype(np.float64) @ wgt.T.astype(np.float64)).astype(np.int64)  # sums stay below 2**53
     wrapped = exact.astype(f"i{plan.config.acc_bits // 8}")
     high = (1 << (plan.config.out_bits - 1)) - 1
-    shifted: np.ndarray = wrapped >> min(plan.shift, plan.config.acc_bits - 1)
+    shifted: np.ndarray = wrapped >> plan.shift  # of its width or more: the sign is left
     clipped: np.ndarray = np.clip(shifted, -high - 1, high).astype(np.int8)
     return clipped
 

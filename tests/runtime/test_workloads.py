@@ -3,6 +3,7 @@
 from collections import Counter
 from itertools import product
 from math import prod
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,6 +17,8 @@ from vdla.runtime.devices.rtl import Optimise, RtlDevice
 from vdla.runtime.packing import pack_values, unpack_values
 from vdla.runtime.workloads import (
     Addresses,
+    GemmPlan,
+    _fits,
     expected_gemm,
     gemm_instructions,
     place_gemm,
@@ -148,6 +151,45 @@ def test_the_tiles_move_the_least_data_and_are_the_longest_of_these(case):
     assert chosen in legal
     assert moved(chosen) == least
     assert plan.tile_k == max(tiles[2] for tiles in legal if moved(tiles) == least)
+
+
+DEPTHS = {MemoryType.ACC: 24, MemoryType.INP: 30, MemoryType.WGT: 40, MemoryType.UOP: 18}
+
+
+@pytest.mark.parametrize("memory", DEPTHS)
+def test_tiles_may_fill_each_scratchpad(memory):
+    """Tiles of 3 x 4 x 5 blocks take half of each scratchpad, and of micro-ops 2 + 4 x 4."""
+    for less in (0, 1, 2):
+        depths = DEPTHS | {memory: DEPTHS[memory] - less}
+        plan = GemmPlan(SimpleNamespace(depth=depths.get), 3, 4, 5, 0, 3, 4, 5)
+        assert _fits(plan) is not bool(less)
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_tiles_are_no_longer_than_a_loop(place):
+    for length, fits in ((16_383, True), (16_384, False)):
+        tiles = [1, 1, 1]
+        tiles[place] = length
+        plan = GemmPlan(SimpleNamespace(depth=lambda memory: 1 << 20), 1, 1, 1, 0, *tiles)
+        assert _fits(plan) is fits
+
+
+@pytest.mark.parametrize(("m", "pages"), [(1024, 2), (1023, 1), (2047, 2)])
+def test_the_output_has_room_for_its_bytes_and_an_element(m, pages):
+    """The stream stands on the pages behind it."""
+    plan = plan_gemm(TINY, m, 4, 4)
+    gemm = place_gemm(FunctionalDevice(TINY, DRAM_BYTES), plan, *random_operands(plan))
+    assert gemm.stream_address - gemm.at.out == 4096 * pages
+
+
+@pytest.mark.parametrize("config", [TINY, NARROW], ids=lambda config: config.name)
+def test_a_gemm_of_one_block_has_one_tile(config):
+    plan = plan_gemm(config, config.batch, config.block_out, config.block_in)
+    assert (plan.tile_m, plan.tile_n, plan.tile_k) == plan.tiles == (1, 1, 1)
+
+
+def test_results_are_shifted_by_10_bits_unless_told_otherwise():
+    assert plan_gemm(TINY, 4, 4, 4).shift == 10
 
 
 def test_every_token_that_is_pushed_is_popped(plan):

@@ -1,6 +1,7 @@
 """Layouts of a module are accepted exactly where a tensor can be packed as they say."""
 
 import random
+import re
 from dataclasses import replace
 
 import msgspec
@@ -8,9 +9,11 @@ import numpy as np
 import pytest
 
 from tests.compiler.network.compiled import handmade
+from vdla.hw.spec.errors import VdlaError
+from vdla.runtime.host.dtypes import UNKNOWN
 from vdla.runtime.layout import Layout, SpaceToDepth
-from vdla.runtime.module.contents import check_contents
-from vdla.runtime.module.plan import Crossing, LaunchStep, ModuleError, Plan
+from vdla.runtime.module.contents import check_contents, check_value
+from vdla.runtime.module.plan import Crossing, HostStep, LaunchStep, ModuleError, Plan, Value
 from vdla.runtime.windows import Windows
 
 
@@ -118,3 +121,58 @@ def test_results_are_not_read_back_with_gathered_pixels(name):
     check_contents(plan_with((layout,)))
     with pytest.raises(ModuleError, match=r"^x is read back with gathered pixels, which cannot be undone"):
         check_contents(plan_with((), (layout,)))
+
+
+PLAN = handmade("with the host between")[1]
+HOST = next(step for step in PLAN.steps if isinstance(step, HostStep))
+(STREAM, *_) = PLAN.streams.values()
+WRONG = {
+    "input x is int8[-1, 2]; only outputs may have an extent that is known after a run alone; compile": {
+        "inputs": {"x": Value((UNKNOWN, 2), "int8")}
+    },
+    "constant c holds complex128; there are float32, ": {"constants": {"c": np.zeros(1, complex)}},
+    "weight w holds <U1, not numbers; compile": {"weights": {"w": np.array(["a"])}},
+    "the micro-ops of stream s have 2 dimensions, not 1; compile": {
+        "streams": {"s": replace(STREAM, uops=STREAM.uops[None])}
+    },
+    "attribute perm = 'abc' is not what Transpose takes: ": {
+        "steps": (msgspec.structs.replace(HOST, attributes={"perm": "abc"}),)
+    },
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_what_no_run_can_use_is_named(message):
+    with pytest.raises(VdlaError, match=f"^{re.escape(message)}"):
+        check_contents(replace(PLAN, **WRONG[message]))
+
+
+def test_numbers_of_every_kind_and_outputs_of_open_extents_are_accepted():
+    weights = {kind: np.zeros(2, kind) for kind in ("bool", "int8", "uint32", "float16")}
+    open_output = {"y": Value((UNKNOWN, 2), "int8")}
+    check_contents(replace(PLAN, weights=weights, outputs=open_output))
+    assert is_accepted(Layout(shape=(4,), block=4, batch=1))
+
+
+@pytest.mark.parametrize(
+    ("shape", "size"), [((2, 3), 24), ((UNKNOWN, 2, 3), 24), ((UNKNOWN,), 4), ((), 4), ((0, 5), 0)]
+)
+def test_a_tensor_may_take_as_much_as_the_limit(shape, size, monkeypatch):
+    value = Value(shape, "int32")
+    monkeypatch.setattr("vdla.runtime.module.contents.TENSOR_BYTES", size)
+    check_value("x", value)
+    monkeypatch.setattr("vdla.runtime.module.contents.TENSOR_BYTES", size - 1)
+    with pytest.raises(
+        ModuleError, match=rf"^x is .*, which takes {size} bytes, and the limit is {size - 1}"
+    ):
+        check_value("x", value)
+
+
+def test_a_plan_may_take_as_much_dram_as_the_limit(monkeypatch):
+    monkeypatch.setattr("vdla.runtime.module.contents.DRAM_BYTES", PLAN.dram_bytes)
+    check_contents(PLAN)
+    monkeypatch.setattr("vdla.runtime.module.contents.DRAM_BYTES", PLAN.dram_bytes - 1)
+    with pytest.raises(
+        ModuleError, match=rf"^its tensors, weights and streams take {PLAN.dram_bytes} bytes, and the limit"
+    ):
+        check_contents(PLAN)
