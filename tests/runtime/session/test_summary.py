@@ -89,6 +89,7 @@ def test_layers_that_cost_most_are_ordered_by_cycles_whatever_the_host_took():
     ]
     found = costly(layers)
     assert [(one.name, one.share) for one in found] == [("d", 0.75), ("a", 0.25)]
+    assert found[0] == Cost("d", "Op", "accelerator", 600, 0.6, 0, 0.75)
     assert costly(layers, 1) == found[:1]
 
 
@@ -108,7 +109,8 @@ def test_like_reasons_are_told_once_with_their_count():
         HostStep("c", "Split", (), (), {}, "Split with b; it takes blocks"),
         HostStep("d", "Slice", (), (), {}, "Slice with c; it takes blocks"),
     ]
-    first, second = reasons(steps)
+    first, second, third = reasons([*steps, HostStep("e", "Cast", (), (), {}, "")])
+    assert (third.why, third.operators) == ("no reason is known", {"Cast": 1})
     assert (first.why, first.count, first.operators) == ("it takes blocks", 3, {"Split": 2, "Slice": 1})
     assert (second.why, second.count) == ("there is no Softmax", 1)
 
@@ -136,6 +138,8 @@ def host(name: str, macs: int, reason: str) -> HostStep:
         (0, [host("a", 70, "has 16 bits; use 32"), host("b", 20, "has 9 bits; use 32"), host("c", 10, "other")], "90.0% of the MACs: has 16 bits; use 32"),
         (49, [host("a", 1, "small"), host("b", 50, "no tile fits; use larger x")], "50.0% of the MACs: no tile fits; use larger x"),
         (51, [host("a", 49, "small")], ""),
+        (50, [host("a", 50, "small")], ""),
+        (0, [host("a", 50, "")], ""),
         (0, [host("a", 0, "one"), host("b", 0, "two; x"), host("c", 0, "three; x")], "2 operators: two; x"),
         (0, [], ""),
     ],

@@ -17,7 +17,7 @@ from vdla.runtime.module.file import from_bytes, to_bytes
 from vdla.runtime.module.plan import ModuleError, Plan
 from vdla.runtime.session.launch import place
 from vdla.runtime.session.session import Session
-from vdla.runtime.session.tensors import Tensor, check_tensors
+from vdla.runtime.session.tensors import Tensor, _elsewhere, check_tensors
 from vdla.runtime.stream.builder import UOP_TENSOR, Stream
 from vdla.sim.decoded import decode_stream
 from vdla.sim.verify.verifier import VerificationError
@@ -80,6 +80,22 @@ OUTSIDE = {
         (store(dram_base=OUT_A, y_size=5, x_size=3, x_stride=7), FINISH),
         {"a": [0]},
     ),
+    "{0} writes DRAM bytes 0xffc..0xfff, outside its tensor " + AT_A: (
+        (store(dram_base=OUT_A - 1, y_size=30, x_size=1, x_stride=7), FINISH),
+        {"a": [0]},
+    ),
+    "{0} writes DRAM bytes 0x1090..0x1093, outside its tensor " + AT_A: (
+        (store(dram_base=OUT_A + 36, y_size=3, x_size=1, x_stride=7), FINISH),
+        {"a": [0]},
+    ),
+    "{0} writes DRAM bytes 0x1048..0x104b, outside its tensor " + AT_A: (
+        (store(dram_base=OUT_A + 18, y_size=3, x_size=1, x_stride=0), FINISH),
+        {"a": [0]},
+    ),
+    "{0} writes DRAM bytes 0x2000..0x2003, of the tensor 'w', which is read-only": (
+        (store(dram_base=0x2000 // 4, y_size=2, x_size=1, x_stride=8), FINISH),
+        {"w": [0]},
+    ),
     "{1} reads DRAM bytes 0x2030..0x204f, outside its tensor " + AT_W: (
         (gemm(), load(WGT, dram_base=WGT_W + 3, x_size=2), FINISH),
         {"w": [1]},
@@ -135,6 +151,29 @@ def test_a_stream_that_reaches_outside_its_tensors_is_refused(message):
         check(instructions, users)
     assert str(caught.value) == message.format(*named) + "; compile it again"
     assert str(caught.value).startswith(f"instruction {caught.value.index} ")
+
+
+@pytest.mark.parametrize(
+    ("names", "byte", "nearest"),
+    [
+        ("ab", 17, "a"),  # as near to both
+        ("ba", 17, "b"),
+        ("ba", 16, "a"),
+        ("ab", 18, "b"),
+        ("ba", 12, "a"),
+        ("ca", 14, "a"),
+        ("ac", 15, "c"),
+        ("abc", 0, "a"),
+        ("abc", 99, "b"),
+    ],
+)
+def test_the_nearest_tensor_is_named(names, byte, nearest):
+    places = {"a": 10, "b": 20, "c": 15}
+    tensors = {name: Tensor(places[name], 5) for name in names}
+    begin = places[nearest]
+    assert _elsewhere(None, byte, tensors) == (
+        f"but belongs to no tensor; the nearest is {nearest!r} at {begin:#x}..{begin + 4:#x}"
+    )
 
 
 def test_the_first_transfer_that_is_wrong_is_named():
