@@ -88,7 +88,7 @@ def fit(
             )
     _check_names(inputs, samples[0])
     stacked = any(one.along is Along.STACK for one in fitted)
-    alone = not given.listed and all(one.along is Along.ALONE for one in fitted) and len(samples) == 1
+    alone = not given.listed and all(one.along is Along.ALONE for one in fitted)
     along = Along.STACK if stacked else Along.ALONE if alone else Along.BATCH
     return Fitted(samples, along, tuple(note for one in fitted for note in one.notes))
 
@@ -112,7 +112,7 @@ def _entries(given: Given, inputs: Mapping[str, Declared]) -> Iterable[Entry]:
     """Return the entries; a list of as many arrays as there are inputs is one sample, if these are "
     "several."""
     single = [entry.unnamed for entry in given.entries]
-    if given.listed and 1 < len(inputs) == len(single) and all(len(one) == 1 for one in single):
+    if 1 < len(inputs) == len(single) and all(len(one) == 1 for one in single):
         return [Entry("", {}, tuple(item for one in single for item in one))]
     return given.entries
 
@@ -207,7 +207,7 @@ def _of_array(array: np.ndarray, who: str, name: str, declared: Declared) -> _Pa
     elif wanted and wanted[0] in (1, None) and _fits(found, wanted[1:]):
         return _Parts([array[None]], Along.ALONE)
     raise InputError(
-        f"{who} is {_text(array)}, not {declared}, nor a stack of such arrays{_hint(array, declared)}"
+        f"{who} is {_text(array)}, not {declared}, nor a stack of such arrays{_hint(array, wanted)}"
     )
 
 
@@ -239,9 +239,8 @@ def _fits(found: Sequence[int], wanted: Sequence[int | None]) -> bool:
     )
 
 
-def _hint(array: np.ndarray, declared: Declared) -> str:
+def _hint(array: np.ndarray, wanted: Sequence[int | None]) -> str:
     """Return what to do with an image whose channels stand at another place."""
-    wanted = declared.shape or ()
     for source, target in ((-1, 1), (1, -1)) if array.ndim == len(wanted) > 2 else ():
         if _fits(np.moveaxis(array, source, target).shape[1:], wanted[1:]):
             return f"; its channels stand elsewhere: numpy.moveaxis(array, {source}, {target}) moves them"

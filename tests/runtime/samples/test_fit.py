@@ -29,6 +29,7 @@ FORMS = {
     "samples in place of a batch": (STACK, 4, Along.BATCH),
     "samples along a new axis": (STACK[:, None], 4, Along.STACK),
     "a stack of a single sample": (STACK[:1, None], 1, Along.STACK),
+    "a list of one array": ([STACK[:1]], 1, Along.BATCH),
     "a mapping": ({"x": STACK}, 4, Along.BATCH),
     "a list of arrays": ([array[None] for array in STACK], 4, Along.BATCH),
     "a list of arrays without the batch": (list(STACK), 4, Along.BATCH),
@@ -78,6 +79,28 @@ def test_several_inputs_are_told_by_name_or_place(title):
     ((sample,), _) = samples_of(TWO_FORMS[title], TWO)
     assert list(sample) == ["a", "b"]
     assert (sample["a"].tolist(), sample["b"].tolist()) == ([[1, 1, 1]], 7)
+
+
+def test_a_list_of_pairs_has_a_sample_for_each():
+    pairs = [(np.full((1, 3), place, np.float32), place) for place in (5, 7)]
+    samples, _ = samples_of(pairs, TWO)
+    assert [(one["a"].tolist(), one["b"].tolist()) for one in samples] == [([[5] * 3], 5), ([[7] * 3], 7)]
+
+
+def test_inputs_that_are_called_like_arrays_without_a_name_are_told_by_name():
+    inputs = {"arr_1": TWO["a"], "arr_0": TWO["b"]}
+    ((sample,), _) = samples_of({"arr_0": 7, "arr_1": np.ones((1, 3))}, inputs)
+    assert (sample["arr_0"].tolist(), sample["arr_1"].tolist()) == (7, [[1, 1, 1]])
+
+
+def test_a_number_is_a_row_of_one():
+    ((sample,), along) = samples_of(7.0, {"x": static((1,), "float32")})
+    assert (sample["x"].tolist(), along) == ([7], Along.ALONE)
+
+
+def test_an_open_extent_may_be_1():
+    ((sample,), _) = samples_of(STACK[:1, :, :1], OPEN)
+    assert sample["x"].shape == (1, 3, 1, 6)
 
 
 def test_an_array_of_one_sample_goes_with_all_samples_of_another_input():
@@ -168,6 +191,39 @@ REFUSED = {
         FIXED,
         "input x is float32[2, 1, 3, 5, 7], not float32[1, 3, 5, 6], nor a stack of such arrays",
     ),
+    "channels first": (
+        np.zeros((2, 3, 5, 6)),
+        {"x": static((1, 5, 6, 3), "float32")},
+        "nor a stack of such arrays; its channels stand elsewhere: numpy.moveaxis(array, 1, -1) moves them",
+    ),
+    "channels of a sequence last": (
+        np.zeros((1, 80, 20)),
+        {"x": static((1, 20, 80), "float32")},
+        "nor a stack of such arrays; its channels stand elsewhere: numpy.moveaxis(array, -1, 1) moves them",
+    ),
+    "an open extent of 0": (
+        np.zeros((1, 3, 0, 6)),
+        OPEN,
+        "input x is float32[1, 3, 0, 6], not float32[N, 3, h, w]",
+    ),
+    "more rows than there are": (
+        np.zeros((4, 3)),
+        {"x": static((2, 3), "float32")},
+        "input x is float32[4, 3], not float32[2, 3], nor a stack",
+    ),
+    "one sample for a batch of two": (
+        np.zeros((3, 5, 6)),
+        {"x": static((2, 3, 5, 6), "float32")},
+        "input x is float32[3, 5, 6], not float32[2, 3, 5, 6], nor a stack",
+    ),
+    "a matrix for a number": (
+        np.zeros((3, 4)),
+        {"x": static((), "float32")},
+        "input x is float32[3, 4], not float32[], nor a stack",
+    ),
+    "a list of one wrong array": ([np.zeros(2)], FIXED, "sample 0: input x is float32[2], not "),
+    "a name for no inputs": ({"z": STACK}, {}, "the network takes no inputs; it was given z"),
+    "an array for no inputs": (STACK, {}, "the network takes no inputs; it was given 1 array without a name"),
     "two axes too many": (np.zeros((1, 1, 1, 3, 5, 6)), FIXED, "nor a stack of such arrays"),
     "no samples": (
         np.zeros((0, 3, 5, 6)),
@@ -185,6 +241,11 @@ REFUSED = {
         STACK,
         TWO,
         "takes a: float32[1, 3], b: int64[]; it was given 1 array without a name",
+    ),
+    "two lengths": (
+        [np.zeros((1, 3, 5, size)) for size in (6, 7)],
+        OPEN,
+        "samples of input x have the shapes [1, 3, 5, 6] and [1, 3, 5, 7]; a module has one shape: ",
     ),
     "other lengths": (
         [np.zeros((1, 3, 5, size)) for size in (6, 7, 8)],
