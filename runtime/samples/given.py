@@ -156,7 +156,8 @@ def _item(what: object, source: str, who: str) -> Item:
             raise InputError(
                 f"{where}{who} is {what}, which holds {len(items)} arrays; name a file of a single one"
             )
-        return items[0]
+        (item,) = items
+        return item
     try:
         return array_of(what)
     except ValueError as error:

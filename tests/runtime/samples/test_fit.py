@@ -128,6 +128,7 @@ TYPES = [
     ("int64", np.float32([16000]), np.int64([16000])),
     ("uint8", np.int64([0, 255]), np.uint8([0, 255])),
     ("bool", np.int64([0, 1]), np.array([False, True])),
+    ("int8", np.int64([-128, -2, -1, 0, 1]), np.int8([-128, -2, -1, 0, 1])),
 ]
 
 

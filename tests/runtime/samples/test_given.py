@@ -74,9 +74,21 @@ def test_a_folder_has_an_entry_for_each_of_its_files_in_the_order_of_their_names
     for number in (2, 0, 1):
         np.save(tmp_path / f"{number}.npy", X + number)
     (tmp_path / "README.txt").write_text("no sample")
+    (tmp_path / "folder.npy").mkdir()
     given = given_of(tmp_path)
     assert forms(given) == [({}, [(X + number).tolist()]) for number in range(3)]
     assert given.listed
+
+
+def test_the_files_of_a_folder_may_take_as_much_as_the_limit(tmp_path, monkeypatch):
+    for number in range(2):
+        np.save(tmp_path / f"{number}.npy", X)
+    size = 2 * (tmp_path / "0.npy").stat().st_size
+    monkeypatch.setattr("vdla.runtime.samples.files.ARRAY_BYTES", size)
+    assert len(given_of(tmp_path).entries) == 2
+    monkeypatch.setattr("vdla.runtime.samples.files.ARRAY_BYTES", size - 1)
+    with pytest.raises(InputError, match=f"^the samples in {tmp_path} take {size} bytes, and the limit is "):
+        given_of(tmp_path)
 
 
 def text_file(folder: Path) -> Path:

@@ -134,6 +134,18 @@ REFUSED = {
         ("a.png", (1, 3, 4, 6), "float32", (0, 0)),
         "mean 0 and std 0 must be finite numbers",
     ),
+    "no mean": (
+        ("a.png", (1, 3, 4, 6), "float32", ((), 1)),
+        "mean nothing and std 1 must be finite numbers",
+    ),
+    "no deviation": (
+        ("a.png", (1, 3, 4, 6), "float32", (1, ())),
+        "mean 1 and std nothing must be finite numbers",
+    ),
+    "no number": (
+        ("a.png", (1, 3, 4, 6), "float32", ((0, np.nan, 0), 1)),
+        "mean 0,nan,0 and std 1 must be finite numbers",
+    ),
     "texts": (("a.png", (1, 3, 4, 6), "float32", ("a", "b")), "an image's mean and std are numbers, not 'a'"),
     "two channels": (
         ("a.png", (1, 3, 4, 6), "float32", ((0, 1), 1)),
@@ -180,6 +192,16 @@ def refusal(path) -> str:
     except VdlaError as error:
         return str(error)
     return ""
+
+
+def test_a_reason_is_cut_to_200_characters(folder, monkeypatch):
+    def fails(*_, **__):
+        raise ValueError("x " * 300)
+
+    monkeypatch.setattr(Image, "open", fails)
+    assert refusal(folder / "a.png") == (
+        f"{folder}/a.png cannot be read as an image; it is truncated or altered: {('x ' * 300)[:197]}..."
+    )
 
 
 def test_an_image_larger_than_any_limit_is_not_unpacked(folder, monkeypatch):

@@ -74,6 +74,13 @@ REFUSED = {
         "float32",
         "has 1 channel of 1000 values, and input x takes one of 2000; mix its",
     ),
+    "a number": (
+        {},
+        (),
+        "float32",
+        "is a recording, and input x takes float32[], which is no row of numbers",
+    ),
+    "two rows": ({}, (2, COUNT), "float32", "input x takes float32[2, 1000], which is no row of numbers"),
     "an image's input": (
         {},
         (1, 3, 8, 8),
@@ -90,6 +97,13 @@ def test_recordings_that_do_not_fit_are_refused(tmp_path, title):
     written(tmp_path / "s.wav", **options)
     with pytest.raises(InputError, match=re.escape(message)):
         fitted(tmp_path / "s.wav", shape, dtype)
+
+
+def test_a_recording_of_nothing_is_too_short(tmp_path, monkeypatch):
+    monkeypatch.setattr(f"{__name__}.WAVES", WAVES[:0])
+    written(tmp_path / "s.wav")
+    with pytest.raises(InputError, match="has 1 channel of 0 values, and input x takes one of any number of"):
+        fitted(tmp_path / "s.wav", (1, None))
 
 
 def test_damaged_recordings_are_refused_or_read(tmp_path):
