@@ -334,6 +334,13 @@ def test_a_vector_without_segments_replays(tmp_path, arrays):
     assert replayed(vector).conforms
 
 
+def test_segments_may_touch_and_are_read_in_any_order(tmp_path, arrays):
+    size = arrays["seg0_initial"].size
+    for given in ([1 << 20, 4096, 1 << 16], [4096, 4096 + size, 1 << 16]):
+        addresses = {"segment_addresses": np.array(given, np.uint64)}
+        assert [one.address for one in loaded(tmp_path, arrays | addresses).segments] == sorted(given)
+
+
 @pytest.mark.parametrize("address", [(1 << 32) - 4096, (1 << 30) - 100, 1 << 63])
 def test_a_segment_beyond_the_dram_that_is_simulated_is_refused(tmp_path, arrays, address):
     end = address + arrays["seg2_initial"].size

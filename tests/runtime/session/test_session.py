@@ -15,8 +15,9 @@ from vdla.hw.spec.presets import DEFAULT, TINY
 from vdla.runtime.devices.cycle import CycleDevice
 from vdla.runtime.devices.functional import FunctionalDevice
 from vdla.runtime.host.onnx_runtime import PART
-from vdla.runtime.module.plan import HostStep, ModuleError, Value
-from vdla.runtime.session.session import Outcome, Session, _OnHost, checked
+from vdla.runtime.layout import Layout
+from vdla.runtime.module.plan import Crossing, HostStep, ModuleError, Value
+from vdla.runtime.session.session import Outcome, Session, _OnHost, _packed, _run_host, checked
 
 WANTED = {"image": Value((1, 3), "float32"), "mask": Value((), "int8")}
 IMAGE, MASK = np.ones((1, 3), np.float32), np.int8(1)
@@ -235,3 +236,44 @@ def test_more_on_the_host_than_its_limit_is_refused_with_the_step(monkeypatch):
 def test_an_outcome_is_that_of_one_whole_run_unless_it_says_otherwise():
     assert Outcome({}, (), 1.0) == Outcome({}, (), 1.0, (), copy_seconds=0.0, ran=True, runs=1)
     assert Outcome({}, (), 1.0).cycles == 0
+
+
+@pytest.mark.parametrize(
+    ("cycles", "total"), [((5, 7), 12), ((5, None), None), ((None, 5), None), ((None,), None)]
+)
+def test_cycles_are_known_where_those_of_every_launch_are(cycles, total):
+    launches = tuple(SimpleNamespace(result=SimpleNamespace(cycles=one)) for one in cycles)
+    assert Outcome({}, launches, 1.0).cycles == total
+
+
+@pytest.mark.parametrize(
+    ("array", "found"),
+    [
+        (np.zeros((1, 6), np.int8), "int8[1, 6]"),
+        (np.zeros((1, 5), np.uint8), "uint8[1, 5]"),
+        (np.zeros((2, 5), np.float32), "float32[2, 5]"),
+    ],
+)
+def test_a_value_of_another_type_is_not_copied_to_the_accelerator(array, found):
+    one = Crossing("v", "t", Layout(shape=(1, 5), block=4, batch=1))
+    assert _packed(one, np.ones((1, 5), np.int8)).size == one.layout.size
+    with pytest.raises(ModuleError) as caught:
+        _packed(one, array)
+    assert str(caught.value) == (
+        f"v is {found}, and the accelerator takes int8[1, 5]; compile the network again"
+    )
+
+
+def test_inputs_that_are_left_out_are_none_and_results_beyond_the_outputs_are_dropped(monkeypatch):
+    asked, x = [], np.arange(3)
+    monkeypatch.setattr(
+        "vdla.runtime.session.session.evaluate",
+        lambda op, inputs, attributes: asked.append((op, inputs, attributes)) or [x + 1, x + 2],
+    )
+    values = _OnHost({"x": x})
+    _run_host(HostStep("a", "Op", ("", "x", ""), ("y",), {"axis": 1}), values)
+    ((op, inputs, attributes),) = asked
+    assert (op, inputs[0], inputs[2], attributes) == ("Op", None, None, {"axis": 1})
+    assert inputs[1] is x
+    assert values["y"].tolist() == [1, 2, 3]
+    assert values.size == 2 * x.nbytes
