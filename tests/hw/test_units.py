@@ -7,6 +7,7 @@ from vdla.hw.address_guard import AddressGuard
 from vdla.hw.alu import AluLane
 from vdla.hw.bursts import RowCutter
 from vdla.hw.classify import Classifier
+from vdla.hw.compute import ComputeUnit
 from vdla.hw.control import Registers, RunControl
 from vdla.hw.dispatch import Dispatch
 from vdla.hw.dma import Dma
@@ -186,6 +187,9 @@ UNITS = {
     "uops": (UopGuard, TINY),
     "pipeline sliding": (Pipeline, SLIDING.with_changes(packed=18)),
     "uops further": (UopGuard, FURTHER),
+    "compute": (ComputeUnit, VALUED),
+    "compute two ports": (ComputeUnit, VALUED.with_changes(acc_ports=2)),
+    "compute plain": (ComputeUnit, PLAIN.with_changes(acc_ports=2)),
     "fetch": (Fetch, TINY),
     "fetch wide": (Fetch, WIDE),
     "classify": (Classifier, TINY),

@@ -264,6 +264,12 @@ def test_files_are_whole_and_repeatable(tmp_path, timing, suffix):
         assert one.startswith(b"\x89PNG")
 
 
+def test_a_png_has_150_dots_to_an_inch(tmp_path):
+    save(Figure(figsize=(4, 3)), tmp_path / "plot.png")
+    width_and_height = np.frombuffer((tmp_path / "plot.png").read_bytes(), ">u4", count=2, offset=16)
+    assert width_and_height.tolist() == [4 * 150, 3 * 150]
+
+
 def test_the_user_s_settings_of_matplotlib_change_nothing_and_stay(tmp_path, timing):
     save(utilisation({"run": timing}), tmp_path / "plain.svg")
     with mpl.rc_context(
