@@ -75,6 +75,7 @@ class Watched:
         counts: the cycles in which each output is high.
         states: those that the unit has been in.
         beats: taken for UOP, and for ACC.
+        busy: the cycles in which a port writes each half of ACC, by (port, half).
     """
 
     def __init__(self, dut, config) -> None:
@@ -86,6 +87,7 @@ class Watched:
         model.uop[:2] = np.frombuffer(codec.uops_to_bytes(steps, config), model.uop.dtype)
         self.words = self.packed()
         self.counts, self.beats, self.states = dict.fromkeys(PULSES, 0), [0, 0], set()
+        self.cycle, self.busy = 0, {}
         self.ports = [port for port in WRITTEN if hasattr(dut, f"{port}__enable")]
 
     def packed(self) -> dict[MemoryType, list[int]]:
@@ -111,6 +113,7 @@ class Watched:
         while True:
             await RisingEdge(self.dut.clk)
             found = {name: self.words[kind][self.value(f"{name}__address")] for name, kind in reads.items()}
+            self.cycle += 1
             for port in self.ports:
                 self._write(port)
             for name in PULSES:
@@ -135,6 +138,9 @@ class Watched:
         mask = sum(
             (1 << bits) - 1 << lane * bits for lane in range(enable.bit_length()) if enable >> lane & 1
         )
+        if enable and kind is ACC:
+            half = address // (self.config.depth(ACC) // 2)
+            self.busy.setdefault((port, half), []).append(self.cycle)
         self.words[kind][address] = self.words[kind][address] & ~mask | data & mask
 
 
@@ -220,3 +226,17 @@ async def test_nothing_starts_without_its_tokens_and_room(dut, form):
         ):
             assert unit.value(port) == all(given), (port, given)
         await FallingEdge(dut.clk)
+
+
+@cocotb.test()
+async def test_a_load_writes_its_half_as_soon_as_the_last_step_there_has(dut):
+    """Two cycles behind it; steps of the instruction that began last go on in the other half."""
+    unit = await watched(dut)
+    if not unit.config.has(Extension.ACC_HALVES):
+        return
+    pads = isa.Load(memory_type=ACC, sram_base=20, x_size=1, y_pad_0=4, beside=1)
+    await run(unit, [over(isa.Gemm, 0, 12), over(isa.Gemm, 1, 40), pads])
+    steps, others, loads = (unit.busy[key] for key in (("acc_write", 0), ("acc_write", 1), ("acc_load", 0)))
+    assert loads == list(range(steps[-1] + 2, steps[-1] + 6))
+    assert (len(steps), others[-1] - others[0]) == (12, 39)
+    assert unit.counts["status__overrun"] == 0
