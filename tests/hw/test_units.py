@@ -7,6 +7,7 @@ from vdla.hw.address_guard import AddressGuard
 from vdla.hw.alu import AluLane
 from vdla.hw.bursts import RowCutter
 from vdla.hw.classify import Classifier
+from vdla.hw.compute import ComputeUnit
 from vdla.hw.control import Registers, RunControl
 from vdla.hw.dispatch import Dispatch
 from vdla.hw.dma import Dma
@@ -23,7 +24,6 @@ from vdla.hw.requantise import Requantiser
 from vdla.hw.residual import ResidualAdder
 from vdla.hw.scratchpad import Scratchpad
 from vdla.hw.sequencer import Sequencer
-from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.memories import loaded_by
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.vocabulary import Extension, MemoryType, Unit
@@ -69,12 +69,9 @@ def every_but(extension: Extension) -> tuple[Extension, ...]:
 FURTHER = FULL.with_changes(name="further", extensions=EVERY, res_buffer_bytes=8192)
 
 
-def compute_loads(config: AcceleratorConfig) -> LoadEngine:
-    """Return the engine of the compute unit's LOADs."""
-    return LoadEngine(config, loaded_by(Unit.COMPUTE, config))
-
-
-# Of a component, benches that differ most from each other come first: they are all that a minute has time for.
+# Each entry names the class of its component itself: by these names mutation testing finds the benches near a
+# module. Of a component, benches that differ most from each other come first: they are all that a minute has
+# time for.
 UNITS = {
     "queue": (lambda config: Queue(16, config.max_requests), TINY.with_changes(max_requests=3)),
     "queue of one": (lambda config: Queue(16, config.max_requests), TINY.with_changes(max_requests=1)),
@@ -121,10 +118,16 @@ UNITS = {
     "load gathering": (LoadUnit, GATHERING),
     "load gathering wide": (LoadUnit, GATHERING.with_changes(bus_bits=256, block_in=4, batch=1)),
     "load gathering narrow": (LoadUnit, NARROW.with_changes(extensions=tuple(Extension))),
-    "engine": (compute_loads, TINY),
-    "engine further": (compute_loads, FURTHER),
-    "engine further wide": (compute_loads, WIDE.with_changes(extensions=EVERY, res_buffer_bytes=8192)),
-    "engine further narrow": (compute_loads, NARROW.with_changes(extensions=EVERY, res_buffer_bytes=8192)),
+    "engine": (lambda config: LoadEngine(config, loaded_by(Unit.COMPUTE, config)), TINY),
+    "engine further": (lambda config: LoadEngine(config, loaded_by(Unit.COMPUTE, config)), FURTHER),
+    "engine further wide": (
+        lambda config: LoadEngine(config, loaded_by(Unit.COMPUTE, config)),
+        WIDE.with_changes(extensions=EVERY, res_buffer_bytes=8192),
+    ),
+    "engine further narrow": (
+        lambda config: LoadEngine(config, loaded_by(Unit.COMPUTE, config)),
+        NARROW.with_changes(extensions=EVERY, res_buffer_bytes=8192),
+    ),
     "requests gathering": (
         lambda config: RequestHalf(config, loaded_by(Unit.LOAD)),
         GATHERING.with_changes(burst_bytes=2048),
@@ -136,6 +139,11 @@ UNITS = {
         TINY.with_changes(burst_bytes=2048),
     ),
     "writes": (lambda config: WriteHalf(config, (MemoryType.INP,)), PLAIN.with_changes(block_in=8)),
+    "pads": (lambda config: WriteHalf(config, loaded_by(Unit.COMPUTE, config)), VALUED),
+    "pads narrow": (
+        lambda config: WriteHalf(config, loaded_by(Unit.COMPUTE, config)),
+        NARROW.with_changes(extensions=EVERY, res_buffer_bytes=8192),
+    ),
     "store": (StoreUnit, FULL),
     "store further lanes": (StoreUnit, PARTS.with_changes(extensions=EVERY, requantise_lanes=4)),
     "store one port narrow": (
@@ -186,6 +194,9 @@ UNITS = {
     "uops": (UopGuard, TINY),
     "pipeline sliding": (Pipeline, SLIDING.with_changes(packed=18)),
     "uops further": (UopGuard, FURTHER),
+    "compute": (ComputeUnit, VALUED),
+    "compute two ports": (ComputeUnit, VALUED.with_changes(acc_ports=2)),
+    "compute plain": (ComputeUnit, PLAIN.with_changes(acc_ports=2)),
     "fetch": (Fetch, TINY),
     "fetch wide": (Fetch, WIDE),
     "classify": (Classifier, TINY),

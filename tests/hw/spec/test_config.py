@@ -30,6 +30,8 @@ REFUSED = [
     ),
     ({"packed": 27}, "packed = 27 is none of 0, 18, 25"),
     ({"block_in": "16"}, "block_in = '16' is not a whole number"),
+    ({"name": 5}, "name = 5 is not text"),
+    ({"name": None}, "name = None is not text"),
     (
         {"wgt_buffer_bytes": 256},
         "wgt_buffer_bytes = 256 holds fewer than 2 elements of 256 bytes; it must be at least 512",

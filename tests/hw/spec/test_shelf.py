@@ -60,8 +60,19 @@ def test_the_entries_used_least_recently_make_way(folder):
 
 
 def test_what_takes_more_than_all_the_room_is_not_kept():
-    SHELF.write("key", bytes(SHELF.most_bytes))
-    assert SHELF.read("key") is None
+    most = bytes(SHELF.most_bytes - DIGEST_BYTES)
+    SHELF.write("key", most)
+    assert SHELF.read("key") == most
+    SHELF.write("more", most + b"x")
+    assert names() == {"key"}
+
+
+@pytest.mark.parametrize(("last", "kept"), [(b"entry", {"a", "b", "c"}), (b"entry.", {"b", "c"})])
+def test_all_entries_together_take_as_much_as_there_is_room(folder, last, kept):
+    for age, (key, data) in enumerate({"a": b"entry", "b": b"entry", "c": last}.items()):
+        SHELF.write(key, data)
+        os.utime(folder / key, (age, age))
+    assert names() == kept
 
 
 def test_entries_that_another_process_deletes_meanwhile_do_not_count(folder, monkeypatch):

@@ -13,7 +13,6 @@ from matplotlib.text import Annotation, Text
 from matplotlib.transforms import Bbox
 
 from tests.sim.timing.test_simulate import decoded, random_decoded
-from vdla.hw.spec.errors import FileFormatError
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.presets import DEFAULT
 from vdla.hw.spec.registers import UnitState
@@ -272,9 +271,3 @@ def test_the_user_s_settings_of_matplotlib_change_nothing_and_stay(tmp_path, tim
         save(utilisation({"run": timing}), tmp_path / "theirs.svg")
         assert mpl.rcParams["axes.facecolor"] == "black"
     assert (tmp_path / "plain.svg").read_bytes() == (tmp_path / "theirs.svg").read_bytes()
-
-
-def test_another_suffix_is_refused(tmp_path):
-    with pytest.raises(FileFormatError, match=r"a plot is written as .png or .svg, not as .pdf"):
-        save(roofline({"runs": POINTS}, Target(DEFAULT)), tmp_path / "plot.pdf")
-    assert list(tmp_path.iterdir()) == []

@@ -65,6 +65,21 @@ CASES = {
             "lane_bytes": 8,
         },
     ),
+    "LOAD of one row with padding": (
+        load(INP, **{**PADDED, "y_size": 1}),
+        {
+            **LOADS,
+            "beats": 2,
+            "stride_bytes": 5 * 16,
+            "row_bytes": 2 * 16,
+            "rows": 1,
+            "row_steps": 2 * 2,
+            "lead_steps": 1 * (3 + 2 + 1) + 3,
+            "gap_steps": 3 + 1,
+            "tail_steps": 1 + 2 * (3 + 2 + 1),
+            "lane_bytes": 8,
+        },
+    ),
     "LOAD of one column with padding": (
         load(INP, **{**PADDED, "x_size": 1}),
         {
