@@ -61,7 +61,7 @@ def with_corrected_biases(
             seen.update((name, results[name]) for name in results.keys() & names)
 
         interpret(quantised, sample, watch)
-        seen |= {name: array for name, array in sample.items() if name in names}
+        seen |= sample
         for product in products:
             error = _mean_error(roles.graph, product, seen)
             errors.setdefault(product.node.outputs[0], []).append(error)
