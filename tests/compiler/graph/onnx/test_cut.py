@@ -85,7 +85,7 @@ def test_types_are_inferred_only_where_one_is_missing(monkeypatch):
     monkeypatch.setattr(shape_inference, "infer_shapes", fail)
     part, _ = cut(read_model(made), Section(("r",), ("other",)), {})
     assert [value.name for value in part.proto.graph.input] == ["r"]
-    with pytest.raises(GraphError, match="^net: the types of its values cannot be inferred: no inference$"):
+    with pytest.raises(GraphError, match=r"^net: the types of its values cannot be inferred: no inference$"):
         cut(read_model(made), Section(("208",), ("n/1",)), {})
 
 
