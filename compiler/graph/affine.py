@@ -50,7 +50,7 @@ class AffineChain(NamedTuple):
 
 def affine_of(graph: Values, node: Node, axis: int) -> ChannelAffine | None:
     """Return the affine function of a node with channels along `axis` of its result, or None."""
-    result = graph.types[node.outputs[0]]
+    result = graph.types[node.result]
     rank = len(result.shape)
     if node.op not in AFFINE or not -rank <= axis < rank or not result.dtype.startswith("float"):
         return None
@@ -87,7 +87,7 @@ def _constant_operand(graph: Values, node: Node, axis: int) -> _ConstantOperand 
     if constant not in ([True, False], [False, True]):
         return None
     place, array = constant.index(False), graph.constants[node.inputs[constant.index(True)]]
-    shape = graph.types[node.outputs[0]].shape
+    shape = graph.types[node.result].shape
     if graph.types[node.inputs[place]].shape != shape:
         return None
     wide = (1,) * (len(shape) - array.ndim) + array.shape

@@ -81,9 +81,9 @@ class Conversions:
         bounds = [node for node in graph.nodes if node.op in BOUNDS]
         for node in bounds:
             chain = self.producing_bounds(node.inputs[0])
-            self._producing_bounds[node.outputs[0]] = chain.bounded(*BOUNDS[node.op](node))
+            self._producing_bounds[node.result] = chain.bounded(*BOUNDS[node.op](node))
         for node in reversed(bounds):
-            self._bounded_readers[node.outputs[0]] = self._collect_readers(node.outputs[0])
+            self._bounded_readers[node.result] = self._collect_readers(node.result)
 
     def _collect_readers(self, real: str) -> BoundedReaders:
         """Return the readers of a value; those of each Relu and Clip after it must be collected already."""

@@ -93,6 +93,11 @@ class Node:
     def __post_init__(self) -> None:
         object.__setattr__(self, "attributes", MappingProxyType(dict(sorted(self.attributes.items()))))
 
+    @property
+    def result(self) -> str:
+        """The name of the first result, the only one of most operators."""
+        return self.outputs[0]
+
     def integer(self, name: str) -> int:
         """Return an integer attribute."""
         value = self.attributes[name]
@@ -120,7 +125,7 @@ class Node:
         return above, left, below, right
 
     def __str__(self) -> str:
-        return f"{self.op} {self.name or self.outputs[0]!r}"
+        return f"{self.op} {self.name or self.result!r}"
 
 
 class Values(Protocol):

@@ -51,9 +51,9 @@ def layer_errors(
             )
             signal[name], noise[name] = signal[name] + powers[0], noise[name] + powers[1]
     return tuple(
-        LayerError(node.outputs[0], node.op, ratio_db(signal[node.outputs[0]], noise[node.outputs[0]]))
+        LayerError(node.result, node.op, ratio_db(signal[node.result], noise[node.result]))
         for node in graph.nodes
-        if node.outputs[0] in counterparts
+        if node.result in counterparts
     )
 
 
@@ -104,8 +104,8 @@ def print_contributions(layers: Sequence[Contribution]) -> str:
 def _counterparts(graph: Graph, quantised: Graph) -> dict[str, str]:
     """Return the value of the quantised graph for each float value: the dequantised value if it is
     quantised."""
-    narrow = {node.inputs[0]: node.outputs[0] for node in quantised.nodes if node.op == "QuantizeLinear"}
-    again = {node.inputs[0]: node.outputs[0] for node in quantised.nodes if node.op == "DequantizeLinear"}
-    reals = [node.outputs[0] for node in graph.nodes if graph.types[node.outputs[0]].dtype == "float32"]
+    narrow = {node.inputs[0]: node.result for node in quantised.nodes if node.op == "QuantizeLinear"}
+    again = {node.inputs[0]: node.result for node in quantised.nodes if node.op == "DequantizeLinear"}
+    reals = [node.result for node in graph.nodes if graph.types[node.result].dtype == "float32"]
     kept = [name for name in reals if name in quantised.types]
     return {name: again[narrow[name]] if name in narrow else name for name in kept}

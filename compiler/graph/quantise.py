@@ -130,8 +130,8 @@ def _repaired(candidate: _Candidate, judge: Judge, options: Options, progress: P
 
 def _names(roles: Roles) -> tuple[str, ...]:
     """Return the names of the nodes that stay in float."""
-    nodes = (node for node in roles.graph.nodes if node.outputs[0] in roles.in_float)
-    return tuple(node.name or node.outputs[0] for node in nodes)
+    nodes = (node for node in roles.graph.nodes if node.result in roles.in_float)
+    return tuple(node.name or node.result for node in nodes)
 
 
 def _choose(
@@ -143,7 +143,7 @@ def _choose(
     observed = observe(roles.graph, samples, error_weights(roles))
     endless = {name for name, leader in roles.leaders.items() if not observed[leader].is_finite}
     if endless:  # attention masks with infinite elements, which no scale can represent
-        touching = {n.outputs[0] for n in graph.nodes if endless & {*n.inputs, *n.outputs}}
+        touching = {n.result for n in graph.nodes if endless & {*n.inputs, *n.outputs}}
         return _choose(graph, samples, options, in_float | touching, progress)
     calibrations = calibrations_of(roles, observed)
     judge = Judge(roles.graph, samples, COMPARED, len(Criterion))

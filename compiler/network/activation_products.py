@@ -111,7 +111,7 @@ class _ProductsBuilder:
         shapes = (
             self.candidate.shape(0),
             self.candidate.shape(1),
-            self.candidate.graph.types[node.outputs[0]].shape,
+            self.candidate.graph.types[node.result].shape,
         )
         places = (
             tuple(zip(corners[::2], corners[1::2], strict=True))
@@ -161,7 +161,7 @@ class _ProductsBuilder:
             node,
             tuple(self.pieces),
             {"A": (node.inputs[0], a.layout(self.block)), "B": (node.inputs[1], b.layout(self.block))},
-            (node.outputs[0], z.layout(self.block)),
+            (node.result, z.layout(self.block)),
             self.constants,
             rows * columns * depth * len(z.places),
             scratch=self.scratch,

@@ -34,7 +34,7 @@ def _with_pad(builder: GraphBuilder, node: Node) -> Node:
     pads, (source, *constants) = node.extents("pads"), node.inputs
     n, channels, height, width = builder.graph.types[source].shape
     shape = n, channels, height + pads[0] + pads[2], width + pads[1] + pads[3]
-    wide = builder.value(f"{node.outputs[0]}_padded", TensorType(shape, "int8"))
+    wide = builder.value(f"{node.result}_padded", TensorType(shape, "int8"))
     ends = (0, 0, *pads[:2], 0, 0, *pads[2:])
     builder.add("Pad", (source,), wide, {"mode": "constant", "pads": ends, "value": node.integer("border")})
     return replace(

@@ -125,7 +125,7 @@ class _Linker:
 
     def scratch_tensor(self, operator: Offloaded, name: str) -> Stored:
         """Return a scratch tensor of an operator."""
-        return Stored(f"{operator.node.outputs[0]}.{name}", self.config.block_out)
+        return Stored(f"{operator.node.result}.{name}", self.config.block_out)
 
     def lives(self) -> list[Life]:
         """Return the lifetime of each tensor, in steps; each operator on the accelerator is a step.
@@ -185,7 +185,7 @@ class _Linker:
             count, uncounted = counts.macs, counts.open
         else:
             count = macs(self.graph, node)
-        name = node.name or node.outputs[0]
+        name = node.name or node.result
         return HostStep(
             name, node.op, node.inputs, node.outputs, attributes, operator.reason, count, uncounted
         )
@@ -214,7 +214,7 @@ class _Linker:
 
     def emit(self, operator: Offloaded, builder: StreamBuilder) -> None:
         """Record the instructions of an operator."""
-        label = operator.node.outputs[0]
+        label = operator.node.result
         builder.label(label)
         for parameter, values in operator.constants.items():
             self.weights[f"{label}.{parameter}"] = values
@@ -229,7 +229,7 @@ class _Linker:
 
     def operands(self, operator: Offloaded) -> dict[str, Operand]:
         """Return the DRAM operands of an operator, by parameter."""
-        operands = {name: Operand(f"{operator.node.outputs[0]}.{name}") for name in operator.constants}
+        operands = {name: Operand(f"{operator.node.result}.{name}") for name in operator.constants}
         operands |= {
             name: Operand(self.places[self.scratch_tensor(operator, name)]) for name in operator.scratch
         }
@@ -289,8 +289,8 @@ def _layers(part: Part, stream: Stream) -> tuple[Layer, ...]:
     program = decode_stream(stream.relocated(dict.fromkeys(stream.tensors, 0)), stream.config)
     layers = []
     for placed in part:
-        name = placed.node.name or placed.node.outputs[0]
-        label = placed.node.outputs[0]
+        name = placed.node.name or placed.node.result
+        label = placed.node.result
         if not isinstance(placed, Offloaded) or label not in stream.labels:  # it needs no instruction
             layers.append(Layer(name, placed.node.op, "", 0, 0, 0))
         else:

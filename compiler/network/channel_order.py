@@ -162,7 +162,7 @@ class _ChannelReordering(GraphBuilder):
 
     def product(self, node: Node) -> Node:
         """Return a convolution that reads and writes channels in other orders."""
-        x, out = node.inputs[0], node.outputs[0]
+        x, out = node.inputs[0], node.result
         weights, words = (self.graph.constants[name] for name in node.inputs[1:])
         attributes, read = node.attributes, None
         if x not in self.in_order or (x in self.channels.scattered and self.uses.takes(node, x)):

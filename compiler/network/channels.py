@@ -120,14 +120,14 @@ class Channels:
             case "Transpose":
                 kept = (0, last, last + 1)
                 return all(node.extents("perm")[place] == place for place in kept)
-        out = self.graph.types[node.outputs[0]].shape
+        out = self.graph.types[node.result].shape
         return len(out) >= IMAGE_RANK and out[0] == 1 and out[-SPATIAL:] == shape[-SPATIAL:]
 
     def _moved(self, node: Node) -> list[Numbers]:
         """Return the channel numbers of the results of a mover, which is evaluated on the numbers."""
         pixel = [self.numbers[name][None, ..., None, None] for name in node.inputs]
         if node.op == "Reshape":
-            shape = self.graph.types[node.outputs[0]].shape[1:-SPATIAL]
+            shape = self.graph.types[node.result].shape[1:-SPATIAL]
             return [pixel[0].reshape(shape)]
         results = evaluate(node.op, pixel, node.attributes)
         return [array.reshape(array.shape[1:-SPATIAL]) for array in results]
@@ -228,7 +228,7 @@ class ChannelUses:
             return False
         if is_product(graph, node):
             return node.integer("group") == 1 or name in self.channels.scattered
-        return keeps_places(graph, node) and node.outputs[0] in self.free
+        return keeps_places(graph, node) and node.result in self.free
 
     def _note(self, position: int) -> None:
         """Record the channels that a node uses, unless it moves channels."""
@@ -244,4 +244,4 @@ class ChannelUses:
                 used = self.of.setdefault(number, set())
                 used.add(position)
                 if keeps:
-                    used |= self.of.get(int(numbers[node.outputs[0]][place]), set())
+                    used |= self.of.get(int(numbers[node.result][place]), set())

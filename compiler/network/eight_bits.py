@@ -42,11 +42,9 @@ def in_eight_bits(graph: Graph, target: Target) -> Graph:
     if not wide:
         return graph
     expanded = _Expansion(graph, target.config, {}).run()
-    names = {node.outputs[0] for node in wide}
+    names = {node.result for node in wide}
     results = {
-        node.outputs[0]: offload(expanded, node, target)
-        for node in expanded.nodes
-        if node.outputs[0] in names
+        node.result: offload(expanded, node, target) for node in expanded.nodes if node.result in names
     }
     reasons = {name: result.reason for name, result in results.items() if isinstance(result, Unfit)}
     return _Expansion(graph, target.config, reasons).run() if reasons else expanded
@@ -95,8 +93,8 @@ class _Expansion(GraphBuilder):
         for node in self.graph.nodes:
             if not _is_wide(self.graph, node):
                 self.nodes.append(node)
-            elif node.outputs[0] in self.reasons:  # the host runs it
-                self.nodes.append(replace(node, reason=self.reasons[node.outputs[0]]))
+            elif node.result in self.reasons:  # the host runs it
+                self.nodes.append(replace(node, reason=self.reasons[node.result]))
             else:
                 self.nodes.append(self.narrowed(node))
         return self.finished()

@@ -141,7 +141,7 @@ def _with_lookup(placed: Placements, node: Node, table: np.ndarray) -> FusedEpil
     fused = replace(
         operator,
         node=_fused_node(node, operator, node.inputs[1:]),
-        output=(node.outputs[0], producer.layout),
+        output=(node.result, producer.layout),
         constants={**operator.constants, TABLE: table_entries(table)},
         epilogue=replace(operator.epilogue, table=1),
     )
@@ -167,7 +167,7 @@ def _with_residual(placed: Placements, node: Node, target: Target) -> FusedEpilo
                 node=_fused_node(node, operator, (residual, node.inputs[2])),
                 pieces=(replace(operator.pieces[0], task=task),),
                 inputs={**operator.inputs, RESIDUAL: (residual, layout)},
-                output=(node.outputs[0], layout),
+                output=(node.result, layout),
                 constants={**operator.constants, SUM: _blocked(words, target.config)},
                 epilogue=replace(operator.epilogue, adds=True),
             )

@@ -36,13 +36,13 @@ class Flow:
                 if isinstance(placed, View):
                     self._add_view(placed)
                 elif not isinstance(placed, OnHost):
-                    self.layouts[placed.node.outputs[0]] = placed.output[1]
+                    self.layouts[placed.node.result] = placed.output[1]
         self.leaving = [
             [name for placed in part for name in placed.node.outputs if name in read] for part in parts
         ]
 
     def _add_view(self, view: View) -> None:
-        out, source = view.node.outputs[0], view.node.inputs[0]
+        out, source = view.node.result, view.node.inputs[0]
         self.layouts[out], self.views[out] = view.layout, source
         self._origins[out] = self.origin(source)
 

@@ -39,9 +39,9 @@ def place(
     placed = Placements(graph, conversions.readers)
     for node in graph.nodes:
         report(node)
-        fused = None if node.outputs[0] in on_host else fused_epilogue(placed, node, target)
-        if node.outputs[0] in on_host:
-            operator: Placed = OnHost(node, on_host[node.outputs[0]])
+        fused = None if node.result in on_host else fused_epilogue(placed, node, target)
+        if node.result in on_host:
+            operator: Placed = OnHost(node, on_host[node.result])
         elif fused is None:
             operator = _place(conversions, node, target, layouts)
         else:
@@ -71,7 +71,7 @@ def _place(conversions: Conversions, node: Node, target: Target, layouts: Mappin
 def _stays_on_host(graph: Graph, node: Node, unfit_node: Unfit) -> OnHost:
     """Return an operator on the host with the reason. The reason that a pass gave the node comes before the
     reason of the target, except for a table of int8, which only the target keeps on the host."""
-    is_table = node.op == TABLE and graph.types[node.outputs[0]].dtype == "int8"
+    is_table = node.op == TABLE and graph.types[node.result].dtype == "int8"
     return OnHost(node, unfit_node.reason if is_table else node.reason or unfit_node.reason)
 
 
@@ -231,8 +231,8 @@ def _reasons(graph: Graph, parts: Sequence[Part], small: Collection[int]) -> Ite
     }
     readers = consumers(graph)
     for node in reversed(graph.nodes):
-        name = node.outputs[0]
+        name = node.result
         if name not in of:  # a following operator includes it
-            of[name] = of[readers[name][0].outputs[0]]
+            of[name] = of[readers[name][0].result]
         if of[name] in small:
             yield name, reason_of(f"{node.op} with little to do between operators on the host", TAKES)

@@ -48,15 +48,15 @@ def phases_as_channels(graph: Graph, target: Target) -> Graph:
 
 def _saves(graph: Graph, spreading: "_PhaseBuilder", rewritten: Graph, target: Target) -> bool:
     """Whether the new convolutions save enough estimated cycles."""
-    replaced = {node.outputs[0] for node in graph.nodes if node.op in PRODUCTS} & spreading.deep.keys()
-    added = {node.outputs[0] for node in spreading.products}
+    replaced = {node.result for node in graph.nodes if node.op in PRODUCTS} & spreading.deep.keys()
+    added = {node.result for node in spreading.products}
     return _cycles(rewritten, added, target) < MOST_CYCLES_RATIO * _cycles(graph, replaced, target)
 
 
 def _cycles(graph: Graph, names: Collection[str], target: Target) -> float:
     """Return the estimated cycles of the products whose results are in `names`."""
     ready = in_eight_bits(graph, target)
-    return sum(_cycles_of(ready, node, target) for node in ready.nodes if node.outputs[0] in names)
+    return sum(_cycles_of(ready, node, target) for node in ready.nodes if node.result in names)
 
 
 def _cycles_of(graph: Graph, node: Node, target: Target) -> float:
@@ -95,7 +95,7 @@ class _PhasePlan:
         waiting = [(node, sides)]
         while waiting:
             operator, around = waiting.pop()
-            added, out = self.added_sides(operator, around), operator.outputs[0]
+            added, out = self.added_sides(operator, around), operator.result
             readers = self.readers.get(out, [])
             if added is None or not (readers or out in self.graph.outputs):
                 return False
@@ -106,14 +106,14 @@ class _PhasePlan:
         """Return the sides of the phases that an operator adds to the phases of its input; None if it cannot
         keep phases as channels."""
         if node.op in ("Int8Lookup", "Int8Scale"):
-            makes_bytes = self.graph.types[node.outputs[0]].dtype == "int8"
+            makes_bytes = self.graph.types[node.result].dtype == "int8"
             return () if makes_bytes and keeps_places(self.graph, node) else None
         added = self.sides(node)
         return added if added is not None and self.is_cheap(node, sides, added) else None
 
     def is_end(self, node: Node) -> bool:
         """Whether an operator on int8 runs on the host."""
-        makes_bytes = self.graph.types[node.outputs[0]].dtype == "int8"
+        makes_bytes = self.graph.types[node.result].dtype == "int8"
         return node.op in HOST or (node.op == "Int8Lookup" and not makes_bytes)
 
     def sides(self, node: Node) -> Sides | None:
@@ -137,7 +137,7 @@ class _PhasePlan:
         each phase. Groups that do not fill whole blocks multiply zeros."""
         weights, around, phases = self.graph.constants[node.inputs[1]], _square(sides), _square(added)
         inputs = self.graph.types[node.inputs[0]].shape[1]
-        outputs = self.graph.types[node.outputs[0]].shape[1]
+        outputs = self.graph.types[node.result].shape[1]
         groups = inputs // weights.shape[1] if node.op == "Int8Conv" else 1
         alone = self.block_products(inputs, outputs, groups)
         return self.block_products(around * inputs, around * phases * outputs, around * groups) <= (
@@ -208,7 +208,7 @@ class _PhaseBuilder(GraphBuilder):
         if node.op == "Int8ConvTranspose":
             words = _phase_words(weights, words, node.integer("zero"))
             weights = weights.transpose(2, 3, 1, 0).reshape(-1, weights.shape[0], 1, 1)
-        channels = groups * phases * self.graph.types[node.outputs[0]].shape[1]
+        channels = groups * phases * self.graph.types[node.result].shape[1]
         each = words if words.shape[1] == 1 else np.tile(words, (1, channels // words.shape[1]))
         return (
             self.constant(f"{node.inputs[1]}_phases", np.tile(weights, (groups, 1, 1, 1))),

@@ -60,7 +60,7 @@ class Offloaded:
 
     def __str__(self) -> str:
         return (
-            f"{self.node.op} {self.node.name or self.node.outputs[0]}: "
+            f"{self.node.op} {self.node.name or self.node.result}: "
             f"{', '.join(str(piece.task) for piece in self.pieces)}"
         )
 
@@ -135,7 +135,7 @@ class OffloadCandidate:
 
     def output(self) -> tuple[str, Layout]:
         """Return the name of the result and its layout in DRAM."""
-        name = self.node.outputs[0]
+        name = self.node.result
         return name, Layout(self.graph.types[name].shape, self.block, self.config.batch)
 
 

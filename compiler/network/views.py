@@ -30,7 +30,7 @@ class ViewCase(NamedTuple):
     @property
     def types(self) -> tuple[TensorType, TensorType]:
         """Types of input and result."""
-        return self.graph.types[self.node.inputs[0]], self.graph.types[self.node.outputs[0]]
+        return self.graph.types[self.node.inputs[0]], self.graph.types[self.node.result]
 
     @property
     def layout(self) -> Layout | None:

@@ -35,18 +35,18 @@ def _along(conversions: Conversions, node: Node, axis: int) -> AffineChain | Non
     node is visited once."""
     later: list[tuple[Node, ChannelAffine]] = []
     current: Node | None = node
-    while current is not None and (current.outputs[0], axis) not in conversions.affine_chains:
+    while current is not None and (current.result, axis) not in conversions.affine_chains:
         change = affine_of(conversions.graph, current, axis)
         if change is None:
-            conversions.affine_chains[current.outputs[0], axis] = None
+            conversions.affine_chains[current.result, axis] = None
             break
         later.append((current, change))
         current = _change_before(conversions, change, axis)
-    chain = None if current is None else conversions.affine_chains[current.outputs[0], axis]
+    chain = None if current is None else conversions.affine_chains[current.result, axis]
     for current, change in reversed(later):
         begun = _begun(conversions, current, change, axis)
         chain = begun or (None if chain is None else chain._replace(affine=change.after(chain.affine)))
-        conversions.affine_chains[current.outputs[0], axis] = chain
+        conversions.affine_chains[current.result, axis] = chain
     return chain
 
 

@@ -76,7 +76,7 @@ def _requantised(conversions: Conversions, node: Node) -> Unfit | None:
         maker = conversions.makers.get(conversions.source(node.inputs[0]))
         pairs = iter([(maker, node)] if maker is not None and maker.op == "DequantizeLinear" else [])
     else:
-        quantisers = () if conversions.float_use(node.outputs[0]) else conversions.quantisers(node.outputs[0])
+        quantisers = () if conversions.float_use(node.result) else conversions.quantisers(node.result)
         pairs = ((node, quantise) for quantise in quantisers)
     reasons = (fit(conversions, maker, quantise) for maker, quantise in pairs)
     return next((reason for reason in reasons if isinstance(reason, Unfit)), None)

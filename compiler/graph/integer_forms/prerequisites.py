@@ -31,7 +31,7 @@ class Located(NamedTuple):
 
 
 def _rank(at: Located) -> str:
-    rank = len(at.graph.types[at.node.outputs[0]].shape)
+    rank = len(at.graph.types[at.node.result].shape)
     return "" if rank == IMAGE_RANK else f"a result of {counted(rank, 'dimension')}"
 
 

@@ -37,7 +37,7 @@ def fit(conversions: Conversions, node: Node, quantise: Node | None) -> Site | U
 def _bounded(conversions: Conversions, node: Node) -> Node:
     """Return the DequantizeLinear whose result a Relu or Clip bounds, because both become a requantisation.
     Return other operators unchanged."""
-    maker = conversions.makers.get(conversions.source(node.outputs[0])) if node.op in BOUNDS else None
+    maker = conversions.makers.get(conversions.source(node.result)) if node.op in BOUNDS else None
     return maker if maker is not None and maker.op == "DequantizeLinear" else node
 
 

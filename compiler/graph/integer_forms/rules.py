@@ -292,7 +292,7 @@ FACTORS = Rule(f"scales of operands less than {LARGEST_RATIO} times the result's
 
 
 def _bounded(site: Site) -> str:
-    source = site.conversions.source(site.node.outputs[0])
+    source = site.conversions.source(site.node.result)
     maker = site.conversions.makers.get(source)
     if maker is None or maker.op not in RULES:
         return _unquantised(site, source)

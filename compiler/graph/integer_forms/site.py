@@ -157,7 +157,7 @@ class Site:
     @property
     def out(self) -> str:
         """The int8 result."""
-        return self.quantiser.outputs[0]
+        return self.quantiser.result
 
     @cached_property
     def operands(self) -> tuple[QuantisedTensor, ...]:

@@ -168,7 +168,7 @@ def _is_static(value: ValueInfoProto) -> bool:
     return (
         tensor.elem_type != TensorProto.UNDEFINED
         and tensor.HasField("shape")
-        and all(dim.HasField("dim_value") and dim.dim_value >= 0 for dim in tensor.shape.dim)
+        and all(dim.HasField("dim_value") for dim in tensor.shape.dim)
     )
 
 

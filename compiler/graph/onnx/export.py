@@ -84,7 +84,7 @@ def _node(graph: Graph, node: Node, constants: dict[str, np.ndarray], taken: Tak
         raise GraphError(f"{node} cannot be exported: operator set {OPSET} of ONNX has no operator {node.op}")
     inputs, moved = list(node.inputs), AS_INPUTS.get(node.op, ())
     for name in moved:
-        inputs.append(taken.take(f"{node.outputs[0]}_{name}"))
+        inputs.append(taken.take(f"{node.result}_{name}"))
         dtype = graph.types[node.inputs[0]].dtype if name in OF_THE_ELEMENTS else "int64"
         constants[inputs[-1]] = np.array(node.attributes[name], dtype)
     proto = helper.make_node(node.op, inputs, _outputs(node, taken), node.name)
@@ -106,7 +106,7 @@ def _resize(graph: Graph, node: Node, constants: dict[str, np.ndarray], taken: T
     values: dict[str, Any] = dict(node.attributes)
     scales, sizes = (np.array(values.pop(name), dtype) for name, dtype in (("scales", "f4"), ("sizes", "i8")))
     by_scales = np.array_equal(np.floor(np.array(graph.types[node.inputs[0]].shape) * scales), sizes)
-    name = taken.take(f"{node.outputs[0]}_extents")
+    name = taken.take(f"{node.result}_extents")
     constants[name] = scales if by_scales else sizes
     inputs = [node.inputs[0], "", name] if by_scales else [node.inputs[0], "", "", name]
     return helper.make_node("Resize", inputs, node.outputs, node.name, mode="nearest", **values)

@@ -78,7 +78,7 @@ def _reading(builder: GraphBuilder, makers: Mapping[str, Node], node: Node) -> N
     tables = [
         name
         if operand.table is old or operand.table is None
-        else builder.constant(f"{node.outputs[0]}_table", operand.table)
+        else builder.constant(f"{node.result}_table", operand.table)
         for name, old, operand in zip(names, old_tables, (a, b), strict=True)
     ]
     while tables and not tables[-1]:

@@ -57,7 +57,7 @@ class _ChainMerger(GraphBuilder):
         """Append a node of the new graph."""
         self.nodes.append(node)
         if node.op in REARRANGING:
-            self.makers[node.outputs[0]] = node
+            self.makers[node.result] = node
 
     def type_of(self, name: str) -> TensorType:
         """Return the type of a value of the new graph."""
@@ -92,7 +92,7 @@ class _ChainMerger(GraphBuilder):
         last = order.transpose(CHANNELS_LAST)
         if numbers is None or not np.array_equal(numbers.reshape(-1), last.reshape(-1)):
             return False
-        image = self.value(f"{chain[-1].outputs[0]}_image", TensorType(last.shape, before.dtype))
+        image = self.value(f"{chain[-1].result}_image", TensorType(last.shape, before.dtype))
         self.append_move(
             Node("Transpose", chain[0].inputs, (image,), {"perm": CHANNELS_LAST}, chain[-1].name)
         )
@@ -125,7 +125,7 @@ class _ChainMerger(GraphBuilder):
 
     def reshape(self, name: str, last: Node) -> None:
         """Append a Reshape of a value to the result of the last node of a chain."""
-        shape = self.type_of(last.outputs[0]).shape
+        shape = self.type_of(last.result).shape
         self.append_move(Node("Reshape", (name,), last.outputs, {"shape": shape}, last.name))
 
     def source_positions(self, chain: Sequence[Node]) -> np.ndarray | None:
@@ -138,7 +138,7 @@ class _ChainMerger(GraphBuilder):
             if node.op == "Transpose":
                 numbers = numbers.transpose(node.extents("perm"))
             else:
-                numbers = numbers.reshape(self.type_of(node.outputs[0]).shape)
+                numbers = numbers.reshape(self.type_of(node.result).shape)
         return numbers
 
 

@@ -27,7 +27,7 @@ class RemoveIdentity:
                 nodes.append(node)
                 written.update(node.outputs)
                 continue
-            old, new = node.inputs[0], node.outputs[0]
+            old, new = node.inputs[0], node.result
             if new not in graph.outputs:
                 names[new] = old
                 continue
@@ -36,16 +36,11 @@ class RemoveIdentity:
             else:
                 results[old] = new
                 written.remove(old)
-            written.add(new)
         return rebuilt(graph, (_with_results(node, results) for node in nodes))
 
 
 def _is_identity(graph: Graph, node: Node) -> bool:
-    if (
-        len(node.outputs) != 1
-        or not node.inputs
-        or graph.types[node.inputs[0]] != graph.types[node.outputs[0]]
-    ):
+    if len(node.outputs) != 1 or not node.inputs or graph.types[node.inputs[0]] != graph.types[node.result]:
         return False
     match node.op:
         case "Transpose":

@@ -56,7 +56,7 @@ def _chosen(graph: Graph) -> set[int]:
         id(node): node for node in graph.nodes if node.op in WINDOWS and _is_rows(graph, node.inputs[0])
     }
     values = {name for node in chosen.values() for name in _values(graph, node)}
-    values |= {node.outputs[0] for node in graph.nodes if _squeezes(graph, node)}
+    values |= {node.result for node in graph.nodes if _squeezes(graph, node)}
     others = [node for node in graph.nodes if id(node) not in chosen and _keeps_places(graph, node)]
     while joined := [node for node in others if values & _values(graph, node)]:
         chosen |= {id(node): node for node in joined}
@@ -67,9 +67,9 @@ def _chosen(graph: Graph) -> set[int]:
 
 def _squeezes(graph: Graph, node: Node) -> bool:
     """Whether a node turns an image of one row into rows."""
-    if node.op not in RESHAPING or not _is_rows(graph, node.outputs[0]):
+    if node.op not in RESHAPING or not _is_rows(graph, node.result):
         return False
-    return graph.types[node.inputs[0]] == _image_type(graph.types[node.outputs[0]])
+    return graph.types[node.inputs[0]] == _image_type(graph.types[node.result])
 
 
 def _keeps_places(graph: Graph, node: Node) -> bool:
@@ -102,10 +102,8 @@ class _RowsWidener(GraphBuilder):
             if id(node) in self.chosen:
                 self.widen(node)
             elif node.op in RESHAPING and node.inputs[0] in self.images:
-                shape = self.graph.types[node.outputs[0]].shape
-                self.add(
-                    "Reshape", (self.images[node.inputs[0]],), node.outputs[0], {"shape": shape}, node.name
-                )
+                shape = self.graph.types[node.result].shape
+                self.add("Reshape", (self.images[node.inputs[0]],), node.result, {"shape": shape}, node.name)
             else:
                 self.nodes.append(replace(node, inputs=tuple(map(self.as_rows, node.inputs))))
         return self.finished()

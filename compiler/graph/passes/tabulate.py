@@ -83,7 +83,7 @@ class _Tabulator(GraphBuilder):
         for node in self.graph.nodes:
             function = self.function(node)
             if function is not None:
-                self.functions[node.outputs[0]] = function
+                self.functions[node.result] = function
             self.nodes.append(node if function is None else self.shortest(node, function))
         return self.finished()
 
@@ -94,7 +94,7 @@ class _Tabulator(GraphBuilder):
         alone = function.on_accelerator and not (self.chains and function.steps > 1)
         if alone or self.variable_inputs(node) == {function.root}:
             return node
-        table = self.constant(f"{node.outputs[0]}_table", function.table.reshape(-1))
+        table = self.constant(f"{node.result}_table", function.table.reshape(-1))
         name, reason = function.name or node.name, function.reason or self.reason(node)
         return Node("Int8Lookup", (function.root, table), node.outputs, {}, name, reason)
 
@@ -152,7 +152,7 @@ class _Tabulator(GraphBuilder):
 
     def keeps_shape(self, node: Node, root: str) -> bool:
         """Whether all elements share a node's constants, and its result has the tensor's shape."""
-        if self.graph.types[node.outputs[0]].shape != self.graph.types[root].shape:
+        if self.graph.types[node.result].shape != self.graph.types[root].shape:
             return False
         if node.op in SHARED:
             return shares_constants(self.graph, node)

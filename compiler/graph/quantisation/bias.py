@@ -61,10 +61,10 @@ def with_corrected_biases(
             seen.update((name, results[name]) for name in results.keys() & names)
 
         interpret(quantised, sample, watch)
-        seen |= {name: array for name, array in sample.items() if name in names}
+        seen |= sample
         for product in products:
             error = _mean_error(roles.graph, product, seen)
-            errors.setdefault(product.node.outputs[0], []).append(error)
+            errors.setdefault(product.node.result, []).append(error)
     return _with_biases_less(
         roles, {name: _common_error(np.stack(arrays)) for name, arrays in errors.items()}
     )
@@ -78,9 +78,9 @@ def _products(roles: Roles, quantised: Graph) -> Iterator[BiasedProduct]:
     makers = producers(quantised)
     for node, other in zip(ours, theirs, strict=True):
         biased = node.op in ("Conv", "Gemm") or any(
-            each.outputs[0] in roles.biases for each in roles.readers[node.outputs[0]]
+            each.result in roles.biases for each in roles.readers[node.result]
         )
-        if node.outputs[0] in roles.products and biased and node.op != "ConvTranspose":
+        if node.result in roles.products and biased and node.op != "ConvTranspose":
             back = makers[other.inputs[0]]
             yield BiasedProduct(node, makers[back.inputs[0]].inputs[0], other.inputs[0], other.inputs[1])
 
@@ -118,12 +118,12 @@ def _with_biases_less(roles: Roles, errors: Mapping[str, np.ndarray]) -> Graph:
     builder = GraphBuilder(roles.graph)
     for node in roles.graph.nodes:
         product = next((name for name in node.inputs if name in errors), "")
-        if node.outputs[0] in roles.biases and product:
+        if node.result in roles.biases and product:
             place = [name in roles.graph.constants for name in node.inputs].index(True)
             node = _subtract_from_constant(builder, node, place, errors[product])
-        elif node.outputs[0] in errors and node.op in ("Conv", "Gemm"):
+        elif node.result in errors and node.op in ("Conv", "Gemm"):
             node = _subtract_from_constant(
-                builder, node, 2, errors[node.outputs[0]] / (node.real("beta", 1) or 1)
+                builder, node, 2, errors[node.result] / (node.real("beta", 1) or 1)
             )
         builder.nodes.append(node)
     return builder.finished()
@@ -134,7 +134,5 @@ def _subtract_from_constant(builder: GraphBuilder, node: Node, place: int, error
     name = node.inputs[place] if place < len(node.inputs) else ""
     bias = builder.graph.constants[name].astype(np.float64) if name else np.zeros(len(error))
     inputs = [*node.inputs, *[""] * (place + 1 - len(node.inputs))]
-    inputs[place] = builder.constant(
-        f"{name or node.outputs[0]}_corrected", (bias - error).astype(np.float32)
-    )
+    inputs[place] = builder.constant(f"{name or node.result}_corrected", (bias - error).astype(np.float32))
     return replace(node, inputs=tuple(inputs))

@@ -39,14 +39,13 @@ def calibrations_of(roles: Roles, observed: Mapping[str, Observed]) -> dict[str,
     symmetric = {
         roles.leaders[name]
         for node in roles.graph.nodes
-        if (node.op in SYMMETRIC_READERS and node.outputs[0] in roles.products)
-        or node.outputs[0] in roles.pairs
+        if (node.op in SYMMETRIC_READERS and node.result in roles.products) or node.result in roles.pairs
         for name in roles.activations(node)
     }
     factors = {
         roles.leaders[name]
         for node in roles.graph.nodes
-        if node.op in FACTORS and node.outputs[0] in roles.others
+        if node.op in FACTORS and node.result in roles.others
         for name in roles.activations(node)
     }
     lowest = {name: -GREATEST if name in factors else LEAST for name in observed}
@@ -84,7 +83,7 @@ def _error_weight(roles: Roles, name: str) -> np.ndarray | None:
         return None
     total: np.ndarray | None = None
     for reader in readers:
-        power = input_power(roles.graph, reader) if reader.outputs[0] in roles.products else None
+        power = input_power(roles.graph, reader) if reader.result in roles.products else None
         if power is None:
             return None
         total = power if total is None else total + power
@@ -94,14 +93,14 @@ def _error_weight(roles: Roles, name: str) -> np.ndarray | None:
 def _reader_function(roles: Roles, name: str) -> ReaderFunction | None:
     """Return the function that the readers of a tensor compute; None unless all readers are elementwise."""
     readers = roles.readers[name]
-    inside = [node for node in roles.graph.nodes if roles.roots.get(node.outputs[0]) == name]
-    results = {node.outputs[0] for node in inside}
-    if not readers or name in roles.graph.outputs or any(node.outputs[0] not in results for node in readers):
+    inside = [node for node in roles.graph.nodes if roles.roots.get(node.result) == name]
+    results = {node.result for node in inside}
+    if not readers or name in roles.graph.outputs or any(node.result not in results for node in readers):
         return None
     leaves = [
         out
         for out in results
-        if out in roles.graph.outputs or any(node.outputs[0] not in results for node in roles.readers[out])
+        if out in roles.graph.outputs or any(node.result not in results for node in roles.readers[out])
     ]
     return lambda values: _evaluated(roles.graph, name, inside, sorted(leaves), values)
 
@@ -115,5 +114,5 @@ def _evaluated(
     known = {name: values.astype(np.float32).reshape(-1, *[1] * (rank - 1))}
     for node in nodes:
         arrays = [known[part] if part in known else graph.constants[part] for part in node.inputs if part]
-        (known[node.outputs[0]],) = evaluate(node.op, arrays, node.attributes)
+        (known[node.result],) = evaluate(node.op, arrays, node.attributes)
     return [known[leaf].astype(np.float64).reshape(values.shape) for leaf in leaves]

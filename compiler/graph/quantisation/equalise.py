@@ -96,11 +96,11 @@ def with_equalised_channels(roles: Roles, samples: Iterable[Mapping[str, np.ndar
 def _scalable_tensor(roles: Roles, node: Node) -> ScalableTensor | None:
     """Return the tensor that a node and the operators fused with it produce; None if it cannot be
     rescaled."""
-    graph, chain = roles.graph, roles.fused_chain(node) if node.outputs[0] in roles.products else (node,)
-    name, bounds = chain[-1].outputs[0], [each for each in chain[1:] if each.outputs[0] not in roles.biases]
+    graph, chain = roles.graph, roles.fused_chain(node) if node.result in roles.products else (node,)
+    name, bounds = chain[-1].result, [each for each in chain[1:] if each.result not in roles.biases]
     norm = node.op in NORMS and node.integer("axis") in (-1, len(graph.types[name].shape) - 1)
     fixed = all(part in graph.constants for part in node.inputs[1:] if part)
-    if not (norm or node.outputs[0] in roles.products) or not fixed or any(b.op != "Relu" for b in bounds):
+    if not (norm or node.result in roles.products) or not fixed or any(b.op != "Relu" for b in bounds):
         return None
     readers, rank = tuple(roles.readers[name]), len(graph.types[name].shape)
     axis = 1 if node.op in ("Conv", "ConvTranspose") else rank - 1
@@ -110,13 +110,13 @@ def _scalable_tensor(roles: Roles, node: Node) -> ScalableTensor | None:
         or not all(_can_multiply_channels(roles, reader, name, axis) for reader in readers)
     ):
         return None
-    bias = next((each for each in chain[1:] if each.outputs[0] in roles.biases), None)
+    bias = next((each for each in chain[1:] if each.result in roles.biases), None)
     return ScalableTensor(name, node, bias, readers, axis)
 
 
 def _can_multiply_channels(roles: Roles, reader: Node, name: str, axis: int) -> bool:
     """Whether a node is a product that can multiply the channels, along `axis`, of the tensor `name`."""
-    if reader.outputs[0] not in roles.products or reader.inputs[0] != name:
+    if reader.result not in roles.products or reader.inputs[0] != name:
         return False
     shape = roles.graph.types[name].shape
     if reader.op == "Conv":
@@ -195,17 +195,17 @@ def _factors(graph: Graph, tensor: ScalableTensor, sizes: Sizes) -> np.ndarray |
 
 def _with_scaled_channels(graph: Graph, tensors: Iterable[tuple[ScalableTensor, Sizes]]) -> Graph:
     builder = GraphBuilder(graph)
-    nodes = {node.outputs[0]: node for node in graph.nodes}
+    nodes = {node.result: node for node in graph.nodes}
 
     def change(node: Node, place: int, factors: np.ndarray, axis: int) -> None:
         """Multiply a constant of a node along an axis; other readers of the constant are not affected."""
-        node = nodes[node.outputs[0]]
+        node = nodes[node.result]
         name = node.inputs[place]
         array = np.atleast_1d(builder.constants[name] if name in builder.constants else graph.constants[name])
         along = factors.reshape([-1 if each == axis % array.ndim else 1 for each in range(array.ndim)])
         scaled = builder.constant(f"{name}_equal", (array.astype(np.float64) * along).astype(np.float32))
         inputs = tuple(scaled if each == place else part for each, part in enumerate(node.inputs))
-        nodes[node.outputs[0]] = replace(node, inputs=inputs)
+        nodes[node.result] = replace(node, inputs=inputs)
 
     for tensor, sizes in tensors:
         factors = _factors(graph, tensor, sizes)
@@ -220,7 +220,7 @@ def _with_scaled_channels(graph: Graph, tensors: Iterable[tuple[ScalableTensor, 
                 np.repeat(factors, _outputs_per_channel(graph, reader)),
                 _input_channel_axis(graph, reader),
             )
-    builder.nodes = [nodes[node.outputs[0]] for node in graph.nodes]
+    builder.nodes = [nodes[node.result] for node in graph.nodes]
     return builder.finished()
 
 

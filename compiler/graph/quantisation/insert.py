@@ -63,7 +63,7 @@ class _Quantiser(GraphBuilder):
     def add_quantised(self, node: Node) -> None:
         """Append an operator that computes with integers, and conversions of its results unless fused
         onwards."""
-        fused = node.outputs[0] in self.roles.fused
+        fused = node.result in self.roles.fused
         changed = node if fused else replace(without_factors(node), inputs=self.inputs_of(node))
         if not self.roles.ends_chain(node):
             self.nodes.append(changed)
@@ -82,7 +82,7 @@ class _Quantiser(GraphBuilder):
 
     def inputs_of(self, node: Node) -> tuple[str, ...]:
         """Return the dequantised values that replace the inputs of a node."""
-        if node.outputs[0] not in self.roles.products:
+        if node.result not in self.roles.products:
             moving = self.roles.activations(node)
             return tuple(self.operand(name) if name in moving else name for name in node.inputs)
         weights, bias = quantised_product(self.graph, node, self.grids[node.inputs[0]].scale)

@@ -55,20 +55,18 @@ class Roles:
         self.graph, self.conversions, self.in_float = graph, Conversions(graph), frozenset(in_float)
         self.makers, self.readers = self.conversions.makers, self.conversions.readers
         self.products = {
-            node.outputs[0] for node in graph.nodes if self._is_candidate(node) and self._is_product(node)
+            node.result for node in graph.nodes if self._is_candidate(node) and self._is_product(node)
         }
-        self.pairs = {
-            node.outputs[0] for node in graph.nodes if self._is_candidate(node) and self._is_pair(node)
-        }
+        self.pairs = {node.result for node in graph.nodes if self._is_candidate(node) and self._is_pair(node)}
         self.biases = {
-            node.outputs[0] for node in graph.nodes if self._is_candidate(node) and self._is_bias(node)
+            node.result for node in graph.nodes if self._is_candidate(node) and self._is_bias(node)
         }
         self.scales: set[str] = set()
         for node in graph.nodes:
             if self._is_candidate(node) and self._is_scale(node):
-                self.scales.add(node.outputs[0])
+                self.scales.add(node.result)
         self.others = {
-            node.outputs[0] for node in graph.nodes if self._is_candidate(node) and self._is_other(node)
+            node.result for node in graph.nodes if self._is_candidate(node) and self._is_other(node)
         }
         self.roots: dict[str, str] = {}
         self.wanted: set[str] = set()
@@ -85,21 +83,21 @@ class Roles:
 
     def ends_chain(self, node: Node) -> bool:
         """Whether a node is the last of its fused chain, so that its result becomes int8."""
-        readers = self.readers[node.outputs[0]]
-        return not (len(readers) == 1 and readers[0].outputs[0] in self.fused)
+        readers = self.readers[node.result]
+        return not (len(readers) == 1 and readers[0].result in self.fused)
 
     def fused_chain(self, node: Node) -> tuple[Node, ...]:
         """Return a product and the nodes fused into it, in order."""
         chain = [node]
         while not self.ends_chain(chain[-1]):
-            chain.append(self.readers[chain[-1].outputs[0]][0])
+            chain.append(self.readers[chain[-1].result][0])
         return tuple(chain)
 
     def activations(self, node: Node) -> tuple[str, ...]:
         """Return the inputs of an integer operator that must be int8; none if the node is fused."""
-        if node.outputs[0] in self.fused:
+        if node.result in self.fused:
             return ()
-        names = node.inputs[:1] if node.outputs[0] in self.products else node.inputs
+        names = node.inputs[:1] if node.result in self.products else node.inputs
         return tuple(name for name in names if name not in self.graph.constants)
 
     @cached_property
@@ -128,7 +126,7 @@ class Roles:
             return name
 
         for node in self.graph.nodes:
-            out = node.outputs[0]
+            out = node.result
             if out not in self.others or node.op not in (*SAME_SCALE, "Concat"):
                 continue
             if node.op != "Concat":
@@ -141,7 +139,7 @@ class Roles:
 
     def _only_concat_reads(self, name: str, concat: Node) -> bool:
         return all(
-            reader is concat or (reader.op in SAME_SCALE and reader.outputs[0] in self.others)
+            reader is concat or (reader.op in SAME_SCALE and reader.result in self.others)
             for reader in self.readers[name]
         )
 
@@ -149,7 +147,7 @@ class Roles:
 
     def _is_candidate(self, node: Node) -> bool:
         """Whether a node is float32 and is not excluded by `in_float`."""
-        return self.graph.types[node.outputs[0]].dtype == "float32" and node.outputs[0] not in self.in_float
+        return self.graph.types[node.result].dtype == "float32" and node.result not in self.in_float
 
     def _is_product(self, node: Node) -> bool:
         return (
@@ -182,7 +180,7 @@ class Roles:
         if node.op != "Add" or len(constants) != 1 or not self._is_finite(constants[0]):
             return False
         (product,) = (name for name in node.inputs if name not in self.graph.constants)
-        maker, shape = self.makers.get(product), self.graph.types[node.outputs[0]].shape
+        maker, shape = self.makers.get(product), self.graph.types[node.result].shape
         return (
             maker is not None
             and maker.op == "MatMul"
@@ -200,7 +198,7 @@ class Roles:
         """Whether a node has an integer form if its inputs are int8."""
         if node.op not in (*JOINING, *CARRYING):
             return False
-        if node.outputs[0] in self.biases or node.outputs[0] in self.scales:
+        if node.result in self.biases or node.result in self.scales:
             return False
         constant = [name in self.graph.constants for name in node.inputs]
         if constant[0] or (any(constant) if node.op != "Gather" else not all(constant[1:])):
@@ -220,7 +218,7 @@ class Roles:
 
     def root_of(self, node: Node) -> str | None:
         """Return the int8 tensor of which a node computes an elementwise function, or None."""
-        out = node.outputs[0]
+        out = node.result
         if node.op not in elementwise.OPERATORS or not self._is_candidate(node):
             return None
         if out in self.products or out in self.pairs or out in self.fused:
@@ -236,7 +234,7 @@ class Roles:
     def _keeps_shape(self, node: Node, root: str) -> bool:
         types = self.graph.types
         single = all(types[name].size == 1 for name in node.inputs if name in self.graph.constants)
-        return single and len(types[root].shape) > 0 and types[node.outputs[0]].shape == types[root].shape
+        return single and len(types[root].shape) > 0 and types[node.result].shape == types[root].shape
 
     def _is_integer_result(self, name: str) -> bool:
         """Whether an integer operator computes a value."""
@@ -249,17 +247,17 @@ class Roles:
 
     def is_worth_quantising(self, node: Node) -> bool:
         """Whether quantising a node of `others` avoids a conversion to float."""
-        if node.outputs[0] in self.roots:
+        if node.result in self.roots:
             return False
         inputs = any(self._is_narrow(name) for name in node.inputs)
-        last = self.fused_chain(node)[-1].outputs[0]
+        last = self.fused_chain(node)[-1].result
         return inputs and (node.op in CARRYING or last in self.wanted)
 
     def is_wanted(self, name: str) -> bool:
         """Whether an integer operator reads a value, directly or through wanted elementwise functions."""
         return any(
-            reader.outputs[0] in self.wanted
-            if reader.outputs[0] in self.roots
+            reader.result in self.wanted
+            if reader.result in self.roots
             else self._computes(reader) and name in self.activations(reader)
             for reader in self.readers[name]
         )

@@ -65,15 +65,15 @@ def contributions(
     products = roles.products | roles.pairs
     judge = Judge(roles.graph, samples, max(1, len(products)))
     count = None if most_runs is None else max(1, most_runs // max(1, len(products)))
-    every = frozenset(node.outputs[0] for node in roles.graph.nodes)
+    every = frozenset(node.result for node in roles.graph.nodes)
     layers = []
     for node in roles.graph.nodes:
-        if node.outputs[0] in products:
-            chain = {each.outputs[0] for each in roles.fused_chain(node)}
+        if node.result in products:
+            chain = {each.result for each in roles.fused_chain(node)}
             alone = Roles(roles.graph, every - chain)
             error = judge.assess(with_grids(alone, grids), count).error
-            name = node.name or node.outputs[0]
-            layers.append(Contribution(name, node.outputs[0], macs(roles.graph, node), error))
+            name = node.name or node.result
+            layers.append(Contribution(name, node.result, macs(roles.graph, node), error))
     return tuple(sorted(layers, key=lambda layer: -layer.error))
 
 
@@ -106,8 +106,8 @@ def layers_named(graph: Graph, names: Sequence[str]) -> frozenset[str]:
     Raises:
         GraphError: a name selects no node.
     """
-    known = {node.outputs[0]: node.outputs[0] for node in graph.nodes}
-    known |= {node.name: node.outputs[0] for node in graph.nodes if node.name}
+    known = {node.result: node.result for node in graph.nodes}
+    known |= {node.name: node.result for node in graph.nodes if node.name}
     for name in names:
         if name not in known:
             near = get_close_matches(name, known, NAMED, 0) or sorted(known)[:NAMED]

@@ -44,13 +44,13 @@ def shrink(roles: ShrinkingRoles) -> None:
     """Remove nodes from `others` until all remaining nodes are worth quantising; update the dependent
     sets."""
     graph = roles.graph
-    roles.fused |= {node.outputs[0] for node in graph.nodes if roles.is_bound(node)}
+    roles.fused |= {node.result for node in graph.nodes if roles.is_bound(node)}
     rounds = _Rounds(roles)
     rounds.update_roots(graph.nodes)
     rounds.update_wanted(
         {name: None for node in graph.nodes for name in (*node.inputs, *node.outputs) if name}
     )
-    judged: Iterable[str] = [node.outputs[0] for node in graph.nodes if node.outputs[0] in roles.others]
+    judged: Iterable[str] = [node.result for node in graph.nodes if node.result in roles.others]
     while out := rounds.not_worth_quantising(judged):
         roles.others -= out
         judged = rounds.update(out)
@@ -65,7 +65,7 @@ class _Rounds:
 
     def __init__(self, roles: ShrinkingRoles) -> None:
         self.roles = roles
-        self.places = {node.outputs[0]: place for place, node in enumerate(roles.graph.nodes)}
+        self.places = {node.result: place for place, node in enumerate(roles.graph.nodes)}
         self.visits = 0
 
     def not_worth_quantising(self, names: Iterable[str]) -> set[str]:
@@ -78,7 +78,7 @@ class _Rounds:
     def update(self, out: set[str]) -> set[str]:
         """Update the sets after the nodes `out` were removed; return the nodes to judge again."""
         roles = self.roles
-        released = {reader.outputs[0] for reader in self.readers(out) if self.is_no_longer_fused(reader)}
+        released = {reader.result for reader in self.readers(out) if self.is_no_longer_fused(reader)}
         roles.fused -= released
         changed = out | released
         begun = (*(roles.makers[name] for name in changed), *self.readers(changed))
@@ -87,16 +87,14 @@ class _Rounds:
             {name: None for each in changed for name in roles.makers[each].inputs if name}
         )
         before = {roles.makers[name].inputs[0] for name in released}
-        makers = {roles.makers[name].outputs[0] for name in wanted | before if name in roles.makers}
-        heads = {
-            roles.makers[roles.makers[name].inputs[0]].outputs[0] for name in makers if name in roles.fused
-        }
-        return changed | makers | heads | {reader.outputs[0] for reader in self.readers(changed)}
+        makers = {roles.makers[name].result for name in wanted | before if name in roles.makers}
+        heads = {roles.makers[roles.makers[name].inputs[0]].result for name in makers if name in roles.fused}
+        return changed | makers | heads | {reader.result for reader in self.readers(changed)}
 
     def is_no_longer_fused(self, node: Node) -> bool:
         """Whether a bound that was fused into its producer no longer can be."""
         roles = self.roles
-        return node.op in BOUNDS and node.outputs[0] in roles.fused and not roles.is_bound(node)
+        return node.op in BOUNDS and node.result in roles.fused and not roles.is_bound(node)
 
     def readers(self, names: Iterable[str]) -> list[Node]:
         """Return the readers of the results of nodes."""
@@ -108,13 +106,13 @@ class _Rounds:
     def update_roots(self, nodes: Iterable[Node]) -> set[str]:
         """Update the roots of nodes and of their transitive readers; return the nodes whose root changed."""
         roles, changed = self.roles, set[str]()
-        waiting = sorted({self.places[node.outputs[0]] for node in nodes})
+        waiting = sorted({self.places[node.result] for node in nodes})
         known = set(waiting)
         while waiting:
             place = heappop(waiting)
             known.discard(place)
             node, self.visits = roles.graph.nodes[place], self.visits + 1
-            out, root = node.outputs[0], roles.root_of(node)
+            out, root = node.result, roles.root_of(node)
             if root == roles.roots.get(out):
                 continue
             changed.add(out)
@@ -123,7 +121,7 @@ class _Rounds:
             else:
                 roles.roots[out] = root
             for reader in roles.readers[out]:
-                if (place := self.places[reader.outputs[0]]) not in known:
+                if (place := self.places[reader.result]) not in known:
                     known.add(place)
                     heappush(waiting, place)
         return changed
@@ -150,4 +148,4 @@ class _Rounds:
     def position_of(self, name: str) -> int:
         """Return the position of the producer of a value; -1 if no node produces it."""
         maker = self.roles.makers.get(name)
-        return -1 if maker is None else self.places[maker.outputs[0]]
+        return -1 if maker is None else self.places[maker.result]

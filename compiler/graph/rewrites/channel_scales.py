@@ -118,7 +118,7 @@ def _fold_into_matrix_product(at: Rewriter, node: Node, product: Node, change: C
 
 def _change_to_convolution(at: Rewriter, node: Node) -> None:
     """A change of the channels of an image becomes a depthwise 1x1 convolution."""
-    if len(at.types[node.outputs[0]].shape) != IMAGE_RANK:
+    if len(at.types[node.result].shape) != IMAGE_RANK:
         return
     change = affine_of(at, node, CHANNELS)
     if change is None:

@@ -75,13 +75,13 @@ def _split_prelu(at: Rewriter, node: Node) -> None:
         bounded = value("bounded")
         new.append(Node("Clip", (x,), (bounded,), BELOW_ZERO, node.name))
         new += _converted(at, bounded, before, node.name)
-        new.append(Node("Mul", (new[-1].outputs[0], slopes), (below,), {}, node.name))
+        new.append(Node("Mul", (new[-1].result, slopes), (below,), {}, node.name))
     else:
         product = value("product")
         new.append(Node("Mul", (x, slopes), (product,), {}, node.name))
         new.append(Node("Clip", (product,), (below,), BELOW_ZERO, node.name))
     parts = [_converted(at, part, after, node.name) for part in (above, below)]
-    total = Node("Add", tuple(last.outputs[0] for _, last in parts), (out,), {}, node.name)
+    total = Node("Add", tuple(last.result for _, last in parts), (out,), {}, node.name)
     at.replace(node, [*new, *parts[0], *parts[1], total])
 
 
@@ -134,12 +134,12 @@ def _through(
 def _convert_before_maximum(at: Rewriter, node: Node) -> None:
     """A MaxPool whose result is quantised takes the maxima of quantised numbers: quantisation is
     monotonic."""
-    (x, *_), quantise = node.inputs, at.only_reader(node.outputs[0], "QuantizeLinear")
+    (x, *_), quantise = node.inputs, at.only_reader(node.result, "QuantizeLinear")
     if quantise is None or at.maker(x, "DequantizeLinear") is not None:
         return
     if not _has_one_constant_scale(at, quantise):
         return
-    first, second = _converted(at, x, quantise, quantise.name, node.outputs[0])
+    first, second = _converted(at, x, quantise, quantise.name, node.result)
     at.replace(node, [first, second, replace(node, inputs=second.outputs)])
 
 

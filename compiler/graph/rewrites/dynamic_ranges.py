@@ -31,7 +31,7 @@ ROUNDING = ("Cast", "Floor", "Round")
 def _dynamic(at: DefUse, name: str) -> Node | None:
     """Return the DynamicQuantizeLinear whose quantised output is the value `name`, or None."""
     maker = at.maker(name, DYNAMIC)
-    return maker if maker is not None and maker.outputs[0] == name else None
+    return maker if maker is not None and maker.result == name else None
 
 
 def _restore_real_numbers(at: Rewriter, node: Node) -> None:
@@ -52,7 +52,7 @@ def _product_of_real_numbers(at: Rewriter, node: Node) -> None:
             shift = _shift(at, bias, scaling) if bias else None
             if bias and shift is None:
                 at.missed(node, f"the bias {bias} is not a constant divided by the scale of the integers")
-            elif all(at.is_read_once(each.outputs[0]) for each in (product, end, cast)):
+            elif all(at.is_read_once(each.result) for each in (product, end, cast)):
                 new = _of_real_numbers(at, product, scaling, node, shift)
                 if new:
                     at.replace(node, new)
@@ -63,7 +63,7 @@ def _summands(at: DefUse, end: Node) -> Iterator[tuple[Node, str]]:
     """Yield the integer product that a node is, or adds a bias to, with the name of the bias or ""."""
     if end.op in PRODUCTS:
         yield end, ""
-    for sums, bias in at.operands(end.outputs[0], "Add"):
+    for sums, bias in at.operands(end.result, "Add"):
         product = at.maker(sums, *PRODUCTS)
         if product is not None:
             yield product, bias
@@ -80,7 +80,7 @@ def _shift(at: DefUse, bias: str, scaling: Node) -> np.ndarray | None:
     divisor = at.maker(node.inputs[1])
     if divisor is None or (divisor.op, sorted(divisor.inputs)) != (scaling.op, sorted(scaling.inputs)):
         return None
-    scales, divided = at.types[scaling.outputs[0]], at.types[node.outputs[0]].shape
+    scales, divided = at.types[scaling.result], at.types[node.result].shape
     places = np.arange(scales.size).reshape(scales.shape)
     of_bias = np.broadcast_to(places, divided).reshape(shape)
     beside, along = np.broadcast_arrays(of_bias, places)
@@ -110,7 +110,7 @@ def _of_real_numbers(
     inputs = (*dynamic.inputs, at.constant(f"{weights}_real", real))
     if shift is None:
         return [Node(op, inputs, (result,), product.attributes, product.name)]
-    type_ = TensorType(at.types[product.outputs[0]].shape, "float32")
+    type_ = TensorType(at.types[product.result].shape, "float32")
     sums, bias = at.value(f"{result}_product", type_), at.constant(f"{result}_bias", shift)
     return [
         Node(op, inputs, (sums,), product.attributes, product.name),
@@ -125,7 +125,7 @@ def _real_weights(
     integers = at.constants[weights]
     zero = at.constants[point] if point else np.zeros((), integers.dtype)
     axis, along = (0, 1) if product.op == "ConvInteger" else (integers.ndim - 1, -1)
-    rank, channels = len(at.types[product.outputs[0]].shape), integers.shape[axis]
+    rank, channels = len(at.types[product.result].shape), integers.shape[axis]
     wide = (1,) * (rank - scale.ndim) + scale.shape
     if scale.size > 1 and (scale.size != channels or wide[along] != channels):
         return None

@@ -29,9 +29,8 @@ POINTWISE: Mapping[str, Attribute] = {
 
 def _is_narrow(at: DefUse, conversion: Node) -> bool:
     """Whether a conversion is between real numbers and int8, by a single constant scale and zero point."""
-    integers = conversion.inputs[0] if conversion.op == "DequantizeLinear" else conversion.outputs[0]
-    parameters = conversion.inputs[1:3]
-    return at.types[integers].dtype == "int8" and all(
+    _, *parameters = conversion.inputs
+    return at.types[parameters[1]].dtype == "int8" and all(  # the zero point has the integers' type
         name in at.constants and at.types[name].size == 1 for name in parameters
     )
 

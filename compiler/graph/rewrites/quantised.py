@@ -61,7 +61,7 @@ def _expand_qlinear(at: Rewriter, node: Node) -> None:
     if node.op == "QLinearConv" and len(node.inputs) > 8 and node.inputs[8]:
         operands.append(_qlinear_bias(at, node))
     real = _real(at, out)
-    names = tuple(operand.outputs[0] for operand in operands)
+    names = tuple(operand.result for operand in operands)
     product = Node(MEANINGS[node.op], names, (real,), node.attributes, node.name)
     parameters = (scale, _zero_point(at, zero, out))
     quantise = Node("QuantizeLinear", (real, *parameters), (out,), {"axis": 0}, node.name)
@@ -106,7 +106,7 @@ def _expand_integer_product(at: Rewriter, node: Node) -> None:
         rank = len(at.types[name].shape)
         axis = max(rank - 2 + place, 0) if node.op == "MatMulInteger" else 0
         conversions.append(_dequantised(at, name, _unit_scale(at, zero), axis))
-    names = tuple(conversion.outputs[0] for conversion in conversions)
+    names = tuple(conversion.result for conversion in conversions)
     first, *others = casts
     product = Node(PRODUCTS[node.op], names, first.outputs, node.attributes, node.name)
     for cast in others:
@@ -123,7 +123,7 @@ def _convert_bytes(at: Rewriter, node: Node) -> None:
     zero = np.zeros((), kind)
     before = [_dequantised(at, name, _unit_scale(at, zero), 0) for name in node.inputs]
     reals = tuple(_real(at, name) for name in node.outputs)
-    inputs = tuple(conversion.outputs[0] for conversion in before)
+    inputs = tuple(conversion.result for conversion in before)
     after = [
         Node("QuantizeLinear", (real, *_unit_scale(at, zero)), (out,), {"axis": 0}, node.name)
         for real, out in zip(reals, node.outputs, strict=True)
@@ -143,7 +143,7 @@ def _is_known(at: DefUse, node: Node) -> bool:
 
 
 def _fold(at: Rewriter, node: Node) -> None:
-    at.replace_by_constant(node, run_node(node, at.constants, at.types)[node.outputs[0]])
+    at.replace_by_constant(node, run_node(node, at.constants, at.types)[node.result])
 
 
 def _fold_quantised_constant(at: Rewriter, node: Node) -> None:
@@ -157,7 +157,7 @@ def _fold_zero_scale(at: Rewriter, node: Node) -> None:
     """DequantizeLinear of an activation with scale 0 becomes zeros."""
     scale = at.constants.get(node.inputs[1])
     if scale is not None and not scale.any() and node.inputs[0] not in at.constants:
-        real = at.types[node.outputs[0]]
+        real = at.types[node.result]
         at.replace_by_constant(node, np.zeros(real.shape, real.dtype))
 
 
@@ -174,7 +174,7 @@ def _move_weights(at: Rewriter, node: Node) -> None:
     if axis is None:
         at.missed(node, f"the axis of the scales of {conversion} is not one axis of the result")
         return
-    name = at.constant(f"{node.outputs[0]}_integers", np.ascontiguousarray(values))
+    name = at.constant(f"{node.result}_integers", np.ascontiguousarray(values))
     inputs = (name, *conversion.inputs[1:])
     at.replace(node, [replace(conversion, inputs=inputs, outputs=node.outputs, attributes={"axis": axis})])
 

@@ -44,9 +44,9 @@ def _join_softmax(at: Rewriter, node: Node) -> None:
 def _quotients(at: Rewriter, node: Node) -> Iterator[tuple[str, str]]:
     """Yield dividend and divisor of the quotients that a node may be."""
     if node.op == "Div":
-        yield from at.operands(node.outputs[0], "Div")
+        yield from at.operands(node.result, "Div")
         return
-    for powers, other in at.operands(node.outputs[0], "Mul"):
+    for powers, other in at.operands(node.result, "Mul"):
         inverse = at.maker(other, "Reciprocal")
         if inverse is not None:
             yield powers, inverse.inputs[0]
@@ -104,7 +104,7 @@ def _normalises(at: Rewriter, node: Node) -> bool:
     if node.op != "ReduceMean":
         return False
     (x,) = node.inputs
-    centred = any(reader.op == "Sub" and x in reader.inputs for reader in at.readers(node.outputs[0]))
+    centred = any(reader.op == "Sub" and x in reader.inputs for reader in at.readers(node.result))
     return centred or squared(at, x) is not None
 
 

@@ -10,6 +10,7 @@ from vdla.compiler.graph.integers import (
     IntegerProduct,
     Quantisation,
     factors_and_shift,
+    fits_sum,
     integer_product,
     multiplier_and_shift,
     scaling,
@@ -39,6 +40,17 @@ def test_a_multiplier_and_a_shift_are_a_ratio_to_sixteen_bits():
         0,
     )
     assert np.abs(np.ldexp(multipliers.astype(float), -shifts) / ratios - 1).max() <= 2.0**-16
+
+
+def test_tiny_ratios_have_the_largest_shift_that_six_bits_hold():
+    multipliers, shifts = multiplier_and_shift(np.array([2.0**-60, 2.0**-70]))
+    assert (multipliers.tolist(), shifts.tolist()) == ([8, 0], [63, 63])
+    assert factors_and_shift([2.0**-60, 2.0**-61]) == ((8, 4), 63)
+
+
+def test_a_sum_fits_thirty_two_bits_below_half_their_range():
+    assert fits_sum(2**31 - 1)
+    assert not fits_sum(2**31)
 
 
 @pytest.mark.parametrize("ratio", [0.0, -1.0, inf, np.nan, 32768.0])

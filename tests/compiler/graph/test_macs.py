@@ -122,6 +122,8 @@ OPERATORS = {
     "LSTM": (((5, 2, 3), (1, 16, 3), (1, 16, 4)), (5, 1, 2, 4), {}, 5 * 2 * 16 * (3 + 4)),
     "com.microsoft.MatMulNBits": (((2, 3, 8), (6, 1, 4)), (2, 3, 6), {"K": 8, "N": 6}, 2 * 3 * 8 * 6),
     "Gemm": (((3, 4), (4, 5)), (3, 5), {"transA": 0}, 3 * 4 * 5),
+    "Gemm without attributes": (((3, 4), (4, 5)), (3, 5), {}, 3 * 4 * 5),
+    "Gemm whose attribute is no integer": (((3, 4), (4, 5)), (3, 5), {"transA": "1"}, 3 * 4 * 5),
     "Gemm of unknown rows": (((UNKNOWN, 4), (4, 5)), (UNKNOWN, 5), {}, None),
     "MatMul of something unknown": ((None, (4, 5)), (3, 5), {}, None),
     "MoE": (((3, 4),), (3, 4), {}, None),
@@ -133,4 +135,5 @@ OPERATORS = {
 def test_operators_count_by_their_definitions(title):
     inputs, result, attributes, expected = OPERATORS[title]
     domain, _, op = title.partition(" ")[0].rpartition(".")
-    assert macs_of(op, OperatorShapes(inputs, [result], attributes), domain) == expected
+    others = (7, 11)  # the shape of a further output, which counts for nothing
+    assert macs_of(op, OperatorShapes(inputs, [result, others], attributes), domain) == expected

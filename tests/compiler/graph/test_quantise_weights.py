@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 from vdla.compiler.graph.nodes import Graph, Node, TensorType
-from vdla.compiler.graph.quantise_weights import is_quantisable_product, product_parts, without_factors
+from vdla.compiler.graph.quantise_weights import (
+    is_quantisable_product,
+    product_parts,
+    quantised_constant,
+    quantised_product,
+    scale_for,
+    without_factors,
+)
 
 WEIGHTS = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -81,3 +88,28 @@ def test_products_of_activations_and_of_constants_alone_cannot_be_quantised():
     graph, _ = product("MatMul", WEIGHTS)
     assert not is_quantisable_product(graph, Node("MatMul", ("x", "x"), ("y",), {}))
     assert not is_quantisable_product(graph, Node("MatMul", ("w", "w"), ("y",), {}))
+
+
+def test_a_large_bias_makes_the_scale_of_its_channel_coarser():
+    graph, node = product("Conv", WEIGHTS, np.float32([1, -1e9]))
+    weights, bias = quantised_product(graph, node, np.float32(0.5))
+    assert weights.scale == pytest.approx([2 / 127, 1e9 / (0.5 * 2**30)])
+    assert weights.values.tolist() == [[0, 64, 127], [2, 2, 3]]
+    assert bias.values.tolist() == [127, -(2**30)]
+    assert bias.scale == pytest.approx(0.5 * weights.scale)
+    assert (weights.axis, bias.axis) == (0, 0)
+
+
+def test_outputs_of_several_groups_have_the_scales_of_their_columns():
+    graph, node = product("ConvTranspose", WEIGHTS, np.float32([1, 2, 3, 4, 5, 6e9]))
+    weights, bias = quantised_product(graph, node, np.float32(1))
+    assert weights.scale == pytest.approx([3 / 127, 4 / 127, 6e9 / 2**30])
+    assert bias.values.tolist() == [42, 64, 1, 169, 159, 2**30]
+    assert bias.scale.tolist() == [*weights.scale, *weights.scale]
+
+
+def test_scales_reach_the_largest_magnitude_and_zeros_have_one_too():
+    assert quantised_constant(np.float32([-4, 1, 2])).values.tolist() == [-127, 32, 64]
+    tiny = np.finfo(np.float32).tiny
+    scales = scale_for([0, tiny, 127 * tiny, 254 * tiny, 127])
+    np.testing.assert_allclose(scales, [1 / 127, 1 / 127, 1 / 127, 2 * tiny, 1], rtol=1e-6)

@@ -5,7 +5,9 @@ import pytest
 
 from tests.compiler.network.graphs import HANDMADE, Net, random_graph
 from vdla.compiler.graph.nodes import Graph, type_of
-from vdla.compiler.graph.serialise import ALIGNMENT, graph_from_bytes, graph_to_bytes
+from vdla.compiler.graph.serialise import graph_from_bytes, graph_to_bytes
+
+ALIGNMENT = 64
 
 
 @pytest.mark.parametrize("title", HANDMADE)

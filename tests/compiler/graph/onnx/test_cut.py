@@ -4,11 +4,11 @@ import re
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, shape_inference
 
 from tests.compiler.graph.onnx.networks import model, node, small_cnn
 from vdla.compiler.graph.interpret import all_values, interpret
-from vdla.compiler.graph.nodes import GraphError
+from vdla.compiler.graph.nodes import GraphError, TensorType
 from vdla.compiler.graph.onnx.cut import cut
 from vdla.compiler.graph.onnx.load import load
 from vdla.compiler.graph.onnx.read import read_model
@@ -61,6 +61,34 @@ def test_the_shape_of_an_input_may_be_given_where_the_part_begins_or_before():
         load(two_inputs(), section=Section(("r",), ("other",)))
 
 
+@pytest.mark.parametrize(
+    ("elem_type", "shape"),
+    [
+        (TensorProto.UNDEFINED, [1, 4]),
+        (TensorProto.FLOAT, None),
+        (TensorProto.FLOAT, ["N", 4]),
+    ],
+)
+def test_a_type_that_the_file_does_not_state_in_full_is_inferred(elem_type, shape):
+    made = two_inputs()
+    made.graph.value_info.append(helper.make_tensor_value_info("r", elem_type, shape))
+    part = load(made, {"a.1": (1, 4)}, Section(("r",), ("other",)))
+    assert part.types["r"] == TensorType((1, 4), "float32")
+
+
+def test_types_are_inferred_only_where_one_is_missing(monkeypatch):
+    def fail(*_, **__):
+        raise RuntimeError("no inference")
+
+    made = two_inputs()
+    made.graph.value_info.append(helper.make_tensor_value_info("r", TensorProto.FLOAT, [2, 4]))
+    monkeypatch.setattr(shape_inference, "infer_shapes", fail)
+    part, _ = cut(read_model(made), Section(("r",), ("other",)), {})
+    assert [value.name for value in part.proto.graph.input] == ["r"]
+    with pytest.raises(GraphError, match=r"^net: the types of its values cannot be inferred: no inference$"):
+        cut(read_model(made), Section(("208",), ("n/1",)), {})
+
+
 def test_only_the_inputs_that_outputs_need_are_left():
     assert list(load(two_inputs(), {"a.1": (1, 4)}, Section((), ("other",))).inputs) == ["a.1"]
 
@@ -99,6 +127,17 @@ def test_the_nearest_of_many_names_are_suggested():
         GraphError, match=r"^net: outputs names 'flat_shap', .* values, these come nearest: flat_shape,"
     ):
         load(small_cnn(), section=Section((), ("flat_shap",)))
+
+
+def test_nine_names_are_too_many_to_list_and_eight_are_not():
+    def refusal(count: int) -> str:
+        nodes = [node("Relu", f"v{place}", f"v{place + 1}") for place in range(count - 1)]
+        with pytest.raises(GraphError) as caught:
+            load(model(nodes, {"v0": [1]}, [f"v{count - 1}"]), section=Section((), ("xyz",)))
+        return str(caught.value).partition("; ")[2]
+
+    assert refusal(8) == "there are v0, v1, v2, v3, v4, v5, v6, v7"
+    assert refusal(9) == "of its 9 values, these come nearest: v0, v1, v2, v3, v4, v5, v6, v7"
 
 
 def test_shapes_of_values_that_are_not_inputs_are_refused():

@@ -109,6 +109,22 @@ def f(x: float32[2]):
     return y, z
 """,
     ),
+    "work that an output has done is not done again": (
+        CommonSubexpressions(),
+        """\
+def f(x: float32[2]):
+    y: float32[2] = Neg(x)
+    a: float32[2] = Neg(x)
+    z: float32[2] = Relu(a)
+    return y, z
+""",
+        """\
+def f(x: float32[2]):
+    y: float32[2] = Neg(x)
+    z: float32[2] = Relu(y)
+    return y, z
+""",
+    ),
     "identities go, and whatever made an output keeps its name": (
         RemoveIdentity(),
         """\

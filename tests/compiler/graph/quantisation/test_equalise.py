@@ -150,3 +150,32 @@ def test_a_depthwise_convolution_may_make_several_outputs_of_each_channel():
     sizes = [np.abs(all_values(each, x[0])["m"]).max((0, 2, 3)) for each in (graph, changed)]
     assert sizes[0][1] / sizes[0][0] > 4 * sizes[1][1] / sizes[1][0]
     np.testing.assert_allclose(interpret(changed, x[0])["y"], interpret(graph, x[0])["y"], rtol=1e-4)
+
+
+THREE = """\
+def f(x: float32[4, 1]):
+    w: float32[1, 3] = constant([[{weights}]])
+    m: float32[4, 3] = MatMul(x, w)
+    v: float32[3, 2] = constant([[10, 20], [10, 20], [10, 20]])
+    y: float32[4, 2] = MatMul(m, v)
+    return y
+"""
+
+
+def factors_of(weights: str) -> np.ndarray:
+    """Return the factors by which the readers multiply three channels, which are made with `weights`."""
+    graph = parse_graph(THREE.format(weights=weights))
+    x = {"x": np.linspace(-1, 2, 4, dtype=np.float32).reshape(4, 1)}
+    changed = with_equalised_channels(Roles(graph), [x])
+    first, second = (changed.constants[node.inputs[1]] for node in changed.nodes)
+    np.testing.assert_allclose(first * second[:, 0], graph.constants["w"] * 10, rtol=1e-5)
+    return second[:, 0] / 10
+
+
+def test_factors_are_bounded_and_those_of_channels_of_zeros_are_1():
+    np.testing.assert_allclose(factors_of("1e-6, 1, 1e6"), [1 / 1024, 1, 1024], rtol=1e-5)
+    np.testing.assert_allclose(factors_of("0, 0.1, 10"), [1, 10**-0.75, 10**0.75], rtol=1e-5)
+
+
+def test_channels_that_are_nearly_alike_stay():
+    np.testing.assert_array_equal(factors_of("1, 1.1, 0.9"), [1, 1, 1])

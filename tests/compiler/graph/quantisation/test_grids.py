@@ -99,3 +99,46 @@ def test_percentiles_are_of_magnitudes():
 def test_entropy_keeps_the_body_of_the_distribution():
     array = np.append(np.random.default_rng(0).standard_normal(100_000), [80.0, 90.0])
     assert float(grid_of(calibration(array), Criterion.ENTROPY).scale) * 127 < 20
+
+
+BODY = np.linspace(-1, 3, 4001) ** 3
+DISTRIBUTIONS = {
+    "lopsided": BODY,
+    "with a far element": np.append(BODY, -90.0),
+    "with far elements on both sides": np.append(np.tile(BODY, 9), [-80.0, 200.0]),
+    "of a long tail": 1 / (1 - np.linspace(0, 0.999999, 200_001)),
+    "of few values": np.array([0.0, 1, 1, 2, 10, 10]),
+    "of one sign": np.abs(BODY) + 1,
+}
+RANGES = {  # the extent of the grid, and its zero point
+    ("lopsided", Criterion.SQUARED_ERROR, False): (28.0, -119),
+    ("lopsided", Criterion.SQUARED_ERROR, True): (54.2126, 0),
+    ("lopsided", Criterion.ENTROPY, False): (28.0, -119),
+    ("with a far element", Criterion.SQUARED_ERROR, False): (117.0, 68),
+    ("with a far element", Criterion.SQUARED_ERROR, True): (180.70867, 0),
+    ("with a far element", Criterion.ENTROPY, False): (56.919661, 0),
+    ("with far elements on both sides", Criterion.SQUARED_ERROR, False): (271.27191, -61),
+    ("of a long tail", Criterion.PERCENTILE_9999, False): (9951.9999, -128),
+    ("of a long tail", Criterion.PERCENTILE_99999, False): (90879.998, -128),
+    ("of a long tail", Criterion.EXTREMES, False): (999999.99, -128),
+    ("of few values", Criterion.SQUARED_ERROR, True): (20.07874, 0),
+    ("of few values", Criterion.ENTROPY, False): (0.99212563, -128),
+    ("of few values", Criterion.ENTROPY, True): (1.9920633, 0),
+    ("of one sign", Criterion.ENTROPY, False): (28.0, -128),
+    ("of one sign", Criterion.ENTROPY, True): (50.086746, 0),
+}
+
+
+@pytest.mark.parametrize("title", RANGES)
+def test_the_range_of_a_distribution_is_the_one_that_was_chosen_before(title):
+    name, criterion, symmetric = title
+    grid = grid_of(calibration(DISTRIBUTIONS[name], symmetric=symmetric), criterion)
+    assert (pytest.approx(float(grid.scale) * 255, rel=1e-5), grid.zero) == RANGES[title]
+
+
+def test_clipping_leaves_a_128th_of_the_range():
+    def flat(array: np.ndarray) -> list[np.ndarray]:
+        return [np.clip(array, -0.25, 0.25)]
+
+    grid = grid_of(calibration(np.linspace(-128, 128, 40_000), function=flat), Criterion.SQUARED_ERROR)
+    assert grid == Grid(np.float32(1 / 127))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from vdla.compiler.graph.quantisation.noise import LIMIT_DB, noise_of, ratio_db
+from vdla.compiler.graph.quantisation.noise import noise_of, ratio_db
 from vdla.runtime.module.plan import OutputNoise
 
 
@@ -22,8 +22,8 @@ def of(wanted, found, dtype=np.float32) -> OutputNoise:
         ([[1, 3]], [[2, 2]], 0),
         ([[1, 3]], [[1, 3]], None),
         ([[4, 4]], [[4.4, 3.6]], 20),  # the same everywhere: its power counts
-        ([[0, 0]], [[1, 0]], -LIMIT_DB),
-        ([[1, 3]], [[np.inf, 3]], -LIMIT_DB),
+        ([[0, 0]], [[1, 0]], -400),
+        ([[1, 3]], [[np.inf, 3]], -400),
         ([[np.inf, 1, 3]], [[np.inf, 1.1, 2.9]], 20),
     ],
 )
@@ -45,7 +45,7 @@ def test_an_output_that_does_not_vary_with_the_samples_is_constant(found, consta
 def test_a_constant_is_no_fault_where_the_float_output_hardly_varies(second, constant):
     one = of([[1.0], [second]], [[1.0], [1.0]])
     assert one.constant == constant
-    assert one.reaches(-LIMIT_DB) != constant
+    assert one.reaches(-400) != constant
 
 
 def test_integers_are_judged_by_the_share_of_equal_elements():

@@ -124,3 +124,24 @@ def test_the_largest_layers_become_int8_again_where_the_target_is_reached_withou
             "quantise: 3 of 4 layers in float",
             *[f"quantise: {number} of 3 layers in int8 again" for number in (1, 2, 3)],
         ]
+
+
+def test_of_many_layers_twelve_are_tried_in_int8_again_and_three_are_named(monkeypatch):
+    order = [Contribution(name, name, macs, 1.0) for macs, name in enumerate("abcdefghijklmn")]
+    tried = []
+
+    def with_float(candidate, judge, layers):
+        tried.append("".join(one.layer for one in layers))
+        whole = len(layers) == len(order)
+        return Repair(None, None, SimpleNamespace(reaches=lambda target: whole), tuple(layers))
+
+    monkeypatch.setattr(repair, "contributions", lambda *_: list(order))
+    monkeypatch.setattr(repair, "_with_float", with_float)
+    candidate = SimpleNamespace(assessment=SimpleNamespace(reaches=lambda target: False))
+    judge, told = SimpleNamespace(samples=()), []
+    assert len(repair.repaired(candidate, judge, 20.0, told.append).kept) == len(order)
+    assert [line for line in told if "again" in line] == [
+        f"quantise: {number} of 12 layers in int8 again" for number in range(1, 13)
+    ]
+    assert tried[-12:] == ["abcdefghijklmn".replace(largest, "") for largest in "nmlkjihgfedc"]
+    assert repair.costly_names(candidate, judge) == ("a", "b", "c")

@@ -46,6 +46,21 @@ def f(x: int8[2, 1, 1, 2]):
     y: int8[1, 1] = Int8MatMul(a, w, p)
     return y
 """,
+    "a single pixel, which lies as a row does": """\
+def f(x: int8[1, 2, 1, 1]):
+    a: int8[1, 2] = Flatten(x, axis=1)
+    w: int8[2, 1] = constant([[1], [2]])
+    p: int64[4, 1] = constant([[5], [3], [2], [32640]])
+    y: int8[1, 1] = Int8MatMul(a, w, p)
+    return y
+""",
+    "weights that come in": """\
+def f(x: int8[1, 2, 1, 2], w: int8[4, 1]):
+    a: int8[1, 4] = Flatten(x, axis=1)
+    p: int64[4, 1] = constant([[5], [3], [2], [32640]])
+    y: int8[1, 1] = Int8MatMul(a, w, p)
+    return y
+""",
     "several rows of an image": """\
 def f(x: int8[1, 2, 1, 2]):
     a: int8[2, 2] = Reshape(x, shape=(2, 2))

@@ -16,9 +16,10 @@ SOFTMAX = 'n: float32[2, 4] = DequantizedSoftmax(x, s, p, axis=1, name="softmax"
 NARROW = "y: int8[2, 4] = QuantizeLinear(n, t, p, axis=0)"
 
 
-def graph_of(*lines: str, gives: str = "y", x: str = "int8") -> Graph:
+def graph_of(*lines: str, gives: str = "y", x: str = "int8", more: str = "") -> Graph:
+    """Return a function of x and `more` inputs."""
     body = "".join(f"    {line}\n" for line in lines)
-    return parse_graph(f"def f(x: {x}[2, 4]):\n{body}    return {gives}\n")
+    return parse_graph(f"def f(x: {x}[2, 4]{more}):\n{body}    return {gives}\n")
 
 
 FUSED = {
@@ -59,6 +60,15 @@ LEFT_ALONE = {
     "several scales": graph_of(
         S, P, W, *SEVERAL, REAL, NORMAL, "y: int8[2, 4] = QuantizeLinear(n, u, q, axis=1)"
     ),
+    "several scales of what comes in": graph_of(
+        P, T, W, *SEVERAL, "a: float32[2, 4] = DequantizeLinear(x, u, q, axis=1)", NORMAL, NARROW
+    ),
+    "a scale of the result that comes in": graph_of(S, P, SOFTMAX, NARROW, more=", t: float32"),
+    "a zero point of the result that comes in": graph_of(
+        S, P, T, SOFTMAX, NARROW.replace("t, p", "t, o"), more=", o: int8"
+    ),
+    "a scale that comes in": graph_of(P, T, W, REAL, NORMAL, NARROW, more=", s: float32"),
+    "a softmax that goes out": graph_of(S, P, T, SOFTMAX, NARROW, gives="y, n"),
     "rows of several dimensions": graph_of(S, P, T, V, REAL, NORMAL.replace("axis=1", "axis=0"), NARROW),
     "real numbers that come in": graph_of(P, T, W, NORMAL.replace("a, w", "x, w"), NARROW, x="float32"),
     "another operator": graph_of(S, P, T, REAL, "n: float32[2, 4] = Neg(a)", NARROW),
