@@ -65,10 +65,16 @@ def with_reasons(graph: Graph, rejected: Mapping[str, str] = NONE) -> Graph:
 
 
 def _with_reason(conversions: Conversions, node: Node, rejected: Mapping[str, str]) -> Node:
-    moves = node.op in (*MOVES, "Identity") and not is_float(conversions.graph, node)
-    if node.op.startswith(INTEGER) or moves or node.reason:
+    if node.reason or _is_integer(conversions.graph, node):
         return node
     return replace(node, reason=_why_on_host(conversions, node, rejected).reason)
+
+
+def _is_integer(graph: Graph, node: Node) -> bool:
+    """Whether an operator computes with int8 elements, or moves integers."""
+    if node.op == "Identity":
+        return graph.types[node.outputs[0]].dtype == "int8"
+    return node.op.startswith(INTEGER) or (node.op in MOVES and not is_float(graph, node))
 
 
 def is_float(graph: Graph, node: Node) -> bool:
