@@ -1,6 +1,6 @@
 """Emission of DEPTHWISE instructions for loop nests."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -109,22 +109,14 @@ def window_instructions(
         IrError: the micro-ops do not fit their memory.
     """
     moving = {name: steps for name, steps in loops.items() if steps.trips > 1}
-    row = max(
-        (name for name, steps in moving.items() if _is_row(steps, column, config)),
-        key=lambda name: moving[name].trips,
-        default=None,
-    )
-    inner = moving.pop(row) if row is not None else Steps(1, (0, column, 0))
-    repeated = max(
-        (
-            name
-            for name, steps in moving.items()
-            if name not in (summed or ()) and fits_hardware_loop(steps, config)
-        ),
-        key=lambda name: moving[name].trips,
-        default=None,
-    )
-    outer = moving.pop(repeated) if repeated is not None else Steps(1, (0, 0, 0))
+    rows = {name for name, steps in moving.items() if _is_row(steps, column, config)}
+    inner = _pop_longest(moving, rows, Steps(1, (0, column, 0)))
+    repeated = {
+        name
+        for name, steps in moving.items()
+        if name not in (summed or ()) and fits_hardware_loop(steps, config)
+    }
+    outer = _pop_longest(moving, repeated, Steps(1, (0, 0, 0)))
     of_sums = [steps for name, steps in moving.items() if name in (summed or ())]
     others = [steps for name, steps in moving.items() if name not in (summed or ())]
     _check_room([*of_sums, *others], config)
@@ -134,6 +126,14 @@ def window_instructions(
     for part, overwrite in ((uops[:first], True), (uops[first:], False)):
         if part:
             yield WindowInstruction(MicroKernel(part), *loop, inner.steps[1] == 2 * column, overwrite)
+
+
+def _pop_longest(loops: dict[str, Steps], names: Collection[str], absent: Steps) -> Steps:
+    """Remove the longest of the loops `names`, the first of several; return its steps, or `absent`."""
+    candidates = [name for name in loops if name in names]
+    if not candidates:
+        return absent
+    return loops.pop(max(candidates, key=lambda name: loops[name].trips))
 
 
 def _is_row(steps: Steps, column: int, config: AcceleratorConfig) -> bool:

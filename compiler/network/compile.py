@@ -101,14 +101,21 @@ def compile_network(
     given = None if samples is None else given_of(samples)
     loaded = imported(Source(model, given, options, shapes, section))
     lowered = integers_of(loaded.graph, loaded.samples, options, progress)
-    layers: tuple[LayerError, ...] = ()
-    costs: tuple[Contribution, ...] = ()
-    if errors and lowered.quantised is not None and loaded.samples:
-        progress("errors of layers")
-        layers = layer_errors(lowered.quantised.roles.graph, lowered.quantised.graph, loaded.samples)
-        costs = contributions(lowered.quantised, loaded.samples)
+    layers, costs = _errors_of(lowered, loaded.samples, progress) if errors else ((), ())
     plan, tuning = tuned_plan(lowered.graph, target, records, cached(), progress)
     return Compiled(lowered.graph, replace(plan, fidelity=lowered.fidelity), tuning, layers, costs)
+
+
+def _errors_of(
+    lowered: Lowered, samples: Sequence[Mapping[str, np.ndarray]] | None, progress: Progress
+) -> tuple[tuple[LayerError, ...], tuple[Contribution, ...]]:
+    """Return the quantisation errors of the layers, and what each contributes to those of the outputs. Return
+    nothing without samples, or for a network that was quantised before."""
+    if lowered.quantised is None or not samples:
+        return (), ()
+    progress("errors of layers")
+    layers = layer_errors(lowered.quantised.roles.graph, lowered.quantised.graph, samples)
+    return layers, contributions(lowered.quantised, samples)
 
 
 def explain(source: Source, target: Target, write: Write, stop_after: str = "") -> None:

@@ -8,7 +8,8 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 from vdla.compiler.graph.conversions import Conversions
-from vdla.compiler.graph.integer_forms.host import is_float, why_on_host
+from vdla.compiler.graph.integer_forms.reasons import is_float, moved_by_elements, unsupported
+from vdla.compiler.graph.integer_forms.rules import MOVES
 from vdla.compiler.graph.nodes import Graph, Node, consumers
 from vdla.compiler.network.epilogues import Placements, fused_epilogue
 from vdla.compiler.network.offload import OPERATORS, offload
@@ -65,7 +66,8 @@ def _place(conversions: Conversions, node: Node, target: Target, layouts: Mappin
             return View(node, layout)
         if unlike is not None and node.op != "Transpose":
             return OnHost(node, unlike.reason)
-    return OnHost(node, why_on_host(conversions, node).reason)
+    why = moved_by_elements(graph, node) if node.op in MOVES else unsupported(node)
+    return OnHost(node, node.reason or why.reason)
 
 
 def _stays_on_host(graph: Graph, node: Node, unfit_node: Unfit) -> OnHost:

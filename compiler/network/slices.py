@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from vdla.compiler.graph.integer_forms.host import is_float
+from vdla.compiler.graph.integer_forms.reasons import is_float
 from vdla.compiler.graph.nodes import Graph, Node, TensorType
 from vdla.compiler.graph.rewrite import GraphBuilder
 from vdla.compiler.network.placed import OffloadCandidate, Offloaded, Piece

@@ -1,6 +1,6 @@
 """The report of a network's run: cycles of each layer, and what bounded it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
@@ -11,7 +11,7 @@ from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.registers import UnitState
 from vdla.hw.spec.target import EnergyTable, Target
 from vdla.hw.spec.units import Unit
-from vdla.runtime.module.plan import HostStep, Layer, Plan
+from vdla.runtime.module.plan import HostStep, LaunchStep, Layer, Plan
 from vdla.runtime.session.session import Outcome, Ran
 from vdla.sim.energy import COMPONENTS, by_component, energies
 from vdla.sim.records import IntArray
@@ -105,14 +105,9 @@ def report(
     """
     clock_hz, memory = clock_hz or plan.target.clock_hz, memory or plan.target.memory
     measured = [_measured(ran, memory, plan.target.energy) for ran in outcome.launches]
-    launches, host = iter(measured), iter(outcome.host_seconds)
-    ran_on = replace(plan.target, memory=memory)
     layers = [
         layer if layer.cycles is None else replace(layer, seconds=layer.cycles / clock_hz)
-        for step in plan.steps
-        for layer in (
-            _host(step, next(host, None)) if isinstance(step, HostStep) else _launch(next(launches), ran_on)
-        )
+        for layer in _layers(plan.steps, measured, outcome.host_seconds, replace(plan.target, memory=memory))
     ]
     macs, host_macs = (sum(one.macs for one in layers if one.on == on) for on in (ACCELERATOR, HOST))
     cycles = outcome.cycles
@@ -131,6 +126,21 @@ def report(
         energy,
         outcome.runs,
     )
+
+
+def _layers(
+    steps: Iterable[HostStep | LaunchStep],
+    measured: "Iterable[_Measured]",
+    host_seconds: Iterable[float],
+    ran_on: Target,
+) -> Iterator[LayerReport]:
+    """Yield the reports of all layers in the order of the steps, without times of the accelerator."""
+    launches, host = iter(measured), iter(host_seconds)
+    for step in steps:
+        if isinstance(step, HostStep):
+            yield from _host(step, next(host, None))
+        else:
+            yield from _launch(next(launches), ran_on)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 Source: ONNX operator specification, versions 21 to 25 of QuantizeLinear.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 from onnx import NodeProto, TensorProto, helper, numpy_helper
@@ -88,6 +88,12 @@ def with_clipped_input(
     for name, bound in zip(names, bounds, strict=True):
         tensor = numpy_helper.from_array(bound.reshape(shape))
         yield helper.make_node("Constant", [], [name], node.name, value=tensor)
+    yield from _chain(node, steps)
+
+
+def _chain(node: NodeProto, steps: Iterable[tuple[str, list[str]]]) -> Iterator[NodeProto]:
+    """Yield operators, each on the result of the operator before it and on further operands, and then `node`
+    on the last result."""
     real = node.input[0]
     for op, operands in steps:
         clipped = f"{node.output[0]}.{op}"

@@ -10,12 +10,12 @@ accelerator's memory.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from vdla.compiler.graph.moves import REARRANGING
-from vdla.compiler.graph.nodes import Graph, Node, TensorType
+from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType
 from vdla.compiler.graph.passes.dead_code import DeadCode
 from vdla.compiler.graph.passes.remove_identity import RemoveIdentity
 from vdla.compiler.graph.rewrite import GraphBuilder
@@ -93,9 +93,7 @@ class _ChainMerger(GraphBuilder):
         if numbers is None or not np.array_equal(numbers.reshape(-1), last.reshape(-1)):
             return False
         image = self.value(f"{chain[-1].result}_image", TensorType(last.shape, before.dtype))
-        self.append_move(
-            Node("Transpose", chain[0].inputs, (image,), {"perm": CHANNELS_LAST}, chain[-1].name)
-        )
+        self.append_move(_move(chain[-1], "Transpose", chain[0].inputs, (image,), perm=CHANNELS_LAST))
         self.reshape(image, chain[-1])
         return True
 
@@ -108,8 +106,8 @@ class _ChainMerger(GraphBuilder):
         if numbers is None or not _is_contiguous(last := numbers.transpose(CHANNELS_LAST)):
             return False
         image = self.value(f"{out}_rows", TensorType(last.shape, self.type_of(out).dtype))
-        self.append_move(Node("Reshape", chain[0].inputs, (image,), {"shape": last.shape}, chain[-1].name))
-        self.append_move(Node("Transpose", (image,), (out,), {"perm": CHANNELS_FIRST}, chain[-1].name))
+        self.append_move(_move(chain[-1], "Reshape", chain[0].inputs, (image,), shape=last.shape))
+        self.append_move(_move(chain[-1], "Transpose", (image,), (out,), perm=CHANNELS_FIRST))
         return True
 
     def transposed(self, chain: Sequence[Node]) -> bool:
@@ -118,15 +116,13 @@ class _ChainMerger(GraphBuilder):
             return False
         first, second = (node.extents("perm") for node in chain[-2:])
         perm = tuple(first[place] for place in second)
-        self.append_move(
-            Node("Transpose", chain[-2].inputs, chain[-1].outputs, {"perm": perm}, chain[-1].name)
-        )
+        self.append_move(_move(chain[-1], "Transpose", chain[-2].inputs, chain[-1].outputs, perm=perm))
         return True
 
     def reshape(self, name: str, last: Node) -> None:
         """Append a Reshape of a value to the result of the last node of a chain."""
         shape = self.type_of(last.result).shape
-        self.append_move(Node("Reshape", (name,), last.outputs, {"shape": shape}, last.name))
+        self.append_move(_move(last, "Reshape", (name,), last.outputs, shape=shape))
 
     def source_positions(self, chain: Sequence[Node]) -> np.ndarray | None:
         """Return the position in the chain's input of each element of its result; None for large tensors."""
@@ -140,6 +136,13 @@ class _ChainMerger(GraphBuilder):
             else:
                 numbers = numbers.reshape(self.type_of(node.result).shape)
         return numbers
+
+
+def _move(
+    last: Node, op: str, inputs: tuple[str, ...], outputs: tuple[str, ...], **attributes: Attribute
+) -> Node:
+    """Return a move in place of a chain that ends with `last`."""
+    return replace(last, op=op, inputs=inputs, outputs=outputs, attributes=attributes)
 
 
 def _is_contiguous(numbers: np.ndarray) -> bool:

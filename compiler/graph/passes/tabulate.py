@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vdla.compiler.graph.by_element import SHARED, as_column, shares_constants
-from vdla.compiler.graph.conversions import CONVERSIONS, Conversions
-from vdla.compiler.graph.integer_forms.host import why_on_host
+from vdla.compiler.graph.conversions import CONVERSIONS
 from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.graph.passes.dead_code import DeadCode
 from vdla.compiler.graph.rewrite import GraphBuilder
@@ -75,7 +74,6 @@ class _Tabulator(GraphBuilder):
     def __init__(self, graph: Graph, chains: bool) -> None:
         super().__init__(graph)
         self.chains = chains
-        self.conversions = Conversions(graph)
         self.functions: dict[str, ByteFunction] = {}
 
     def run(self) -> Graph:
@@ -95,7 +93,7 @@ class _Tabulator(GraphBuilder):
         if alone or self.variable_inputs(node) == {function.root}:
             return node
         table = self.constant(f"{node.result}_table", function.table.reshape(-1))
-        name, reason = function.name or node.name, function.reason or self.reason(node)
+        name, reason = function.name or node.name, function.reason or node.reason
         return Node("Int8Lookup", (function.root, table), node.outputs, {}, name, reason)
 
     def function(self, node: Node) -> ByteFunction | None:
@@ -117,7 +115,7 @@ class _Tabulator(GraphBuilder):
         if node.op in CONVERSIONS:
             whole = first.on_accelerator and node.op == "DequantizeLinear"
             return replace(first, table=table, on_accelerator=whole)
-        reason = next((operand.reason for operand in operands if operand.reason), "") or self.reason(node)
+        reason = next((operand.reason for operand in operands if operand.reason), node.reason)
         steps = max(operand.steps for operand in operands) + 1
         on_accelerator = node.op in ON_ACCELERATOR and all(operand.on_accelerator for operand in operands)
         if on_accelerator and table.tobytes() == BYTES.tobytes():
@@ -133,12 +131,6 @@ class _Tabulator(GraphBuilder):
     def variable_inputs(self, node: Node) -> set[str]:
         """Return the inputs that are not constant."""
         return {name for name in node.inputs if name not in self.graph.constants}
-
-    def reason(self, node: Node) -> str:
-        """Return the reason why an operator runs on the host; "" for operators on int8 elements."""
-        if node.op in SHARED:
-            return node.reason
-        return why_on_host(self.conversions, node).reason
 
     def function_of(self, node: Node, name: str) -> ByteFunction | None:
         """Return a value that `node` reads as an elementwise function. An int8 tensor is the identity of

@@ -15,13 +15,14 @@ from math import prod
 import numpy as np
 
 from vdla.compiler.graph.conversions import Conversions, QuantisedTensor, check_scales
-from vdla.compiler.graph.integer_forms.reasons import fit
+from vdla.compiler.graph.integer_forms.reasons import fit, with_reasons
 from vdla.compiler.graph.integer_forms.rules import FIRST, MOVES
 from vdla.compiler.graph.integer_forms.site import CHANGE, PAIRED, Site
 from vdla.compiler.graph.integers import GREATEST, LEAST, Quantisation, factors_and_shift, scaling
 from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType
 from vdla.compiler.graph.passes.dead_code import DeadCode
 from vdla.compiler.graph.rewrite import GraphBuilder
+from vdla.compiler.rules import Unfit
 from vdla.runtime.requantise import parameter_words
 
 
@@ -30,13 +31,14 @@ class ToIntegers:
     """The pass. Operators without an integer form remain, and so do values that are read as float."""
 
     def run(self, graph: Graph) -> Graph:
-        """Return `graph` with integer operators.
+        """Return `graph` with integer operators. Each other node has the reason why the host runs it.
 
         Raises:
             GraphError: a scale is no number or not positive.
         """
         check_scales(graph)
-        return DeadCode().run(_Lowering(graph).run())
+        lowering = _Lowering(graph)
+        return with_reasons(DeadCode().run(lowering.run()), lowering.rejected)
 
 
 class _Lowering(GraphBuilder):
@@ -44,12 +46,14 @@ class _Lowering(GraphBuilder):
     are removed afterwards.
 
     Attributes:
+        rejected: reasons why operators before a QuantizeLinear have no integer form, by their first result.
         moved: int8 results of operators that only move elements, by the real result and the int8 operands.
     """
 
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph)
         self.conversions = Conversions(graph)
+        self.rejected: dict[str, str] = {}
         self.moved: dict[tuple[str, ...], str] = {}
 
     def run(self) -> Graph:
@@ -62,11 +66,19 @@ class _Lowering(GraphBuilder):
     def lowered(self, quantise: Node) -> bool:
         """Lower the operator before a QuantizeLinear; return whether it has an integer form."""
         maker = self.conversions.makers.get(self.conversions.source(quantise.inputs[0]))
-        form = None if maker is None else fit(self.conversions, maker, quantise)
-        if not isinstance(form, Site):  # placement calls `why_float` for the reason
+        if maker is None:
+            return False
+        form = fit(self.conversions, maker, quantise)
+        if isinstance(form, Unfit):
+            self.reject(maker, quantise, form.reason)
             return False
         LOWERINGS[form.kind](self, form)
         return True
+
+    def reject(self, maker: Node, quantise: Node, reason: str) -> None:
+        """Record the reason why `maker` is not lowered; a requantisation is a pair of conversions."""
+        for node in (maker, quantise) if maker.op == "DequantizeLinear" else (maker,):
+            self.rejected.setdefault(node.result, reason)
 
     # Operators
 

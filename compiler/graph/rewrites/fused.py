@@ -9,6 +9,7 @@
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -43,8 +44,7 @@ def _softmax_of_integers(at: Rewriter, node: Node) -> None:
         return
     integers, scale, zero = (at.types[name] for name in conversion.inputs)
     if integers.dtype == "int8" and scale.size == zero.size == 1:
-        softmax = Node("DequantizedSoftmax", conversion.inputs, node.outputs, node.attributes, node.name)
-        at.replace(node, [softmax])
+        at.replace(node, [replace(node, op="DequantizedSoftmax", inputs=conversion.inputs)])
 
 
 def _quantised_softmax(at: Rewriter, node: Node) -> None:
@@ -54,7 +54,7 @@ def _quantised_softmax(at: Rewriter, node: Node) -> None:
         return
     x, scale, _ = softmax.inputs
     inputs = (x, scale, *node.inputs[1:3])
-    at.replace(node, [Node("Int8Softmax", inputs, node.outputs, softmax.attributes, softmax.name)])
+    at.replace(node, [replace(softmax, op="Int8Softmax", inputs=inputs, outputs=node.outputs)])
 
 
 def _quantised_normalisation(at: Rewriter, node: Node) -> None:
@@ -72,7 +72,8 @@ def _quantised_normalisation(at: Rewriter, node: Node) -> None:
     bias = normal.inputs[2] if len(normal.inputs) > 2 else ""
     inputs = (*conversion.inputs[:2], normal.inputs[1], bias, *node.inputs[1:3])
     attributes = {"epsilon": normal.attributes["epsilon"]}
-    at.replace(node, [Node("Int8LayerNormalization", inputs, node.outputs, attributes, normal.name)])
+    operator = replace(normal, op="Int8LayerNormalization", inputs=inputs, attributes=attributes)
+    at.replace(node, [replace(operator, outputs=node.outputs)])
 
 
 def _dense_to_convolution(at: Rewriter, node: Node) -> None:

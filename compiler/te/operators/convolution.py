@@ -58,8 +58,7 @@ def conv2d(
 
     Args:
         border: value of the padding: 0, or -128, the least input.
-        alike: all blocks of weights are equal, and `wgt` holds a single block: int8[1, 1, 1, 1, 1, block_out,
-            block_in].
+        alike: all blocks of weights are equal; `wgt` has one, int8[1, 1, 1, 1, 1, block_out, block_in].
 
     Source: ONNX operator Conv.
     """
@@ -71,8 +70,7 @@ def conv2d(
     padded = padded_input(inp, size, border)
     source, (ey, ex) = padded or inp, size.dilation
     sy, sx = 1 if size.skips_rows else size.stride[0], size.stride[1]
-    extents = (groups.inputs, *size.kernel, i)
-    ci, dy, dx, k = map(reduce_axis, extents, ("ci", "dy", "dx", "k"))
+    ci, dy, dx, k = map(reduce_axis, (groups.inputs, *size.kernel, i), ("ci", "dy", "dx", "k"))
 
     def product(n: Expr, g: Expr, o: Expr, y: Expr, x: Expr, b: Expr, j: Expr) -> Expr:
         pixel = source[n, g * groups.inputs + ci, y * sy + dy * ey, x * sx + dx * ex, b, k]

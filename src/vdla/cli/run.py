@@ -85,11 +85,10 @@ def command(
     module = module_of(model, target, recipe, records)
     _check_output(module, output)
     chosen, clock_hz = memory(module.plan.target.memory), clock and clock * MHZ
+    samples = _random(module.inputs) if given is None else given
     with status() as say:
         steps = _steps(say)
-        found = _random(module.inputs) if given is None else given
-        done = module.run(found, device, clock_hz=clock_hz, memory=chosen, waves=waves, progress=steps)
-    show_notes(done)
+        done = module.run(samples, device, clock_hz=clock_hz, memory=chosen, waves=waves, progress=steps)
     _write(module.plan, done, output, trace, waves, chosen)
     _show(done, layers, as_json)
 
@@ -110,7 +109,8 @@ def _steps(say: Callable[[str], None]) -> Callable[[HostStep | LaunchStep], None
 
 
 def _show(done: Run, layers: bool, as_json: bool) -> None:
-    """Print the report of a run."""
+    """Print the notes and the report of a run."""
+    show_notes(done)
     if as_json:
         click.echo(json.dumps({**done.report.to_json(), "summary": done.summary.to_json()}, indent=1))
     else:

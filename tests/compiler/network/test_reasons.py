@@ -9,10 +9,11 @@ from tests.compiler.network import test_offload as integers
 from tests.compiler.network.graphs import HANDMADE, TWICE, Net
 from vdla.compiler.codegen.choose import by_estimate
 from vdla.compiler.graph.integer_forms import prerequisites
-from vdla.compiler.graph.integer_forms.host import is_float
+from vdla.compiler.graph.integer_forms.reasons import is_float
 from vdla.compiler.graph.integer_forms.rules import FUNCTION, QUANTISE, RULES
 from vdla.compiler.graph.nodes import Graph, Node, TensorType
 from vdla.compiler.graph.parse import parse_graph
+from vdla.compiler.graph.passes.to_integers import ToIntegers
 from vdla.compiler.graph.pipeline import INTEGERS, SIMPLIFY
 from vdla.compiler.graph.text import print_graph
 from vdla.compiler.network.compile import FLOATS
@@ -30,7 +31,7 @@ from vdla.runtime.host.evaluate import OPERATORS as ON_HOST
 
 def reasons(graph: Graph) -> list[str]:
     """Return why each operator that stays on the host does."""
-    return [one.reason for one in place(graph, Target(TINY)) if isinstance(one, OnHost)]
+    return [one.reason for one in place(ToIntegers().run(graph), Target(TINY)) if isinstance(one, OnHost)]
 
 
 BYTES = "the accelerator takes int8 tensors"

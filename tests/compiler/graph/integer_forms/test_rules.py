@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 
 from tests.compiler.graph.passes.qdq import QdqBuilder, float_operators, pooled
-from vdla.compiler.graph.conversions import Conversions
-from vdla.compiler.graph.integer_forms.reasons import why_float
 from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.nodes import Graph, producers
 from vdla.compiler.graph.passes.to_integers import ToIntegers
@@ -126,8 +124,8 @@ UNFIT = {
 
 
 def why(graph: Graph, real: str) -> str:
-    """Return why the operator that makes `real` has no integer form in a lowered graph."""
-    return why_float(Conversions(graph), producers(graph)[real]).reason
+    """Return the reason recorded in the operator that makes `real` in a lowered graph."""
+    return producers(graph)[real].reason
 
 
 @pytest.mark.parametrize("reason", UNFIT)

@@ -37,7 +37,7 @@ def f(x: float32[1, 1, 2, 2]):
 def f(x: float32[1, 1, 2, 2]):
     s: float32 = constant(0.5)
     p: int8 = constant(-3)
-    a: int8[1, 1, 2, 2] = QuantizeLinear(x, s, p, axis=0)
+    a: int8[1, 1, 2, 2] = QuantizeLinear(x, s, p, axis=0, reason="QuantizeLinear with input x that enters the network as float32; the accelerator takes int8 tensors")
     g_weights: int8[2, 1, 1, 2] = constant([[[[1, 2]]], [[[3, -4]]]])
     g_parameters: int64[4, 2] = constant([[17, -11], [32768, 32768], [32784, 32783], [32640, 32640]])
     g: int8[1, 2, 2, 2] = Int8Conv(a, g_weights, g_parameters, border=-3, dilations=(1, 1), group=1, pads=(0, 1, 0, 0), strides=(1, 1))
@@ -78,10 +78,10 @@ def f(x: float32[1, 2], z: float32[1, 2]):
 def f(x: float32[1, 2], z: float32[1, 2]):
     s: float32 = constant(0.5)
     p: int8 = constant(-3)
-    a: int8[1, 2] = QuantizeLinear(x, s, p, axis=0)
+    a: int8[1, 2] = QuantizeLinear(x, s, p, axis=0, reason="QuantizeLinear with input x that enters the network as float32; the accelerator takes int8 tensors")
     u: float32 = constant(0.25)
     q: int8 = constant(5)
-    c: int8[1, 2] = QuantizeLinear(z, u, q, axis=0)
+    c: int8[1, 2] = QuantizeLinear(z, u, q, axis=0, reason="QuantizeLinear with input z that enters the network as float32; the accelerator takes int8 tensors")
     g_parameters: int64[4, 1] = constant([[8192], [1], [64782], [32640]])
     g: int8[1, 2] = Int8Add(a, c, g_parameters, factors=(16384, 8192))
     k_parameters: int64[4, 1] = constant([[0], [32768], [64785], [2557]])
@@ -90,13 +90,13 @@ def f(x: float32[1, 2], z: float32[1, 2]):
     n_c: int8[1, 2] = Int8Requantise(c, n_c_parameters)
     m_int8: int8[1, 4] = Concat(k, n_c, axis=1)
     n: int8[1, 4] = Identity(m_int8)
-    r: float32[1, 4] = DequantizeLinear(n, s, p, axis=0)
-    v: float32[1, 2] = Split(r, axis=1, split=(2, 2))
+    r: float32[1, 4] = DequantizeLinear(n, s, p, axis=0, reason="DequantizeLinear with result r that Split 'v' reads as float32; the accelerator takes int8 tensors")
+    v: float32[1, 2] = Split(r, axis=1, split=(2, 2), reason="Split with result v that Sigmoid 't' reads as float32, not quantised; it needs int8 neighbours: quantise them (QuantizeLinear and DequantizeLinear, or --calibrate)")
     v_int8: int8[1, 2]
     w_int8: int8[1, 2]
     v_int8, w_int8 = Split(n, axis=1, split=(2, 2))
     y: int8[1, 2] = Identity(w_int8)
-    t: float32[1, 2] = Sigmoid(v)
+    t: float32[1, 2] = Sigmoid(v, reason="Sigmoid with input v not quantised: Split 'v' makes it in float32; it needs int8 neighbours: quantise them (QuantizeLinear and DequantizeLinear, or --calibrate)")
     return y, t
 """,
     ),

@@ -1,12 +1,12 @@
-"""Why operators stay on the host: moves of bytes, conversions, and what could have become another operator."""
+"""Reasons why operators stay on the host, and where they are recorded."""
 
 import pytest
 
-from vdla.compiler.graph.conversions import Conversions
-from vdla.compiler.graph.integer_forms.host import is_float, why_on_host
 from vdla.compiler.graph.integer_forms.prerequisites import becomes_another
+from vdla.compiler.graph.integer_forms.reasons import is_float, moved_by_elements
 from vdla.compiler.graph.nodes import Node, producers
 from vdla.compiler.graph.parse import parse_graph
+from vdla.compiler.graph.passes.to_integers import ToIntegers
 
 NEIGHBOURS = "it needs int8 neighbours: quantise them (QuantizeLinear and DequantizeLinear, or --calibrate)"
 HEAD = """\
@@ -19,14 +19,6 @@ def f(x: float32[1, 4], k: int8[1, 4], u: uint8[1, 4], i: float32[1, 2, 3, 3], n
     a: float32[1, 4] = DequantizeLinear(k, s, z, axis=0)
 """
 NODES = {
-    "Concat of int8": (
-        "y: int8[1, 8] = Concat(k, k, axis=1)",
-        "Concat with single elements to move; the accelerator takes whole blocks of channels (Concat)",
-    ),
-    "Concat of uint8": (
-        "y: uint8[1, 8] = Concat(u, u, axis=1)",
-        "Concat with input u of uint8; the accelerator takes int8 tensors",
-    ),
     "a reason of its own": ('y: float32[1, 4] = Neg(x, reason="said before")', "said before"),
     "an operator without a form": ("y: float32[1, 4] = Softmax(x, axis=1)", "the accelerator has no Softmax"),
     "an input that is quantised": (
@@ -93,17 +85,34 @@ NODES = {
 
 
 @pytest.mark.parametrize("title", NODES)
-def test_an_operator_on_the_host_says_why(title):
+def test_the_reason_is_recorded_in_the_node(title):
     line, reason = NODES[title]
     graph = parse_graph(f"{HEAD}    {line}\n    return y\n")
-    assert why_on_host(Conversions(graph), producers(graph)["y"]).reason == reason
+    assert producers(ToIntegers().run(graph))["y"].reason == reason
 
 
-def test_a_conversion_is_told_with_who_reads_it():
+def test_a_recorded_reason_names_the_operator_that_reads_a_conversion():
     graph = parse_graph(f'{HEAD}    y: float32[1, 4] = Softmax(a, axis=1, name="soft")\n    return y\n')
-    assert why_on_host(Conversions(graph), producers(graph)["a"]).reason == (
+    assert producers(ToIntegers().run(graph))["a"].reason == (
         "DequantizeLinear with result a that Softmax 'soft' reads as float32; the accelerator takes int8 tensors"
     )
+
+
+MOVES = {
+    "y: int8[1, 8] = Concat(k, k, axis=1)": (
+        "Concat with single elements to move; the accelerator takes whole blocks of channels (Concat)"
+    ),
+    "y: uint8[1, 8] = Concat(u, u, axis=1)": (
+        "Concat with input u of uint8; the accelerator takes int8 tensors"
+    ),
+}
+
+
+@pytest.mark.parametrize("line", MOVES)
+def test_a_move_of_integers_gets_its_reason_from_placement(line):
+    graph = ToIntegers().run(parse_graph(f"{HEAD}    {line}\n    return y\n"))
+    node = producers(graph)["y"]
+    assert (node.reason, moved_by_elements(graph, node).reason) == ("", MOVES[line])
 
 
 def test_operators_that_have_another_form_become_that():
