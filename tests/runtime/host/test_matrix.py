@@ -30,8 +30,9 @@ def test_a_product_without_elements_is_zero():
     assert exact_matmul(np.zeros((2, 0), np.int8), np.zeros((0, 3), np.int8)).tolist() == [[0, 0, 0]] * 2
 
 
-@pytest.mark.parametrize("alpha", [1.0, 0.5])
-@pytest.mark.parametrize("beta", [1.0, -2.0])
+@pytest.mark.parametrize(
+    ("alpha", "beta"), [(1.0, 1.0), (0.5, -2.0), (2.0, 0.0), (0.0, 2.0), (1.0, 2.0), (2.0, 1.0)]
+)
 @pytest.mark.parametrize(("trans_a", "trans_b"), [(0, 0), (0, 1), (1, 0), (1, 1)])
 @pytest.mark.parametrize("addend", [(2, 5), (5,), (2, 1), None])
 def test_gemm_scales_and_transposes_as_asked(alpha, beta, trans_a, trans_b, addend):
