@@ -62,7 +62,9 @@ def test_stacks_of_matrices_are_multiplied_as_numpy_does(left, right):
     np.testing.assert_array_equal(evaluate("MatMul", [a, b], {})[0], np.matmul(a, b), strict=True)
 
 
-@pytest.mark.parametrize("rows", [None, np.array(3, np.uint8), np.uint8([3]), np.uint8([3, 200])])
+@pytest.mark.parametrize(
+    "rows", [None, np.array(3, np.uint8), np.uint8([3]), np.uint8([3, 200]), np.uint8([[3], [200]])]
+)
 @pytest.mark.parametrize("columns", [None, np.int8(-4), np.int8([1, -2, 3, -4, 5])])
 def test_integers_lose_their_zero_points_by_rows_and_columns(rows, columns):
     a, b = RNG.integers(0, 256, (4, 2, 3), np.uint8), RNG.integers(-128, 128, (3, 5), np.int8)
@@ -70,6 +72,13 @@ def test_integers_lose_their_zero_points_by_rows_and_columns(rows, columns):
     left = a.astype(int) - (0 if rows is None else rows.astype(int).reshape(-1, 1))
     right = b.astype(int) - (0 if columns is None else np.asarray(columns).astype(int))
     np.testing.assert_array_equal(y, (left @ right).astype(np.int32), strict=True)
+
+
+@pytest.mark.parametrize("point", [np.array(3, np.uint8), np.uint8([3])])
+def test_a_row_alone_stays_a_row(point):
+    a, b = np.array([3, 4, 5], np.uint8), np.eye(3, dtype=np.int8)
+    (y,) = evaluate("MatMulInteger", [a, b, point, None], {})
+    assert y.tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize("depth", [259, 5000, 1 << 17])

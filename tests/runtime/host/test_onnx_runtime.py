@@ -2,6 +2,7 @@
 
 import gc
 import sys
+import weakref
 
 import numpy as np
 import onnxruntime
@@ -55,6 +56,13 @@ def test_a_session_is_built_once_and_goes_with_its_model(monkeypatch):
     assert key not in onnx_runtime._SESSIONS.known
 
 
+def test_a_session_is_not_taken_for_that_of_another_model(monkeypatch):
+    model, other = part(), part()
+    monkeypatch.setitem(onnx_runtime._SESSIONS.known, id(model), (weakref.ref(other), None))
+    (made,) = run_part(model, X)
+    np.testing.assert_array_equal(made, [[-1, 1, 4]])
+
+
 def test_inputs_that_do_not_go_with_the_model_are_refused():
     with pytest.raises(OperatorError, match=r"^OnnxRuntime\(uint8\[\d+\]\): the part takes 1 inputs$"):
         evaluate(PART, [part()], {})
@@ -88,6 +96,7 @@ def test_a_result_beyond_the_limit_is_refused_before_it_is_made():
 
 
 def test_without_onnxruntime_the_extra_is_named(monkeypatch):
+    assert onnx_runtime.is_there()
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     assert not onnx_runtime.is_there()
     with pytest.raises(
