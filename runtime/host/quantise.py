@@ -102,7 +102,7 @@ def _saturated(real: np.ndarray, zero_point: np.ndarray) -> np.ndarray:
 
 
 def _narrow(integers: np.ndarray) -> bool:
-    return integers.dtype.kind in "iu" and integers.itemsize <= NARROW_BYTES
+    return integers.itemsize <= NARROW_BYTES
 
 
 def _rescaled(sums: np.ndarray, factor: np.ndarray, zero_point: np.ndarray) -> np.ndarray:
