@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from vdla.runtime.host.evaluate import evaluate
-from vdla.runtime.host.matrix import exact_matmul
+from vdla.runtime.host.matrix import exact_matmul, matmul
 
 RNG = np.random.default_rng(0)
 
@@ -60,6 +60,14 @@ def test_gemm_scales_and_transposes_as_asked(alpha, beta, trans_a, trans_b, adde
 def test_stacks_of_matrices_are_multiplied_as_numpy_does(left, right):
     a, b = (RNG.integers(-9, 9, shape).astype(np.float32) for shape in (left, right))
     np.testing.assert_array_equal(evaluate("MatMul", [a, b], {})[0], np.matmul(a, b), strict=True)
+
+
+@pytest.mark.parametrize("left", [(4, 2, 3), (5, 4, 2, 3)])
+def test_a_stack_times_one_matrix_is_a_single_product(left, monkeypatch):
+    shapes, multiply = [], np.matmul
+    monkeypatch.setattr(np, "matmul", lambda a, b: shapes.append(a.shape) or multiply(a, b))
+    assert matmul(np.ones(left), np.ones((3, 5))).shape == (*left[:-1], 5)
+    assert shapes == [(np.prod(left[:-1]), 3)]
 
 
 @pytest.mark.parametrize(

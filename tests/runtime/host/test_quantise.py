@@ -158,6 +158,12 @@ def test_a_quantised_product_is_that_of_the_real_numbers_rounded(rows, columns):
     np.testing.assert_array_equal(y, rounded(one @ other / 128, 6), strict=True)
 
 
+def test_points_are_added_exactly_to_numbers_of_16_bits():
+    x, one = np.array([2048], np.float16), np.ones(1, np.float16)
+    (y,) = evaluate("QuantizeLinear", [x, one, np.int16([1])], {"axis": 0})
+    assert y.tolist() == [2049]
+
+
 def test_a_quantised_row_alone_stays_a_row():
     one, zero = np.float32([1]), np.int8([0])
     (y,) = evaluate(
