@@ -63,7 +63,7 @@ def conv_integer(
     Returns:
         int32[N, M, out...]
     """
-    if w_zero_point is not None and w_zero_point.size > 1:
+    if w_zero_point is not None:
         w_zero_point = w_zero_point.reshape(-1, *[1] * (w.ndim - 1))
     return _by_groups(
         padded(shifted(x, x_zero_point), pads),

@@ -72,7 +72,7 @@ def reason_of(error: Exception) -> str:
     """Return what an error of onnxruntime says, on one line."""
     text = " ".join(str(error).split())
     _, _, said = text.rpartition("[ONNXRuntimeError] : ")
-    return short(said or text or type(error).__name__, LONGEST_REASON)
+    return short(said or type(error).__name__, LONGEST_REASON)
 
 
 class _Sessions:

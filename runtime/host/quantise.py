@@ -39,8 +39,7 @@ def dequantize_linear(x: np.ndarray, scale: np.ndarray, zero_point: np.ndarray, 
 def dynamic_quantize_linear(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return x as uint8, with the scale and the zero point of its own range, which holds 0; the scale of
     nothing but zeros is 1."""
-    low = np.minimum(x.min(initial=0), np.float32(0))
-    high = np.maximum(x.max(initial=0), np.float32(0))
+    low, high = x.min(initial=0), x.max(initial=0)
     scale = np.asarray((high - low) / np.float32(STEPS) if high > low else 1, np.float32)
     point = _saturated(np.asarray(-low / scale), np.zeros((), np.uint8))
     return quantize_linear(x, scale, point, axis=0), scale, point
@@ -102,7 +101,7 @@ def _saturated(real: np.ndarray, zero_point: np.ndarray) -> np.ndarray:
 
 
 def _narrow(integers: np.ndarray) -> bool:
-    return integers.dtype.kind in "iu" and integers.itemsize <= NARROW_BYTES
+    return integers.itemsize <= NARROW_BYTES
 
 
 def _rescaled(sums: np.ndarray, factor: np.ndarray, zero_point: np.ndarray) -> np.ndarray:

@@ -16,7 +16,7 @@ Rounding = Literal["ceil", "floor", "round_prefer_ceil", "round_prefer_floor"]
 # Where the centre of an element of the result lies in the input: by the result's index, both sizes, and the
 # scale.
 COORDINATES: dict[Coordinates, Callable[[np.ndarray, int, int, float], np.ndarray]] = {
-    "align_corners": lambda index, size, out, scale: index * ((size - 1) / (out - 1) if out > 1 else 0.0),
+    "align_corners": lambda index, size, out, scale: index * ((size - 1) / max(out - 1, 1)),
     "asymmetric": lambda index, size, out, scale: index / scale,
     "half_pixel": lambda index, size, out, scale: (index + 0.5) / scale - 0.5,
     "half_pixel_symmetric": lambda index, size, out, scale: (

@@ -55,16 +55,15 @@ def _given(inputs: Inputs, place: int) -> np.ndarray:
     return found
 
 
-def _per_channel(*vectors: int, axis: int | None = None) -> Elements:
-    """Return the elements of an operator that shapes inputs as vectors along an axis: `axis`, or its
-    attribute."""
+def _per_channel(axis: int | None = None) -> Elements:
+    """Return the elements of an operator that shapes all inputs but the first as vectors along an axis:
+    `axis`, or its attribute."""
 
     def elements(inputs: Inputs, attributes: Attributes) -> int:
         x = _given(inputs, 0)
         along = attributes["axis"] if axis is None else axis
         channels = x.shape[along] if x.ndim else 1
-        given = [inputs[place] for place in vectors if place < len(inputs)]
-        widest = max((vector.size for vector in given if vector is not None), default=1)
+        widest = max((vector.size for vector in inputs[1:] if vector is not None), default=1)
         return x.size * (widest if channels == 1 else 1)
 
     return elements
@@ -182,16 +181,16 @@ def _expanded(inputs: Inputs, attributes: Attributes) -> int:
 
 ELEMENTS: Mapping[str, Elements] = {
     "AveragePool": _pooled,
-    "BatchNormalization": _per_channel(1, 2, 3, 4, axis=1),
+    "BatchNormalization": _per_channel(axis=1),
     "ConstantOfShape": lambda inputs, attributes: prod(attributes["shape"]),
     "Conv": _windowed(),
     "ConvInteger": _windowed(),
     "ConvTranspose": _spread,
-    "DequantizeLinear": _per_channel(1, 2),
+    "DequantizeLinear": _per_channel(),
     "Expand": _expanded,
     "Gather": _gathered,
     "Gemm": _product(),
-    "InstanceNormalization": _per_channel(1, 2, axis=1),
+    "InstanceNormalization": _per_channel(axis=1),
     "Int8AveragePool": _pooled,
     "Int8Conv": _windowed(),
     "Int8ConvTranspose": _spread,
@@ -199,7 +198,7 @@ ELEMENTS: Mapping[str, Elements] = {
     "Int8MatMul": _product(),
     "Int8MaxPool": _pooled,
     "Int8Products": _products,
-    "Int8Scale": _per_channel(1, 2),
+    "Int8Scale": _per_channel(),
     "Int8Softmax": lambda inputs, attributes: 2 * _given(inputs, 0).size,  # places in a table of powers
     "MatMul": _product(),
     "MatMulInteger": _product(),
@@ -208,7 +207,7 @@ ELEMENTS: Mapping[str, Elements] = {
     "Pad": _padded,
     "QLinearConv": _windowed(3),
     "QLinearMatMul": _product(3),
-    "QuantizeLinear": _per_channel(1, 2),
+    "QuantizeLinear": _per_channel(),
     "Range": _counted,
     "Resize": _resized,
     "Tile": lambda inputs, attributes: _given(inputs, 0).size * prod(attributes["repeats"]),

@@ -88,15 +88,10 @@ class Stream:
         field = isa.field_of(isa.Load, "dram_base", self.config)
         word, start = divmod(field.start, isa.WORD_BITS)
         memory = isa.field_of(isa.Load, "memory_type", self.config)
-        sizes = np.array(
-            [
-                self.config.element_bytes(MemoryType(kind)) if kind in tuple(MemoryType) else 1
-                for kind in range(8)
-            ]
-        )
-        gathers = words[:, 0] & np.uint64((1 << isa.OPCODE_BITS) - 1) == isa.Opcode.GATHER
+        sizes = np.array([self.config.element_bytes(kind) for kind in MemoryType])
+        gathers = words[:, 0] & np.uint64(isa.OPCODE_FIELD.high) == isa.Opcode.GATHER
         for name, positions in self.tensors.items():
-            kinds = (words[positions, 0] >> np.uint64(memory.start) & np.uint64(7)).astype(np.int64)
+            kinds = (words[positions, 0] >> np.uint64(memory.start) & np.uint64(memory.high)).astype(np.int64)
             base = addresses[name] // np.where(gathers[positions], 1, sizes[kinds])
             offset = words[positions, word] >> np.uint64(start) & np.uint64(field.high)
             _check_elements(name, positions, base + offset.astype(np.int64), field.high)
@@ -174,19 +169,17 @@ class StreamBuilder:
         place = MemoryType.INP, sram, begin
         self._record.transfer(isa.Gather, (*place, *size, False, False), self._number(tensor))
 
-    def _load(
-        self, place: tuple[int, ...], tensor: int, pad_minimum: bool = False, pad_value: bool = False
-    ) -> None:
+    def _load(self, place: tuple[int, ...], tensor: int, pad_minimum: bool, pad_value: bool) -> None:
         """Record a LOAD; whether it runs beside others is found out when the stream is finished."""
         self._record.transfer(isa.Load, (*place, pad_minimum, pad_value, False), tensor)
 
     def _set_pad_register(self, memory: MemoryType, value: int) -> None:
         """Write the pad register of the unit that loads `memory`, unless it holds `value` already."""
         unit = executing_unit(isa.Load, memory)
-        if self._pad_registers.get(unit, 0) != value:
+        if self._pad_registers.get(unit) != value:
             self._pad_registers[unit] = value
             place = (memory, value & (1 << isa.PAD_VALUE_BITS) - 1, 0, *Rows(0, 0, 0).fields)
-            self._load(place, NO_TENSOR, pad_value=True)
+            self._load(place, NO_TENSOR, False, True)
 
     def store(
         self,
@@ -252,9 +245,10 @@ class StreamBuilder:
     def _micro_kernel(self, uops: MicroOps) -> tuple[int, int]:
         """Return begin and end of a micro-kernel in micro-op memory; load it if it is not resident."""
         placement = self.kernels.place(uops)
-        for first in range(0, len(uops) if placement.must_load else 0, isa.LONGEST_ROW):
-            size, start = min(len(uops) - first, isa.LONGEST_ROW), self.kernels.starts[uops] + first
-            self.load(MemoryType.UOP, placement.begin + first, UOP_TENSOR, start, Rows(1, size, size))
+        if placement.must_load:
+            for first in range(0, len(uops), isa.LONGEST_ROW):
+                size, start = min(len(uops) - first, isa.LONGEST_ROW), self.kernels.starts[uops] + first
+                self.load(MemoryType.UOP, placement.begin + first, UOP_TENSOR, start, Rows(1, size, size))
         return placement.begin, placement.begin + len(uops)
 
     def _number(self, tensor: str) -> int:

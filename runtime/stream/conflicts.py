@@ -14,7 +14,6 @@ from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.footprint import FOOTPRINTS, shared_accesses
@@ -41,13 +40,6 @@ def tensor_written(number: Number) -> tuple[int, Number, Number]:
     return DRAM, 2 * number, 2 * number + 2
 
 
-def tensors_of(touched: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return int64[n]: the tensor that each instruction touches; -1: none."""
-    memory, begin, end = touched.transpose(2, 0, 1)
-    tensors: NDArray[np.int64] = np.where((memory == DRAM) & (end > begin), begin // 2, -1).max(axis=1)
-    return tensors
-
-
 def conflicts(units: np.ndarray, touched: np.ndarray, config: AcceleratorConfig) -> np.ndarray:
     """Return int64[n, units]: of each other unit, the last instruction before that touches what this one
     does; -1: none.
@@ -57,7 +49,7 @@ def conflicts(units: np.ndarray, touched: np.ndarray, config: AcceleratorConfig)
         touched: int64[n, touches, 3]: memory, and the interval [begin, end) of its elements; what lies beyond
             the memory is left out.
     """
-    begin, end = _intervals(touched, _bounds(config, 2 * (tensors_of(touched).max(initial=-1) + 1)))
+    begin, end = _intervals(touched, _bounds(config))
     needs = np.full((len(units), UNITS), -1)
     edges = np.unique(np.concatenate((begin, end), axis=None))
     low, high = np.searchsorted(edges, begin), np.searchsorted(edges, end)
@@ -76,16 +68,16 @@ def _intervals(touched: np.ndarray, bounds: np.ndarray) -> tuple[np.ndarray, np.
     return np.minimum(begin, end), end
 
 
-def _bounds(config: AcceleratorConfig, dram_elements: int) -> np.ndarray:
+def _bounds(config: AcceleratorConfig) -> np.ndarray:
     """Return int64[memories, 2]: where each memory begins and ends when all stand in one row; names of one
-    memory share its place."""
+    memory share its place. DRAM is the last, without an end."""
     places: dict[int, tuple[int, int]] = {}
     end = 0
     for memory in SCRATCHPADS:
         places[memory] = end, end + config.depth(memory)
         end += config.depth(memory)
     on_chip = [places[scratchpad_of(memory)] for memory in MemoryType]
-    return np.array([*on_chip, (end, end + dram_elements)])
+    return np.array([*on_chip, (end, np.iinfo(np.int64).max)])
 
 
 def _portions(low: np.ndarray, high: np.ndarray, count: int) -> Iterator[tuple[int, int]]:
@@ -110,17 +102,15 @@ def _search(units: np.ndarray, low: np.ndarray, high: np.ndarray, needs: np.ndar
     instructions, the running maximum over those of one unit is the last of it before each pair.
     """
     counts = np.maximum(high - low, 0).ravel()
-    if not counts.any():
-        return
     touch = np.repeat(np.arange(len(counts)), counts)
     segment = np.arange(len(touch)) - (np.cumsum(counts) - counts - low.ravel())[touch]
     number = touch // low.shape[1]
-    starts = np.flatnonzero(np.diff(number, prepend=-1))
+    numbers, starts = np.unique(number, return_index=True)
     order = np.argsort(segment, kind="stable")
-    base, ordered = segment[order] * (len(units) + 1), number[order]
+    base, ordered = segment[order] * len(units), number[order]
     last = np.empty_like(order)
     for unit in range(UNITS):
-        marks = base + np.where(units[ordered] == unit, ordered + 1, 0)
+        marks = base + (ordered + 1) * (units[ordered] == unit)
         last[order] = np.maximum.accumulate(marks) - base - 1
         found = np.maximum.reduceat(last, starts)
-        needs[number[starts], unit] = np.maximum(needs[number[starts], unit], found)
+        needs[numbers, unit] = np.maximum(needs[numbers, unit], found)

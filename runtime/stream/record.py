@@ -85,8 +85,7 @@ class Record:
         """Return int64[n]: a bit for each half of ACC that an instruction of the compute unit touches."""
         halves = np.zeros(len(self), np.int64)
         for form, (here, columns) in self._columns().items():
-            if form is not isa.Store:
-                halves[here] = _halves(form, columns, _rows(self._ranges[form], len(here)), config)
+            halves[here] = _halves(form, columns, _rows(self._ranges[form], len(here)), config)
         return halves
 
     def _columns(self) -> dict[type[isa.Instruction], tuple[np.ndarray, np.ndarray]]:
@@ -102,7 +101,7 @@ class Record:
 
 def _rows(values: list[int], count: int) -> np.ndarray:
     """Return int64[count, -1]: values that stand row behind row."""
-    return np.fromiter(values, np.int64, len(values)).reshape(count, len(values) // max(count, 1))
+    return np.fromiter(values, np.int64, len(values)).reshape(count, -1)
 
 
 def _fields(form: type[isa.Instruction], columns: np.ndarray) -> Fields:
@@ -115,9 +114,11 @@ def _on_chip(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return memory, begin and end of what an access touches on chip; begin and end are equal where that is
     nothing."""
-    column = 2 * UOP_FIELDS.index(access.uop_field) if access.uop_field else 0
-    ends = (ranges[:, column], ranges[:, column + 1]) if access.uop_field else (0, 0)
-    begin, end = extent(access, fields, ends)
+    if access.uop_field:
+        column = 2 * UOP_FIELDS.index(access.uop_field)
+        begin, end = extent(access, fields, (ranges[:, column], ranges[:, column + 1]))
+    else:
+        begin, end = extent(access, fields)
     made = happens(FOOTPRINTS[form], access, fields)
     return named(access, fields), begin, begin + (end - begin) * made
 
@@ -145,7 +146,7 @@ def _halves(
         np.zeros(len(columns), int),
     )
     for access in FOOTPRINTS[form].accesses:
-        if access.in_dram or access.memory not in (None, MemoryType.ACC):
+        if access.in_dram:
             continue
         memory, begin, end = _on_chip(access, form, fields, ranges)
         of_acc = np.isin(memory, (MemoryType.ACC, *LOADED_INTO_ACC)) & (end > begin)

@@ -57,6 +57,10 @@ def test_pieces_load_every_window_of_every_row_in_order(columns, element, height
     assert [found[place] for place in range(len(found))] == places
 
 
+def test_a_piece_of_one_row_has_no_stride():
+    assert [part.stride for part in Windows(1, 3, 64, (0, 0, 0)).pieces(5, 1, 1, 7)] == [0]
+
+
 @pytest.mark.parametrize(
     ("rows", "pieces"),
     [((7, 3, 2, 10), 1), ((5, 1, 20, 0), 1), ((3, 1, 5, 0), 2), ((0, 2, 5, 7), 3), ((0, 4, 5, 10), 1)],

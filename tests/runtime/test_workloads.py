@@ -14,7 +14,6 @@ from vdla.hw.spec.presets import DEFAULT, SMALL, TINY
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.runtime.devices.functional import FunctionalDevice
 from vdla.runtime.devices.rtl import Optimise, RtlDevice
-from vdla.runtime.packing import pack_values, unpack_values
 from vdla.runtime.workloads import (
     Addresses,
     GemmPlan,
@@ -238,13 +237,3 @@ def test_what_cannot_be_planned_is_refused(arguments, message):
     with pytest.raises(ProgramError) as caught:
         plan_gemm(*arguments)
     assert str(caught.value) == message
-
-
-@pytest.mark.parametrize("bits", [2, 4, 8])
-def test_packing_and_unpacking_are_inverse(bits):
-    values = np.arange(256, dtype=np.uint8).view(np.int8) >> (8 - bits)
-    assert np.array_equal(unpack_values(pack_values(values, bits), bits), values)
-
-
-def test_packing_puts_the_first_value_into_the_low_bits():
-    assert pack_values(np.array([1, -2], np.int8), 4).tolist() == [0xE1]

@@ -65,6 +65,37 @@ def test_no_more_windows_are_copied_at_a_time_than_a_piece_holds(piece, most, mo
     np.testing.assert_array_equal(found, 27)
 
 
+@pytest.mark.parametrize(
+    ("piece", "most"), [(100, 1), (288, 1), (2 * 288, 2), (3 * 288 - 1, 2), (3 * 288, 3)]
+)
+def test_groups_are_copied_together_where_a_piece_holds_them(piece, most, monkeypatch):
+    monkeypatch.setattr(convolution, "PIECE", piece)
+    shapes = []
+
+    def multiply(kernels: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        shapes.append(columns.shape)
+        return np.matmul(kernels, columns)
+
+    x, w = np.ones((1, 4, 6, 10), np.float32), np.ones((4, 1, 3, 3), np.float32)  # windows of 9 x 4 x 8
+    convolution._by_groups(x, w, (1, 1), 4, (1, 1), multiply)
+    assert max(groups for groups, *_ in shapes) == most
+    assert sum(groups * size * places for groups, size, places in shapes) == 4 * 288
+
+
+@pytest.mark.parametrize("piece", [2 * 16 * 9 * 32 * 32, convolution.PIECE])
+def test_the_windows_of_small_images_are_copied_at_once(piece, monkeypatch):
+    monkeypatch.setattr(convolution, "PIECE", piece)
+    shapes = []
+
+    def multiply(kernels: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        shapes.append(columns.shape)
+        return np.matmul(kernels, columns)
+
+    x, w = np.ones((2, 16, 34, 34), np.float32), np.ones((2, 16, 3, 3), np.float32)
+    convolution._by_groups(x, w, (1, 1), 1, (1, 1), multiply)
+    assert shapes == [(2, 1, 16 * 9, 32 * 32)]
+
+
 SPREAD = {  # of the image, of the weights, groups, strides, dilations, output padding, cut off
     "an image": ((2, 3, 4, 5), (3, 4, 3, 2), 1, (2, 1), (1, 2), (1, 0), (1, 0, 2, 1)),
     "groups of channels": ((1, 4, 2, 3), (4, 3, 2, 3), 2, (3, 2), (2, 1), (0, 1), (0, 1, 0, 0)),

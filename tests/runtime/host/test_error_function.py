@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from vdla.runtime.host import error_function
 from vdla.runtime.host.error_function import BLOCK, erf
 
 RNG = np.random.default_rng(0)
@@ -29,6 +30,11 @@ def test_ends_and_signs(dtype):
     found = erf(np.array([0.0, -0.0, np.inf, -np.inf, 4, -4, np.nan], dtype))
     np.testing.assert_array_equal(found, np.array([0, 0, 1, -1, *[math.erf(4), -math.erf(4)], np.nan], dtype))
     np.testing.assert_array_equal(np.signbit(found[:6]), [False, True] * 3)
+
+
+def test_elements_of_float32_are_not_handed_to_python(monkeypatch):
+    monkeypatch.setattr(error_function, "_exact", None)
+    assert erf(np.zeros(3, np.float32)).tolist() == [0, 0, 0]
 
 
 def test_float64_is_exact():

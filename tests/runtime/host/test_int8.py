@@ -123,6 +123,7 @@ def test_the_greatest_of_a_window_is_never_padding():
     x = int8(2, 3, 4, 5) // 4 - 90
     how = {"kernel_shape": (3, 2), "pads": (1, 0, 1, 1), "strides": (2, 1)}
     (y,) = evaluate("Int8MaxPool", [x], how)
+    assert y.shape == (2, 3, 2, 5)
     whole = np.pad(x, ((0, 0), (0, 0), (1, 1), (0, 1)), constant_values=-128)
     for n, c, i, j in np.ndindex(2, 3, 2, 5):
         assert y[n, c, i, j] == whole[n, c, 2 * i : 2 * i + 3, j : j + 2].max()

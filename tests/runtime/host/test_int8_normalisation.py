@@ -52,8 +52,20 @@ def test_a_row_of_equal_elements_is_the_bias():
     assert made.tolist() == [[1, 3, 5, 7, 9]] * 2
 
 
-def test_results_saturate():
-    x = np.array([[-128, 127]], np.int8)
+@pytest.mark.parametrize("zero", [-100, -128])
+def test_results_saturate(zero):
+    x, point = np.array([[-128, 127]], np.int8), np.asarray(zero, np.int8)
     s, t = numbers(1.0, 1e-3)
-    (made,) = evaluate("Int8Softmax", [x, s, t, np.asarray(-100, np.int8)], {"axis": 1})
-    assert made.tolist() == [[-100, 127]]
+    (made,) = evaluate("Int8Softmax", [x, s, t, point], {"axis": 1})
+    assert made.tolist() == [[zero, 127]]
+    inputs = [x, s, np.ones(2, np.float32), None, t, point]
+    (made,) = evaluate("Int8LayerNormalization", inputs, {"epsilon": 1e-5})
+    assert made.tolist() == [[-128, 127]]
+
+
+@pytest.mark.parametrize(("steps", "expected"), [(126, 126), (127, 127), (128, 127)])
+def test_the_greatest_result_is_that_of_int8(steps, expected):
+    x = np.array([[-128, 127]], np.int8)
+    s, t = numbers(1.0, 1 / steps)
+    (made,) = evaluate("Int8Softmax", [x, s, t, np.asarray(0, np.int8)], {"axis": 1})
+    assert made.tolist() == [[0, expected]]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from vdla.runtime.host.evaluate import evaluate
-from vdla.runtime.host.matrix import exact_matmul
+from vdla.runtime.host.matrix import exact_matmul, matmul
 
 RNG = np.random.default_rng(0)
 
@@ -30,8 +30,9 @@ def test_a_product_without_elements_is_zero():
     assert exact_matmul(np.zeros((2, 0), np.int8), np.zeros((0, 3), np.int8)).tolist() == [[0, 0, 0]] * 2
 
 
-@pytest.mark.parametrize("alpha", [1.0, 0.5])
-@pytest.mark.parametrize("beta", [1.0, -2.0])
+@pytest.mark.parametrize(
+    ("alpha", "beta"), [(1.0, 1.0), (0.5, -2.0), (2.0, 0.0), (0.0, 2.0), (1.0, 2.0), (2.0, 1.0)]
+)
 @pytest.mark.parametrize(("trans_a", "trans_b"), [(0, 0), (0, 1), (1, 0), (1, 1)])
 @pytest.mark.parametrize("addend", [(2, 5), (5,), (2, 1), None])
 def test_gemm_scales_and_transposes_as_asked(alpha, beta, trans_a, trans_b, addend):
@@ -61,7 +62,17 @@ def test_stacks_of_matrices_are_multiplied_as_numpy_does(left, right):
     np.testing.assert_array_equal(evaluate("MatMul", [a, b], {})[0], np.matmul(a, b), strict=True)
 
 
-@pytest.mark.parametrize("rows", [None, np.array(3, np.uint8), np.uint8([3]), np.uint8([3, 200])])
+@pytest.mark.parametrize("left", [(4, 2, 3), (5, 4, 2, 3)])
+def test_a_stack_times_one_matrix_is_a_single_product(left, monkeypatch):
+    shapes, multiply = [], np.matmul
+    monkeypatch.setattr(np, "matmul", lambda a, b: shapes.append(a.shape) or multiply(a, b))
+    assert matmul(np.ones(left), np.ones((3, 5))).shape == (*left[:-1], 5)
+    assert shapes == [(np.prod(left[:-1]), 3)]
+
+
+@pytest.mark.parametrize(
+    "rows", [None, np.array(3, np.uint8), np.uint8([3]), np.uint8([3, 200]), np.uint8([[3], [200]])]
+)
 @pytest.mark.parametrize("columns", [None, np.int8(-4), np.int8([1, -2, 3, -4, 5])])
 def test_integers_lose_their_zero_points_by_rows_and_columns(rows, columns):
     a, b = RNG.integers(0, 256, (4, 2, 3), np.uint8), RNG.integers(-128, 128, (3, 5), np.int8)
@@ -69,6 +80,13 @@ def test_integers_lose_their_zero_points_by_rows_and_columns(rows, columns):
     left = a.astype(int) - (0 if rows is None else rows.astype(int).reshape(-1, 1))
     right = b.astype(int) - (0 if columns is None else np.asarray(columns).astype(int))
     np.testing.assert_array_equal(y, (left @ right).astype(np.int32), strict=True)
+
+
+@pytest.mark.parametrize("point", [np.array(3, np.uint8), np.uint8([3])])
+def test_a_row_alone_stays_a_row(point):
+    a, b = np.array([3, 4, 5], np.uint8), np.eye(3, dtype=np.int8)
+    (y,) = evaluate("MatMulInteger", [a, b, point, None], {})
+    assert y.tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize("depth", [259, 5000, 1 << 17])

@@ -2,6 +2,7 @@
 
 import gc
 import sys
+import weakref
 
 import numpy as np
 import onnxruntime
@@ -35,6 +36,14 @@ def test_a_part_runs_as_an_operator():
     np.testing.assert_array_equal(made, [[-1, 1, 4]])
 
 
+def test_extents_of_a_result_may_be_unknown():
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 3]) for name in "xy")
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "part", [x], [y])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
+    (made,) = run_part(np.frombuffer(model.SerializeToString(), np.uint8), X)
+    np.testing.assert_array_equal(made, [[0, 2, 3]])
+
+
 def test_a_number_stays_a_number():
     (made,) = run_part(part("ReduceSum", keepdims=0), X)
     assert made.shape == ()
@@ -53,6 +62,13 @@ def test_a_session_is_built_once_and_goes_with_its_model(monkeypatch):
     del model
     gc.collect()
     assert key not in onnx_runtime._SESSIONS.known
+
+
+def test_a_session_is_not_taken_for_that_of_another_model(monkeypatch):
+    model, other = part(), part()
+    monkeypatch.setitem(onnx_runtime._SESSIONS.known, id(model), (weakref.ref(other), None))
+    (made,) = run_part(model, X)
+    np.testing.assert_array_equal(made, [[-1, 1, 4]])
 
 
 def test_inputs_that_do_not_go_with_the_model_are_refused():
@@ -88,6 +104,8 @@ def test_a_result_beyond_the_limit_is_refused_before_it_is_made():
 
 
 def test_without_onnxruntime_the_extra_is_named(monkeypatch):
+    assert onnx_runtime.is_there()
+    assert onnx_runtime.cure().startswith("running other operators on the host needs onnxruntime, ")
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     assert not onnx_runtime.is_there()
     with pytest.raises(

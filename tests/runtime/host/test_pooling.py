@@ -5,6 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from vdla.runtime.host import pooling
 from vdla.runtime.host.evaluate import OperatorError, evaluate
 from vdla.runtime.host.pooling import pooled_size
 from vdla.runtime.host.windows import padded, sliding_windows
@@ -31,6 +32,28 @@ def test_the_greatest_of_each_window_is_numpys(shape, kernel, strides, dilations
     (y,) = evaluate("MaxPool", [x], {**how, "ceil_mode": 0})
     assert y.dtype == dtype
     np.testing.assert_array_equal(y, views.max(axis=tuple(range(-len(kernel), 0))))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "operation", "size", "kernel", "passes"),
+    [
+        ("float32", np.maximum, 9, 3, 2),
+        ("int8", np.maximum, 9, 3, 2),
+        ("float32", np.add, 9, 3, 2),
+        ("int8", np.add, 9, 3, 0),  # whose sums do not wrap
+        ("float32", np.maximum, 3, 2, 2),  # as many windows as elements of one
+        ("float32", np.maximum, 4, 3, 0),
+    ],
+)
+def test_windows_share_work_where_they_are_many(dtype, operation, size, kernel, passes, monkeypatch):
+    made = []
+    by_place = pooling._by_place
+    monkeypatch.setattr(pooling, "_by_place", lambda *given: made.append(1) or by_place(*given))
+    x = RNG.integers(-9, 9, (2, 30, size, size)).astype(dtype)
+    found = pooling.reduced_windows(x, (kernel, kernel), (1, 1), (1, 1), operation)
+    views = sliding_windows(x, (kernel, kernel), (1, 1), (1, 1))
+    np.testing.assert_array_equal(found, operation.reduce(views, axis=(-2, -1)))
+    assert len(made) == passes
 
 
 def test_a_window_that_holds_nan_is_nan():

@@ -79,6 +79,14 @@ def test_dequantising_equals_the_formula_in_integers_of_64_bits(dtype, zero, alo
     assert y.dtype == np.float32
 
 
+@pytest.mark.parametrize(("wide", "narrow"), [("int32", "int8"), ("int8", "int32")])
+def test_differences_are_exact_where_only_one_operand_is_wide(wide, narrow):
+    """Float32 does not hold the wide one."""
+    x, point = (np.array([(1 << 24) + 1 if dtype == "int32" else 1], dtype) for dtype in (wide, narrow))
+    (y,) = evaluate("DequantizeLinear", [x, np.ones(1, np.float32), point], {"axis": 0})
+    assert np.abs(y).tolist() == [1 << 24]
+
+
 @pytest.mark.parametrize("op", ["QuantizeLinear", "DequantizeLinear"])
 def test_single_numbers_and_wider_parameters_go_as_numpy_broadcasts(op):
     one = np.array(5, np.float32 if op == "QuantizeLinear" else np.int8)
@@ -148,6 +156,26 @@ def test_a_quantised_product_is_that_of_the_real_numbers_rounded(rows, columns):
     one = (a.astype(int) - left[1].astype(int)[:, None]) * left[0].astype(float)[:, None]
     other = (b.astype(int) - right[1].astype(int)) * right[0].astype(float)
     np.testing.assert_array_equal(y, rounded(one @ other / 128, 6), strict=True)
+
+
+def test_points_are_added_exactly_to_numbers_of_16_bits():
+    x, one = np.array([2048], np.float16), np.ones(1, np.float16)
+    (y,) = evaluate("QuantizeLinear", [x, one, np.int16([1])], {"axis": 0})
+    assert y.tolist() == [2049]
+
+
+def test_a_quantised_row_alone_stays_a_row():
+    one, zero = np.float32([1]), np.int8([0])
+    (y,) = evaluate(
+        "QLinearMatMul", [np.int8([3, 4]), one, zero, np.eye(2, dtype=np.int8), one, zero, one, zero], {}
+    )
+    assert y.tolist() == [3, 4]
+
+
+def test_scales_of_rows_may_stand_as_a_column():
+    a, b, one, zero = np.int8([[8], [8]]), np.int8([[1, 2, 3]]), np.float32([1]), np.int8([0])
+    (y,) = evaluate("QLinearMatMul", [a, np.float32([[1], [2]]), zero, b, one, zero, one, zero], {})
+    assert y.tolist() == [[8, 16, 24], [16, 32, 48]]
 
 
 def test_a_scale_of_64_bits_gives_numbers_of_64_bits():

@@ -16,6 +16,7 @@ SIZES = [
     (4, 7, Fraction(7, 4)),
     (9, 4, Fraction(7, 16)),
     (8, 1, Fraction(1, 8)),
+    (8, 2, Fraction(1, 4)),
     (1, 3, 3),
     (7, 7, Fraction(9, 8)),
 ]

@@ -79,6 +79,21 @@ def test_random_instructions_run_beside_as_their_order_says(seed):
     assert loads_beside(opcodes, halves, pushes).tolist() == plainly_beside(opcodes, halves, pushes)
 
 
+def test_an_instruction_alone_has_none_before_it():
+    for opcode, expected in ((isa.Opcode.LOAD, True), (isa.Opcode.GEMM, False)):
+        found = loads_beside(np.array([opcode], np.uint8), np.array([1]), np.array([False]))
+        assert found.tolist() == [expected]
+
+
+def test_a_load_that_pops_a_token_runs_beside():
+    def build(builder: StreamBuilder) -> None:
+        builder.store(HALF, "y", 0, ROWS)
+        builder.alu(AluOpcode.ADD, ((0, 4, 0),), Loop(), Loop(4, 1, 1))
+        builder.load(ACC, HALF, "x", 0, ROWS)  # behind the STORE
+
+    assert flags(build) == [1]
+
+
 def test_a_load_that_pushes_a_token_waits():
     opcodes, halves = np.array([isa.Opcode.GEMM, isa.Opcode.LOAD], np.uint8), np.array([1, 2])
     assert loads_beside(opcodes, halves, np.array([False, False])).tolist() == [False, True]

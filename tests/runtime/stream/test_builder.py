@@ -8,6 +8,7 @@ import pytest
 
 from vdla.hw.spec import codec, isa
 from vdla.hw.spec.errors import EncodingError, ProgramError
+from vdla.hw.spec.memories import LOADABLE
 from vdla.hw.spec.presets import DEFAULT, SMALL, TINY, VTA
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
 from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType
@@ -172,8 +173,18 @@ def test_a_micro_kernel_longer_than_a_row_is_loaded_by_several_instructions():
     decoded = decode_stream(stream.relocated({"micro-ops": 4096}), builder.config)
     loads = decoded.fields(isa.Load)
     moving = loads("x_size") > 0
-    fields = [loads(name)[moving].tolist() for name in ("x_size", "sram_base", "dram_base")]
-    assert fields == [[isa.LONGEST_ROW, 3], [0, isa.LONGEST_ROW], [1024, 1024 + isa.LONGEST_ROW]]
+    names = "x_size", "sram_base", "dram_base", "y_size"
+    fields = [loads(name)[moving].tolist() for name in names]
+    assert fields == [[isa.LONGEST_ROW, 3], [0, isa.LONGEST_ROW], [1024, 1024 + isa.LONGEST_ROW], [1, 1]]
+
+
+def test_a_micro_kernel_that_is_resident_is_not_loaded_again():
+    builder = StreamBuilder(TINY)
+    for micro_ops in (UOPS, UOPS[:1], UOPS):
+        builder.gemm(micro_ops, Loop(), Loop())
+    program = decoded(builder)
+    assert program.fields(isa.Load)("x_size").tolist() == [2, 1]
+    assert program.fields(isa.Gemm)("uop_begin").tolist() == [0, 2, 0]
 
 
 def test_a_pad_register_is_written_where_its_value_changes():
@@ -198,6 +209,15 @@ def test_a_pad_register_is_written_where_its_value_changes():
         (INP, 7, 0, 1),
         (INP, 5, 2, 1),
     ]
+
+
+@pytest.mark.parametrize("value", [1, -1])
+def test_a_pad_register_holds_0_at_first_and_its_write_has_no_other_fields(value):
+    builder = StreamBuilder(DEFAULT)
+    builder.load(WGT, 0, "x", 0, Rows(1, 2, 2), pad_value=value)
+    program = decoded_at_0(builder)
+    items = [item for item in map(program.instruction, range(len(program))) if isinstance(item, isa.Load)]
+    assert items[0] == isa.Load(memory_type=WGT, sram_base=value & 0xFF, pad_value=1)
 
 
 def test_a_configuration_without_pad_registers_refuses_to_pad_with_a_value():
@@ -323,7 +343,7 @@ def test_loops_and_rows_that_are_not_given_step_nowhere_and_pad_nothing():
     assert load.keys() == {"memory_type", "y_size", "x_size", "x_stride", "dram_base"}
 
 
-@pytest.mark.parametrize("memory", [INP, WGT, MemoryType.ACC, ACC_8BIT, MemoryType.TABLE])
+@pytest.mark.parametrize("memory", LOADABLE)
 def test_addresses_count_elements_of_their_memory(memory):
     builder = StreamBuilder(WHOLE)
     builder.load(memory, 0, "x", 3, Rows(1, 1, 1))
@@ -361,6 +381,21 @@ def test_windows_are_gathered_piece_by_piece_and_bring_their_padding():
     for pads in ({"y_pads": (0, 1)}, {"x_pads": (1, 0)}):
         with pytest.raises(ValueError, match=r"x is packed with its border, and .* would add padding"):
             builder.gather(windows, 0, "x", 0, Rows(1, 1, 1, **pads))
+
+
+@pytest.mark.parametrize("form", [isa.Load, isa.Gather])
+def test_flags_change_no_address(form):
+    builder = StreamBuilder(WHOLE)
+    for _ in range(2):  # the second waits for the product
+        if form is isa.Gather:
+            builder.gather_elements(4, 0, "x", 3, Rows(1, 1, 0))
+        else:
+            builder.load(INP, 0, "x", 3, Rows(1, 1, 1))
+        builder.gemm(((0, 0, 0),), Loop(), Loop())
+    program = decode_stream(builder.finish().relocated({"x": 4096, "micro-ops": 0}), WHOLE)
+    size = 1 if form is isa.Gather else WHOLE.element_bytes(INP)
+    moves = program.fields(form)("memory_type") == INP
+    assert program.fields(form)("dram_base")[moves].tolist() == [3 + 4096 // size] * 2
 
 
 def decoded_at_0(builder: StreamBuilder):

@@ -18,7 +18,6 @@ from vdla.runtime.stream.conflicts import (
     conflicts,
     tensor_read,
     tensor_written,
-    tensors_of,
 )
 
 NOWHERE = (0, 0, 0)
@@ -111,18 +110,7 @@ def test_conflicts_are_those_of_sets_of_elements_however_many_are_searched_at_on
 
 def test_instructions_that_touch_nothing_need_nothing():
     assert needs_of_last((Unit.LOAD,), (Unit.STORE,)) == (-1, -1, -1)
-
-
-def test_the_tensor_of_an_instruction_is_found_wherever_it_stands():
-    _, touched = columns(
-        [
-            (Unit.LOAD, (INP, 0, 4), tensor_read(3, Unit.LOAD)),
-            (Unit.COMPUTE, tensor_read(2, Unit.COMPUTE)),
-            (Unit.STORE, tensor_written(0)),
-            (Unit.COMPUTE, (ACC, 0, 4)),
-        ]
-    )
-    assert tensors_of(touched).tolist() == [3, 2, 0, -1]
+    assert conflicts(np.zeros(0, np.uint8), np.zeros((0, PLACES, 3), np.int64), TINY).shape == (0, len(Unit))
 
 
 @pytest.mark.parametrize("one", MemoryType, ids=lambda memory: memory.name)
@@ -137,6 +125,10 @@ def test_every_memory_conflicts_with_itself_to_its_ends_and_with_no_other(config
     for place in (0, depth - 1):
         rows = [(Unit.LOAD, (one, 0, depth)), (Unit.COMPUTE, (one, place, place + 1))]
         assert conflicts(*columns(rows), config)[-1].tolist() == [0, -1, -1]
+    whole = [(Unit.LOAD, (other, 0, config.depth(other))) for other in MemoryType]
+    for outside in ((-1, 0), (-2, 0), (-2, -1), (depth, depth + 2)):
+        rows = [*whole, (Unit.COMPUTE, (one, *outside), (DRAM, -1, 0))]
+        assert conflicts(*columns(rows), config)[-1].tolist() == [-1, -1, -1], outside
 
 
 @pytest.mark.parametrize("at_once", [1, 8, 30, 1000])
