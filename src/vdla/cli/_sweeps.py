@@ -44,7 +44,8 @@ def conclusion(output: Path, done: "Progress") -> str:
         f"{output}: {_points(done.total)}, {measured:,} of them measured now in {duration(done.seconds)}"
     ]
     if done.left_out:
-        lines.append(f"{done.left_out:,} earlier points are not in the specification; the journal keeps them")
+        are = "earlier point is" if done.left_out == 1 else "earlier points are"
+        lines.append(f"{done.left_out:,} {are} not in the specification; the journal keeps them")
     if done.failed:
         lines.append(
             f"{_points(done.failed)} {'lacks' if done.failed == 1 else 'lack'} cycles of some workload:"
