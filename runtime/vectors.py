@@ -71,6 +71,12 @@ class Vector:
     counters: Mapping[str, int] = field(default_factory=dict)
 
 
+OTHER_FILES = {
+    ".onnx": "a network (`vdla compile` makes a module of it)",
+    ".vdla": "a module (`vdla run`, `trace`, `plot` and `inspect` take it)",
+}
+
+
 def load_vector(path: str | Path) -> Vector:
     """Read and check a vector.
 
@@ -78,6 +84,9 @@ def load_vector(path: str | Path) -> Vector:
         FileFormatError: the file is truncated, altered, or no vector.
         OSError: the file cannot be opened.
     """
+    other = OTHER_FILES.get(Path(path).suffix)
+    if other is not None:
+        raise FileFormatError(f"{path} is {other}, not a conformance vector (.npz)")
     arrays = read_npz(Path(path))
     try:
         return _vector(arrays)

@@ -116,7 +116,7 @@ def _point_columns(sweep: Sweep, place: Mapping[int, int]) -> dict[str, Any]:
     clocked = [[*texts, *_clock(sweep, row)] for texts, row in zip(settings, rows, strict=True)]
     base = sweep.about["base"]["name"]
     text = sweep.about.get("base_toml")  # a folder that was begun by an earlier kit has none
-    target = None if text is None else from_toml(text, IDENTITY)
+    target = None if text is None else from_toml(text, f"{Path(sweep.name, IDENTITY)}: base_toml")
     roofs = [_roof(target, texts) for texts in settings]
     return columns | {
         "settings": [

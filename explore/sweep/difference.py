@@ -7,6 +7,7 @@ from typing import Any
 
 from vdla.explore.sweep.errors import SweepError
 from vdla.explore.sweep.figures import FIGURES
+from vdla.explore.sweep.identity import IDENTITY
 from vdla.explore.sweep.parameters import NAMES, Value, value_of
 from vdla.explore.sweep.results import Results
 from vdla.explore.sweep.tables import OK
@@ -139,7 +140,7 @@ class _Side:
 def _side(results: Results) -> _Side:
     """Read a sweep; errors as those of `Results`."""
     text = results.identity.get("base_toml")
-    target = None if text is None else from_toml(str(text), str(results.folder))
+    target = None if text is None else from_toml(str(text), f"{results.folder / IDENTITY}: base_toml")
     base = {} if target is None else {name: value_of(target, name) for name in NAMES}
     return _Side(results.parameters, base, tuple(results.points().to_pylist()))
 

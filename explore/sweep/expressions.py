@@ -41,6 +41,20 @@ def _round(value: Number, digits: Number = 0) -> Number:
     return round(value, digits) if digits else round(value)
 
 
+def _least(*values: Number) -> Number:
+    return min(_several("min", values))
+
+
+def _greatest(*values: Number) -> Number:
+    return max(_several("max", values))
+
+
+def _several(name: str, values: tuple[Number, ...]) -> tuple[Number, ...]:
+    if len(values) == 1:
+        raise _Refused(f"{name} takes two or more values, not one")
+    return values
+
+
 BINARY: Mapping[type[ast.operator], Callable[[Any, Any], Number]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -64,8 +78,8 @@ COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.GtE: operator.ge,
 }
 FUNCTIONS: Mapping[str, Callable[..., Number]] = {
-    "min": min,
-    "max": max,
+    "min": _least,
+    "max": _greatest,
     "abs": abs,
     "ceil": math.ceil,
     "floor": math.floor,

@@ -36,6 +36,7 @@ from msgspec import Meta
 
 from vdla.explore.sweep.errors import SweepError, unknown
 from vdla.explore.tune.explorers import EXPLORERS
+from vdla.hw.spec.files import toml_reason
 from vdla.hw.spec.limits import read_at_most
 
 LARGEST_FILE_BYTES = 1 << 20
@@ -201,7 +202,7 @@ def read(path: Path) -> Specification:
     except OSError as error:
         raise SweepError(f"{path} cannot be read: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:
-        raise SweepError(f"{path} is not TOML: {error or 'it is nested too deeply'}") from error
+        raise SweepError(f"{path} is not TOML: {toml_reason(error)}") from error
     try:
         return from_values(values)
     except SweepError as error:

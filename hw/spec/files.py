@@ -1,6 +1,7 @@
 """Configuration files: TOML in the kit's own format, and VTA's JSON."""
 
 import json
+import sys
 import tomllib
 from collections.abc import Iterable
 from enum import Enum
@@ -64,6 +65,14 @@ def from_toml(text: str, filename: str = "<text>") -> AcceleratorConfig:
         raise ConfigError(f"{filename}: {error}") from error
 
 
+def toml_reason(error: ValueError | RecursionError) -> str:
+    """Return why a text is not TOML."""
+    text = str(error)
+    if text.startswith("Exceeds the limit"):  # Python's words name a function that no file can call
+        return f"a number has more than {sys.get_int_max_str_digits():,} digits"
+    return text or "it is nested too deeply"
+
+
 def toml_values(text: str, filename: str) -> dict[str, object]:
     """Return the values in `text`.
 
@@ -73,7 +82,7 @@ def toml_values(text: str, filename: str) -> dict[str, object]:
     try:
         return tomllib.loads(text)
     except ValueError as error:
-        raise ConfigError(f"{filename} is not TOML: {error}") from error
+        raise ConfigError(f"{filename} is not TOML: {toml_reason(error)}") from error
     except RecursionError as error:
         raise ConfigError(f"{filename} is nested too deeply for a configuration") from error
 

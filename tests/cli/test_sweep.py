@@ -10,7 +10,7 @@ import pytest
 from pyarrow import parquet
 
 from tests.cli.commands import invoke
-from vdla.cli._sweeps import reasons
+from vdla.cli._sweeps import conclusion, reasons
 from vdla.explore.sweep.folder import JOURNAL
 from vdla.explore.sweep.run import Progress
 
@@ -49,6 +49,21 @@ def test_a_sweep_says_what_it_measured_and_where_it_is(specification, tmp_path):
     assert invoke("sweep", specification, "-o", out).stdout.startswith(
         f"{out}: 2 points, 0 of them measured now"
     )
+
+
+@pytest.mark.parametrize(
+    ("count", "total", "lacking", "earlier"),
+    [
+        (1, "1 point, ", "1 point lacks cycles", "1 earlier point is not"),
+        (1000, "1,000 points, ", "1,000 points lack cycles", "1,000 earlier points are not"),
+    ],
+)
+def test_a_conclusion_counts_points_in_words_that_agree(tmp_path, count, total, lacking, earlier):
+    done = Progress(done=count, total=count, failed=count, resumed=0, left_out=count, seconds=1)
+    lines = conclusion(tmp_path, done).splitlines()
+    assert lines[0].startswith(f"{tmp_path}: {total}")
+    assert lines[1].startswith(f"{earlier} in the specification")
+    assert lines[2].startswith(f"{lacking} of some workload")
 
 
 def test_a_sweep_says_why_points_have_no_cycles(specification, tmp_path):

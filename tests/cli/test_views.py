@@ -120,6 +120,14 @@ def test_what_cannot_be_plotted_is_refused(arguments, message, tmp_path, monkeyp
     assert message in outcome.stderr
 
 
+@pytest.mark.parametrize("shown", [trace, plot], ids=["trace", "plot"])
+def test_a_network_that_is_not_compiled_says_what_to_do(shown, tmp_path):
+    (tmp_path / "net.onnx").write_bytes(model().SerializeToString())
+    done = invoke(shown, tmp_path / "net.onnx", "-o", tmp_path / "o.svg")
+    assert done.exit_code == 2
+    assert "net.onnx is a network (`vdla compile` makes a module of it), not a conformance" in done.stderr
+
+
 def test_a_program_that_multiplies_nothing_has_no_roofline(tmp_path):
     outcome = invoke(plot, ALU, "--kind", "roofline", "-o", tmp_path / "plot.svg")
     assert outcome.exit_code == 2

@@ -33,21 +33,27 @@ def described(progress: "Progress") -> str:
     return "; ".join([", ".join(parts), *first])
 
 
+def _points(count: int) -> str:
+    return f"{count:,} point{'s' * (count != 1)}"
+
+
 def conclusion(output: Path, done: "Progress") -> str:
     """Return what a finished sweep prints."""
     measured = done.done - done.resumed
     lines = [
-        f"{output}: {done.total:,} points, {measured:,} of them measured now in {duration(done.seconds)}"
+        f"{output}: {_points(done.total)}, {measured:,} of them measured now in {duration(done.seconds)}"
     ]
     if done.left_out:
-        lines.append(f"{done.left_out:,} earlier points are not in the specification; the journal keeps them")
+        are = "earlier point is" if done.left_out == 1 else "earlier points are"
+        lines.append(f"{done.left_out:,} {are} not in the specification; the journal keeps them")
     if done.failed:
-        lines.append(f"{done.failed:,} points lack cycles of some workload:")
+        lines.append(
+            f"{_points(done.failed)} {'lacks' if done.failed == 1 else 'lack'} cycles of some workload:"
+        )
         lines += reasons(done)
     if done.verdicts:
-        within, perhaps, beyond = (f"{done.verdicts.get(one, 0):,}" for one in Verdict)
-        points = "point" if within == "1" else "points"
-        lines.append(f"limits: {within} {points} within, {perhaps} may or may not be, {beyond} beyond")
+        within, perhaps, beyond = (done.verdicts.get(one, 0) for one in Verdict)
+        lines.append(f"limits: {_points(within)} within, {perhaps:,} may or may not be, {beyond:,} beyond")
     lines.append(f"{output / 'report.html'}: open it in a browser; tables: points.parquet, layers.parquet")
     return "\n".join(lines)
 

@@ -16,7 +16,7 @@ from vdla.explore.report.numbers import short
 from vdla.explore.report.sweep_data import Sweep, _settings, page_data, read_sweep
 from vdla.explore.report.sweep_page import write_sweep_report
 from vdla.explore.sweep.errors import SweepError
-from vdla.hw.spec.errors import FileFormatError
+from vdla.hw.spec.errors import ConfigError, FileFormatError
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.target_files import to_toml
@@ -72,6 +72,13 @@ def test_the_roof_falls_with_the_bandwidth_of_memory(folder):
     about["base_toml"] = to_toml(Target(memory=MemoryParameters(cycles_per_beat=4)))
     (folder / "sweep.json").write_text(json.dumps(about))
     assert page_data(read_sweep(folder))["points"]["bus"][0] == 2
+
+
+def test_a_damaged_base_names_folder_file_and_key(folder):
+    about = json.loads((folder / "sweep.json").read_text())
+    (folder / "sweep.json").write_text(json.dumps(about | {"base_toml": "x"}))
+    with pytest.raises(ConfigError, match=f"^{folder.name}/sweep.json: base_toml is not TOML: "):
+        page_data(read_sweep(folder))
 
 
 def test_models_have_the_options_of_their_quantisation(folder):

@@ -67,6 +67,14 @@ def test_a_comparison_says_what_became_of_every_point(both):
     )
 
 
+def test_a_damaged_base_names_file_and_key(both):
+    path = both[1] / "sweep.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"base_toml": "x"}))
+    done = run(*both)
+    assert done.exit_code == 2
+    assert done.stderr.startswith(f"error: {path}: base_toml is not TOML: ")
+
+
 def test_a_comparison_is_json_and_parquet_too(both, tmp_path):
     values = json.loads(run(*both, "--json", "-o", tmp_path / "d.parquet").stdout)
     assert (values["points"], values["changed"], values["only_before"], values["only_after"]) == (3, 3, 1, 1)

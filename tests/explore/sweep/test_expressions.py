@@ -86,6 +86,12 @@ def test_an_expression_without_a_value_names_itself_and_its_operands(text):
     assert "has no value" in str(caught.value)
 
 
+@pytest.mark.parametrize("name", ["min", "max"])
+def test_min_and_max_take_two_or_more_values(name):
+    with pytest.raises(SweepError, match=f"has no value: {name} takes two or more values, not one$"):
+        parse(f"{name}(16)").value({})
+
+
 def test_a_value_of_too_many_digits_is_not_computed_with():
     with pytest.raises(SweepError, match="more than 128 bits"):
         parse("block_in + 1").value({"block_in": 10**5000})

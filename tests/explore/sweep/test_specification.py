@@ -86,7 +86,14 @@ def test_a_wrong_specification_is_one_line(changes, message):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("text", "message"), [("a = ", "is not TOML"), ("x = 1", "'x' is unknown")])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a = ", "is not TOML"),
+        (f"a = {'9' * 5000}", "is not TOML: a number has more than 4,300 digits$"),
+        ("x = 1", "'x' is unknown"),
+    ],
+)
 def test_errors_name_the_file(tmp_path, text, message):
     (tmp_path / "s.toml").write_text(text)
     with pytest.raises(SweepError, match=message) as caught:
