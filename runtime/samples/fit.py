@@ -100,11 +100,11 @@ def _check_names(inputs: Mapping[str, Declared], sample: Sample) -> None:
         for extent, size in zip(declared.names, sample[name].shape, strict=False):
             other, found = known.setdefault(extent, (name, size)) if extent else (name, size)
             if found != size:
+                options = {one: f"--shape {one}={_option(sample[one].shape)}" for one in (other, name)}
+                sizes = f"{found} and {size}" if other == name else f"{found} in input {other} and {size}"
                 raise InputError(
-                    f"the extent {extent} is {found} in input {other} and {size} in input {name}; pass "
-                    "samples of "
-                    f"one extent, or give --shape {other}={_option(sample[other].shape)} and --shape "
-                    f"{name}={_option(sample[name].shape)} if both are meant"
+                    f"the extent {extent} is {sizes} in input {name}; pass samples of one extent, or give "
+                    f"{' and '.join(options.values())} if both are meant"
                 )
 
 

@@ -146,6 +146,7 @@ STATE = {
     "x": Declared((None, 5), "float32", ("batch", ""), is_batch=True),
     "state": Declared((2, None, 3), "float32", ("", "batch", "")),
 }
+SQUARE = {"x": Declared((None, None, None), "float32", ("batch", "n", "n"), is_batch=True)}
 RANKLESS = {"x": Declared(None, "float32")}
 REFUSED = {
     "another shape": (
@@ -198,6 +199,11 @@ REFUSED = {
         STATE,
         "the extent batch is 1 in input x and 4 in input state; pass samples of one extent, or give --shape x=1,5 and "
         "--shape state=2,4,3 if both are meant",
+    ),
+    "two sizes of an extent of one input": (
+        np.zeros((1, 5, 6)),
+        SQUARE,
+        "the extent n is 5 and 6 in input x; pass samples of one extent, or give --shape x=1,5,6 if both are meant",
     ),
     "no rank": (
         np.zeros((4, 3)),
