@@ -240,8 +240,13 @@ def _fits(found: Sequence[int], wanted: Sequence[int | None]) -> bool:
 
 
 def _hint(array: np.ndarray, declared: Declared) -> str:
-    """Return what to do with an image whose channels stand at another place."""
+    """Return what to do with an image whose channels stand at another place, or with several batches behind
+    each other."""
     wanted = declared.shape or ()
+    batch = wanted[0] if wanted and array.ndim == len(wanted) else None
+    if batch and batch < len(array) and len(array) % batch == 0 and _fits(array.shape[1:], wanted[1:]):
+        stack = (len(array) // batch, batch, *array.shape[1:])
+        return f"; numpy.reshape(array, {stack}) is {stack[0]} of them"
     for source, target in ((-1, 1), (1, -1)) if array.ndim == len(wanted) > 2 else ():
         if _fits(np.moveaxis(array, source, target).shape[1:], wanted[1:]):
             return f"; its channels stand elsewhere: numpy.moveaxis(array, {source}, {target}) moves them"
