@@ -100,11 +100,11 @@ def _check_names(inputs: Mapping[str, Declared], sample: Sample) -> None:
         for extent, size in zip(declared.names, sample[name].shape, strict=False):
             other, found = known.setdefault(extent, (name, size)) if extent else (name, size)
             if found != size:
+                options = {one: f"--shape {one}={_option(sample[one].shape)}" for one in (other, name)}
+                sizes = f"{found} and {size}" if other == name else f"{found} in input {other} and {size}"
                 raise InputError(
-                    f"the extent {extent} is {found} in input {other} and {size} in input {name}; pass "
-                    "samples of "
-                    f"one extent, or give --shape {other}={_option(sample[other].shape)} and --shape "
-                    f"{name}={_option(sample[name].shape)} if both are meant"
+                    f"the extent {extent} is {sizes} in input {name}; pass samples of one extent, or give "
+                    f"{' and '.join(options.values())} if both are meant"
                 )
 
 
@@ -240,7 +240,12 @@ def _fits(found: Sequence[int], wanted: Sequence[int | None]) -> bool:
 
 
 def _hint(array: np.ndarray, wanted: Sequence[int | None]) -> str:
-    """Return what to do with an image whose channels stand at another place."""
+    """Return what to do with an image whose channels stand at another place, or with several batches behind
+    each other."""
+    batch = wanted[0] if wanted and array.ndim == len(wanted) else None
+    if batch and batch < len(array) and len(array) % batch == 0 and _fits(array.shape[1:], wanted[1:]):
+        stack = (len(array) // batch, batch, *array.shape[1:])
+        return f"; numpy.reshape(array, {stack}) is {stack[0]} of them"
     for source, target in ((-1, 1), (1, -1)) if array.ndim == len(wanted) > 2 else ():
         if _fits(np.moveaxis(array, source, target).shape[1:], wanted[1:]):
             return f"; its channels stand elsewhere: numpy.moveaxis(array, {source}, {target}) moves them"

@@ -83,8 +83,8 @@ def windows_of(sound: Sound, who: str, declared: Declared) -> tuple[list[np.ndar
     if channels != 1 or not 0 < length <= count:
         raise InputError(
             f"{sound.source} has {channels} channel{'s' * (channels != 1)} of {count} values, and {who} "
-            "takes "
-            f"one of {'any number of' if shape[-1] is None else length}; mix its channels, or record more"
+            f"takes one of {'any number of values' if shape[-1] is None else length}; mix its channels, or "
+            "record more"
         )
     values = _scaled(sound, who, declared)
     rows = values[: count // length * length].reshape(-1, *(1 for _ in shape[:-1]), length)

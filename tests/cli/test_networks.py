@@ -36,7 +36,9 @@ def test_compile_tells_first_what_matters(files, tmp_path):
         for line in printed
     )
     assert not any(line.startswith("layer ") for line in printed)
-    assert printed[-1].startswith(f"{tmp_path}/a.vdla: 0.0 MiB, ")
+    size = (tmp_path / "a.vdla").stat().st_size
+    assert printed[-1].startswith(f"{tmp_path}/a.vdla: {size / 1024:.1f} KiB, ")
+    assert printed[-1].endswith(" bytes of activations in DRAM")
     assert [path.name for path in tmp_path.iterdir()] == ["a.vdla"]
     assert (tmp_path / "a.vdla").read_bytes() == (files / "net.vdla").read_bytes()
 
@@ -71,7 +73,8 @@ def test_a_module_that_no_device_holds_is_compiled_and_has_no_summary(files, tmp
     arguments = ("compile", files / "net.onnx", "-o", tmp_path / "a.vdla", "--config", "tiny")
     first, *_, last = done(*arguments).stdout.splitlines()
     assert first.startswith("no summary: no device runs the module: net on a device: its DRAM takes ")
-    assert last.startswith(f"{tmp_path}/a.vdla: 0.0 MiB, ")
+    assert last.startswith(f"{tmp_path}/a.vdla: ")
+    assert " KiB, " in last
 
 
 def test_inspect_tells_layers_and_what_stays_on_the_host(files):
@@ -233,6 +236,17 @@ def test_a_float_model_is_quantised_by_samples(files, tmp_path):
     real = interpret(load(float_model()), {"x": IMAGE})["y"]
     with np.load(tmp_path / "out.npz") as found:
         assert np.abs(found["y"] - real).max() < 0.1 * np.abs(real).max()
+
+
+@pytest.mark.parametrize("options", [(), ("--errors",)])
+def test_samples_that_quantise_nothing_are_told(files, tmp_path, options):
+    arguments = ("--calibrate", files / "samples.npz", "--config", "tiny", *options)
+    said = done("compile", files / "net.onnx", "-o", tmp_path / "a.vdla", *arguments).stderr
+    assert said == (
+        f"--calibrate {files}/samples.npz quantised nothing: the file holds quantised tensors, or no operator of "
+        "it can be quantised; samples gave at most shapes\n"
+    )
+    assert done("compile", files / "float.onnx", "-o", tmp_path / "f.vdla", *arguments).stderr == ""
 
 
 def test_a_dynamic_shape_is_given(files, tmp_path):

@@ -75,6 +75,15 @@ def test_an_npy_file_holds_the_only_output(files, tmp_path):
     assert not (tmp_path / "two.npy").exists()
 
 
+def test_another_ending_than_that_of_arrays_is_refused(files, tmp_path):
+    said = refused("run", files / "net.vdla", "--output", tmp_path / "o.csv")
+    assert said == (
+        f"{tmp_path}/o.csv has the ending .csv; outputs are written as .npz or .npy: name a file with one of "
+        "these endings"
+    )
+    assert not (tmp_path / "o.csv").exists()
+
+
 def test_images_are_samples_and_inputs(files, tmp_path):
     rng = np.random.default_rng(0)
     (tmp_path / "images").mkdir()
@@ -181,6 +190,15 @@ def test_each_model_of_a_folder_is_compiled_and_one_that_is_refused_stops_no_oth
     (models / "b.onnx").unlink()
     done("compile", models, "--config", "tiny")
     assert (models / "c.vdla").read_bytes() == (files / "net.vdla").read_bytes()
+
+
+def test_the_modules_of_a_folder_are_not_written_to_a_name_of_one_module(files, tmp_path):
+    (tmp_path / "net.onnx").write_bytes((files / "net.onnx").read_bytes())
+    said = refused("compile", tmp_path, "-o", tmp_path / "all.vdla")
+    assert said == (
+        f"{tmp_path}/all.vdla is named as a module, and {tmp_path} is a folder of models; -o names the folder of "
+        "their modules"
+    )
 
 
 def test_a_folder_without_models_is_refused(tmp_path):

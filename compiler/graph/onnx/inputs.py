@@ -1,6 +1,6 @@
 """The declared types of the inputs of a model."""
 
-from onnx import GraphProto, TypeProto, ValueInfoProto
+from onnx import GraphProto, TensorShapeProto, TypeProto, ValueInfoProto
 
 from vdla.compiler.graph.onnx.call import RefusalError
 from vdla.compiler.graph.onnx.cut import runtime_inputs
@@ -27,7 +27,7 @@ def inputs_of(graph: GraphProto, shapes: Shapes) -> dict[str, Declared] | None:
 def _declared(tensor: TypeProto.Tensor, given: tuple[int, ...] | None) -> Declared:
     """Return the declared type of an input; the shape `given`, if any, replaces the declared shape."""
     dtype = _dtype(tensor.elem_type)
-    names = tuple(dim.dim_param for dim in tensor.shape.dim)
+    names = tuple(map(_extent_name, tensor.shape.dim))
     shape = tuple(
         dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None
         for dim in tensor.shape.dim
@@ -38,6 +38,12 @@ def _declared(tensor: TypeProto.Tensor, given: tuple[int, ...] | None) -> Declar
     if not tensor.HasField("shape"):
         return Declared(None, dtype)
     return Declared(shape, dtype, names, is_batch=is_open or shape[:1] == (1,))
+
+
+def _extent_name(dim: TensorShapeProto.Dimension) -> str:
+    """Return the name of an open extent; "" for what some exporters write in its place, such as ? or -1."""
+    name = dim.dim_param
+    return name if name != "None" and any(map(str.isalpha, name)) else ""
 
 
 def _dtype(code: int) -> str:

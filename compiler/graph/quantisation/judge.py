@@ -51,7 +51,7 @@ class _Probe:
             makers: the producer of each value.
         """
         name = result
-        while name in makers and makers[name].op in REARRANGING:
+        while name in makers and makers[name].op in (*REARRANGING, "Cast"):
             name = makers[name].inputs[0]
         maker = makers.get(name)
         if maker is None or maker.op not in SATURATING:
@@ -125,7 +125,7 @@ class Judge:
         places = np.linspace(0, len(samples) - 1, count).astype(int)
         self.samples = [samples[place] for place in places]
         makers = producers(graph)
-        reals = [out for out in graph.outputs if graph.types[out].dtype == "float32"]
+        reals = [out for out in graph.outputs if graph.types[out].dtype.startswith("float")]
         self._probes = [probe for out in reals for probe in _Probe.of(out, makers)]
         self._graph, self._known = graph, list[_Run]()
 

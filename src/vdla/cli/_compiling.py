@@ -18,6 +18,7 @@ from vdla.runtime.module.plan import Plan, Value
 from vdla.runtime.samples import InputError
 
 MODEL, MODULE = ".onnx", ".vdla"
+KIB, MIB = 2**10, 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +59,19 @@ def compile_one(model: Path, output: Path, order: Order) -> Plan:
         )
         click.echo(print_contributions(compiled.contributions), nl=False)
     click.echo(
-        f"{output}: {output.stat().st_size / 2**20:.1f} MiB, "
+        f"{output}: {_size(output.stat().st_size)}, "
         f"{sum(stream.count for stream in plan.streams.values()):,} instructions "
         f"in {len(plan.launches)} launch{'es' * (len(plan.launches) != 1)}, "
-        f"{sum(plan.tensors.values()) / 2**20:.1f} MiB of activations in DRAM"
+        f"{_size(sum(plan.tensors.values()))} of activations in DRAM"
     )
     return plan
+
+
+def _size(count: int) -> str:
+    """Return a number of bytes as text."""
+    if count < KIB:
+        return f"{count} bytes"
+    return f"{count / KIB:.1f} KiB" if count < MIB else f"{count / MIB:.1f} MiB"
 
 
 def _types(values: Mapping[str, Value]) -> str:
@@ -102,8 +110,13 @@ def compile_each(folder: Path, output: Path, order: Order) -> bool:
         Whether all were compiled.
 
     Raises:
-        InputError: there is no model in the folder.
+        InputError: there is no model in the folder, or `output` is named as a module.
     """
+    if output.suffix == MODULE and not output.is_dir():
+        raise InputError(
+            f"{output} is named as a module, and {folder} is a folder of models; -o names the folder of "
+            "their modules"
+        )
     models = sorted(path for path in folder.iterdir() if path.suffix == MODEL and path.is_file())
     if not models:
         raise InputError(f"{folder} is a folder without models; files with the ending {MODEL} are compiled")

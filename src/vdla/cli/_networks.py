@@ -282,7 +282,9 @@ def plan_with_progress(
 
     source = source_of(model, recipe)
     with status() as say, without_collections():
-        return cached_tuned_plan(source, target, records, say)
+        plan, tuning = cached_tuned_plan(source, target, records, say)
+    _tell_unused(recipe, plan)
+    return plan, tuning
 
 
 def compile_with_errors(model: Path, target: Target, recipe: Recipe, records: TuningRecords) -> "Compiled":
@@ -291,7 +293,7 @@ def compile_with_errors(model: Path, target: Target, recipe: Recipe, records: Tu
 
     samples = _samples(recipe)
     with status() as say:
-        return compile_network(
+        compiled = compile_network(
             model,
             target,
             samples=samples,
@@ -301,6 +303,18 @@ def compile_with_errors(model: Path, target: Target, recipe: Recipe, records: Tu
             errors=True,
             records=records,
             progress=say,
+        )
+    _tell_unused(recipe, compiled.plan)
+    return compiled
+
+
+def _tell_unused(recipe: Recipe, plan: Plan) -> None:
+    """Print that samples have quantised nothing, where that is so."""
+    if recipe.calibrate is not None and plan.fidelity is None:
+        click.echo(
+            f"--calibrate {recipe.calibrate} quantised nothing: the file holds quantised tensors, or no "
+            "operator of it can be quantised; samples gave at most shapes",
+            err=True,
         )
 
 

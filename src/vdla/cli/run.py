@@ -25,7 +25,7 @@ from vdla.runtime.module.plan import HostStep, LaunchStep, Plan, Value, random_i
 from vdla.runtime.samples import InputError
 from vdla.sim.trace.perfetto import write_perfetto
 
-NPY = ".npy"
+NPY, NPZ = ".npy", ".npz"
 
 
 @click.command()
@@ -79,6 +79,7 @@ def command(
     """
     if trace is not None and device != "cycle":
         raise click.UsageError("--trace needs --device cycle")
+    _check_ending(output)
     check_writable(output, trace, waves.path if waves else None)
     require_device(device)
     given = inputs_of(inputs, recipe)
@@ -91,6 +92,15 @@ def command(
         done = module.run(samples, device, clock_hz=clock_hz, memory=chosen, waves=waves, progress=steps)
     _write(module.plan, done, output, trace, waves, chosen)
     _show(done, layers, as_json)
+
+
+def _check_ending(output: Path | None) -> None:
+    """Refuse a file for the outputs with the ending of another format."""
+    if output is not None and output.suffix not in ("", NPY, NPZ):
+        raise InputError(
+            f"{output} has the ending {output.suffix}; outputs are written as {NPZ} or {NPY}: name a file "
+            "with one of these endings"
+        )
 
 
 def _check_output(module: Module, output: Path | None) -> None:

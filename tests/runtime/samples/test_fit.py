@@ -170,6 +170,7 @@ STATE = {
     "x": Declared((None, 5), "float32", ("batch", ""), is_batch=True),
     "state": Declared((2, None, 3), "float32", ("", "batch", "")),
 }
+SQUARE = {"x": Declared((None, None, None), "float32", ("batch", "n", "n"), is_batch=True)}
 RANKLESS = {"x": Declared(None, "float32")}
 REFUSED = {
     "another shape": (
@@ -265,6 +266,22 @@ REFUSED = {
         STATE,
         "the extent batch is 1 in input x and 4 in input state; pass samples of one extent, or give --shape x=1,5 and "
         "--shape state=2,4,3 if both are meant",
+    ),
+    "several batches of a fixed number": (
+        np.zeros((6, 3)),
+        {"x": static((2, 3), "float32")},
+        "input x is float32[6, 3], not float32[2, 3], nor a stack of such arrays; numpy.reshape(array, (3, 2, 3)) is 3 "
+        "of them",
+    ),
+    "a number for a fixed batch": (
+        3.0,
+        {"x": static((2, 3), "float32")},
+        "input x is float32[], not float32[2, 3], nor a stack of such arrays",
+    ),
+    "two sizes of an extent of one input": (
+        np.zeros((1, 5, 6)),
+        SQUARE,
+        "the extent n is 5 and 6 in input x; pass samples of one extent, or give --shape x=1,5,6 if both are meant",
     ),
     "no rank": (
         np.zeros((4, 3)),

@@ -66,7 +66,7 @@ REFUSED = {
         {"channels": 2},
         (1, None),
         "float32",
-        "has 2 channels of 1000 values, and input x takes one of any",
+        "has 2 channels of 1000 values, and input x takes one of any number of values; mix its channels",
     ),
     "too short": (
         {},

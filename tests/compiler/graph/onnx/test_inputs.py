@@ -22,6 +22,7 @@ CASES = {
     "a sequence": (["seq", 3], "float32[seq, 3]", False),
     "without a name": ([None, 3], "float32[?, 3]", True),
     "negative": ([-1, 3], "float32[?, 3]", True),
+    "signs in place of names": (["?", "-1", "*", "None"], "float32[?, ?, ?, ?]", True),
     "of one axis": ([None], "float32[?]", False),
     "a number": ([], "float32[]", False),
     "no rank": (None, "float32[...]", False),
@@ -33,6 +34,10 @@ def test_dynamic_extents_and_batches_are_recognised(title):
     shape, text, is_batch = CASES[title]
     found = declared(value(shape))
     assert (str(found), found.is_batch) == (text, is_batch)
+
+
+def test_extents_without_a_name_are_not_the_same_extent():
+    assert declared(value(["batch", 3, "?", "?"])).names == ("batch", "", "", "")
 
 
 def test_a_given_shape_replaces_the_declared_shape():

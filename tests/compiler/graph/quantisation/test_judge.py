@@ -20,7 +20,7 @@ def test_the_error_is_relative_to_how_results_vary():
     assert judge.assess(other).error == pytest.approx((4 + 36) / 2)
 
 
-def scaled(made: str, factors: list[float]) -> Graph:
+def scaled(made: str, factors: list[float], dtype: str = "float32") -> Graph:
     """Return a graph that makes a result of two numbers `a`, each a factor of an element of `x`."""
     return parse_graph(
         "def f(x: float32[2]):\n"
@@ -28,7 +28,8 @@ def scaled(made: str, factors: list[float]) -> Graph:
         "    a: float32[2] = Mul(x, k)\n"
         f"    b: float32[2] = {made}\n"
         "    y: float32[1, 2] = Reshape(b, shape=[1, 2])\n"
-        "    return y\n"
+        + ("" if dtype == "float32" else f'    z: {dtype}[1, 2] = Cast(y, to="{dtype}")\n')
+        + f"    return {'y' if dtype == 'float32' else 'z'}\n"
     )
 
 
@@ -51,6 +52,17 @@ def test_a_saturating_result_is_judged_by_its_clipped_input_too(made, wanted, fo
     assert itself > 0
     counted = error if "Identity" in made else error + itself
     assert judge.assess(scaled(made, found)).error == pytest.approx(counted, rel=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float64"])
+@pytest.mark.parametrize("made", ["Identity(a)", "Softmax(a, axis=0)"])
+def test_outputs_of_another_float_type_are_judged_as_those_of_float32(dtype, made):
+    sample = {"x": np.ones(2, np.float32)}
+    wanted, found = [3.0, 1.0], [1.0, 2.0]
+    plain = Judge(scaled(made, wanted), [sample], 1).assess(scaled(made, found)).error
+    assert Judge(scaled(made, wanted, dtype), [sample], 1).assess(
+        scaled(made, found, dtype)
+    ).error == pytest.approx(plain, rel=1e-2)
 
 
 def test_a_graph_that_is_right_before_a_sigmoid_and_wrong_where_it_matters_is_not_preferred():
