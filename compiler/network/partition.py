@@ -10,8 +10,8 @@ from typing import NamedTuple
 from vdla.compiler.graph.conversions import Conversions
 from vdla.compiler.graph.integer_forms.reasons import is_float, moved_by_elements, unsupported
 from vdla.compiler.graph.integer_forms.rules import MOVES
-from vdla.compiler.graph.nodes import Graph, Node, consumers
-from vdla.compiler.network.epilogues import Placements, fused_epilogue
+from vdla.compiler.graph.nodes import Graph, Node
+from vdla.compiler.network.groups import Placements, grouped
 from vdla.compiler.network.offload import OPERATORS, offload
 from vdla.compiler.network.placed import Offloaded, OnHost, Placed, View
 from vdla.compiler.network.views import VIEW_RULES, VIEWS, ViewCase
@@ -40,17 +40,17 @@ def place(
     placed = Placements(graph, conversions.readers)
     for node in graph.nodes:
         report(node)
-        fused = None if node.result in on_host else fused_epilogue(placed, node, target)
+        group = None if node.result in on_host else grouped(placed, node, target)
         if node.result in on_host:
             operator: Placed = OnHost(node, on_host[node.result])
-        elif fused is None:
+        elif group is None:
             operator = _place(conversions, node, target, layouts)
         else:
-            operator = fused.operator  # it runs when all operands of both are available
+            operator = group.operator  # it runs when all operands of the group are available
         if not isinstance(operator, OnHost):
             layout = operator.layout if isinstance(operator, View) else operator.output[1]
             layouts.update(dict.fromkeys(node.outputs, layout))
-        placed.add(operator, () if fused is None else fused.replaced)
+        placed.add(operator, () if group is None else group.replaced)
     return placed.in_order()
 
 
@@ -229,12 +229,8 @@ def _reasons(graph: Graph, parts: Sequence[Part], small: Collection[int]) -> Ite
         name: number
         for number, part in enumerate(parts)
         for operator in part
-        for name in operator.node.outputs
+        for name in (*operator.node.outputs, *(operator.inner if isinstance(operator, Offloaded) else ()))
     }
-    readers = consumers(graph)
-    for node in reversed(graph.nodes):
-        name = node.result
-        if name not in of:  # a following operator includes it
-            of[name] = of[readers[name][0].result]
-        if of[name] in small:
-            yield name, reason_of(f"{node.op} with little to do between operators on the host", TAKES)
+    for node in graph.nodes:
+        if of[node.result] in small:
+            yield node.result, reason_of(f"{node.op} with little to do between operators on the host", TAKES)

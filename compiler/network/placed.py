@@ -37,7 +37,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Offloaded:
-    """An operator as the accelerator executes it.
+    """An operator, or a group of operators, as the accelerator executes it.
 
     Attributes:
         pieces: tasks in order.
@@ -47,6 +47,7 @@ class Offloaded:
         macs: multiply-accumulates of the operator.
         epilogue: epilogue that the store unit executes, for fused operators.
         scratch: bytes of the tensors between pieces, by parameter of the pieces.
+        inner: values between the operators of a group, which are stored nowhere.
     """
 
     node: Node
@@ -57,6 +58,7 @@ class Offloaded:
     macs: int = 0
     epilogue: Epilogue = NO_EPILOGUE
     scratch: Mapping[str, int] = field(default_factory=dict)
+    inner: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return (

@@ -5,7 +5,7 @@ import pytest
 
 from tests.compiler.network.compiled import plan_of
 from tests.compiler.network.graphs import Net
-from tests.compiler.network.test_epilogues import ALL, CONFIGS, EpilogueNet, operators
+from tests.compiler.network.test_groups import ALL, CONFIGS, EpilogueNet, operators
 from tests.compiler.network.test_networks import check
 from vdla.compiler.graph.nodes import Graph, Node, TensorType
 from vdla.compiler.network.channel_factors import factor_place

@@ -7,7 +7,8 @@ from tests.compiler.network.compiled import plan_of
 from tests.compiler.network.graphs import Net
 from tests.compiler.network.test_networks import check
 from vdla.compiler.graph.nodes import Graph, consumers
-from vdla.compiler.network.epilogues import Placements, fused_epilogue
+from vdla.compiler.network.groups import Placements, grouped
+from vdla.compiler.network.partition import place
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import Extension
@@ -227,7 +228,7 @@ def test_a_table_of_what_the_accelerator_makes_is_a_copy_through_it(name):
 def test_without_the_extensions_nothing_follows(make):
     graph, _ = make(EpilogueNet())
     placed = Placements(graph, consumers(graph))
-    assert not any(fused_epilogue(placed, node, Target(TINY)) for node in graph.nodes)
+    assert not any(grouped(placed, node, Target(TINY)) for node in graph.nodes)
     plan = plan_of(graph, TINY)
     assert operators(plan) == {node.op for node in graph.nodes}
     check(graph, plan, FunctionalDevice(TINY, plan.dram_bytes))
@@ -265,3 +266,13 @@ def test_rows_of_an_image_that_are_read_as_one_go_through_the_host():
     plan = plan_of(graph, ALL)
     assert len(plan.launches) == 2
     check(graph, plan, FunctionalDevice(ALL, plan.dram_bytes))
+
+
+def test_a_group_names_the_values_that_are_stored_nowhere():
+    net = EpilogueNet()
+    x = net.conv(net.input(1, 4, 3, 3), 4)
+    rows = net.reshape(net.lookup(x), 1, 36)
+    graph = net.graph(rows)
+    convolution, view = place(graph, Target(ALL))
+    assert convolution.inner == (x,)
+    assert (convolution.output[0], view.node.result) == tuple(node.result for node in graph.nodes[1:])

@@ -1,9 +1,12 @@
-"""Operators that become the epilogue of another operator: a table lookup, or a sum with a residual.
+"""Groups: operators that run as one, with one allocation of the scratchpads.
 
-The store unit executes them after requantisation, so the intermediate result is never stored.
+Values between the operators of a group stay on chip. Each rule of `GROUPINGS` joins an operator with operators
+that were placed before it. The present rules make it the epilogue of its producer, which the store unit
+executes after requantisation: a table lookup, or a sum with a residual. A new way to fuse operators is another
+rule.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -72,27 +75,26 @@ PARAMETERS = "P"  # parameters of requantisation in programs
 BIAS_LIMIT = 1 << 30  # sums with smaller biases do not wrap
 
 
-class FusedEpilogue(NamedTuple):
-    """A producer with an operator as its epilogue.
+class Group(NamedTuple):
+    """Operators that run as one.
 
     Attributes:
-        replaced: numbers of the producer, and of the views between both, among the placed operators.
-        operator: the fused operator.
+        replaced: numbers of the operators of the group, and of the views between them, among the placed
+            operators.
+        operator: the operator that does the work of all.
     """
 
     replaced: tuple[int, ...]
     operator: Offloaded
 
 
-def fused_epilogue(placed: Placements, node: Node, target: Target) -> FusedEpilogue | None:
-    """Return `node` fused into the producer of its operand as an epilogue; None if the store unit cannot
-    execute it, or the operand has other readers."""
-    table = table_of(placed.graph, node) if target.config.has(Extension.TABLE) else None
-    if table is not None:
-        return _with_lookup(placed, node, table)
-    if node.op == "Int8Add" and target.config.has(Extension.RESIDUAL):
-        return _with_residual(placed, node, target)
-    return None
+Grouping = Callable[[Placements, Node, Target], Group | None]
+
+
+def grouped(placed: Placements, node: Node, target: Target) -> Group | None:
+    """Return `node` in a group with operators placed before it, by the first of `GROUPINGS` that applies."""
+    groups = (grouping(placed, node, target) for grouping in GROUPINGS)
+    return next((group for group in groups if group is not None), None)
 
 
 class _Producer(NamedTuple):
@@ -101,27 +103,30 @@ class _Producer(NamedTuple):
     Attributes:
         numbers: numbers of the placed operator, and of the views after it.
         layout: layout of the value after the views, and of the epilogue's result.
+        inner: the results of the operator and of the views.
     """
 
     numbers: tuple[int, ...]
     operator: Offloaded
     layout: Layout
+    inner: tuple[str, ...]
 
 
 def _producer(placed: Placements, name: str) -> _Producer | None:
     """Return the operator on the accelerator that makes and requantises a value; None if the value is read
     more than once, or an epilogue already adds a residual."""
     numbers: list[int] = []
+    inner: list[str] = []
     layout: Layout | None = None
     while placed.is_read_once(name) and (maker := placed.maker(name)) is not None:
         number, operator = maker
         numbers.append(number)
+        inner.append(name)
         if isinstance(operator, Offloaded):
-            follows = PARAMETERS in operator.constants and not operator.epilogue.adds
-            return (
-                _Producer(tuple(reversed(numbers)), operator, layout or operator.output[1])
-                if follows
-                else None
+            if PARAMETERS not in operator.constants or operator.epilogue.adds:
+                return None
+            return _Producer(
+                tuple(reversed(numbers)), operator, layout or operator.output[1], tuple(reversed(inner))
             )
         layout, name = layout or operator.layout, operator.node.inputs[0]
     return None
@@ -133,9 +138,11 @@ def _fused_node(node: Node, operator: Offloaded, others: tuple[str, ...]) -> Nod
     return replace(operator.node, inputs=(*operator.node.inputs, *others), outputs=node.outputs)
 
 
-def _with_lookup(placed: Placements, node: Node, table: np.ndarray) -> FusedEpilogue | None:
-    producer = _producer(placed, node.inputs[0])
-    if producer is None or producer.operator.epilogue.table:
+def _with_lookup(placed: Placements, node: Node, target: Target) -> Group | None:
+    """Return a table lookup as the epilogue of the producer of its operand."""
+    table = table_of(placed.graph, node) if target.config.has(Extension.TABLE) else None
+    producer = _producer(placed, node.inputs[0]) if table is not None else None
+    if table is None or producer is None or producer.operator.epilogue.table:
         return None
     operator = producer.operator
     fused = replace(
@@ -144,12 +151,16 @@ def _with_lookup(placed: Placements, node: Node, table: np.ndarray) -> FusedEpil
         output=(node.result, producer.layout),
         constants={**operator.constants, TABLE: table_entries(table)},
         epilogue=replace(operator.epilogue, table=1),
+        inner=(*operator.inner, *producer.inner),
     )
-    return FusedEpilogue(producer.numbers, fused)
+    return Group(producer.numbers, fused)
 
 
-def _with_residual(placed: Placements, node: Node, target: Target) -> FusedEpilogue | None:
+def _with_residual(placed: Placements, node: Node, target: Target) -> Group | None:
+    """Return a sum as the epilogue of the later of the producers of its operands that can take it."""
     graph = placed.graph
+    if node.op != "Int8Add" or not target.config.has(Extension.RESIDUAL):
+        return None
     if isinstance(offload(graph, node, target), Unfit):
         return None
     producers = [
@@ -157,7 +168,7 @@ def _with_residual(placed: Placements, node: Node, target: Target) -> FusedEpilo
         for operand in (0, 1)
         if (producer := _producer(placed, node.inputs[operand])) is not None
     ]
-    for numbers, operator, layout, operand in sorted(producers, key=lambda each: -each[0][0]):
+    for numbers, operator, layout, inner, operand in sorted(producers, key=lambda each: -each[0][0]):
         words = _sum_parameters(graph.constants[node.inputs[2]], node.extents("factors"), operand)
         task = _residual_task(operator, target)
         if words is not None and task is not None:
@@ -170,9 +181,14 @@ def _with_residual(placed: Placements, node: Node, target: Target) -> FusedEpilo
                 output=(node.result, layout),
                 constants={**operator.constants, SUM: _blocked(words, target.config)},
                 epilogue=replace(operator.epilogue, adds=True),
+                inner=(*operator.inner, *inner),
             )
-            return FusedEpilogue(numbers, fused)
+            return Group(numbers, fused)
     return None
+
+
+GROUPINGS: tuple[Grouping, ...] = (_with_lookup, _with_residual)
+"""The rules that join operators, in the order in which they are tried."""
 
 
 def _residual_task(operator: Offloaded, target: Target) -> TiledTask | None:
