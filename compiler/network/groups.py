@@ -1,9 +1,9 @@
 """Groups: operators that run as one, with one allocation of the scratchpads.
 
-Values between the operators of a group stay on chip. Each rule of `GROUPINGS` joins an operator with operators
-that were placed before it. The present rules make it the epilogue of its producer, which the store unit
-executes after requantisation: a table lookup, or a sum with a residual. A new way to fuse operators is another
-rule.
+Values between the operators of a group stay on chip. Each rule of `GROUPINGS` joins an operator with
+operators that were placed before it. The present rules make it the epilogue of its producer, which the store
+unit executes after requantisation: a table lookup, or a sum with a residual. A new way to fuse operators is
+another rule.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
