@@ -1,5 +1,7 @@
 """The order in which a LOAD writes its elements: rows of padding and data."""
 
+from typing import NamedTuple
+
 from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
@@ -158,6 +160,8 @@ class Stretch(wiring.Component):
             Signal(PAD_BITS),
             Signal(),
         )
+        lengths = _Lengths(size, size_is_one, first, other, has_before, has_inside, has_behind)
+        place = _Place(behind, left, is_last, pads, pad_is_last)
         m.d.comb += [
             self.leaves.eq(self.inside & is_last),
             self.ends.eq(
@@ -168,48 +172,94 @@ class Stretch(wiring.Component):
                 )
             ),
         ]
+        self._advance_inside(m, lengths, place)
+        self._advance_padding(m, lengths, place)
+        self._start(m, lengths, place)
+        return m
+
+    def _advance_inside(self, m: Module, lengths: "_Lengths", place: "_Place") -> None:
+        """Go on from a place that comes from DRAM."""
         with m.If(self.advance & self.inside):
             m.d.sync += [
-                left.eq(Mux(is_last, size, left - 1)),
-                is_last.eq(Mux(is_last, size_is_one, left == 2)),
+                place.left.eq(Mux(place.is_last, lengths.size, place.left - 1)),
+                place.is_last.eq(Mux(place.is_last, lengths.size_is_one, place.left == 2)),
             ]
-            with m.If(is_last):
+            with m.If(place.is_last):
                 m.d.sync += [
-                    self.inside.eq(~has_behind & ~has_before),
-                    behind.eq(has_behind),
+                    self.inside.eq(~lengths.has_behind & ~lengths.has_before),
+                    place.behind.eq(lengths.has_behind),
                 ]
-        next_pads = Mux(behind, first, other)
+
+    def _advance_padding(self, m: Module, lengths: "_Lengths", place: "_Place") -> None:
+        """Go on from a place of the padding."""
+        behind, has_before = place.behind, lengths.has_before
+        next_pads = Mux(behind, lengths.first, lengths.other)
         with m.If(self.advance & ~self.inside):
             m.d.sync += [
-                pads.eq(Mux(pad_is_last, next_pads, pads - 1)),
-                pad_is_last.eq(Mux(pad_is_last, next_pads == 1, pads == 2)),
+                place.pads.eq(Mux(place.pad_is_last, next_pads, place.pads - 1)),
+                place.pad_is_last.eq(Mux(place.pad_is_last, next_pads == 1, place.pads == 2)),
             ]
-            with m.If(pad_is_last):
-                to_inside = has_inside & (~behind | ~has_before)
+            with m.If(place.pad_is_last):
+                to_inside = lengths.has_inside & (~behind | ~has_before)
                 m.d.sync += [
                     self.inside.eq(to_inside),
-                    behind.eq(~to_inside & ~behind & has_behind | ~to_inside & ~has_before),
+                    behind.eq(~to_inside & ~behind & lengths.has_behind | ~to_inside & ~has_before),
                 ]
+
+    def _start(self, m: Module, lengths: "_Lengths", place: "_Place") -> None:
+        """Take the lengths, and go to the first place."""
         with m.If(self.start):
             given = self.stretch
             before = given.before.any()
             first_pads = Mux(before, given.before, given.behind)
             m.d.sync += [
-                has_before.eq(before),
-                has_inside.eq(given.size.any()),
-                has_behind.eq(given.behind.any()),
-                size.eq(given.size),
-                size_is_one.eq(given.size == 1),
-                first.eq(first_pads),
-                other.eq(Mux(given.behind.any(), given.behind, given.before)),
+                lengths.has_before.eq(before),
+                lengths.has_inside.eq(given.size.any()),
+                lengths.has_behind.eq(given.behind.any()),
+                lengths.size.eq(given.size),
+                lengths.size_is_one.eq(given.size == 1),
+                lengths.first.eq(first_pads),
+                lengths.other.eq(Mux(given.behind.any(), given.behind, given.before)),
                 self.inside.eq(~before & given.size.any()),
-                behind.eq(~before & ~given.size.any()),
-                left.eq(given.size),
-                is_last.eq(given.size == 1),
-                pads.eq(first_pads),
-                pad_is_last.eq(first_pads == 1),
+                place.behind.eq(~before & ~given.size.any()),
+                place.left.eq(given.size),
+                place.is_last.eq(given.size == 1),
+                place.pads.eq(first_pads),
+                place.pad_is_last.eq(first_pads == 1),
             ]
-        return m
+
+
+class _Lengths(NamedTuple):
+    """Registers of the lengths of a stretch, and which of its parts there are.
+
+    Attributes:
+        size_is_one: `size` is 1.
+        first, other: lengths of the first padding, and of the padding after it.
+    """
+
+    size: Signal
+    size_is_one: Signal
+    first: Signal
+    other: Signal
+    has_before: Signal
+    has_inside: Signal
+    has_behind: Signal
+
+
+class _Place(NamedTuple):
+    """Registers of the place in a stretch.
+
+    Attributes:
+        behind: the place is in the padding behind.
+        left, is_last: places from DRAM that remain, and whether there is one.
+        pads, pad_is_last: places of the padding that remain, and whether there is one.
+    """
+
+    behind: Signal
+    left: Signal
+    is_last: Signal
+    pads: Signal
+    pad_is_last: Signal
 
 
 class BlockWalk(wiring.Component):

@@ -11,6 +11,7 @@ from tests.test_import_floors import PACKAGE, find_modules, imports_of
 
 MOST_WITH_ONE_IMPORTER = 154
 MOST_SHARED_NAMES = 0
+MOST_LINES = 40  # of a function, without its docstring
 BLOCKS = ("block_in", "block_out", "activation_block")
 
 
@@ -77,3 +78,19 @@ def _has_size(node: ast.Compare) -> bool:
         isinstance(part, ast.Constant) and isinstance(part.value, int) and part.value > 1
         for part in ast.walk(node)
     )
+
+
+def test_functions_are_short(modules):
+    long = {
+        f"{name}.{node.name}": lines
+        for name, file in modules.items()
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef) and (lines := _lines(node)) > MOST_LINES
+    }
+    assert long == {}
+
+
+def _lines(node: ast.FunctionDef) -> int:
+    first = node.body[0]
+    docstring = first.end_lineno - first.lineno + 1 if ast.get_docstring(node) is not None else 0
+    return node.end_lineno - node.lineno + 1 - docstring
