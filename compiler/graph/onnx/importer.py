@@ -9,11 +9,11 @@ from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, defs, helpe
 from vdla.compiler.graph.interpret import run_node
 from vdla.compiler.graph.nodes import Graph, GraphError, Node, TensorType
 from vdla.compiler.graph.onnx import nibbles
-from vdla.compiler.graph.onnx.branching import advice
 from vdla.compiler.graph.onnx.call import Form, InvalidError, OnnxCall, RefusalError
 from vdla.compiler.graph.onnx.checks import check_computable, check_constant, check_usable
 from vdla.compiler.graph.onnx.domains import check_known, expanded, runs_elsewhere
 from vdla.compiler.graph.onnx.elements import check_room, size_of
+from vdla.compiler.graph.onnx.fixed import advice
 from vdla.compiler.graph.onnx.foreign import ForeignNode
 from vdla.compiler.graph.onnx.handover import Handover
 from vdla.compiler.graph.onnx.infer import (
