@@ -42,7 +42,7 @@ from vdla.compiler.graph.onnx.tensors import (
     type_with_shape,
 )
 from vdla.compiler.graph.onnx.values import ImportedValues
-from vdla.compiler.graph.passes.constant_folding import QUANTISATION
+from vdla.compiler.graph.passes.cleanup import QUANTISATION
 from vdla.hw.spec.showing import short
 from vdla.runtime.host import onnx_runtime
 

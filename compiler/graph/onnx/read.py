@@ -1,8 +1,8 @@
-"""Reading of a model from a file, from bytes, or from a model of the `onnx` package; functions are inlined, and
-nodes sorted.
+"""Reading of a model from a file, from bytes, or from a model of the `onnx` package.
 
+Functions are inlined, and nodes are sorted: some tools write nodes in any order, as ONNX Runtime accepts it.
 Functions that call each other twice double the number of nodes at each level, so the nodes are counted before
-inlining. Some tools write nodes in any order, as ONNX Runtime accepts it.
+inlining.
 
 Source: ONNX intermediate representation, Model Local Functions: they must not call themselves.
 """
