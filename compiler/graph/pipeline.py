@@ -16,7 +16,6 @@ from vdla.compiler.graph.passes.to_integers import ToIntegers
 from vdla.compiler.graph.rewrites.canonical import (
     FOLD_PADS,
     GATHERS_TO_MOVES,
-    JOIN_SOFTMAX,
     REDUCTIONS_TO_POOLS,
     SPLIT_SUMS,
 )
@@ -28,7 +27,7 @@ from vdla.compiler.graph.rewrites.conversions import (
     FUSE_CONVERSIONS,
     SPLIT_PRELU,
 )
-from vdla.compiler.graph.rewrites.layer_normalisation import JOIN_NORMALISATION
+from vdla.compiler.graph.rewrites.normalisation import JOIN_NORMALISATION
 from vdla.compiler.graph.rewrites.quantised import (
     DEQUANTISE_CONSTANTS,
     EXPAND_INTEGERS,
@@ -110,7 +109,6 @@ SIMPLIFY = Pipeline(
         CommonSubexpressions(),
         FOLD_PADS,
         JOIN_NORMALISATION,
-        JOIN_SOFTMAX,
         REDUCTIONS_TO_POOLS,
         GATHERS_TO_MOVES,
         MergeMoves(),

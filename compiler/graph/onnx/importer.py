@@ -12,7 +12,6 @@ from vdla.compiler.graph.onnx import nibbles
 from vdla.compiler.graph.onnx.call import Form, InvalidError, OnnxCall, RefusalError
 from vdla.compiler.graph.onnx.checks import check_computable, check_constant, check_usable
 from vdla.compiler.graph.onnx.domains import check_known, expanded, runs_elsewhere
-from vdla.compiler.graph.onnx.elements import check_room, size_of
 from vdla.compiler.graph.onnx.fixed import advice
 from vdla.compiler.graph.onnx.foreign import ForeignNode
 from vdla.compiler.graph.onnx.handover import Handover
@@ -37,7 +36,9 @@ from vdla.compiler.graph.onnx.survey import (
 from vdla.compiler.graph.onnx.tensors import (
     array_of,
     attributes_from,
+    check_room,
     constant_value,
+    size_of,
     type_from,
     type_with_shape,
 )

@@ -5,6 +5,7 @@ Source: ONNX documentation, External Data: location, offset, length.
 
 import os
 from collections.abc import Iterable, Mapping
+from math import prod
 from pathlib import Path
 from typing import BinaryIO
 
@@ -14,7 +15,7 @@ from onnx import AttributeProto, TensorProto, TypeProto, checker, helper, numpy_
 
 from vdla.compiler.graph.nodes import Attribute, TensorType
 from vdla.compiler.graph.onnx.call import RefusalError
-from vdla.compiler.graph.onnx.elements import check_room, dtype_of, size_of
+from vdla.hw.spec.limits import ARRAY_BYTES, require_room
 from vdla.hw.spec.showing import shown
 
 
@@ -223,3 +224,41 @@ def _number(where: dict[str, str], key: str) -> int | None:
     if not (text.isascii() and text.isdigit() and len(text) <= 18):
         raise _LengthError(f"has the {key} {shown(text)}, which is not a number of bytes")
     return int(text)
+
+
+# Element types
+
+
+def check_room(size: int, subject: str, limit: int = ARRAY_BYTES) -> None:
+    """Check that `size` bytes do not exceed a limit; see `require_room`.
+
+    Raises:
+        RefusalError: they do; the message begins with `subject`.
+    """
+    require_room(size, limit, subject, RefusalError)
+
+
+def dtype_of(code: int) -> str:
+    """Return the NumPy name of an ONNX element type.
+
+    Raises:
+        RefusalError: the element type is unknown or not supported.
+    """
+    if code not in TensorProto.DataType.values() or code in (TensorProto.UNDEFINED, TensorProto.STRING):
+        known = code in TensorProto.DataType.values()
+        raise RefusalError(
+            f"element type {TensorProto.DataType.Name(code) if known else code} is not supported"
+        )
+    return str(helper.tensor_dtype_to_np_dtype(code))
+
+
+def size_of(tensor: TensorProto) -> int:
+    """Return the size of a tensor's elements in bytes.
+
+    Raises:
+        RefusalError: an extent is negative, or the element type is not supported.
+    """
+    if min(tensor.dims, default=0) < 0:
+        raise RefusalError(f"extents {list(tensor.dims)} are negative")
+    count: int = prod(tensor.dims)
+    return count * np.dtype(dtype_of(tensor.data_type)).itemsize

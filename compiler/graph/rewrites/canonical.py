@@ -6,13 +6,10 @@
 | `gather_to_slice` | `Gather(x, evenly spaced indices)` -> `Slice(x)` |
 | `gather_to_shuffle` | `Gather(x, indices of a channel shuffle)` -> `Reshape(Transpose(Reshape(x)))` |
 | `fold_pad` | `Conv(Pad(x))` -> `Conv(x)` with wider pads; also `AveragePool` and `MaxPool` |
-| `join_softmax` | `Div(e, ReduceSum(e))` with `e = Exp(Sub(x, ReduceMax(x)))` -> `Softmax(x)` |
 | `reduction_to_pool` | spatial `ReduceMean` -> `(Global)AveragePool`; `ReduceMax` -> `MaxPool` |
-
-The module `layer_normalisation` has the rules for layer normalisation.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -21,7 +18,7 @@ from numpy.typing import NDArray
 
 from vdla.compiler.graph.integer_forms.prerequisites import REDUCTIONS, SPACE, becomes_another
 from vdla.compiler.graph.nodes import Attribute, Node, TensorType
-from vdla.compiler.graph.rewrites.pieces import is_whole, squared, statistic
+from vdla.compiler.graph.rewrites.normalisation import squared
 from vdla.compiler.graph.rules import Rewriter, RewriteRule, Rules
 
 WINDOWS = ("AveragePool", "Conv", "MaxPool")
@@ -197,49 +194,6 @@ def _starts_at_zero(at: Rewriter, dequantise: Node) -> bool:
     return zero is not None and zero.dtype.kind in "iu" and bool((zero == np.iinfo(zero.dtype).min).all())
 
 
-# Softmax
-
-
-def _join_softmax(at: Rewriter, node: Node) -> None:
-    """`Div(e, ReduceSum(e))` with `e = Exp(Sub(x, ReduceMax(x)))` is `Softmax(x)`.
-
-    The maxima may be missing, and the division be a product with Reciprocal. Reductions may drop their axis,
-    and a Reshape bring it back. The nodes in the middle must have no other readers.
-    """
-    (out, *_) = node.outputs
-    for powers, sums in _quotients(at, node):
-        total, power = statistic(at, sums, "ReduceSum"), at.maker(powers, "Exp")
-        if total is None or power is None or total.x != powers:
-            continue
-        x = _without_maxima(at, power.inputs[0], total.axis)
-        if at.types[x] != at.types[out] or at.types[x].dtype != "float32":
-            at.missed(node, f"{x} is {at.types[x]}, and the quotient {at.types[out]}")
-        elif not is_whole(at, out, x):
-            at.missed(node, "another node reads a value in the middle of the softmax")
-        else:
-            at.replace(node, [Node("Softmax", (x,), node.outputs, {"axis": total.axis}, node.name)])
-            return
-
-
-def _quotients(at: Rewriter, node: Node) -> Iterator[tuple[str, str]]:
-    """Yield dividend and divisor of the quotients that a node may be."""
-    if node.op == "Div":
-        yield from at.operands(node.result, "Div")
-        return
-    for powers, other in at.operands(node.result, "Mul"):
-        inverse = at.maker(other, "Reciprocal")
-        if inverse is not None:
-            yield powers, inverse.inputs[0]
-
-
-def _without_maxima(at: Rewriter, name: str, axis: int) -> str:
-    """Return the value before its maxima along an axis were subtracted; the value itself if none were."""
-    for x, greatest in at.operands(name, "Sub"):
-        if statistic(at, greatest, "ReduceMax") == (x, axis):
-            return x
-    return name
-
-
 # Means and maxima over space
 
 
@@ -324,5 +278,4 @@ GATHERS_TO_MOVES = Rules(
     (RewriteRule(("Gather",), _gather_to_slice), RewriteRule(("Gather",), _gather_to_shuffle)),
 )
 FOLD_PADS = Rules("fold_pads", (RewriteRule(WINDOWS, _fold_pad),))
-JOIN_SOFTMAX = Rules("join_softmax", (RewriteRule(("Div", "Mul"), _join_softmax),))
 REDUCTIONS_TO_POOLS = Rules("reductions_to_pools", (RewriteRule(REDUCTIONS, _reduction_to_pool),))
