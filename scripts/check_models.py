@@ -29,7 +29,7 @@ from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.graph.onnx.export import export
 from vdla.compiler.graph.onnx.importer import Importer
 from vdla.compiler.graph.onnx.read import read_model
-from vdla.compiler.graph.passes.dead_code import DeadCode
+from vdla.compiler.graph.passes.cleanup import DeadCode
 from vdla.compiler.graph.pipeline import INTEGERS, SIMPLIFY, Pipeline
 from vdla.compiler.graph.quantise import quantise
 from vdla.compiler.network.compile import FLOATS

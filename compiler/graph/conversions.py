@@ -69,7 +69,7 @@ class Conversions:
     Attributes:
         makers: the producer of each value.
         readers: the consumers of each value.
-        affine_chains: the cache of `vdla.compiler.graph.integer_forms.channel_changes`, by the last affine
+        affine_chains: the cache of `vdla.compiler.graph.integer_forms.reasons`, by the last affine
             function and its axis.
     """
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 
 from vdla.compiler.graph.nodes import Graph, GraphError, Node
 from vdla.compiler.graph.pipeline import Trace
-from vdla.compiler.graph.spelling import name_of
-from vdla.compiler.graph.text import print_graph, print_node
+from vdla.compiler.graph.text import name_of, print_graph, print_node
 
 Write = Callable[[str], None]
 

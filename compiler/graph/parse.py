@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from vdla.compiler.graph.nodes import Graph, GraphError, Node, TensorType, type_of
-from vdla.compiler.graph.spelling import name_of
-from vdla.compiler.graph.text import digest
+from vdla.compiler.graph.text import digest, name_of
 from vdla.hw.spec.python_text import statements_of
 from vdla.runtime.host.dtypes import TENSOR_DTYPES
 

@@ -6,25 +6,28 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from vdla.compiler.graph.nodes import Graph
-from vdla.compiler.graph.passes.common_subexpressions import CommonSubexpressions
-from vdla.compiler.graph.passes.constant_folding import ConstantFolding
-from vdla.compiler.graph.passes.dead_code import DeadCode
+from vdla.compiler.graph.passes.cleanup import CommonSubexpressions, ConstantFolding, DeadCode, RemoveIdentity
 from vdla.compiler.graph.passes.heads_in_place import HeadsInPlace
 from vdla.compiler.graph.passes.merge_moves import MergeMoves
-from vdla.compiler.graph.passes.remove_identity import RemoveIdentity
 from vdla.compiler.graph.passes.rows_to_images import RowsToImages
 from vdla.compiler.graph.passes.signed_activations import SignedActivations
 from vdla.compiler.graph.passes.tabulate import Tabulate
 from vdla.compiler.graph.passes.to_integers import ToIntegers
-from vdla.compiler.graph.rewrites.canonical import FOLD_PADS, GATHERS_TO_MOVES, SPLIT_SUMS
+from vdla.compiler.graph.rewrites.canonical import (
+    FOLD_PADS,
+    GATHERS_TO_MOVES,
+    REDUCTIONS_TO_POOLS,
+    SPLIT_SUMS,
+)
 from vdla.compiler.graph.rewrites.channel_scales import FOLD_CHANNEL_SCALES, SCALES_AFTER_PRODUCTS
 from vdla.compiler.graph.rewrites.conversions import (
     CONVERT_AFTER_CHOICES,
     CONVERT_BEFORE_MAXIMA,
+    DENSE_TO_CONVOLUTION,
+    FUSE_CONVERSIONS,
     SPLIT_PRELU,
 )
-from vdla.compiler.graph.rewrites.fused import DENSE_TO_CONVOLUTION, FUSE_CONVERSIONS
-from vdla.compiler.graph.rewrites.layer_normalisation import JOIN_NORMALISATION
+from vdla.compiler.graph.rewrites.normalisation import JOIN_NORMALISATION
 from vdla.compiler.graph.rewrites.quantised import (
     DEQUANTISE_CONSTANTS,
     EXPAND_INTEGERS,
@@ -32,7 +35,6 @@ from vdla.compiler.graph.rewrites.quantised import (
     MOVE_INTEGERS,
     QUANTISE_CONSTANTS,
 )
-from vdla.compiler.graph.rewrites.spellings import JOIN_SOFTMAX, REDUCTIONS_TO_POOLS
 from vdla.compiler.graph.rules import Rules, Watcher
 from vdla.compiler.graph.verify import verify
 
@@ -107,7 +109,6 @@ SIMPLIFY = Pipeline(
         CommonSubexpressions(),
         FOLD_PADS,
         JOIN_NORMALISATION,
-        JOIN_SOFTMAX,
         REDUCTIONS_TO_POOLS,
         GATHERS_TO_MOVES,
         MergeMoves(),

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vdla.compiler.graph.nodes import Graph, GraphError
-from vdla.compiler.graph.quantisation.bias import with_corrected_biases
-from vdla.compiler.graph.quantisation.calibrations import calibrations_of, error_weights
-from vdla.compiler.graph.quantisation.equalise import with_equalised_channels
+from vdla.compiler.graph.quantisation.corrections import with_corrected_biases, with_equalised_channels
 from vdla.compiler.graph.quantisation.grids import (
     Calibration,
     Criterion,
     Grid,
+    calibrations_of,
+    error_weights,
     grid_of,
     within_percentile,
 )
@@ -26,9 +26,8 @@ from vdla.compiler.graph.quantisation.insert import with_grids
 from vdla.compiler.graph.quantisation.judge import Assessment, Judge
 from vdla.compiler.graph.quantisation.observe import observe
 from vdla.compiler.graph.quantisation.options import Options
-from vdla.compiler.graph.quantisation.repair import costly_names, repaired
 from vdla.compiler.graph.quantisation.roles import Roles
-from vdla.compiler.graph.quantisation.sensitivity import costly_layers, layers_named
+from vdla.compiler.graph.quantisation.sensitivity import costly_layers, costly_names, layers_named, repaired
 from vdla.runtime.module.plan import LOST_DB, Fidelity
 
 EQUALISING_SAMPLES = 2

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from vdla.compiler.graph.integers import Quantisation, scaling
 from vdla.compiler.graph.macs import macs
 from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType
-from vdla.compiler.graph.passes.dead_code import DeadCode
+from vdla.compiler.graph.passes.cleanup import DeadCode
 from vdla.compiler.graph.rewrite import GraphBuilder
 from vdla.compiler.network.channels import Channels, ChannelUses, is_product
 from vdla.compiler.operands.interleaved import activation_block

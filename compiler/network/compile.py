@@ -16,7 +16,7 @@ from vdla.compiler.graph.quantisation.options import Options
 from vdla.compiler.graph.quantisation.sensitivity import Contribution, contributions
 from vdla.compiler.graph.quantisation_error import LayerError, layer_errors
 from vdla.compiler.graph.quantise import Quantised, has_quantisable, quantise
-from vdla.compiler.graph.rewrites.dynamic_ranges import FIX_RANGES
+from vdla.compiler.graph.rewrites.quantised import FIX_RANGES
 from vdla.compiler.graph.section import WHOLE, Section
 from vdla.compiler.graph.source import ModelSource
 from vdla.compiler.network.plan_cache import Source

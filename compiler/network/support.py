@@ -12,7 +12,7 @@ from vdla.compiler.graph.integer_forms.site import PAIRED
 from vdla.compiler.graph.onnx.domains import OPERATORS as OF_DOMAINS
 from vdla.compiler.graph.onnx.read import OLDEST_OPSET
 from vdla.compiler.graph.onnx.survey import IMPORTERS
-from vdla.compiler.graph.passes.remove_identity import ALWAYS
+from vdla.compiler.graph.passes.cleanup import ALWAYS
 from vdla.compiler.graph.rewrites.channel_scales import CHANNEL_CONSTANT, CONVERTED
 from vdla.compiler.graph.rewrites.conversions import SLOPES
 from vdla.compiler.network.channels import FREE, MOVERS

@@ -4,7 +4,7 @@ import numpy as np
 
 from vdla.compiler.graph.nodes import TensorType, type_of
 from vdla.compiler.graph.onnx.call import InvalidError, RefusalError
-from vdla.compiler.graph.onnx.elements import check_room
+from vdla.compiler.graph.onnx.tensors import check_room
 from vdla.hw.spec.limits import TENSOR_BYTES
 from vdla.runtime.host.dtypes import DTYPES, TENSOR_DTYPES
 

@@ -1,17 +1,52 @@
-"""The supported operators of domains other than ONNX's, by domain."""
+"""The supported operators of domains other than ONNX's, by domain.
+
+Of the domain `ai.onnx.ml`, that is `Scaler`: exported pipelines (StandardScaler, then a perceptron) begin
+with it, and ONNX's shape inference does not support it, so the whole network would stay on the host.
+
+Source: ONNX, Operators-ml.md.
+"""
 
 from collections.abc import Iterator, Mapping
 
-from onnx import NodeProto
+import numpy as np
+from onnx import NodeProto, TensorProto
 
-from vdla.compiler.graph.onnx import classical, contributed, fused, qonnx
+from vdla.compiler.graph.onnx import contributed, qonnx
 from vdla.compiler.graph.onnx.call import RefusalError
 from vdla.compiler.graph.onnx.foreign import KINDS, ForeignNode, ForeignOperator, OnnxNode
 
-MICROSOFT = "com.microsoft"
+MICROSOFT, CLASSICAL = "com.microsoft", "ai.onnx.ml"
+
+
+def _scaler(node: ForeignNode) -> Iterator[OnnxNode]:
+    """Scaler: `(x - offset) * scale` in float32, with scalar parameters or a number for each feature.
+
+    Raises:
+        RefusalError: a parameter has neither a single number nor a number for each feature.
+    """
+    shape, last = node.type(0).shape, node.input(0)
+    if node.type(0).dtype != "float32":
+        yield node.operator("Cast", [last], node.temporary("cast"), to=TensorProto.FLOAT)
+        last = node.temporary("cast")
+    steps = (("offset", "Sub", node.temporary("centred")), ("scale", "Mul", node.out))
+    for name, op, out in steps:
+        numbers = np.array(node.attributes.get(name, ()), np.float32)
+        if numbers.size not in (1, *shape[-1:]):
+            raise RefusalError(
+                f"attribute {name} has {numbers.size} numbers; it takes 1, or one for each of the "
+                f"{shape[-1] if shape else 1} features"
+            )
+        yield node.constant(node.temporary(name), numbers)
+        yield node.operator(op, [last, node.temporary(name)], out)
+        last = out
+
+
+SCALING: Mapping[str, ForeignOperator] = {
+    "Scaler": ForeignOperator((1, 1), {"offset": list, "scale": list}, _scaler, "Mul", (0,)),
+}
 OPERATORS: Mapping[str, Mapping[str, ForeignOperator]] = {
-    MICROSOFT: dict(sorted({**contributed.QUANTISED, **fused.OPERATORS}.items())),
-    classical.DOMAIN: classical.OPERATORS,
+    MICROSOFT: dict(sorted({**contributed.QUANTISED, **contributed.FUSED}.items())),
+    CLASSICAL: SCALING,
     **dict.fromkeys(qonnx.DOMAINS, qonnx.OPERATORS),
 }
 
@@ -53,7 +88,7 @@ def expanded(node: ForeignNode) -> Iterator[OnnxNode]:
 
 def runs_elsewhere(node: NodeProto) -> bool:
     """Whether onnxruntime may support a node."""
-    return node.domain not in (*qonnx.DOMAINS, fused.BLOCKED)
+    return node.domain not in (*qonnx.DOMAINS, contributed.BLOCKED)
 
 
 def check_known(node: NodeProto) -> None:
@@ -67,7 +102,7 @@ def check_known(node: NodeProto) -> None:
             f"operator {node.op_type} of {node.domain} is not supported; {', '.join(qonnx.OPERATORS)} are: "
             "export the network with these, or as QDQ"
         )
-    if node.domain == fused.BLOCKED:
+    if node.domain == contributed.BLOCKED:
         raise RefusalError(
             f"operator {node.op_type} of {node.domain} holds weights in a CPU-specific layout; write the "
             "optimised file with ORT_ENABLE_EXTENDED, or compile the original file"

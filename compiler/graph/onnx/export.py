@@ -1,11 +1,13 @@
 """Export of graphs for other tools, as models of a fixed ONNX operator set."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from onnx import (
     AttributeProto,
+    GraphProto,
     ModelProto,
     NodeProto,
     TensorProto,
@@ -13,11 +15,14 @@ from onnx import (
     defs,
     helper,
     numpy_helper,
+    version_converter,
 )
 
 from vdla.compiler.graph.nodes import Graph, GraphError, Node, TakenNames, TensorType
+from vdla.compiler.graph.onnx.part_models import same_in
+from vdla.compiler.graph.onnx.read import MAIN_DOMAINS
 from vdla.compiler.graph.onnx.simple import REDUCTIONS
-from vdla.compiler.graph.onnx.unfold import unfolded
+from vdla.compiler.graph.onnx.subgraphs import nodes_within, subgraphs
 from vdla.runtime.host.onnx_runtime import PART
 
 OPSET, IR_VERSION = 20, 9
@@ -130,3 +135,86 @@ def _element_type(dtype: str) -> TensorProto.DataType:
 
 def _value(name: str, type_: TensorType) -> ValueInfoProto:
     return helper.make_tensor_value_info(name, _element_type(type_.dtype), type_.shape)
+
+
+# Parts that onnxruntime runs
+
+
+@dataclass(frozen=True, slots=True)
+class Unfolded:
+    """The nodes of a part, renamed for the enclosing graph.
+
+    Attributes:
+        nodes: in topological order; inputs and outputs have the graph's names.
+        constants: the initializers of the part, with unique names.
+        opsets: versions of operator sets by domain, without the main operator set.
+    """
+
+    nodes: tuple[NodeProto, ...]
+    constants: tuple[TensorProto, ...]
+    opsets: Mapping[str, int]
+
+
+def unfolded(node: Node, model: bytes, opset: int, taken: TakenNames) -> Unfolded:
+    """Return the nodes of a part, converted to version `opset` of the main operator set.
+
+    Args:
+        node: the graph's node that runs the part.
+        model: the serialised model of the part.
+        opset: the version.
+        taken: names of the graph's values; the names of the part's inner values are added.
+
+    Raises:
+        GraphError: an operator differs in that version, and cannot be converted.
+    """
+    proto = _in_version(node, ModelProto.FromString(model), opset)
+    graph = proto.graph
+    names = dict(zip((value.name for value in graph.input), node.inputs[1:], strict=True))
+    names |= dict(zip((value.name for value in graph.output), node.outputs, strict=True))
+    for name in dict.fromkeys(_value_names(graph)):
+        if name not in names:
+            names[name] = taken.take(name)
+    _rename(graph, names)
+    entries = (entry for entry in proto.opset_import if entry.domain not in MAIN_DOMAINS)
+    opsets = {entry.domain: entry.version for entry in entries}
+    return Unfolded(tuple(graph.node), tuple(graph.initializer), opsets)
+
+
+def _in_version(node: Node, proto: ModelProto, opset: int) -> ModelProto:
+    version = next((entry.version for entry in proto.opset_import if entry.domain in MAIN_DOMAINS), opset)
+    nodes = (inner for outer in proto.graph.node for inner in nodes_within(outer))
+    if all(inner.domain not in MAIN_DOMAINS or same_in(inner.op_type, version, opset) for inner in nodes):
+        return proto
+    try:
+        return version_converter.convert_version(proto, opset)
+    except (RuntimeError, ValueError) as error:
+        raise GraphError(
+            f"{node} cannot be exported: its operators of operator set {version} cannot be converted to "
+            f"{opset}: {' '.join(str(error).split())}"
+        ) from error
+
+
+def _value_names(graph: GraphProto) -> Iterator[str]:
+    """Yield the names of the values of a graph and its subgraphs; names may repeat."""
+    yield from (value.name for part in (graph.input, graph.initializer, graph.output) for value in part)
+    for node in graph.node:
+        yield from filter(None, node.output)
+        for _, inner in subgraphs(node):
+            yield from _value_names(inner)
+
+
+def _rename(graph: GraphProto, names: Mapping[str, str]) -> None:
+    """Rename all values of a graph and its subgraphs."""
+    for part in (graph.input, graph.initializer, graph.output):
+        for value in part:
+            value.name = names[value.name]
+    del graph.value_info[:]
+    for node in graph.node:
+        node.input[:] = _renamed(node.input, names)
+        node.output[:] = _renamed(node.output, names)
+        for _, inner in subgraphs(node):
+            _rename(inner, names)
+
+
+def _renamed(values: Sequence[str], names: Mapping[str, str]) -> list[str]:
+    return [names[name] if name else "" for name in values]

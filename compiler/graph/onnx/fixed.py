@@ -1,19 +1,27 @@
-"""Replacement of fixed inputs of a model by constants."""
+"""Inputs fixed to a number: replacement by constants, and advice to fix the input that decides an If."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
 import numpy as np
-from onnx import ModelProto, ValueInfoProto, numpy_helper
+from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
 from vdla.compiler.graph.nodes import GraphError, TensorType
 from vdla.compiler.graph.onnx.call import RefusalError
+from vdla.compiler.graph.onnx.cut import dependencies, runtime_inputs
 from vdla.compiler.graph.onnx.read import OnnxModel
 from vdla.compiler.graph.onnx.tensors import type_from, type_with_shape
 from vdla.compiler.graph.section import Section
 
-MOST_ELEMENTS = 1 << 20
+MOST_ELEMENTS = 1 << 20  # of a fixed input
+MOST_NODES = 64  # between the inputs and the condition of an If
+CONDITION = "_condition"
+SHAPING = ("Expand", "Gather", "Reshape", "Slice", "Squeeze", "Unsqueeze")
+"""Operators whose inputs after the first are shapes or positions, not data."""
+BRANCHES = {True: "then_branch", False: "else_branch"}
+SUBJECT = "an If chooses its branch while the network runs"
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -85,3 +93,99 @@ def _holds(type_: TensorType, number: float) -> bool:
         return number in (0, 1)
     limits = np.iinfo(type_.dtype)
     return float(number).is_integer() and limits.min <= number <= limits.max
+
+
+# Advice
+
+
+def advice(model: OnnxModel, node: NodeProto, types: Mapping[str, TensorType]) -> str:
+    """Return why an If is left to the host, and how it can be decided at compile time.
+
+    Args:
+        node: the If.
+        types: of the model's inputs, by the model's names.
+    """
+    graph = model.proto.graph
+    places, needed = dependencies(graph, (node.input[0],), ())
+    inputs = [value for value in runtime_inputs(graph) if value.name in needed]
+    numbers = all(value.name in types and types[value.name].size == 1 for value in inputs)
+    if not inputs or not numbers or len(places) > MOST_NODES:
+        return f"{SUBJECT} by its data, which --fix cannot decide"
+    name, *others = [value.name for value in inputs]
+    if others:
+        options = " ".join(f"--fix {each}=NUMBER" for each in (name, *others))
+        return (
+            f"{SUBJECT}: where its inputs {' and '.join((name, *others))} never change, {options} decide it"
+        )
+    nodes = [graph.node[place] for place in sorted(places)]
+    part, constants = _condition(model, nodes, inputs[0], node.input[0])
+    options = _options(name, constants, _branches(part, name, types[name], constants))
+    return f"{SUBJECT}: where its input {name} never changes, {options}"
+
+
+def _options(name: str, constants: Sequence[float], branches: Mapping[str, float]) -> str:
+    """Return the option that takes each branch; without branches, the option with a placeholder."""
+    if not branches:
+        return f"--fix {name}=NUMBER decides it"
+    return ", ".join(
+        f"--fix {name}={number:g} takes {branch}"
+        if number in constants
+        else f"another number (--fix {name}={number:g}) takes {branch}"
+        for branch, number in branches.items()
+    )
+
+
+def _condition(
+    model: OnnxModel, nodes: Sequence[NodeProto], value: ValueInfoProto, condition: str
+) -> tuple[ModelProto, list[float]]:
+    """Return a model that computes only a condition, and the scalars among its constants.
+
+    The scalars are 0 and 1 if the condition itself is an input.
+    """
+    graph = model.proto.graph
+    read = {name for node in nodes for name in node.input}
+    tensors = [tensor for tensor in graph.initializer if tensor.name in read]
+    end = helper.make_tensor_value_info(CONDITION, TensorProto.BOOL, None)
+    whole = [*nodes, helper.make_node("Identity", [condition], [CONDITION])]
+    versions = [helper.make_opsetid(domain, version) for domain, version in model.opsets.items()]
+    body = helper.make_graph(whole, "condition", [value], [end], tensors)
+    numbers = [0.0, 1.0] if not nodes else list(_numbers(nodes, tensors))
+    return helper.make_model(body, opset_imports=versions), numbers
+
+
+def _numbers(nodes: Sequence[NodeProto], tensors: Sequence[TensorProto]) -> Iterator[float]:
+    """Yield the scalar constants of nodes, except shapes, positions and constants in external files."""
+    shapes = {name for node in nodes if node.op_type in SHAPING for name in node.input[1:]}
+    constants = {tensor.name: tensor for tensor in tensors}
+    for node in nodes:
+        if node.op_type == "Constant":
+            values = [attribute.t for attribute in node.attribute if attribute.name == "value"]
+            constants |= dict(zip(node.output, values, strict=False))
+    for name, tensor in constants.items():
+        if name in shapes or tensor.data_location == TensorProto.EXTERNAL or int(np.prod(tensor.dims)) != 1:
+            continue
+        array = numpy_helper.to_array(tensor)
+        if array.dtype.kind in "biuf":
+            yield float(array.reshape(-1)[0])
+
+
+def _branches(
+    model: ModelProto, name: str, type_: TensorType, constants: Sequence[float]
+) -> dict[str, float]:
+    """Return a number of an input for each branch that some number takes, by the branch's name.
+
+    Constants of the condition are tried first, then their neighbours. The result is empty if the condition
+    cannot be computed.
+    """
+    neighbours = [number + step for number in constants for step in (1, -1)]
+    numbers: dict[str, float] = {}
+    try:
+        evaluator = ReferenceEvaluator(model)
+        for number in dict.fromkeys((*constants, *neighbours, 0.0, 1.0)):
+            array = np.full(type_.shape, number).astype(type_.dtype)
+            if array.size and float(array.reshape(-1)[0]) == number:
+                (condition,) = evaluator.run(None, {name: array})
+                numbers.setdefault(BRANCHES[bool(np.all(condition))], number)
+    except Exception:  # the evaluator raises various exceptions for unsupported operators
+        return {}
+    return {branch: numbers[branch] for branch in BRANCHES.values() if branch in numbers}

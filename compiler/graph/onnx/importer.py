@@ -9,11 +9,10 @@ from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, defs, helpe
 from vdla.compiler.graph.interpret import run_node
 from vdla.compiler.graph.nodes import Graph, GraphError, Node, TensorType
 from vdla.compiler.graph.onnx import nibbles
-from vdla.compiler.graph.onnx.branching import advice
 from vdla.compiler.graph.onnx.call import Form, InvalidError, OnnxCall, RefusalError
 from vdla.compiler.graph.onnx.checks import check_computable, check_constant, check_usable
 from vdla.compiler.graph.onnx.domains import check_known, expanded, runs_elsewhere
-from vdla.compiler.graph.onnx.elements import check_room, size_of
+from vdla.compiler.graph.onnx.fixed import advice
 from vdla.compiler.graph.onnx.foreign import ForeignNode
 from vdla.compiler.graph.onnx.handover import Handover
 from vdla.compiler.graph.onnx.infer import (
@@ -37,12 +36,14 @@ from vdla.compiler.graph.onnx.survey import (
 from vdla.compiler.graph.onnx.tensors import (
     array_of,
     attributes_from,
+    check_room,
     constant_value,
+    size_of,
     type_from,
     type_with_shape,
 )
 from vdla.compiler.graph.onnx.values import ImportedValues
-from vdla.compiler.graph.passes.constant_folding import QUANTISATION
+from vdla.compiler.graph.passes.cleanup import QUANTISATION
 from vdla.hw.spec.showing import short
 from vdla.runtime.host import onnx_runtime
 

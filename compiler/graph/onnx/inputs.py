@@ -4,7 +4,7 @@ from onnx import GraphProto, TensorShapeProto, TypeProto, ValueInfoProto
 
 from vdla.compiler.graph.onnx.call import RefusalError
 from vdla.compiler.graph.onnx.cut import runtime_inputs
-from vdla.compiler.graph.onnx.elements import dtype_of
+from vdla.compiler.graph.onnx.tensors import dtype_of
 from vdla.runtime.samples.declared import Declared, is_batch_name
 
 Shapes = dict[str, tuple[int, ...]]

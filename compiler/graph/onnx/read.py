@@ -1,25 +1,35 @@
-"""Reading of a model from a file, from bytes, or from a model of the `onnx` package."""
+"""Reading of a model from a file, from bytes, or from a model of the `onnx` package.
+
+Functions are inlined, and nodes are sorted: some tools write nodes in any order, as ONNX Runtime accepts it.
+Functions that call each other twice double the number of nodes at each level, so the nodes are counted before
+inlining.
+
+Source: ONNX intermediate representation, Model Local Functions: they must not call themselves.
+"""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from heapq import heappop, heappush
 from pathlib import Path
 
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import GraphProto, ModelProto, defs, version_converter
+from onnx import GraphProto, ModelProto, NodeProto, checker, defs, inliner, version_converter
 
 from vdla.compiler.graph.nodes import GraphError
-from vdla.compiler.graph.onnx.functions import without_functions
 from vdla.compiler.graph.onnx.half import with_float32
-from vdla.compiler.graph.onnx.order import in_order
-from vdla.compiler.graph.onnx.subgraphs import subgraphs
+from vdla.compiler.graph.onnx.subgraphs import nodes_within, reads, subgraphs
 from vdla.compiler.graph.onnx.tensors import first_line
 from vdla.compiler.graph.source import ModelSource
-from vdla.hw.spec.limits import ARRAY_BYTES, limit_of, read_at_most
+from vdla.hw.spec.limits import ARRAY_BYTES, EXPANDED_NODES, limit_of, read_at_most, require_room
+from vdla.hw.spec.showing import short
 
 OLDEST_OPSET = 7
 MAIN_DOMAINS = ("", "ai.onnx")
+
+FunctionKey = tuple[str, str, str]  # domain, name and overload
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,3 +144,108 @@ def _names_within(graph: GraphProto) -> Iterator[str | bytes]:
         yield from (dim.dim_param for dim in value.type.tensor_type.shape.dim)
     for tensor in graph.initializer:
         yield from (text for entry in tensor.external_data for text in (entry.key, entry.value))
+
+
+# Functions
+
+
+def without_functions(proto: ModelProto, label: str) -> ModelProto:
+    """Return a model with its functions inlined.
+
+    Args:
+        label: the model's name in messages.
+
+    Raises:
+        GraphError: functions are recursive or damaged, or expand to more than `EXPANDED_NODES` nodes.
+    """
+    if not proto.functions:
+        return proto
+    count = expanded_nodes(proto, label)
+    subject = f"{label}: with its functions in place of their calls, it has"
+    require_room(count, EXPANDED_NODES, subject, GraphError, "nodes")
+    try:
+        return inliner.inline_local_functions(proto)
+    except (RuntimeError, ValueError, checker.ValidationError) as error:
+        raise GraphError(
+            f"{label}: its functions cannot be put in place of their calls: {first_line(error)}"
+        ) from error
+
+
+def expanded_nodes(proto: ModelProto, label: str) -> int:
+    """Return the number of nodes of a model after inlining, those of subgraphs included.
+
+    Raises:
+        GraphError: functions are recursive.
+    """
+    bodies = {(each.domain, each.name, each.overload): each.node for each in proto.functions}
+    calls = {key: [_called(node) for node in _all_nodes(nodes)] for key, nodes in bodies.items()}
+    counts: dict[FunctionKey, int] = {}
+    try:
+        order = list(TopologicalSorter(calls).static_order())
+    except CycleError as error:
+        circle = " → ".join(".".join(filter(None, key)) for key in reversed(error.args[1]))
+        raise GraphError(
+            f"{label}: its functions call each other in a circle: {short(circle, 200)}"
+        ) from error
+    for key in order:
+        counts[key] = sum(counts[each] for each in calls[key]) if key in calls else 1
+    return sum(counts.get(_called(node), 1) for node in _all_nodes(proto.graph.node))
+
+
+def _called(node: NodeProto) -> FunctionKey:
+    return node.domain, node.op_type, node.overload
+
+
+def _all_nodes(nodes: Iterable[NodeProto]) -> Iterable[NodeProto]:
+    """Yield nodes and those of their subgraphs."""
+    return (inner for outer in nodes for inner in nodes_within(outer))
+
+
+# Topological order
+
+
+def in_order(proto: ModelProto) -> ModelProto:
+    """Return a model with its nodes in topological order, otherwise in the order of the file.
+
+    A model with a cycle, or with a value that is defined twice, is returned unchanged.
+    """
+    graph = proto.graph
+    producers = _producers(graph)
+    if producers is None or all(max(makers, default=-1) < place for place, makers in enumerate(producers)):
+        return proto
+    order = _order(producers)
+    if len(order) < len(graph.node):
+        return proto
+    sorted_model = ModelProto()
+    sorted_model.CopyFrom(proto)
+    del sorted_model.graph.node[:]
+    sorted_model.graph.node.extend(graph.node[place] for place in order)
+    return sorted_model
+
+
+def _producers(graph: GraphProto) -> list[set[int]] | None:
+    """Return the positions of the producers of each node's inputs; None if a value is defined twice."""
+    makers: dict[str, int] = {}
+    for place, node in enumerate(graph.node):
+        for name in filter(None, node.output):
+            if makers.setdefault(name, place) != place:
+                return None
+    return [{makers[name] for name in reads(node) if name in makers} for node in graph.node]
+
+
+def _order(producers: list[set[int]]) -> list[int]:
+    """Return the positions of nodes in topological order, without nodes of cycles and their dependents."""
+    waiting = [len(makers) for makers in producers]
+    readers: list[list[int]] = [[] for _ in producers]
+    for place, makers in enumerate(producers):
+        for maker in makers:
+            readers[maker].append(place)
+    ready = [place for place, count in enumerate(waiting) if not count]  # in order, and so a heap
+    order = []
+    while ready:
+        order.append(heappop(ready))
+        for place in readers[order[-1]]:
+            waiting[place] -= 1
+            if not waiting[place]:
+                heappush(ready, place)
+    return order

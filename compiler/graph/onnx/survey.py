@@ -5,7 +5,7 @@ from graphlib import CycleError, TopologicalSorter
 
 from onnx import GraphProto, NodeProto, defs
 
-from vdla.compiler.graph.onnx import domains, quantised, resizing, shaping, simple, spatial
+from vdla.compiler.graph.onnx import domains, quantised, shaping, simple, spatial
 from vdla.compiler.graph.onnx.call import Importer
 from vdla.compiler.graph.onnx.read import MAIN_DOMAINS
 from vdla.compiler.graph.onnx.subgraphs import reads, subgraphs
@@ -14,7 +14,6 @@ IMPORTERS: dict[str, Importer] = {
     **simple.IMPORTERS,
     **spatial.IMPORTERS,
     **shaping.IMPORTERS,
-    **resizing.IMPORTERS,
     **quantised.IMPORTERS,
 }
 

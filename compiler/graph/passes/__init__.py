@@ -1,1 +1,1 @@
-"""Passes over graphs, one per file: frozen dataclasses whose `run` returns a graph that means the same."""
+"""Passes over graphs: frozen dataclasses whose `run` returns a graph that means the same."""

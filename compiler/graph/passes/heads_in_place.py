@@ -14,7 +14,7 @@ import numpy as np
 from vdla.compiler.graph.by_element import table_of
 from vdla.compiler.graph.moves import REARRANGING
 from vdla.compiler.graph.nodes import Graph, Node, consumers, producers
-from vdla.compiler.graph.passes.dead_code import DeadCode
+from vdla.compiler.graph.passes.cleanup import DeadCode
 from vdla.compiler.graph.rewrite import GraphBuilder
 from vdla.runtime.host.evaluate import evaluate
 from vdla.runtime.host.int8 import BYTES

@@ -16,8 +16,7 @@ import numpy as np
 
 from vdla.compiler.graph.moves import REARRANGING
 from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType
-from vdla.compiler.graph.passes.dead_code import DeadCode
-from vdla.compiler.graph.passes.remove_identity import RemoveIdentity
+from vdla.compiler.graph.passes.cleanup import DeadCode, RemoveIdentity
 from vdla.compiler.graph.rewrite import GraphBuilder
 
 IMAGE_RANK = 4

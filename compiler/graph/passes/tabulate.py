@@ -16,7 +16,7 @@ import numpy as np
 from vdla.compiler.graph.by_element import SHARED, as_column, shares_constants
 from vdla.compiler.graph.conversions import CONVERSIONS
 from vdla.compiler.graph.nodes import Graph, Node
-from vdla.compiler.graph.passes.dead_code import DeadCode
+from vdla.compiler.graph.passes.cleanup import DeadCode
 from vdla.compiler.graph.rewrite import GraphBuilder
 from vdla.runtime.host import elementwise
 from vdla.runtime.host.evaluate import evaluate

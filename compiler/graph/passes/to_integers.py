@@ -20,7 +20,7 @@ from vdla.compiler.graph.integer_forms.rules import FIRST, MOVES
 from vdla.compiler.graph.integer_forms.site import CHANGE, PAIRED, Site
 from vdla.compiler.graph.integers import GREATEST, LEAST, Quantisation, factors_and_shift, scaling
 from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType
-from vdla.compiler.graph.passes.dead_code import DeadCode
+from vdla.compiler.graph.passes.cleanup import DeadCode
 from vdla.compiler.graph.rewrite import GraphBuilder
 from vdla.compiler.rules import Unfit
 from vdla.runtime.requantise import parameter_words

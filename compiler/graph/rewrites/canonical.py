@@ -6,19 +6,21 @@
 | `gather_to_slice` | `Gather(x, evenly spaced indices)` -> `Slice(x)` |
 | `gather_to_shuffle` | `Gather(x, indices of a channel shuffle)` -> `Reshape(Transpose(Reshape(x)))` |
 | `fold_pad` | `Conv(Pad(x))` -> `Conv(x)` with wider pads; also `AveragePool` and `MaxPool` |
+| `reduction_to_pool` | spatial `ReduceMean` -> `(Global)AveragePool`; `ReduceMax` -> `MaxPool` |
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.compiler.graph.integer_forms.prerequisites import becomes_another
+from vdla.compiler.graph.integer_forms.prerequisites import REDUCTIONS, SPACE, becomes_another
 from vdla.compiler.graph.nodes import Attribute, Node, TensorType
+from vdla.compiler.graph.rewrites.normalisation import squared
 from vdla.compiler.graph.rules import Rewriter, RewriteRule, Rules
 
-SPACE = 2  # the first spatial axis of an image
 WINDOWS = ("AveragePool", "Conv", "MaxPool")
 Indices = NDArray[np.int64]
 
@@ -192,9 +194,88 @@ def _starts_at_zero(at: Rewriter, dequantise: Node) -> bool:
     return zero is not None and zero.dtype.kind in "iu" and bool((zero == np.iinfo(zero.dtype).min).all())
 
 
+# Means and maxima over space
+
+
+class Reduced(NamedTuple):
+    """The image that a reduction reads, and the spatial axes that it reduces."""
+
+    image: str
+    axes: tuple[int, ...]
+
+
+def _reduction_to_pool(at: Rewriter, node: Node) -> None:
+    """Means and maxima over space become pooling, which has integer forms; a Reshape removes the axes that
+    are not kept.
+
+    A Transpose of channels to the end is left out where the elements of the result keep their order. A mean
+    that is subtracted from its operand, or a mean of squares, is part of a normalisation, and stays.
+    """
+    reduction = None if _normalises(at, node) else _reduced(at, node)
+    if reduction is None:
+        return
+    (out,) = node.outputs
+    shape = at.types[reduction.image].shape
+    pooled = tuple(1 if axis in reduction.axes else size for axis, size in enumerate(shape))
+    whole = reduction.axes == tuple(range(SPACE, len(shape)))
+    op = ("GlobalAveragePool" if whole else "AveragePool") if node.op == "ReduceMean" else "MaxPool"
+    attributes = {} if op == "GlobalAveragePool" else _window(op, shape, reduction.axes)
+    if at.types[out].shape == pooled:
+        at.replace(node, [Node(op, (reduction.image,), (out,), attributes, node.name)])
+        return
+    image = at.value(f"{out}_pooled", TensorType(pooled, at.types[out].dtype))
+    at.replace(
+        node,
+        [
+            Node(op, (reduction.image,), (image,), attributes, node.name),
+            Node("Reshape", (image,), (out,), {"shape": at.types[out].shape}, node.name),
+        ],
+    )
+
+
+def _normalises(at: Rewriter, node: Node) -> bool:
+    """Whether a mean is part of a normalisation."""
+    if node.op != "ReduceMean":
+        return False
+    (x,) = node.inputs
+    centred = any(reader.op == "Sub" and x in reader.inputs for reader in at.readers(node.result))
+    return centred or squared(at, x) is not None
+
+
+def _reduced(at: Rewriter, node: Node) -> Reduced | None:
+    """Return what a node reduces over space; None for other reductions."""
+    shape = at.types[node.inputs[0]].shape
+    axes = tuple(range(SPACE, len(shape))) if node.op == "GlobalMaxPool" else node.extents("axes")
+    order = at.maker(node.inputs[0], "Transpose")
+    if order is not None:
+        perm = order.extents("perm")
+        moved = tuple(sorted(perm[axis] for axis in axes))
+        before = replace(node, inputs=order.inputs, attributes={"axes": moved})
+        kept = [place for axis, place in enumerate(perm) if axis not in axes]
+        if kept == sorted(kept) and becomes_another(at, before):
+            return Reduced(before.inputs[0], moved)
+    return Reduced(node.inputs[0], axes) if becomes_another(at, node) else None
+
+
+def _window(op: str, shape: tuple[int, ...], axes: tuple[int, ...]) -> Mapping[str, Attribute]:
+    """Return the attributes of a pooling whose windows cover some spatial axes."""
+    space = range(SPACE, len(shape))
+    ones = (1,) * len(space)
+    counted = {"count_include_pad": 0} if op == "AveragePool" else {}
+    return {
+        **counted,
+        "ceil_mode": 0,
+        "dilations": ones,
+        "kernel_shape": tuple(shape[axis] if axis in axes else 1 for axis in space),
+        "pads": (0,) * (2 * len(space)),
+        "strides": ones,
+    }
+
+
 SPLIT_SUMS = Rules("split_sums", (RewriteRule(("Sum",), _split_sum),))
 GATHERS_TO_MOVES = Rules(
     "gathers_to_moves",
     (RewriteRule(("Gather",), _gather_to_slice), RewriteRule(("Gather",), _gather_to_shuffle)),
 )
 FOLD_PADS = Rules("fold_pads", (RewriteRule(WINDOWS, _fold_pad),))
+REDUCTIONS_TO_POOLS = Rules("reductions_to_pools", (RewriteRule(REDUCTIONS, _reduction_to_pool),))

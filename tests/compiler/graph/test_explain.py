@@ -5,7 +5,7 @@ import pytest
 from vdla.compiler.graph.explain import Explanation, StoppedError
 from vdla.compiler.graph.nodes import GraphError
 from vdla.compiler.graph.parse import parse_graph
-from vdla.compiler.graph.passes.dead_code import DeadCode
+from vdla.compiler.graph.passes.cleanup import DeadCode
 from vdla.compiler.graph.pipeline import Pipeline
 from vdla.compiler.graph.rewrites.canonical import FOLD_PADS, SPLIT_SUMS
 from vdla.compiler.graph.text import print_graph

@@ -8,9 +8,8 @@ from tests.compiler.graph.onnx.networks import small_cnn
 from tests.compiler.network.test_outside import network
 from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.nodes import Graph, GraphError, Node, TakenNames
-from vdla.compiler.graph.onnx.export import OPSET, export
+from vdla.compiler.graph.onnx.export import OPSET, Unfolded, export, unfolded
 from vdla.compiler.graph.onnx.load import load
-from vdla.compiler.graph.onnx.unfold import Unfolded, unfolded
 from vdla.compiler.graph.parse import parse_graph
 from vdla.compiler.graph.pipeline import INTEGERS, SIMPLIFY
 from vdla.compiler.graph.quantise import quantise

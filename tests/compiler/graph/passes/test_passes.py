@@ -7,10 +7,7 @@ from vdla.compiler.graph import pipeline
 from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.nodes import Graph, GraphError
 from vdla.compiler.graph.parse import parse_graph
-from vdla.compiler.graph.passes.common_subexpressions import CommonSubexpressions
-from vdla.compiler.graph.passes.constant_folding import ConstantFolding
-from vdla.compiler.graph.passes.dead_code import DeadCode
-from vdla.compiler.graph.passes.remove_identity import RemoveIdentity
+from vdla.compiler.graph.passes.cleanup import CommonSubexpressions, ConstantFolding, DeadCode, RemoveIdentity
 from vdla.compiler.graph.pipeline import SIMPLIFY, Pipeline
 from vdla.compiler.graph.rewrites.channel_scales import FOLD_CHANNEL_SCALES
 from vdla.compiler.graph.text import print_graph

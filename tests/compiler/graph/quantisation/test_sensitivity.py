@@ -1,12 +1,22 @@
-"""Contributions of single layers to the error."""
+"""The error that each layer causes alone, and the layers that stay in float."""
 
+from types import SimpleNamespace
+
+import numpy as np
 import pytest
 
 from tests.compiler.graph.quantisation.graphs import attention, attention_samples, residual, samples
-from vdla.compiler.graph.nodes import GraphError
+from vdla.compiler.graph.nodes import Graph, GraphError
+from vdla.compiler.graph.parse import parse_graph
 from vdla.compiler.graph.quantisation import sensitivity
-from vdla.compiler.graph.quantisation.options import Options
-from vdla.compiler.graph.quantisation.sensitivity import contributions, costly_layers, layers_named
+from vdla.compiler.graph.quantisation.options import QUALITIES, Options, quality_db
+from vdla.compiler.graph.quantisation.sensitivity import (
+    Contribution,
+    Repair,
+    contributions,
+    costly_layers,
+    layers_named,
+)
 from vdla.compiler.graph.quantise import quantise
 
 
@@ -52,3 +62,139 @@ def test_five_names_are_suggested():
     with pytest.raises(GraphError) as caught:
         layers_named(residual(), ["q"])
     assert len(str(caught.value).rpartition("are ")[2].split(", ")) == 5
+
+
+# Layers that stay in float so that outputs reach a target
+
+# A small signal beside a large one, as a whisper beside a shout: int8 of the input holds the large one only.
+DETECTOR = """\
+def f(x: float32[1, 2]):
+    first: float32[2, 4] = constant([[0, 1, 1, 0], [1, 0, 0, 1]])
+    a: float32[1, 4] = MatMul(x, first)
+    r: float32[1, 4] = Relu(a)
+    second: float32[4, 4] = constant([[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]])
+    b: float32[1, 4] = MatMul(r, second)
+    third: float32[4, 1] = constant([[1], [0], [0], [0]])
+    c: float32[1, 1] = MatMul(b, third)
+    y: float32[1, 1] = Sigmoid(c)
+    return y
+"""
+SAMPLES = [{"x": np.array([[900, each]], np.float32)} for each in np.linspace(0, 1.5, 16)]
+
+
+def detector() -> Graph:
+    """Return a network whose output follows the small input alone."""
+    return parse_graph(DETECTOR)
+
+
+def test_a_stuck_output_is_reported_with_the_costliest_layers():
+    made = quantise(detector(), SAMPLES, Options(target_db=None))
+    (output,) = made.fidelity.outputs
+    assert output.constant
+    assert output.decibels < 3
+    assert made.fidelity.kept == ()
+    assert made.fidelity.costly[0] in ("a", "b", "c")
+    assert made.in_float == ()
+
+
+@pytest.mark.parametrize("target", [QUALITIES["balanced"], QUALITIES["exact"], 60.0])
+def test_layers_stay_in_float_until_the_target_is_reached(target):
+    made = quantise(detector(), SAMPLES, Options(target_db=target))
+    assert all(one.reaches(target) for one in made.fidelity.outputs)
+    assert made.fidelity.kept
+    assert set(made.in_float) == set(made.fidelity.kept)
+    assert made.fidelity.costly == ()
+    assert made.fidelity.before_db < 3
+    assert made.fidelity.target_db == target
+
+
+def test_a_layer_that_costs_nothing_does_not_stay_in_float():
+    text = DETECTOR.replace("return y", "apart: float32[2, 1] = constant([[1], [0]])\n").rstrip()
+    text += "\n    z: float32[1, 1] = MatMul(x, apart)\n    return y, z\n"
+    samples = [{"x": each["x"] * np.float32([[1 + n, 1]])} for n, each in enumerate(SAMPLES)]
+    made = quantise(parse_graph(text), samples)
+    assert "z" not in made.in_float
+    assert made.in_float
+
+
+def test_a_network_that_reaches_the_target_is_not_repaired():
+    samples = [{"x": np.array([[each, 2 - each]], np.float32)} for each in np.linspace(0, 2, 16)]
+    made = quantise(detector(), samples)
+    assert made.in_float == made.fidelity.kept == made.fidelity.costly == ()
+    assert made.fidelity.samples == 16
+    assert all(one.reaches(20) for one in made.fidelity.outputs)
+
+
+def test_requested_and_repaired_float_layers_are_reported_separately():
+    made = quantise(detector(), SAMPLES, Options(float_layers=("a",)))
+    assert made.fidelity.chosen == ("a",)
+    assert "a" not in made.fidelity.kept
+    assert set(made.in_float) == {"a", *made.fidelity.kept}
+
+
+def test_a_fixed_percentile_is_judged_too():
+    made = quantise(detector(), SAMPLES, Options(percentile=100, target_db=None))
+    assert made.fidelity.outputs[0].constant
+
+
+@pytest.mark.parametrize(
+    ("quality", "target"), [("fast", None), ("balanced", 10), ("exact", 30), ("25.5", 25.5), (40, 40)]
+)
+def test_a_quality_is_a_name_or_decibels(quality, target):
+    assert quality_db(quality) == target
+
+
+@pytest.mark.parametrize(
+    ("needed", "kept"),
+    [({"a"}, "a"), ({"c"}, "c"), ({"a", "c"}, "ac"), ({"d"}, "d"), (set("abcd"), "abcd"), ({"none"}, None)],
+)
+def test_the_largest_layers_become_int8_again_where_the_target_is_reached_without_them(
+    monkeypatch, needed, kept
+):
+    """Layers stand in falling order of cost; the target is reached once all `needed` layers are in float."""
+    order = tuple(
+        Contribution(name, name, macs, 1.0) for name, macs in zip("abcd", (5, 9, 1, 7), strict=True)
+    )
+    tried = []
+
+    def with_float(candidate, judge, layers):
+        tried.append("".join(one.layer for one in layers))
+        reached = needed <= set(tried[-1])
+        return Repair(None, None, SimpleNamespace(reaches=lambda target: reached), tuple(layers))
+
+    monkeypatch.setattr(sensitivity, "contributions", lambda *_: list(order))
+    monkeypatch.setattr(sensitivity, "_with_float", with_float)
+    candidate = SimpleNamespace(assessment=SimpleNamespace(reaches=lambda target: False))
+    told: list[str] = []
+    found = sensitivity.repaired(candidate, SimpleNamespace(samples=()), 20.0, told.append)
+    assert told[:2] == ["quantise: error of each layer", f"quantise: 2 of {len(order)} layers in float"]
+    assert len(told) == 1 + len(tried)
+    assert (found and "".join(found.kept)) == kept
+    assert tried[0] == "ab"  # half of them
+    if needed == {"c"}:
+        assert tried == ["ab", "abc", "ac", "c", ""]  # without the largest, the next, and the least
+        assert told[2:] == [
+            "quantise: 3 of 4 layers in float",
+            *[f"quantise: {number} of 3 layers in int8 again" for number in (1, 2, 3)],
+        ]
+
+
+def test_of_many_layers_twelve_are_tried_in_int8_again_and_three_are_named(monkeypatch):
+    order = [Contribution(name, name, macs, 1.0) for macs, name in enumerate("abcdefghijklmn")]
+    tried = []
+
+    def with_float(candidate, judge, layers):
+        tried.append("".join(one.layer for one in layers))
+        whole = len(layers) == len(order)
+        return Repair(None, None, SimpleNamespace(reaches=lambda target: whole), tuple(layers))
+
+    monkeypatch.setattr(sensitivity, "contributions", lambda *_: list(order))
+    monkeypatch.setattr(sensitivity, "_with_float", with_float)
+    candidate = SimpleNamespace(assessment=SimpleNamespace(reaches=lambda target: False))
+    judge, told = SimpleNamespace(samples=()), []
+    assert len(sensitivity.repaired(candidate, judge, 20.0, told.append).kept) == len(order)
+    assert [line for line in told if "again" in line] == [
+        f"quantise: {number} of 12 layers in int8 again" for number in range(1, 13)
+    ]
+    assert tried[-12:] == ["abcdefghijklmn".replace(largest, "") for largest in "nmlkjihgfedc"]
+    assert sensitivity.costly_names(candidate, judge) == ("a", "b", "c")

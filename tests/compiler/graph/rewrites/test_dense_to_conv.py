@@ -3,7 +3,7 @@
 import pytest
 
 from tests.compiler.graph.passes.golden import check_text
-from vdla.compiler.graph.rewrites.fused import DENSE_TO_CONVOLUTION
+from vdla.compiler.graph.rewrites.conversions import DENSE_TO_CONVOLUTION
 
 TEXTS = {
     "Flatten and Reshape; the result keeps its shape": (

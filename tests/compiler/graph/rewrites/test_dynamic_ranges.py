@@ -6,7 +6,7 @@ import pytest
 from vdla.compiler.graph.integer_forms.prerequisites import DYNAMIC
 from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.parse import parse_graph
-from vdla.compiler.graph.rewrites.dynamic_ranges import FIX_RANGES
+from vdla.compiler.graph.rewrites.quantised import FIX_RANGES
 from vdla.compiler.graph.text import print_graph
 from vdla.compiler.graph.verify import verify
 

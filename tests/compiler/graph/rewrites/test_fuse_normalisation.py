@@ -5,7 +5,7 @@ import pytest
 from tests.compiler.graph.passes.golden import assert_same_meaning
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.graph.parse import parse_graph
-from vdla.compiler.graph.rewrites.fused import FUSE_CONVERSIONS
+from vdla.compiler.graph.rewrites.conversions import FUSE_CONVERSIONS
 
 S, P = "s: float32 = constant(0.05)", "p: int8 = constant(-3)"
 T = "t: float32 = constant(0.02)"

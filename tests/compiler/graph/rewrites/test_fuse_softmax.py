@@ -3,7 +3,7 @@
 import pytest
 
 from tests.compiler.graph.passes.golden import check_text
-from vdla.compiler.graph.rewrites.fused import FUSE_CONVERSIONS
+from vdla.compiler.graph.rewrites.conversions import FUSE_CONVERSIONS
 
 TEXTS = {
     "a conversion that only a softmax reads": (

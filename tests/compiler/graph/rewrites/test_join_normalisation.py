@@ -11,7 +11,7 @@ from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.graph.onnx.load import load
 from vdla.compiler.graph.parse import parse_graph
 from vdla.compiler.graph.pipeline import SIMPLIFY
-from vdla.compiler.graph.rewrites.layer_normalisation import JOIN_NORMALISATION
+from vdla.compiler.graph.rewrites.normalisation import JOIN_NORMALISATION
 
 FULL, KEPT, DROPPED = "float32[2, 3, 4]", "float32[2, 3, 1]", "float32[2, 3]"
 CONSTANTS = """\

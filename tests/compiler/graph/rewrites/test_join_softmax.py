@@ -4,7 +4,7 @@ import pytest
 
 from tests.compiler.graph.passes.golden import check_text
 from vdla.compiler.graph.parse import parse_graph
-from vdla.compiler.graph.rewrites.spellings import JOIN_SOFTMAX
+from vdla.compiler.graph.rewrites.normalisation import JOIN_SOFTMAX
 
 FULL, KEPT, DROPPED = "float32[2, 3, 4]", "float32[2, 3, 1]", "float32[2, 3]"
 GREATEST = f"m: {KEPT} = ReduceMax(x, axes=(2,), keepdims=1)"

@@ -19,12 +19,9 @@ from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.graph.parse import parse_graph
 from vdla.compiler.graph.rewrites.canonical import FOLD_PADS
 from vdla.compiler.graph.rewrites.channel_scales import FOLD_CHANNEL_SCALES
-from vdla.compiler.graph.rewrites.conversions import CONVERT_AFTER_CHOICES, SPLIT_PRELU
-from vdla.compiler.graph.rewrites.dynamic_ranges import FIX_RANGES
-from vdla.compiler.graph.rewrites.fused import FUSE_CONVERSIONS
-from vdla.compiler.graph.rewrites.layer_normalisation import JOIN_NORMALISATION
-from vdla.compiler.graph.rewrites.quantised import EXPAND_INTEGERS, QUANTISE_CONSTANTS
-from vdla.compiler.graph.rewrites.spellings import JOIN_SOFTMAX
+from vdla.compiler.graph.rewrites.conversions import CONVERT_AFTER_CHOICES, FUSE_CONVERSIONS, SPLIT_PRELU
+from vdla.compiler.graph.rewrites.normalisation import JOIN_NORMALISATION, JOIN_SOFTMAX
+from vdla.compiler.graph.rewrites.quantised import EXPAND_INTEGERS, FIX_RANGES, QUANTISE_CONSTANTS
 from vdla.compiler.graph.rules import Rules
 
 

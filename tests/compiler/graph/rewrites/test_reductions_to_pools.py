@@ -9,7 +9,7 @@ from tests.compiler.graph.passes.golden import check_text
 from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.onnx.load import load
 from vdla.compiler.graph.pipeline import SIMPLIFY
-from vdla.compiler.graph.rewrites.spellings import REDUCTIONS_TO_POOLS
+from vdla.compiler.graph.rewrites.canonical import REDUCTIONS_TO_POOLS
 
 WINDOW = "dilations=(1, 1), kernel_shape=({}), pads=(0, 0, 0, 0), strides=(1, 1)"
 

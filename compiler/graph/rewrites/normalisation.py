@@ -1,4 +1,8 @@
-"""Joins the operators of a layer normalisation.
+"""Joins the operators of a softmax or of a layer normalisation that exporters write in pieces.
+
+    e = Exp(Sub(x, ReduceMax(x))),  Div(e, ReduceSum(e))
+
+becomes `Softmax(x)`.
 
     d = Sub(x, ReduceMean(x)),  Div(d, Sqrt(Add(ReduceMean(Pow(d, 2)), epsilon)))
 
@@ -11,22 +15,161 @@ a Transpose makes it the last, and another Transpose restores the order.
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
+from math import isclose
 from typing import NamedTuple
 
 import numpy as np
 
 from vdla.compiler.graph.def_use import DefUse
+from vdla.compiler.graph.moves import RESHAPING
 from vdla.compiler.graph.nodes import Node, TensorType
-from vdla.compiler.graph.rewrites.pieces import (
-    Statistic,
-    is_whole,
-    keeps_axis,
-    mean,
-    squared,
-    statistic,
-    unshaped,
-)
 from vdla.compiler.graph.rules import Rewriter, RewriteRule, Rules
+
+LOWEST = -3.4e38  # a bound below this has no effect
+
+
+# Pieces: squares, means and other statistics along an axis
+
+
+class Statistic(NamedTuple):
+    """A reduction of a value along one axis, which is kept with extent 1.
+
+    Attributes:
+        x: the value that is reduced.
+    """
+
+    x: str
+    axis: int
+
+
+def squared(at: DefUse, name: str) -> str | None:
+    """Return x for a value `Pow(x, 2)` or `Mul(x, x)`; None for other values."""
+    node = at.maker(name, "Mul", "Pow")
+    if node is None:
+        return None
+    if node.op == "Mul":
+        return node.inputs[0] if node.inputs[0] == node.inputs[1] else None
+    return node.inputs[0] if at.number(node.inputs[1]) == 2 else None
+
+
+def unshaped(at: DefUse, name: str) -> str:
+    """Return the value before all preceding changes of shape."""
+    while (node := at.maker(name, *RESHAPING)) is not None:
+        name = node.inputs[0]
+    return name
+
+
+def statistic(at: DefUse, name: str, op: str) -> Statistic | None:
+    """Return the reduction `op` along an axis that makes a value, with extent 1 there or expanded to the
+    shape of x; None for other values."""
+    wide = at.maker(name, "Expand")
+    kept = name if wide is None else wide.inputs[0]
+    inner = unshaped(at, kept)
+    reduction = mean(at, inner) if op == "ReduceMean" else reduced(at, inner, op)
+    if reduction is None:
+        return None
+    if wide is not None and at.types[name].shape != at.types[reduction.x].shape:
+        return None
+    return reduction if keeps_axis(at, kept, reduction) else None
+
+
+def keeps_axis(at: DefUse, name: str, reduction: Statistic) -> bool:
+    """Whether a value has the shape of the reduced value, with extent 1 along the axis."""
+    shape, kept = at.types[reduction.x].shape, at.types[name].shape
+    expected = (*shape[: reduction.axis], 1, *shape[reduction.axis + 1 :])
+    return (1,) * (len(shape) - len(kept)) + kept == expected
+
+
+def mean(at: DefUse, name: str) -> Statistic | None:
+    """Return the mean along an axis that makes a value, with or without that axis: ReduceMean, or a sum
+    divided by the number of elements."""
+    for op in ("Div", "Mul"):
+        for total, constant in at.operands(name, op):
+            sums, number = reduced(at, unshaped(at, total), "ReduceSum"), at.number(constant)
+            if sums is None or not number:
+                continue
+            count = at.types[sums.x].shape[sums.axis]
+            if isclose(number if op == "Div" else 1 / number, count, rel_tol=1e-6):
+                return sums
+    return reduced(at, name, "ReduceMean")
+
+
+def reduced(at: DefUse, name: str, op: str) -> Statistic | None:
+    """Return the reduction `op` along an axis that makes a value. A ReduceMax may have a lower bound without
+    effect."""
+    if op == "ReduceMax":
+        bounded = (x for x, bound in at.operands(name, "Max") if _is_lowest(at, bound))
+        name = next(bounded, name)
+    node = at.maker(name, op)
+    if node is None or len(node.extents("axes")) != 1 or not at.types[node.inputs[0]].is_known:
+        return None
+    return Statistic(node.inputs[0], *node.extents("axes"))
+
+
+def _is_lowest(at: DefUse, name: str) -> bool:
+    number = at.number(name)
+    return number is not None and number < LOWEST
+
+
+def is_whole(at: DefUse, out: str, x: str) -> bool:
+    """Whether only the nodes between `x` and `out` read the values between `x` and `out`."""
+    inside, waiting = {out}, [out]
+    while waiting:
+        node = at.maker(waiting.pop())
+        fresh = {name for name in (node.inputs if node else ()) if name} - {x} - inside
+        waiting += [name for name in fresh if name not in at.constants]
+        inside |= fresh
+    middle = {name for name in inside if name in at.makers} - {out}
+    nodes = {at.makers[name].outputs for name in (*middle, out)}
+    return not middle & {*at.graph.outputs} and all(
+        reader.outputs in nodes for name in middle for reader in at.readers(name)
+    )
+
+
+# Softmax
+
+
+def _join_softmax(at: Rewriter, node: Node) -> None:
+    """`Div(e, ReduceSum(e))` with `e = Exp(Sub(x, ReduceMax(x)))` is `Softmax(x)`.
+
+    The maxima may be missing, and the division be a product with Reciprocal. Reductions may drop their axis,
+    and a Reshape bring it back. The nodes in the middle must have no other readers.
+    """
+    (out, *_) = node.outputs
+    for powers, sums in _softmax_quotients(at, node):
+        total, power = statistic(at, sums, "ReduceSum"), at.maker(powers, "Exp")
+        if total is None or power is None or total.x != powers:
+            continue
+        x = _without_maxima(at, power.inputs[0], total.axis)
+        if at.types[x] != at.types[out] or at.types[x].dtype != "float32":
+            at.missed(node, f"{x} is {at.types[x]}, and the quotient {at.types[out]}")
+        elif not is_whole(at, out, x):
+            at.missed(node, "another node reads a value in the middle of the softmax")
+        else:
+            at.replace(node, [Node("Softmax", (x,), node.outputs, {"axis": total.axis}, node.name)])
+            return
+
+
+def _softmax_quotients(at: Rewriter, node: Node) -> Iterator[tuple[str, str]]:
+    """Yield dividend and divisor of the quotients that a node may be."""
+    if node.op == "Div":
+        yield from at.operands(node.result, "Div")
+        return
+    for powers, other in at.operands(node.result, "Mul"):
+        inverse = at.maker(other, "Reciprocal")
+        if inverse is not None:
+            yield powers, inverse.inputs[0]
+
+
+def _without_maxima(at: Rewriter, name: str, axis: int) -> str:
+    """Return the value before its maxima along an axis were subtracted; the value itself if none were."""
+    for x, greatest in at.operands(name, "Sub"):
+        if statistic(at, greatest, "ReduceMax") == (x, axis):
+            return x
+    return name
+
+
+# Layer normalisation
 
 
 class Inverse(NamedTuple):
@@ -236,3 +379,4 @@ def _join(at: Rewriter, match: Normalisation) -> None:
 
 
 JOIN_NORMALISATION = Rules("join_normalisation", (RewriteRule(("Add", "Div", "Mul"), _join_normalisation),))
+JOIN_SOFTMAX = Rules("join_softmax", (RewriteRule(("Div", "Mul"), _join_softmax),))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vdla.compiler.graph.spelling import identifier_of, name_of
+from vdla.compiler.graph.text import identifier_of, name_of
 
 SPELLINGS = {
     "conv1": "conv1",

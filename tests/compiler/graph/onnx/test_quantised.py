@@ -8,9 +8,9 @@ from onnx import TensorProto, helper, numpy_helper
 from tests.compiler.graph.onnx.networks import model, node
 from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.nodes import GraphError
-from vdla.compiler.graph.onnx.blocks import dequantise_blocks, unpacked_weights
 from vdla.compiler.graph.onnx.call import RefusalError
 from vdla.compiler.graph.onnx.load import load
+from vdla.compiler.graph.onnx.quantised import dequantise_blocks, unpacked_weights
 
 RNG = np.random.default_rng(0)
 

@@ -2,7 +2,7 @@
 
 from vdla.compiler.graph.def_use import DefUse
 from vdla.compiler.graph.parse import parse_graph
-from vdla.compiler.graph.rewrites.pieces import Statistic, is_whole, squared, statistic
+from vdla.compiler.graph.rewrites.normalisation import Statistic, is_whole, squared, statistic
 
 USES = DefUse(
     parse_graph("""\

@@ -8,7 +8,7 @@ from onnx import ModelProto
 from tests.compiler.graph.onnx.networks import model, node
 from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.nodes import Graph, GraphError
-from vdla.compiler.graph.onnx.fused import ACTIVATIONS, OPERATORS
+from vdla.compiler.graph.onnx.contributed import ACTIVATIONS, FUSED
 from vdla.compiler.graph.onnx.load import load
 from vdla.runtime.host.onnx_runtime import PART
 
@@ -204,7 +204,7 @@ def test_the_mean_and_deviation_of_a_normalised_sum_are_refused(outputs, without
 
 def test_every_operator_is_tried():
     tried = {"BiasGelu", "DynamicQuantizeMatMul", "FastGelu", "FusedConv", "FusedGemm", "FusedMatMul", "Gelu"}
-    assert set(OPERATORS) == tried | {"QuickGelu", "SkipLayerNormalization", "TransposeMatMul"}
+    assert set(FUSED) == tried | {"QuickGelu", "SkipLayerNormalization", "TransposeMatMul"}
 
 
 def test_an_activation_that_is_not_known_is_left_to_onnxruntime(without_onnxruntime):

@@ -1,12 +1,15 @@
-"""Functions of a model: counted before they are expanded."""
+"""Reading of models: functions are counted before they are expanded, and nodes are sorted."""
 
+import numpy as np
 import pytest
 from generators import large
 from onnx import ModelProto, helper
 
+from tests.compiler.graph.onnx.networks import model, node
+from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.nodes import GraphError
-from vdla.compiler.graph.onnx.functions import expanded_nodes
 from vdla.compiler.graph.onnx.load import load
+from vdla.compiler.graph.onnx.read import expanded_nodes, in_order
 from vdla.hw.spec.limits import EXPANDED_NODES
 
 IMPORTS = [helper.make_opsetid("", large.OPSET), helper.make_opsetid("own", 1)]
@@ -55,7 +58,7 @@ def test_an_expansion_beyond_the_limit_is_refused_before_inlining(depth, count):
 
 
 def test_the_limit_follows_the_factor(monkeypatch):
-    monkeypatch.setattr("vdla.compiler.graph.onnx.functions.EXPANDED_NODES", 4)
+    monkeypatch.setattr("vdla.compiler.graph.onnx.read.EXPANDED_NODES", 4)
     with pytest.raises(GraphError, match=r"it has 8 nodes, and the limit is 4;"):
         load(large.functions(4))
     monkeypatch.setenv("VDLA_MEMORY_FACTOR", "2")
@@ -81,3 +84,42 @@ def test_recursive_functions_are_refused(model, circle):
 def test_a_chain_of_calls_that_is_too_long_for_the_inliner_is_refused():
     with pytest.raises(GraphError, match=r"^large: its functions cannot be put in place of their calls: "):
         load(large.functions(500, calls=1))
+
+
+# Models whose nodes are not in topological order
+
+CHAIN = [node("Relu", "x", "a"), node("Neg", "a", "b"), node("Abs", "x", "c"), node("Add", "b c", "y")]
+
+
+def made_of(places):
+    return model([CHAIN[place] for place in places], {"x": [2, 3]}, ["y"])
+
+
+@pytest.mark.parametrize("places", [(0, 1, 2, 3), (3, 2, 1, 0), (1, 0, 3, 2), (2, 3, 0, 1)])
+def test_any_order_gives_the_same_results(places):
+    x = np.float32([[1, -2, 3], [-4, 5, -6]])
+    found = interpret(load(made_of(places)), {"x": x})["y"]
+    np.testing.assert_array_equal(found, np.abs(x) - np.maximum(x, 0))
+
+
+def test_sorting_keeps_the_order_of_the_file_where_possible():
+    ordered = in_order(made_of((1, 2, 0, 3))).graph.node
+    assert [one.op_type for one in ordered] == ["Abs", "Relu", "Neg", "Add"]
+
+
+def test_a_model_in_order_is_not_copied():
+    made = made_of((0, 1, 2, 3))
+    assert in_order(made) is made
+
+
+@pytest.mark.parametrize(
+    ("nodes", "said"),
+    [
+        ([node("Neg", "b", "y"), node("Relu", "y", "b")], "nodes form a cycle"),
+        ([node("Neg", "b", "y"), node("Abs", "x", "b"), node("Relu", "x", "b")], "which exists already"),
+        ([node("Neg", "b", "y")], "which nothing makes"),
+    ],
+)
+def test_other_faults_of_order_are_refused(nodes, said):
+    with pytest.raises(GraphError, match=said):
+        load(model(nodes, {"x": [2, 3]}, ["y"]))
