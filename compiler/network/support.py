@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
 from vdla.compiler.graph.integer_forms import prerequisites
-from vdla.compiler.graph.integer_forms.rules import AROUND, FUNCTION, MOVES, RATIOS, RULES
+from vdla.compiler.graph.integer_forms.forms import RULES
+from vdla.compiler.graph.integer_forms.rules import AROUND, FUNCTION, MOVES, RATIOS
 from vdla.compiler.graph.integer_forms.site import PAIRED
 from vdla.compiler.graph.onnx.domains import OPERATORS as OF_DOMAINS
 from vdla.compiler.graph.onnx.read import OLDEST_OPSET

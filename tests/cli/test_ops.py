@@ -6,11 +6,11 @@ import pytest
 from click.testing import CliRunner
 
 from vdla.cli import main
-from vdla.compiler.graph.integer_forms.rules import MOVES, RULES
+from vdla.compiler.graph.integer_forms.forms import FORMS, RULES
+from vdla.compiler.graph.integer_forms.rules import MOVES
 from vdla.compiler.graph.integer_forms.site import CHANGE, PAIRED
 from vdla.compiler.graph.onnx.domains import OPERATORS as OF_DOMAINS
 from vdla.compiler.graph.onnx.survey import IMPORTERS
-from vdla.compiler.graph.passes.to_integers import LOWERINGS
 from vdla.compiler.network.offload import CONFIGURATION, OPERATORS
 from vdla.compiler.network.support import (
     ACCELERATOR,
@@ -39,8 +39,8 @@ def test_every_operator_that_is_imported_is_listed_once():
 
 
 def test_every_lowering_states_its_conditions():
-    assert set(RULES) == {*LOWERINGS, "Relu", "Clip"}
-    assert set(LOWERINGS) - {CHANGE, PAIRED} <= set(table())
+    assert set(RULES) == {*FORMS, "Relu", "Clip"}
+    assert set(FORMS) - {CHANGE, PAIRED} <= set(table())
     assert all(one.condition for one in offloaded())
 
 

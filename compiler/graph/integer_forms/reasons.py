@@ -11,9 +11,10 @@ from typing import TypeVar
 
 from vdla.compiler.graph.affine import AffineChain, ChannelAffine, affine_of
 from vdla.compiler.graph.conversions import BOUNDS, CONVERSIONS, Conversions
+from vdla.compiler.graph.integer_forms.forms import RULES
 from vdla.compiler.graph.integer_forms.prerequisites import RULES as PREREQUISITES
 from vdla.compiler.graph.integer_forms.prerequisites import Located
-from vdla.compiler.graph.integer_forms.rules import FUNCTION_RULES, MOVES, QUANTISE, RESULT, RULES
+from vdla.compiler.graph.integer_forms.rules import FUNCTION_RULES, MOVES, QUANTISE, RESULT
 from vdla.compiler.graph.integer_forms.site import Site, multiplies_activations
 from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.graph.rewrite import rebuilt

@@ -1,11 +1,8 @@
-"""The rules under which each float operator has an integer form."""
-
-from collections.abc import Mapping
+"""The rules under which float operators have an integer form."""
 
 import numpy as np
 
-from vdla.compiler.graph.conversions import BOUNDS
-from vdla.compiler.graph.integer_forms.site import CHANGE, PAIRED, Site
+from vdla.compiler.graph.integer_forms.site import Site
 from vdla.compiler.graph.integers import (
     LARGEST_MULTIPLE,
     LARGEST_RATIO,
@@ -16,7 +13,7 @@ from vdla.compiler.graph.integers import (
 )
 from vdla.compiler.graph.moves import REARRANGING
 from vdla.compiler.graph.nodes import Node
-from vdla.compiler.rules import Rule, counted, unfit
+from vdla.compiler.rules import Rule, counted
 
 SPATIAL = 2
 FARTHEST = 255  # largest distance of an int8 value from a zero point
@@ -34,7 +31,7 @@ def _dimensions(site: Site) -> str:
     return "" if count == SPATIAL else counted(count, "spatial dimension")
 
 
-def _attribute(name: str, wanted: object) -> Rule[Site]:
+def attribute(name: str, wanted: object) -> Rule[Site]:
     """Return the rule that an attribute has the value `wanted`."""
     return Rule(
         f"{name} = {wanted}",
@@ -71,7 +68,7 @@ def _factors_shapes(site: Site) -> str:
 
 DIMENSIONS = Rule("2 spatial dimensions", _dimensions)
 DILATIONS = Rule("dilations of 1", _dilations)
-CEIL_MODE = _attribute("ceil_mode", 0)
+CEIL_MODE = attribute("ceil_mode", 0)
 PADDING = Rule("padding only if it is counted (count_include_pad = 1)", _padding)
 SHAPES = Rule("operands of one shape", _shapes)
 FACTORED = Rule("operands of one shape, or a factor for each channel of an image", _factors_shapes)
@@ -149,11 +146,11 @@ def _quantised(site: Site) -> str:
         if name in site.graph.constants:
             return f"constant operand {name}"
         if not site.conversions.is_dequantised(name):
-            return _unquantised(site, name)
+            return unquantised(site, name)
     return ""
 
 
-def _unquantised(site: Site, name: str) -> str:
+def unquantised(site: Site, name: str) -> str:
     """Describe an input that no DequantizeLinear makes, with the operator that makes it."""
     maker, dtype = site.conversions.makers.get(name), site.graph.types[name].dtype
     where = "it enters the network as" if maker is None else f"{maker} makes it in"
@@ -229,7 +226,7 @@ def _elements(site: Site) -> str:
 
 def _dequantised(site: Site) -> str:
     (name,) = _operands(site)
-    return "" if site.conversions.is_dequantised(name) else _unquantised(site, name)
+    return "" if site.conversions.is_dequantised(name) else unquantised(site, name)
 
 
 FUNCTION = Rule("an elementwise function of one int8 tensor", _elements)
@@ -286,46 +283,4 @@ PAIR_SUMS = Rule(f"sums of {SUM_BITS} bits", _pair_sums)
 RATIOS = Rule(f"ratios of scales between 0 and {LARGEST_MULTIPLE}", _ratios)
 SHIFTS = Rule(f"added constants in steps of at most {LARGEST_STEP} times the result's scale", _shifts)
 FACTORS = Rule(f"scales of operands less than {LARGEST_RATIO} times the result's", _factors)
-
-
-# Bounds
-
-
-def _bounded(site: Site) -> str:
-    source = site.conversions.source(site.node.result)
-    maker = site.conversions.makers.get(source)
-    if maker is None or maker.op not in RULES:
-        return _unquantised(site, source)
-    unfit_maker = unfit(maker.op, RULES[maker.op], Site(site.conversions, maker, site.quantise))
-    return f"input {source} that {maker} makes on the host" if unfit_maker else ""
-
-
-# FIRST: rules for the operator; then AROUND: rules for its conversions; INSIDE: rules for its int8 tensors.
-FIRST: Mapping[str, tuple[Rule[Site], ...]] = {
-    "Add": (),
-    CHANGE: (),
-    "AveragePool": (DIMENSIONS, CEIL_MODE, DILATIONS, PADDING),
-    "Conv": (DIMENSIONS, *WEIGHTS, *BIAS),
-    "ConvTranspose": (DIMENSIONS, _attribute("group", 1), *WEIGHTS, *BIAS),
-    "DequantizeLinear": (),
-    "Gemm": (_attribute("transA", 0), *WEIGHTS, *BIAS),
-    "GlobalAveragePool": (DIMENSIONS,),
-    "MatMul": (MATRIX, *WEIGHTS),
-    PAIRED: (MATRICES,),
-    "MaxPool": (DIMENSIONS, CEIL_MODE, DILATIONS),
-    "Mul": (),
-    **dict.fromkeys(MOVES, ()),
-}
-INSIDE: Mapping[str, tuple[Rule[Site], ...]] = {
-    "Add": (SHAPES, FACTORS),
-    CHANGE: (SUMS, RATIOS, SHIFTS),
-    "ConvTranspose": (SUMS, RATIOS),
-    "Mul": (FACTORED, RATIOS),
-    PAIRED: (Rule("at most one positive factor after it", _one_factor), PAIR_SUMS, RATIOS),
-    **dict.fromkeys(("AveragePool", "Conv", "Gemm", "GlobalAveragePool", "MatMul"), (SUMS, RATIOS)),
-}
-BOUND = Rule("bounds after an operator that runs there", _bounded)
-RULES: Mapping[str, tuple[Rule[Site], ...]] = {
-    **{op: (*first, *AROUND, *INSIDE.get(op, (RATIOS,))) for op, first in FIRST.items()},
-    **dict.fromkeys(BOUNDS, (RESULT, BOUND)),
-}
+ONE_FACTOR = Rule("at most one positive factor after it", _one_factor)

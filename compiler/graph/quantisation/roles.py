@@ -20,7 +20,8 @@ import numpy as np
 
 from vdla.compiler.graph.affine import factor_of
 from vdla.compiler.graph.conversions import BOUNDS, Conversions
-from vdla.compiler.graph.integer_forms.rules import FIRST, INSIDE, MOVES, PAIR_SUMS
+from vdla.compiler.graph.integer_forms.forms import FORMS
+from vdla.compiler.graph.integer_forms.rules import MOVES, PAIR_SUMS
 from vdla.compiler.graph.integer_forms.site import PAIRED, Site, multiplies_activations
 from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.graph.quantise_weights import is_quantisable_product
@@ -166,7 +167,7 @@ class Roles:
         """Whether a node multiplies two activations and has an integer form."""
         site = Site(self.conversions, node)
         return multiplies_activations(self.conversions, node) and not any(
-            rule.violation(site) for rule in (*FIRST[PAIRED], PAIR_SUMS)
+            rule.violation(site) for rule in (*FORMS[PAIRED].first, PAIR_SUMS)
         )
 
     def _is_scale(self, node: Node) -> bool:
@@ -206,7 +207,7 @@ class Roles:
         constant = [name in self.graph.constants for name in node.inputs]
         if constant[0] or (any(constant) if node.op != "Gather" else not all(constant[1:])):
             return False
-        shapes = INSIDE[node.op][0] if node.op in PAIRS else None
+        shapes = FORMS[node.op].inside[0] if node.op in PAIRS else None
         return shapes is None or not shapes.violation(Site(self.conversions, node))
 
     def is_bound(self, node: Node) -> bool:
