@@ -1,4 +1,4 @@
-"""Area and clock of a configuration for sweeps: stored figures, else estimates from components, and errors."""
+"""Area and clock of a configuration for sweeps: stored figures, else estimates, with errors."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

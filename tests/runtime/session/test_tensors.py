@@ -15,8 +15,7 @@ from vdla.hw.spec.presets import TINY
 from vdla.runtime.devices.functional import FunctionalDevice
 from vdla.runtime.module.file import from_bytes, to_bytes
 from vdla.runtime.module.plan import ModuleError, Plan
-from vdla.runtime.session.launch import place
-from vdla.runtime.session.session import Session
+from vdla.runtime.session.session import Session, place
 from vdla.runtime.session.tensors import Tensor, _elsewhere, check_tensors
 from vdla.runtime.stream.builder import UOP_TENSOR, Stream
 from vdla.sim.decoded import decode_stream
