@@ -1,4 +1,4 @@
-"""What the RTL device simulates: Verilog with the core's ports and a wrapper around it, emitted once and kept."""
+"""What the RTL device simulates: Verilog with the core's ports, and a wrapper around it, emitted once."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
