@@ -219,6 +219,7 @@ OPERATORS = {
     "Int8MatMul": int8_matmul,
     "Int8MaxPool": int8_max_pool,
     "Int8Mul": int8_mul,
+    "Int8Products": int8_products,
     "Int8Requantise": int8_requantise,
     "Int8Scale": int8_scale,
 }

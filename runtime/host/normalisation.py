@@ -120,6 +120,8 @@ def _narrowed(real: np.ndarray, zero_point: np.ndarray) -> np.ndarray:
 OPERATORS = {
     "BatchNormalization": batch_normalization,
     "InstanceNormalization": instance_normalization,
+    "Int8LayerNormalization": int8_layer_normalization,
+    "Int8Softmax": int8_softmax,
     "LRN": lrn,
     "LayerNormalization": layer_normalization,
     "LogSoftmax": log_softmax,
