@@ -18,7 +18,7 @@ from vdla.compiler.te.schedule import Schedule, create_schedule
 from vdla.compiler.te.tensor import Tensor, compute, placeholder, reduce_axis, sum_over
 from vdla.hw.spec.presets import SMALL
 from vdla.runtime.device import Device
-from vdla.runtime.session.session import place
+from vdla.runtime.session.launch import place
 
 CONFIG = SMALL
 SIZE, BLOCK = 128, CONFIG.block_in

@@ -17,7 +17,7 @@ from vdla.compiler.te.tensor import compute, placeholder, reduce_axis, sum_over
 from vdla.hw.spec.assembly import format_instruction
 from vdla.hw.spec.presets import TINY
 from vdla.runtime.device import Device
-from vdla.runtime.session.session import place
+from vdla.runtime.session.launch import place
 from vdla.sim.decoded import decode_stream
 
 CONFIG = TINY

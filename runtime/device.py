@@ -126,7 +126,7 @@ class Device(ABC):
         """Run the `count` instructions at byte address `stream_address` (a multiple of
         `instruction_bytes`) in DRAM.
 
-        The stream is not verified; `vdla.runtime.session.session.Launch` verifies before it runs.
+        The stream is not verified; `vdla.runtime.session.launch.Launch` verifies before it runs.
 
         Args:
             cycle_limit: stop a timed device after this many cycles; None: only a deadlock or a fault stops

@@ -30,7 +30,7 @@ from vdla.hw.spec.presets import preset
 from vdla.runtime.devices.cycle import CycleDevice
 from vdla.runtime.layout import blocked, unblocked
 from vdla.runtime.requantise import parameter_words, requantise
-from vdla.runtime.session.session import place
+from vdla.runtime.session.launch import place
 
 REQUIRED = {(3, 3): 0.90, (1, 1): 0.78}
 REQUIRED_MEAN = 0.88

@@ -19,7 +19,7 @@ from vdla.compiler.codegen.stream import compile_stream
 from vdla.hw.spec.presets import DEFAULT, SMALL, TINY
 from vdla.hw.spec.vocabulary import Extension
 from vdla.runtime.device import Device
-from vdla.runtime.session.session import place
+from vdla.runtime.session.launch import place
 from vdla.runtime.stream.builder import Stream
 
 DRAM_BYTES = 1 << 24

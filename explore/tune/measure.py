@@ -14,7 +14,7 @@ from vdla.compiler.tasks.base import Choice, Task
 from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.footprint import forms_in_dram
 from vdla.hw.spec.target import Target
-from vdla.runtime.session.tensors import Tensor, check_tensors
+from vdla.runtime.session.launch import Tensor, check_tensors
 from vdla.runtime.stream.builder import UOP_TENSOR, Stream
 from vdla.sim.decoded import DecodedStream, decode_stream
 from vdla.sim.events import events_of

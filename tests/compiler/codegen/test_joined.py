@@ -19,7 +19,7 @@ from vdla.runtime.devices.cycle import CycleDevice
 from vdla.runtime.devices.functional import FunctionalDevice
 from vdla.runtime.layout import blocked, unblocked
 from vdla.runtime.requantise import parameter_words, requantise
-from vdla.runtime.session.session import place
+from vdla.runtime.session.launch import place
 from vdla.runtime.stream.builder import UOP_TENSOR, StreamBuilder
 from vdla.sim.decoded import decode_stream
 
