@@ -2,7 +2,7 @@
 
 The area of a core is estimated as the sum of its components (`vdla.explore.silicon`). Components of one kind
 with equal features and memories count as equal hardware. The size of a kind is close to linear in its
-features, and in what a family makes of its memories (`vdla.explore.silicon.memory_blocks`).
+features, and in what a family makes of its memories (`vdla.explore.silicon.model`).
 """
 
 from collections.abc import Callable, Mapping

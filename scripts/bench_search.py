@@ -18,9 +18,8 @@ import msgspec
 
 from vdla.cli._options import reports_errors
 from vdla.explore.sweep.errors import SweepError
-from vdla.explore.sweep.folder import JOURNAL
+from vdla.explore.sweep.folder import JOURNAL, Journal
 from vdla.explore.sweep.hypervolume import front, hypervolume
-from vdla.explore.sweep.journal import Journal
 from vdla.explore.sweep.measure import Measured
 from vdla.explore.sweep.run import planned
 from vdla.explore.sweep.search import SAMPLERS, Search, objectives_of

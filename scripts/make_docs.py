@@ -9,8 +9,7 @@ from types import ModuleType
 import click
 
 from vdla.compiler.network.support import page as operators_page
-from vdla.explore.silicon.clock_page import timing_page
-from vdla.explore.silicon.pages import area_page
+from vdla.explore.silicon.pages import area_page, timing_page
 from vdla.hw.spec.reference import PAGES
 from vdla.hw.spec.writing import write_text
 

@@ -1,15 +1,114 @@
 """The page of a network's run on the cycle device."""
 
+from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
+from vdla.explore.report.numbers import short
 from vdla.explore.report.page import write_page
-from vdla.explore.report.run_data import page_data
+from vdla.hw.spec.config import parameters
+from vdla.hw.spec.registers import UnitState
 from vdla.hw.spec.target import Target
+from vdla.hw.spec.units import Unit
 from vdla.runtime.module.plan import Plan
-from vdla.runtime.session.report import Report
-from vdla.runtime.session.session import Outcome
+from vdla.runtime.session.report import LayerReport, Report
+from vdla.runtime.session.session import Outcome, Ran
+from vdla.runtime.session.summary import Summary, summary_of
+from vdla.runtime.session.traced import traced
+from vdla.sim.timing.result import Timing
+from vdla.sim.trace.events import label, wait_text
+from vdla.sim.trace.layers import TracedLayer
 
+STATES = tuple(UnitState)
 SCRIPTS = ("layers.js", "spans.js", "timeline.js", "run.js")
+
+
+def page_data(plan: Plan, outcome: Outcome, found: Report, target: Target) -> dict[str, Any]:
+    """Return everything that the page shows, as JSON values.
+
+    Args:
+        plan: of the network.
+        outcome: of its run on the cycle device, with logs.
+        found: the report of that run.
+        target: the plan's, with the memory and the clock of the run.
+
+    Raises:
+        ValueError: a launch ran without a log.
+    """
+    return {
+        "name": plan.name,
+        "totals": {
+            name: short(getattr(found, name))
+            for name in ("cycles", "seconds", "macs", "utilisation", "energy_pj")
+        },
+        "energy": [[name, short(value)] for name, value in sorted(found.energy.items(), key=_size)],
+        "target": _target_values(target),
+        "peak": plan.config.macs_per_cycle,
+        "bus": target.bytes_per_cycle,
+        "clock_mhz": target.clock_mhz,
+        "clock_source": target.clock_source.text,
+        "states": [state.name.lower() for state in STATES],
+        "summary": _summary(summary_of(plan, found, target.clock_hz)),
+        "layers": [_layer(layer) for layer in found.layers],
+        "launches": [_launch(ran, layers) for ran, layers in traced(plan, outcome, found)],
+    }
+
+
+def _size(item: tuple[str, float]) -> float:
+    """Return a key that sorts the largest component first."""
+    return -item[1]
+
+
+def _target_values(target: Target) -> dict[str, Any]:
+    """Return the parameters of the accelerator and its memory, by the names that --set takes."""
+    memory = {f"memory.{name}": value for name, value in asdict(target.memory).items()}
+    return {"name": target.name, "digest": target.digest, "parameters": parameters(target.config) | memory}
+
+
+def _summary(found: Summary) -> dict[str, Any]:
+    """Return what the page shows of a summary beside the totals."""
+    figures = ("launches", "bytes_in", "bytes_out", "host_operators", "host_seconds", "copy_seconds")
+    values = {name: short(getattr(found, name)) for name in (*figures, "mac_share")}
+    return {**values, "reasons": [asdict(reason) for reason in found.reasons]}
+
+
+def _layer(layer: LayerReport) -> dict[str, Any]:
+    return {name: short(value) for name, value in asdict(layer).items()}
+
+
+def _launch(ran: Ran, layers: Iterable[TracedLayer]) -> dict[str, Any]:
+    assert ran.timing is not None, "the cycle device times every launch"
+    return {
+        "name": ran.step.stream,
+        "cycles": ran.timing.cycles,
+        "layers": [
+            {"name": layer.name, "begin": layer.begin, "end": layer.end}
+            for layer in layers
+            if layer.begin < layer.end
+        ],
+        "units": [_unit(ran.timing, unit) for unit in Unit],
+    }
+
+
+def _unit(timing: Timing, unit: Unit) -> dict[str, Any]:
+    """Return the spans of a unit: the first begins in cycle 1, and each where the one before it ends.
+
+    `labels` holds the distinct names of instructions; `instruction` the number of each span's name, or
+    -1; `texts` what each state that occurs means.
+    """
+    spans = timing.logged.spans[timing.logged.spans["unit"] == unit]
+    instructions = spans["instruction"].tolist()
+    names = {index: label(timing.program, index) for index in set(instructions) if index >= 0}
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(names.values()))}
+    return {
+        "name": unit.name.lower(),
+        "state": spans["state"].tolist(),
+        "length": (spans["end"] - spans["begin"]).tolist(),
+        "instruction": [numbers[names[index]] if index >= 0 else -1 for index in instructions],
+        "labels": list(numbers),
+        "texts": {state: wait_text(unit, STATES[state]) for state in sorted(set(spans["state"].tolist()))},
+    }
 
 
 def write_run_report(output: Path, plan: Plan, outcome: Outcome, found: Report, target: Target) -> Path:

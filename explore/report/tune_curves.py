@@ -38,11 +38,11 @@ class Curve:
     most: tuple[float, ...]
 
 
-Task = Mapping[str, Mapping[int, FloatArray]]
+BestSoFar = Mapping[str, Mapping[int, FloatArray]]
 """By explorer and seed: float64[n + 1], the best after 0 to n trials relative to the compiler's choice."""
 
 
-def best_so_far(records: Iterable[TuningRecord], default: int) -> Task:
+def best_so_far(records: Iterable[TuningRecord], default: int) -> BestSoFar:
     """Return the best of each tuning of one task.
 
     Args:
@@ -59,12 +59,12 @@ def best_so_far(records: Iterable[TuningRecord], default: int) -> Task:
     }
 
 
-def curves_of(task: Task) -> list[Curve]:
+def curves_of(task: BestSoFar) -> list[Curve]:
     """Return the curves of a task, one for each explorer."""
     return [_curve(explorer, list(seeds.values())) for explorer, seeds in task.items()]
 
 
-def mean_curves(tasks: Sequence[Task]) -> list[Curve]:
+def mean_curves(tasks: Sequence[BestSoFar]) -> list[Curve]:
     """Return the curves of the geometric mean over tasks. A task that a tuning gave no trial stays at 1."""
     explorers: dict[str, set[int]] = defaultdict(set)
     for task in tasks:
@@ -83,7 +83,7 @@ def _best(records: Iterable[TuningRecord], default: int) -> FloatArray:
     return best
 
 
-def _mean(tasks: Sequence[Task], explorer: str, seed: int) -> FloatArray:
+def _mean(tasks: Sequence[BestSoFar], explorer: str, seed: int) -> FloatArray:
     own = [task.get(explorer, {}).get(seed, np.ones(1)) for task in tasks]
     mean: FloatArray = np.exp(np.log(_stacked(own)).mean(axis=0))
     return mean

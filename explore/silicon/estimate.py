@@ -1,12 +1,14 @@
-"""Area and clock of a configuration, for sweeps: stored figures, else estimates from components."""
+"""Area and clock of a configuration for sweeps: stored figures, else estimates, with errors."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from vdla.explore.silicon.clock import estimated_clock
 from vdla.explore.silicon.families import RESOURCES
 from vdla.explore.silicon.families import family as family_called
+from vdla.explore.silicon.grid import SHOWN
 from vdla.explore.silicon.model import family_model, sized_components
 from vdla.explore.silicon.remembered import remembered
 from vdla.explore.silicon.result import ESTIMATED, EXTRAPOLATED, ROUTED, SYNTHESISED, Silicon
@@ -88,3 +90,39 @@ def stored_share(config: AcceleratorConfig, family: str) -> float:
     parts, model = sized_components(config, family), family_model(family)
     held = sum(size["lut"] for part, size in parts if model.holds(part))
     return held / sum(size["lut"] for _, size in parts)
+
+
+@dataclass(frozen=True, slots=True)
+class EstimateError:
+    """The error of an estimated figure.
+
+    Attributes:
+        worst: the largest difference of a measured figure to its estimate, in parts of the estimate.
+        designs: that were measured.
+    """
+
+    worst: float
+    designs: int
+
+
+@cache
+def area_errors(family: str) -> Mapping[str, EstimateError]:
+    """Return the errors of estimated areas by resource, over the synthesised designs of the store; empty
+    where it has none.
+
+    Args:
+        family: one of `FAMILIES`.
+    """
+    known = current_store().designs.get(family, {})
+    designs = [(config, known[config.digest]) for config in SHOWN if "lut" in known.get(config.digest, {})]
+    pairs = [(estimated_area(config, family), entry) for config, entry in designs]
+    return {
+        name: EstimateError(_worst([(guess[name], float(entry[name])) for guess, entry in pairs]), len(pairs))
+        for name in RESOURCES
+        if pairs
+    }
+
+
+def _worst(pairs: list[tuple[float, float]]) -> float:
+    """Return the largest error of pairs of estimate and measurement."""
+    return max(abs(real / guess - 1) if guess else 0.0 for guess, real in pairs)

@@ -1,14 +1,22 @@
-"""The page on area, from the store of what was measured."""
+"""The pages on area and clock, from the store of what was measured."""
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from vdla.explore.silicon.clock import LEAST_DESIGNS, ClockEstimate, estimated_clock
 from vdla.explore.silicon.estimate import estimated_area, stored_share
 from vdla.explore.silicon.families import RESOURCES
 from vdla.explore.silicon.grid import DESIGNS, SHOWN
 from vdla.explore.silicon.hardware import SHOWN_DIGITS
+from vdla.explore.silicon.routing import LARGE_LUTS
 from vdla.explore.silicon.store import current_store
+from vdla.explore.sweep.parameters import Value, with_values
+from vdla.explore.sweep.space import Point, space_of
+from vdla.explore.sweep.specification import read
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.target_files import load
 
 GENERATED = "<!-- Generated from explore/silicon/store.json by `make area` and `make docs`. -->\n"
 FAR_OFF = 0.1  # an error in LUTs that the page names
@@ -34,7 +42,7 @@ components of a core, in some milliseconds. Each component was synthesised alone
 `explore/silicon/grid.py`. If the store has no component with the same parameters, a linear model of its kind
 is used. `hw/components.py` declares the features of the models; least squares fit them to the stored
 components. DSPs are rounded. Block RAMs, and the LUTs of small memories, follow from depth, width and lanes
-of each memory (`explore/silicon/memory_blocks.py`). All such figures are labelled `estimated`.
+of each memory (`explore/silicon/model.py`). All such figures are labelled `estimated`.
 
 abc9, which maps logic to LUTs on ECP5, spends LUTs on the slowest path of its input. A component mapped alone
 would be optimised for its own slowest path, and take up to twice as many LUTs as inside a core. It is
@@ -48,6 +56,60 @@ from the linear models. The features of the models, and the limits between LUT R
 on an earlier version of the hardware. The first choice used six of the designs. Later choices used the error
 for stored components left out of the fit. Two features (`saved_carries` of the pipeline, `extended` of the
 load engine) were added after `small-plain` had been estimated 12% too small.
+
+"""
+CLOCK_FAMILY = "ecp5"
+CLOCK = """# Clock
+This page gives the clock of the core on an LFE5U-85F of speed grade 6. It is for people who choose a
+configuration. `vdla timing --config small` places and routes one configuration with nextpnr. `--seeds N`
+tries N placements, and `--estimate` prints the estimate in milliseconds. Shift registers around the core keep
+its wide ports off the pins, so all paths run between registers. `make area` measures everything on this page
+again.
+
+nextpnr's default router, `router1`, routes designs of less than {large:,} LUT4-equivalents, and `router2`
+larger ones. `router1` heeds timing better, but most of its work on a large design is undone: every third wire
+that it routes rips up another. No design of more than {large:,} has been routed completely. `router2` was
+stopped after 18 iterations on `ecp5-85f`, with some 4,000 of 764,000 wires contested. It was stopped after 15
+on `all-8x8`, with 8,198 of 574,179. A design of 14,500 needed 80 iterations. Clocks of such large cores are
+therefore estimates.
+
+The slowest path is named by the units that it passes through. The cells of a unit are those that drive its
+signals; synthesis may merge logic of neighbouring units. LUTs are those of synthesis. The columns
+*estimated*, *interval* and *limited by* show the estimate for a design that has not been routed.
+
+"""
+CLOCK_ESTIMATES = """
+## Estimates
+If no routed figure is stored, the period is estimated as that of the slowest component times a ratio. The
+slowest component is the unit that limits the clock. Periods of components come from components routed alone,
+in the table below. A component's period is the mean of its kind, plus an increment per doubling of the bus or
+of a lane. Pipelines with a one-stage ALU have a separate mean (`explore/silicon/clock.py`).
+
+The ratio is the mean of the routed designs, plus an increment per doubling of the LUTs, since wires grow with
+the core. It includes paths from one component into another. Both increments are ridge regressions: few
+measurements count little against the prior that a width does not matter. The weight of that prior was chosen
+by the errors below, so these errors are too optimistic.
+
+The interval shows the uncertainty of an estimate. Each routed design is estimated without itself, and its
+clock is divided by that estimate. The interval reaches from the estimate times the smallest of these
+quotients to the estimate times the largest. It is not a bound: the clock of a design may lie outside. Another
+placement of the same design may lie outside too, because its clock differs by some percent. A core larger
+than every routed design has an `extrapolated` clock.
+
+{errors}
+
+Components that were routed alone:
+
+| component | routed | periods |
+|---|---|---|
+{components}
+"""
+CLOCK_SWEEP = """
+## A sweep over blocks, lanes and stages
+`vdla sweep {name} -o build/sweeps/clock` has {count} points. The table shows their clocks in MHz, with
+interval and limiting unit, as if no point had been routed. Rows are `block_in` x `block_out`, columns
+`alu_lanes` and `alu_stages`. The sweep's own table holds them in the columns `mhz`, `mhz_low`, `mhz_high` and
+`mhz_limited_by`; there, a point that was routed has its routed clock.
 
 """
 
@@ -123,3 +185,115 @@ def _shown(value: object) -> str:
 def shown_hardware(entry: Mapping[str, Any]) -> str:
     """Return the beginning of the digest of a design's Verilog."""
     return f"`{entry['hardware'][:SHOWN_DIGITS]}`"
+
+
+def timing_page(sweep: Path) -> str:
+    """Return docs/timing.md.
+
+    Args:
+        sweep: the specification whose points it shows.
+    """
+    rows = [_clock_row(config, entry) for config, entry in _routed_designs()]
+    head = ("configuration", "LUT", "MHz", "estimated", "interval", "error", "limited by")
+    table = [*_table_head((*head, "slowest path", "through", "hardware")), *rows]
+    components = "\n".join(_components())
+    return (
+        GENERATED
+        + CLOCK.format(large=LARGE_LUTS)
+        + "\n".join(table)
+        + "\n"
+        + CLOCK_ESTIMATES.format(errors=_clock_errors(), components=components)
+        + _sweep(sweep)
+    )
+
+
+def _table_head(names: Sequence[str]) -> list[str]:
+    return [f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
+
+
+def _routed_designs() -> Iterator[tuple[AcceleratorConfig, Mapping[str, Any]]]:
+    """Yield the designs that were routed, with what the store holds of them."""
+    designs = current_store().designs.get(CLOCK_FAMILY, {})
+    for config in SHOWN:
+        if "mhz" in (entry := designs.get(config.digest, {})):
+            yield config, entry
+
+
+def _clock_row(config: AcceleratorConfig, entry: Mapping[str, Any]) -> str:
+    guess, path = estimated_clock(config, CLOCK_FAMILY), entry["path"]
+    shown = " | ".join(_guessed(guess, entry["mhz"])) if guess else "- | - | - | -"
+    ends = f"{path['start']} to {path['end']}, {path['ns']:.1f} ns"
+    figures = f"{config.name} | {entry['lut']:,.0f} | {entry['mhz']:.1f} | {shown}"
+    return f"| {figures} | {ends} | {', '.join(path['units'])} | {shown_hardware(entry)} |"
+
+
+def _guessed(guess: ClockEstimate, mhz: float) -> tuple[str, str, str, str]:
+    """Return estimate, interval, error and limit."""
+    error = f"{100 * (guess.mhz / mhz - 1):+.0f}%"
+    return f"{guess.mhz:.1f}", f"{guess.low:.0f} to {guess.high:.0f}", error, guess.limited_by
+
+
+def _clock_errors() -> str:
+    """Say how large the errors of the estimated clocks are, and how often the interval holds."""
+    guesses = [(config, entry, estimated_clock(config, CLOCK_FAMILY)) for config, entry in _routed_designs()]
+    found = [(config, entry["mhz"], guess) for config, entry, guess in guesses if guess]
+    named = sum(_limits(guess.limited_by, entry) for _, entry, guess in guesses if guess)
+    if not found:
+        return f"Nothing shows the error: that takes {LEAST_DESIGNS + 1} routed designs."
+    errors = {config.name: abs(guess.mhz / mhz - 1) for config, mhz, guess in found}
+    worst = max(errors, key=lambda name: errors[name])
+    held = sum(guess.low <= mhz <= guess.high for _, mhz, guess in found)
+    largest = max(
+        (config for config, _, _ in found), key=lambda one: estimated_area(one, CLOCK_FAMILY)["lut"]
+    )
+    mean, expected = sum(errors.values()) / len(errors), (len(found) - 1) / (len(found) + 1)
+    return (
+        f"Over {len(found)} designs, the error is {mean:.1%} on average and {errors[worst]:.1%} at worst "
+        f"(`{worst}`).\nThe table shows each interval as it would be without the design. It holds the routed "
+        f"clock of {held} of them.\nIf a further design is like these, the interval of all of them holds its "
+        f"clock with a probability of {expected:.0%}.\nIn {named} of the designs, the slowest path "
+        f"runs through the unit that the estimate names. The largest is `{largest.name}`."
+    )
+
+
+def _limits(unit: str, entry: Mapping[str, Any]) -> bool:
+    """Return whether the slowest path of a routed design runs through a unit."""
+    return any(passed == unit or passed.startswith(f"{unit}.") for passed in entry["path"]["units"])
+
+
+def _components() -> Iterator[str]:
+    """Yield a row for each kind of component that was routed."""
+    kinds: dict[str, list[float]] = defaultdict(list)
+    for one in current_store().routed.get(CLOCK_FAMILY, []):
+        kinds[one.kind].append(one.ns)
+    for kind, periods in sorted(kinds.items()):
+        yield f"| {kind} | {len(periods)} | {min(periods):.1f} to {max(periods):.1f} ns |"
+
+
+def _sweep(path: Path) -> str:
+    """Return the section on a sweep over blocks, lanes and stages."""
+    specification = read(path)
+    base = load(specification.base.name)
+    points = space_of(specification, base).points()
+    cells: dict[tuple[Value, ...], list[str]] = defaultdict(list)
+    columns: dict[str, None] = {}
+    for values in map(_values, points):
+        cells[values["block_in"], values["block_out"]].append(_cell(with_values(base, dict(values)).config))
+        columns[f"{values['alu_lanes']} lanes, {values['alu_stages']} stages"] = None
+    rows = [f"| {rows}x{across} | {' | '.join(found)} |" for (rows, across), found in cells.items()]
+    name = path.relative_to(path.parents[2]).as_posix()
+    table = "\n".join([*_table_head(("block", *columns)), *rows])
+    return CLOCK_SWEEP.format(name=name, count=len(points)) + table + "\n"
+
+
+def _values(point: Point) -> Mapping[str, Value]:
+    return dict(point.values)
+
+
+def _cell(config: AcceleratorConfig) -> str:
+    """Return the clock of a point with its interval and its limiting unit."""
+    guess = estimated_clock(config, CLOCK_FAMILY)
+    if guess is None:
+        return "-"
+    unit = guess.limited_by.rpartition(".")[2]
+    return f"{guess.mhz:.1f} ({guess.low:.0f} to {guess.high:.0f}) {unit}"

@@ -1,20 +1,24 @@
-"""Clock of a core on ECP5: placed and routed by nextpnr inside a shell of shift registers."""
+"""Clock of a core on ECP5: placed and routed by nextpnr inside a shell of shift registers.
+
+The shell keeps pins from limiting the clock. A shift register feeds every input bit from one pin. Every
+output bit ends in a register; a second shift register folds those into one pin. All paths of the design thus
+run between registers, and three pins suffice.
+"""
 
 import json
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from vdla.explore.silicon import netlist as netlist_module
-from vdla.explore.silicon import shell, sta
+from vdla.explore.silicon import sta
 from vdla.explore.silicon.families import family
 from vdla.explore.silicon.hardware import MODULE
 from vdla.explore.silicon.netlist import TOP, Netlist
 from vdla.explore.silicon.remembered import remember
-from vdla.explore.silicon.shell import in_shell
 from vdla.explore.silicon.sta import TimedPath, read_delays, slowest_paths
 from vdla.explore.silicon.synthesis import Tell, netlist_key, netlist_of, silent, unit_name
 from vdla.explore.silicon.tools import nextpnr_ecp5
@@ -29,7 +33,21 @@ LARGE_LUTS = 20_000
 """LUT4-equivalents from which on a design is routed by nextpnr's router2. Its default, router1, heeds timing
 better, but rips up a routed wire for every third one that it routes where so many compete."""
 PATHS = 5
-_FILES = (netlist_module, shell, sta)
+_FILES = (netlist_module, sta)
+CLOCK = "clk"
+SHELL = "shell"
+"""Begin of the names of the cells around a design."""
+XOR_OF_A_AND_B = "0110011001100110"
+FLIP_FLOP = {
+    "CEMUX": "1 ",  # the blank marks text, where Yosys writes numbers as binary digits
+    "CLKMUX": "CLK",
+    "GSR": "AUTO",
+    "LSRMUX": "LSR",
+    "REGSET": "RESET",
+    "SRMODE": "LSR_OVER_CE",
+}
+Module = Mapping[str, Any]
+"""A module of Yosys' JSON netlist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +151,7 @@ def _worst(paths: list[TimedPath], units: Mapping[str, str]) -> tuple[UnitPath, 
     found: dict[tuple[str, str], UnitPath] = {}
     for path in paths:
         named = _in_units(path, units)
-        if shell.UNIT not in (named.units[0], named.units[-1]):
+        if SHELL not in (named.units[0], named.units[-1]):
             found.setdefault((named.units[0], named.units[-1]), named)
         if len(found) == PATHS:
             break
@@ -149,8 +167,8 @@ def _in_units(path: TimedPath, units: Mapping[str, str]) -> UnitPath:
 
 def _unit_of(cell: str, units: Mapping[str, str]) -> str:
     """Return the unit of a cell of nextpnr, which appends its own parts to names, as in `x$CCU2_COMB0`."""
-    if cell.startswith(f"{shell.UNIT}."):
-        return shell.UNIT
+    if cell.startswith(f"{SHELL}."):
+        return SHELL
     while cell not in units and "$" in cell:
         cell = cell.rpartition("$")[0]
     return unit_name(units.get(cell, TOP))
@@ -165,3 +183,81 @@ def _place(cell: str, unit: str) -> str:
 def _from_json(kept: Mapping[str, Any]) -> Clock:
     paths = tuple(UnitPath(**{**path, "units": tuple(path["units"])}) for path in kept["paths"])
     return Clock(kept["mhz"], kept["seed"], paths)
+
+
+def in_shell(module: Module) -> Module:
+    """Return a mapped ECP5 module with the shell around it; its ports are `clk`, `shift_in`, `shift_out`.
+
+    Args:
+        module: flat, with a port `clk`; its cells keep their names.
+    """
+    ports = module["ports"]
+    clock = ports[CLOCK]["bits"][0]
+    bits = _fresh(module)
+    pin = next(bits)
+    cells = dict(module["cells"])
+    before: int | str = pin
+    driven = [
+        bit
+        for name, port in ports.items()
+        if port["direction"] == "input" and name != CLOCK
+        for bit in port["bits"]
+    ]
+    for index, bit in enumerate(driven):
+        cells[f"{SHELL}.in_{index}"] = _register(clock, before, bit)
+        before = bit
+    read = [bit for port in ports.values() if port["direction"] == "output" for bit in port["bits"]]
+    before = "0"
+    for index, bit in enumerate(read):
+        captured, mixed, shifted = next(bits), next(bits), next(bits)
+        cells[f"{SHELL}.out_{index}"] = _register(clock, bit, captured)
+        cells[f"{SHELL}.mix_{index}"] = _xor(captured, before, mixed)
+        cells[f"{SHELL}.fold_{index}"] = _register(clock, mixed, shifted)
+        before = shifted
+    return {
+        **module,
+        "ports": {
+            CLOCK: {"direction": "input", "bits": [clock]},
+            "shift_in": {"direction": "input", "bits": [pin]},
+            "shift_out": {"direction": "output", "bits": [before]},
+        },
+        "cells": cells,
+    }
+
+
+def _fresh(module: Module) -> Iterator[int]:
+    """Yield bit numbers that the module does not use."""
+    used = [bit for net in module["netnames"].values() for bit in net["bits"] if isinstance(bit, int)]
+    used += [
+        bit
+        for cell in module["cells"].values()
+        for bits in cell["connections"].values()
+        for bit in bits
+        if isinstance(bit, int)
+    ]
+    number = max(used) + 1
+    while True:
+        yield number
+        number += 1
+
+
+def _cell(
+    kind: str, parameters: Mapping[str, str], inputs: Mapping[str, object], output: str, bit: object
+) -> Module:
+    return {
+        "hide_name": 0,
+        "type": kind,
+        "parameters": dict(parameters),
+        "attributes": {},
+        "port_directions": {**dict.fromkeys(inputs, "input"), output: "output"},
+        "connections": {**{port: [value] for port, value in inputs.items()}, output: [bit]},
+    }
+
+
+def _register(clock: object, value: object, bit: object) -> Module:
+    return _cell("TRELLIS_FF", FLIP_FLOP, {"CLK": clock, "DI": value, "LSR": "0"}, "Q", bit)
+
+
+def _xor(left: object, right: object, bit: object) -> Module:
+    inputs = {"A": left, "B": right, "C": "0", "D": "0"}
+    return _cell("LUT4", {"INIT": XOR_OF_A_AND_B}, inputs, "Z", bit)

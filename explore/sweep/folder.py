@@ -1,38 +1,48 @@
 """The folder of a sweep: one sweep at a time, and always the same one.
 
-`sweep.json` says which sweep it is, `journal.jsonl` holds what was measured, `points.parquet` and
-`layers.parquet` are tables made of it.
+`sweep.json` says which sweep it is. `journal.jsonl` holds what was measured: one line for each point,
+appended when it is measured. The point of a torn last line is measured again; see `vdla.runtime.journal`.
+`points.parquet` and `layers.parquet` are tables made of the journal.
 """
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from filelock import FileLock, Timeout
 
 import vdla
 from vdla.explore.sweep.errors import SweepError
 from vdla.explore.sweep.figures import Verdict
 from vdla.explore.sweep.identity import IDENTITY, read_identity
-from vdla.explore.sweep.journal import Journal, KeyOf
 from vdla.explore.sweep.limits import Limits, worst
 from vdla.explore.sweep.measure import Measured
-from vdla.explore.sweep.space import Point
-from vdla.explore.sweep.tables import layers_table, points_table
+from vdla.explore.sweep.parameters import Value
+from vdla.explore.sweep.space import Key, Point
+from vdla.explore.sweep.tables import TUNING, LayerRow, PointRow, layers_table, points_table
 from vdla.explore.workers.sources import sources
 from vdla.hw.spec.showing import short, shown
 from vdla.hw.spec.writing import check_writable, whole_file, write_text
+from vdla.runtime.journal import Appender, Kind
 
 JOURNAL, LOCK = "journal.jsonl", ".sweep.lock"
 POINTS, LAYERS = "points.parquet", "layers.parquet"
 CHANGEABLE = ("parameters", "constraints", "objectives", "limits", "budget", "sampler")
 """Keys of a specification that a folder's sweep may change: they choose points and mark results, and no
 figure depends on them."""
+KeyOf = Callable[[Mapping[str, Value]], Key]
+LARGEST = 1 << 63
+KIND = Kind(
+    SweepError,
+    "delete that line, and the same command measures its point again",
+    "make room and run the same command again, which goes on where this one stopped",
+)
 
 
 @dataclass(frozen=True)
@@ -229,3 +239,69 @@ def _difference(there: Any, here: Any, where: str) -> str:
         if there == here
         else f"{short(where.removeprefix('specification.'))} is {shown(there)} there and {shown(here)} here"
     )
+
+
+class Journal:
+    """A journal that is open for appending.
+
+    Args:
+        path: of the file; it is made where it does not exist.
+        key: tells points apart, as `Space.key` does.
+
+    Attributes:
+        measured: every point in it, by key. Numbers are those of the sweep that measured it.
+
+    Raises:
+        SweepError: it cannot be opened, or a line before the last is damaged.
+    """
+
+    def __init__(self, path: Path, key: KeyOf) -> None:
+        self.path, self._key = path, key
+        self._appender = Appender(path, KIND)
+        try:
+            texts = enumerate(self._appender.texts(), 1)
+            found = (self._decoded(number, text) for number, text in texts)
+            self.measured = {key(one.point.values): one for one in found}
+        except BaseException:
+            self.close()
+            raise
+
+    def append(self, measured: Measured) -> None:
+        """Add a point.
+
+        Raises:
+            SweepError: it cannot be written; the journal is as before.
+        """
+        self._appender.append([_text(measured)])
+        self.measured[self._key(measured.point.values)] = measured
+
+    def close(self) -> None:
+        """Close the file."""
+        self._appender.close()
+
+    def _decoded(self, number: int, text: bytes) -> Measured:
+        try:
+            found = msgspec.json.decode(text, type=Measured)
+            self._key(found.point.values)
+        except (msgspec.MsgspecError, KeyError, RecursionError):  # of another version of the kit, or forged
+            raise KIND.damaged(self.path, number) from None
+        rows: tuple[PointRow | LayerRow, ...] = (*found.rows, *found.layers)
+        if not all(map(_fits, rows)):
+            raise KIND.damaged(self.path, number)
+        return found
+
+
+def _fits(row: PointRow | LayerRow) -> bool:
+    """Whether the whole numbers of a row fit into the columns of a table."""
+    values = (getattr(row, one.name) for one in fields(row))
+    return all(-LARGEST <= value < LARGEST for value in values if isinstance(value, int))
+
+
+def _text(measured: Measured) -> bytes:
+    """Return a point as JSON; what only tuning measures is left out where there was none."""
+    values = msgspec.to_builtins(measured)
+    for row in values["rows"]:
+        for name in TUNING:
+            if row[name] is None:
+                del row[name]
+    return msgspec.json.encode(values)

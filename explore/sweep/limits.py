@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from math import inf
 
-from vdla.explore.silicon.errors import EstimateError, area_errors
+from vdla.explore.silicon.estimate import EstimateError, area_errors
 from vdla.explore.silicon.families import RESOURCES
 from vdla.explore.silicon.result import ESTIMATED
 from vdla.explore.sweep.errors import SweepError

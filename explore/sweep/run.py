@@ -1,4 +1,4 @@
-"""Running a sweep: its points are measured, kept as they end, and written as tables."""
+"""Running a sweep: its points are measured, kept as they end, and written as tables; [tune] tunes each."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -8,6 +8,8 @@ from functools import partial
 from os.path import isfile
 from pathlib import Path
 
+from vdla.compiler.codegen.tuned.log import read_log
+from vdla.compiler.codegen.tuned.record import TuneError
 from vdla.explore.report.sweep_page import write_sweep_report
 from vdla.explore.silicon.estimate import silicon_of
 from vdla.explore.sweep.errors import SweepError
@@ -17,12 +19,15 @@ from vdla.explore.sweep.limits import Limits, limits_of
 from vdla.explore.sweep.measure import Job, Measured, SiliconOf
 from vdla.explore.sweep.search import Search, require_known
 from vdla.explore.sweep.space import Point, Space, space_of
-from vdla.explore.sweep.specification import Specification
+from vdla.explore.sweep.specification import Specification, Tune
 from vdla.explore.sweep.tables import OK
-from vdla.explore.sweep.tuning import digest, tuning_of
-from vdla.explore.sweep.workloads import Workload, workloads_of
+from vdla.explore.sweep.workloads import Workload, located, workloads_of
+from vdla.explore.tune.history import LEAST_RECORDS
+from vdla.explore.tune.proposals import require_library
+from vdla.explore.tune.within import Tuning, taught
 from vdla.explore.workers import backends
 from vdla.explore.workers.job import Backend
+from vdla.hw.spec.cache import digest_of
 from vdla.hw.spec.errors import ConfigError
 from vdla.hw.spec.extras import require_package
 from vdla.hw.spec.target import TARGETS, Target
@@ -32,8 +37,6 @@ LEAST_SECONDS_BETWEEN_TABLES = 20.0
 POINTS_PER_WORKER = 250  # then a new process takes over: what memos keep takes about a megabyte per point
 TUNED_POINTS_PER_WORKER = 50
 SHARE_OF_TABLES = 20  # writing tables takes at most one part in so many of the time
-
-
 Measuring = Backend[Point, Measured]
 
 
@@ -101,7 +104,7 @@ class Plan:
             {workload.name: workload.digest for workload in self.job.workloads},
             self.space.names,
             self.limits,
-            "" if self.job.tuning is None else digest(self.job.tuning),
+            "" if self.job.tuning is None else warm_digest(self.job.tuning),
         )
 
 
@@ -258,3 +261,39 @@ def backend_of(
     usual = backends.backend_of(processes, cluster, POINTS_PER_WORKER)
     tuning = backends.backend_of(processes, cluster, TUNED_POINTS_PER_WORKER)
     return lambda job: (usual if job.tuning is None else tuning)(job)
+
+
+def tuning_of(tune: Tune, folder: Path, base: Target) -> Tuning:
+    """Return the tuning that a table asks for, with what its log teaches the model.
+
+    Args:
+        folder: of the specification, where the relative name of a log starts.
+        base: the target that points differ from.
+
+    Raises:
+        SweepError: the log does not exist, is damaged, or teaches nothing.
+        ToolError: the explorer learns, and xgboost is not installed.
+    """
+    require_library(tune.explorer, "give another tune.explorer")
+    if tune.log is None:
+        return Tuning(tune.explorer, tune.seed, tune.trials)
+    path = located(tune.log, "tune.log", folder)
+    try:
+        records = read_log(path).records
+    except TuneError as error:
+        raise SweepError(f"tune.log: {error}") from error
+    found = taught(records, base)
+    if not found:
+        raise SweepError(
+            f"tune.log: {path} teaches nothing: no task has {LEAST_RECORDS} of its {len(records):,} records "
+            "on a preset or on the base; make a log with `vdla tune`, or leave the key out"
+        )
+    return Tuning(tune.explorer, tune.seed, tune.trials, found)
+
+
+def warm_digest(tuning: Tuning) -> str:
+    """Return a digest of what the log of a tuning teaches; "" where that is nothing."""
+    if not tuning.warm:
+        return ""
+    arrays = (array for one in tuning.warm for array in (one.features, one.estimates, one.cycles))
+    return digest_of(part for array in arrays for part in (str(array.shape), array.tobytes()))

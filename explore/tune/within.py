@@ -15,7 +15,7 @@ from vdla.explore.tune.model import Measured
 from vdla.explore.tune.proposals import making
 from vdla.explore.tune.session import Session
 from vdla.explore.tune.settings import Settings
-from vdla.explore.workers.here import here
+from vdla.explore.workers.backends import here
 from vdla.hw.spec.target import Target
 
 SOURCE = "tuning within a job"

@@ -1,12 +1,28 @@
-"""Which workers measure: processes of this machine, or those of a Dask cluster."""
+"""Workers: processes of this machine, those of a Dask cluster, or this process, for jobs inside a job.
+
+Each process of this machine measures one thing at a time, so that a worker that dies names its thing. Workers
+are started by command line: the program that asks is not imported again, as it would be by `multiprocessing`.
+"""
 
 import os
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+import pickle
+import signal
+import subprocess
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, Pipe, wait
+from types import TracebackType
+from typing import Any, Generic, Self
 
-from vdla.explore.workers.job import Backend, Job, Result, Thing
-from vdla.explore.workers.pool import Pool
+from vdla.explore.workers.job import Backend, Job, Result, Thing, WorkerError
+from vdla.explore.workers.worker import READY
+from vdla.hw.spec.children import end, import_path, python_command, start
 from vdla.hw.spec.extras import require_package
+
+ATTEMPTS = 2  # at a thing whose worker dies
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
 def backend_of(
@@ -28,3 +44,150 @@ def backend_of(
     from vdla.explore.workers.cluster import Cluster
 
     return lambda job: Cluster(job, cluster)
+
+
+class _Worker:
+    """A worker process.
+
+    Args:
+        job_file: descriptor of a file with the pickled job.
+    """
+
+    def __init__(self, job_file: int) -> None:
+        self.connection, theirs = Pipe()
+        self.ready = False
+        self.measured = 0
+        with theirs:
+            self.process = start(
+                python_command("vdla.explore.workers.worker", str(theirs.fileno()), str(job_file)),
+                stdin=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(), job_file),
+                env={**ONE_THREAD, **os.environ, **import_path()},
+            )
+
+    def end(self) -> int:
+        """End the process; return its exit status."""
+        self.connection.close()
+        return end(self.process)
+
+
+@dataclass(slots=True)
+class _Task(Generic[Thing]):
+    """A thing that a worker measures, and how often that was tried."""
+
+    thing: Thing
+    attempts: int = 0
+
+
+class Pool(Generic[Thing, Result]):
+    """Worker processes, as a context manager; its end kills them.
+
+    Args:
+        job: what is done with each thing.
+        processes: how many workers.
+        renewed_after: things, after which a new process takes over from a worker: memos grow.
+    """
+
+    def __init__(self, job: Job[Thing, Result], processes: int, renewed_after: int) -> None:
+        self._job, self._processes, self._renewed_after = job, processes, renewed_after
+        self._workers: dict[Connection, _Worker] = {}
+        self._tasks: dict[Connection, _Task[Thing]] = {}
+
+    def __enter__(self) -> Self:
+        self._file = os.memfd_create("job")
+        with open(self._file, "wb", closefd=False) as file:
+            pickle.dump(self._job, file)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        for worker in self._workers.values():
+            worker.end()
+        os.close(self._file)
+
+    def measure(self, things: Iterable[Thing]) -> Iterator[Result]:
+        """Yield the result of every thing, in the order in which they end.
+
+        Raises:
+            WorkerError: workers do not start.
+        """
+        waiting = deque(_Task(thing) for thing in things)
+        while waiting or self._tasks:
+            self._assign(waiting)
+            for one in wait(list(self._workers)):
+                assert isinstance(one, Connection), "only connections are waited for"
+                yield from self._received(one, waiting)
+
+    def _assign(self, waiting: deque[_Task[Thing]]) -> None:
+        """Give every idle worker a thing; start workers while things wait."""
+        missing = min(self._processes, len(self._tasks) + len(waiting)) - len(self._workers)
+        for _ in range(missing):
+            worker = _Worker(self._file)
+            self._workers[worker.connection] = worker
+        for connection, worker in self._workers.items():
+            if worker.ready and connection not in self._tasks and waiting:
+                task = waiting.popleft()
+                self._tasks[connection] = task
+                connection.send(task.thing)
+
+    def _received(self, connection: Connection, waiting: deque[_Task[Thing]]) -> list[Result]:
+        """Return the result that a worker sends; none where it has started, or died."""
+        try:
+            message: Any = connection.recv()
+        except (EOFError, ConnectionResetError):
+            return self._died(connection, waiting)
+        worker = self._workers[connection]
+        if not worker.ready:
+            assert message == READY, "a worker sends READY, then results"
+            worker.ready = True
+            return []
+        del self._tasks[connection]
+        worker.measured += 1
+        if worker.measured == self._renewed_after:
+            del self._workers[connection]
+            worker.end()
+        return [message]
+
+    def _died(self, connection: Connection, waiting: deque[_Task[Thing]]) -> list[Result]:
+        """Let another worker try the thing of a dead one; at the last attempt return its failure."""
+        worker, task = self._workers.pop(connection), self._tasks.pop(connection, None)
+        worker.connection.close()
+        status = ended(worker.process.wait())
+        if not worker.ready:
+            raise WorkerError(f"a worker process ended before its first result: {status}")
+        if task is None:
+            return []
+        task.attempts += 1
+        if task.attempts < ATTEMPTS:
+            waiting.appendleft(task)
+            return []
+        return [self._job.failed(task.thing, f"the worker process died {ATTEMPTS} times: {status}")]
+
+
+def ended(status: int) -> str:
+    """Return in words how a process ended."""
+    if status >= 0:
+        return f"exit status {status}"
+    name = signal.Signals(-status).name
+    return f"{name}, perhaps for lack of memory" if -status == signal.SIGKILL else name
+
+
+@dataclass(frozen=True)
+class Here(Generic[Thing, Result]):
+    """Measures one thing after another, in their order.
+
+    Attributes:
+        job: what is done with each thing.
+    """
+
+    job: Job[Thing, Result]
+
+    def measure(self, things: Iterable[Thing]) -> Iterator[Result]:
+        """Yield the result of every thing."""
+        return map(self.job.measure, things)
+
+
+def here(job: Job[Thing, Result]) -> AbstractContextManager[Backend[Thing, Result]]:
+    """Return the worker of a job."""
+    return nullcontext(Here(job))

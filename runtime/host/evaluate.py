@@ -18,17 +18,13 @@ from vdla.hw.spec.showing import shown
 from vdla.runtime.host import (
     convolution,
     elementwise,
-    indexing,
     int8,
-    int8_normalisation,
     logic,
     matrix,
     normalisation,
     onnx_runtime,
     pooling,
-    products,
     quantise,
-    reduce,
     resize,
     shape,
 )
@@ -44,13 +40,9 @@ FAMILIES = (
     normalisation,
     matrix,
     quantise,
-    reduce,
     shape,
-    indexing,
     resize,
     int8,
-    int8_normalisation,
-    products,
     onnx_runtime,
 )
 OPERATORS: Mapping[str, Operator] = {

@@ -1,13 +1,19 @@
-"""Consistency of a plan: names are defined before use, and tensors are large enough."""
+"""Checks of a plan: names are defined before use, tensors are large enough, contents are within limits."""
 
 from collections.abc import Iterable, Set
 from math import prod
 
 import numpy as np
 
-from vdla.runtime.host.evaluate import attributes_of
-from vdla.runtime.module.plan import Crossing, HostStep, LaunchStep, ModuleError, Plan
+from vdla.hw.spec.limits import DRAM_BYTES, TENSOR_BYTES, require_room
+from vdla.runtime.host.dtypes import TENSOR_DTYPES, UNKNOWN
+from vdla.runtime.host.evaluate import attributes_of, check_types
+from vdla.runtime.layout import IMAGE_RANK, Layout, SpaceToDepth
+from vdla.runtime.module.plan import Crossing, HostStep, LaunchStep, ModuleError, Plan, Value
 from vdla.runtime.stream.builder import UOP_TENSOR, Stream
+from vdla.runtime.windows import Windows
+
+NUMBERS = "biuf"
 
 
 def check(plan: Plan) -> None:
@@ -90,3 +96,97 @@ def _check_known(names: Iterable[str], known: Iterable[str], subject: str) -> No
 def _require(holds: bool, problem: str) -> None:
     if not holds:
         raise ModuleError(f"{problem}; compile the network again")
+
+
+def check_contents(plan: Plan) -> None:
+    """Check types of attributes and arrays, and sizes of all that a run allocates.
+
+    Raises:
+        ModuleError: naming the step, value or array.
+        OperatorError: a step's operator is unknown, or does not take an attribute.
+    """
+    require_room(plan.dram_bytes, DRAM_BYTES, "its tensors, weights and streams take", ModuleError)
+    for name, value in (*plan.inputs.items(), *plan.outputs.items()):
+        check_value(name, value)
+    for name, value in plan.inputs.items():
+        _require(
+            UNKNOWN not in value.shape,
+            f"input {name} is {value}; only outputs may have an extent that is known after a run alone",
+        )
+    for name, values in plan.constants.items():
+        _require(
+            str(values.dtype) in TENSOR_DTYPES,
+            f"constant {name} holds {values.dtype}; there are {', '.join(TENSOR_DTYPES)}",
+        )
+    for name, values in plan.weights.items():
+        _require(values.dtype.kind in NUMBERS, f"weight {name} holds {values.dtype}, not numbers")
+    for name, stream in plan.streams.items():
+        _require(
+            stream.uops.ndim == 1, f"the micro-ops of stream {name} have {stream.uops.ndim} dimensions, not 1"
+        )
+    for step in plan.steps:
+        _check_step(step)
+
+
+def check_value(name: str, value: Value) -> None:
+    """Refuse an input or output that takes more than `TENSOR_BYTES`."""
+    size = prod(size for size in value.shape if size != UNKNOWN) * np.dtype(value.dtype).itemsize
+    require_room(size, TENSOR_BYTES, f"{name} is {value}, which takes", ModuleError)
+
+
+def _check_step(step: HostStep | LaunchStep) -> None:
+    if isinstance(step, HostStep):
+        check_types(step.op, step.attributes)
+        return
+    for one in (*step.packs, *step.unpacks):
+        _check_layout(one)
+    for one in step.unpacks:
+        _require(
+            one.layout.space_to_depth is None and one.layout.windows is None,
+            f"{one.value} is read back with gathered pixels, which cannot be undone",
+        )
+
+
+def _check_layout(one: Crossing) -> None:
+    layout, rank = one.layout, len(one.layout.shape)
+    _require(rank > 0, f"{one.value} has a layout without dimensions")
+    gathering, windows = layout.space_to_depth, layout.windows
+    if windows is not None:
+        _require(
+            rank == IMAGE_RANK and layout.batch == 1 and gathering is None,
+            f"{one.value} is read in windows, and is no image by itself",
+        )
+        _require(
+            _holds_windows(layout, windows),
+            f"rows of {one.value}, {list(layout.shape)}, do not hold {windows}",
+        )
+    if gathering is not None:
+        _require(
+            rank == IMAGE_RANK,
+            f"{one.value} has gathered pixels, and has {rank} dimensions, not {IMAGE_RANK}",
+        )
+        _require(
+            _divides_evenly(layout.shape, gathering),
+            f"pixels of {one.value}, {list(layout.shape)}, cannot be gathered by {gathering}",
+        )
+
+
+def _holds_windows(layout: Layout, windows: Windows) -> bool:
+    """Whether an image has rows behind what is cut off, and all windows end within theirs."""
+    top, left, below = windows.pads
+    ends = (windows.columns - 1) * windows.step + layout.block
+    return (
+        min(top, left, layout.shape[2] + below) >= 0
+        and windows.rows(layout.shape[2]) > 0
+        and (ends <= windows.pitch)
+    )
+
+
+def _divides_evenly(shape: tuple[int, ...], gathering: SpaceToDepth) -> bool:
+    """Whether strides divide the sides of an image with its borders, which cut off no more than the image."""
+    (sy, sx), (top, left, below, right) = gathering.stride, gathering.pads
+    _, _, height, width = shape
+    sides = (height + top + below, sy), (width + left + right, sx)
+    return min(top, left, height + below, width + right) >= 0 and all(
+        side > 0 and side % stride == 0 for side, stride in sides
+    )

@@ -7,15 +7,19 @@ is not looked at.
 
 import hashlib
 import io
+import json
 import os
 import struct
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
+from msgspec import Meta
 
-from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.config import AcceleratorConfig, parameters
 from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.isa import WORD_BITS
 from vdla.hw.spec.limits import (
@@ -26,30 +30,132 @@ from vdla.hw.spec.limits import (
     read_at_most,
     require_room,
 )
+from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.showing import short
-from vdla.hw.spec.target import Target
+from vdla.hw.spec.target import ClockSource, EnergyTable, Target
 from vdla.hw.spec.writing import write_bytes
 from vdla.runtime.arrays import LONGEST_REASON, UNREADABLE, open_archive, read_arrays
-from vdla.runtime.module.check import check
-from vdla.runtime.module.contents import check_contents
-from vdla.runtime.module.manifest import (
-    Manifest,
-    StreamNames,
-    decode,
-    encode,
-    manifest_of,
-    types_of,
-)
-from vdla.runtime.module.plan import ModuleError, Plan
+from vdla.runtime.module.check import check, check_contents
+from vdla.runtime.module.plan import Fidelity, HostStep, LaunchStep, ModuleError, Name, Plan, Record, Value
 from vdla.runtime.stream.builder import Stream
 
+TensorBytes = Annotated[int, Meta(ge=1, lt=1 << 62)]
 MAGIC = b"VDLA-MOD"
 VERSION = 6
 HEADER = struct.Struct("<8sQQ32s")
 MANIFEST = "manifest.json"
-
 AGAIN = "copy it again, or compile the network again"
 EARLIEST = (1980, 1, 1, 0, 0, 0)  # the date of every member, so that equal modules are equal files
+
+
+class NamedValue(Value, frozen=True):
+    """An input or an output.
+
+    Attributes:
+        name: of it.
+    """
+
+    name: Name
+
+
+class StreamNames(Record, frozen=True):
+    """The names of a stream's arrays of positions, in the order of their members.
+
+    Attributes:
+        tensors, labels: as those of `Stream`.
+    """
+
+    tensors: tuple[Name, ...]
+    labels: tuple[Name, ...]
+
+
+class Surroundings(Record, frozen=True):
+    """What a target has beside its configuration; attributes as those of `Target`."""
+
+    clock_mhz: float
+    clock_source: ClockSource
+    memory: MemoryParameters
+    energy: EnergyTable
+
+
+class Manifest(Record, frozen=True):
+    """What a plan holds but for its arrays, whose names it has in the order of their members.
+
+    Attributes:
+        config: every parameter of the configuration, and its name.
+        target: what it was compiled for beside that; `target_digest` is the digest of both.
+        others: as those of `Plan`.
+    """
+
+    name: Name
+    config: dict[Name, int | str | tuple[str, ...]]  # no Name: see `Attribute`
+    config_digest: Name
+    target: Surroundings
+    target_digest: Name
+    inputs: tuple[NamedValue, ...]
+    outputs: tuple[NamedValue, ...]
+    tensors: dict[Name, TensorBytes]
+    weights: tuple[Name, ...]
+    constants: tuple[Name, ...]
+    streams: dict[Name, StreamNames]
+    steps: tuple[HostStep | LaunchStep, ...]
+    fidelity: Fidelity | None = None
+
+
+def manifest_of(plan: Plan) -> Manifest:
+    """Return the manifest of a plan."""
+    config: dict[Name, Any] = {"name": plan.config.name, **parameters(plan.config)}
+    streams = {
+        name: StreamNames(tuple(stream.tensors), tuple(stream.labels))
+        for name, stream in plan.streams.items()
+    }
+    target = plan.target
+    return Manifest(
+        plan.name,
+        config,
+        plan.config.digest,
+        Surroundings(target.clock_mhz, target.clock_source, target.memory, target.energy),
+        target.digest,
+        _named(plan.inputs),
+        _named(plan.outputs),
+        dict(plan.tensors),
+        tuple(plan.weights),
+        tuple(plan.constants),
+        streams,
+        plan.steps,
+        plan.fidelity,
+    )
+
+
+def _named(values: Mapping[str, Value]) -> tuple[NamedValue, ...]:
+    return tuple(NamedValue(value.shape, value.dtype, name) for name, value in values.items())
+
+
+def types_of(values: Iterable[NamedValue]) -> dict[str, Value]:
+    """Return the types of values by name."""
+    return {value.name: Value(value.shape, value.dtype) for value in values}
+
+
+def encode(manifest: Manifest) -> bytes:
+    """Return a manifest as JSON, with NaN and Infinity, which `msgspec.json` does not write."""
+    return json.dumps(msgspec.to_builtins(manifest), indent=1).encode()
+
+
+def decode(data: bytes) -> Manifest:
+    """Return the manifest that JSON holds.
+
+    Raises:
+        ModuleError: it is not what the declaration says; the message names the place.
+        ValueError, RecursionError: it is no JSON.
+    """
+    values = json.loads(data)
+    try:
+        return msgspec.convert(values, Manifest)
+    except msgspec.ValidationError as error:
+        raise ModuleError(
+            f"its manifest is not what a module's is: {short(str(error), LONGEST_REASON)}; "
+            "compile the network again"
+        ) from error
 
 
 def save(plan: Plan, path: str | os.PathLike[str]) -> None:

@@ -9,12 +9,37 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from vdla.hw.spec.errors import AccessError
+from vdla.hw.spec.footprint import dram_access, forms_in_dram
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.runtime.device import Device, RunResult
-from vdla.runtime.session.tensors import Tensor, check_tensors
 from vdla.runtime.stream.builder import UOP_TENSOR, Stream
 from vdla.sim.decoded import DecodedStream, decode_stream
+from vdla.sim.rows import DramRows, dram_rows
 from vdla.sim.verify.verifier import verify
+
+NO_TENSOR = -1
+AGAIN = "compile it again"
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A named range of DRAM that streams use.
+
+    Attributes:
+        address: of its first byte.
+        size: in bytes.
+        writable: STOREs may write it; LOADs of UOP may not read it then, because micro-ops are verified once.
+    """
+
+    address: int
+    size: int
+    writable: bool = True
+
+    @property
+    def end(self) -> int:
+        """One past its last byte."""
+        return self.address + self.size
 
 
 @dataclass
@@ -101,3 +126,103 @@ def place_stream(
     stream_address = device.allocate(encoded.nbytes)
     device.copy_in(stream_address, encoded)
     return Launch(device, stream, addresses, stream_address, verifies)
+
+
+def check_tensors(
+    program: DecodedStream, users: Mapping[str, np.ndarray], tensors: Mapping[str, Tensor]
+) -> None:
+    """Refuse a stream that reaches outside its tensors: each row of a transfer must lie in its tensor.
+
+    Args:
+        program: the stream, relocated and decoded.
+        users: by tensor, the positions of the instructions that were relocated to it.
+        tensors: where they stand; at least those of `users`.
+
+    Raises:
+        AccessError: naming the instruction, the bytes, its tensor (or the nearest) and what to do.
+    """
+    owners = _owners(program, users)
+    used = {name: tensors[name] for name in users}
+    wrong = [
+        breach
+        for form in forms_in_dram()
+        if (breach := _first_breach(program, dram_rows(program, form), owners, used)) is not None
+    ]
+    if wrong:
+        raise min(wrong, key=lambda breach: breach[0])[1]
+
+
+def _owners(program: DecodedStream, users: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Return int64[n]: the place in `users` of each instruction's tensor; NO_TENSOR where it has none."""
+    owners, names = np.full(len(program), NO_TENSOR), list(users)
+    for number, (name, positions) in enumerate(users.items()):
+        taken = positions[owners[positions] != NO_TENSOR].tolist()
+        if taken:
+            raise AccessError(
+                f"instruction {taken[0]} is relocated to two tensors, "
+                f"{names[owners[taken[0]]]!r} and {name!r}; {AGAIN}",
+                taken[0],
+            )
+        moving = [form.opcode for form in forms_in_dram()]
+        others = positions[~np.isin(program.opcode[positions], moving)].tolist()
+        if others:
+            raise AccessError(
+                f"instruction {others[0]} is relocated to the tensor {name!r}, but is "
+                f"neither {' nor '.join(opcode.name for opcode in moving)}; {AGAIN}",
+                others[0],
+            )
+        owners[positions] = number
+    return owners
+
+
+def _first_breach(
+    program: DecodedStream, rows: DramRows, owners: np.ndarray, tensors: Mapping[str, Tensor]
+) -> tuple[int, AccessError] | None:
+    """Return the error of the first of some transfers that does what it must not."""
+    own = owners[rows.index]
+    low, high, writable = (
+        np.array([*(getattr(tensor, name) for tensor in tensors.values()), 0])
+        for name in ("address", "end", "writable")
+    )
+    outside = (own == NO_TENSOR) | (rows.begin < low[own]) | (rows.end > high[own])
+    writing = [form.opcode for form in forms_in_dram() if dram_access(form).writes]
+    stores = np.isin(program.opcode[rows.index], writing)
+    misused = np.where(stores, writable[own] == 0, (rows.memory == MemoryType.UOP) & (writable[own] != 0))
+    if not np.any(outside | misused):
+        return None
+    place = int(np.argmax(outside | misused))
+    name = None if own[place] == NO_TENSOR else list(tensors)[own[place]]
+    begin, end = _wrong_row(rows, place, int(low[own[place]]), int(high[own[place]]))
+    verb, index = "writes" if stores[place] else "reads", int(rows.index[place])
+    reason = _elsewhere(name, begin, tensors) if outside[place] else _misuse(name, bool(stores[place]))
+    did = f"{program.describe(index)} {verb} DRAM bytes {begin:#x}..{end - 1:#x}"
+    return index, AccessError(f"{did}, {reason}; {AGAIN}", index)
+
+
+def _wrong_row(rows: DramRows, place: int, low: int, high: int) -> tuple[int, int]:
+    """Return begin and end of a transfer's first row that is not inside [low, high); else of row 0."""
+    columns = (rows.begin, rows.stride, rows.width, rows.count)
+    begin, stride, width, count = (int(column[place]) for column in columns)
+    if begin >= low and stride:
+        row = max(0, (high - width - begin) // stride + 1)
+        begin += row * stride if row < count else 0
+    return begin, begin + width
+
+
+def _elsewhere(name: str | None, byte: int, tensors: Mapping[str, Tensor]) -> str:
+    """Say which tensor a transfer misses; `name` None: it has none, and the nearest to the byte is named."""
+    if not tensors:
+        return "and the stream has no tensors"
+    relation = "outside its tensor"
+    if name is None:
+        relation = "but belongs to no tensor; the nearest is"
+        name = min(tensors, key=lambda key: max(tensors[key].address - byte, byte - tensors[key].end + 1, 0))
+    tensor = tensors[name]
+    where = f" at {tensor.address:#x}..{tensor.end - 1:#x}" if tensor.size else ", which is empty"
+    return f"{relation} {name!r}{where}"
+
+
+def _misuse(name: str | None, stores: bool) -> str:
+    if stores:
+        return f"of the tensor {name!r}, which is read-only"
+    return f"as micro-ops, of the tensor {name!r}, which is writable"

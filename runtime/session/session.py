@@ -14,8 +14,7 @@ from vdla.runtime.exchange import array_of, free
 from vdla.runtime.host.evaluate import OperatorError, evaluate
 from vdla.runtime.host.onnx_runtime import PART, prepare
 from vdla.runtime.module.plan import Crossing, HostStep, LaunchStep, ModuleError, Plan, Value, type_text
-from vdla.runtime.session.launch import Launch, allocate, place_stream
-from vdla.runtime.session.tensors import Tensor
+from vdla.runtime.session.launch import Launch, Tensor, allocate, place_stream
 from vdla.runtime.stream.builder import Stream
 from vdla.sim.timing.result import Timing
 

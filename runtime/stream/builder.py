@@ -15,12 +15,10 @@ from vdla.hw.spec.errors import EncodingError
 from vdla.hw.spec.footprint import executing_unit
 from vdla.hw.spec.units import Unit
 from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType
-from vdla.runtime.stream.beside import loads_beside
-from vdla.runtime.stream.conflicts import conflicts
 from vdla.runtime.stream.encode import encode_rows
 from vdla.runtime.stream.micro_kernels import MicroKernel, MicroKernels, MicroOps
 from vdla.runtime.stream.record import NO_TENSOR, Record
-from vdla.runtime.stream.tokens import plan_tokens
+from vdla.runtime.stream.tokens import conflicts, loads_beside, plan_tokens
 from vdla.runtime.windows import Windows
 
 UOP_TENSOR = "micro-ops"

@@ -11,8 +11,8 @@ from vdla.hw.spec.memories import LOADABLE, LOADED_INTO_ACC
 from vdla.hw.spec.touched import Fields, extent, happens, named
 from vdla.hw.spec.units import Unit
 from vdla.hw.spec.vocabulary import MemoryType
-from vdla.runtime.stream.conflicts import PLACES, tensor_read, tensor_written
 from vdla.runtime.stream.encode import blank_words, encode_rows
+from vdla.runtime.stream.tokens import PLACES, tensor_read, tensor_written
 
 UOP_FIELDS = ("dst", "src", "wgt")
 FIELDS: Mapping[type[isa.Instruction], tuple[str, ...]] = {form: isa.field_names(form) for form in FOOTPRINTS}

@@ -11,8 +11,7 @@ from vdla.compiler.tasks.max_pool_alu import PoolingTask
 from vdla.compiler.tasks.max_pool_multiplier import MaximumTask, pools_by_multiplier
 from vdla.compiler.te.operators.sizes import Convolution, Pooling
 from vdla.explore.sweep.specification import Conv
-from vdla.explore.sweep.suites import MOBILENET, RESNET18
-from vdla.explore.sweep.workloads import conv_graph
+from vdla.explore.sweep.workloads import MOBILENET, RESNET18, conv_graph
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.presets import DEFAULT, SMALL
 from vdla.hw.spec.target import Target

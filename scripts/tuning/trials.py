@@ -12,10 +12,9 @@ from vdla.compiler.codegen.estimate import costs_of
 from vdla.compiler.codegen.space import ChoiceFamily, space_of
 from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.base import Task
-from vdla.explore.tune.bounds import lower_bound
 from vdla.explore.tune.explorers import EXPLORERS
 from vdla.explore.tune.features import SpacePoints
-from vdla.explore.tune.measure import verify_alone
+from vdla.explore.tune.measure import lower_bound, verify_alone
 from vdla.explore.tune.model import Learned, Measured
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import MemoryType

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from tests.compiler.network.compiled import handmade
 from tests.compiler.network.graphs import random_inputs
-from tests.runtime.session.test_tensors import ALTERED, TITLE, resealed
+from tests.runtime.session.test_launch import ALTERED, TITLE, resealed
 from vdla.cli.run import command
 from vdla.runtime.module.file import save
 

@@ -1,20 +1,29 @@
 """The RTL device: the compiled Verilog of the hardware, connected to the reference memory."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 
+from vdla.hw.spec import codec
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.errors import CycleLimitError, DeviceError
+from vdla.hw.spec.errors import (
+    AccessError,
+    CycleLimitError,
+    DeadlockError,
+    DeviceError,
+    EncodingError,
+    InvalidInstructionError,
+    ProgramError,
+    UnfinishedError,
+)
 from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
-from vdla.hw.spec.registers import COUNTERS, OFFSETS, READ_CYCLES, Control, Fault, Status
+from vdla.hw.spec.registers import COUNTERS, MEANING, OFFSETS, READ_CYCLES, Control, Fault, Status
 from vdla.runtime.device import DEFAULT_DRAM_BYTES
 from vdla.runtime.devices.checked import CheckedDevice
 from vdla.runtime.devices.rtl.build import Optimise, Variant, build_library
 from vdla.runtime.devices.rtl.design import CORE, Design
-from vdla.runtime.devices.rtl.faults import error_of
 from vdla.runtime.devices.rtl.model import Model
 from vdla.runtime.devices.rtl.waves import Recording, Waves
 from vdla.sim.decoded import DecodedStream
@@ -22,6 +31,13 @@ from vdla.sim.decoded import DecodedStream
 CHUNK_SECONDS = 0.1  # between two looks at Python's signals, about
 FIRST_CHUNK_CYCLES = 1000
 WATCHDOG_CYCLES = 10_000_000
+# What is met first says most: an instruction that reached too far ran before the one that stopped the run.
+_ERRORS = (
+    (Fault.SRAM_OVERRUN, AccessError),
+    (Fault.MEMORY_ERROR, AccessError),
+    (Fault.DEADLOCK, DeadlockError),
+    (Fault.UNFINISHED, UnfinishedError),
+)
 
 
 class RtlDevice(CheckedDevice):
@@ -205,3 +221,36 @@ class _Watchdog:
                 "this is a defect of the hardware"
             )
         self._steps, self._last_progress = steps, self._model.cycle
+
+
+def error_of(
+    fault: Fault, index: int, cycles: int, word_at: Callable[[int], int], config: AcceleratorConfig
+) -> ProgramError:
+    """Return the error that says what `fault` (not 0) means.
+
+    Args:
+        index: the register FAULT_INDEX.
+        cycles: length of the run.
+        word_at: returns the encoding of the instruction at a position of the stream.
+    """
+    first = next((row for row in _ERRORS[:2] if row[0] in fault), None)
+    if first is None and Fault.INVALID_INSTRUCTION in fault:
+        return _invalid_instruction(index, word_at(index), config)
+    bit, kind = first or next(row for row in _ERRORS if row[0] in fault)
+    return kind(
+        f"{MEANING[Fault][bit]} (FAULT.{bit.name} after {cycles} cycles); "
+        "run the stream on the functional device to see the instruction"
+    )
+
+
+def _invalid_instruction(index: int, word: int, config: AcceleratorConfig) -> InvalidInstructionError:
+    return InvalidInstructionError(
+        f"instruction {index} ({word:#034x}) has no meaning: {_reason(word, config)}", index
+    )
+
+
+def _reason(word: int, config: AcceleratorConfig) -> str:
+    try:
+        return f"it reads as {codec.decode(word, config)}, which this hardware refused"
+    except EncodingError as error:
+        return str(error)

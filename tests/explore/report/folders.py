@@ -7,7 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from vdla.explore.report.sweep_data import AREA_COLUMNS, CLOCK_COLUMNS
+from vdla.explore.report.sweep_page import AREA_COLUMNS, CLOCK_COLUMNS
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.target_files import to_toml
 

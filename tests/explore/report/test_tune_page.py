@@ -21,8 +21,7 @@ from tests.explore.report.logs import (
     records,
     settlement,
 )
-from vdla.explore.report.tune_data import page_data
-from vdla.explore.report.tune_page import write_tune_report
+from vdla.explore.report.tune_page import page_data, write_tune_report
 from vdla.hw.spec.presets import DEFAULT
 from vdla.hw.spec.target import Target
 

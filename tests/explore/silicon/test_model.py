@@ -2,8 +2,7 @@
 
 import pytest
 
-from vdla.explore.silicon.memory_blocks import blocks, memory_features
-from vdla.explore.silicon.model import FamilyModel
+from vdla.explore.silicon.model import FamilyModel, blocks, memory_features
 from vdla.explore.silicon.store import Measured, memories_of
 from vdla.hw.components import Component, MemoryShape
 from vdla.hw.spec.errors import ToolError

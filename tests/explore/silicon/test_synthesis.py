@@ -4,7 +4,13 @@ import pytest
 
 from vdla.explore.silicon import synthesis
 from vdla.explore.silicon.families import FAMILIES
-from vdla.explore.silicon.synthesis import measure, synthesise, unit_name
+from vdla.explore.silicon.synthesis import (
+    measure,
+    synthesise,
+    unit_name,
+    with_marked_indices,
+    with_plain_indices,
+)
 from vdla.hw.scratchpad import Scratchpad
 from vdla.hw.spec.errors import ConfigError, ToolError
 from vdla.hw.spec.presets import TINY
@@ -53,7 +59,6 @@ module m (clk, a, b, c, product, outside, kept);
   always @(posedge clk) kept <= kept + inside;
 endmodule
 """
-
 FIELDS = """
 module m (clk, x, y);
   input clk;
@@ -125,3 +130,22 @@ def test_an_unknown_family_is_refused():
 )
 def test_reports_name_units_without_the_datapath_and_the_numbers_of_lanes(path, name):
     assert unit_name(path) == name
+
+
+@pytest.mark.parametrize(
+    ("plain", "marked"),
+    [
+        ("wire [7:0] \\wgt[10][11] ;", "wire [7:0] \\wgt<10><11> ;"),
+        ("assign \\wgt$2[0]  = wgt[7:0];", "assign \\wgt$2<0>  = wgt[7:0];"),
+        ("assign x = a[1] + \\read[3] [5];", "assign x = a[1] + \\read<3> [5];"),
+        ("\\m.unit  unit (.\\rows[2] (\\rows[2] ));", "\\m.unit  unit (.\\rows<2> (\\rows<2> ));"),
+        ("assign y = a[3] < 4;", "assign y = a[3] < 4;"),
+    ],
+)
+def test_only_names_of_fields_are_marked(plain, marked):
+    assert with_marked_indices(plain) == marked
+    assert with_plain_indices(marked) == plain
+
+
+def test_names_that_synthesis_derives_get_their_brackets_back():
+    assert with_plain_indices('"a<1><3>_TRELLIS_FF_Q_5": 1') == '"a[1][3]_TRELLIS_FF_Q_5": 1'

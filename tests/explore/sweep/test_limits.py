@@ -7,8 +7,7 @@ import pytest
 
 from tests.explore.sweep.sweeps import plan
 from vdla.cli._sweeps import conclusion
-from vdla.explore.silicon.errors import EstimateError, area_errors
-from vdla.explore.silicon.estimate import estimated_area
+from vdla.explore.silicon.estimate import EstimateError, area_errors, estimated_area
 from vdla.explore.silicon.grid import SHOWN
 from vdla.explore.silicon.store import current_store
 from vdla.explore.sweep.errors import SweepError
@@ -17,7 +16,7 @@ from vdla.explore.sweep.folder import POINTS
 from vdla.explore.sweep.limits import Limits
 from vdla.explore.sweep.run import sweep
 from vdla.explore.sweep.tables import PointRow
-from vdla.explore.workers.here import here
+from vdla.explore.workers.backends import here
 
 ROW = PointRow("w", "ok", cycles=1000, lut=10_000.0, dsp=8.0, mhz=50.0, area_source="estimated")
 ERRORS = {"lut": EstimateError(0.1, 5), "dsp": EstimateError(0.0, 5)}

@@ -8,7 +8,7 @@ from vdla.explore.sweep.measure import Measured
 from vdla.explore.sweep.run import Progress
 from vdla.explore.sweep.space import Point
 from vdla.explore.sweep.tables import PointRow
-from vdla.explore.workers.here import here
+from vdla.explore.workers.backends import here
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from vdla.explore.sweep.measure import run as run_plan
 from vdla.explore.sweep.run import backend_of, planned, sweep
 from vdla.explore.sweep.specification import from_values
 from vdla.explore.sweep.tables import ENERGY
-from vdla.explore.workers.here import here
+from vdla.explore.workers.backends import here
 from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.presets import SMALL, TINY
 from vdla.hw.spec.target import MemoryParameters, Target

@@ -1,16 +1,22 @@
-"""Plans whose parts contradict each other are refused, naming the step or the stream."""
+"""Plans whose parts contradict each other, or go beyond limits, are refused, naming the step or the stream."""
 
+import random
 import re
 from dataclasses import replace
 
+import msgspec
 import numpy as np
 import pytest
 from msgspec import structs
 
 from tests.compiler.network.compiled import handmade
-from vdla.runtime.module.check import _check_crossing, _check_stream, check
-from vdla.runtime.module.plan import HostStep, ModuleError
+from vdla.hw.spec.errors import VdlaError
+from vdla.runtime.host.dtypes import UNKNOWN
+from vdla.runtime.layout import Layout, SpaceToDepth
+from vdla.runtime.module.check import _check_crossing, _check_stream, check, check_contents, check_value
+from vdla.runtime.module.plan import Crossing, HostStep, LaunchStep, ModuleError, Plan, Value
 from vdla.runtime.stream.builder import UOP_TENSOR
+from vdla.runtime.windows import Windows
 
 PLAN = handmade("with the host between")[1]
 LAUNCH, HOST, LAST = PLAN.steps
@@ -114,3 +120,163 @@ def test_a_stack_is_of_whole_matrices_of_single_rows(shape, batch, stack, is_rig
     assert str(caught.value) == (
         f"{one.value} of shape {shape} is {stack} matrices of {batch} rows at once; compile the network again"
     )
+
+
+def plan_with(packs: tuple[Layout, ...], unpacks: tuple[Layout, ...] = ()) -> Plan:
+    """Return a plan of one launch whose tensors have these layouts."""
+    _, plan = handmade("gathered")
+    step = next(step for step in plan.steps if isinstance(step, LaunchStep))
+    crossings = [
+        tuple(Crossing(value="x", tensor="t", layout=layout) for layout in layouts)
+        for layouts in (packs, unpacks)
+    ]
+    changed = msgspec.structs.replace(step, packs=crossings[0], unpacks=crossings[1])
+    return replace(plan, steps=(changed,))
+
+
+def is_accepted(layout: Layout) -> bool:
+    try:
+        check_contents(plan_with((layout,)))
+    except ModuleError:
+        return False
+    return True
+
+
+def can_be_packed(layout: Layout) -> bool:
+    """Whether packing makes as many bytes as the layout says, and some."""
+    try:
+        made = layout.pack(np.zeros(layout.shape, np.int8))
+    except ValueError:
+        return False
+    return made.size == layout.size > 0
+
+
+def random_gathering(rng: random.Random) -> Layout:
+    pads = (rng.randrange(-1, 4), rng.randrange(-1, 4), rng.randrange(-5, 4), rng.randrange(-5, 4))
+    gathering = SpaceToDepth(stride=(rng.randrange(1, 4), rng.randrange(1, 4)), pads=pads)
+    shape = (1, 2, rng.randrange(1, 5), rng.randrange(1, 5))
+    return Layout(shape=shape, block=4, batch=1, space_to_depth=gathering)
+
+
+def random_windows(rng: random.Random) -> Layout:
+    pads = (rng.randrange(-1, 3), rng.randrange(-1, 3), rng.randrange(-5, 3))
+    windows = Windows(
+        columns=rng.randrange(1, 4), step=rng.randrange(1, 4), pitch=rng.randrange(4, 13), pads=pads
+    )
+    return Layout(shape=(1, 2, rng.randrange(1, 5), 3), block=4, batch=1, windows=windows)
+
+
+def test_gatherings_are_accepted_where_strides_divide_the_bordered_image():
+    rng = random.Random(0)
+    layouts = [random_gathering(rng) for _ in range(600)]
+    accepted = [is_accepted(layout) for layout in layouts]
+    assert accepted == [can_be_packed(layout) for layout in layouts]
+    assert 50 < sum(accepted) < 550
+
+
+def test_windows_are_accepted_where_rows_hold_them():
+    rng = random.Random(0)
+    layouts = [random_windows(rng) for _ in range(600)]
+    accepted = [is_accepted(layout) for layout in layouts]
+    for layout, given in zip(layouts, accepted, strict=True):
+        ends = (layout.windows.columns - 1) * layout.windows.step + layout.block
+        holds = ends <= layout.windows.pitch and layout.shape[2] + layout.windows.pads[2] >= 0
+        assert given == (can_be_packed(layout) and holds), layout
+    assert 50 < sum(accepted) < 550
+
+
+GATHERING = SpaceToDepth(stride=(2, 2), pads=(0, 0, 0, 0))
+WINDOWS = Windows(columns=2, step=2, pitch=8, pads=(0, 0, 0))
+REFUSED = {
+    "x has a layout without dimensions": Layout(shape=(), block=4, batch=1),
+    "x has gathered pixels, and has 3 dimensions, not 4": Layout(
+        shape=(2, 4, 4), block=4, batch=1, space_to_depth=GATHERING
+    ),
+    "x is read in windows, and is no image by itself": Layout(
+        shape=(2, 4, 4), block=4, batch=1, windows=WINDOWS
+    ),
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_layouts_without_a_meaning_are_refused(message):
+    with pytest.raises(ModuleError, match=f"^{message}; compile the network again$"):
+        check_contents(plan_with((REFUSED[message],)))
+
+
+IMAGE = (1, 2, 4, 4)
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        Layout(shape=IMAGE, block=4, batch=2, windows=WINDOWS),
+        Layout(shape=IMAGE, block=4, batch=1, windows=WINDOWS, space_to_depth=GATHERING),
+    ],
+    ids=["of a batch", "of gathered pixels"],
+)
+def test_windows_are_read_of_single_images_alone(layout):
+    with pytest.raises(ModuleError, match="is no image by itself"):
+        check_contents(plan_with((layout,)))
+
+
+@pytest.mark.parametrize("name", ["space_to_depth", "windows"])
+def test_results_are_not_read_back_with_gathered_pixels(name):
+    layout = Layout(shape=IMAGE, block=4, batch=1, **{name: {"windows": WINDOWS}.get(name, GATHERING)})
+    check_contents(plan_with((layout,)))
+    with pytest.raises(ModuleError, match=r"^x is read back with gathered pixels, which cannot be undone"):
+        check_contents(plan_with((), (layout,)))
+
+
+HOST_STEP = next(step for step in PLAN.steps if isinstance(step, HostStep))
+(FIRST_STREAM, *_) = PLAN.streams.values()
+WRONG = {
+    "input x is int8[-1, 2]; only outputs may have an extent that is known after a run alone; compile": {
+        "inputs": {"x": Value((UNKNOWN, 2), "int8")}
+    },
+    "constant c holds complex128; there are float32, ": {"constants": {"c": np.zeros(1, complex)}},
+    "weight w holds <U1, not numbers; compile": {"weights": {"w": np.array(["a"])}},
+    "the micro-ops of stream s have 2 dimensions, not 1; compile": {
+        "streams": {"s": replace(FIRST_STREAM, uops=FIRST_STREAM.uops[None])}
+    },
+    "attribute perm = 'abc' is not what Transpose takes: ": {
+        "steps": (msgspec.structs.replace(HOST_STEP, attributes={"perm": "abc"}),)
+    },
+}
+
+
+@pytest.mark.parametrize("message", WRONG)
+def test_what_no_run_can_use_is_named(message):
+    with pytest.raises(VdlaError, match=f"^{re.escape(message)}"):
+        check_contents(replace(PLAN, **WRONG[message]))
+
+
+def test_numbers_of_every_kind_and_outputs_of_open_extents_are_accepted():
+    weights = {kind: np.zeros(2, kind) for kind in ("bool", "int8", "uint32", "float16")}
+    open_output = {"y": Value((UNKNOWN, 2), "int8")}
+    check_contents(replace(PLAN, weights=weights, outputs=open_output))
+    assert is_accepted(Layout(shape=(4,), block=4, batch=1))
+
+
+@pytest.mark.parametrize(
+    ("shape", "size"), [((2, 3), 24), ((UNKNOWN, 2, 3), 24), ((UNKNOWN,), 4), ((), 4), ((0, 5), 0)]
+)
+def test_a_tensor_may_take_as_much_as_the_limit(shape, size, monkeypatch):
+    value = Value(shape, "int32")
+    monkeypatch.setattr("vdla.runtime.module.check.TENSOR_BYTES", size)
+    check_value("x", value)
+    monkeypatch.setattr("vdla.runtime.module.check.TENSOR_BYTES", size - 1)
+    with pytest.raises(
+        ModuleError, match=rf"^x is .*, which takes {size} bytes, and the limit is {size - 1}"
+    ):
+        check_value("x", value)
+
+
+def test_a_plan_may_take_as_much_dram_as_the_limit(monkeypatch):
+    monkeypatch.setattr("vdla.runtime.module.check.DRAM_BYTES", PLAN.dram_bytes)
+    check_contents(PLAN)
+    monkeypatch.setattr("vdla.runtime.module.check.DRAM_BYTES", PLAN.dram_bytes - 1)
+    with pytest.raises(
+        ModuleError, match=rf"^its tensors, weights and streams take {PLAN.dram_bytes} bytes, and the limit"
+    ):
+        check_contents(PLAN)

@@ -10,7 +10,7 @@ from tests.compiler.network.compiled import handmade
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.runtime.device import PAGE_BYTES
 from vdla.runtime.layout import Layout, SpaceToDepth
-from vdla.runtime.module import manifest
+from vdla.runtime.module import file
 from vdla.runtime.module.plan import HostStep, Layer, OutputNoise, Record, Value, random_inputs
 from vdla.runtime.windows import Windows
 
@@ -24,7 +24,7 @@ KINDS = sorted({*records(Record), Layout, SpaceToDepth, Windows}, key=lambda kin
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_records_cannot_be_changed_and_take_no_other_fields(kind):
-    assert manifest.Manifest in KINDS
+    assert file.Manifest in KINDS
     assert kind.__struct_config__.frozen
     assert kind.__struct_config__.forbid_unknown_fields
 
@@ -66,7 +66,7 @@ def test_numbers_and_names_have_bounds(kind, values, good, bad):
 
 @pytest.mark.parametrize(("size", "taken"), [(0, False), (1, True), ((1 << 62) - 1, True), (1 << 62, False)])
 def test_a_tensor_has_a_byte_or_more(size, taken):
-    assert is_taken(size, manifest.TensorBytes) is taken
+    assert is_taken(size, file.TensorBytes) is taken
 
 
 def test_a_step_without_further_figures_multiplies_nothing_and_tells_nothing():

@@ -7,8 +7,8 @@ from vdla.hw.spec import isa
 from vdla.hw.spec.presets import DEFAULT
 from vdla.hw.spec.units import Unit
 from vdla.hw.spec.vocabulary import MemoryType
-from vdla.runtime.stream.conflicts import PLACES, tensor_read, tensor_written
 from vdla.runtime.stream.record import FIELDS, NO_TENSOR, Record
+from vdla.runtime.stream.tokens import PLACES, tensor_read, tensor_written
 
 UOP, WGT, INP, ACC, OUT, ACC_8BIT, TABLE, RES = (
     getattr(MemoryType, name) for name in ("UOP", "WGT", "INP", "ACC", "OUT", "ACC_8BIT", "TABLE", "RES")

@@ -1,5 +1,5 @@
-"""Planned tokens order every need, never wait for a token that cannot come, and cost nothing where an order
-follows from others."""
+"""Conflicts and tokens: every need is ordered, never by a token that cannot come, and at no cost where an order
+follows from others; LOADs of accumulators run beside instructions in the other half."""
 
 import random
 from bisect import bisect_right
@@ -7,15 +7,163 @@ from bisect import bisect_right
 import numpy as np
 import pytest
 
+from vdla.hw.spec import isa
+from vdla.hw.spec.memories import scratchpad_of
+from vdla.hw.spec.presets import DEFAULT, TINY
 from vdla.hw.spec.units import Unit
-from vdla.runtime.stream.tokens import COMPUTE, FLAGS, LOAD, STORE, TokenPlanner, plan_tokens
+from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType
+from vdla.runtime.stream import tokens as module
+from vdla.runtime.stream.builder import Loop, Rows, StreamBuilder
+from vdla.runtime.stream.tokens import (
+    COMPUTE,
+    DRAM,
+    FLAGS,
+    LOAD,
+    PAIRS_AT_ONCE,
+    PLACES,
+    STORE,
+    TokenPlanner,
+    conflicts,
+    loads_beside,
+    plan_tokens,
+    tensor_read,
+    tensor_written,
+)
+from vdla.sim.decoded import decode_stream
 
+NOWHERE = (0, 0, 0)
+ACC, INP = MemoryType.ACC, MemoryType.INP
+DEPTH = TINY.depth(ACC)
 EDGES = {
     (LOAD, COMPUTE): ("push_next", "pop_prev"),
     (COMPUTE, LOAD): ("push_prev", "pop_next"),
     (COMPUTE, STORE): ("push_next", "pop_prev"),
     (STORE, COMPUTE): ("push_prev", "pop_next"),
 }
+ACCUMULATORS, HALF = MemoryType.ACC, DEFAULT.depth(MemoryType.ACC) // 2
+ROWS = Rows(1, 8, 8)
+
+
+def columns(rows) -> tuple[np.ndarray, np.ndarray]:
+    """Return units and touched places of `(unit, *places)`."""
+    return (
+        np.array([unit for unit, *_ in rows], np.uint8),
+        np.array([[*places, *[NOWHERE] * (PLACES - len(places))] for _, *places in rows], np.int64),
+    )
+
+
+def needs_of_last(*rows) -> tuple[int, ...]:
+    return tuple(conflicts(*columns(rows), TINY)[-1].tolist())
+
+
+@pytest.mark.parametrize(
+    ("rows", "needs"),
+    [
+        (((Unit.LOAD, (INP, 0, 4)), (Unit.COMPUTE, (INP, 3, 5))), (0, -1, -1)),
+        (((Unit.LOAD, (INP, 0, 4)), (Unit.COMPUTE, (INP, 4, 5))), (-1, -1, -1)),
+        (((Unit.LOAD, (INP, 0, 4)), (Unit.COMPUTE, (MemoryType.WGT, 0, 4))), (-1, -1, -1)),
+        (((Unit.LOAD, (INP, 0, 4)), (Unit.LOAD, (INP, 2, 3)), (Unit.COMPUTE, (INP, 0, 9))), (1, -1, -1)),
+        (((Unit.LOAD, (INP, 0, 4)), (Unit.LOAD, (INP, 0, 4))), (-1, -1, -1)),
+        (((Unit.COMPUTE, (MemoryType.ACC_8BIT, 2, 6)), (Unit.STORE, (MemoryType.OUT, 5, 7))), (-1, 0, -1)),
+        (((Unit.STORE, (MemoryType.OUT, 5, 7)), (Unit.COMPUTE, (ACC, 6, 6))), (-1, -1, -1)),
+        (
+            (
+                (Unit.COMPUTE, (ACC, DEPTH - 1, DEPTH + 9)),
+                (Unit.STORE, (MemoryType.OUT, DEPTH, DEPTH + 9), tensor_written(0)),
+            ),
+            (-1, -1, -1),
+        ),
+        (((Unit.COMPUTE, (ACC, 0, 1)), (Unit.STORE, (ACC, -2, 0))), (-1, -1, -1)),
+        (((Unit.STORE, tensor_written(1)), (Unit.LOAD, tensor_read(1, Unit.LOAD))), (-1, -1, 0)),
+        (((Unit.STORE, tensor_written(1)), (Unit.LOAD, tensor_read(0, Unit.LOAD))), (-1, -1, -1)),
+        (
+            ((Unit.LOAD, tensor_read(2, Unit.LOAD)), (Unit.COMPUTE, tensor_read(2, Unit.COMPUTE))),
+            (-1, -1, -1),
+        ),
+        (
+            (
+                (Unit.LOAD, tensor_read(2, Unit.LOAD)),
+                (Unit.COMPUTE, tensor_read(2, Unit.COMPUTE)),
+                (Unit.STORE, tensor_written(2)),
+            ),
+            (0, 1, -1),
+        ),
+    ],
+)
+def test_an_instruction_needs_the_last_of_another_unit_that_touches_the_same(rows, needs):
+    assert needs_of_last(*rows) == needs
+
+
+@pytest.mark.parametrize("pairs_at_once", [7, PAIRS_AT_ONCE])
+@pytest.mark.parametrize("seed", range(10))
+def test_conflicts_are_those_of_sets_of_elements_however_many_are_searched_at_once(
+    monkeypatch, seed, pairs_at_once
+):
+    monkeypatch.setattr("vdla.runtime.stream.tokens.PAIRS_AT_ONCE", pairs_at_once)
+    rng = random.Random(seed)
+    rows = []
+    for _ in range(200):
+        memory, begin = rng.choice((INP, MemoryType.WGT, ACC)), rng.randrange(12)
+        rows.append(
+            (
+                rng.choice(tuple(Unit)),
+                (memory, begin, begin + rng.randrange(5)),
+                (DRAM, first := rng.randrange(6), first + rng.randrange(3)),
+            )
+        )
+    with np.errstate(all="raise"):
+        found = conflicts(*columns(rows), TINY).tolist()
+    elements = [
+        {(memory, element) for memory, begin, end in places for element in range(begin, end)}
+        for _, *places in rows
+    ]
+    for number, (unit, *_) in enumerate(rows):
+        for other in Unit:
+            shared = [
+                at
+                for at in range(number)
+                if other != unit and rows[at][0] == other and elements[at] & elements[number]
+            ]
+            assert found[number][other] == max(shared, default=-1)
+
+
+def test_instructions_that_touch_nothing_need_nothing():
+    assert needs_of_last((Unit.LOAD,), (Unit.STORE,)) == (-1, -1, -1)
+    assert conflicts(np.zeros(0, np.uint8), np.zeros((0, PLACES, 3), np.int64), TINY).shape == (0, len(Unit))
+
+
+@pytest.mark.parametrize("one", MemoryType, ids=lambda memory: memory.name)
+@pytest.mark.parametrize("config", [TINY, DEFAULT], ids=lambda config: config.name)
+def test_every_memory_conflicts_with_itself_to_its_ends_and_with_no_other(config, one):
+    depth = config.depth(one)
+    for other in (*MemoryType, DRAM):
+        limit = config.depth(other) if other != DRAM else 9
+        rows = [(Unit.LOAD, (one, 0, depth)), (Unit.COMPUTE, (other, 0, limit))]
+        same = other != DRAM and scratchpad_of(other) == scratchpad_of(one)
+        assert conflicts(*columns(rows), config)[-1].tolist() == [0 if same else -1, -1, -1], other
+    for place in (0, depth - 1):
+        rows = [(Unit.LOAD, (one, 0, depth)), (Unit.COMPUTE, (one, place, place + 1))]
+        assert conflicts(*columns(rows), config)[-1].tolist() == [0, -1, -1]
+    whole = [(Unit.LOAD, (other, 0, config.depth(other))) for other in MemoryType]
+    for outside in ((-1, 0), (-2, 0), (-2, -1), (depth, depth + 2)):
+        rows = [*whole, (Unit.COMPUTE, (one, *outside), (DRAM, -1, 0))]
+        assert conflicts(*columns(rows), config)[-1].tolist() == [-1, -1, -1], outside
+
+
+@pytest.mark.parametrize("at_once", [1, 8, 30, 1000])
+def test_portions_follow_on_each_other_and_have_about_as_many_touches_as_asked_for(monkeypatch, at_once):
+    monkeypatch.setattr(module, "PAIRS_AT_ONCE", at_once)
+    rng = np.random.default_rng(0)
+    low = rng.integers(0, 30, (40, 2))
+    high = np.minimum(low + rng.integers(0, 5, (40, 2)), 30)
+    touched = [int(((low <= segment) & (segment < high)).sum()) for segment in range(31)]
+    portions = [*module._portions(low, high, 31)]
+    assert [first for first, _ in portions[1:]] == [limit for _, limit in portions[:-1]]
+    assert (portions[0][0], portions[-1][1]) == (0, 31)
+    sums = [sum(touched[first:limit]) for first, limit in portions]
+    most = max(touched)
+    assert all(size <= at_once + most for size in sums)
+    assert all(size >= at_once - 2 * most for size in sums[:-1])
 
 
 def planned(rows, depth: int = 255) -> TokenPlanner:
@@ -149,3 +297,109 @@ def test_where_an_edge_is_full_a_later_transfer_of_nothing_pushes():
     rows = [*[(LOAD, (-1, -1, -1))] * 2, (COMPUTE, (0, -1, -1)), (COMPUTE, (1, -1, -1))]
     assert planned(rows, 2).numbers == [0, 1, 2, 3]
     assert planned(rows, 1).numbers == [0, 1, 2, -1 - LOAD, 3]
+
+
+def flags(build, config=DEFAULT) -> list[int]:
+    """Return `beside` of the LOADs of accumulators of a stream."""
+    builder = StreamBuilder(config)
+    build(builder)
+    stream = builder.finish()
+    addresses = dict.fromkeys(stream.tensors, 0)
+    program = decode_stream(stream.relocated(addresses).reshape(-1), config)
+    items = [program.instruction(index) for index in range(len(program))]
+    return [item.beside for item in items if isinstance(item, isa.Load) and item.memory_type == ACCUMULATORS]
+
+
+def loads(*places: int):
+    """Return a stream: a sum of two accumulators in the lower half, then LOADs to `places`."""
+
+    def build(builder: StreamBuilder) -> None:
+        builder.load(ACCUMULATORS, 0, "x", 0, ROWS)
+        builder.alu(AluOpcode.ADD, ((0, 4, 0),), Loop(), Loop(4, 1, 1))
+        for place in places:
+            builder.load(ACCUMULATORS, place, "x", 0, ROWS)
+
+    return build
+
+
+@pytest.mark.parametrize(
+    ("places", "expected"),
+    [((HALF,), [1]), ((HALF - 8,), [0]), ((HALF - 4,), [0]), ((HALF, 16, 2 * HALF - 8), [1, 0, 1])],
+    ids=str,
+)
+def test_loads_into_the_other_half_run_beside(places, expected):
+    assert flags(loads(*places)) == [1, *expected]  # nothing stands before the first
+
+
+def test_the_second_operand_counts():
+    def build(builder: StreamBuilder) -> None:
+        builder.load(ACCUMULATORS, 0, "x", 0, ROWS)
+        builder.load(ACCUMULATORS, HALF, "x", 0, ROWS)
+        builder.alu(AluOpcode.ADD, ((0, HALF, 0),), Loop(), Loop(4, 1, 1))
+        builder.load(ACCUMULATORS, HALF + 8, "x", 0, ROWS)
+
+    assert flags(build) == [1, 1, 0]
+
+
+STEPPING = (isa.Opcode.GEMM, isa.Opcode.ALU, isa.Opcode.DEPTHWISE)
+
+
+def plainly_beside(opcodes, halves, pushes) -> list[bool]:
+    """Return the LOADs that run beside, instruction by instruction: `worked` are the halves of the last step."""
+    found, worked = [], 0
+    for opcode, touched, push in zip(opcodes, halves, pushes, strict=True):
+        found.append(opcode == isa.Opcode.LOAD and touched > 0 and not push and not touched & worked)
+        worked = touched if opcode in STEPPING else worked
+    return found
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_instructions_run_beside_as_their_order_says(seed):
+    """Any opcode may stand first: micro-ops may be in their memory before a stream begins."""
+    rng = np.random.default_rng(seed)
+    opcodes = rng.choice([isa.Opcode.LOAD, isa.Opcode.LOAD, isa.Opcode.FINISH, *STEPPING], 12).astype(
+        np.uint8
+    )
+    halves, pushes = rng.integers(0, 4, 12), rng.random(12) < 0.2
+    assert loads_beside(opcodes, halves, pushes).tolist() == plainly_beside(opcodes, halves, pushes)
+
+
+def test_an_instruction_alone_has_none_before_it():
+    for opcode, expected in ((isa.Opcode.LOAD, True), (isa.Opcode.GEMM, False)):
+        found = loads_beside(np.array([opcode], np.uint8), np.array([1]), np.array([False]))
+        assert found.tolist() == [expected]
+
+
+def test_a_load_that_pops_a_token_runs_beside():
+    def build(builder: StreamBuilder) -> None:
+        builder.store(HALF, "y", 0, ROWS)
+        builder.alu(AluOpcode.ADD, ((0, 4, 0),), Loop(), Loop(4, 1, 1))
+        builder.load(ACCUMULATORS, HALF, "x", 0, ROWS)  # behind the STORE
+
+    assert flags(build) == [1]
+
+
+def test_a_load_that_pushes_a_token_waits():
+    opcodes, halves = np.array([isa.Opcode.GEMM, isa.Opcode.LOAD], np.uint8), np.array([1, 2])
+    assert loads_beside(opcodes, halves, np.array([False, False])).tolist() == [False, True]
+    assert loads_beside(opcodes, halves, np.array([True, True])).tolist() == [False, False]
+
+
+def test_configurations_without_halves_have_no_such_flag():
+    lean = DEFAULT.with_changes(
+        extensions=tuple(other for other in Extension if other is not Extension.ACC_HALVES)
+    )
+    assert flags(loads(HALF), lean) == [0, 0]
+
+
+def test_instructions_that_only_wait_work_in_no_half():
+    def build(builder: StreamBuilder) -> None:
+        builder.load(ACCUMULATORS, 0, "x", 0, ROWS)
+        builder.load(ACCUMULATORS, HALF, "x", 0, ROWS)
+        builder.alu(AluOpcode.ADD, ((0, 4, 0),), Loop(), Loop(4, 1, 1))
+        builder.store(HALF, "y", 0, ROWS)
+        builder.load(MemoryType.INP, 0, "y", 0, ROWS)  # behind the STORE, through the compute unit
+        builder.load(ACCUMULATORS, 16, "x", 0, ROWS)
+        builder.alu(AluOpcode.ADD, ((HALF, HALF + 4, 0),), Loop(), Loop(4, 1, 1))
+
+    assert flags(build) == [1, 0, 0]  # the second pushes a token to the STORE

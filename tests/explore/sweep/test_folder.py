@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from vdla.explore.sweep.errors import SweepError
-from vdla.explore.sweep.journal import KIND, LARGEST, Journal
+from vdla.explore.sweep.folder import KIND, LARGEST, Journal
 from vdla.explore.sweep.measure import Measured
 from vdla.explore.sweep.space import Point
 from vdla.explore.sweep.tables import TUNING, LayerRow, PointRow

@@ -1,7 +1,7 @@
 """The Verilog around the core: ports and wires of the widths of the core's payloads."""
 
 from vdla.hw.spec.presets import TINY
-from vdla.runtime.devices.rtl.wrapper import wrapper
+from vdla.runtime.devices.rtl.design import wrapper
 
 
 def test_ports_and_wires_have_the_widths_of_the_payloads():

@@ -17,7 +17,7 @@ from vdla.explore.sweep.tables import TUNING
 from vdla.explore.tune.proposals import making
 from vdla.explore.tune.session import Session
 from vdla.explore.tune.settings import Settings
-from vdla.explore.workers.here import here
+from vdla.explore.workers.backends import here
 from vdla.hw.spec.errors import ToolError
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.target import TARGETS

@@ -13,8 +13,7 @@ import pyarrow.parquet as pq
 
 from tests.explore.report.folders import LAYERS, write_sweep
 from vdla.explore.report.numbers import short
-from vdla.explore.report.sweep_data import Sweep, _settings, page_data, read_sweep
-from vdla.explore.report.sweep_page import write_sweep_report
+from vdla.explore.report.sweep_page import Sweep, _settings, page_data, read_sweep, write_sweep_report
 from vdla.explore.sweep.errors import SweepError
 from vdla.hw.spec.errors import ConfigError, FileFormatError
 from vdla.hw.spec.memory import MemoryParameters

@@ -1,4 +1,4 @@
-"""Worker processes: every thing has one result, whatever dies."""
+"""Workers: every thing has one result, whatever dies."""
 
 import os
 import signal
@@ -6,9 +6,8 @@ import signal
 import pytest
 
 from tests.explore.workers.jobs import DEADLY, Doubling, Unreadable
-from vdla.explore.workers.backends import backend_of
+from vdla.explore.workers.backends import Pool, backend_of, ended, here
 from vdla.explore.workers.job import WorkerError
-from vdla.explore.workers.pool import Pool, ended
 
 
 def test_every_thing_has_its_result_and_workers_stay():
@@ -54,3 +53,8 @@ def test_workers_that_cannot_read_their_job_are_an_error():
 )
 def test_how_a_process_ended_in_words(status, text):
     assert ended(status) == text
+
+
+def test_things_are_measured_in_this_process_and_in_their_order():
+    with here(Doubling()) as backend:
+        assert list(backend.measure([3, 1])) == [(6, os.getpid()), (2, os.getpid())]
