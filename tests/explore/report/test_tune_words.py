@@ -2,12 +2,10 @@
 
 import pytest
 
-from vdla.compiler.tasks.channel_scale_alu import ScalingTask
 from vdla.compiler.tasks.convolution import ConvolutionTask, TransposedTask
 from vdla.compiler.tasks.elementwise import Elements, ElementsTask
-from vdla.compiler.tasks.max_pool_alu import PoolingTask
-from vdla.compiler.tasks.mean import MeanTask
-from vdla.compiler.tasks.scaled_sum import SumTask
+from vdla.compiler.tasks.pooling import MeanTask, PoolingTask
+from vdla.compiler.tasks.scaling import ScalingTask, SumTask
 from vdla.compiler.te.operators.narrowing import AddingScale, Scale, Shift
 from vdla.compiler.te.operators.sizes import Convolution, Pooling, Transposed
 from vdla.explore.report.tune_words import choice_text, kind_of, sizes_of
