@@ -9,7 +9,7 @@ import pytest
 
 from tests.test_import_floors import PACKAGE, find_modules, imports_of
 
-MOST_WITH_ONE_IMPORTER = 154
+MOST_WITH_ONE_IMPORTER = 130
 MOST_SHARED_NAMES = 0
 BLOCKS = ("block_in", "block_out", "activation_block")
 

@@ -23,9 +23,14 @@ from vdla.compiler.network.placed import (
 )
 from vdla.compiler.rules import Rule, enabling
 from vdla.compiler.tasks.convolution import ConvolutionTask, TransposedTask
-from vdla.compiler.te.operators.depthwise import prefers_windows, window_weights, with_whole_windows
+from vdla.compiler.te.operators.convolution import (
+    phase_weights,
+    prefers_windows,
+    sides_fault,
+    window_weights,
+    with_whole_windows,
+)
 from vdla.compiler.te.operators.sizes import Convolution, Transposed, blocks, matrix_product
-from vdla.compiler.te.operators.transposed import phase_weights, sides_fault
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import Extension, MemoryType

@@ -18,9 +18,12 @@ from vdla.compiler.tasks.elementwise import elements_at_a_time, schedule_element
 from vdla.compiler.tasks.pooling import MaximumTask, PoolingTask, pools_by_multiplier
 from vdla.compiler.tasks.scaling import SumTask, diagonal_weights, elements_of_a_sum, multiplies_sums
 from vdla.compiler.te.operators.alu import add, multiply, requantise
-from vdla.compiler.te.operators.convolution import conv2d
-from vdla.compiler.te.operators.depthwise import (
+from vdla.compiler.te.operators.convolution import (
+    conv2d,
+    conv2d_transposed,
     conv2d_windows,
+    phase_convolution,
+    phase_weights,
     prefers_windows,
     window_weights,
     with_whole_windows,
@@ -34,7 +37,6 @@ from vdla.compiler.te.operators.sizes import (
     blocks,
     matrix_product,
 )
-from vdla.compiler.te.operators.transposed import conv2d_transposed, phase_convolution, phase_weights
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import Extension
 from vdla.runtime.host.convolution import conv_transpose

@@ -16,7 +16,7 @@ from vdla.compiler.codegen.space import space_of
 from vdla.compiler.codegen.stream import compile_stream, lowered_task
 from vdla.compiler.ir.nodes import IrError
 from vdla.compiler.tasks.convolution import ConvolutionTask
-from vdla.compiler.te.operators.depthwise import with_whole_windows
+from vdla.compiler.te.operators.convolution import with_whole_windows
 from vdla.compiler.te.operators.sizes import Convolution
 from vdla.hw.spec import isa
 from vdla.hw.spec.presets import DEFAULT, TINY

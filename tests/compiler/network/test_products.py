@@ -18,7 +18,7 @@ from vdla.compiler.network.placed import Offloaded
 from vdla.compiler.network.products import saves, window_taps, windowed_size, windowed_weights, windows_of
 from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.convolution import ConvolutionTask, TransposedTask
-from vdla.compiler.te.operators.depthwise import window_weights
+from vdla.compiler.te.operators.convolution import window_weights
 from vdla.compiler.te.operators.sizes import Convolution, Transposed
 from vdla.hw.spec import isa
 from vdla.hw.spec.presets import DEFAULT, TINY
