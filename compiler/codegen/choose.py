@@ -7,9 +7,8 @@ from collections.abc import Callable
 
 from vdla.compiler.codegen.epilogue import RESIDUAL, SUM, Epilogue
 from vdla.compiler.codegen.estimate import ranked_tiles, slots_of
-from vdla.compiler.codegen.lowering import lowered_task
 from vdla.compiler.codegen.space import ChoiceFamily, ChoiceSpace
-from vdla.compiler.codegen.stream import emit_calls
+from vdla.compiler.codegen.stream import emit_calls, lowered_task
 from vdla.compiler.codegen.tiles import Tiles, TilingProblem
 from vdla.compiler.operands.address_map import Operand
 from vdla.compiler.tasks.base import Choice, Task

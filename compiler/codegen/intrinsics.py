@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from functools import lru_cache, partial
 from textwrap import indent
 
-from vdla.compiler.codegen import compute, depthwise, transfers
+from vdla.compiler.codegen import compute, transfers
 from vdla.compiler.codegen.emission import Emit, HardwareIntrinsic
 from vdla.compiler.ir.nodes import IMMEDIATE, Buffer, Const, Expr, IrError, Read, Scope, Var
 from vdla.compiler.ir.parse import parse_intrinsic
@@ -169,8 +169,8 @@ for i in range({config.batch}):
 """
     if starts:
         started = Buffer("first", (1,), "bool")
-        return _declared("slide_from", (*params, started), body, depthwise.started_window_sum)
-    return _declared("slide", params, body, depthwise.window_sum)
+        return _declared("slide_from", (*params, started), body, compute.started_window_sum)
+    return _declared("slide", params, body, compute.window_sum)
 
 
 def _widened(dst: Buffer, src: Buffer) -> str:

@@ -1,9 +1,10 @@
-"""Emission of instruction streams from loop programs of intrinsics.
+"""Lowering of tasks to loop programs of intrinsics, and emission of their instruction streams.
 
 Inner loops are mapped to instructions; outer loops are executed during emission.
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 from math import prod
 from typing import Protocol
 
@@ -13,17 +14,18 @@ from vdla.compiler.codegen.epilogue import NO_EPILOGUE, Epilogue, EpilogueStores
 from vdla.compiler.codegen.intrinsics import accelerator
 from vdla.compiler.codegen.nest import TILE_RANK, Nest, conditions_of, nest_of
 from vdla.compiler.ir.nodes import Alloc, Block, Buffer, For, Func, If, IrError, Scope, Stmt
-from vdla.compiler.ir.passes.inplace import InPlace
-from vdla.compiler.ir.passes.start_sums import StartSums
-from vdla.compiler.ir.passes.virtual_threads import InterleaveVirtualThreads
+from vdla.compiler.ir.passes import InPlace, InterleaveVirtualThreads, StartSums
 from vdla.compiler.ir.rewrite import walk_statements
 from vdla.compiler.ir.text import print_stmt
 from vdla.compiler.ir.verify import verify
 from vdla.compiler.operands.address_map import Operand
+from vdla.compiler.tasks.base import Choice, Task
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import MemoryType, Parameter
 from vdla.runtime.stream.builder import Rows, Stream, StreamBuilder
+
+CACHED_PROGRAMS = 256  # per process: a simulated candidate is not lowered again for emission
 
 
 class LoopPass(Protocol):
@@ -71,6 +73,16 @@ def lower_to_calls(func: Func, config: AcceleratorConfig, *, verify_each: bool =
             verify(func)
     verify(func)
     return func
+
+
+@lru_cache(maxsize=CACHED_PROGRAMS)
+def lowered_task(task: Task, choice: Choice, config: AcceleratorConfig) -> Func:
+    """Return the loop program of a task, ready for emission: every leaf statement calls an intrinsic.
+
+    Raises:
+        IrError: the choice is not in the task's space.
+    """
+    return lower_to_calls(task.program(choice, config), config)
 
 
 def emit(func: Func, builder: StreamBuilder, operands: Mapping[str, Operand] | None = None) -> None:

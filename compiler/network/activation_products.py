@@ -10,7 +10,7 @@ import numpy as np
 from vdla.compiler.codegen.blocked_layout import blocked_parameters
 from vdla.compiler.codegen.epilogue import NO_EPILOGUE, TABLE, Epilogue, table_entries
 from vdla.compiler.graph.integers import signed_bytes
-from vdla.compiler.network.channel_factors import MULTIPLIES, multiplies
+from vdla.compiler.network.channelwise import MULTIPLIES, multiplies
 from vdla.compiler.network.elements import SAME
 from vdla.compiler.network.placed import (
     OffloadCandidate,
@@ -22,10 +22,10 @@ from vdla.compiler.network.placed import (
     operands,
 )
 from vdla.compiler.rules import Rule, enabling
-from vdla.compiler.tasks.activation_weights import RowsTask, TurnTask
 from vdla.compiler.tasks.constant_operands import one_hot_inputs, scalar_weights
 from vdla.compiler.tasks.convolution import ConvolutionTask
 from vdla.compiler.tasks.elementwise import Elements, ElementsTask
+from vdla.compiler.tasks.rearranging import RowsTask, TurnTask
 from vdla.compiler.te.operators.sizes import blocks, matrix_product
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import Extension

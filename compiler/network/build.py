@@ -10,12 +10,10 @@ from vdla.compiler.codegen.stream import emit_calls
 from vdla.compiler.graph.macs import macs
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.ir.nodes import Func
-from vdla.compiler.network.flow import Flow, segments_of_copies
-from vdla.compiler.network.memory import Life, Stored, share
+from vdla.compiler.network.memory_plan import Flow, Life, Stored, segments_of_copies, share
 from vdla.compiler.network.partition import Part
 from vdla.compiler.network.placed import Offloaded, OnHost, Piece
-from vdla.compiler.operands.address_map import DENSE, Operand
-from vdla.compiler.operands.packed import Packed
+from vdla.compiler.operands.address_map import DENSE, Operand, Packed
 from vdla.compiler.operands.segments import Joined
 from vdla.compiler.tasks.base import Task
 from vdla.hw.spec import isa
@@ -41,7 +39,7 @@ def build(
     """Return the plan of a network from its placed operators.
 
     Args:
-        programs: of every task of `parts`, as `vdla.compiler.codegen.lowering.lowered_task` returns them.
+        programs: of every task of `parts`, as `vdla.compiler.codegen.stream.lowered_task` returns them.
         report: called with each operator before its instructions are emitted.
     """
     return _Linker(graph, target, parts, programs).plan(report)

@@ -7,7 +7,7 @@ import numpy as np
 
 from vdla.compiler.codegen.blocked_layout import blocked_parameters
 from vdla.compiler.codegen.epilogue import TABLE, Epilogue, table_entries
-from vdla.compiler.network.channel_factors import by_alu, by_channel, factor_place, multiplies
+from vdla.compiler.network.channelwise import by_alu, by_channel, factor_place, multiplies
 from vdla.compiler.network.placed import (
     OffloadCandidate,
     Offloaded,
@@ -22,9 +22,8 @@ from vdla.compiler.network.slices import REPEAT_RULES, SLICE_RULES, part, repeat
 from vdla.compiler.rules import Rule, enabling
 from vdla.compiler.tasks.constant_operands import scalar_weights
 from vdla.compiler.tasks.elementwise import Elements, ElementsTask
-from vdla.compiler.tasks.max_pool_alu import PoolingTask
-from vdla.compiler.tasks.max_pool_multiplier import MaximumTask, pools_by_multiplier
-from vdla.compiler.tasks.scaled_sum import SumTask, diagonal_weights, multiplies_sums
+from vdla.compiler.tasks.pooling import MaximumTask, PoolingTask, pools_by_multiplier
+from vdla.compiler.tasks.scaling import SumTask, diagonal_weights, multiplies_sums
 from vdla.compiler.te.operators.sizes import Pooling
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import AluOpcode, Extension

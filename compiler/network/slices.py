@@ -12,7 +12,7 @@ from vdla.compiler.operands.interleaved import activation_block
 from vdla.compiler.rules import Rule
 from vdla.compiler.tasks.constant_operands import scalar_weights
 from vdla.compiler.tasks.elementwise import Elements, ElementsTask
-from vdla.compiler.tasks.repeat import RepeatTask
+from vdla.compiler.tasks.rearranging import RepeatTask
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.runtime.host.evaluate import evaluate
 from vdla.runtime.layout import IMAGE_RANK

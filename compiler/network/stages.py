@@ -12,8 +12,8 @@ from itertools import count
 
 from vdla.compiler.codegen.choices import ChoiceError, Choices, choices_of
 from vdla.compiler.codegen.choose import Chooser, by_simulator
-from vdla.compiler.codegen.lowering import lowered_task
 from vdla.compiler.codegen.space import ChoiceSpace, space_of
+from vdla.compiler.codegen.stream import lowered_task
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.ir.nodes import Func
 from vdla.compiler.network.build import build

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.runtime.stream.builder import Rows, StreamBuilder
+from vdla.runtime.windows import Windows
 
 Move = Callable[[int, str, int, Rows], None]
 """Records a transfer: first element on chip, tensor, first element of the tensor, rows."""
@@ -72,3 +73,14 @@ class Operand:
         """
         record = partial(builder.load, memory, pad_minimum=pad_minimum, pad_value=pad_value)
         return self.address_map.load(memory, builder, record)
+
+
+@dataclass(frozen=True, slots=True)
+class Packed(AddressMap):
+    """A map whose elements are windows of a packed image."""
+
+    windows: Windows
+
+    def load(self, memory: MemoryType, builder: StreamBuilder, record: Move) -> Move:
+        """Return the recorder of GATHERs of windows into INP."""
+        return partial(builder.gather, self.windows)

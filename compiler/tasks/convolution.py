@@ -14,11 +14,15 @@ from vdla.compiler.operands.address_map import AddressMap
 from vdla.compiler.operands.interleaved import Interleaved
 from vdla.compiler.tasks.base import Choice, Task
 from vdla.compiler.tasks.scheduling import narrow, tensorize, virtual_threads
-from vdla.compiler.te.operators.convolution import ConvolutionTensors, conv2d
-from vdla.compiler.te.operators.depthwise import conv2d_windows
+from vdla.compiler.te.operators.convolution import (
+    ConvolutionTensors,
+    conv2d,
+    conv2d_transposed,
+    conv2d_windows,
+    phase_convolution,
+)
 from vdla.compiler.te.operators.narrowing import AddingScale, Narrowing, Scale
 from vdla.compiler.te.operators.sizes import Convolution, Transposed, blocks
-from vdla.compiler.te.operators.transposed import conv2d_transposed, phase_convolution
 from vdla.compiler.te.schedule import Schedule, StageHandle, create_schedule
 from vdla.compiler.te.tensor import Tensor
 from vdla.hw.spec.config import AcceleratorConfig
@@ -105,7 +109,7 @@ class ConvolutionTask(TiledTask):
         border: int8 value with which the input is padded.
         alike: see `vdla.compiler.te.operators.convolution.conv2d`.
         slides: the kernel consists of whole windows, see
-            `vdla.compiler.te.operators.depthwise.conv2d_windows`.
+            `vdla.compiler.te.operators.convolution.conv2d_windows`.
     """
 
     size: Convolution

@@ -7,7 +7,7 @@ from vdla.compiler.codegen.intrinsics import accelerator
 from vdla.compiler.ir.nodes import Func, Scope
 from vdla.compiler.tasks.base import Choice, PartedTask
 from vdla.compiler.tasks.scheduling import narrow, tensorize, virtual_threads
-from vdla.compiler.te.operators.elementwise import ElementwiseTensors, add, copy, multiply, requantise
+from vdla.compiler.te.operators.alu import ElementwiseTensors, add, copy, multiply, requantise
 from vdla.compiler.te.operators.narrowing import Scale
 from vdla.compiler.te.operators.sizes import blocks
 from vdla.compiler.te.schedule import Schedule, create_schedule

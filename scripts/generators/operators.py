@@ -15,17 +15,19 @@ from vdla.compiler.tasks.base import Choice
 from vdla.compiler.tasks.constant_operands import scalar_weights
 from vdla.compiler.tasks.convolution import schedule_conv2d
 from vdla.compiler.tasks.elementwise import elements_at_a_time, schedule_elementwise
-from vdla.compiler.tasks.max_pool_alu import PoolingTask
-from vdla.compiler.tasks.max_pool_multiplier import MaximumTask, pools_by_multiplier
-from vdla.compiler.tasks.scaled_sum import SumTask, diagonal_weights, elements_of_a_sum, multiplies_sums
-from vdla.compiler.te.operators.convolution import conv2d
-from vdla.compiler.te.operators.depthwise import (
+from vdla.compiler.tasks.pooling import MaximumTask, PoolingTask, pools_by_multiplier
+from vdla.compiler.tasks.scaling import SumTask, diagonal_weights, elements_of_a_sum, multiplies_sums
+from vdla.compiler.te.operators.alu import add, multiply, requantise
+from vdla.compiler.te.operators.convolution import (
+    conv2d,
+    conv2d_transposed,
     conv2d_windows,
+    phase_convolution,
+    phase_weights,
     prefers_windows,
     window_weights,
     with_whole_windows,
 )
-from vdla.compiler.te.operators.elementwise import add, multiply, requantise
 from vdla.compiler.te.operators.narrowing import LEAST, Narrowing, Scale, Shift
 from vdla.compiler.te.operators.sizes import (
     Convolution,
@@ -35,7 +37,6 @@ from vdla.compiler.te.operators.sizes import (
     blocks,
     matrix_product,
 )
-from vdla.compiler.te.operators.transposed import conv2d_transposed, phase_convolution, phase_weights
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import Extension
 from vdla.runtime.host.convolution import conv_transpose

@@ -7,8 +7,7 @@ import numpy as np
 from vdla.compiler.network.stages import parts_of, tasks_of
 from vdla.compiler.tasks.base import Task
 from vdla.compiler.tasks.convolution import ConvolutionTask
-from vdla.compiler.tasks.max_pool_alu import PoolingTask
-from vdla.compiler.tasks.max_pool_multiplier import MaximumTask, pools_by_multiplier
+from vdla.compiler.tasks.pooling import MaximumTask, PoolingTask, pools_by_multiplier
 from vdla.compiler.te.operators.sizes import Convolution, Pooling
 from vdla.explore.sweep.specification import Conv
 from vdla.explore.sweep.workloads import MOBILENET, RESNET18, conv_graph

@@ -15,11 +15,9 @@ from vdla.hw.spec.isa import Opcode
 from vdla.hw.spec.shelf import Shelf
 from vdla.hw.spec.vocabulary import Extension
 from vdla.sim.decoded import DecodedStream, slot_count
-from vdla.sim.native.alu import emit_alu
-from vdla.sim.native.depthwise import emit_depthwise
+from vdla.sim.native.compute import emit_alu, emit_depthwise, emit_gemm
 from vdla.sim.native.dot import Dot, choose_dot
 from vdla.sim.native.emit import DONE, I8, I64, POINTER, STATE, Emitter, i64
-from vdla.sim.native.gemm import emit_gemm
 from vdla.sim.native.steps import steps_at_once
 from vdla.sim.native.store import emit_store
 from vdla.sim.native.transfer import emit_loads

@@ -10,9 +10,9 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.footprint import chip_access, dram_access
 from vdla.hw.spec.memories import MEMORIES, loadable_in, scratchpad_of
 from vdla.hw.spec.vocabulary import Extension, MemoryType
+from vdla.sim.native.compute import emit_pack_inp, emit_pack_wgt
 from vdla.sim.native.dot import Dot
 from vdla.sim.native.emit import DONE, I8, I64, POINTER, Emitter, InstructionEmitter, i64
-from vdla.sim.native.gemm import emit_pack_inp, emit_pack_wgt
 from vdla.sim.scratchpads import K_GROUP, padded_block_in, padded_block_out
 
 

@@ -2,10 +2,14 @@
 
 Source: Williams, Waterman, Patterson, "Roofline: an insightful visual performance model", CACM 52(4), 2009;
 the paper's figure 10.
+
+Labels stand near their points, clear of each other, of every point and of the line. Lengths of labels are in
+points (1/72 inch), as font sizes are, so that a picture is the same at every resolution.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -17,7 +21,6 @@ from vdla.hw.spec.registers import COUNTED_MEMORIES, beat_counter
 from vdla.hw.spec.target import Target
 from vdla.sim.events import events_of
 from vdla.sim.plots.files import styled
-from vdla.sim.plots.labels import FONT_SIZE, NEAREST, place_labels
 from vdla.sim.timing.result import Timing
 
 COLOURS = (
@@ -29,6 +32,12 @@ COLOURS = (
 )  # Okabe and Ito's, which the colour-blind tell apart
 MARKERS = "osD^v"
 ROOF_COLOUR = "#333333"
+FONT_SIZE = 8
+CHARACTER = (0.68 * FONT_SIZE, 1.05 * FONT_SIZE)  # width and height of a digit, with a little air
+MARKER = 6.0
+LINE = 2.0
+NEAREST, STEP = 8.5, 4.0
+DIRECTIONS = 16
 PLOT_INCHES, LEAST_HEIGHT_INCHES = 6.2, 5.0
 ROW_INCHES, CHARACTER_INCHES, GAP_INCHES = 0.22, 0.075, 0.2
 HEADING = "Share of the roof above each point"
@@ -274,3 +283,40 @@ def _write_cell(axes: Axes, text: str, inches: float, row: int, **properties: An
 
 def _share(point: Point, target: Target) -> float:
     return 100 * point.rate / roof(target, point.intensity)
+
+
+def place_labels(
+    texts: Sequence[str], places: np.ndarray, points: np.ndarray, line: np.ndarray
+) -> list[np.ndarray]:
+    """Return where the middle of each text stands, from its place.
+
+    Args:
+        places: float64[texts, 2], what each text is the label of.
+        points: float64[n, 2], all points of the plot.
+        line: float64[m, 2], close places along a line that must stay legible.
+    """
+    taken = [*_boxes(points, (MARKER, MARKER)), *_boxes(line, (LINE, LINE))]
+    offsets = []
+    for text, place in zip(texts, places, strict=True):
+        size = np.array([len(text) * CHARACTER[0], CHARACTER[1]])
+        offset = next(way for way in _ways() if _is_clear(place + way, size, np.array(taken)))
+        taken.append(np.concatenate([place + offset, size]))
+        offsets.append(offset)
+    return offsets
+
+
+def _boxes(middles: np.ndarray, size: tuple[float, float]) -> np.ndarray:
+    """Return float64[n, 4]: middle and size of a box around each place."""
+    return np.hstack([middles, np.tile(size, (len(middles), 1))])
+
+
+def _ways() -> Iterator[np.ndarray]:
+    """Yield offsets, the nearest first, and of those downwards first."""
+    angles = -np.pi / 2 + np.arange(DIRECTIONS) * 2 * np.pi / DIRECTIONS
+    for ring in count():
+        yield from (NEAREST + ring * STEP) * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+
+
+def _is_clear(middle: np.ndarray, size: np.ndarray, taken: np.ndarray) -> bool:
+    gaps = np.abs(taken[:, :2] - middle) - (taken[:, 2:] + size) / 2
+    return bool((gaps.max(axis=1) >= 0).all())

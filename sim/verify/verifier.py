@@ -3,6 +3,11 @@
 Streams have no data-dependent control flow, so following one legal order is enough: instructions of different
 units that access the same data must be ordered by tokens, or another order could occur. The time is bounded
 by the instructions times the elements of the on-chip memories, whatever the number of loop steps.
+
+Vector clocks over the token edges tell which instructions are done when another starts, in any interleaving.
+Units start their instructions in order, and the k-th pop on an edge takes the token of the k-th push. So an
+instruction knows everything that the previous one of its unit knew and, for each token it pops, the
+instruction that pushed it and everything that one knew.
 """
 
 from dataclasses import dataclass
@@ -12,12 +17,12 @@ import numpy as np
 from vdla.hw.spec.errors import ProgramError
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
 from vdla.hw.spec.vocabulary import MemoryType
+from vdla.sim.compiled import whole
 from vdla.sim.decoded import DecodedStream
 from vdla.sim.interleave import interleave
 from vdla.sim.overwrites import refuse_overwrites
-from vdla.sim.records import ByteArray, IntArray, RecordArray
+from vdla.sim.records import ByteArray, Grid, IntArray, Ints, RecordArray
 from vdla.sim.verify import touch as kinds
-from vdla.sim.verify.clocks import clocks
 from vdla.sim.verify.columns import DRAM, footprint_columns, refuse_unknown
 from vdla.sim.verify.follow import follow
 from vdla.sim.verify.shadow import NEVER, Shadow, new_shadow
@@ -149,3 +154,45 @@ def _missing(finding: Finding, program: DecodedStream) -> str:
         f"{finding.other} on and popped by the "
         f"{second.name.lower()} unit up to instruction {finding.index}"
     )
+
+
+UNITS = len(Unit)
+
+
+def pushers(program: DecodedStream) -> IntArray:
+    """Return int64[n, edges]: the instruction whose token each instruction pops, by edge; -1 where it pops
+    none."""
+    found = np.full((len(program), len(TOKEN_EDGES)), -1)
+    for number in range(len(TOKEN_EDGES)):
+        pushing, popping = np.flatnonzero(program.pushes[:, number]), np.flatnonzero(program.pops[:, number])
+        matched = min(len(pushing), len(popping))
+        found[popping[:matched], number] = pushing[:matched]
+    return found
+
+
+def clocks(program: DecodedStream, order: IntArray) -> IntArray:
+    """Return int64[n, units]: the last instruction of each unit that is done when an instruction starts; -1:
+    none is known to be.
+
+    Args:
+        order: a legal order of execution.
+    """
+    known = np.full((len(program), UNITS), -1)
+    latest = np.full((UNITS, UNITS), -1)
+    _fill(order, program.unit, pushers(program), known, latest)
+    return known
+
+
+@whole
+def _fill(order: Ints, unit: Ints, pushed_by: Grid, known: Grid, latest: Grid) -> None:
+    for place in range(order.size):
+        index = order[place]
+        own = unit[index]
+        for edge in range(pushed_by.shape[1]):
+            other = pushed_by[index, edge]
+            if other >= 0:
+                for column in range(known.shape[1]):
+                    latest[own, column] = max(latest[own, column], known[other, column])
+                latest[own, unit[other]] = max(latest[own, unit[other]], other)
+        for column in range(known.shape[1]):
+            known[index, column] = latest[own, column]

@@ -166,7 +166,7 @@ def rings(script):
     [
         ("compiler/graph/passes/merge_moves.py", "tests/compiler/graph/passes/test_merge_moves.py"),
         ("runtime/host/logic.py", "tests/runtime/host/test_host.py"),
-        ("sim/native/gemm.py", "tests/sim/test_native.py"),
+        ("sim/native/transfer.py", "tests/sim/test_native.py"),
         ("sim/deadlock.py", "tests/sim/test_deadlock.py"),
     ],
 )

@@ -11,8 +11,8 @@ from vdla.hw.spec.registers import UnitState
 from vdla.hw.spec.units import Unit
 from vdla.hw.spec.writing import check_writable, whole_file
 from vdla.sim.timing.result import Timing
+from vdla.sim.trace.events import lines
 from vdla.sim.trace.perfetto import write_perfetto
-from vdla.sim.trace.text import lines
 
 
 @click.command()

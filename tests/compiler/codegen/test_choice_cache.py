@@ -6,7 +6,7 @@ from vdla.compiler.codegen import choice_cache
 from vdla.compiler.codegen.space import space_of
 from vdla.compiler.codegen.tiles import Tiles
 from vdla.compiler.tasks.base import Choice
-from vdla.compiler.tasks.scaled_sum import SumTask
+from vdla.compiler.tasks.scaling import SumTask
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.target import Target
 

@@ -20,7 +20,7 @@ from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.base import Choice
 from vdla.compiler.tasks.convolution import ConvolutionTask
 from vdla.compiler.tasks.elementwise import Elements, ElementsTask
-from vdla.compiler.tasks.max_pool_alu import PoolingTask
+from vdla.compiler.tasks.pooling import PoolingTask
 from vdla.compiler.te.operators.sizes import Convolution, Pooling
 from vdla.hw.spec.errors import ToolError
 from vdla.hw.spec.memory import MemoryParameters

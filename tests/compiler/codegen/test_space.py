@@ -9,11 +9,11 @@ from vdla.compiler.codegen.tiles import INPUTS, KEEPS, OUTPUTS, Tiles
 from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.network.stages import parts_of, plan_of, tasks_of
 from vdla.compiler.rules import Unfit
-from vdla.compiler.tasks.activation_weights import RowsTask
 from vdla.compiler.tasks.base import Choice
 from vdla.compiler.tasks.convolution import ConvolutionTask
-from vdla.compiler.tasks.max_pool_alu import PoolingTask
-from vdla.compiler.tasks.scaled_sum import SumTask
+from vdla.compiler.tasks.pooling import PoolingTask
+from vdla.compiler.tasks.rearranging import RowsTask
+from vdla.compiler.tasks.scaling import SumTask
 from vdla.compiler.te.operators.sizes import Convolution, Pooling
 from vdla.explore.sweep.specification import Conv
 from vdla.explore.sweep.workloads import conv_graph

@@ -24,7 +24,7 @@ from vdla.compiler.ir.parse import parse_func
 from vdla.compiler.ir.text import print_calls, print_func
 from vdla.compiler.tasks.base import Choice
 from vdla.compiler.tasks.convolution import ConvolutionTask, schedule_conv2d
-from vdla.compiler.tasks.max_pool_alu import PoolingTask
+from vdla.compiler.tasks.pooling import PoolingTask
 from vdla.compiler.te.operators.convolution import conv2d
 from vdla.compiler.te.operators.narrowing import Scale, Shift
 from vdla.compiler.te.operators.sizes import Convolution, Grouping, Pooling, grouping

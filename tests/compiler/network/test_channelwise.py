@@ -1,16 +1,27 @@
-"""Average pooling and factors of channels: with which task, layouts and weights the accelerator runs each."""
+"""Average pooling and factors of channels: with which task, layouts and weights the accelerator runs each.
+
+Products with a factor for each channel, and means of whole planes, take one launch and are right to the last bit.
+"""
 
 import numpy as np
 import pytest
 
+from tests.compiler.network.compiled import plan_of
 from tests.compiler.network.graphs import Net
+from tests.compiler.network.test_groups import ALL, CONFIGS, EpilogueNet, operators
+from tests.compiler.network.test_networks import check
 from tests.compiler.network.test_products import EVERY, PAIRS, WIDE_IN, planned
 from vdla.compiler.codegen.blocked_layout import blocked_parameters, blocked_weights
+from vdla.compiler.graph.nodes import Graph, Node, TensorType
+from vdla.compiler.network.channelwise import factor_place
 from vdla.compiler.tasks.convolution import ConvolutionTask
-from vdla.compiler.tasks.mean import MeanTask
+from vdla.compiler.tasks.pooling import MeanTask
 from vdla.compiler.te.operators.sizes import Convolution
-from vdla.hw.spec.presets import TINY
+from vdla.hw.spec.presets import DEFAULT, TINY
+from vdla.runtime.devices.cycle import CycleDevice
+from vdla.runtime.devices.functional import FunctionalDevice
 from vdla.runtime.layout import Layout
+from vdla.runtime.requantise import parameter_words
 
 IMAGE, PLANE = (1, 6, 3, 5), (3, 5)
 
@@ -89,3 +100,106 @@ def test_factors_of_channels_are_a_depthwise_convolution(factors, shape, axis, s
         else blocked_weights(weights, size, TINY)
     )
     np.testing.assert_array_equal(found.constants["W"], expected)
+
+
+SMALL = TINY.with_changes(inp_buffer_bytes=64, acc_buffer_bytes=512, wgt_buffer_bytes=1024)
+"""Few elements fit at once."""
+
+
+def product(net: Net, a: str, b: str, zeros: tuple[int, int]) -> str:
+    return net.op("Int8Mul", (a, b, net.words(1, 5500.0)), zeros=zeros)
+
+
+def mean(net: Net, x: str) -> str:
+    """Return the mean of each channel, as GlobalAveragePool is lowered."""
+    words = parameter_words(*(np.array([value]) for value in (37, 30000, 18, 2, -100, 110)))
+    window = {"kernel_shape": net.shape(x)[2:], "pads": (0, 0, 0, 0), "strides": (1, 1), "border": 0}
+    return net.op("Int8AveragePool", (x, net.constant(words)), **window)
+
+
+def excited(
+    channels: int,
+    size: tuple[int, int],
+    zeros: tuple[int, int],
+    *,
+    swapped: bool = False,
+    table: bool = False,
+) -> Graph:
+    """Return a squeeze-and-excitation block between two convolutions."""
+    net = EpilogueNet()
+    x = net.conv(net.input(1, 3, *size), channels, (3, 3), pads=(1, 1, 1, 1))
+    factors = net.conv(net.conv(mean(net, x), 5), channels)
+    scaled = product(net, *((factors, x) if swapped else (x, factors)), zeros)
+    return net.graph(net.conv(net.lookup(scaled) if table else scaled, 4))
+
+
+@pytest.mark.parametrize("config", [TINY, SMALL, ALL, DEFAULT], ids=["tiny", "small", "all", "default"])
+@pytest.mark.parametrize(
+    ("channels", "size", "zeros"),
+    [
+        (32, (6, 7), (0, 0)),
+        (9, (5, 5), (0, -128)),
+        (20, (4, 9), (-128, 127)),
+        (64, (13, 11), (3, -7)),
+    ],
+)
+def test_squeeze_and_excitation_is_one_launch_and_exact(config, channels, size, zeros):
+    graph = excited(channels, size, zeros)
+    plan = plan_of(graph, config)
+    assert not plan.host_steps
+    assert len(plan.launches) == 1
+    check(graph, plan, FunctionalDevice(config, plan.dram_bytes, 0))
+    check(graph, plan, CycleDevice(config, plan.dram_bytes))
+
+
+def test_either_operand_may_be_the_factors_and_a_table_may_follow():
+    graph = excited(12, (6, 6), (5, -4), swapped=True, table=True)
+    plan = plan_of(graph, ALL)
+    assert operators(plan) == {"Int8AveragePool", "Int8Conv", "Int8Mul"}
+    check(graph, plan, CycleDevice(ALL, plan.dram_bytes))
+
+
+@pytest.mark.parametrize("name", ["wide in", "wide out"])
+def test_the_alu_multiplies_by_factors_that_the_array_cannot_take(name):
+    graph, config = excited(12, (6, 6), (5, -4)), CONFIGS[name]
+    plan = plan_of(graph, config)
+    assert not [step for step in plan.host_steps if step.op == "Int8Mul"]
+    check(graph, plan, FunctionalDevice(config, plan.dram_bytes))
+    check(graph, plan, CycleDevice(config, plan.dram_bytes))
+
+
+def test_factors_of_two_rows_stay_on_the_host():
+    graph, config = excited(12, (6, 6), (5, -4)), CONFIGS["two rows"]
+    plan = plan_of(graph, config)
+    reasons = [step.reason for step in plan.host_steps if step.op == "Int8Mul"]
+    assert reasons == [
+        "Int8Mul with factors of channels and batch = 2; the accelerator takes operands of one shape, or a "
+        "factor for each channel of one image and a batch of 1"
+    ]
+    check(graph, plan, FunctionalDevice(config, plan.dram_bytes))
+
+
+@pytest.mark.parametrize("size", [(1, 1), (7, 7), (31, 31), (96, 20)])
+def test_the_mean_of_a_plane_of_any_size_is_exact(size):
+    net = Net()
+    graph = net.graph(mean(net, net.conv(net.input(1, 3, *size), 24)))
+    plan = plan_of(graph, TINY)
+    assert not plan.host_steps
+    check(graph, plan, CycleDevice(TINY, plan.dram_bytes))
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "place"),
+    [
+        ((1, 4, 3, 3), (1, 4, 1, 1), 1),
+        ((1, 4, 1, 1), (1, 4, 3, 3), 0),
+        ((2, 4, 3, 3), (2, 4, 1, 1), None),
+        ((1, 4, 3, 3), (1, 1, 1, 1), None),
+        ((1, 4, 3, 3), (1, 4, 3, 3), None),
+        ((4, 3), (4, 1), None),
+    ],
+)
+def test_which_operand_has_the_factors(a, b, place):
+    types = {"a": TensorType(a, "int8"), "b": TensorType(b, "int8")}
+    graph = Graph("f", types, (), (), {}, types)
+    assert factor_place(graph, Node("Int8Mul", ("a", "b", "p"), ("y",), {})) == place

@@ -13,11 +13,9 @@ from vdla.compiler.network.offload import offload
 from vdla.compiler.network.placed import Offloaded
 from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.base import Task
-from vdla.compiler.tasks.channel_scale_alu import ScalingTask
-from vdla.compiler.tasks.channel_scale_multiplier import DiagonalTask, FactorsTask
 from vdla.compiler.tasks.elementwise import Elements, ElementsTask
-from vdla.compiler.tasks.max_pool_alu import PoolingTask
-from vdla.compiler.tasks.scaled_sum import SumTask
+from vdla.compiler.tasks.pooling import PoolingTask
+from vdla.compiler.tasks.scaling import DiagonalTask, FactorsTask, ScalingTask, SumTask
 from vdla.compiler.te.operators.sizes import Pooling
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.target import Target

@@ -10,9 +10,9 @@ from tests.compiler.network.compiled import plan_of
 from tests.compiler.network.graphs import LEAST, Net, resized
 from tests.compiler.network.test_networks import check
 from vdla.compiler.graph.nodes import Graph
-from vdla.compiler.network.gathering import gathered_size, gathered_weights, space_to_depth_of
 from vdla.compiler.network.offload import OPERATORS, offload
 from vdla.compiler.network.placed import Offloaded
+from vdla.compiler.network.products import gathered_size, gathered_weights, space_to_depth_of
 from vdla.compiler.rules import Unfit
 from vdla.compiler.te.operators.sizes import Convolution, blocks
 from vdla.hw.spec.config import AcceleratorConfig

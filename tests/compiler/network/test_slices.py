@@ -15,7 +15,7 @@ from vdla.compiler.network.placed import Offloaded
 from vdla.compiler.network.slices import with_slices
 from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.elementwise import Elements, ElementsTask
-from vdla.compiler.tasks.repeat import RepeatTask
+from vdla.compiler.tasks.rearranging import RepeatTask
 from vdla.hw.spec.presets import DEFAULT, TINY
 from vdla.hw.spec.target import Target
 from vdla.runtime.devices.cycle import CycleDevice

@@ -8,7 +8,7 @@ import pytest
 from vdla.compiler.operands.interleaved import Interleaved, activation_block, uses_gathers
 from vdla.compiler.tasks.convolution import ConvolutionTask, TransposedTask
 from vdla.compiler.tasks.elementwise import Elements, ElementsTask
-from vdla.compiler.tasks.max_pool_alu import PoolingTask
+from vdla.compiler.tasks.pooling import PoolingTask
 from vdla.compiler.te.operators.sizes import Convolution, Pooling, Transposed
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig

@@ -2,16 +2,11 @@
 
 import pytest
 
-from vdla.compiler.tasks.activation_weights import RowsTask, TurnTask
-from vdla.compiler.tasks.channel_scale_alu import ScalingTask
-from vdla.compiler.tasks.channel_scale_multiplier import DiagonalTask, FactorsTask
 from vdla.compiler.tasks.convolution import ConvolutionTask, TransposedTask
 from vdla.compiler.tasks.elementwise import Elements, ElementsTask
-from vdla.compiler.tasks.max_pool_alu import PoolingTask
-from vdla.compiler.tasks.max_pool_multiplier import MaximumTask
-from vdla.compiler.tasks.mean import MeanTask
-from vdla.compiler.tasks.repeat import RepeatTask
-from vdla.compiler.tasks.scaled_sum import SumTask
+from vdla.compiler.tasks.pooling import MaximumTask, MeanTask, PoolingTask
+from vdla.compiler.tasks.rearranging import RepeatTask, RowsTask, TurnTask
+from vdla.compiler.tasks.scaling import DiagonalTask, FactorsTask, ScalingTask, SumTask
 from vdla.compiler.tasks.task_text import TASKS, task_of
 from vdla.compiler.te.operators.narrowing import AddingScale, Scale, Shift
 from vdla.compiler.te.operators.sizes import Convolution, Pooling, Transposed

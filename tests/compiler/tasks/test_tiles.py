@@ -3,7 +3,7 @@
 import pytest
 
 from vdla.compiler.tasks.elementwise import elements_at_a_time
-from vdla.compiler.tasks.max_pool_alu import PoolingTask
+from vdla.compiler.tasks.pooling import PoolingTask
 from vdla.compiler.te.operators.sizes import Pooling
 from vdla.hw.spec.isa import MOST_PARAMETER_SETS
 from vdla.hw.spec.presets import DEFAULT, TINY

@@ -7,12 +7,10 @@ from generators.expected import convolved, greatest
 
 from vdla.compiler.codegen.blocked_layout import blocked_parameters, blocked_weights
 from vdla.compiler.ir.interpret import interpret
-from vdla.compiler.te.operators.convolution import conv2d
-from vdla.compiler.te.operators.elementwise import ElementwiseTensors, add, copy, multiply, requantise
+from vdla.compiler.te.operators.alu import ElementwiseTensors, add, copy, max_pool, multiply, requantise
+from vdla.compiler.te.operators.convolution import conv2d, conv2d_transposed, phase_weights
 from vdla.compiler.te.operators.narrowing import Narrowing, Scale, Shift
-from vdla.compiler.te.operators.pooling import max_pool
 from vdla.compiler.te.operators.sizes import Convolution, Pooling, Transposed, average_pool, blocks
-from vdla.compiler.te.operators.transposed import conv2d_transposed, phase_weights
 from vdla.compiler.te.schedule import create_schedule
 from vdla.compiler.te.tensor import Tensor
 from vdla.hw.spec.presets import TINY

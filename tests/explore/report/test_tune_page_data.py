@@ -22,12 +22,10 @@ from tests.explore.report.logs import (
     slow_of,
 )
 from vdla.compiler.codegen.tuned.record import TuneError, best_of
-from vdla.compiler.tasks.channel_scale_alu import ScalingTask
 from vdla.compiler.tasks.convolution import ConvolutionTask, TransposedTask
 from vdla.compiler.tasks.elementwise import Elements, ElementsTask
-from vdla.compiler.tasks.max_pool_alu import PoolingTask
-from vdla.compiler.tasks.mean import MeanTask
-from vdla.compiler.tasks.scaled_sum import SumTask
+from vdla.compiler.tasks.pooling import MeanTask, PoolingTask
+from vdla.compiler.tasks.scaling import ScalingTask, SumTask
 from vdla.compiler.te.operators.narrowing import AddingScale, Scale, Shift
 from vdla.compiler.te.operators.sizes import Convolution, Pooling, Transposed
 from vdla.explore.report.tune_page import choice_text, kind_of, page_data, sizes_of

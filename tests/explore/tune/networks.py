@@ -8,7 +8,7 @@ import numpy as np
 
 from vdla.compiler.codegen.tuned.log import TuningLog, read_log
 from vdla.compiler.tasks.convolution import ConvolutionTask
-from vdla.compiler.tasks.max_pool_alu import PoolingTask
+from vdla.compiler.tasks.pooling import PoolingTask
 from vdla.compiler.te.operators.sizes import Convolution, Pooling
 from vdla.explore.tune.session import Session
 from vdla.explore.tune.settings import Settings

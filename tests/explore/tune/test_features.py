@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 
 from vdla.compiler.codegen.estimate import costs_of
-from vdla.compiler.codegen.lowering import lowered_task
 from vdla.compiler.codegen.space import space_of
-from vdla.compiler.codegen.stream import emit_calls
+from vdla.compiler.codegen.stream import emit_calls, lowered_task
 from vdla.compiler.codegen.tiles import INPUTS, NOTHING, WEIGHTS
 from vdla.compiler.operands.address_map import Operand
 from vdla.compiler.tasks.convolution import ConvolutionTask
-from vdla.compiler.tasks.scaled_sum import SumTask
+from vdla.compiler.tasks.scaling import SumTask
 from vdla.compiler.te.operators.sizes import Convolution
 from vdla.explore.tune.features import FEATURES, SpacePoints
 from vdla.hw.spec import isa

@@ -35,8 +35,7 @@ from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.units import Unit
 from vdla.hw.spec.vocabulary import Extension
 from vdla.sim.decoded import DecodedStream, decode_stream
-from vdla.sim.timing.engine import advance
-from vdla.sim.timing.simulate import _Simulation, simulate
+from vdla.sim.timing.simulate import _Simulation, advance, simulate
 from vdla.sim.timing.state import FAR
 
 CYCLES, LEAPS = (Path(__file__).with_name(f"{name}.json") for name in ("cycles", "leaps"))

@@ -15,11 +15,10 @@ from vdla.hw.spec.errors import DeadlockError, InvalidInstructionError, Overwrit
 from vdla.hw.spec.vocabulary import AluOpcode, Extension, Parameter
 from vdla.runtime.vectors import load_vector
 from vdla.sim.decoded import decode_stream
-from vdla.sim.verify.clocks import clocks
 from vdla.sim.verify.columns import footprint_columns
 from vdla.sim.verify.shadow import new_shadow
 from vdla.sim.verify.touch import BROKEN, CONFLICT, EMPTY
-from vdla.sim.verify.verifier import Finding, VerificationError, findings, verify
+from vdla.sim.verify.verifier import Finding, VerificationError, clocks, findings, verify
 
 VECTORS = sorted((Path(__file__).parents[2] / "vectors" / "vta").glob("*.npz"))
 IMAGE = np.zeros(1 << 14, np.uint8)

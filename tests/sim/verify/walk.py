@@ -10,8 +10,8 @@ from vdla.hw.spec import codec, isa
 from vdla.hw.spec.units import Unit
 from vdla.hw.spec.vocabulary import Parameter
 from vdla.sim.decoded import DecodedStream
-from vdla.sim.verify.clocks import clocks
 from vdla.sim.verify.touch import BEYOND, CONFLICT, EMPTY
+from vdla.sim.verify.verifier import clocks
 
 
 class Walk:

@@ -11,7 +11,7 @@ from vdla.compiler.codegen.space import space_of
 from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.base import Choice
 from vdla.compiler.tasks.elementwise import Elements, ElementsTask
-from vdla.compiler.tasks.scaled_sum import (
+from vdla.compiler.tasks.scaling import (
     SumTask,
     diagonal_weights,
     elements_of_a_sum,

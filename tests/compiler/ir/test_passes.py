@@ -6,9 +6,7 @@ import pytest
 from vdla.compiler.ir.interpret import interpret
 from vdla.compiler.ir.nodes import Scope
 from vdla.compiler.ir.parse import parse_func, parse_intrinsic
-from vdla.compiler.ir.passes.inplace import InPlace
-from vdla.compiler.ir.passes.start_sums import StartSums
-from vdla.compiler.ir.passes.virtual_threads import InterleaveVirtualThreads
+from vdla.compiler.ir.passes import InPlace, InterleaveVirtualThreads, StartSums
 from vdla.compiler.ir.text import print_calls
 from vdla.compiler.ir.verify import verify
 

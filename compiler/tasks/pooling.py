@@ -1,23 +1,116 @@
-"""Max pooling on inputs that the multiplier array widens, by products with the identity.
+"""Pooling of planes: maxima of windows, by the ALU or on the multiplier array, and means of whole planes.
 
-The load unit loads the inputs, so loads overlap with work on other tiles. The products group rows and columns
-by their phase of the stride, so that the maxima are contiguous for STOREs.
+`PoolingTask` computes maxima by the ALU: inputs are loaded into the accumulators.
 
-The maxima along columns of windows are computed first, then the maxima along rows. Each maximum overwrites an
-input that no other window reads. So accumulators need no initialisation, and columns that windows share are
-reduced once.
+`MaximumTask` computes maxima of inputs that the multiplier array widens, by products with the identity. The
+load unit loads the inputs, so loads overlap with work on other tiles. The products group rows and columns by
+their phase of the stride, so that the maxima are contiguous for STOREs. The maxima along columns of windows
+are computed first, then the maxima along rows. Each maximum overwrites an input that no other window reads.
+So accumulators need no initialisation, and columns that windows share are reduced once.
+
+`MeanTask` sums planes on the multiplier array; requantisation divides the sums by the number of elements.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
+from typing import ClassVar
 
-from vdla.compiler.ir.nodes import Func
+from vdla.compiler.codegen.intrinsics import accelerator
+from vdla.compiler.ir.nodes import Func, Scope
+from vdla.compiler.operands.address_map import AddressMap
+from vdla.compiler.operands.interleaved import Interleaved
 from vdla.compiler.tasks.base import Choice, PartedTask, parse_program
-from vdla.compiler.tasks.plane_tile import divisors
+from vdla.compiler.tasks.plane_tile import PlaneTile, divisors, plane_tile
 from vdla.compiler.tasks.program_text import joined, nest
+from vdla.compiler.tasks.scheduling import tensorize, virtual_threads
+from vdla.compiler.te.operators.alu import MaxPoolTensors, max_pool
 from vdla.compiler.te.operators.sizes import Pooling, blocks
+from vdla.compiler.te.schedule import Schedule, create_schedule
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType
+from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType, Parameter
+
+SETS = len(Parameter)
+Tile = tuple[int, int]  # rows and columns of the result
+
+
+@dataclass(frozen=True, slots=True)
+class PoolingTask(PartedTask[Tile]):
+    """A max pooling by the ALU.
+
+    Attributes:
+        reads, writes: number of channel blocks of the input, and of the result, that are interleaved in DRAM
+            pixel by pixel, see `vdla.compiler.operands.interleaved`.
+    """
+
+    size: Pooling
+    reads: int = 1
+    writes: int = 1
+
+    @property
+    def smallest(self) -> str:
+        """The smallest tile."""
+        return f"a window of {self.size.kernel}"
+
+    def tile(self, config: AcceleratorConfig, copies: int) -> Tile | None:
+        """Return the rows and columns of the largest tile whose inputs and result fit the accumulators; see
+        `PartedTask.tile`."""
+        size, room = self.size, config.depth(MemoryType.ACC) // copies
+        (stride_y, stride_x), (kernel_y, kernel_x) = size.stride, size.kernel
+
+        def elements(rows: int, columns: int) -> int:
+            return rows * columns + ((rows - 1) * stride_y + kernel_y) * ((columns - 1) * stride_x + kernel_x)
+
+        height, width = size.out_size
+        whole = [(rows, width) for rows in range(blocks(height, copies), 0, -1)]
+        partial = [(1, columns) for columns in range(width - 1, 0, -1)]
+        return next((tile for tile in (*whole, *partial) if elements(*tile) <= room), None)
+
+    def tiled(self, tile: Tile, choice: Choice, config: AcceleratorConfig) -> Func:
+        """Return the loop program with a tile size."""
+        operator = max_pool(self.size, config)
+        return schedule_max_pool(operator, tile, config, threads=choice.threads).lower(verified=False)
+
+    def address_maps(self, config: AcceleratorConfig) -> dict[str, AddressMap]:
+        """Return the address maps of the program's parameters that are not dense."""
+        size, count = self.size, blocks(self.size.channels, config.block_out)
+        maps = {
+            "X": Interleaved(self.reads, size.height * size.width, count),
+            "Z": Interleaved(self.writes, prod(size.out_size), count),
+        }
+        return {name: address_map for name, address_map in maps.items() if address_map.parts > 1}
+
+
+def schedule_max_pool(
+    operator: MaxPoolTensors, tile: Tile, config: AcceleratorConfig, *, threads: int = 2
+) -> Schedule:
+    """Return the schedule of a max pooling with a tile size and `threads` virtual threads."""
+    schedule, intrinsics = create_schedule(operator.out), accelerator(config)
+    handle = schedule[operator.out]
+    n, c, y, x, b, j = handle.axis
+    rows, columns = tile
+    outer_y, inner_y = handle.split(y, rows)
+    outer_x, inner_x = handle.split(x, columns)
+    outer, thread = virtual_threads(handle, outer_y, threads)
+    handle.reorder(n, c, outer_x, outer, *thread, inner_y, inner_x, b, j)
+    place = [outer, *thread][-1]
+    for tensor in (operator.greatest, operator.wide):
+        schedule[tensor].set_scope(Scope.ACCUMULATOR)
+        schedule[tensor].compute_at(operator.out, place)
+    greatest = schedule[operator.greatest]
+    dy, dx = greatest.reduce_axis
+    spatial = greatest.axis
+    greatest.reorder(*spatial[:2], dy, dx, *spatial[2:])
+    tensorize(
+        schedule,
+        (
+            (operator.wide, intrinsics.load_acc),
+            (operator.greatest, intrinsics.alu),
+            (operator.out, intrinsics.store),
+        ),
+    )
+    return schedule
+
 
 TILE_LOOPS = ("n", "c", "tx", "ty")
 """Loops over images, blocks of channels, tiles of columns, and tiles of rows."""
@@ -200,3 +293,55 @@ def _trips(size: Pooling, config: AcceleratorConfig, rows: int, columns: int) ->
         height // rows,
     )
     return dict(zip(TILE_LOOPS, trips, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class MeanTask(PartedTask[PlaneTile]):
+    """The requantised sum of each plane.
+
+    Attributes:
+        blocks: number of channel blocks. The accumulators hold the sums of all blocks at once.
+        elements: number of elements of a block, of `batch x block_out` numbers each.
+    """
+
+    blocks: int
+    elements: int
+    SMALLEST: ClassVar[str] = "one sum for each channel"
+
+    def tile(self, config: AcceleratorConfig, copies: int) -> PlaneTile | None:
+        """Return the tile; see `PartedTask.tile`."""
+        if self.blocks + SETS > config.depth(MemoryType.ACC):
+            return None
+        return plane_tile(self.blocks, self.elements, config.depth(MemoryType.INP), copies)
+
+    def tiled(self, tile: PlaneTile, choice: Choice, config: AcceleratorConfig) -> Func:
+        """Return the loop program of the requantised sums of X: int8[blocks, elements, batch, block].
+
+        The parameters of the program are P, a single set for all channels, the image X, the identity weights
+        W, and the result Z.
+        """
+        b, o = config.batch, config.block_out
+        params = {
+            "P": f"int{config.acc_bits}[1, {SETS}, {b}, {o}]",
+            "X": f"int8[{self.blocks}, {self.elements}, {b}, {o}]",
+            "W": f"int8[1, {o}, {o}]",
+            "Z": f"int8[{self.blocks}, {b}, {o}]",
+        }
+        loops, block, element = tile.loops(self.blocks, self.elements, choice.threads)
+        each = {"c": tile.blocks, "e": tile.elements}
+        body = (
+            f'XL = alloc(int8[{tile.blocks}, {tile.elements}, {b}, {o}], "input")',
+            nest(each, f"load_inp(XL[c, e, 0, 0], X[{block} + c, {element} + e, 0, 0])"),
+            nest(each, f"gemm(S[{block} + c, 0, 0], XL[c, e, 0, 0], WL[0, 0, 0])"),
+        )
+        statements = (
+            f'PL = alloc({params["P"]}, "parameters")',
+            nest({"p": SETS}, "load_parameters(PL[0, p, 0, 0], P[0, p, 0, 0])"),
+            f'WL = alloc({params["W"]}, "weight")',
+            nest({"w": 1}, "load_wgt(WL[w, 0, 0], W[w, 0, 0])"),
+            f'S = alloc(int{config.acc_bits}[{self.blocks}, {b}, {o}], "accumulator")',
+            nest({"s": self.blocks}, "reset(S[s, 0, 0])"),
+            nest(loops, joined(body), threads="thread"),
+            nest({"s": self.blocks}, "store_scaled(Z[s, 0, 0], S[s, 0, 0], PL[0, 0, 0, 0])"),
+        )
+        return parse_program(params, statements, config)

@@ -9,15 +9,14 @@ from generators.operators import random_case
 
 from tests.loading import load_file
 from vdla.compiler.codegen.choose import by_estimate, by_simulator, simulated_cycles
-from vdla.compiler.codegen.depthwise import window_instructions
+from vdla.compiler.codegen.compute import window_instructions
 from vdla.compiler.codegen.hardware_loops import Steps
 from vdla.compiler.codegen.intrinsics import accelerator
-from vdla.compiler.codegen.lowering import lowered_task
 from vdla.compiler.codegen.space import space_of
-from vdla.compiler.codegen.stream import compile_stream
+from vdla.compiler.codegen.stream import compile_stream, lowered_task
 from vdla.compiler.ir.nodes import IrError
 from vdla.compiler.tasks.convolution import ConvolutionTask
-from vdla.compiler.te.operators.depthwise import with_whole_windows
+from vdla.compiler.te.operators.convolution import with_whole_windows
 from vdla.compiler.te.operators.sizes import Convolution
 from vdla.hw.spec import isa
 from vdla.hw.spec.presets import DEFAULT, TINY

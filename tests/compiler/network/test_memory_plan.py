@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vdla.compiler.network.memory import Life, Stored, share
+from vdla.compiler.network.memory_plan import Life, Stored, share
 from vdla.runtime.layout import SpaceToDepth
 from vdla.runtime.windows import Windows
 

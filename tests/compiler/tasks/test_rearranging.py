@@ -6,10 +6,10 @@ import pytest
 from vdla.compiler.codegen.space import space_of
 from vdla.compiler.ir.interpret import interpret
 from vdla.compiler.rules import Unfit
-from vdla.compiler.tasks.activation_weights import RowsTask, TurnTask
 from vdla.compiler.tasks.base import Choice
 from vdla.compiler.tasks.constant_operands import one_hot_inputs
 from vdla.compiler.tasks.plane_tile import PlaneTile
+from vdla.compiler.tasks.rearranging import RowsTask, TurnTask
 from vdla.hw.spec.presets import DEFAULT, TINY
 from vdla.hw.spec.target import Target
 

@@ -1,1 +1,0 @@
-"""Passes over loop programs, one per file."""
