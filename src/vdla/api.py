@@ -126,12 +126,13 @@ class Module:
         >>> module.run("cat.png", image_scale="imagenet")
 
         Args:
-            inputs: an array for a network of one input, a mapping from inputs to arrays, a file, or a list of
-                samples; see `vdla.runtime.samples.given`. Elements of another type are converted where the
-                input's type holds them. Several samples run one after the other, and their outputs are joined
-                as the samples were: along the first axis where that is a batch of 1, else along a new one.
+            inputs: an array for a network of one input, a mapping from inputs to arrays, a file, an image of
+                Pillow, or a list of samples; see `vdla.runtime.samples.given`. Elements of another type are
+                converted where the input's type holds them. Several samples run one after the other, and
+                their outputs are joined as the samples were: along the first axis where that is a batch of 1,
+                else along a new one.
             device: "functional", "cycle" or "rtl".
-            image_scale: what turns the pixels of image files into numbers: "imagenet", "clip", "unit" (0 to
+            image_scale: what turns the pixels of images into numbers: "imagenet", "clip", "unit" (0 to
                 1), "signed" (-1 to 1), "raw" (0 to 255), or mean and standard deviation.
             clock_hz: converts cycles to time; None: the clock of the module's target.
             memory: of a timed device; None: that of the target. Cycles depend on it, results do not.
