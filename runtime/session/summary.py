@@ -11,7 +11,7 @@ from vdla.hw.spec.target import ClockSource
 from vdla.runtime.module.plan import Fidelity, HostStep, Plan
 from vdla.runtime.module.reasons import kind_of
 from vdla.runtime.session.accuracy import accuracy_rows
-from vdla.runtime.session.report import LayerReport, Report
+from vdla.runtime.session.report import LayerReport, Report, macs_text
 
 MOST_COSTLY = 3
 MOST_COMPONENTS = 5
@@ -237,7 +237,7 @@ def _runs(one: Summary) -> Iterable[str]:
 def _macs(one: Summary) -> str:
     if one.mac_share is None:
         return "none"
-    return f"{(one.macs + one.host_macs) / 1e6:,.1f} M, {one.mac_share:.1%} of them on the accelerator"
+    return f"{macs_text(one.macs + one.host_macs).rstrip()}, {one.mac_share:.1%} of them on the accelerator"
 
 
 def _halves(outputs: Sequence[str]) -> Iterable[str]:
@@ -290,7 +290,7 @@ def _costs(costs: Iterable[Cost]) -> Iterable[str]:
     costs = list(costs)
     width = max((len(one.name) for one in costs), default=0)
     for one in costs:
-        amount = f"{one.macs / 1e6:,.2f} MMAC" if one.seconds is None else _ms(one.seconds)
+        amount = f"{macs_text(one.macs, 2)}MAC" if one.seconds is None else _ms(one.seconds)
         yield f"{one.share:6.1%}  {amount:>10}  {one.name:{width}}  {one.op} on the {one.on}"
 
 
