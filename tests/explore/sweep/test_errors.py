@@ -21,3 +21,9 @@ def test_the_first_value_that_stands_there_before(values, repeated):
 )
 def test_an_unknown_name_is_told_with_the_nearest_if_one_is_near(name, message):
     assert str(unknown("parameter", name, iter(["block_in", "bus_bits"]))) == message
+
+
+def test_a_name_in_another_table_is_the_nearest():
+    for name, near in (("memory.burst_bytes", "burst_bytes"), ("latency", "memory.latency")):
+        message = str(unknown("parameter", name, ["memory.latency", "burst_bytes", "memory.depth"]))
+        assert f"did you mean {near}? there are memory.latency" in message
