@@ -8,8 +8,8 @@ import numpy as np
 from vdla.compiler.codegen.choice_cache import cached
 from vdla.compiler.codegen.tuned.best_records import NO_RECORDS, TuningRecords
 from vdla.compiler.graph.explain import Explanation, Write
-from vdla.compiler.graph.integer_forms.cures import NOTHING, cured_here, cured_in_file, with_cures
 from vdla.compiler.graph.integer_forms.prerequisites import DYNAMIC, PRODUCTS
+from vdla.compiler.graph.integer_forms.reasons import NOTHING, cured_here, cured_in_file, with_cures
 from vdla.compiler.graph.nodes import Graph, GraphError
 from vdla.compiler.graph.onnx.load import Loaded, load_with_samples
 from vdla.compiler.graph.pipeline import FLOATS, INTEGERS, SILENT, SIMPLIFY, Pipeline, Trace

@@ -34,8 +34,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from vdla.explore.sweep.errors import SweepError, unknown
-from vdla.explore.sweep.wording import reworded
+from vdla.explore.sweep.errors import SweepError, reworded, unknown
 from vdla.explore.tune.explorers import EXPLORERS
 from vdla.hw.spec.files import toml_reason
 from vdla.hw.spec.limits import read_at_most

@@ -76,6 +76,7 @@ class Summary:
         uncounted: operators on the host of whose multiply-accumulates not all are in `host_macs`.
         runs: how many runs there were, one for each sample; all figures are those of one.
         fidelity: what quantisation cost on samples; None where the network was not quantised by the kit.
+        clock_note: interval of an estimated clock, and the unit that limits it; "" where they are not known.
     """
 
     network: str
@@ -105,6 +106,7 @@ class Summary:
     halves: tuple[str, ...]
     runs: int
     fidelity: Fidelity | None
+    clock_note: str = ""
 
     @property
     def mac_share(self) -> float | None:
@@ -136,12 +138,14 @@ class Summary:
         return "\n".join([f"{self.network} on {self.target}", *(f"  {a:{width}}  {b}" for a, b in rows)])
 
 
-def summary_of(plan: Plan, found: Report, clock_hz: float | None = None) -> Summary:
+def summary_of(plan: Plan, found: Report, clock_hz: float | None = None, clock_note: str = "") -> Summary:
     """Return the summary of a module and of a report on it.
 
     Args:
         clock_hz: turned the report's cycles into time; None: the clock of the plan's target.
+        clock_note: what is known of the clock of the plan's target, if it is estimated.
     """
+    own_clock = clock_hz in (None, plan.target.clock_hz)
     crossings = [
         [sum(one.layout.size for one in ones) for ones in (step.packs, step.unpacks)]
         for step in plan.launches
@@ -152,7 +156,7 @@ def summary_of(plan: Plan, found: Report, clock_hz: float | None = None) -> Summ
         found.device,
         plan.config.macs_per_cycle,
         clock_hz or plan.target.clock_hz,
-        plan.target.clock_source if clock_hz in (None, plan.target.clock_hz) else ClockSource.GIVEN,
+        plan.target.clock_source if own_clock else ClockSource.GIVEN,
         found.macs,
         found.host_macs,
         found.cycles,
@@ -174,6 +178,7 @@ def summary_of(plan: Plan, found: Report, clock_hz: float | None = None) -> Summ
         tuple(name for name, value in plan.outputs.items() if value.dtype == HALF),
         found.runs,
         plan.fidelity,
+        clock_note if own_clock else "",
     )
 
 
@@ -262,7 +267,7 @@ def _accelerator(one: Summary) -> str:
         return f"{launches}; the device {one.device} counts no cycles, cycle does"
     return (
         f"{launches}, {one.cycles:,} cycles = {_ms(one.seconds)} at {one.clock_hz / 1e6:g} MHz "
-        f"({one.clock_source.text}), "
+        f"({one.clock_note or one.clock_source.text}), "
         f"{one.utilisation or 0:.1%} of {one.multipliers:,} multipliers"
     )
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vdla.explore.silicon.note import clock_note
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import DeviceError
 from vdla.hw.spec.extras import require_package
@@ -154,7 +155,7 @@ class Module:
         outcome = run_each(session, fitted, progress)
         waveforms = tuple(getattr(session.device, "waveforms", ()))
         found = report(self.plan, outcome, device, clock_hz, memory)
-        summary = summary_of(self.plan, found, clock_hz)
+        summary = summary_of(self.plan, found, clock_hz, clock_note(self.plan.target))
         return Run(outcome.outputs, found, summary, outcome, waveforms, fitted.notes)
 
     def _fitted(self, inputs: object, named: Mapping[str, object], image_scale: object) -> Fitted:
@@ -189,7 +190,7 @@ class Module:
 
     def summary(self) -> Summary:
         """Return what matters of the module; errors as those of `forecast`."""
-        return summary_of(self.plan, self.forecast())
+        return summary_of(self.plan, self.forecast(), None, clock_note(self.plan.target))
 
     def session(self, device: str, memory: MemoryParameters | None = None) -> Session:
         """Return the session of the module on a device; the first call places the module in DRAM.

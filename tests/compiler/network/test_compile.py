@@ -8,7 +8,7 @@ from onnxruntime.quantization import QuantType, quantize_dynamic
 
 from tests.compiler.graph.onnx.networks import model, node
 from vdla.api import Module
-from vdla.compiler.graph.integer_forms.cures import (
+from vdla.compiler.graph.integer_forms.reasons import (
     BESIDE_FLOAT,
     BETWEEN,
     CHOSEN,
