@@ -8,6 +8,7 @@ import numpy as np
 from vdla.compiler.codegen.choice_cache import cached
 from vdla.compiler.codegen.tuned.best_records import NO_RECORDS, TuningRecords
 from vdla.compiler.graph.explain import Explanation, Write
+from vdla.compiler.graph.integer_forms.cures import NOTHING, cured_here, cured_in_file, with_cures
 from vdla.compiler.graph.integer_forms.prerequisites import DYNAMIC, PRODUCTS
 from vdla.compiler.graph.nodes import Graph, GraphError
 from vdla.compiler.graph.onnx.load import Loaded, load_with_samples
@@ -180,15 +181,21 @@ def integers_of(
     Raises:
         GraphError: it is of floats, and no samples were given.
     """
-    if _quantised(simple) or not has_quantisable(simple, sampled=samples is not None):
-        return Lowered(INTEGERS.run(simple, trace))
+    if _quantised(simple):
+        return Lowered(cured_in_file(INTEGERS.run(simple, trace), samples is not None))
+    if not has_quantisable(simple, sampled=samples is not None):
+        helps = samples is None and has_quantisable(simple, sampled=True)
+        lowered = INTEGERS.run(simple, trace)
+        return Lowered(lowered if helps else with_cures(lowered, NOTHING))
     if samples is None:
         raise GraphError(
             f"{simple.name} is a float network, and the accelerator computes with integers; give samples of "
             "its inputs for quantisation (--calibrate SAMPLES.npz), or a quantised model"
         )
     quantised = quantise(simple, list(samples), options, progress)
-    return Lowered(INTEGERS.run(quantised.graph, trace), quantised)
+    in_float = (*quantised.in_float, *quantised.roles.in_float)
+    graph = cured_here(INTEGERS.run(quantised.graph, trace), in_float, quantised.fidelity.kept)
+    return Lowered(graph, quantised)
 
 
 def _quantised(graph: Graph) -> bool:

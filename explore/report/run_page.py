@@ -7,6 +7,7 @@ from typing import Any
 
 from vdla.explore.report.numbers import short
 from vdla.explore.report.page import write_page
+from vdla.explore.silicon.note import clock_note
 from vdla.hw.spec.config import parameters
 from vdla.hw.spec.registers import UnitState
 from vdla.hw.spec.target import Target
@@ -36,6 +37,7 @@ def page_data(plan: Plan, outcome: Outcome, found: Report, target: Target) -> di
     Raises:
         ValueError: a launch ran without a log.
     """
+    note = clock_note(target)
     return {
         "name": plan.name,
         "totals": {
@@ -47,9 +49,9 @@ def page_data(plan: Plan, outcome: Outcome, found: Report, target: Target) -> di
         "peak": plan.config.macs_per_cycle,
         "bus": target.bytes_per_cycle,
         "clock_mhz": target.clock_mhz,
-        "clock_source": target.clock_source.text,
+        "clock_source": note or target.clock_source.text,
         "states": [state.name.lower() for state in STATES],
-        "summary": _summary(summary_of(plan, found, target.clock_hz)),
+        "summary": _summary(summary_of(plan, found, target.clock_hz, note)),
         "layers": [_layer(layer) for layer in found.layers],
         "launches": [_launch(ran, layers) for ran, layers in traced(plan, outcome, found)],
     }

@@ -104,9 +104,10 @@ def compare(before: Results, after: Results) -> Difference:
     sides = _side(before), _side(after)
     names = [name for name in before.parameters if name in after.parameters]
     if not names:
+        swept = [", ".join(side.parameters) or "no parameter" for side in (before, after)]
         raise SweepError(
-            f"{before.folder} sweeps {', '.join(before.parameters)}, and {after.folder} "
-            f"{', '.join(after.parameters)}; compare sweeps that share a parameter"
+            f"{before.folder} sweeps {swept[0]}, and {after.folder} sweeps {swept[1]}; compare sweeps that "
+            "share a parameter"
         )
     alone = tuple(_alone(side, other) for side, other in (sides, sides[::-1]))
     old, new = (_by_key(_comparable(side.rows, kept), names) for side, kept in zip(sides, alone, strict=True))

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from vdla.explore.sweep.errors import SweepError, first_repeated, unknown
+from vdla.explore.sweep.errors import NoValueError, SweepError, first_repeated, unknown
 from vdla.explore.sweep.expressions import Expression, Number, parse
 from vdla.explore.sweep.parameters import (
     LISTS,
@@ -91,7 +91,7 @@ class Space:
         """
         known = {**self.base, **chosen}
         for name, formula in self.formulas.items():
-            value = formula.value(known)
+            value = _value(f"parameters.{name}", formula, known)
             known[name] = float(value) if name in REALS else plain(value)
         return {name: known[name] for name in self.names}
 
@@ -105,7 +105,7 @@ class Space:
     def broken(self, values: Mapping[str, Value]) -> Expression | None:
         """Return the first constraint that a point breaks; None where it satisfies all."""
         known = {**self.base, **values}
-        return next((one for one in self.constraints if not one.value(known)), None)
+        return next((one for one in self.constraints if not _value("constraints", one, known)), None)
 
     def points(self) -> list[Point]:
         """Return every point, in the order of the axes.
@@ -145,6 +145,18 @@ class Space:
             f"no combination of {self.combinations:,} satisfies the constraints: {rejected}; relax "
             "them, or add values"
         )
+
+
+def _value(where: str, expression: Expression, known: Mapping[str, Value]) -> Number:
+    """Return the value of an expression.
+
+    Raises:
+        NoValueError: it has none; the message begins with `where`.
+    """
+    try:
+        return expression.value(known)
+    except SweepError as error:
+        raise NoValueError(f"{where}: {error}") from error
 
 
 def space_of(specification: Specification, base: Target) -> Space:

@@ -34,7 +34,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from vdla.explore.sweep.errors import SweepError, unknown
+from vdla.explore.sweep.errors import SweepError, reworded, unknown
 from vdla.explore.tune.explorers import EXPLORERS
 from vdla.hw.spec.files import toml_reason
 from vdla.hw.spec.limits import read_at_most
@@ -220,7 +220,8 @@ def from_values(values: Mapping[str, Any]) -> Specification:
     try:
         found = msgspec.convert(flat, Specification)
     except msgspec.ValidationError as error:
-        raise SweepError(str(error).replace("`$.", "`")) from error
+        tables = (Base, Conv, WorkloadTable, Tune, Specification)
+        raise SweepError(reworded(str(error), flat, tables)) from error
     _check_workloads(found)
     if found.base.config is not None and found.base.target is not None:
         raise SweepError("base.config and base.target name one record; give one of them")

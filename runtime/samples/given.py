@@ -11,15 +11,14 @@ import numpy as np
 from vdla.runtime.exchange import CUDA_ALONE, array_of
 from vdla.runtime.samples import InputError
 from vdla.runtime.samples.files import Item, files_in, read_file
-from vdla.runtime.samples.images import Picture, Scale, scale_of
+from vdla.runtime.samples.images import Picture, Scale, is_picture, picture_of, scale_of
 from vdla.runtime.samples.sounds import Sound
 
 SPEAKS = ("__dlpack__", "__array_interface__", "__array__", CUDA_ALONE)
 """Attributes of arrays of any library."""
 PASS = (
-    "pass an array, a mapping from inputs to arrays, a file (.npz, .npy, PNG, JPEG, WAV), a folder of "
-    "these, or a "
-    "list"
+    "pass an array, a PIL.Image, a mapping from inputs to arrays, a file (.npz, .npy, PNG, JPEG, WAV), a "
+    "folder of these, or a list"
 )
 
 
@@ -79,9 +78,9 @@ def given_of(what: object, image_scale: object = None) -> Given:
     """Return what was given as samples or inputs.
 
     Args:
-        what: an array of any library (see `vdla.runtime.exchange`), a mapping from names of inputs to arrays
-            or files, a file, a folder of files, or a list of any of these. A tuple or list in a list is one
-            sample with an array for each input, in their order.
+        what: an array of any library (see `vdla.runtime.exchange`), an image of Pillow, a mapping from names
+            of inputs to arrays or files, a file, a folder of files, or a list of any of these. A tuple or
+            list in a list is one sample with an array for each input, in their order.
         image_scale: what turns pixels into real numbers: a preset's name, or mean and standard deviation; see
             `vdla.runtime.samples.images`.
 
@@ -107,9 +106,14 @@ def _is_single(what: object) -> bool:
 
 
 def _is_array(what: Any) -> bool:
-    """Whether something is an array: one of a library, a number, or nested sequences of numbers."""
+    """Whether something is an array: one of a library, a number, or nested sequences of numbers; or an image
+    of Pillow, which is an array, too."""
+    if is_picture(what):
+        return True
     while isinstance(what, list | tuple) and len(what):
         what = what[0]
+        if is_picture(what):
+            return False  # a list of images
         if any(hasattr(what, name) for name in SPEAKS) and not isinstance(what, np.generic):
             return False  # a list of arrays
     return isinstance(what, int | float) or any(hasattr(what, name) for name in SPEAKS)
@@ -144,11 +148,13 @@ def _of_file(path: Path) -> Entry:
     return Entry(str(path), found) if isinstance(found, Mapping) else Entry(str(path), {}, (found,))
 
 
-def _item(what: object, source: str, who: str) -> Item:
+def _item(what: Any, source: str, who: str) -> Item:
     """Return an item of an entry: an array, or the only array, image or sound of a file."""
     where = f"{source}: " if source else ""
     if isinstance(what, np.ndarray | Picture | Sound):
         return what
+    if is_picture(what):
+        return picture_of(what, where)
     if isinstance(what, str | os.PathLike):
         found = read_file(Path(what))
         items = list(found.values()) if isinstance(found, Mapping) else [found]

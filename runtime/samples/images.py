@@ -1,8 +1,10 @@
 """Images as inputs: files read by Pillow, scaled to an input's size and range of numbers."""
 
 import io
+import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -48,7 +50,7 @@ class Scale:
             if len(numbers) not in (1, channels):
                 raise InputError(
                     f"{source}: the image's {kind} has {len(numbers)} numbers, and the input has {channels} "
-                    f"channel{'s' * (channels != 1)}; give 1 or {channels}"
+                    f"channel{'s' * (channels != 1)}; give {' or '.join(map(str, sorted({1, channels})))}"
                 )
         scaled = (pixels - np.array(self.mean, np.float32)) / np.array(self.std, np.float32)
         return scaled.astype(np.float32)
@@ -138,25 +140,59 @@ def read_picture(source: str, data: bytes) -> Picture:
         ToolError: Pillow is not installed.
     """
     require_package("PIL", "reading an image", "pass its pixels as an array")
-    from PIL import Image, ImageOps
+    from PIL import Image
+
+    with _no_damage(source), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of large images: the limit below refuses them
+        image = Image.open(io.BytesIO(data), formats=FORMATS)
+        size = image.width * image.height * 4
+        require_room(size, ARRAY_BYTES, f"{source} is not unpacked: its pixels take", InputError)
+        return _picture(source, image)
+
+
+def is_picture(what: object) -> bool:
+    """Whether something is an image of Pillow, PIL.Image."""
+    pillow = sys.modules.get("PIL.Image")
+    return pillow is not None and isinstance(what, pillow.Image)
+
+
+def picture_of(image: "Image", where: str) -> Picture:
+    """Return an image of Pillow, which may not have been read from its file yet, as that of a file.
+
+    Args:
+        where: what stands before the words "the image" in messages about one without a file.
+
+    Raises:
+        InputError: it is damaged, or has more than eight bits for each channel.
+    """
+    source = str(getattr(image, "filename", "")) or f"{where}the image"
+    with _no_damage(source):
+        return _picture(source, image)
+
+
+@contextmanager
+def _no_damage(source: str) -> Iterator[None]:
+    """Raise errors of Pillow as an InputError."""
+    from PIL import Image
 
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of large images: the limit below refuses them
-            image = Image.open(io.BytesIO(data), formats=FORMATS)
-            size = image.width * image.height * 4
-            require_room(size, ARRAY_BYTES, f"{source} is not unpacked: its pixels take", InputError)
-            turned = ImageOps.exif_transpose(image)  # which reads all pixels
+        yield
     except (*UNREADABLE, OSError, Image.DecompressionBombError) as error:
         reason = short(" ".join(str(error).split()), 200)
         raise InputError(
             f"{source} cannot be read as an image; it is truncated or altered: {reason}"
         ) from error
+
+
+def _picture(source: str, image: "Image") -> Picture:
+    """Return an image, turned as its camera was held."""
+    from PIL import ImageOps
+
+    turned = ImageOps.exif_transpose(image)  # which reads all pixels
     if turned.mode not in BYTES_MODES:
         raise InputError(
             f"{source} has pixels of mode {turned.mode}, and eight bits for each channel are read; convert "
-            "it, "
-            "or pass its pixels as an array"
+            "it, or pass its pixels as an array"
         )
     return Picture(source, turned)
 

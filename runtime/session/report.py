@@ -292,13 +292,25 @@ def _busy_text(layer: LayerReport) -> str:
     return " ".join(f"{share:>7}" for share in shares)
 
 
+def macs_text(macs: int, digits: int = 1) -> str:
+    """Return a number of multiply-accumulates in millions; in thousands, or as it is, where it is smaller
+    than the first digit that millions show.
+
+    Args:
+        digits: of the fraction.
+    """
+    if macs * 10**digits >= 1e6:
+        return f"{macs / 1e6:,.{digits}f} M"
+    return f"{macs / 1e3:.1f} k" if macs >= 1e3 else f"{macs} "
+
+
 def summary(found: Report) -> str:
     """Return the totals of a report as one line."""
     who = found.device if found.runs == 1 else f"{found.device}, each of {found.runs} runs"
     if found.cycles is None or found.seconds is None or found.energy_pj is None:
-        return f"{who}: {found.macs / 1e6:,.1f} MMAC, untimed"
+        return f"{who}: {macs_text(found.macs)}MAC, untimed"
     return (
         f"{who}: {found.cycles:,} cycles, {found.seconds * 1e3:.2f} ms, "
-        f"{found.macs / 1e6:,.1f} MMAC, {found.utilisation or 0:.1%} of the multipliers, "
+        f"{macs_text(found.macs)}MAC, {found.utilisation or 0:.1%} of the multipliers, "
         f"{found.energy_pj / 1e9:.2f} mJ"
     )

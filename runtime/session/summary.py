@@ -10,7 +10,7 @@ from vdla.hw.spec.showing import short
 from vdla.hw.spec.target import ClockSource
 from vdla.runtime.module.plan import LOST_DB, Fidelity, HostStep, OutputNoise, Plan
 from vdla.runtime.module.reasons import kind_of
-from vdla.runtime.session.report import LayerReport, Report
+from vdla.runtime.session.report import LayerReport, Report, macs_text
 
 MOST_COSTLY = 3
 MOST_COMPONENTS = 5
@@ -77,6 +77,7 @@ class Summary:
         uncounted: operators on the host of whose multiply-accumulates not all are in `host_macs`.
         runs: how many runs there were, one for each sample; all figures are those of one.
         fidelity: what quantisation cost on samples; None where the network was not quantised by the kit.
+        clock_note: interval of an estimated clock, and the unit that limits it; "" where they are not known.
     """
 
     network: str
@@ -106,6 +107,7 @@ class Summary:
     halves: tuple[str, ...]
     runs: int
     fidelity: Fidelity | None
+    clock_note: str = ""
 
     @property
     def mac_share(self) -> float | None:
@@ -137,12 +139,14 @@ class Summary:
         return "\n".join([f"{self.network} on {self.target}", *(f"  {a:{width}}  {b}" for a, b in rows)])
 
 
-def summary_of(plan: Plan, found: Report, clock_hz: float | None = None) -> Summary:
+def summary_of(plan: Plan, found: Report, clock_hz: float | None = None, clock_note: str = "") -> Summary:
     """Return the summary of a module and of a report on it.
 
     Args:
         clock_hz: turned the report's cycles into time; None: the clock of the plan's target.
+        clock_note: what is known of the clock of the plan's target, if it is estimated.
     """
+    own_clock = clock_hz in (None, plan.target.clock_hz)
     crossings = [
         [sum(one.layout.size for one in ones) for ones in (step.packs, step.unpacks)]
         for step in plan.launches
@@ -153,7 +157,7 @@ def summary_of(plan: Plan, found: Report, clock_hz: float | None = None) -> Summ
         found.device,
         plan.config.macs_per_cycle,
         clock_hz or plan.target.clock_hz,
-        plan.target.clock_source if clock_hz in (None, plan.target.clock_hz) else ClockSource.GIVEN,
+        plan.target.clock_source if own_clock else ClockSource.GIVEN,
         found.macs,
         found.host_macs,
         found.cycles,
@@ -175,6 +179,7 @@ def summary_of(plan: Plan, found: Report, clock_hz: float | None = None) -> Summ
         tuple(name for name, value in plan.outputs.items() if value.dtype == HALF),
         found.runs,
         plan.fidelity,
+        clock_note if own_clock else "",
     )
 
 
@@ -238,7 +243,7 @@ def _runs(one: Summary) -> Iterable[str]:
 def _macs(one: Summary) -> str:
     if one.mac_share is None:
         return "none"
-    return f"{(one.macs + one.host_macs) / 1e6:,.1f} M, {one.mac_share:.1%} of them on the accelerator"
+    return f"{macs_text(one.macs + one.host_macs).rstrip()}, {one.mac_share:.1%} of them on the accelerator"
 
 
 def _halves(outputs: Sequence[str]) -> Iterable[str]:
@@ -263,7 +268,7 @@ def _accelerator(one: Summary) -> str:
         return f"{launches}; the device {one.device} counts no cycles, cycle does"
     return (
         f"{launches}, {one.cycles:,} cycles = {_ms(one.seconds)} at {one.clock_hz / 1e6:g} MHz "
-        f"({one.clock_source.text}), "
+        f"({one.clock_note or one.clock_source.text}), "
         f"{one.utilisation or 0:.1%} of {one.multipliers:,} multipliers"
     )
 
@@ -291,7 +296,7 @@ def _costs(costs: Iterable[Cost]) -> Iterable[str]:
     costs = list(costs)
     width = max((len(one.name) for one in costs), default=0)
     for one in costs:
-        amount = f"{one.macs / 1e6:,.2f} MMAC" if one.seconds is None else _ms(one.seconds)
+        amount = f"{macs_text(one.macs, 2)}MAC" if one.seconds is None else _ms(one.seconds)
         yield f"{one.share:6.1%}  {amount:>10}  {one.name:{width}}  {one.op} on the {one.on}"
 
 

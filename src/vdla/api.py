@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vdla.explore.silicon.note import clock_note
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import DeviceError
 from vdla.hw.spec.extras import require_package
@@ -126,12 +127,13 @@ class Module:
         >>> module.run("cat.png", image_scale="imagenet")
 
         Args:
-            inputs: an array for a network of one input, a mapping from inputs to arrays, a file, or a list of
-                samples; see `vdla.runtime.samples.given`. Elements of another type are converted where the
-                input's type holds them. Several samples run one after the other, and their outputs are joined
-                as the samples were: along the first axis where that is a batch of 1, else along a new one.
+            inputs: an array for a network of one input, a mapping from inputs to arrays, a file, an image of
+                Pillow, or a list of samples; see `vdla.runtime.samples.given`. Elements of another type are
+                converted where the input's type holds them. Several samples run one after the other, and
+                their outputs are joined as the samples were: along the first axis where that is a batch of 1,
+                else along a new one.
             device: "functional", "cycle" or "rtl".
-            image_scale: what turns the pixels of image files into numbers: "imagenet", "clip", "unit" (0 to
+            image_scale: what turns the pixels of images into numbers: "imagenet", "clip", "unit" (0 to
                 1), "signed" (-1 to 1), "raw" (0 to 255), or mean and standard deviation.
             clock_hz: converts cycles to time; None: the clock of the module's target.
             memory: of a timed device; None: that of the target. Cycles depend on it, results do not.
@@ -153,7 +155,7 @@ class Module:
         outcome = run_each(session, fitted, progress)
         waveforms = tuple(getattr(session.device, "waveforms", ()))
         found = report(self.plan, outcome, device, clock_hz, memory)
-        summary = summary_of(self.plan, found, clock_hz)
+        summary = summary_of(self.plan, found, clock_hz, clock_note(self.plan.target))
         return Run(outcome.outputs, found, summary, outcome, waveforms, fitted.notes)
 
     def _fitted(self, inputs: object, named: Mapping[str, object], image_scale: object) -> Fitted:
@@ -188,7 +190,7 @@ class Module:
 
     def summary(self) -> Summary:
         """Return what matters of the module; errors as those of `forecast`."""
-        return summary_of(self.plan, self.forecast())
+        return summary_of(self.plan, self.forecast(), None, clock_note(self.plan.target))
 
     def session(self, device: str, memory: MemoryParameters | None = None) -> Session:
         """Return the session of the module on a device; the first call places the module in DRAM.

@@ -1,9 +1,11 @@
 """`vdla cache`: what it shows, and what it deletes."""
 
+import ctypes
 import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -106,6 +108,44 @@ def test_a_network_compiles_and_runs_without_a_cache_and_says_so_once(tmp_path, 
     assert len(told) == 1, done.stderr
     assert told[0].startswith("the cache folder")
     assert "name another folder with VDLA_CACHE_DIR" in told[0]
+
+
+def without_power_over_permissions() -> None:
+    """Let permissions hold for root, too, in the program that this process becomes."""
+    drop, overriding = 24, 1  # PR_CAPBSET_DROP, CAP_DAC_OVERRIDE
+    if os.getuid() == 0:
+        assert ctypes.CDLL(None).prctl(drop, overriding, 0, 0, 0) == 0
+
+
+def compiled_in(folder: Path, config: str) -> subprocess.CompletedProcess[str]:
+    """Compile a network with the cache in a folder, as a user who may not override permissions."""
+    return subprocess.run(
+        [*python_command("vdla"), "compile", "net.onnx", "-o", f"{config}.vdla", "--config", config],
+        cwd=folder,
+        env=os.environ | {"VDLA_CACHE_DIR": str(folder / "cache")},
+        capture_output=True,
+        text=True,
+        preexec_fn=without_power_over_permissions,
+    )
+
+
+@pytest.mark.parametrize(("config", "lines"), [("tiny", 0), ("small", 1)])
+def test_a_filled_cache_that_became_read_only_is_read_and_what_is_not_kept_is_told_once(
+    tmp_path, config, lines
+):
+    (tmp_path / "net.onnx").write_bytes(model().SerializeToString())
+    assert compiled_in(tmp_path, "tiny").returncode == 0
+    places = [tmp_path / "cache", *(tmp_path / "cache").rglob("*")]
+    for place in places:
+        place.chmod(0o500 if place.is_dir() else 0o400)
+    done = compiled_in(tmp_path, config)
+    for place in places:
+        place.chmod(0o700)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / f"{config}.vdla").is_file()
+    told = done.stderr.splitlines()
+    assert len(told) == lines, done.stderr
+    assert all(line.startswith(f"the cache folder {tmp_path}/cache cannot be used (") for line in told)
 
 
 @pytest.mark.parametrize("name", WITHOUT_CACHE)

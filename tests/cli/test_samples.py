@@ -139,7 +139,10 @@ def test_a_recording_is_cut_into_windows(tmp_path):
         file.writeframes(np.random.default_rng(0).integers(-9000, 9000, 200, np.int16).tobytes())
     arguments = ("--config", "tiny", "--calibrate", tmp_path / "s.wav", "--input", tmp_path / "s.wav")
     ran = done("run", tmp_path / "rows.onnx", *arguments, "--output", tmp_path / "o.npy")
-    assert ran.stderr == f"{tmp_path}/s.wav: 16000 Hz, 3 windows of 64, 8 values at the end left out\n"
+    assert ran.stderr == (
+        f"{tmp_path}/o.npy: holds y\n"
+        f"{tmp_path}/s.wav: 16000 Hz, 3 windows of 64, 8 values at the end left out\n"
+    )
     assert np.load(tmp_path / "o.npy").shape == (3, 5)
 
 

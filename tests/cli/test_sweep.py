@@ -159,3 +159,12 @@ def test_an_interrupted_sweep_ends_at_once_and_keeps_its_points(tmp_path, specif
     assert "Traceback" not in errors
     assert (tmp_path / "out" / "points.parquet").exists()
     assert 1 <= journal.read_bytes().count(b"\n") < 400
+
+
+def test_an_expression_without_a_value_names_file_and_parameter(specification, tmp_path):
+    specification.write_text(SPECIFICATION.replace("[parameters]", '[parameters]\nbatch = "1 // 0"'))
+    refused = invoke("sweep", specification, "-o", tmp_path / "out")
+    assert refused.exit_code == 2
+    assert refused.stderr.splitlines()[-1].startswith(
+        f"error: {specification}: parameters.batch: expression '1 // 0' has no value: "
+    )

@@ -8,6 +8,8 @@ import pytest
 
 from tests.cli.commands import invoke
 from tests.cli.models import model
+from vdla import api
+from vdla.explore.silicon.clock import estimated_clock
 from vdla.hw.spec.presets import TINY
 from vdla.runtime.module.file import load
 
@@ -92,6 +94,22 @@ def test_a_run_says_where_its_clock_is_from(folder, settings, options, text):
     assert compiled.exit_code == 0, compiled.stderr
     assert options or text in compiled.stdout
     assert text in invoke("run", folder / "own.vdla", "--device", "cycle", *options).stdout
+
+
+@pytest.mark.parametrize(("source", "word"), [("estimated", "estimated"), ("extrapolated", "extrapolated: ")])
+def test_a_time_at_an_estimated_clock_is_shown_with_its_interval_and_its_limit(folder, source, word):
+    found = estimated_clock(TINY, "ecp5")
+    settings = ("--set", f"clock_mhz={found.mhz}", "--set", f"clock_source={source}")
+    written = invoke("config", "tiny", *settings, "-o", folder / "estimated.toml")
+    assert written.exit_code == 0, written.stderr
+    file = folder / f"{source}.vdla"
+    compiled = invoke("compile", folder / "net.onnx", "-o", file, "--config", folder / "estimated.toml")
+    limit = f"{found.low:g} to {found.high:g} MHz, limited by {found.limited_by}), "
+    shown = invoke("run", file, "--device", "cycle").stdout
+    for text in (compiled.stdout, shown, str(api.load(file).summary())):
+        assert f" at {found.mhz:g} MHz ({word}" in text
+        assert limit in text
+    assert limit not in invoke("run", file, "--device", "cycle", "--clock", 9).stdout
 
 
 def test_a_bad_latency_is_refused_in_one_line(folder):

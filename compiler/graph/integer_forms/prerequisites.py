@@ -18,6 +18,7 @@ REDUCTIONS = ("GlobalMaxPool", "ReduceMax", "ReduceMean")
 MEANINGS = {"QLinearConv": "Conv", "QLinearMatMul": "MatMul"}
 PRODUCTS = {"ConvInteger": "Conv", "MatMulInteger": "MatMul"}
 DYNAMIC = "DynamicQuantizeLinear"
+SAMPLES = "give samples of the inputs (--calibrate SAMPLES.npz)"
 PAD = "Pad"
 TAKEN = "a border of zeros around images, which becomes padding of the AveragePool, Conv or MaxPool after it"
 QLINEAR_PARAMETERS = (1, 2, 4, 5, 6, 7)  # indices of the inputs that are scales and zero points
@@ -73,7 +74,7 @@ RULES: Mapping[str, tuple[Rule[Located], ...]] = {
         Rule(
             "ranges that samples give",
             lambda at: "a range computed at run time",
-            "give samples of the inputs (--calibrate SAMPLES.npz)",
+            SAMPLES,
         ),
     ),
     PAD: (Rule(TAKEN, _border),),

@@ -80,7 +80,7 @@ FACTORED = Rule("operands of one shape, or a factor for each channel of an image
 def _weights(site: Site) -> str:
     name = site.weights_name
     if name in site.graph.constants:
-        return f"constant weights {name} that are {site.graph.types[name].dtype}, not quantised"
+        return f"constant weights {name} that are {site.graph.types[name].dtype}, {NOT_QUANTISED}"
     if site.conversions.constants(name) is None:
         return f"weights {name} that are not constant"
     dtype = site.weights.values.dtype
@@ -125,6 +125,7 @@ def _bias_shape(site: Site) -> str:
     return f"bias {site.bias_name} of shape {shape}" + f" and {scales} scales" * (scales > 1)
 
 
+NOT_QUANTISED = "not quantised"
 WEIGHTS = (
     Rule("constant int8 weights", _weights),
     Rule("one scale of weights, or one for each output channel", _weights_axis),

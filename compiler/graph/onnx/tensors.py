@@ -126,7 +126,8 @@ def _attribute(name: str, proto: AttributeProto) -> Attribute | np.ndarray:
 
 def shortest(value: float) -> float:
     """Return the number with the fewest digits that rounds to the same float32."""
-    return float(str(np.float32(value)))
+    with np.errstate(over="ignore"):  # numbers beyond float32 round to infinity
+        return float(str(np.float32(value)))
 
 
 def constant_value(attributes: Mapping[str, object]) -> np.ndarray:

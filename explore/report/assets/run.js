@@ -63,7 +63,7 @@ class RunPage {
       [decimal(totals.cycles), "cycles"],
       [`${significant(known(totals.seconds) ? totals.seconds * perSecond : null)} ${time}`, `at ${decimal(clock_mhz, 1)} MHz, ${clock_source}`],
       [percent(totals.utilisation), `of ${decimal(peak)} multipliers used`],
-      [decimal(totals.macs / 1e6, 1), "million multiply-accumulates"],
+      totals.macs < 1e5 ? [decimal(totals.macs / 1e3, 1), "thousand multiply-accumulates"] : [decimal(totals.macs / 1e6, 1), "million multiply-accumulates"],
       [`${decimal(bus, 2)} bytes`, "of DRAM per cycle at most"],
     ];
     tiles.push(...summaryTiles(summary));

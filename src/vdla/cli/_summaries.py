@@ -7,6 +7,7 @@ import click
 
 from vdla.cli._options import Command
 from vdla.compiler.codegen.version import network_version
+from vdla.explore.silicon.note import clock_note
 from vdla.hw.spec.cache import digest_of
 from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.shelf import Shelf
@@ -32,7 +33,8 @@ def show_forecast(plan: Plan, file: Path, layers: bool) -> None:
     Args:
         file: the module, by which its summary is kept for the next time.
     """
-    key = digest_of([file.read_bytes(), network_version()])
+    note = clock_note(plan.target)
+    key = digest_of([file.read_bytes(), network_version(), note])
     kept = None if layers else SUMMARIES.read(key)
     if kept is not None:
         _show(kept.decode(), "")
@@ -46,7 +48,7 @@ def show_forecast(plan: Plan, file: Path, layers: bool) -> None:
     except VdlaError as error:
         click.echo(f"no summary: no device runs the module: {error}")
         return
-    summary = str(summary_of(plan, found))
+    summary = str(summary_of(plan, found, None, note))
     SUMMARIES.write(key, summary.encode())
     _show(summary, table(found) if layers else "")
 

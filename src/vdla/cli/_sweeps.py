@@ -94,7 +94,8 @@ def described_difference(found: "Difference", most: int | None) -> str:
     """
     changed = [pair for pair in found.pairs if pair.changed]
     lines = [
-        f"{len(found.pairs):,} rows in both sweeps, {len(changed):,} of them differ; "
+        f"{len(found.pairs):,} row{'s' * (len(found.pairs) != 1)} in both sweeps, {len(changed):,} of them "
+        f"differ{'s' * (len(changed) == 1)}; "
         f"{len(found.only_before):,} only in the first, {len(found.only_after):,} only in the second"
     ]
     lines += [_alone(one, "first", "second") for one in found.alone_before]

@@ -16,6 +16,7 @@ from vdla.cli._summaries import lists_layers, show_run
 from vdla.cli._waves import show_waves, takes_waves
 from vdla.compiler.codegen.tuned.best_records import TuningRecords
 from vdla.hw.spec.memory import MemoryParameters
+from vdla.hw.spec.showing import short
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.writing import check_writable
 from vdla.runtime.arrays import write_npy, write_npz
@@ -140,6 +141,8 @@ def _write(
         write_npy(output, *done.outputs.values())
     elif output is not None:
         write_npz(output, done.outputs)
+    if output is not None:
+        click.echo(f"{output}: holds {short(', '.join(done.outputs))}", err=True)
     if trace is not None:
         _write_traces(plan, done, trace, memory)
     if waves is not None:

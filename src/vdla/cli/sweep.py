@@ -49,7 +49,7 @@ def run(
 
     `vdla sweep diff A B` compares two sweeps.
     """
-    from vdla.explore.sweep.errors import SweepError
+    from vdla.explore.sweep.errors import NoValueError, SweepError
     from vdla.explore.sweep.folder import measured_in
     from vdla.explore.sweep.run import backend_of, planned, silicon_for, sweep
     from vdla.explore.sweep.specification import read, with_area
@@ -67,6 +67,8 @@ def run(
     try:
         with Live(sys.stderr, described) as line:
             done = sweep(plan, output, workers, line.show)
+    except NoValueError as error:
+        raise NoValueError(f"{specification}: {error}") from error
     except KeyboardInterrupt:
         click.echo(interrupted(output, measured_in(output), "points"), err=True)
         raise

@@ -3,13 +3,23 @@
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.quantization import QuantType, quantize_dynamic
 
 from tests.compiler.graph.onnx.networks import model, node
 from vdla.api import Module
+from vdla.compiler.graph.integer_forms.cures import (
+    BESIDE_FLOAT,
+    BETWEEN,
+    CHOSEN,
+    CONSTANT_RANGES,
+    FOR_QUALITY,
+    IN_FILE,
+    NOTHING,
+)
 from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.nodes import GraphError
+from vdla.compiler.graph.quantisation.options import Options
 from vdla.compiler.network.cached import Source, cached_plan
 from vdla.compiler.network.compile import compile_network
 from vdla.hw.spec.presets import TINY
@@ -97,3 +107,55 @@ def test_ranges_stay_where_not_all_of_them_can_be_fixed():
     assert [one.op for one in compiled.plan.host_steps] == ["DynamicQuantizeLinear", "MatMulInteger"]
     outputs, _ = summary_of(compiled, x)
     assert outputs["m"].dtype == np.int32
+
+
+CONVOLVED = [node("Conv", "x w", "a"), node("Sigmoid", "a", "y")]
+QDQ = [
+    node("QuantizeLinear", "x s z", "q"),
+    node("DequantizeLinear", "q s z", "r"),
+    node("DequantizeLinear", "v s z", "w"),
+    node("Conv", "r w", "a"),
+    node("Sigmoid", "a", "y"),
+]
+BYTES = {"s": np.float32(0.1), "z": np.int8(0), "v": np.ones((4, 3, 3, 3), np.int8)}
+WEIGHTS = {"w": weights(4, 3, 3, 3)}
+CURES = {
+    "a network without products": ([node("Sigmoid", "x", "y")], {}, {}, NOTHING),
+    "a function at the end": (CONVOLVED, WEIGHTS, {}, BETWEEN),
+    "a function behind a layer in float": (CONVOLVED, WEIGHTS, {"float_layers": ("the_Conv",)}, BESIDE_FLOAT),
+    "a layer kept by name": (CONVOLVED, WEIGHTS, {"float_layers": ("the_Conv",)}, CHOSEN),
+    "a layer kept for quality": (CONVOLVED, WEIGHTS, {"target_db": 60.0}, FOR_QUALITY),
+    "a quantised file": (QDQ, BYTES, {}, IN_FILE),
+}
+
+
+@pytest.mark.parametrize("title", CURES)
+def test_the_cure_of_what_stays_in_float_fits_who_quantised_the_network(title):
+    nodes, constants, options, cure = CURES[title]
+    built = model(nodes, {"x": (1, 3, 8, 8)}, ["y"], constants)
+    samples = [{"x": weights(1, 3, 8, 8)} for _ in range(3)]
+    compiled = compile_network(
+        built.SerializeToString(), Target(TINY), samples=samples, options=Options(**options)
+    )
+    whys = [one.why for one in summary_of(compiled, samples[0]["x"])[1].reasons]
+    assert cure in whys
+    assert not any("or --calibrate" in why for why in whys)
+
+
+def test_a_dynamic_range_that_samples_do_not_fix_names_another_cure(dynamic):
+    data, shape = dynamic
+    built = onnx.load_from_string(data)
+    for name in ("s", "z"):
+        built.graph.initializer.append(numpy_helper.from_array(BYTES[name], f"my_{name}"))
+    (out,) = built.graph.output
+    for number, op in enumerate(("QuantizeLinear", "DequantizeLinear")):
+        built.graph.node.append(
+            node(op, f"{[out.name, 'q_end'][number]} my_s my_z", ["q_end", "end"][number])
+        )
+    out.name = "end"
+    x = weights(*shape)
+    for samples in (None, [{"x": x}]):
+        compiled = compile_network(built.SerializeToString(), Target(TINY), samples=samples)
+        whys = {one.why for one in summary_of(compiled, x)[1].reasons}
+        assert CONSTANT_RANGES in whys
+        assert "give samples of the inputs (--calibrate SAMPLES.npz)" not in whys

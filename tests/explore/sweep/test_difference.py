@@ -10,6 +10,7 @@ from pyarrow import parquet
 
 from vdla.cli import main
 from vdla.explore.sweep.difference import Pair, compare
+from vdla.explore.sweep.errors import SweepError
 from vdla.explore.sweep.figures import FIGURES
 from vdla.explore.sweep.results import Results
 from vdla.hw.spec.memory import MemoryParameters
@@ -150,3 +151,11 @@ def test_a_sweep_that_cannot_be_compared_is_one_line_and_status_2(both, spoil, m
     done = run(*both)
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
     assert message in done.stderr
+
+
+def test_one_row_is_one_and_a_sweep_without_parameters_says_so(tmp_path):
+    one, other = (folder(tmp_path / name, [{"block_in": 8}]) for name in "ab")
+    none = folder(tmp_path / "c", [{}], ())
+    assert run(one, other).stdout.startswith("1 row in both sweeps, 0 of them differ; ")
+    with pytest.raises(SweepError, match=r"a sweeps block_in, and \S+c sweeps no parameter; compare sweeps"):
+        compare(Results(one), Results(none))

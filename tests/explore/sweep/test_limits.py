@@ -88,7 +88,7 @@ def test_a_sweep_marks_its_results_and_changed_limits_measure_nothing_again(tmp_
         ({"limits": {"luts": 3}}, "limit 'luts' is unknown; did you mean lut. there are cycles"),
         ({"limits": {"lut": 0}}, r"limits.lut = 0.0 is not a number greater than 0"),
         ({"limits": {"lut": float("nan")}}, r"limits.lut = nan is not a number greater than 0"),
-        ({"limits": {"lut": "many"}}, "Expected `float`, got `str` - at `limits"),
+        ({"limits": {"cycles": 5, "lut": "many"}}, "^limits.lut = 'many' is not allowed; it takes a number$"),
         ({"limits": {"lut": 5}, "area": "none"}, 'limit lut is not known with area = "none"; leave it out'),
     ],
 )

@@ -88,3 +88,10 @@ def test_the_values_of_a_target_make_it_again(name):
     target = TARGETS[name]
     values = {key: value_of(target, key) for key in NAMES}
     assert with_values(TARGETS["default"], values).digest == target.digest
+
+
+def test_an_expression_without_a_value_says_whose_it_is():
+    with pytest.raises(SweepError, match=r"^parameters.batch: expression 'block_in // 0' has no value for "):
+        combinations({"block_in": [8], "batch": "block_in // 0"})
+    with pytest.raises(SweepError, match=r"^constraints: expression '1 % 0' has no value: "):
+        combinations({"block_in": [8]}, "1 % 0")

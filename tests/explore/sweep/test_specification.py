@@ -62,7 +62,7 @@ def test_tuning_is_off_without_its_table_and_has_defaults_with_it():
         ({"workloads": [LAYER | {"model": "x"}]}, "workloads[0] has model and conv"),
         (
             {"workloads": [{"conv": {"channels": 0, "outputs": 1}}]},
-            "Expected `int` >= 1 - at `workloads[0].conv.channels`",
+            "workloads[0].conv.channels = 0 is not allowed; it takes a whole number of at least 1",
         ),
         ({"budget": 0}, "budget"),
         ({"objectives": ["cyles"]}, "objective 'cyles' is unknown; did you mean cycles?"),
@@ -70,13 +70,13 @@ def test_tuning_is_off_without_its_table_and_has_defaults_with_it():
         ({"base": {"config": "tiny", "target": "tiny"}}, "base.config and base.target name one record"),
         ({"parameters": {"constraints": ["1"]}}, "write it before the first table of the file"),
         ({"tune": {"trails": 4}}, "key of tune 'trails' is unknown; did you mean trials?"),
-        ({"tune": {"trials": 0}}, "Expected `int` >= 1 - at `tune.trials`"),
-        ({"tune": {"trials": "many"}}, "Expected `int`, got `str` - at `tune.trials`"),
-        ({"tune": {"seed": -1}}, "Expected `int` >= 0 - at `tune.seed`"),
-        ({"tune": {"log": 3}}, "at `tune.log`"),
+        ({"tune": {"trials": 0}}, "tune.trials = 0 is not allowed; it takes a whole number of at least 1"),
+        ({"tune": {"trials": "many"}}, "tune.trials = 'many' is not allowed; it takes a whole number"),
+        ({"tune": {"seed": -1}}, "tune.seed = -1 is not allowed; it takes a whole number of at least 0"),
+        ({"tune": {"log": 3}}, "tune.log = 3 is not allowed; it takes text"),
         ({"tune": {"explorer": "modell"}}, "tune.explorer 'modell' is unknown; did you mean model?"),
-        ({"tune": 16}, "at `tune`"),
-        ({"parameters": [1]}, "Expected `object`, got `array` - at `parameters`"),
+        ({"tune": 16}, "tune = 16 is not allowed; it takes a table"),
+        ({"parameters": [1]}, "parameters = [1] is not allowed; it takes a table"),
     ],
 )
 def test_a_wrong_specification_is_one_line(changes, message):

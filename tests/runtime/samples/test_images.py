@@ -50,6 +50,40 @@ PLACES = {
 }
 
 
+@pytest.mark.parametrize(
+    "make", [lambda one: one, lambda one: [one], lambda one: {"x": one}, lambda one: [(one,)]]
+)
+@pytest.mark.parametrize("name", ["a.png", "a.jpg", "grey.png", "turned.png"])
+def test_an_image_of_pillow_is_what_its_file_is(folder, name, make):
+    for scale in ("imagenet", (0.5, 0.5)):
+        expected, notes = sample(folder / name, (1, 3, 5, 5), "float32", scale)
+        found = sample(make(Image.open(folder / name)), (1, 3, 5, 5), "float32", scale)
+        np.testing.assert_array_equal(found[0], expected)
+        assert found[1] == notes
+
+
+def test_an_image_of_pillow_without_a_file_is_named_by_its_place():
+    image = Image.fromarray(PIXELS)
+    with pytest.raises(
+        InputError, match=r"^the image has pixels from 0 to 255, and input x takes float32; say"
+    ):
+        sample(image, (1, 3, 4, 6), "float32")
+    with pytest.raises(InputError, match=r"^sample 1: the image has pixels of mode I;16, and eight bits for"):
+        given_of([image, Image.fromarray(np.zeros((4, 6), np.uint16))], "unit")
+    assert len(given_of([image, image], "unit").entries) == 2
+
+
+def test_an_image_of_pillow_whose_file_is_cut_is_refused(folder, tmp_path):
+    (tmp_path / "cut.png").write_bytes((folder / "a.png").read_bytes()[:-40])
+    with pytest.raises(InputError, match=r"cut.png cannot be read as an image; it is truncated or altered: "):
+        given_of(Image.open(tmp_path / "cut.png"), "unit")
+
+
+def test_a_mean_of_several_numbers_for_one_channel_is_refused_with_what_to_give(folder):
+    with pytest.raises(InputError, match=r"mean has 3 numbers, and the input has 1 channel; give 1$"):
+        sample(folder / "a.png", (1, 1, 4, 6), "float32", "imagenet")
+
+
 @pytest.mark.parametrize("name", ["a.png", "a.bmp", "alpha.png"])
 @pytest.mark.parametrize("title", PLACES)
 def test_pixels_stand_where_the_input_has_them(folder, name, title):

@@ -38,7 +38,7 @@ def test_what_crosses_is_what_launches_copy():
 def test_the_share_of_macs_counts_those_of_the_host():
     found = replace(summary("residual"), macs=300, host_macs=100)
     assert found.mac_share == 0.75
-    assert "0.0 M, 75.0% of them on the accelerator" in str(found)
+    assert "MACs         400, 75.0% of them on the accelerator" in str(found)
     assert replace(found, macs=0, host_macs=0).mac_share is None
 
 
@@ -219,6 +219,9 @@ def test_a_summary_reads_as_written():
         ({"cycles": None, "device": "functional"}, "accelerator  1 launch; the device functional counts no cycles, cycle does"),
         ({"utilisation": None}, "file), 0.0% of 1,024 multipliers"),
         ({"macs": 0, "host_macs": 0}, "MACs         none"),
+        ({"macs": 99_949, "host_macs": 50}, "MACs         100.0 k, 99.9% of them"),
+        ({"macs": 9_300, "host_macs": 0}, "MACs         9.3 k, 100.0% of them"),
+        ({"macs": 999, "host_macs": 0}, "MACs         999, 100.0% of them"),
         ({"host_operators": 0}, "host         0 operators"),
         ({"energy": {"a": 1.5e9, "b": 5e8}}, "energy       2.00 mJ: a 75.0%, b 25.0%\n"),
         ({"energy": dict.fromkeys("abcde", 4e8)}, "a 20.0%, b 20.0%, c 20.0%, d 20.0%, e 20.0%\n"),

@@ -1,6 +1,8 @@
-"""Weights in external files: read in whole or in part, bounded, and refused with their location."""
+"""Numbers of attributes; weights in external files: read in whole or in part, bounded, and refused with
+their location."""
 
 import os
+import warnings
 
 import numpy as np
 import onnx
@@ -9,6 +11,7 @@ import pytest
 from tests.compiler.graph.onnx.networks import model, node
 from vdla.compiler.graph.nodes import GraphError
 from vdla.compiler.graph.onnx.load import load
+from vdla.compiler.graph.onnx.tensors import shortest
 
 
 def external(location: str):
@@ -148,3 +151,13 @@ def test_weights_in_a_file_need_the_models_path():
         GraphError, match=r"initializer 'w': its elements are in a file 'w.bin'; load the model by its path"
     ):
         load(external("w.bin").SerializeToString())
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(np.float32(0.1), 0.1), (0.1, 0.1), (1e39, np.inf), (-1e39, -np.inf), (1e-50, 0.0), (np.inf, np.inf)],
+)
+def test_a_number_is_written_with_few_digits_and_without_a_warning(value, expected):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert shortest(value) == expected
