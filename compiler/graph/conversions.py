@@ -173,8 +173,8 @@ class Conversions:
 def check_scales(graph: Graph) -> None:
     """Check that constant scales of conversions are finite, and positive for activations.
 
-    A scale of 0 is valid where constants are dequantised: pruned channels have it. It makes zeros of
-    activations, whatever the network's input is. QuantizeLinear divides by its scale.
+    A scale of 0 is valid where constants are dequantised: pruned channels have it. Activations of scale 0
+    were replaced by constants in `FoldConversions`. QuantizeLinear divides by its scale.
 
     Raises:
         GraphError: naming the first invalid scale.
@@ -186,16 +186,8 @@ def check_scales(graph: Graph) -> None:
         positive = scale >= 0 if node.inputs[0] in graph.constants else scale > 0
         wrong = scale[~(np.isfinite(scale) & positive)]
         if wrong.size:
-            why, cure = _zero_scale(node) if wrong[0] == 0 else ("", "")
+            why = ", by which it divides" if wrong[0] == 0 and node.op == "QuantizeLinear" else ""
             raise GraphError(
                 f"graph {graph.name}: {node} has the scale {node.inputs[1]} = {wrong[0]:g}{why}; scales are "
-                f"finite and greater than 0: quantise the network again{cure}"
+                "finite and greater than 0: quantise the network again"
             )
-
-
-def _zero_scale(node: Node) -> tuple[str, str]:
-    """Return what a scale of 0 means in a conversion of activations, and what to write instead."""
-    cure = ", or give activations that are always 0 a scale of 1"
-    if node.op == "QuantizeLinear":
-        return f", by which it divides {node.inputs[0]}", cure
-    return f", which makes zeros of the activations {node.inputs[0]}", cure

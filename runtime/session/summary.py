@@ -262,6 +262,8 @@ def _uncounted(texts: Sequence[str]) -> Iterable[str]:
 
 def _accelerator(one: Summary) -> str:
     launches = f"{one.launches} launch{'es' * (one.launches != 1)}"
+    if not one.launches and not one.host_operators:
+        return "nothing runs, nor on the host: outputs are inputs, or constants (as a scale of 0 makes them)"
     if not one.launches:
         return "nothing runs there"
     if one.cycles is None or one.seconds is None:

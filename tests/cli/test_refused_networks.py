@@ -34,7 +34,6 @@ def changed(**changes) -> bytes:
 
 
 NAN = {**QUANTISED, "s": np.float32("nan")}
-ZERO = {**QUANTISED, "s": np.float32(0)}
 NAN_WEIGHTS = {**CONSTANTS, "m": np.where(CONSTANTS["m"] > 2, np.nan, CONSTANTS["m"]).astype(np.float32)}
 MODELS = {
     "truncated": (changed()[:-40], "this is not an ONNX model, or it is damaged ("),
@@ -70,14 +69,6 @@ def test_bad_models_are_refused_and_nothing_is_written(title, command, tmp_path,
     assert message in said
     assert "Traceback" not in said
     assert [path.name for path in tmp_path.iterdir()] == ["bad.onnx"]
-
-
-def test_activations_of_scale_0_are_refused_by_name(tmp_path):
-    (tmp_path / "zero.onnx").write_bytes(changed(constants=ZERO))
-    assert refused("compile", tmp_path / "zero.onnx", "--config", "tiny") == (
-        "graph net: QuantizeLinear 'XQ' has the scale s = 0, by which it divides x; scales are finite and "
-        "greater than 0: quantise the network again, or give activations that are always 0 a scale of 1"
-    )
 
 
 def test_damaged_models_are_refused_or_compiled(tmp_path):

@@ -9,6 +9,7 @@ Products of dynamically quantised tensors become float products, which are then 
 | `fold_quantised_constant` | `QuantizeLinear(constant)` -> integers |
 | `move_weights` | `Reshape(DequantizeLinear(constant))` -> `DequantizeLinear(reshaped constant)` |
 | `fold_dequantised_constant` | `DequantizeLinear(constant)` -> real numbers, except for weights |
+| `fold_zero_scale` | `DequantizeLinear` with scale 0 -> zeros |
 | `move_after_dequantise` | `Reshape(DequantizeLinear(x))` -> `DequantizeLinear(Reshape(x))` |
 | `move_before_quantise` | `QuantizeLinear(Reshape(x))` -> `Reshape(QuantizeLinear(x))` |
 | `restore_real_numbers` | `DequantizeLinear(DynamicQuantizeLinear(x))` -> `x` |
@@ -162,6 +163,14 @@ def _fold_quantised_constant(at: Rewriter, node: Node) -> None:
     integers."""
     if _is_known(at, node):
         _fold(at, node)
+
+
+def _fold_zero_scale(at: Rewriter, node: Node) -> None:
+    """DequantizeLinear of an activation with scale 0 becomes zeros."""
+    scale = at.constants.get(node.inputs[1])
+    if scale is not None and not scale.any() and node.inputs[0] not in at.constants:
+        real = at.types[node.result]
+        at.replace_by_constant(node, np.zeros(real.shape, real.dtype))
 
 
 def _move_weights(at: Rewriter, node: Node) -> None:
@@ -374,6 +383,7 @@ QUANTISE_CONSTANTS = Rules(
     "quantise_constants",
     (
         RewriteRule(("QuantizeLinear",), _fold_quantised_constant),
+        RewriteRule(("DequantizeLinear",), _fold_zero_scale),
         RewriteRule(REARRANGING, _move_weights),
     ),
 )

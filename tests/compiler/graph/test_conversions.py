@@ -143,27 +143,22 @@ def scaled(scale: str, of: str, op: str = "DequantizeLinear") -> str:
     )
 
 
-ZEROS = "DequantizeLinear 'n' has the scale v = 0, which makes zeros of the activations k"
-ALWAYS_0 = ", or give activations that are always 0 a scale of 1"
-
-
 @pytest.mark.parametrize(
-    ("text", "said", "cure"),
+    ("text", "said"),
     [
-        (scaled("0.0", "an activation"), ZEROS, ALWAYS_0),
-        (scaled("-0.5", "a constant"), "DequantizeLinear 'n' has the scale v = -0.5", ""),
-        (scaled("[1.0, -2.0]", "a constant"), "DequantizeLinear 'n' has the scale v = -2", ""),
-        (scaled("[0.0, 1.0]", "an activation"), ZEROS, ALWAYS_0),
+        (scaled("0.0", "an activation"), "DequantizeLinear 'n' has the scale v = 0"),
+        (scaled("-0.5", "a constant"), "DequantizeLinear 'n' has the scale v = -0.5"),
+        (scaled("[1.0, -2.0]", "a constant"), "DequantizeLinear 'n' has the scale v = -2"),
+        (scaled("[0.0, 1.0]", "an activation"), "DequantizeLinear 'n' has the scale v = 0"),
         (
             scaled("0.0", "an activation", "QuantizeLinear"),
-            "QuantizeLinear 'n' has the scale v = 0, by which it divides x",
-            ALWAYS_0,
+            "QuantizeLinear 'n' has the scale v = 0, by which it divides",
         ),
-        (scaled("-1.0", "an activation", "QuantizeLinear"), "QuantizeLinear 'n' has the scale v = -1", ""),
+        (scaled("-1.0", "an activation", "QuantizeLinear"), "QuantizeLinear 'n' has the scale v = -1"),
     ],
 )
-def test_invalid_scales_are_refused(text, said, cure):
-    message = f"graph f: {said}; scales are finite and greater than 0: quantise the network again{cure}"
+def test_invalid_scales_are_refused(text, said):
+    message = f"graph f: {said}; scales are finite and greater than 0: quantise the network again"
     with pytest.raises(GraphError, match=f"^{re.escape(message)}$"):
         check_scales(parse_graph(text))
 

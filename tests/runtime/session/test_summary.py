@@ -214,7 +214,12 @@ def test_a_summary_reads_as_written():
     ("changes", "line"),
     [
         ({"cycles": None}, "runs         2, one for each sample; all figures below are those of one run"),
-        ({"launches": 0}, "accelerator  nothing runs there"),
+        ({"launches": 0, "host_operators": 1}, "accelerator  nothing runs there\n"),
+        (
+            {"launches": 0, "host_operators": 0},
+            "accelerator  nothing runs, nor on the host: outputs are inputs, or constants (as a scale of 0 makes "
+            "them)",
+        ),
         ({"launches": 2, "seconds": None}, "accelerator  2 launches; the device cycle counts no cycles, cycle does"),
         ({"cycles": None, "device": "functional"}, "accelerator  1 launch; the device functional counts no cycles, cycle does"),
         ({"utilisation": None}, "file), 0.0% of 1,024 multipliers"),

@@ -112,11 +112,10 @@ def test_the_text_before_and_after(title):
 def test_a_scale_that_means_nothing_is_refused(scale):
     of = QdqBuilder(0)
     graph = of.finish(of.pair(of.add("Relu", of.quantised(3)), scale))
-    of_0 = (", by which it divides relu_2_0", ", or give activations that are always 0 a scale of 1")
-    why, cure = ("", "") if scale else of_0
     message = (
-        f"graph f: QuantizeLinear 'quantizelinear_3_0' has the scale c3 = {scale:g}{why}; scales are finite and "
-        f"greater than 0: quantise the network again{cure}"
+        f"graph f: QuantizeLinear 'quantizelinear_3_0' has the scale c3 = {scale:g}"
+        f"{'' if scale else ', by which it divides'}; scales are finite and greater than 0: quantise the "
+        "network again"
     )
     with pytest.raises(GraphError, match=f"^{re.escape(message)}$"):
         ToIntegers().run(graph)

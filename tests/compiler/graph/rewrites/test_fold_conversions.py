@@ -9,6 +9,23 @@ from vdla.compiler.graph.rewrites.quantised import DEQUANTISE_CONSTANTS, QUANTIS
 FOLD_CONVERSIONS = Pipeline((QUANTISE_CONSTANTS, DEQUANTISE_CONSTANTS))
 
 TEXTS = {
+    "an activation of scale 0 is zeros, and what quantises it is not needed": (
+        """\
+def f(x: float32[2, 2]):
+    s: float32 = constant(0.0)
+    z: int8 = constant(3)
+    q: int8[2, 2] = QuantizeLinear(x, s, z, axis=0)
+    a: float32[2, 2] = DequantizeLinear(q, s, z, axis=0)
+    y: float32[2, 2] = Relu(a)
+    return y
+""",
+        """\
+def f(x: float32[2, 2]):
+    a: float32[2, 2] = constant([[0.0, 0.0], [0.0, 0.0]])
+    y: float32[2, 2] = Relu(a)
+    return y
+""",
+    ),
     "weights of float, as training leaves them, are narrow; they are transposed as integers": (
         """\
 def f(x: int8[2, 2]):
@@ -186,14 +203,6 @@ def f(x: float32[2], s: float32):
     o: int8 = constant(0)
     r: float32[2] = DequantizeLinear(w, s, o, axis=0)
     y: float32[2] = Add(x, r)
-    return y
-""",
-    "activations of scale 0, which are refused later": """\
-def f(x: float32[2]):
-    s: float32 = constant(0.0)
-    o: int8 = constant(3)
-    q: int8[2] = QuantizeLinear(x, s, o, axis=0)
-    y: float32[2] = DequantizeLinear(q, s, o, axis=0)
     return y
 """,
     "a scale of 0, which is refused later": """\
