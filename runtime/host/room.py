@@ -83,19 +83,18 @@ def _windowed(w: int = 1) -> Elements:
 
 
 def _pooled(inputs: Inputs, attributes: Attributes) -> int:
-    image, _ = _slid(
-        _given(inputs, 0).shape[2:],
-        **{
-            "kernel": attributes["kernel_shape"],
-            "dilations": [1] * len(attributes["kernel_shape"]),
-            **attributes,
-        },
-    )
+    image = prod(_with_border(_given(inputs, 0).shape[2:], attributes["pads"]))
     reach = prod(
         2 * (stride + size)
         for stride, size in zip(attributes["strides"], attributes["kernel_shape"], strict=True)
     )
     return prod(_given(inputs, 0).shape[:2]) * (image + reach * bool(attributes.get("ceil_mode")))
+
+
+def _with_border(shape: Sequence[int], pads: Sequence[int]) -> list[int]:
+    """Return the extents of an image with a border."""
+    ends = zip(shape, pads[: len(shape)], pads[len(shape) :], strict=True)
+    return [size + begin + end for size, begin, end in ends]
 
 
 def _slid(
@@ -108,8 +107,7 @@ def _slid(
     **others: object,
 ) -> tuple[int, int]:
     """Return the elements of a padded image, and how many windows it has."""
-    ends = zip(shape, pads[: len(shape)], pads[len(shape) :], strict=True)
-    sizes = [size + begin + end for size, begin, end in ends]
+    sizes = _with_border(shape, pads)
     windows = [
         max((size - span) // stride + 1, 0)
         for size, span, stride in zip(sizes, spans(kernel, dilations), strides, strict=True)

@@ -82,8 +82,9 @@ def _touched_pages(
     smallest = min(config.element_bytes(memory) for memory in memories_of(config))
     ends = np.zeros(-(-dram_bytes // PAGE_BYTES) + 1, np.int64)
     _mark_pages(items, walks, ends, smallest)
-    least = np.where(ends > 0, ends & -ends, 1)
-    return ends > 0, np.log2(least).astype(np.int64)
+    touched = ends.astype(bool)
+    least = np.where(touched, ends & -ends, 1)
+    return touched, np.log2(least).astype(np.int64)
 
 
 @whole

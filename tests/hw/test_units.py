@@ -145,6 +145,7 @@ UNITS = {
         NARROW.with_changes(extensions=EVERY, res_buffer_bytes=8192),
     ),
     "store": (StoreUnit, FULL),
+    "store one port plain": (StoreUnit, PARTS.with_changes(acc_ports=1, extensions=(), gemm_stages=8)),
     "store further lanes": (StoreUnit, PARTS.with_changes(extensions=EVERY, requantise_lanes=4)),
     "store one port narrow": (
         StoreUnit,
@@ -163,7 +164,6 @@ UNITS = {
     ),
     "store residual": (StoreUnit, FURTHER.with_changes(extensions=every_but(Extension.TABLE))),
     "store lanes narrow": (StoreUnit, NARROW.with_changes(requantise_lanes=2)),
-    "store one port plain": (StoreUnit, PARTS.with_changes(acc_ports=1, extensions=(), gemm_stages=8)),
     "store wide": (StoreUnit, WIDE),
     "store parts": (StoreUnit, PARTS),
     "store lanes wide": (StoreUnit, WIDE.with_changes(requantise_lanes=2)),

@@ -100,10 +100,9 @@ class _Scope:
 
     def standalone(self, outer: Mapping[str, TypeProto]) -> ModelProto:
         """Return the graph as a model; values captured from outside become inputs, or constants."""
-        defined = {value.name for value in (*self.graph.initializer, *self.graph.input)}
         holder = NodeProto()
         holder.attribute.append(helper.make_attribute("body", self.graph))
-        outside = [name for name in dict.fromkeys(captured(holder)) if name in outer and name not in defined]
+        outside = [name for name in dict.fromkeys(captured(holder)) if name in outer]
         typed = (value.name for value in self.graph.input if value.name in self.types)
         inputs = {name: self.types[name] for name in typed}
         inputs |= {name: outer[name] for name in outside if name not in self.constants}

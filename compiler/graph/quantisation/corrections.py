@@ -212,7 +212,9 @@ def _with_scaled_channels(graph: Graph, tensors: Iterable[tuple[ScalableTensor, 
         node = nodes[node.result]
         name = node.inputs[place]
         array = np.atleast_1d(builder.constants[name] if name in builder.constants else graph.constants[name])
-        along = factors.reshape([-1 if each == axis % array.ndim else 1 for each in range(array.ndim)])
+        shape = [1] * array.ndim
+        shape[axis] = len(factors)
+        along = factors.reshape(shape)
         scaled = builder.constant(f"{name}_equal", (array.astype(np.float64) * along).astype(np.float32))
         inputs = tuple(scaled if each == place else part for each, part in enumerate(node.inputs))
         nodes[node.result] = replace(node, inputs=inputs)

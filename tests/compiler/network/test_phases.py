@@ -50,6 +50,11 @@ def a_table_behind(net: Net) -> Graph:
     return net.graph(table(net, net.spread(net.input(1, 24, 3, 4), 6, (2, 2), **TWO)))
 
 
+def a_table_of_numbers_behind(net: Net) -> Graph:
+    x = net.spread(net.input(1, 24, 3, 4), 6, (2, 2), **TWO)
+    return net.graph(net.op("Int8Lookup", (x, net.constant(net.integers(256).astype(np.float32)))))
+
+
 def a_detector(net: Net) -> Graph:
     x = net.spread(net.conv(net.input(1, 3, 4, 5), 24), 24, (2, 2), **TWO)
     y = net.spread(net.conv(table(net, x), 24, (1, 1), group=24), 1, (2, 2), **TWO)
@@ -75,6 +80,7 @@ CASES: dict[Callable[[Net], Graph], list[str]] = {
     alone: ["Int8Conv1 2x24x3x4", "DepthToSpace 2x6x6x8"],
     threes: ["Int8Conv1 1x18x2x3", "DepthToSpace 1x2x6x9"],
     a_table_behind: ["Int8Conv1 1x24x3x4", "Int8Lookup 1x24x3x4", "DepthToSpace 1x6x6x8"],
+    a_table_of_numbers_behind: ["Int8Conv1 1x24x3x4", "DepthToSpace 1x6x6x8", "Int8Lookup 1x6x6x8"],
     a_detector: [
         "Int8Conv1 1x24x4x5",
         "Int8Conv1 1x96x4x5",

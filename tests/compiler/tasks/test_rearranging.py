@@ -16,8 +16,11 @@ from vdla.hw.spec.target import Target
 RNG = np.random.default_rng(0)
 
 
-@pytest.mark.parametrize(("blocks", "rows", "threads"), [(2, 8, 2), (3, 5, 1), (2, 300, 2), (1, 257, 1)])
+@pytest.mark.parametrize(
+    ("blocks", "rows", "threads"), [(2, 8, 2), (3, 5, 1), (2, 128, 2), (2, 300, 2), (1, 257, 1), (1, 512, 1)]
+)
 def test_rows_become_weights_and_zeros_fill_the_last_block(blocks, rows, threads):
+    """Of rows in one tile, in several, and in whole tiles of 128 or 256."""
     b = RNG.integers(-128, 128, (blocks, rows, 1, 4), np.int8)
     high = -(-rows // 4)
     made = np.full((high, blocks, 4, 1, 4), 99, np.int8)

@@ -1,6 +1,7 @@
 """Files of plots: their size, and what stands in them whenever they are written."""
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,6 +9,15 @@ from matplotlib.figure import Figure
 
 from vdla.hw.spec.errors import FileFormatError
 from vdla.sim.plots.files import check_suffix, save
+
+
+@pytest.mark.parametrize("spelling", [str, Path])
+def test_a_path_is_given_as_text_or_as_a_path(tmp_path, spelling):
+    wanted = tmp_path / "plot.svg"
+    assert check_suffix(spelling(wanted)) == wanted
+    assert isinstance(check_suffix(spelling(wanted)), Path)
+    save(Figure(figsize=(1, 1)), spelling(wanted))
+    assert wanted.stat().st_size > 0
 
 
 def test_a_png_has_150_dots_to_an_inch(tmp_path):

@@ -10,6 +10,7 @@ import pytest
 from tests.sim.helpers import ACC, CONFIG, INP, UOP, WGT, alu, gemm, load, store, stream_of
 from tests.sim.verify.walk import Walk
 from vdla.hw.spec import codec, isa
+from vdla.hw.spec.memories import scratchpads_of
 from vdla.hw.spec.presets import DEFAULT
 from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType
 from vdla.sim.decoded import decode_stream
@@ -27,6 +28,7 @@ SLIDING = CONFIG.with_changes(
     extensions=tuple(Extension),
 )
 CONFIGS = (CONFIG, DEEPER)
+DEEPER_ELEMENTS = sum(DEEPER.depth(memory) for memory in scratchpads_of(DEEPER))
 WIDE = CONFIG.with_changes(name="micro-ops of 64 bits", inp_buffer_bytes=1 << 17, wgt_buffer_bytes=1 << 18)
 STORED = 64  # element of DRAM from which on nothing is loaded
 LIMIT = 100_000  # of findings
@@ -157,6 +159,20 @@ def test_following_a_few_instructions_at_a_time_changes_nothing(seed, monkeypatc
     expected = verifier.findings(program, dram)
     monkeypatch.setattr(follow, "ELEMENTS_AT_ONCE", 1)
     assert verifier.findings(program, dram) == expected
+
+
+@pytest.mark.parametrize(("elements", "at_once"), [(1, 1), (DEEPER_ELEMENTS, 1), (3 * DEEPER_ELEMENTS, 3)])
+def test_as_many_instructions_are_followed_at_a_time_as_touch_few_elements(elements, at_once, monkeypatch):
+    program, dram = random_case(0, (DEEPER,))
+    parts: list[int] = []
+    followed = follow._follow
+    monkeypatch.setattr(follow, "ELEMENTS_AT_ONCE", elements)
+    monkeypatch.setattr(
+        follow, "_follow", lambda order, *rest: parts.append(len(order)) or followed(order, *rest)
+    )
+    verifier.findings(program, dram)
+    assert sum(parts) == len(program)
+    assert set(parts[:-1]) == {at_once}
 
 
 def test_random_loops_are_short_and_long_and_wrong_in_every_way():

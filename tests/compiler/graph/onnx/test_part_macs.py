@@ -266,6 +266,15 @@ def test_an_if_counts_its_larger_branch(names, expected):
     assert of([made], {"x": (3, 4)}, {"w": (4, 4), "v": (4, 4)}, numbers) == expected
 
 
+def test_a_subgraph_that_captures_a_value_of_unknown_type_is_counted_as_far_as_it_goes():
+    made = helper.make_node(
+        "If", ["c"], ["y"], "i", then_branch=branch("w n", "a"), else_branch=branch("w", "b")
+    )
+    nodes = [node("Nonsense", "x", "n", domain=MICROSOFT), made]
+    found = of(nodes, {"x": (3, 4)}, {"w": (4, 4)}, {"c": np.array(True)})
+    assert found == MacCount(PRODUCT, ("MatMul 'the_MatMul' not counted",))
+
+
 def test_loops_within_loops_multiply():
     inner = loop()
     inner[0].input[:] = ["most", "yes", "state"]

@@ -17,7 +17,7 @@ from vdla.hw.spec.errors import (
     UnfinishedError,
 )
 from vdla.hw.spec.presets import TINY
-from vdla.hw.spec.registers import OFFSETS, Control, Fault
+from vdla.hw.spec.registers import OFFSETS, READ_CYCLES, Control, Fault
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.runtime.devices.cycle import CycleDevice
 from vdla.runtime.devices.functional import FunctionalDevice
@@ -67,6 +67,9 @@ def test_a_chunk_ends_with_the_run(monkeypatch):
     assert model.polled == [10]
 
 
+STEP_COUNTERS = ("GEMM_STEPS", "ALU_STEPS")
+
+
 class Hardware(Clock):
     """A model whose registers and memory do what a test says.
 
@@ -78,6 +81,7 @@ class Hardware(Clock):
     def __init__(self, steps=(), transfers=(), done=None) -> None:
         super().__init__(0.0)
         self.steps, self.transfers, self.done = iter(steps), transfers, done
+        self.looks = 0
 
     def poll(self, register: int, mask: int, cycles: int) -> bool:
         end = self.cycle + cycles
@@ -89,6 +93,10 @@ class Hardware(Clock):
         return max((at for at in self.transfers if at < self.cycle), default=0)
 
     def read(self, offset: int, cycles: int) -> int:
+        """Only step counters are read, in turn, each in the cycles that it takes."""
+        name = STEP_COUNTERS[self.looks % 2]
+        assert (offset, cycles) == (OFFSETS[name], READ_CYCLES[name])
+        self.looks += 1
         return next(self.steps)
 
 

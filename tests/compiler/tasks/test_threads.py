@@ -1,0 +1,60 @@
+"""Virtual threads have tiles of their own, so that one can load while another computes."""
+
+import pytest
+
+from vdla.compiler.ir.text import print_func
+from vdla.compiler.tasks.base import Choice, Task
+from vdla.compiler.tasks.convolution import ConvolutionTask, TransposedTask
+from vdla.compiler.tasks.elementwise import Elements, ElementsTask
+from vdla.compiler.tasks.pooling import MaximumTask, MeanTask, PoolingTask
+from vdla.compiler.tasks.rearranging import RepeatTask, RowsTask, TurnTask
+from vdla.compiler.tasks.scaling import DiagonalTask, FactorsTask, ScalingTask, SumTask
+from vdla.compiler.tasks.task_text import TASKS
+from vdla.compiler.te.operators.narrowing import Scale, Shift
+from vdla.compiler.te.operators.sizes import Convolution, Pooling, Transposed
+from vdla.hw.spec.presets import DEFAULT
+
+CONVOLUTION, POOLING = Convolution(16, 8, 8, 16), Pooling(32, 8, 8, (2, 2), (2, 2))
+OF_THREADS: dict[Task, str] = {
+    ConvolutionTask(CONVOLUTION): "Y XL",
+    ConvolutionTask(CONVOLUTION, Shift(3)): "Y XL rounded shifted raised lowered",
+    TransposedTask(Transposed(8, 4, 4, 8, (2, 2)), Scale(by_channel=False)): "Y XP",
+    PoolingTask(POOLING): "XW Y",
+    ElementsTask(Elements.ADD, 64, (3, -4)): "AL AS BL BS S",
+    ElementsTask(Elements.COPY, 64): "AL",
+    ElementsTask(Elements.MULTIPLY, 64, (3, -4)): "AL AS BL BS S",
+    ElementsTask(Elements.REQUANTISE, 64): "AL",
+    SumTask(64): "S SA SB",
+    MaximumTask(POOLING): "XL L00 L01 L10 L11",
+    FactorsTask(2, 2, 3, 4): "DL AL S",
+    ScalingTask(2, 2, 3, (4, -5)): "FL S",
+    DiagonalTask(2): "FL S",
+    MeanTask(2, 2): "XL",
+    RepeatTask(2, 2, 3, (4, 5)): "XL S",
+    RowsTask(2, 600): "MA MS RA RS",
+    TurnTask(2, 2): "WL S",
+}  # the buffers of each thread; the others hold constants for all tiles, or what is left behind them
+
+
+def buffers_of_threads(task: Task) -> str:
+    """Return the buffers that stand in loops over virtual threads, in the order of the program."""
+    depth, found = -1, []
+    for line in print_func(task.program(Choice(2), DEFAULT)).splitlines():
+        indent = len(line) - len(line.lstrip())
+        if indent <= depth:
+            depth = -1
+        if "in vthread(2)" in line:
+            depth = indent
+        name, is_made, _ = line.strip().partition(" = alloc(")
+        if is_made and depth >= 0:
+            found.append(name)
+    return " ".join(found)
+
+
+@pytest.mark.parametrize("task", OF_THREADS, ids=lambda task: type(task).__name__)
+def test_each_thread_has_its_own_tile(task):
+    assert buffers_of_threads(task) == OF_THREADS[task]
+
+
+def test_there_is_an_example_of_each_task():
+    assert {type(task) for task in OF_THREADS} == set(TASKS)
