@@ -262,6 +262,13 @@ def test_an_altered_file_is_refused_or_reads_the_same(tmp_path, places):
             continue
 
 
+@pytest.mark.parametrize("spelling", [str, Path])
+def test_a_path_is_given_as_text_or_as_a_path(spelling, tmp_path):
+    assert contents(load_vector(spelling(SMALL))) == contents(load_vector(SMALL))
+    with pytest.raises(FileFormatError, match="not a conformance vector"):
+        load_vector(spelling(tmp_path / "network.vdla"))
+
+
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA, 93])
 def test_a_method_of_compression_that_numpy_does_not_write_is_refused(tmp_path, method):
     path, data = tmp_path / "v.npz", bytearray(SMALL.read_bytes())

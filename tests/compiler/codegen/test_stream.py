@@ -7,6 +7,7 @@ from generators.making import Case
 from generators.operators import random_case
 
 from tests.loading import load_file
+from vdla.compiler.codegen import stream
 from vdla.compiler.codegen.choose import best_tiles, simulated_cycles
 from vdla.compiler.codegen.estimate import ranked_tiles
 from vdla.compiler.codegen.hardware_loops import (
@@ -19,7 +20,7 @@ from vdla.compiler.codegen.hardware_loops import (
 from vdla.compiler.codegen.intrinsics import accelerator
 from vdla.compiler.codegen.stream import compile_stream, lower_to_calls
 from vdla.compiler.codegen.tiles import Tiles, TilingProblem
-from vdla.compiler.ir.nodes import IrError
+from vdla.compiler.ir.nodes import Func, IrError
 from vdla.compiler.ir.parse import parse_func
 from vdla.compiler.ir.text import print_calls, print_func
 from vdla.compiler.tasks.base import Choice
@@ -60,6 +61,47 @@ def test_every_pass_leaves_a_program_that_verifies_and_whose_text_reads_back(cam
     for func in (case.func, lower_to_calls(case.func, case.config, verify_each=True)):
         assert print_func(parse_func(print_func(func), own)) == print_func(func)
         assert print_calls(parse_func(print_calls(func), own)) == print_calls(func)
+
+
+@pytest.mark.parametrize(
+    ("verify_each", "more"), [({}, 0), ({"verify_each": False}, 0), ({"verify_each": True}, 1)]
+)
+def test_the_program_is_verified_once_and_after_each_pass_only_if_asked_for(verify_each, more, monkeypatch):
+    verified: list[Func] = []
+    monkeypatch.setattr(stream, "verify", verified.append)
+    func = PoolingTask(Pooling(4, 4, 4, (2, 2), (2, 2))).program(Choice(1), TINY)
+    assert lower_to_calls(func, TINY, **verify_each) is verified[-1]
+    assert len(verified) == 1 + more * len(stream.pipeline(TINY))
+
+
+SAME = """\
+def f(X: int8[1, 1, 4], W: int8[1, 4, 4], Z: int8[1, 1, 2, 3, 1, 4]):
+    WL = alloc(int8[1, 4, 4], "weight")
+    for w in range(1):
+        load_wgt(WL[w, 0, 0], W[w, 0, 0])
+    XL = alloc(int8[2, 3, 1, 4], "input")
+    S = alloc(int32[2, 3, 1, 4], "accumulator")
+    for a in range(2):
+        for b in range(3):
+            load_inp(XL[a, b, 0, 0], X[0, 0, 0])
+    for a in range(2):
+        for b in range(3):
+            reset(S[a, b, 0, 0])
+    for a in range(2):
+        for b in range(3):
+            gemm(S[a, b, 0, 0], XL[a, b, 0, 0], WL[0, 0, 0])
+    for a in range(2):
+        for b in range(3):
+            store(Z[0, 0, a, b, 0, 0], S[a, b, 0, 0])
+"""
+
+
+def test_an_element_of_dram_is_loaded_to_several_places(campaign):
+    func = parse_func(SAME, accelerator(TINY).every)
+    x = np.array([3, -5, 127, -128], np.int8)
+    given = {"X": x[None, None], "W": np.eye(4, dtype=np.int8)[None]}
+    case = Case("same", TINY, func, given, np.tile(x[None, :, None, None], (1, 1, 2, 3)))
+    assert campaign.failures(case, on_rtl=False) == []
 
 
 def test_an_intrinsic_of_somebody_else_is_no_instruction():

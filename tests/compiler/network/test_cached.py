@@ -66,6 +66,17 @@ def test_the_second_time_nothing_is_made_and_the_module_is_the_same(made):
     assert made == []
 
 
+@pytest.mark.parametrize("is_cached", [False, True])
+def test_a_plan_says_what_quantisation_cost(is_cached):
+    source = Source(FLOATS, samples())
+    if is_cached:
+        cached_graph(source)
+    wanted = compile.compile_network(FLOATS, TARGET, samples=samples()).plan.fidelity
+    assert wanted is not None
+    assert cached_plan(source, TARGET).fidelity == wanted
+    assert cached_plan(source, TARGET).fidelity == wanted
+
+
 def test_another_target_shares_the_graph(made):
     bytes_of(Source(QUANTISED))
     made.clear()

@@ -275,4 +275,5 @@ def test_a_group_names_the_values_that_are_stored_nowhere():
     graph = net.graph(rows)
     convolution, view = place(graph, Target(ALL))
     assert convolution.inner == (x,)
+    assert convolution.node.inputs == (*graph.nodes[0].inputs, *graph.nodes[1].inputs[1:])
     assert (convolution.output[0], view.node.result) == tuple(node.result for node in graph.nodes[1:])
