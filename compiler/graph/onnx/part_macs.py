@@ -150,10 +150,10 @@ class _Scope:
     def count_subgraphs(self, node: NodeProto, inner: Mapping[str, GraphProto]) -> MacCount:
         """Return the multiply-accumulates of a node's subgraphs."""
         if node.op_type == "If":
-            then, other = (self.count_subgraph(graph) for graph in inner.values())
-            most = max(then, other, key=lambda branch: branch.macs)
-            same = then.macs == other.macs
-            return most + MacCount(0, () if same else (f"{_label(node)} counted for its larger branch",))
+            least, most = sorted(map(self.count_subgraph, inner.values()), key=lambda branch: branch.macs)
+            same = least.macs == most.macs
+            larger = () if same else (f"{_label(node)} counted for its larger branch",)
+            return most + MacCount(0, (*least.open, *larger))
         (body,) = inner.values()
         given, trips = self.body_input_types(node, body), self.trips(node, body)
         trip = self.count_subgraph(body, given)
