@@ -42,9 +42,11 @@ class _Maker:
         self.acc = f"int{config.acc_bits}"
 
     def bytes(self, *shape: int) -> np.ndarray:
+        """Return random int8 values of a shape."""
         return self.rng.integers(-128, 128, shape, np.int8)
 
     def image(self, size: Convolution) -> np.ndarray:
+        """Return the random input int8[n, c, h, w] of a convolution."""
         return self.bytes(size.batch, size.channels, size.height, size.width)
 
     def out(self, values: np.ndarray, shape: Sequence[int]) -> np.ndarray:
@@ -77,6 +79,7 @@ class _Maker:
         return compute(total.shape, element, f"Z{name}", [f"{axis.name}_{name}" for axis in total.axes])
 
     def kept(self, words: np.ndarray) -> np.ndarray:
+        """Return int[channels / block_out, 4, batch, block_out]: the parameters of each channel."""
         return blocked_parameters(words, self.config)
 
     def shared(self, words: np.ndarray) -> np.ndarray:
