@@ -15,7 +15,8 @@ from verification.faults import FAULTS, Fault
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "build" / "break_verifier"
-LIMIT = 900  # seconds of processor time of a comparison
+LIMIT = 1800  # seconds of processor time of a comparison
+STREAMS_WITHOUT_FAULT = 100
 DIFFERENT = 1  # exit status of the comparison
 
 
@@ -25,16 +26,18 @@ def compared(trees: Trees, fault: Fault | None, streams: int) -> Result:
     if fault is not None:
         changed = {fault.module: fault.planted((ROOT / fault.module).read_text(encoding="utf-8")).encode()}
     with trees.copy(changed) as place:
-        return trees.python(place, ("scripts/compare_verifiers.py", "--streams", str(streams)), LIMIT)
+        return trees.python(
+            place, ("scripts/compare_verifiers.py", "--first", "--streams", str(streams)), LIMIT
+        )
 
 
 @click.command(help=__doc__)
-@click.option("--streams", default=500, show_default=True, help="Streams for each fault.")
+@click.option("--streams", default=3000, show_default=True, help="Streams for each fault.")
 def main(streams: int) -> None:
     missed = 0
     FOLDER.mkdir(parents=True, exist_ok=True)
     with Trees(ROOT, FOLDER, "verifier") as trees:
-        if compared(trees, None, streams).status != 0:
+        if compared(trees, None, STREAMS_WITHOUT_FAULT).status != 0:
             raise click.ClickException("the comparison fails without a fault; run compare_verifiers.py")
         for number, fault in enumerate(FAULTS, 1):
             result = compared(trees, fault, streams)

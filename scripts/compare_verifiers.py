@@ -20,7 +20,8 @@ FAULTS = 9  # damaged streams for each safe stream
 @click.command(help=__doc__)
 @click.option("--streams", default=1000, show_default=True)
 @click.option("--seed", default=0, show_default=True, help="Seed of the first stream.")
-def main(streams: int, seed: int) -> None:
+@click.option("--first", is_flag=True, help="Stop at the first disagreement.")
+def main(streams: int, seed: int, first: bool) -> None:
     counts: Counter[str] = Counter()
     configs, wrong = set(), 0
     with click.progressbar(range(streams), label="streams", file=sys.stderr) as numbers:
@@ -35,8 +36,10 @@ def main(streams: int, seed: int) -> None:
             if difference:
                 wrong += 1
                 click.echo(f"stream {seed + origin}, fault {fault}: {difference[:1000]}")
+                if first:
+                    break
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
-    click.echo(f"{streams} streams ({kinds}) on {len(configs)} configurations: {wrong} disagreements")
+    click.echo(f"{counts.total()} streams ({kinds}) on {len(configs)} configurations: {wrong} disagreements")
     sys.exit(1 if wrong else 0)
 
 

@@ -24,6 +24,7 @@ KINDS = {
 }
 LENGTH = 30  # instructions of a random program, about
 COMPILED_EVERY = 10  # streams
+STEPS = (-17, -3, -2, -1, 1, 1, 2, 3, 17, 64)  # from a field to its changed value
 MOST_BYTES = 20_000  # of a scratchpad that a program initialises
 
 
@@ -56,9 +57,9 @@ def damaged(subject: Subject, rng: random.Random) -> Subject:
     """Return a stream with one fault: a changed field, a changed micro-op, or an instruction that is left
     out, repeated or moved."""
     while True:
-        other = rng.choice((_with_other_field, _with_other_field, _with_other_uop, _with_other_order))(
-            subject, rng
-        )
+        other = rng.choice(
+            (_with_other_field, _with_other_flag, _with_other_flag, _with_other_uop, _with_other_order)
+        )(subject, rng)
         try:
             other.program()
         except EncodingError:
@@ -67,17 +68,30 @@ def damaged(subject: Subject, rng: random.Random) -> Subject:
             return other
 
 
+def _with_other_flag(subject: Subject, rng: random.Random) -> Subject:
+    """Return a stream in which an instruction that pops or pushes a token does not."""
+    flags = [
+        (index, flag)
+        for index, item in enumerate(subject.instructions)
+        for flag in isa.FLAGS
+        if getattr(item, flag)
+    ]
+    if not flags:
+        return _with_other_field(subject, rng)
+    index, flag = rng.choice(flags)
+    return subject.changed(index, **{flag: 0})
+
+
 def _with_other_field(subject: Subject, rng: random.Random) -> Subject:
     index = rng.randrange(len(subject.instructions))
     item = subject.instructions[index]
-    flag = rng.random() < 0.4
-    name = rng.choice(isa.FLAGS if flag else [declared.name for declared in fields(item)])
+    name = rng.choice([declared.name for declared in fields(item)])
     value = int(getattr(item, name))
-    changed = 1 - value if flag else max(0, value + rng.choice((-17, -3, -2, -1, 1, 1, 2, 3, 17, 64)))
+    changed = 1 - value if name in isa.FLAGS else max(0, value + rng.choice(STEPS))
     if name == "memory_type":
-        changed = rng.choice([MemoryType(memory) for memory in MemoryType])
+        changed = rng.choice(list(MemoryType))
     if name == "alu_opcode":
-        changed = item.alu_opcode
+        changed = value
     return subject.changed(index, **{name: changed})
 
 
