@@ -59,8 +59,8 @@ def tensor_written(number: Number) -> tuple[int, Number, Number]:
 
 
 def conflicts(units: np.ndarray, touched: np.ndarray, config: AcceleratorConfig) -> np.ndarray:
-    """Return int64[n, units]: for each instruction and each other unit, the last preceding instruction of that
-    unit that accesses the same elements; -1 if there is none.
+    """Return int64[n, units]: for each instruction and each other unit, the last preceding instruction of
+    that unit that accesses the same elements; -1 if there is none.
 
     Args:
         units: uint8[n].
