@@ -60,6 +60,8 @@ campaign: env tools
 	@$(PYTHON) scripts/random_operators.py --cases 3000
 	@$(PYTHON) scripts/random_graphs.py --graphs 500
 	@$(PYTHON) scripts/verify_faults.py --flags 1000 --changes 20
+	@$(PYTHON) scripts/compare_verifiers.py --streams 20000
+	@$(PYTHON) scripts/break_verifier.py
 	@$(PYTHON) scripts/make_models.py
 	@$(PYTHON) scripts/check_models.py --light
 	@$(PYTHON) scripts/check_styles.py --jobs 2

@@ -159,7 +159,7 @@ class PathFeatures:
 
 
 def _pipeline(size: Features) -> PathFeatures:
-    """Return those of a pipeline. With an ALU of one stage, the path through it is the slowest."""
+    """Return the path features of a pipeline, whose slowest path is in the ALU if the ALU has one stage."""
     lane = max(size["shifts"], size["compares"], size["sums"])
     computes = bool(size["shifts"] or size["multipliers"])
     return PathFeatures(computes and not size["staged"], (lane, size["values"]))

@@ -59,8 +59,8 @@ def tensor_written(number: Number) -> tuple[int, Number, Number]:
 
 
 def conflicts(units: np.ndarray, touched: np.ndarray, config: AcceleratorConfig) -> np.ndarray:
-    """Return int64[n, units]: of each other unit, the last instruction before that touches what this one
-    does; -1: none.
+    """Return int64[n, units]: for each instruction and each other unit, the last preceding instruction of
+    that unit that accesses the same elements; -1 if there is none.
 
     Args:
         units: uint8[n].
@@ -78,8 +78,7 @@ def conflicts(units: np.ndarray, touched: np.ndarray, config: AcceleratorConfig)
 
 
 def _intervals(touched: np.ndarray, bounds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return begin and end, int64[n, touches] each, of what is touched, when all memories stand in one
-    row."""
+    """Return begin and end of each access, int64[n, touches] each, in one address space of all memories."""
     memory, begin, end = touched.transpose(2, 0, 1)
     first, limit = bounds[memory, 0], bounds[memory, 1]
     begin, end = first + np.maximum(begin, 0), np.minimum(first + end, limit)
@@ -87,8 +86,8 @@ def _intervals(touched: np.ndarray, bounds: np.ndarray) -> tuple[np.ndarray, np.
 
 
 def _bounds(config: AcceleratorConfig) -> np.ndarray:
-    """Return int64[memories, 2]: where each memory begins and ends when all stand in one row; names of one
-    memory share its place. DRAM is the last, without an end."""
+    """Return int64[memories, 2]: begin and end of each memory type in one address space. Memory types of the
+    same scratchpad have the same addresses. DRAM is the last, without an end."""
     places: dict[int, tuple[int, int]] = {}
     end = 0
     for memory in SCRATCHPADS:

@@ -52,6 +52,27 @@ class InstructionMaker:
         makers += [self._depthwise] * 3 if self._config.has(Extension.DEPTHWISE) else []
         return self._rng.choice(makers)()
 
+    @property
+    def uop_bytes(self) -> slice:
+        """The bytes of DRAM that hold the micro-ops that programs load."""
+        size = self._config.uop_bits // 8
+        return slice(UOP_TABLE, UOP_TABLE + size * len(self.uop_table))
+
+    def load_all(self, memory: MemoryType) -> tuple[isa.Instruction, Access]:
+        """Return a LOAD that writes every element of a scratchpad, and what it touches. It reads the first
+        elements of the data, or of the micro-ops, again and again."""
+        depth, first = self._config.depth(memory), UOP_TABLE if memory is MemoryType.UOP else DATA
+        columns = max(size for size in range(1, 33) if depth % size == 0)
+        load = isa.Load(
+            memory_type=memory,
+            dram_base=-(-first // self._config.element_bytes(memory)),
+            x_size=columns,
+            y_size=depth // columns,
+        )
+        if memory is MemoryType.UOP:
+            self._fill_uops(load)
+        return self._touching(load)
+
     def store_onto(self, byte: int) -> isa.Store:
         """Return a STORE within its scratchpad that writes DRAM byte `byte` in one of its rows."""
         rng, memory = self._rng, MemoryType.OUT

@@ -1,0 +1,179 @@
+"""Random and damaged streams, and the comparison of the verifier with its reference on them."""
+
+import random
+from dataclasses import fields, replace
+
+import numpy as np
+from generators.instructions import InstructionMaker
+from generators.programs import IMAGE_BYTES, TokenWeaver, random_config
+from verify_faults import Subject, compiled_subject, random_subject
+
+from vdla.hw.spec import codec, isa
+from vdla.hw.spec.errors import EncodingError, OverwriteError, ProgramError
+from vdla.hw.spec.memories import scratchpads_of
+from vdla.hw.spec.vocabulary import MemoryType
+from vdla.sim.verify.touch import BEYOND, BROKEN, CONFLICT, EMPTY
+from vdla.sim.verify.verifier import MOST_FINDINGS, findings
+from verification import reference
+
+KINDS = {
+    BEYOND: reference.BEYOND,
+    EMPTY: reference.EMPTY,
+    CONFLICT: reference.CONFLICT,
+    BROKEN: reference.BROKEN,
+}
+LENGTH = 30  # instructions of a random program, about
+COMPILED_EVERY = 10  # streams
+STEPS = (-17, -3, -2, -1, 1, 1, 2, 3, 17, 64)  # from a field to its changed value
+MOST_BYTES = 20_000  # of a scratchpad that a program initialises
+
+
+def random_stream(seed: int) -> Subject:
+    """Return a random stream that is safe: a program, a program that initialises all scratchpads, or a
+    compiled operator."""
+    if seed % COMPILED_EVERY == 0:
+        return compiled_subject(seed)
+    config = random_config(seed)
+    small = all(
+        config.depth(memory) * config.element_bytes(memory) <= MOST_BYTES for memory in scratchpads_of(config)
+    )
+    return initialised_program(seed) if seed % 2 and small else random_subject(seed)
+
+
+def initialised_program(seed: int) -> Subject:
+    """Return a random program that loads every element of every scratchpad before its first use."""
+    config, rng = random_config(seed), random.Random(seed)
+    image = np.random.default_rng(seed).integers(0, 256, IMAGE_BYTES, dtype=np.uint8)
+    maker, weaver = InstructionMaker(config, rng, IMAGE_BYTES), TokenWeaver(config, rng)
+    image[maker.uop_bytes] = np.frombuffer(codec.uops_to_bytes(maker.uop_table, config), np.uint8)
+    for memory in scratchpads_of(config):
+        weaver.add(*maker.load_all(memory))
+    for _ in range(LENGTH):
+        weaver.add(*maker.make())
+    return Subject(config, (*weaver.instructions, isa.Finish()), image, filled=False)
+
+
+def damaged(subject: Subject, rng: random.Random) -> Subject:
+    """Return a stream with one fault: a changed field, a changed micro-op, or an instruction that is left
+    out, repeated or moved."""
+    while True:
+        other = rng.choice(
+            (_with_other_field, _with_other_flag, _with_other_flag, _with_other_uop, _with_other_order)
+        )(subject, rng)
+        try:
+            other.program()
+        except EncodingError:
+            continue
+        if bool(other.program().valid.all()):
+            return other
+
+
+def _with_other_flag(subject: Subject, rng: random.Random) -> Subject:
+    """Return a stream in which an instruction that pops or pushes a token does not."""
+    flags = [
+        (index, flag)
+        for index, item in enumerate(subject.instructions)
+        for flag in isa.FLAGS
+        if getattr(item, flag)
+    ]
+    if not flags:
+        return _with_other_field(subject, rng)
+    index, flag = rng.choice(flags)
+    return subject.changed(index, **{flag: 0})
+
+
+def _with_other_field(subject: Subject, rng: random.Random) -> Subject:
+    index = rng.randrange(len(subject.instructions))
+    item = subject.instructions[index]
+    name = rng.choice([declared.name for declared in fields(item)])
+    value = int(getattr(item, name))
+    changed = 1 - value if name in isa.FLAGS else max(0, value + rng.choice(STEPS))
+    if name == "memory_type":
+        changed = rng.choice(list(MemoryType))
+    if name == "alu_opcode":
+        changed = value
+    return subject.changed(index, **{name: changed})
+
+
+def _with_other_uop(subject: Subject, rng: random.Random) -> Subject:
+    """Return a stream in whose DRAM a bit of a loaded micro-op has flipped."""
+    loads = [
+        item
+        for item in subject.instructions
+        if isinstance(item, isa.Load) and item.memory_type is MemoryType.UOP and item.x_size and item.y_size
+    ]
+    if not loads:
+        return _with_other_field(subject, rng)
+    load, image = rng.choice(loads), subject.image.copy()
+    size = subject.config.element_bytes(MemoryType.UOP)
+    element = load.dram_base + rng.randrange(load.y_size) * load.x_stride + rng.randrange(load.x_size)
+    image[element * size + rng.randrange(size)] ^= 1 << rng.randrange(8)
+    return replace(subject, image=image)
+
+
+def _with_other_order(subject: Subject, rng: random.Random) -> Subject:
+    items = list(subject.instructions)
+    item = items[rng.randrange(len(items))]
+    match rng.randrange(3):
+        case 0:
+            items.remove(item)
+        case 1:
+            items.insert(rng.randrange(len(items)), item)
+        case _:
+            items.remove(item)
+            items.insert(rng.randrange(len(items) + 1), item)
+    return replace(subject, instructions=tuple(items))
+
+
+def verifier_verdict(subject: Subject) -> reference.Verdict:
+    """Return the verdict of `vdla.sim.verify` in the words of the reference."""
+    try:
+        found = findings(subject.program(), subject.image, filled=subject.filled)
+    except OverwriteError:
+        return reference.OVERWRITES
+    except ProgramError:
+        return reference.STUCK
+    if not found:
+        return reference.SAFE
+    first = found[0].index
+    return reference.Verdict(
+        "unsafe",
+        first,
+        frozenset(
+            (KINDS[each.kind], reference.DRAM if each.memory is None else each.memory, each.element)
+            for each in found
+            if each.index == first
+        ),
+    )
+
+
+def disagreement(subject: Subject) -> str:
+    """Return how the verdicts of the verifier and of the reference differ; "" if they agree.
+
+    The verifier stops at the first place that does not exist, reports at most MOST_FINDINGS violations, and
+    in DRAM a byte for each group of bytes that the same instructions use, or the first byte of a row that
+    leaves DRAM. Its violations are then among those of the reference; else they are the same.
+    """
+    found = verifier_verdict(subject)
+    expected = reference.judge(
+        subject.instructions, subject.image.tobytes(), subject.config, filled=subject.filled
+    )
+    if (found.fault, found.index) != (expected.fault, expected.index):
+        return f"verifier: {found}; reference: {expected}"
+    stops = any(kind == reference.BEYOND for kind, _, _ in expected.violations)
+    same = _comparable(found) <= _comparable(expected)
+    if not stops and len(found.violations) < MOST_FINDINGS:
+        same = same and _on_chip(found) == _on_chip(expected)
+    return "" if same else f"verifier: {found}; reference: {expected}"
+
+
+def _comparable(verdict: reference.Verdict) -> frozenset:
+    """Return the violations, without the addresses of rows that leave DRAM."""
+    return frozenset(
+        (kind, memory, 0 if (kind, memory) == (reference.BEYOND, reference.DRAM) else element)
+        for kind, memory, element in verdict.violations
+    )
+
+
+def _on_chip(verdict: reference.Verdict) -> frozenset:
+    return frozenset(each for each in verdict.violations if each[1] != reference.DRAM)
