@@ -22,6 +22,7 @@ KINDS = {
     CONFLICT: reference.CONFLICT,
     BROKEN: reference.BROKEN,
 }
+BEYOND_DRAM = (reference.BEYOND, reference.DRAM)
 LENGTH = 30  # instructions of a random program, about
 COMPILED_EVERY = 10  # streams
 STEPS = (-17, -3, -2, -1, 1, 1, 2, 3, 17, 64)  # from a field to its changed value
@@ -150,9 +151,10 @@ def verifier_verdict(subject: Subject) -> reference.Verdict:
 def disagreement(subject: Subject) -> str:
     """Return how the verdicts of the verifier and of the reference differ; "" if they agree.
 
-    The verifier stops at the first place that does not exist, reports at most MOST_FINDINGS violations, and
-    in DRAM a byte for each group of bytes that the same instructions use, or the first byte of a row that
-    leaves DRAM. Its violations are then among those of the reference; else they are the same.
+    The verifier stops at the first place that does not exist and reports at most MOST_FINDINGS violations.
+    It names a single element of a broken promise, the first byte of a row that leaves DRAM, and a byte for
+    each group of bytes in DRAM that the same instructions use. Its violations are then among those of the
+    reference; else they are the same.
     """
     found = verifier_verdict(subject)
     expected = reference.judge(
@@ -168,12 +170,13 @@ def disagreement(subject: Subject) -> str:
 
 
 def _comparable(verdict: reference.Verdict) -> frozenset:
-    """Return the violations, without the addresses of rows that leave DRAM."""
+    """Return the violations, without the elements of broken promises and the addresses of rows that leave
+    DRAM."""
     return frozenset(
-        (kind, memory, 0 if (kind, memory) == (reference.BEYOND, reference.DRAM) else element)
+        (kind, memory, 0 if kind == reference.BROKEN or (kind, memory) == BEYOND_DRAM else element)
         for kind, memory, element in verdict.violations
     )
 
 
 def _on_chip(verdict: reference.Verdict) -> frozenset:
-    return frozenset(each for each in verdict.violations if each[1] != reference.DRAM)
+    return frozenset(each for each in _comparable(verdict) if each[1] != reference.DRAM)
