@@ -6,7 +6,7 @@ with it, and ONNX's shape inference does not support it, so the whole network wo
 Source: ONNX, Operators-ml.md.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 from onnx import NodeProto, TensorProto
@@ -18,31 +18,27 @@ from vdla.compiler.graph.onnx.foreign import KINDS, ForeignNode, ForeignOperator
 MICROSOFT, CLASSICAL = "com.microsoft", "ai.onnx.ml"
 
 
-def _scaler(node: ForeignNode) -> Iterator[OnnxNode]:
+def _scaler(node: ForeignNode) -> None:
     """Scaler: `(x - offset) * scale` in float32, with scalar parameters or a number for each feature.
 
     Raises:
         RefusalError: a parameter has neither a single number nor a number for each feature.
     """
-    shape, last = node.type(0).shape, node.input(0)
-    if node.type(0).dtype != "float32":
-        yield node.operator("Cast", [last], node.temporary("cast"), to=TensorProto.FLOAT)
-        last = node.temporary("cast")
-    steps = (("offset", "Sub", node.temporary("centred")), ("scale", "Mul", node.out))
-    for name, op, out in steps:
-        numbers = np.array(node.attributes.get(name, ()), np.float32)
+    shape, last = node.input_type(0).shape, node.input(0)
+    if node.input_type(0).dtype != "float32":
+        last = node.add("Cast", last, to=TensorProto.FLOAT)
+    for name, op in (("offset", "Sub"), ("scale", "Mul")):
+        numbers = np.array(node.attribute(name, tuple, ()), np.float32)
         if numbers.size not in (1, *shape[-1:]):
             raise RefusalError(
                 f"attribute {name} has {numbers.size} numbers; it takes 1, or one for each of the "
                 f"{shape[-1] if shape else 1} features"
             )
-        yield node.constant(node.temporary(name), numbers)
-        yield node.operator(op, [last, node.temporary(name)], out)
-        last = out
+        last = node.add(op, last, numbers)
 
 
 SCALING: Mapping[str, ForeignOperator] = {
-    "Scaler": ForeignOperator((1, 1), {"offset": list, "scale": list}, _scaler, "Mul", (0,)),
+    "Scaler": ForeignOperator((1, 1), {"offset": list, "scale": list}, _scaler, "Mul"),
 }
 OPERATORS: Mapping[str, Mapping[str, ForeignOperator]] = {
     MICROSOFT: dict(sorted({**contributed.QUANTISED, **contributed.FUSED}.items())),
@@ -75,15 +71,17 @@ def reason(node: NodeProto, kind: ForeignOperator) -> str:
     return ""
 
 
-def expanded(node: ForeignNode) -> Iterator[OnnxNode]:
-    """Yield the ONNX nodes that implement a node of another domain, in order.
+def expanded(node: ForeignNode) -> list[OnnxNode]:
+    """Return the ONNX nodes that implement a node of another domain, in order.
 
     Raises:
         RefusalError: a parameter is not known or not supported.
     """
     kind = operator(node.proto)
-    assert kind is not None, f"{node.proto.op_type} is not imported"
-    yield from kind.expand(node)
+    assert kind is not None, f"{node.op} is not imported"
+    kind.expand(node)
+    node.steps[-1].proto.output[0] = node.proto.output[0]
+    return node.steps
 
 
 def runs_elsewhere(node: NodeProto) -> bool:

@@ -1,14 +1,14 @@
 """Nodes of domains other than ONNX's, and their expansion into ONNX nodes."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 from onnx import AttributeProto, NodeProto, helper, numpy_helper
 
-from vdla.compiler.graph.nodes import TakenNames, TensorType
-from vdla.compiler.graph.onnx.call import RefusalError
-from vdla.compiler.graph.onnx.tensors import attributes_from
+from vdla.compiler.graph.nodes import TakenNames
+from vdla.compiler.graph.onnx.call import OnnxCall
 
 OPSET = 13  # of expansions: conversions along an axis, reductions with axes as attributes
 KINDS: Mapping[type, AttributeProto.AttributeType] = {
@@ -32,98 +32,74 @@ class OnnxNode(NamedTuple):
     opset: int
 
 
-class ForeignNode(NamedTuple):
-    """A node of another domain in a model.
+@dataclass(frozen=True, slots=True)
+class ForeignNode(OnnxCall):
+    """A node of another domain in a model; its inputs are named as in the model.
 
     Attributes:
         proto: the node.
-        values: values of the inputs; None for a value that is not known at import.
-        types: types of the inputs; None for an input that is left out.
         taken: names of the values of the model.
+        steps: its expansion so far, in topological order. The last step computes the node's first output.
     """
 
     proto: NodeProto
-    values: Sequence[np.ndarray | None]
-    types: Sequence[TensorType | None]
     taken: TakenNames
-
-    @property
-    def out(self) -> str:
-        """The name of the first output."""
-        out: str = self.proto.output[0]
-        return out
-
-    @property
-    def attributes(self) -> dict[str, Any]:
-        """The node's attributes by name."""
-        return dict(attributes_from({proto.name: proto for proto in self.proto.attribute}))
+    steps: list[OnnxNode] = field(default_factory=list)
 
     def input(self, place: int) -> str:
         """Return the name of an input, or "" if it is left out."""
-        return self.proto.input[place] if place < len(self.proto.input) else ""
-
-    def known(self, place: int, role: str) -> np.ndarray:
-        """Return the value of an input that must be constant.
-
-        Raises:
-            RefusalError: the input is computed while the network runs.
-        """
-        value = self.values[place]
-        if value is None:
-            raise RefusalError(
-                f"{role} ({self.input(place)!r}) is computed while the network runs; it must be a constant"
-            )
-        return value
-
-    def integer(self, name: str, default: int) -> int:
-        """Return an integer attribute."""
-        value = self.attributes.get(name, default)
-        assert isinstance(value, int), f"attribute {name} is {value!r}"
-        return value
+        return self.inputs[place] if place < len(self.inputs) else ""
 
     def temporary(self, suffix: str) -> str:
-        """Return the name of an intermediate value of the expansion; equal suffixes name the same value."""
-        return self.taken.free(f"{self.out}.{suffix}")
+        """Return the name of an intermediate value of the expansion."""
+        return self.taken.free(f"{self.proto.output[0]}.{suffix}")
 
-    def operator(
-        self, op: str, inputs: Sequence[str], out: str, opset: int = OPSET, **attributes: Any
-    ) -> OnnxNode:
-        """Return an ONNX node with a single output."""
-        return OnnxNode(helper.make_node(op, inputs, [out], self.proto.name, **attributes), opset)
-
-    def constant(self, name: str, array: np.ndarray) -> OnnxNode:
-        """Return a Constant node."""
-        return self.operator("Constant", [], name, value=numpy_helper.from_array(array))
-
-    def number(self, name: str, value: float) -> OnnxNode:
-        """Return a Constant node of a float32 scalar."""
-        return self.constant(name, np.array(value, np.float32))
-
-    def dequantised(self, place: int, out: str, axis: int = 0) -> OnnxNode:
-        """Return the dequantisation of an input, which its scale and zero point follow in the input list."""
-        names = [self.input(place + each) for each in range(3)]
-        return self.operator("DequantizeLinear", names if names[2] else names[:2], out, axis=axis)
-
-    def type(self, place: int) -> TensorType:
-        """Return the type of a required input."""
-        type_ = self.types[place]
-        assert type_ is not None, f"input {place} is required"
-        return type_
-
-    def requantised(self, place: int, like: int = 0) -> Iterator[OnnxNode]:
-        """Yield the quantisation of the intermediate value "sum" to the node's result.
+    def add(
+        self,
+        op: str,
+        *operands: str | float | np.ndarray,
+        out: str = "",
+        opset: int = OPSET,
+        **attributes: Any,
+    ) -> str:
+        """Add an ONNX node with a single output to the expansion; return the name of the output.
 
         Args:
+            op: its operator.
+            operands: names of values, "" for an input that is left out; numbers become float32 constants,
+                arrays become constants.
+            out: the name of the output; a new name by default.
+        """
+        names = [part if isinstance(part, str) else self.constant(part) for part in operands]
+        result = out or self.temporary(f"{op}{len(self.steps) or ''}")
+        self.steps.append(
+            OnnxNode(helper.make_node(op, names, [result], self.proto.name, **attributes), opset)
+        )
+        return result
+
+    def constant(self, value: float | np.ndarray) -> str:
+        """Add a constant, of float32 if it is a number; return its name."""
+        array = value if isinstance(value, np.ndarray) else np.array(value, np.float32)
+        return self.add("Constant", value=numpy_helper.from_array(array))
+
+    def plus(self, name: str, place: int) -> str:
+        """Add the sum of the value `name` and an input; return `name` if the input is left out."""
+        return self.add("Add", name, self.input(place)) if self.input(place) else name
+
+    def dequantised(self, place: int, axis: int = 0) -> str:
+        """Add the dequantisation of an input, which its scale and zero point follow in the input list."""
+        return self.add("DequantizeLinear", *map(self.input, range(place, place + 3)), axis=axis)
+
+    def requantise(self, name: str, place: int, like: int = 0) -> None:
+        """Add the quantisation of the value `name` to the node's result.
+
+        Args:
+            name: the value.
             place: position of the scale among the inputs; the zero point follows it.
             like: position of an input with the element type of the result.
         """
-        names = [self.temporary("sum"), self.input(place), self.input(place + 1) or self.temporary("zero")]
-        if not self.input(place + 1):
-            yield self.constant(names[2], np.zeros((), self.type(like).dtype))
-        yield self.operator("QuantizeLinear", names, self.out)
-
-
-Expansion = Callable[[ForeignNode], Iterator[OnnxNode]]
+        zero = self.input(place + 1) or np.zeros((), self.input_type(like).dtype)
+        self.add("QuantizeLinear", name, self.input(place), zero)
 
 
 class ForeignOperator(NamedTuple):
@@ -132,13 +108,18 @@ class ForeignOperator(NamedTuple):
     Attributes:
         inputs: the least and the greatest number of inputs.
         attributes: the kind of each supported attribute.
-        expand: yields its expansion into ONNX nodes.
+        expand: adds the steps of its expansion to a node.
         becomes: the main ONNX operator of the expansion.
-        required: positions of the inputs that must not be left out.
+        optional: positions below the least number of inputs that may be left out.
     """
 
     inputs: tuple[int, int]
     attributes: Mapping[str, type]
-    expand: Expansion
+    expand: Callable[[ForeignNode], object]
     becomes: str
-    required: tuple[int, ...]
+    optional: tuple[int, ...] = ()
+
+    @property
+    def required(self) -> tuple[int, ...]:
+        """Positions of the inputs that must not be left out."""
+        return tuple(place for place in range(self.inputs[0]) if place not in self.optional)

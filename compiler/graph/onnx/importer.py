@@ -1,6 +1,6 @@
 """The importer: converts a model to a graph node by node, and collects all problems."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 import numpy as np
@@ -13,7 +13,7 @@ from vdla.compiler.graph.onnx.call import Form, InvalidError, OnnxCall, RefusalE
 from vdla.compiler.graph.onnx.checks import check_computable, check_constant, check_usable
 from vdla.compiler.graph.onnx.domains import check_known, expanded, runs_elsewhere
 from vdla.compiler.graph.onnx.fixed import advice
-from vdla.compiler.graph.onnx.foreign import ForeignNode
+from vdla.compiler.graph.onnx.foreign import ForeignNode, OnnxNode
 from vdla.compiler.graph.onnx.handover import Handover
 from vdla.compiler.graph.onnx.infer import (
     PARAMETER_ELEMENTS,
@@ -229,39 +229,33 @@ class Importer:
         for name in filter(None, node.input):
             if self.names[name] not in self.types:
                 raise RefusalError(f"its input {name!r} is a {self.type_text(name)}")
-        if node.domain in MAIN_DOMAINS:
-            nibbles.check_reader(node, self.values.ranges)
-            for inner in self.with_clipped_input(node):
-                self.add_operator(inner, self.model.opset)
-            if node.op_type in nibbles.MOVERS and node.input[0] in self.values.ranges:
-                self.values.ranges[node.output[0]] = self.values.ranges[node.input[0]]
-            return
-        expansion = list(expanded(self.foreign(node)))
-        self.used |= {name for step in expansion for name in step.proto.input}
-        for step in expansion:
+        steps, limits = [OnnxNode(node, self.model.opset)], None
+        if node.domain not in MAIN_DOMAINS:
+            steps = expanded(self.foreign(node))
+        else:
+            limits = nibbles.range_of_result(node, self.values.ranges)
+            if limits and node.op_type == "QuantizeLinear":
+                steps = nibbles.quantised(self.foreign(node), limits)
+        self.used |= {name for step in steps for name in reads(step.proto)}
+        for step in steps:
             self.add_operator(step.proto, step.opset)
-
-    def with_clipped_input(self, node: NodeProto) -> Iterator[NodeProto]:
-        """Yield a node; if it quantises to less than eight bits, precede it by nodes that clip its input."""
-        limits = (
-            self.values.ranges.get(node.input[2])
-            if node.op_type == "QuantizeLinear" and len(node.input) > 2
-            else None
-        )
-        if limits is None:
-            yield node
-            return
-        real, scale, zero = (self.names[name] for name in node.input)
-        values = self.constants.get(scale), self.constants.get(zero)
-        yield from nibbles.with_clipped_input(node, limits, *values, len(self.types[real].shape))
-        self.values.ranges[node.output[0]] = limits
+        if limits:
+            self.values.ranges[node.output[0]] = limits
 
     def foreign(self, node: NodeProto) -> ForeignNode:
-        """Return a node of another domain with what is known about its inputs."""
-        names = [self.names.get(name, "") for name in node.input]
-        types = [self.types[name] if name else None for name in names]
-        values = [self.constants.get(name) for name in names]
-        return ForeignNode(node, values, types, self.values.model_names)
+        """Return a node that is expanded into others, with what is known about its inputs."""
+        names = [self.names[name] if name else "" for name in trimmed(node.input)]
+        return ForeignNode(
+            node.op_type,
+            self.model.opset,
+            tuple(node.input),
+            attributes_from({proto.name: proto for proto in node.attribute}),
+            tuple(self.types[name] if name else None for name in names),
+            tuple(self.constants.get(name) for name in names),
+            (),
+            node,
+            self.values.model_names,
+        )
 
     def add_operator(self, node: NodeProto, opset: int) -> None:
         """Import a node of the main domain in version `opset`."""

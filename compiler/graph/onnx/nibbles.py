@@ -3,13 +3,14 @@
 Source: ONNX operator specification, versions 21 to 25 of QuantizeLinear.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
-from onnx import NodeProto, TensorProto, helper, numpy_helper
+from onnx import NodeProto, TensorProto, helper
 
 from vdla.compiler.graph.moves import REARRANGING
 from vdla.compiler.graph.onnx.call import RefusalError
+from vdla.compiler.graph.onnx.foreign import ForeignNode, OnnxNode
 
 RANGES: Mapping[str, tuple[int, int]] = {
     "int2": (-2, 1),
@@ -33,73 +34,71 @@ def narrow_tensor(name: str, array: np.ndarray, limits: tuple[int, int]) -> Tens
     return helper.make_tensor(name, getattr(TensorProto, kind.upper()), array.shape, array.ravel())
 
 
-def check_reader(node: NodeProto, ranges: Mapping[str, tuple[int, int]]) -> None:
-    """Check that an operator computes the same from bytes as from narrower integers.
+def range_of_result(node: NodeProto, ranges: Mapping[str, tuple[int, int]]) -> tuple[int, int] | None:
+    """Return the range of a node's result; None if the result is not of less than eight bits.
 
     Args:
         node: the node.
         ranges: the ranges of values of less than eight bits, by the model's names.
 
     Raises:
-        RefusalError: the node reads such a value, and is not in `READERS` or `MOVERS`.
+        RefusalError: the node reads such a value, and does not compute the same from bytes.
     """
-    if node.op_type in (*READERS, *MOVERS):
-        return
-    for name in node.input:
-        if name in ranges:
-            raise RefusalError(
-                f"its input {name!r} is of integers of less than eight bits, which only "
-                f"{', '.join((*READERS, *MOVERS))} may read"
-            )
+    narrow = [name for name in node.input if name in ranges]
+    if narrow and node.op_type not in (*READERS, *MOVERS):
+        raise RefusalError(
+            f"its input {narrow[0]!r} is of integers of less than eight bits, which only "
+            f"{', '.join((*READERS, *MOVERS))} may read"
+        )
+    place = {"QuantizeLinear": 2, **dict.fromkeys(MOVERS, 0)}.get(node.op_type, len(node.input))
+    return ranges.get(node.input[place]) if place < len(node.input) else None
 
 
-def with_clipped_input(
-    node: NodeProto,
+def clip(
+    node: ForeignNode,
+    name: str,
     limits: tuple[int, int],
-    scale: np.ndarray | None,
-    zero: np.ndarray | None,
-    rank: int,
-) -> Iterator[NodeProto]:
-    """Yield nodes that replace a QuantizeLinear to less than eight bits by a QuantizeLinear to bytes.
+    scale: np.ndarray,
+    zero: np.ndarray,
+    axis: int,
+) -> str:
+    """Clip a value to the real range of integers before a QuantizeLinear to bytes; return the result's name.
 
-    The input is first clipped to the real range of the integers: by a Clip, or by Max and Min if scales vary
-    along an axis.
+    The expansion gets a Clip, or a Max and a Min if scales vary along an axis.
+
+    Args:
+        node: the node whose expansion quantises the value.
+        name: the value, of the type of the node's first input.
+        limits: the least and the greatest integer.
+        scale, zero: the scale and the zero point.
+        axis: the dimension along which they vary.
+    """
+    rank = len(node.input_type(0).shape)
+    low, high = (((limit - zero.astype(np.float32)) * scale).astype(np.float32) for limit in limits)
+    if low.size == 1:
+        return node.add("Clip", name, low.reshape(()), high.reshape(()))
+    shape = [-1 if place == axis % rank else 1 for place in range(rank)]
+    return node.add("Min", node.add("Max", name, low.reshape(shape)), high.reshape(shape))
+
+
+def quantised(node: ForeignNode, limits: tuple[int, int]) -> list[OnnxNode]:
+    """Return the nodes that replace a QuantizeLinear to integers of less than eight bits.
 
     Args:
         node: the QuantizeLinear.
         limits: the least and the greatest integer.
-        scale, zero: its scale and zero point; None if not known.
-        rank: the rank of its input.
 
     Raises:
         RefusalError: the scale or the zero point is not known.
     """
-    if scale is None or zero is None:
-        subject, place = ("scale", 1) if scale is None else ("zero point", 2)
-        raise RefusalError(
-            f"{subject} ({node.input[place]!r}) is computed while the network runs; with integers of less "
-            "than eight bits it must be a constant"
-        )
-    axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 1)
-    bounds = [((limit - zero.astype(np.float32)) * scale).astype(np.float32) for limit in limits]
-    names = [f"{node.output[0]}.{end}" for end in ("least", "greatest")]
-    steps = [("Clip", names)] if bounds[0].size == 1 else [("Max", names[:1]), ("Min", names[1:])]
-    shape = [-1 if place == axis % rank else 1 for place in range(rank)] if bounds[0].size > 1 else []
-    for name, bound in zip(names, bounds, strict=True):
-        tensor = numpy_helper.from_array(bound.reshape(shape))
-        yield helper.make_node("Constant", [], [name], node.name, value=tensor)
-    yield from _chain(node, steps)
-
-
-def _chain(node: NodeProto, steps: Iterable[tuple[str, list[str]]]) -> Iterator[NodeProto]:
-    """Yield operators, each on the result of the operator before it and on further operands, and then `node`
-    on the last result."""
-    real = node.input[0]
-    for op, operands in steps:
-        clipped = f"{node.output[0]}.{op}"
-        yield helper.make_node(op, [real, *operands], [clipped], node.name)
-        real = clipped
-    last = NodeProto()
-    last.CopyFrom(node)
-    last.input[0] = real
-    yield last
+    for place, role in ((1, "scale"), (2, "zero point")):
+        if node.values[place] is None:
+            raise RefusalError(
+                f"{role} ({node.input(place)!r}) is computed while the network runs; with integers of less "
+                "than eight bits it must be a constant"
+            )
+    scale, zero = node.known(1, "scale"), node.known(2, "zero point")
+    clipped = clip(node, node.input(0), limits, scale, zero, node.integer("axis", 1))
+    out = node.proto.output[0]
+    node.add("QuantizeLinear", clipped, *node.inputs[1:], out=out, opset=node.opset, **node.attributes)
+    return node.steps

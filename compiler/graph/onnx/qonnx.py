@@ -10,15 +10,14 @@ are rounded to even before the zero point is added, as in QuantizeLinear.
 Source: QONNX, docs/qonnx-custom-ops: quant_op, bipolar_quant_op, trunc_op.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
-from onnx import helper
 
 from vdla.compiler.graph.onnx import nibbles
 from vdla.compiler.graph.onnx.call import RefusalError
-from vdla.compiler.graph.onnx.foreign import OPSET, ForeignNode, ForeignOperator, OnnxNode
+from vdla.compiler.graph.onnx.foreign import ForeignNode, ForeignOperator
 from vdla.runtime.host.evaluate import evaluate
 
 DOMAINS = (
@@ -55,21 +54,20 @@ class Int8Grid(NamedTuple):
     offset: int
 
 
-def _quant(node: ForeignNode) -> Iterator[OnnxNode]:
+def _quant(node: ForeignNode) -> None:
     """Quant and IntQuant."""
     bits = _bits(node, 3, "bitwidth")
     low, high = _range(node, bits)
     mode = _mode(node, "ROUND")
     grid = _grid(node, low, high)
-    if node.values[0] is not None and node.values[1] is not None and node.values[2] is not None:
-        yield from _constant(node, _integers(node, bits, low, high, mode), grid)
+    if all(value is not None for value in node.values[:3]):
+        _add_constant(node, _integers(node, bits, low, high, mode), grid)
     elif grid is None:
-        yield from _arithmetic(node, bits, low, high, mode, node.out)
+        _compute(node, bits, low, high, mode)
     elif mode in EVEN and bits > 1:
-        yield from _conversions(node, node.input(0), (low, high), grid)
+        _convert(node, node.input(0), (low, high), grid)
     else:
-        yield from _arithmetic(node, bits, low, high, mode, node.temporary("rounded"))
-        yield from _conversions(node, node.temporary("rounded"), (low, high), grid)
+        _convert(node, _compute(node, bits, low, high, mode), (low, high), grid)
 
 
 def _bits(node: ForeignNode, place: int, role: str) -> int:
@@ -90,7 +88,7 @@ def _range(node: ForeignNode, bits: int) -> tuple[int, int]:
 
 
 def _mode(node: ForeignNode, default: str) -> str:
-    mode = str(node.attributes.get("rounding_mode", default)).upper()
+    mode = node.attribute("rounding_mode", str, default).upper()
     if mode not in ROUNDING and mode not in TO_MAGNITUDE:
         raise RefusalError(
             f"attribute rounding_mode = {mode!r} is not supported; it may be "
@@ -104,7 +102,7 @@ def _grid(node: ForeignNode, low: int, high: int) -> Int8Grid | None:
     scale, point = node.values[1], node.values[2]
     if scale is None or point is None or high - low > LIMITS.max - LIMITS.min:
         return None
-    rank = len(node.type(0).shape)
+    rank = len(node.input_type(0).shape)
     offset = LIMITS.max - max(high, LIMITS.max)
     axes = {_axis(array, rank) for array in (scale, point) if array.size > 1}
     axis = next(iter(axes), 0)
@@ -125,14 +123,14 @@ def _axis(array: np.ndarray, rank: int) -> int | None:
     return wide[0] if len(wide) == 1 and wide[0] >= 0 else None
 
 
-def _constant(node: ForeignNode, integers: np.ndarray, grid: Int8Grid | None) -> Iterator[OnnxNode]:
-    """Yield the result of a constant with known integers."""
+def _add_constant(node: ForeignNode, integers: np.ndarray, grid: Int8Grid | None) -> None:
+    """Add the result of a constant with known integers."""
     if grid is None:
         scale, point = node.known(1, "scale"), node.known(2, "zeropt")
-        yield node.constant(node.out, ((integers - point) * scale).astype(np.float32))
-        return
-    yield node.constant(node.temporary("integers"), (integers + grid.offset).astype(np.int8))
-    yield from _dequantised(node, node.temporary("integers"), grid)
+        node.constant(((integers - point) * scale).astype(np.float32))
+    else:
+        stored = (integers + grid.offset).astype(np.int8)
+        node.add("DequantizeLinear", stored, grid.scale, grid.zero, axis=grid.axis)
 
 
 def _integers(node: ForeignNode, bits: int, low: int, high: int, mode: str) -> np.ndarray:
@@ -151,121 +149,74 @@ def _integers(node: ForeignNode, bits: int, low: int, high: int, mode: str) -> n
     return signed
 
 
-def _conversions(node: ForeignNode, name: str, limits: tuple[int, int], grid: Int8Grid) -> Iterator[OnnxNode]:
-    """Yield the quantisation of a value to int8 and its dequantisation, clipped to the integers `limits`."""
-    names = [name, node.temporary("scale"), node.temporary("zero")]
-    yield node.constant(names[1], grid.scale)
-    yield node.constant(names[2], grid.zero)
-    quantise = helper.make_node(
-        "QuantizeLinear", names, [node.temporary("integers")], node.proto.name, axis=grid.axis
-    )
-    bounds = limits[0] + grid.offset, limits[1] + grid.offset
-    if bounds == (LIMITS.min, LIMITS.max):
-        yield OnnxNode(quantise, OPSET)
-    else:
-        rank = len(node.type(0).shape)
-        for proto in nibbles.with_clipped_input(quantise, bounds, grid.scale, grid.zero, rank):
-            yield OnnxNode(proto, OPSET)
-    yield node.operator(
-        "DequantizeLinear", [node.temporary("integers"), *names[1:]], node.out, axis=grid.axis
-    )
+def _convert(node: ForeignNode, name: str, limits: tuple[int, int], grid: Int8Grid) -> None:
+    """Add the quantisation of a value to int8 and its dequantisation, clipped to the integers `limits`."""
+    low, high = (limit + grid.offset for limit in limits)
+    if (low, high) != (LIMITS.min, LIMITS.max):
+        name = nibbles.clip(node, name, (low, high), grid.scale, grid.zero, grid.axis)
+    scale, zero = node.constant(grid.scale), node.constant(grid.zero)
+    integers = node.add("QuantizeLinear", name, scale, zero, axis=grid.axis)
+    node.add("DequantizeLinear", integers, scale, zero, axis=grid.axis)
 
 
-def _dequantised(node: ForeignNode, integers: str, grid: Int8Grid) -> Iterator[OnnxNode]:
-    names = [integers, node.temporary("scale"), node.temporary("zero")]
-    yield node.constant(names[1], grid.scale)
-    yield node.constant(names[2], grid.zero)
-    yield node.operator("DequantizeLinear", names, node.out, axis=grid.axis)
-
-
-def _arithmetic(node: ForeignNode, bits: int, low: int, high: int, mode: str, out: str) -> Iterator[OnnxNode]:
-    """Yield the definition in float: scale, add the zero point, clip, round, and dequantise."""
+def _compute(node: ForeignNode, bits: int, low: int, high: int, mode: str) -> str:
+    """Add the definition in float: scale, add the zero point, clip, round, dequantise; return the result."""
     if bits > MOST_BITS:
         raise RefusalError(
             f"bitwidth {bits} of values that are not constant is not supported; 1 to {MOST_BITS} are"
         )
-    name = node.temporary("shifted")
-    yield from _scaled(node, name)
+    wide = _scaled(node)
     if bits == 1 and low < 0:
-        yield from _signs(node, name, "whole")
-    else:
-        yield node.number(node.temporary("low"), low)
-        yield node.number(node.temporary("high"), high)
-        yield node.operator(
-            "Clip", [name, node.temporary("low"), node.temporary("high")], node.temporary("clipped")
-        )
-        yield from _rounded(node, node.temporary("clipped"), mode, node.temporary("whole"))
-    yield node.operator("Sub", [node.temporary("whole"), node.input(2)], node.temporary("steps"))
-    yield node.operator("Mul", [node.temporary("steps"), node.input(1)], out)
+        return _unscaled(node, _signs(node, wide))
+    return _unscaled(node, _rounded(node, node.add("Clip", wide, low, high), mode))
 
 
-def _scaled(node: ForeignNode, out: str) -> Iterator[OnnxNode]:
-    yield node.operator("Div", [node.input(0), node.input(1)], node.temporary("scaled"))
-    yield node.operator("Add", [node.temporary("scaled"), node.input(2)], out)
+def _scaled(node: ForeignNode) -> str:
+    return node.add("Add", node.add("Div", node.input(0), node.input(1)), node.input(2))
 
 
-def _signs(node: ForeignNode, name: str, out: str) -> Iterator[OnnxNode]:
-    """Yield the nodes that compute 1 where a value is not negative, else -1."""
-    for role, number in (("nought", 0), ("one", 1), ("less", -1)):
-        yield node.number(node.temporary(role), number)
-    yield node.operator("Less", [name, node.temporary("nought")], node.temporary("negative"))
-    names = [node.temporary(role) for role in ("negative", "less", "one")]
-    yield node.operator("Where", names, node.temporary(out))
+def _unscaled(node: ForeignNode, whole: str) -> str:
+    return node.add("Mul", node.add("Sub", whole, node.input(2)), node.input(1))
 
 
-def _rounded(node: ForeignNode, name: str, mode: str, out: str) -> Iterator[OnnxNode]:
-    """Yield the nodes that round a value by a rounding mode."""
+def _signs(node: ForeignNode, name: str) -> str:
+    """Add the nodes that compute 1 where a value is not negative, else -1; return their result."""
+    return node.add("Where", node.add("Less", name, 0), -1, 1)
+
+
+def _rounded(node: ForeignNode, name: str, mode: str) -> str:
+    """Add the nodes that round a value by a rounding mode; return their result."""
     if mode in ROUNDING:
-        yield node.operator(ROUNDING[mode], [name], out)
-        return
+        return node.add(ROUNDING[mode], name)
     op, added = TO_MAGNITUDE[mode]
-    yield node.operator("Abs", [name], node.temporary("magnitude"))
-    yield node.number(node.temporary("added"), added)
-    yield node.operator(
-        "Add", [node.temporary("magnitude"), node.temporary("added")], node.temporary("moved")
-    )
-    yield node.operator(op, [node.temporary("moved")], node.temporary("rounded_magnitude"))
-    yield node.operator("Sign", [name], node.temporary("sign"))
-    yield node.operator("Mul", [node.temporary("sign"), node.temporary("rounded_magnitude")], out)
+    magnitude = node.add(op, node.add("Add", node.add("Abs", name), added))
+    return node.add("Mul", node.add("Sign", name), magnitude)
 
 
-def _bipolar(node: ForeignNode) -> Iterator[OnnxNode]:
+def _bipolar(node: ForeignNode) -> None:
     """BipolarQuant: the scale where a value is not negative, else the negative scale."""
-    scale, x = node.values[1], node.values[0]
+    x, scale = node.values
     if scale is None or scale.size != 1 or not scale.item() > 0 or not np.isfinite(scale.item()):
-        yield from _signs(node, node.input(0), "whole")
-        yield node.operator("Mul", [node.temporary("whole"), node.input(1)], node.out)
+        node.add("Mul", _signs(node, node.input(0)), node.input(1))
         return
     grid = Int8Grid(scale.astype(np.float32).reshape(()), np.zeros((), np.int8), 0, 0)
     if x is not None:
-        signs = np.where(x >= 0, np.float32(1), np.float32(-1))
-        yield node.constant(node.temporary("integers"), signs.astype(np.int8))
-        yield from _dequantised(node, node.temporary("integers"), grid)
+        _add_constant(node, np.where(x >= 0, np.float32(1), np.float32(-1)), grid)
         return
-    yield from _signs(node, node.input(0), "whole")
-    yield node.operator("Mul", [node.temporary("whole"), node.input(1)], node.temporary("signed"))
-    yield from _conversions(node, node.temporary("signed"), (-1, 1), grid)
+    _convert(node, node.add("Mul", _signs(node, node.input(0)), node.input(1)), (-1, 1), grid)
 
 
-def _trunc(node: ForeignNode) -> Iterator[OnnxNode]:
+def _trunc(node: ForeignNode) -> None:
     """Trunc of version 1: drops the lowest bits."""
     before, after = _bits(node, 3, "in_bitwidth"), _bits(node, 4, "out_bitwidth")
-    name = node.temporary("shifted")
-    yield from _scaled(node, name)
-    yield node.operator("Round", [name], node.temporary("integers"))
-    yield node.number(node.temporary("step"), 2.0 ** (before - after))
-    yield node.operator(
-        "Div", [node.temporary("integers"), node.temporary("step")], node.temporary("shorter")
-    )
-    yield from _rounded(node, node.temporary("shorter"), _mode(node, "FLOOR"), node.temporary("whole"))
-    yield node.operator("Sub", [node.temporary("whole"), node.input(2)], node.temporary("steps"))
-    yield node.operator("Mul", [node.temporary("steps"), node.input(1)], node.out)
+    shorter = node.add("Div", node.add("Round", _scaled(node)), 2.0 ** (before - after))
+    _unscaled(node, _rounded(node, shorter, _mode(node, "FLOOR")))
 
 
 QUANT: Mapping[str, type] = {"narrow": int, "rounding_mode": str, "signed": int}
 OPERATORS: Mapping[str, ForeignOperator] = {
-    "BipolarQuant": ForeignOperator((2, 2), {}, _bipolar, "QuantizeLinear", (0, 1)),
-    "IntQuant": ForeignOperator((4, 4), QUANT, _quant, "QuantizeLinear", (0, 1, 2, 3)),
-    "Quant": ForeignOperator((4, 4), QUANT, _quant, "QuantizeLinear", (0, 1, 2, 3)),
-    "Trunc": ForeignOperator((5, 5), {"rounding_mode": str}, _trunc, "Round", (0, 1, 2, 3, 4)),
+    "BipolarQuant": ForeignOperator((2, 2), {}, _bipolar, "QuantizeLinear"),
+    "IntQuant": ForeignOperator((4, 4), QUANT, _quant, "QuantizeLinear"),
+    "Quant": ForeignOperator((4, 4), QUANT, _quant, "QuantizeLinear"),
+    "Trunc": ForeignOperator((5, 5), {"rounding_mode": str}, _trunc, "Round"),
 }
