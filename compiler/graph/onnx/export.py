@@ -19,25 +19,13 @@ from onnx import (
 )
 
 from vdla.compiler.graph.nodes import Graph, GraphError, Node, TakenNames, TensorType
+from vdla.compiler.graph.onnx.operators import AS_INPUTS
 from vdla.compiler.graph.onnx.part_models import same_in
 from vdla.compiler.graph.onnx.read import MAIN_DOMAINS
-from vdla.compiler.graph.onnx.simple import REDUCTIONS
 from vdla.compiler.graph.onnx.subgraphs import nodes_within, subgraphs
 from vdla.runtime.host.onnx_runtime import PART
 
 OPSET, IR_VERSION = 20, 9
-AS_INPUTS = {  # attributes of the graph's operators that are inputs in ONNX, from the second input on
-    "Clip": ("min", "max"),
-    "Expand": ("shape",),
-    "Pad": ("pads", "value"),
-    "Reshape": ("shape",),
-    "Slice": ("starts", "ends", "axes", "steps"),
-    "Split": ("split",),
-    "Squeeze": ("axes",),
-    "Tile": ("repeats",),
-    "Unsqueeze": ("axes",),
-    **dict.fromkeys(REDUCTIONS, ("axes",)),
-}
 OF_THE_ELEMENTS = ("max", "min", "value")  # inputs of the first input's element type; others are int64
 
 

@@ -5,15 +5,14 @@ from graphlib import CycleError, TopologicalSorter
 
 from onnx import GraphProto, NodeProto, defs
 
-from vdla.compiler.graph.onnx import domains, quantised, shaping, simple, spatial
+from vdla.compiler.graph.onnx import domains, operators, quantised, spatial
 from vdla.compiler.graph.onnx.call import Importer
 from vdla.compiler.graph.onnx.read import MAIN_DOMAINS
 from vdla.compiler.graph.onnx.subgraphs import reads, subgraphs
 
 IMPORTERS: dict[str, Importer] = {
-    **simple.IMPORTERS,
+    **operators.IMPORTERS,
     **spatial.IMPORTERS,
-    **shaping.IMPORTERS,
     **quantised.IMPORTERS,
 }
 
