@@ -1,6 +1,6 @@
 """Export of graphs for other tools, as models of a fixed ONNX operator set."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,7 @@ from vdla.compiler.graph.nodes import Graph, GraphError, Node, TakenNames, Tenso
 from vdla.compiler.graph.onnx.operators import AS_INPUTS
 from vdla.compiler.graph.onnx.part_models import same_in
 from vdla.compiler.graph.onnx.read import MAIN_DOMAINS
-from vdla.compiler.graph.onnx.subgraphs import nodes_within, subgraphs
+from vdla.compiler.graph.onnx.subgraphs import graphs_within
 from vdla.runtime.host.onnx_runtime import PART
 
 OPSET, IR_VERSION = 20, 9
@@ -159,10 +159,13 @@ def unfolded(node: Node, model: bytes, opset: int, taken: TakenNames) -> Unfolde
     graph = proto.graph
     names = dict(zip((value.name for value in graph.input), node.inputs[1:], strict=True))
     names |= dict(zip((value.name for value in graph.output), node.outputs, strict=True))
-    for name in dict.fromkeys(_value_names(graph)):
-        if name not in names:
-            names[name] = taken.take(name)
-    _rename(graph, names)
+    for inner in graphs_within(graph):
+        results = (name for each in inner.node for name in each.output if name)
+        for name in (*(value.name for value in _named(inner)), *results):
+            if name not in names:
+                names[name] = taken.take(name)
+    for inner in graphs_within(graph):
+        _rename(inner, names)
     entries = (entry for entry in proto.opset_import if entry.domain not in MAIN_DOMAINS)
     opsets = {entry.domain: entry.version for entry in entries}
     return Unfolded(tuple(graph.node), tuple(graph.initializer), opsets)
@@ -170,8 +173,8 @@ def unfolded(node: Node, model: bytes, opset: int, taken: TakenNames) -> Unfolde
 
 def _in_version(node: Node, proto: ModelProto, opset: int) -> ModelProto:
     version = next((entry.version for entry in proto.opset_import if entry.domain in MAIN_DOMAINS), opset)
-    nodes = (inner for outer in proto.graph.node for inner in nodes_within(outer))
-    if all(inner.domain not in MAIN_DOMAINS or same_in(inner.op_type, version, opset) for inner in nodes):
+    nodes = (node for graph in graphs_within(proto.graph) for node in graph.node)
+    if all(node.domain not in MAIN_DOMAINS or same_in(node.op_type, version, opset) for node in nodes):
         return proto
     try:
         return version_converter.convert_version(proto, opset)
@@ -182,27 +185,15 @@ def _in_version(node: Node, proto: ModelProto, opset: int) -> ModelProto:
         ) from error
 
 
-def _value_names(graph: GraphProto) -> Iterator[str]:
-    """Yield the names of the values of a graph and its subgraphs; names may repeat."""
-    yield from (value.name for part in (graph.input, graph.initializer, graph.output) for value in part)
-    for node in graph.node:
-        yield from filter(None, node.output)
-        for _, inner in subgraphs(node):
-            yield from _value_names(inner)
+def _named(graph: GraphProto) -> tuple[ValueInfoProto | TensorProto, ...]:
+    return (*graph.input, *graph.initializer, *graph.output)
 
 
 def _rename(graph: GraphProto, names: Mapping[str, str]) -> None:
-    """Rename all values of a graph and its subgraphs."""
-    for part in (graph.input, graph.initializer, graph.output):
-        for value in part:
-            value.name = names[value.name]
+    """Rename the values of a graph, without those of its subgraphs."""
     del graph.value_info[:]
+    for value in _named(graph):
+        value.name = names[value.name]
     for node in graph.node:
-        node.input[:] = _renamed(node.input, names)
-        node.output[:] = _renamed(node.output, names)
-        for _, inner in subgraphs(node):
-            _rename(inner, names)
-
-
-def _renamed(values: Sequence[str], names: Mapping[str, str]) -> list[str]:
-    return [names[name] if name else "" for name in values]
+        node.input[:] = [names.get(name, name) for name in node.input]
+        node.output[:] = [names.get(name, name) for name in node.output]

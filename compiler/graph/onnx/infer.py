@@ -7,6 +7,7 @@ from onnx import AttributeProto, NodeProto, TypeProto, checker, defs, helper, nu
 
 from vdla.compiler.graph.nodes import TensorType
 from vdla.compiler.graph.onnx.call import InvalidError, RefusalError
+from vdla.compiler.graph.onnx.subgraphs import nodes_within
 from vdla.compiler.graph.onnx.tensors import first_line, proto_of, type_from
 
 PARAMETER_ELEMENTS = 1024
@@ -104,15 +105,12 @@ def check_references(node: NodeProto) -> None:
     Raises:
         InvalidError: an attribute has a reference in place of a value; functions were inlined before.
     """
-    for attribute in node.attribute:
+    for attribute in (each for inner in nodes_within(node) for each in inner.attribute):
         if attribute.ref_attr_name:
             raise InvalidError(
                 f"attribute {attribute.name!r} refers to attribute {attribute.ref_attr_name!r} of a model "
                 "function, but the node is in no function; give the attribute a value"
             )
-        for graph in (attribute.g, *attribute.graphs):
-            for inner in graph.node:
-                check_references(inner)
 
 
 def check_attributes(attributes: Mapping[str, object]) -> None:

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import GraphProto, ModelProto, NodeProto, checker, defs, inliner, version_converter
+from onnx import ModelProto, NodeProto, checker, defs, inliner, version_converter
 
 from vdla.compiler.graph.nodes import GraphError
 from vdla.compiler.graph.onnx.half import with_float32
-from vdla.compiler.graph.onnx.subgraphs import nodes_within, reads, subgraphs
+from vdla.compiler.graph.onnx.subgraphs import graphs_within, nodes_within, producers
 from vdla.compiler.graph.onnx.tensors import first_line
 from vdla.compiler.graph.source import ModelSource
 from vdla.hw.spec.limits import ARRAY_BYTES, EXPANDED_NODES, limit_of, read_at_most, require_room
@@ -128,22 +128,17 @@ def _of_known_version(proto: ModelProto, label: str) -> ModelProto:
 def _names(proto: ModelProto) -> Iterator[str | bytes]:
     """Yield every name that the importer reads; a name that is not UTF-8 is bytes."""
     yield from (entry.domain for entry in proto.opset_import)
-    yield from _names_within(proto.graph)
-
-
-def _names_within(graph: GraphProto) -> Iterator[str | bytes]:
-    yield graph.name
-    for node in graph.node:
-        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
-        yield from (attribute.name for attribute in node.attribute)
-        for _, inner in subgraphs(node):
-            yield from _names_within(inner)
-    for part in (*graph.initializer, *graph.input, *graph.output, *graph.value_info):
-        yield part.name
-    for value in graph.input:
-        yield from (dim.dim_param for dim in value.type.tensor_type.shape.dim)
-    for tensor in graph.initializer:
-        yield from (text for entry in tensor.external_data for text in (entry.key, entry.value))
+    for graph in graphs_within(proto.graph):
+        yield graph.name
+        for node in graph.node:
+            yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+            yield from (attribute.name for attribute in node.attribute)
+        for part in (*graph.initializer, *graph.input, *graph.output, *graph.value_info):
+            yield part.name
+        for value in graph.input:
+            yield from (dim.dim_param for dim in value.type.tensor_type.shape.dim)
+        for tensor in graph.initializer:
+            yield from (text for entry in tensor.external_data for text in (entry.key, entry.value))
 
 
 # Functions
@@ -210,42 +205,22 @@ def in_order(proto: ModelProto) -> ModelProto:
     A model with a cycle, or with a value that is defined twice, is returned unchanged.
     """
     graph = proto.graph
-    producers = _producers(graph)
-    if producers is None or all(max(makers, default=-1) < place for place, makers in enumerate(producers)):
+    results = [name for node in graph.node for name in node.output if name]
+    sorter = TopologicalSorter(producers(graph))
+    try:
+        sorter.prepare()
+    except CycleError:
         return proto
-    order = _order(producers)
-    if len(order) < len(graph.node):
+    ready, order = list[int](), list[int]()
+    while sorter.is_active():
+        for place in sorter.get_ready():
+            heappush(ready, place)
+        order.append(heappop(ready))
+        sorter.done(order[-1])
+    if order == list(range(len(order))) or len(set(results)) < len(results):
         return proto
     sorted_model = ModelProto()
     sorted_model.CopyFrom(proto)
     del sorted_model.graph.node[:]
     sorted_model.graph.node.extend(graph.node[place] for place in order)
     return sorted_model
-
-
-def _producers(graph: GraphProto) -> list[set[int]] | None:
-    """Return the positions of the producers of each node's inputs; None if a value is defined twice."""
-    makers: dict[str, int] = {}
-    for place, node in enumerate(graph.node):
-        for name in filter(None, node.output):
-            if makers.setdefault(name, place) != place:
-                return None
-    return [{makers[name] for name in reads(node) if name in makers} for node in graph.node]
-
-
-def _order(producers: list[set[int]]) -> list[int]:
-    """Return the positions of nodes in topological order, without nodes of cycles and their dependents."""
-    waiting = [len(makers) for makers in producers]
-    readers: list[list[int]] = [[] for _ in producers]
-    for place, makers in enumerate(producers):
-        for maker in makers:
-            readers[maker].append(place)
-    ready = [place for place, count in enumerate(waiting) if not count]  # in order, and so a heap
-    order = []
-    while ready:
-        order.append(heappop(ready))
-        for place in readers[order[-1]]:
-            waiting[place] -= 1
-            if not waiting[place]:
-                heappush(ready, place)
-    return order

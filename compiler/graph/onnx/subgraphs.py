@@ -21,9 +21,31 @@ def subgraphs(node: NodeProto) -> Iterator[tuple[str, GraphProto]]:
 def nodes_within(node: NodeProto) -> Iterator[NodeProto]:
     """Yield a node and all nodes of its subgraphs."""
     yield node
-    for _, graph in subgraphs(node):
-        for inner in graph.node:
-            yield from nodes_within(inner)
+    for _, outer in subgraphs(node):
+        yield from (inner for graph in graphs_within(outer) for inner in graph.node)
+
+
+def graphs_within(graph: GraphProto) -> Iterator[GraphProto]:
+    """Yield a graph and all subgraphs of its nodes."""
+    yield graph
+    for node in graph.node:
+        for _, inner in subgraphs(node):
+            yield from graphs_within(inner)
+
+
+def producers(graph: GraphProto) -> dict[int, set[int]]:
+    """Return the positions of the nodes that compute what each node reads, by the node's position.
+
+    If nodes compute the same value, the first of them counts.
+    """
+    makers: dict[str, int] = {}
+    for place, node in enumerate(graph.node):
+        for name in filter(None, node.output):
+            makers.setdefault(name, place)
+    return {
+        place: {makers[name] for name in reads(node) if name in makers}
+        for place, node in enumerate(graph.node)
+    }
 
 
 def reads(node: NodeProto) -> list[str]:
@@ -42,13 +64,8 @@ def captured(node: NodeProto) -> Iterator[str]:
 def defined_names(graph: GraphProto) -> set[str]:
     """Return the names that a graph defines: inputs, constants, and results of nodes."""
     results = {name for node in graph.node for name in node.output}
-    return results | {value.name for value in graph.input} | set(initializers(graph))
-
-
-def initializers(graph: GraphProto) -> list[str]:
-    """Return the names of the constants of a graph."""
-    sparse = (tensor.values.name for tensor in graph.sparse_initializer)
-    return [*(tensor.name for tensor in graph.initializer), *sparse]
+    sparse = {tensor.values.name for tensor in graph.sparse_initializer}
+    return results | sparse | {value.name for value in (*graph.input, *graph.initializer)}
 
 
 def renamed(node: NodeProto, names: Mapping[str, str]) -> NodeProto:

@@ -1,6 +1,6 @@
 """Checks of a model before import: names, order, operators, attributes."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 
 from onnx import GraphProto, NodeProto, defs
@@ -8,7 +8,7 @@ from onnx import GraphProto, NodeProto, defs
 from vdla.compiler.graph.onnx import domains, operators, quantised, spatial
 from vdla.compiler.graph.onnx.call import Importer
 from vdla.compiler.graph.onnx.read import MAIN_DOMAINS
-from vdla.compiler.graph.onnx.subgraphs import reads, subgraphs
+from vdla.compiler.graph.onnx.subgraphs import producers, reads, subgraphs
 
 IMPORTERS: dict[str, Importer] = {
     **operators.IMPORTERS,
@@ -67,38 +67,22 @@ def _attribute_reason(node: NodeProto, schema: defs.OpSchema) -> str | None:
 
 def order_problems(graph: GraphProto) -> Iterator[str]:
     """Yield a sentence for each value that is undefined or defined twice, and for a cycle."""
-    makers: dict[str, int] = {}
-    outside = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
+    made: set[str] = set()
+    outside = {value.name for value in (*graph.input, *graph.initializer)}
     for place, node in enumerate(graph.node):
         for name in filter(None, node.output):
-            if name in makers or name in outside:
+            if name in made or name in outside:
                 yield f"{label_of(node, place)}: it makes {name!r}, which exists already"
-            makers.setdefault(name, place)
-    cycle = _cycle(graph, makers)
-    if cycle:
-        yield (f"nodes form a cycle: {' → '.join(label_of(graph.node[place], place) for place in cycle)}")
-    yield from _unmade_reads(graph, makers, outside)
-    for value in graph.output:
-        if value.name not in makers and value.name not in outside:
-            yield f"output {value.name!r}: nothing makes it"
-
-
-def _unmade_reads(graph: GraphProto, makers: Mapping[str, int], outside: set[str]) -> Iterator[str]:
+            made.add(name)
+    try:
+        TopologicalSorter(producers(graph)).prepare()
+    except CycleError as error:
+        cycle = (label_of(graph.node[place], place) for place in error.args[1])
+        yield f"nodes form a cycle: {' → '.join(cycle)}"
     for place, node in enumerate(graph.node):
         for name in reads(node):
-            if name not in outside and name not in makers:
+            if name not in outside and name not in made:
                 yield f"{label_of(node, place)}: it reads {name!r}, which nothing makes"
-
-
-def _cycle(graph: GraphProto, makers: dict[str, int]) -> list[int]:
-    """Return the positions of the nodes of a cycle, the first repeated last; empty if there is no cycle."""
-    before = {
-        place: [makers[name] for name in reads(node) if name in makers]
-        for place, node in enumerate(graph.node)
-    }
-    try:
-        TopologicalSorter(before).prepare()
-    except CycleError as error:
-        places: list[int] = error.args[1]
-        return places
-    return []
+    for value in graph.output:
+        if value.name not in made and value.name not in outside:
+            yield f"output {value.name!r}: nothing makes it"

@@ -6,7 +6,6 @@ from tests.compiler.graph.onnx.networks import node
 from vdla.compiler.graph.onnx.subgraphs import (
     captured,
     defined_names,
-    initializers,
     nodes_within,
     reads,
     renamed,
@@ -39,7 +38,6 @@ def test_nodes_of_subgraphs_are_listed():
 def test_a_subgraph_defines_its_inputs_constants_and_results():
     body = LOOP.attribute[0].g
     assert defined_names(body) == {"a", "d", "w", "b", "e"}
-    assert initializers(body) == ["w"]
 
 
 def test_only_captured_values_are_renamed_in_subgraphs():
