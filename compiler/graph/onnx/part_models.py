@@ -15,7 +15,7 @@ from vdla.compiler.graph.onnx.call import RefusalError
 from vdla.compiler.graph.onnx.read import MAIN_DOMAINS
 from vdla.compiler.graph.onnx.subgraphs import nodes_within, subgraphs
 from vdla.runtime.host.dtypes import TENSOR_DTYPES, UNKNOWN
-from vdla.runtime.host.onnx_runtime import session_from
+from vdla.runtime.host.onnx_runtime import prepare, session_from
 
 IR_VERSION = 10
 OLDEST_OPSET = 7  # the oldest that onnxruntime supports
@@ -196,6 +196,20 @@ def run(model: ModelProto, inputs: Mapping[str, np.ndarray] | None = None) -> di
         return dict(zip(names, map(np.asarray, session.run(None, dict(inputs or {}))), strict=True))
     except Exception as error:  # the exceptions of onnxruntime have no other common class
         raise RefusalError(f"onnxruntime does not run it: {error}") from error
+
+
+def prepared(model: ModelProto) -> np.ndarray:
+    """Return a model as uint8[n], with the session that its runs use.
+
+    Raises:
+        RefusalError: onnxruntime does not accept the model.
+    """
+    array = np.frombuffer(model.SerializeToString(deterministic=True), np.uint8)
+    try:
+        prepare(array)
+    except ValueError as error:
+        raise RefusalError(f"onnxruntime does not run it: {error}") from error
+    return array
 
 
 def _outputs(model: ModelProto) -> dict[str, ResultType]:
