@@ -1,26 +1,34 @@
-"""Expansion of ONNX Runtime's contrib operators, quantised and fused, into ONNX operators.
+"""Expansion of ONNX Runtime's contrib operators, quantised and fused, and of `Scaler`, into ONNX operators.
 
 - `QLinearSigmoid(x) -> y` becomes `QuantizeLinear(Sigmoid(DequantizeLinear(x)))`, so quantised networks have
   the same form whichever tool wrote them.
 - `FusedConv(x, w, b, z, activation="Relu")` becomes `Relu(Add(Conv(x, w, b), z))`, so files that ONNX Runtime
   optimised compile like the original files.
+- `Scaler` of `ai.onnx.ml` begins exported pipelines (StandardScaler, then a perceptron). ONNX's shape
+  inference does not support it, so the whole network would stay on the host.
 
-Source: ONNX Runtime, ContribOperators.md; `onnxruntime/core/optimizer`.
+Source: ONNX Runtime, ContribOperators.md; `onnxruntime/core/optimizer`. ONNX, Operators-ml.md.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from onnx import helper
+import numpy as np
+from onnx import TensorProto, defs, helper
 
 from vdla.compiler.graph.onnx.call import RefusalError
-from vdla.compiler.graph.onnx.foreign import OPSET, ForeignNode, ForeignOperator, OnnxNode
+from vdla.compiler.graph.onnx.foreign import OPSET, ForeignNode, ForeignOperator, OnnxNode, kinds_of
 from vdla.compiler.graph.onnx.quantised import unpacked_weights
 
 OPSET_OF_WORDS = 21  # whose conversions support 16-bit integers, too
 BEFORE_AXIS = 12  # up to this version, a Softmax flattens all dimensions from its axis on
 ANY_NUMBER = 1 << 31
+
+
+def _kinds(op: str, **more: str) -> dict[str, str]:
+    """Return the kinds of the attributes of an ONNX operator, and those of further attributes."""
+    return kinds_of(defs.get_schema(op, OPSET, "")) | more
 
 
 def _given(node: ForeignNode, names: Collection[str]) -> dict[str, Any]:
@@ -36,8 +44,8 @@ def _quantised(
     inputs: tuple[int, int],
     operands: range,
     result: int,
-    attributes: Mapping[str, type] = MappingProxyType({}),
-    **defaults: int,
+    defaults: Mapping[str, int] = MappingProxyType({}),
+    more: Mapping[str, str] = MappingProxyType({}),
 ) -> ForeignOperator:
     """Return the contrib operator that computes an ONNX operator on quantised operands.
 
@@ -47,19 +55,19 @@ def _quantised(
         operands: positions of the quantised operands, each followed by its scale and zero point. Inputs
             before the operands, other than the result's scale and zero point, are passed unchanged.
         result: position of the result's scale, which its zero point follows.
-        attributes: the kinds of the attributes, which the ONNX operator has too.
-        defaults: their values if they are left out, where ONNX has no default.
+        defaults: values of attributes that are left out, where ONNX has no default.
+        more: kinds of attributes that the ONNX operator does not have.
     """
 
     def expand(node: ForeignNode) -> None:
         places = range(operands.start, min(operands.stop, len(node.inputs)), operands.step)
         plain = node.inputs[: min(operands.start, result)]
         real = [node.dequantised(place) for place in places]
-        given = defaults | _given(node, attributes.keys() - LAYOUT.keys())
+        given = {**defaults, **_given(node, _kinds(op))}
         node.requantise(node.add(op, *plain, *real, **given), result, like=operands.start)
 
     points = (place + 2 for place in range(operands.start, min(operands.stop, inputs[0]), operands.step))
-    return ForeignOperator(inputs, attributes, expand, op, (*points, result + 1))
+    return ForeignOperator(inputs, _kinds(op, **more), expand, op, (*points, result + 1))
 
 
 def _conversion(node: ForeignNode) -> None:
@@ -111,35 +119,26 @@ def _packed_product(node: ForeignNode) -> None:
 
 
 UNARY, BINARY = range(0, 3, 3), range(0, 6, 3)
-POOLING: Mapping[str, type] = {
-    "auto_pad": str,
-    "ceil_mode": int,
-    "count_include_pad": int,
-    "kernel_shape": tuple,
-    "pads": tuple,
-    "strides": tuple,
-}
-LAYOUT: Mapping[str, type] = {"channels_last": int}
-QGEMM: Mapping[str, type] = {"alpha": float, "transA": int, "transB": int}
-BLOCKS: Mapping[str, type] = dict.fromkeys(
-    ("K", "N", "accuracy_level", "bits", "block_size", "weight_prepacked"), int
-)
+LAYOUT = {"channels_last": "INT"}
+QGEMM = {"alpha": "FLOAT", "transA": "INT", "transB": "INT"}
+BLOCKS = dict.fromkeys(("K", "N", "accuracy_level", "bits", "block_size", "weight_prepacked"), "INT")
+AXIS = {"axis": "INT"}
 QUANTISED: Mapping[str, ForeignOperator] = {
-    "DequantizeLinear": ForeignOperator((2, 3), {"axis": int}, _conversion, "DequantizeLinear"),
+    "DequantizeLinear": ForeignOperator((2, 3), AXIS, _conversion, "DequantizeLinear"),
     "MatMulIntegerToFloat": ForeignOperator((4, 7), {}, _to_float, "MatMul"),
     "MatMulNBits": ForeignOperator((3, 6), BLOCKS, _packed_product, "MatMul"),
     "QGemm": ForeignOperator((6, 9), QGEMM, _gemm, "Gemm", (2, 5)),
     "QLinearAdd": _quantised("Add", (7, 8), BINARY, 6),
-    "QLinearAveragePool": _quantised("AveragePool", (4, 5), UNARY, 3, {**POOLING, **LAYOUT}),
-    "QLinearConcat": _quantised("Concat", (5, ANY_NUMBER), range(2, ANY_NUMBER, 3), 0, {"axis": int}, axis=0),
-    "QLinearGlobalAveragePool": _quantised("GlobalAveragePool", (4, 5), UNARY, 3, LAYOUT),
-    "QLinearLeakyRelu": _quantised("LeakyRelu", (4, 5), UNARY, 3, {"alpha": float}),
+    "QLinearAveragePool": _quantised("AveragePool", (4, 5), UNARY, 3, more=LAYOUT),
+    "QLinearConcat": _quantised("Concat", (5, ANY_NUMBER), range(2, ANY_NUMBER, 3), 0, {"axis": 0}),
+    "QLinearGlobalAveragePool": _quantised("GlobalAveragePool", (4, 5), UNARY, 3, more=LAYOUT),
+    "QLinearLeakyRelu": _quantised("LeakyRelu", (4, 5), UNARY, 3),
     "QLinearMul": _quantised("Mul", (7, 8), BINARY, 6),
-    "QLinearReduceMean": _quantised("ReduceMean", (4, 5), UNARY, 3, {"axes": tuple, "keepdims": int}),
+    "QLinearReduceMean": _quantised("ReduceMean", (4, 5), UNARY, 3),
     "QLinearSigmoid": _quantised("Sigmoid", (4, 5), UNARY, 3),
-    "QLinearSoftmax": ForeignOperator((5, 5), {"axis": int, "opset": int}, _softmax, "Softmax", (2, 4)),
+    "QLinearSoftmax": ForeignOperator((5, 5), {**AXIS, "opset": "INT"}, _softmax, "Softmax", (2, 4)),
     "QLinearWhere": _quantised("Where", (9, 9), range(1, 7, 3), 7),
-    "QuantizeLinear": ForeignOperator((2, 3), {"axis": int}, _conversion, "QuantizeLinear"),
+    "QuantizeLinear": ForeignOperator((2, 3), AXIS, _conversion, "QuantizeLinear"),
 }
 
 
@@ -160,19 +159,7 @@ ACTIVATIONS: Mapping[str, tuple[str, ...]] = {
     "Tanh": (),
 }
 """Activations, with the attributes that `activation_params` holds, in order."""
-ACTIVATION: Mapping[str, type] = {"activation": str}
-CONVOLUTION: Mapping[str, type] = {
-    "auto_pad": str,
-    "dilations": tuple,
-    "group": int,
-    "kernel_shape": tuple,
-    "pads": tuple,
-    "strides": tuple,
-}
-GEMM: Mapping[str, type] = {"alpha": float, "beta": float, "transA": int, "transB": int}
-GREEK: Mapping[str, type] = dict.fromkeys(
-    (f"activation_{letter}" for letter in ("alpha", "beta", "gamma")), float
-)
+GREEK = dict.fromkeys((f"activation_{letter}" for letter in ("alpha", "beta", "gamma")), "FLOAT")
 OPSET_OF_ATTRIBUTES = 6  # the version of Clip whose bounds are attributes
 
 
@@ -194,13 +181,13 @@ def _activate(node: ForeignNode, name: str, parameters: Sequence[float]) -> None
 
 def _convolution(node: ForeignNode) -> None:
     """FusedConv: the input Z is added before the activation."""
-    result = node.add("Conv", *node.inputs[:3], **_given(node, CONVOLUTION))
+    result = node.add("Conv", *node.inputs[:3], **_given(node, _kinds("Conv")))
     _activate(node, node.plus(result, 3), node.attribute("activation_params", tuple, ()))
 
 
 def _fused_gemm(node: ForeignNode) -> None:
     """FusedGemm: activation_alpha, _beta and _gamma are parameters of any activation; some are unused."""
-    result = node.add("Gemm", *node.inputs, **_given(node, GEMM))
+    result = node.add("Gemm", *node.inputs, **_given(node, _kinds("Gemm")))
     values = [node.attribute(name, float) for name in GREEK if name in node.attributes]
     wanted = ACTIVATIONS.get(node.attribute("activation", str, "Relu"), ())
     _activate(node, result, values[: len(wanted)])
@@ -264,22 +251,51 @@ def _dynamic_product(node: ForeignNode) -> None:
     node.plus(node.add("Mul", steps, node.add("Mul", scale, node.input(2))), 4)
 
 
-FUSED_MATMUL: Mapping[str, type] = {
-    "alpha": float,
-    **dict.fromkeys(("transA", "transB", "transBatchA", "transBatchB"), int),
-}
-FUSED_CONV: Mapping[str, type] = {**CONVOLUTION, **ACTIVATION, "activation_params": list}
+FUSED_MATMUL = {"alpha": "FLOAT", **dict.fromkeys(("transA", "transB", "transBatchA", "transBatchB"), "INT")}
+FUSED_CONV = _kinds("Conv", activation="STRING", activation_params="FLOATS")
+FUSED_GEMM = _kinds("Gemm", activation="STRING", **GREEK)
 FUSED: Mapping[str, ForeignOperator] = {
     "BiasGelu": ForeignOperator((2, 2), {}, _gelu("none"), "Gelu"),
     "DynamicQuantizeMatMul": ForeignOperator((3, 5), {}, _dynamic_product, "MatMul"),
     "FastGelu": ForeignOperator((1, 2), {}, _gelu("tanh"), "Gelu"),
     "FusedConv": ForeignOperator((2, 4), FUSED_CONV, _convolution, "Conv"),
-    "FusedGemm": ForeignOperator((2, 3), {**GEMM, **ACTIVATION, **GREEK}, _fused_gemm, "Gemm"),
+    "FusedGemm": ForeignOperator((2, 3), FUSED_GEMM, _fused_gemm, "Gemm"),
     "FusedMatMul": ForeignOperator((2, 2), FUSED_MATMUL, _fused_product, "MatMul"),
     "Gelu": ForeignOperator((1, 1), {}, _gelu("none"), "Gelu"),
-    "QuickGelu": ForeignOperator((1, 1), {"alpha": float}, _quick_gelu, "Sigmoid"),
+    "QuickGelu": ForeignOperator((1, 1), {"alpha": "FLOAT"}, _quick_gelu, "Sigmoid"),
     "SkipLayerNormalization": ForeignOperator(
-        (3, 5), {"epsilon": float}, _skip_normalisation, "LayerNormalization"
+        (3, 5), {"epsilon": "FLOAT"}, _skip_normalisation, "LayerNormalization"
     ),
     "TransposeMatMul": ForeignOperator((2, 2), FUSED_MATMUL, _fused_product, "MatMul"),
 }
+
+
+# Operators of ai.onnx.ml
+
+
+def _scaler(node: ForeignNode) -> None:
+    """Scaler: `(x - offset) * scale` in float32, with scalar parameters or a number for each feature.
+
+    Raises:
+        RefusalError: a parameter has neither a single number nor a number for each feature.
+    """
+    shape, last = node.input_type(0).shape, node.input(0)
+    if node.input_type(0).dtype != "float32":
+        last = node.add("Cast", last, to=TensorProto.FLOAT)
+    for name, op in (("offset", "Sub"), ("scale", "Mul")):
+        numbers = np.array(node.attribute(name, tuple, ()), np.float32)
+        if numbers.size not in (1, *shape[-1:]):
+            raise RefusalError(
+                f"attribute {name} has {numbers.size} numbers; it takes 1, or one for each of the "
+                f"{shape[-1] if shape else 1} features"
+            )
+        last = node.add(op, last, numbers)
+
+
+MICROSOFT, CLASSICAL = "com.microsoft", "ai.onnx.ml"
+SCALER = {"offset": "FLOATS", "scale": "FLOATS"}
+OPERATORS: Mapping[str, Mapping[str, ForeignOperator]] = {
+    MICROSOFT: dict(sorted({**QUANTISED, **FUSED}.items())),
+    CLASSICAL: {"Scaler": ForeignOperator((1, 1), SCALER, _scaler, "Mul")},
+}
+"""The supported operators by domain."""

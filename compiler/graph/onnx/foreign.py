@@ -5,19 +5,12 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from onnx import AttributeProto, NodeProto, helper, numpy_helper
+from onnx import NodeProto, defs, helper, numpy_helper
 
 from vdla.compiler.graph.nodes import TakenNames
 from vdla.compiler.graph.onnx.call import OnnxCall
 
 OPSET = 13  # of expansions: conversions along an axis, reductions with axes as attributes
-KINDS: Mapping[type, AttributeProto.AttributeType] = {
-    int: AttributeProto.INT,
-    float: AttributeProto.FLOAT,
-    str: AttributeProto.STRING,
-    tuple: AttributeProto.INTS,
-    list: AttributeProto.FLOATS,
-}
 
 
 class OnnxNode(NamedTuple):
@@ -107,14 +100,14 @@ class ForeignOperator(NamedTuple):
 
     Attributes:
         inputs: the least and the greatest number of inputs.
-        attributes: the kind of each supported attribute.
-        expand: adds the steps of its expansion to a node.
+        attributes: the kind of each supported attribute, as a name of `AttributeProto.AttributeType`.
+        expand: adds the steps of its expansion to a node; the last step computes the first output.
         becomes: the main ONNX operator of the expansion.
         optional: positions below the least number of inputs that may be left out.
     """
 
     inputs: tuple[int, int]
-    attributes: Mapping[str, type]
+    attributes: Mapping[str, str]
     expand: Callable[[ForeignNode], object]
     becomes: str
     optional: tuple[int, ...] = ()
@@ -123,3 +116,18 @@ class ForeignOperator(NamedTuple):
     def required(self) -> tuple[int, ...]:
         """Positions of the inputs that must not be left out."""
         return tuple(place for place in range(self.inputs[0]) if place not in self.optional)
+
+    def expanded(self, node: ForeignNode) -> list[OnnxNode]:
+        """Return the ONNX nodes that implement a node, in order.
+
+        Raises:
+            RefusalError: a parameter is not known or not supported.
+        """
+        self.expand(node)
+        node.steps[-1].proto.output[0] = node.proto.output[0]
+        return node.steps
+
+
+def kinds_of(schema: defs.OpSchema) -> dict[str, str]:
+    """Return the kind of each attribute of an ONNX operator, as a name of `AttributeProto.AttributeType`."""
+    return {name: attribute.type.name for name, attribute in schema.attributes.items()}

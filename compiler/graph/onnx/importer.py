@@ -11,7 +11,6 @@ from vdla.compiler.graph.nodes import Graph, GraphError, Node, TensorType
 from vdla.compiler.graph.onnx import nibbles
 from vdla.compiler.graph.onnx.call import Form, InvalidError, OnnxCall, RefusalError
 from vdla.compiler.graph.onnx.checks import check_computable, check_constant, check_usable
-from vdla.compiler.graph.onnx.domains import check_known, expanded, runs_elsewhere
 from vdla.compiler.graph.onnx.fixed import advice
 from vdla.compiler.graph.onnx.foreign import ForeignNode, OnnxNode
 from vdla.compiler.graph.onnx.handover import Handover
@@ -29,9 +28,11 @@ from vdla.compiler.graph.onnx.read import MAIN_DOMAINS, OnnxModel
 from vdla.compiler.graph.onnx.subgraphs import defined_names, reads, renamed, taken_branch
 from vdla.compiler.graph.onnx.survey import (
     IMPORTERS,
+    foreign_operator,
     label_of,
     order_problems,
     refusal_of,
+    runs_elsewhere,
 )
 from vdla.compiler.graph.onnx.tensors import (
     array_of,
@@ -224,14 +225,13 @@ class Importer:
         Raises:
             RefusalError: the kit does not support the node.
         """
-        check_known(node)
         self.check_supported(node)
         for name in filter(None, node.input):
             if self.names[name] not in self.types:
                 raise RefusalError(f"its input {name!r} is a {self.type_text(name)}")
-        steps, limits = [OnnxNode(node, self.model.opset)], None
-        if node.domain not in MAIN_DOMAINS:
-            steps = expanded(self.foreign(node))
+        steps, limits, kind = [OnnxNode(node, self.model.opset)], None, foreign_operator(node)
+        if kind is not None:
+            steps = kind.expanded(self.foreign(node))
         else:
             limits = nibbles.range_of_result(node, self.values.ranges)
             if limits and node.op_type == "QuantizeLinear":

@@ -213,10 +213,10 @@ def _trunc(node: ForeignNode) -> None:
     _unscaled(node, _rounded(node, shorter, _mode(node, "FLOOR")))
 
 
-QUANT: Mapping[str, type] = {"narrow": int, "rounding_mode": str, "signed": int}
+QUANT = {"narrow": "INT", "rounding_mode": "STRING", "signed": "INT"}
 OPERATORS: Mapping[str, ForeignOperator] = {
     "BipolarQuant": ForeignOperator((2, 2), {}, _bipolar, "QuantizeLinear"),
     "IntQuant": ForeignOperator((4, 4), QUANT, _quant, "QuantizeLinear"),
     "Quant": ForeignOperator((4, 4), QUANT, _quant, "QuantizeLinear"),
-    "Trunc": ForeignOperator((5, 5), {"rounding_mode": str}, _trunc, "Round"),
+    "Trunc": ForeignOperator((5, 5), {"rounding_mode": "STRING"}, _trunc, "Round"),
 }
