@@ -133,13 +133,13 @@ class OnnxCall:
             raise RefusalError(f"{name} is missing")
         return parameter
 
-    def axis(self, name: str = "axis", rank: int | None = None) -> int:
-        """Return an attribute that is a dimension, as a non-negative number.
+    def axis(self) -> int:
+        """Return the attribute `axis`, a dimension of the first input, as a non-negative number.
 
         Raises:
             RefusalError: the dimension is out of range.
         """
-        return positive_axis(self.integer(name), self.rank if rank is None else rank)
+        return positive_axis(self.integer("axis"), self.rank)
 
     def require(self, name: str, *allowed: Attribute) -> None:
         """Check that an attribute has an allowed value, or is missing.

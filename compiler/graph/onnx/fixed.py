@@ -51,8 +51,7 @@ def with_fixed(
         raise GraphError(f"{model.label}: {twice!r} is fixed, and named as an input or fixed once more")
     proto = ModelProto()
     proto.CopyFrom(model.proto)
-    constant = {tensor.name for tensor in proto.graph.initializer}
-    inputs = {value.name: value for value in proto.graph.input if value.name not in constant}
+    inputs = {value.name: value for value in runtime_inputs(proto.graph)}
     for name, number in values.items():
         if name not in inputs:
             raise GraphError(

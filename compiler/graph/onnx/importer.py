@@ -10,7 +10,7 @@ from vdla.compiler.graph.interpret import run_node
 from vdla.compiler.graph.nodes import Graph, GraphError, Node, TensorType
 from vdla.compiler.graph.onnx import nibbles
 from vdla.compiler.graph.onnx.call import Form, InvalidError, OnnxCall, RefusalError
-from vdla.compiler.graph.onnx.checks import check_computable, check_constant, check_usable
+from vdla.compiler.graph.onnx.cut import runtime_inputs
 from vdla.compiler.graph.onnx.fixed import advice
 from vdla.compiler.graph.onnx.foreign import ForeignNode, OnnxNode
 from vdla.compiler.graph.onnx.handover import Handover
@@ -22,7 +22,6 @@ from vdla.compiler.graph.onnx.infer import (
     output_types,
 )
 from vdla.compiler.graph.onnx.inputs import shape_advice
-from vdla.compiler.graph.onnx.names import LONGEST_NAME, printable, trimmed, without_trailing_names
 from vdla.compiler.graph.onnx.parts import LONGEST_REASON, HostNode, grouped_into_parts
 from vdla.compiler.graph.onnx.read import MAIN_DOMAINS, OnnxModel
 from vdla.compiler.graph.onnx.subgraphs import defined_names, reads, renamed, taken_branch
@@ -43,7 +42,15 @@ from vdla.compiler.graph.onnx.tensors import (
     type_from,
     type_with_shape,
 )
-from vdla.compiler.graph.onnx.values import ImportedValues
+from vdla.compiler.graph.onnx.values import (
+    LONGEST_NAME,
+    ImportedValues,
+    check_computable,
+    check_constant,
+    check_usable,
+    printable,
+    without_trailing_names,
+)
 from vdla.compiler.graph.passes.cleanup import QUANTISATION
 from vdla.hw.spec.showing import short
 from vdla.runtime.host import onnx_runtime
@@ -163,8 +170,7 @@ class Importer:
 
     def add_inputs(self) -> dict[str, TensorType]:
         """Add the inputs that are not initializers; return their types by the graph's names."""
-        constant = {tensor.name for tensor in self.model.proto.graph.initializer}
-        values = [value for value in self.model.proto.graph.input if value.name not in constant]
+        values = runtime_inputs(self.model.proto.graph)
         for name in sorted(set(self.shapes) - {value.name for value in values}):
             self.problems.append(
                 f"shapes names {name!r}, which is not an input; there are "
@@ -244,12 +250,12 @@ class Importer:
 
     def foreign(self, node: NodeProto) -> ForeignNode:
         """Return a node that is expanded into others, with what is known about its inputs."""
-        names = [self.names[name] if name else "" for name in trimmed(node.input)]
+        names = [self.names[name] if name else "" for name in node.input]
         return ForeignNode(
             node.op_type,
             self.model.opset,
             tuple(node.input),
-            attributes_from({proto.name: proto for proto in node.attribute}),
+            attributes_from(node.attribute),
             tuple(self.types[name] if name else None for name in names),
             tuple(self.constants.get(name) for name in names),
             (),
@@ -260,11 +266,9 @@ class Importer:
     def add_operator(self, node: NodeProto, opset: int) -> None:
         """Import a node of the main domain in version `opset`."""
         if node.op_type == "Constant":
-            self.values.add_constant(
-                node.output[0],
-                constant_value(attributes_from({proto.name: proto for proto in node.attribute})),
-            )
+            self.values.add_constant(node.output[0], constant_value(attributes_from(node.attribute)))
             return
+        node = without_trailing_names(node)
         count = self.count_used_outputs(node)
         call = self.call_of(node, count, opset)
         form = IMPORTERS[call.op](call)
@@ -344,22 +348,14 @@ class Importer:
 
     def call_of(self, node: NodeProto, wanted: int, opset: int) -> OnnxCall:
         """Return a node as the argument of an importing function."""
-        inputs = tuple(self.names[name] if name else "" for name in trimmed(node.input))
+        inputs = tuple(self.names[name] if name else "" for name in node.input)
         types = tuple(self.types[name] if name else None for name in inputs)
         values = tuple(self.constants.get(name) for name in inputs)
-        op = node.op_type
-        schema = defs.get_schema(op, opset, "")
-        attributes = attributes_from(defaults_of(schema) | {proto.name: proto for proto in node.attribute})
+        schema = defs.get_schema(node.op_type, opset, "")
+        attributes = attributes_from((*defaults_of(schema), *node.attribute))
         check_attributes(attributes)
-        return OnnxCall(
-            op,
-            opset,
-            inputs,
-            attributes,
-            types,
-            values,
-            output_types(without_trailing_names(node), schema, opset, types, values, wanted),
-        )
+        outputs = output_types(node, schema, opset, types, values, wanted)
+        return OnnxCall(node.op_type, opset, inputs, attributes, types, values, outputs)
 
     def add_form(self, form: Form, name: str, outputs: list[tuple[str, TensorType]]) -> None:
         """Add the nodes of a form, or constants if its inputs are constant and small.

@@ -157,10 +157,6 @@ def check_inputs(schema: defs.OpSchema, types: Sequence[TensorType | None]) -> N
             )
 
 
-def defaults_of(schema: defs.OpSchema) -> dict[str, AttributeProto]:
-    """Return the default attributes of an operator by name."""
-    return {
-        name: attribute.default_value
-        for name, attribute in schema.attributes.items()
-        if attribute.default_value.name
-    }
+def defaults_of(schema: defs.OpSchema) -> list[AttributeProto]:
+    """Return the attributes of an operator that have a default."""
+    return [each.default_value for each in schema.attributes.values() if each.default_value.name]

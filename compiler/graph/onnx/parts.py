@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from onnx import NodeProto
 
 from vdla.compiler.graph.nodes import Node
-from vdla.compiler.graph.onnx.names import LONGEST_NAME
+from vdla.compiler.graph.onnx.values import LONGEST_NAME
 from vdla.hw.spec.showing import short
 from vdla.runtime.host.onnx_runtime import PART
 from vdla.runtime.module.reasons import SEPARATOR

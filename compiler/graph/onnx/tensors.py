@@ -96,16 +96,16 @@ def proto_of(type_: TensorType) -> TypeProto:
     return helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(np.dtype(type_.dtype)), type_.shape)
 
 
-def attributes_from(protos: Mapping[str, AttributeProto]) -> dict[str, Attribute | np.ndarray]:
-    """Return attributes as Python values; tensors as arrays.
+def attributes_from(protos: Iterable[AttributeProto]) -> dict[str, Attribute | np.ndarray]:
+    """Return attributes as Python values, by name; tensors as arrays. Of equal names, the last counts.
 
     Raises:
         RefusalError: an attribute is a graph or of another unsupported kind.
     """
-    return {name: _attribute(name, proto) for name, proto in protos.items()}
+    return {proto.name: _attribute(proto) for proto in {proto.name: proto for proto in protos}.values()}
 
 
-def _attribute(name: str, proto: AttributeProto) -> Attribute | np.ndarray:
+def _attribute(proto: AttributeProto) -> Attribute | np.ndarray:
     match proto.type:
         case AttributeProto.INT:
             return proto.i
@@ -120,8 +120,8 @@ def _attribute(name: str, proto: AttributeProto) -> Attribute | np.ndarray:
         case AttributeProto.TENSOR:
             return array_of(proto.t, None)
         case AttributeProto.GRAPH | AttributeProto.GRAPHS:
-            raise RefusalError(f"it holds a subgraph, {name}; control flow is not supported")
-    raise RefusalError(f"attribute {name} is of a kind that is not supported")
+            raise RefusalError(f"it holds a subgraph, {proto.name}; control flow is not supported")
+    raise RefusalError(f"attribute {proto.name} is of a kind that is not supported")
 
 
 def shortest(value: float) -> float:
