@@ -1,9 +1,8 @@
 """Extraction of a part of a model, delimited by values that become its inputs and outputs."""
 
-from collections.abc import Collection, Iterable, Mapping, MutableSequence, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
-from typing import Any
 
 from onnx import GraphProto, ModelProto, TensorProto, ValueInfoProto, helper, shape_inference
 
@@ -37,24 +36,21 @@ def cut(model: OnnxModel, section: Section, shapes: Shapes) -> tuple[OnnxModel, 
     places, needed = dependencies(graph, outputs, section.inputs)
     inputs = section.inputs or tuple(value.name for value in runtime_inputs(graph) if value.name in needed)
     _check_inputs(model, outputs, inputs, needed)
-    proto = ModelProto()
-    proto.CopyFrom(model.proto)
     types = _types(model, inputs, outputs, shapes)
     nodes = [graph.node[place] for place in sorted(places)]
     read = {name for node in nodes for name in reads(node)} | set(outputs)
-    _replace(proto.graph.node, nodes)
-    kept = (tensor for tensor in graph.initializer if tensor.name in read and tensor.name not in inputs)
-    _replace(proto.graph.initializer, list(kept))
-    _replace(proto.graph.input, [types[name] for name in inputs])
-    _replace(proto.graph.output, [types.get(name, ValueInfoProto(name=name)) for name in outputs])
+    body = helper.make_graph(
+        nodes,
+        graph.name,
+        [types[name] for name in inputs],
+        [types.get(name, ValueInfoProto(name=name)) for name in outputs],
+        [tensor for tensor in graph.initializer if tensor.name in read and tensor.name not in inputs],
+        value_info=graph.value_info,
+        sparse_initializer=graph.sparse_initializer,
+    )
+    whole = model.proto
+    proto = helper.make_model(body, ir_version=whole.ir_version, opset_imports=whole.opset_import)
     return replace(model, proto=proto), {name: shape for name, shape in shapes.items() if name in inputs}
-
-
-def _replace(field: MutableSequence[Any], values: Iterable[object]) -> None:
-    """Replace the messages of a repeated field."""
-    copies = list(values)
-    del field[:]
-    field.extend(copies)
 
 
 def runtime_inputs(graph: GraphProto) -> list[ValueInfoProto]:
@@ -142,7 +138,8 @@ def _types(
 ) -> dict[str, ValueInfoProto]:
     """Return the types of values that become inputs or outputs, as far as they are known."""
     types = _stated(model.proto.graph)
-    if any(name not in types or not _is_static(types[name]) for name in inputs):
+    computed = {*inputs} - {value.name for value in model.proto.graph.input}
+    if any(name not in types or not _is_static(types[name]) for name in computed):
         types |= _stated(_inferred(model, shapes).graph)
     unknown = [name for name in inputs if not types.get(name, ValueInfoProto()).type.WhichOneof("value")]
     if unknown:
