@@ -9,8 +9,9 @@ from onnx import GraphProto, ModelProto, TensorProto, ValueInfoProto, helper, sh
 from vdla.compiler.graph.nodes import GraphError
 from vdla.compiler.graph.onnx.read import OnnxModel
 from vdla.compiler.graph.onnx.subgraphs import reads
-from vdla.compiler.graph.onnx.tensors import first_line
+from vdla.compiler.graph.onnx.tensors import extents_of, first_line
 from vdla.compiler.graph.section import WHOLE, Section
+from vdla.runtime.host.dtypes import UNKNOWN
 
 SHOWN = 8  # values that a message lists
 
@@ -161,12 +162,9 @@ def _stated(graph: GraphProto) -> dict[str, ValueInfoProto]:
 
 
 def _is_static(value: ValueInfoProto) -> bool:
-    tensor = value.type.tensor_type
-    return (
-        tensor.elem_type != TensorProto.UNDEFINED
-        and tensor.HasField("shape")
-        and all(dim.HasField("dim_value") for dim in tensor.shape.dim)
-    )
+    extents = extents_of(value.type)
+    is_typed = value.type.tensor_type.elem_type != TensorProto.UNDEFINED
+    return is_typed and extents is not None and UNKNOWN not in extents
 
 
 def _inferred(model: OnnxModel, shapes: Shapes) -> ModelProto:

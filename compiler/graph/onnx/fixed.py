@@ -12,7 +12,7 @@ from vdla.compiler.graph.nodes import GraphError, TensorType
 from vdla.compiler.graph.onnx.call import RefusalError
 from vdla.compiler.graph.onnx.cut import cut, dependencies, runtime_inputs
 from vdla.compiler.graph.onnx.read import OnnxModel
-from vdla.compiler.graph.onnx.tensors import type_from, type_with_shape
+from vdla.compiler.graph.onnx.tensors import type_from
 from vdla.compiler.graph.section import Section
 
 MOST_ELEMENTS = 1 << 20  # of a fixed input
@@ -68,7 +68,7 @@ def _filled(
 ) -> np.ndarray:
     """Return an array of the type of an input, filled with a number."""
     try:
-        type_ = type_from(value.type) if shape is None else type_with_shape(value.type, shape)
+        type_ = type_from(value.type, shape)
     except RefusalError as error:
         raise GraphError(
             f"{model.label}: input {value.name!r} is fixed, but {error}; its shape can be given by "

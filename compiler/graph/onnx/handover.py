@@ -27,16 +27,9 @@ from vdla.compiler.graph.onnx.parts import HostNode, HostPart, part_of
 from vdla.compiler.graph.onnx.subgraphs import reads, subgraphs
 from vdla.compiler.graph.onnx.tensors import proto_of
 from vdla.compiler.graph.onnx.values import ImportedValues, check_usable
-from vdla.runtime.host.dtypes import TENSOR_DTYPES, UNKNOWN
+from vdla.runtime.host.dtypes import TENSOR_DTYPES, fits
 
-RANDOM = (
-    "Bernoulli",
-    "Multinomial",
-    "RandomNormal",
-    "RandomNormalLike",
-    "RandomUniform",
-    "RandomUniformLike",
-)
+RANDOM = ("Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomUniform")  # and their Likes
 WITH_SHAPE = "declare the shape of {} in the file (onnx.shape_inference, or value_info)"
 WITHOUT_SEQUENCES = (
     "take {} out of the file's outputs, or export tensors (skl2onnx: options={{'zipmap': False}})"
@@ -189,14 +182,7 @@ class Handover:
         declared = ResultType(stated)
         if declared.tensor is None or stated.tensor_type.elem_type != inferred.proto.tensor_type.elem_type:
             return inferred
-        fits = tensor is None or (
-            len(tensor.shape) == len(declared.tensor.shape)
-            and all(
-                size in (UNKNOWN, other)
-                for size, other in zip(tensor.shape, declared.tensor.shape, strict=True)
-            )
-        )
-        return declared if fits else inferred
+        return declared if tensor is None or fits(declared.tensor.shape, tensor.shape) else inferred
 
     def define_results(self, results: Mapping[str, ResultType]) -> dict[str, str]:
         """Define the results of a node in the graph; return the graph's names by the model's."""
@@ -260,7 +246,7 @@ class Handover:
 def _is_pure(node: NodeProto) -> bool:
     """Whether a node is deterministic, and runs in bounded time."""
     training = any(attribute.name == "training_mode" and attribute.i for attribute in node.attribute)
-    return not training and node.op_type not in (*RANDOM, "Dropout") and not any(subgraphs(node))
+    return not training and not node.op_type.startswith(RANDOM) and not any(subgraphs(node))
 
 
 def _is_small(result: ResultType) -> bool:

@@ -40,7 +40,6 @@ from vdla.compiler.graph.onnx.tensors import (
     constant_value,
     size_of,
     type_from,
-    type_with_shape,
 )
 from vdla.compiler.graph.onnx.values import (
     LONGEST_NAME,
@@ -189,10 +188,8 @@ class Importer:
 
     def input_type(self, value: ValueInfoProto) -> TensorType:
         """Return the type of an input, with the caller's shape in place of a dynamic shape."""
-        if value.name in self.shapes and value.type.HasField("tensor_type"):
-            return type_with_shape(value.type, self.shapes[value.name])
         try:
-            return type_from(value.type)
+            return type_from(value.type, self.shapes.get(value.name))
         except RefusalError as error:
             hint = f"; {shape_advice(value)}" if "dynamic" in str(error) else ""
             raise RefusalError(f"{error}{hint}") from None

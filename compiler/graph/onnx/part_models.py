@@ -14,7 +14,8 @@ from vdla.compiler.graph.nodes import TensorType
 from vdla.compiler.graph.onnx.call import RefusalError
 from vdla.compiler.graph.onnx.read import MAIN_DOMAINS
 from vdla.compiler.graph.onnx.subgraphs import nodes_within, subgraphs
-from vdla.runtime.host.dtypes import TENSOR_DTYPES, UNKNOWN
+from vdla.compiler.graph.onnx.tensors import extents_of
+from vdla.runtime.host.dtypes import TENSOR_DTYPES
 from vdla.runtime.host.onnx_runtime import prepare, session_from
 
 IR_VERSION = 10
@@ -37,14 +38,10 @@ class ResultType:
     @property
     def tensor(self) -> TensorType | None:
         """The type in a graph; None if a graph cannot hold the value."""
-        if not self.proto.HasField("tensor_type") or not self.proto.tensor_type.HasField("shape"):
+        shape, code = extents_of(self.proto), self.proto.tensor_type.elem_type
+        if shape is None or code == TensorProto.STRING:
             return None
-        tensor = self.proto.tensor_type
-        dtype = _dtype(tensor.elem_type)
-        shape = tuple(
-            dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else UNKNOWN
-            for dim in tensor.shape.dim
-        )
+        dtype = str(helper.tensor_dtype_to_np_dtype(code))
         return TensorType(shape, dtype) if dtype in TENSOR_DTYPES else None
 
     def __str__(self) -> str:
@@ -63,14 +60,11 @@ def versions_of(node: NodeProto, opset: int) -> Iterator[int]:
     """
     version = _since([node], opset)
     yield version
-    if node.domain in MAIN_DOMAINS and not any(subgraphs(node)) and defs.has(node.op_type, opset, ""):
-        newer = defs.get_schema(node.op_type, opset, "")
-        while newer.since_version > OLDEST_OPSET and defs.has(node.op_type, newer.since_version - 1, ""):
-            older = defs.get_schema(node.op_type, newer.since_version - 1, "")
-            if _signature(older) != _signature(newer):
-                return
-            newer = older
-            yield max(newer.since_version, OLDEST_OPSET)
+    if node.domain not in MAIN_DOMAINS or any(subgraphs(node)):
+        return
+    while version > OLDEST_OPSET and same_in(node.op_type, version, version - 1):
+        version = max(defs.get_schema(node.op_type, version - 1, "").since_version, OLDEST_OPSET)
+        yield version
 
 
 def same_in(op: str, opset: int, other: int) -> bool:
@@ -226,35 +220,34 @@ def _is_scalar(result: ResultType) -> bool:
     return result.proto.HasField("tensor_type") and tensor.HasField("shape") and not tensor.shape.dim
 
 
-def _parsed_type(text: str, shape: Sequence[int | str | None]) -> TypeProto:
-    """Return the type of an onnxruntime type string such as "seq(tensor(float))"."""
+def _parsed_type(text: str, shape: Sequence[int | str | None] | None = None) -> TypeProto:
+    """Return the type of an onnxruntime type string such as "seq(tensor(float))"; `shape` is a tensor's."""
     kind, _, inner = text.partition("(")
     inner = inner.removesuffix(")")
     match kind:
         case "tensor":
-            extents = [size if isinstance(size, int) and size >= 0 else None for size in shape]
-            return helper.make_tensor_type_proto(TensorProto.DataType.Value(inner.upper()), extents)
+            known = [size if isinstance(size, int) and size >= 0 else None for size in shape or ()]
+            code = TensorProto.DataType.Value(inner.upper())
+            return helper.make_tensor_type_proto(code, None if shape is None else known)
         case "seq":
-            return helper.make_sequence_type_proto(_without_shape(inner))
+            return helper.make_sequence_type_proto(_parsed_type(inner))
         case "optional":
-            return helper.make_optional_type_proto(_without_shape(inner))
+            return helper.make_optional_type_proto(_parsed_type(inner))
         case "map":
             key, _, value = inner.partition(",")
             code = TensorProto.DataType.Value(key.strip().upper())
-            return helper.make_map_type_proto(code, _without_shape(value.strip()))
+            return helper.make_map_type_proto(code, _parsed_type(value.strip()))
     raise RefusalError(f"onnxruntime makes {text} of it, which is not supported")
 
 
-def _without_shape(text: str) -> TypeProto:
-    return unshaped(_parsed_type(text, ()))
-
-
-def unshaped(type_: TypeProto) -> TypeProto:
-    """Return a type without its shape."""
+def unshaped(type_: TypeProto, *, is_ranked: bool = False) -> TypeProto:
+    """Return a type without its shape, or with a rank but without extents."""
     proto = TypeProto()
     proto.CopyFrom(type_)
-    if proto.HasField("tensor_type"):
+    if proto.HasField("tensor_type") and not is_ranked:
         proto.tensor_type.ClearField("shape")
+    for dim in proto.tensor_type.shape.dim if is_ranked else ():
+        dim.Clear()
     return proto
 
 
@@ -272,25 +265,9 @@ def declarations(
         return
     tensors = [type_.tensor_type for type_ in types.values() if type_.tensor_type.HasField("shape")]
     if any(dim.WhichOneof("value") for tensor in tensors for dim in tensor.shape.dim):
-        yield {name: _ranked(type_) for name, type_ in types.items()}
+        yield {name: unshaped(type_, is_ranked=True) for name, type_ in types.items()}
     if tensors:
         yield {name: unshaped(type_) for name, type_ in types.items()}
-
-
-def _ranked(type_: TypeProto) -> TypeProto:
-    """Return a type with its rank, but without extents."""
-    proto = TypeProto()
-    proto.CopyFrom(type_)
-    if proto.HasField("tensor_type"):
-        for dim in proto.tensor_type.shape.dim:
-            dim.Clear()
-    return proto
-
-
-def _dtype(code: int) -> str:
-    if code == TensorProto.STRING:
-        return "string"
-    return str(helper.tensor_dtype_to_np_dtype(code))
 
 
 def _plain(node: NodeProto, named: set[str]) -> NodeProto:

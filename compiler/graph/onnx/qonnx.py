@@ -10,15 +10,15 @@ are rounded to even before the zero point is added, as in QuantizeLinear.
 Source: QONNX, docs/qonnx-custom-ops: quant_op, bipolar_quant_op, trunc_op.
 """
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from vdla.compiler.graph.onnx import nibbles
 from vdla.compiler.graph.onnx.call import RefusalError
 from vdla.compiler.graph.onnx.foreign import ForeignNode, ForeignOperator
-from vdla.runtime.host.evaluate import evaluate
+from vdla.runtime.host.evaluate import OperatorError, evaluate
 
 DOMAINS = (
     "qonnx.custom_op.general",
@@ -36,6 +36,10 @@ TO_MAGNITUDE: Mapping[str, tuple[str, float]] = {
 }
 """Rounding modes that round magnitudes: the operator, and the number added before it."""
 ROUNDING: Mapping[str, str] = {"CEIL": "Ceil", "FLOOR": "Floor", **dict.fromkeys(EVEN, "Round")}
+
+
+Value = TypeVar("Value")  # the name of a value, or an array
+Add = Callable[..., Value]
 
 
 class Int8Grid(NamedTuple):
@@ -60,14 +64,20 @@ def _quant(node: ForeignNode) -> None:
     low, high = _range(node, bits)
     mode = _mode(node, "ROUND")
     grid = _grid(node, low, high)
-    if all(value is not None for value in node.values[:3]):
-        _add_constant(node, _integers(node, bits, low, high, mode), grid)
-    elif grid is None:
-        _compute(node, bits, low, high, mode)
-    elif mode in EVEN and bits > 1:
+    known = [value.astype(np.float32) for value in node.values[:3] if value is not None]
+    if len(known) == 3:
+        _add_constant(node, _whole(_computed, known, bits, (low, high), mode), grid)
+        return
+    if bits > MOST_BITS:
+        raise RefusalError(
+            f"bitwidth {bits} of values that are not constant is not supported; 1 to {MOST_BITS} are"
+        )
+    if grid is not None and mode in EVEN and bits > 1:
         _convert(node, node.input(0), (low, high), grid)
-    else:
-        _convert(node, _compute(node, bits, low, high, mode), (low, high), grid)
+        return
+    result = _unscaled(node, _whole(node.add, node.inputs[:3], bits, (low, high), mode))
+    if grid is not None:
+        _convert(node, result, (low, high), grid)
 
 
 def _bits(node: ForeignNode, place: int, role: str) -> int:
@@ -133,22 +143,6 @@ def _add_constant(node: ForeignNode, integers: np.ndarray, grid: Int8Grid | None
         node.add("DequantizeLinear", stored, grid.scale, grid.zero, axis=grid.axis)
 
 
-def _integers(node: ForeignNode, bits: int, low: int, high: int, mode: str) -> np.ndarray:
-    """Return the integers of a constant as float32."""
-    x, scale, point = (node.known(place, "x") for place in range(3))
-    wide = (x / scale + point).astype(np.float32)
-    if bits == 1 and low < 0:
-        return np.where(wide >= 0, np.float32(1), np.float32(-1))
-    clipped: np.ndarray = np.clip(wide, np.float32(low), np.float32(high))
-    if mode not in TO_MAGNITUDE:
-        whole: np.ndarray = evaluate(ROUNDING[mode], [clipped], {})[0]
-        return whole
-    op, added = TO_MAGNITUDE[mode]
-    (magnitude,) = evaluate(op, [np.abs(clipped) + np.float32(added)], {})
-    signed: np.ndarray = np.copysign(magnitude, clipped)
-    return signed
-
-
 def _convert(node: ForeignNode, name: str, limits: tuple[int, int], grid: Int8Grid) -> None:
     """Add the quantisation of a value to int8 and its dequantisation, clipped to the integers `limits`."""
     low, high = (limit + grid.offset for limit in limits)
@@ -159,58 +153,77 @@ def _convert(node: ForeignNode, name: str, limits: tuple[int, int], grid: Int8Gr
     node.add("DequantizeLinear", integers, scale, zero, axis=grid.axis)
 
 
-def _compute(node: ForeignNode, bits: int, low: int, high: int, mode: str) -> str:
-    """Add the definition in float: scale, add the zero point, clip, round, dequantise; return the result."""
-    if bits > MOST_BITS:
-        raise RefusalError(
-            f"bitwidth {bits} of values that are not constant is not supported; 1 to {MOST_BITS} are"
-        )
-    wide = _scaled(node)
-    if bits == 1 and low < 0:
-        return _unscaled(node, _signs(node, wide))
-    return _unscaled(node, _rounded(node, node.add("Clip", wide, low, high), mode))
+def _computed(op: str, *operands: float | np.ndarray) -> np.ndarray:
+    """Return the result of an ONNX operator on constants; numbers are float32.
+
+    Raises:
+        RefusalError: the shapes of the constants do not match.
+    """
+    arrays = [part if isinstance(part, np.ndarray) else np.array(part, np.float32) for part in operands]
+    if op == "Clip":
+        return np.clip(*arrays)
+    try:
+        return evaluate(op, arrays, {})[0]
+    except OperatorError as error:
+        raise RefusalError(str(error)) from error
 
 
-def _scaled(node: ForeignNode) -> str:
-    return node.add("Add", node.add("Div", node.input(0), node.input(1)), node.input(2))
+def _whole(
+    add: Add[Value], operands: Sequence[Value], bits: int, limits: tuple[int, int], mode: str
+) -> Value:
+    """Return the integers of a Quant.
+
+    Args:
+        add: computes an ONNX operator, or adds it to an expansion.
+        operands: x, the scale and the zero point.
+        bits: the number of bits.
+        limits: the least and the greatest integer.
+        mode: the rounding mode.
+    """
+    x, scale, zero = operands
+    wide = add("Add", add("Div", x, scale), zero)
+    if bits == 1 and limits[0] < 0:
+        return _signs(add, wide)
+    return _rounded(add, add("Clip", wide, *limits), mode)
 
 
 def _unscaled(node: ForeignNode, whole: str) -> str:
     return node.add("Mul", node.add("Sub", whole, node.input(2)), node.input(1))
 
 
-def _signs(node: ForeignNode, name: str) -> str:
-    """Add the nodes that compute 1 where a value is not negative, else -1; return their result."""
-    return node.add("Where", node.add("Less", name, 0), -1, 1)
+def _signs(add: Add[Value], value: Value) -> Value:
+    """Return 1 where a value is not negative, else -1."""
+    return add("Where", add("Less", value, 0), -1, 1)
 
 
-def _rounded(node: ForeignNode, name: str, mode: str) -> str:
-    """Add the nodes that round a value by a rounding mode; return their result."""
+def _rounded(add: Add[Value], value: Value, mode: str) -> Value:
+    """Return a value rounded by a rounding mode."""
     if mode in ROUNDING:
-        return node.add(ROUNDING[mode], name)
+        return add(ROUNDING[mode], value)
     op, added = TO_MAGNITUDE[mode]
-    magnitude = node.add(op, node.add("Add", node.add("Abs", name), added))
-    return node.add("Mul", node.add("Sign", name), magnitude)
+    magnitude = add(op, add("Add", add("Abs", value), added))
+    return add("Mul", add("Sign", value), magnitude)
 
 
 def _bipolar(node: ForeignNode) -> None:
     """BipolarQuant: the scale where a value is not negative, else the negative scale."""
     x, scale = node.values
-    if scale is None or scale.size != 1 or not scale.item() > 0 or not np.isfinite(scale.item()):
-        node.add("Mul", _signs(node, node.input(0)), node.input(1))
+    if scale is None or scale.size != 1 or not 0 < scale.item() < np.inf:
+        node.add("Mul", _signs(node.add, node.input(0)), node.input(1))
         return
     grid = Int8Grid(scale.astype(np.float32).reshape(()), np.zeros((), np.int8), 0, 0)
     if x is not None:
-        _add_constant(node, np.where(x >= 0, np.float32(1), np.float32(-1)), grid)
+        _add_constant(node, _signs(_computed, x), grid)
         return
-    _convert(node, node.add("Mul", _signs(node, node.input(0)), node.input(1)), (-1, 1), grid)
+    _convert(node, node.add("Mul", _signs(node.add, node.input(0)), node.input(1)), (-1, 1), grid)
 
 
 def _trunc(node: ForeignNode) -> None:
     """Trunc of version 1: drops the lowest bits."""
     before, after = _bits(node, 3, "in_bitwidth"), _bits(node, 4, "out_bitwidth")
-    shorter = node.add("Div", node.add("Round", _scaled(node)), 2.0 ** (before - after))
-    _unscaled(node, _rounded(node, shorter, _mode(node, "FLOOR")))
+    wide = node.add("Add", node.add("Div", node.input(0), node.input(1)), node.input(2))
+    shorter = node.add("Div", node.add("Round", wide), 2.0 ** (before - after))
+    _unscaled(node, _rounded(node.add, shorter, _mode(node, "FLOOR")))
 
 
 QUANT = {"narrow": "INT", "rounding_mode": "STRING", "signed": "INT"}

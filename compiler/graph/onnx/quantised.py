@@ -94,10 +94,9 @@ def unpacked_weights(
             f"B has {packed.size} bytes and scales {scales.size} elements; K = {k}, N = {n} and block_size = "
             f"{block} need {n * blocks * block * bits // BYTE_BITS} and {n * blocks}"
         )
-    integers = _unpacked(packed.reshape(n, -1), bits).reshape(n, blocks * block).astype(np.float32)
+    integers = _unpacked(packed.reshape(n, -1), bits).reshape(n, blocks * block)[:, :k]
     zeros = _zero_points(points, n, blocks, bits)
-    wide = (integers.reshape(n, blocks, block) - zeros[..., None]) * scales.reshape(n, blocks, 1)
-    return np.ascontiguousarray(wide.reshape(n, -1)[:, :k].T.astype(np.float32))
+    return np.ascontiguousarray(dequantise_blocks(integers, scales.reshape(n, blocks), zeros, 1, block).T)
 
 
 def _zero_points(points: np.ndarray | None, n: int, blocks: int, bits: int) -> np.ndarray:

@@ -50,15 +50,15 @@ def producers(graph: GraphProto) -> dict[int, set[int]]:
 
 def reads(node: NodeProto) -> list[str]:
     """Return the distinct values that a node reads: its inputs, and values that its subgraphs capture."""
-    return list(dict.fromkeys((*filter(None, node.input), *captured(node))))
+    inner = (name for _, graph in subgraphs(node) for name in captured(graph))
+    return list(dict.fromkeys((*filter(None, node.input), *inner)))
 
 
-def captured(node: NodeProto) -> Iterator[str]:
-    """Yield the values that the subgraphs of a node capture from outside; names may repeat."""
-    for _, graph in subgraphs(node):
-        defined = defined_names(graph)
-        inner = (name for each in graph.node for name in reads(each))
-        yield from (name for name in (*inner, *(value.name for value in graph.output)) if name not in defined)
+def captured(graph: GraphProto) -> Iterator[str]:
+    """Yield the values that a subgraph captures from outside; names may repeat."""
+    defined, outputs = defined_names(graph), (value.name for value in graph.output)
+    inner = (name for node in graph.node for name in reads(node))
+    yield from (name for name in (*inner, *outputs) if name not in defined)
 
 
 def defined_names(graph: GraphProto) -> set[str]:
