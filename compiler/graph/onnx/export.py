@@ -1,7 +1,6 @@
 """Export of graphs for other tools, as models of a fixed ONNX operator set."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,11 +17,12 @@ from onnx import (
     version_converter,
 )
 
-from vdla.compiler.graph.nodes import Graph, GraphError, Node, TakenNames, TensorType
+from vdla.compiler.graph.nodes import Graph, GraphError, Node, TakenNames
 from vdla.compiler.graph.onnx.operators import AS_INPUTS
 from vdla.compiler.graph.onnx.part_models import same_in
 from vdla.compiler.graph.onnx.read import MAIN_DOMAINS
 from vdla.compiler.graph.onnx.subgraphs import graphs_within
+from vdla.compiler.graph.onnx.tensors import proto_of
 from vdla.runtime.host.onnx_runtime import PART
 
 OPSET, IR_VERSION = 20, 9
@@ -46,14 +46,15 @@ def export(graph: Graph) -> ModelProto:
     for node in graph.nodes:
         if node.op == PART:
             part = unfolded(node, graph.constants[node.inputs[0]].tobytes(), OPSET, taken)
-            nodes += part.nodes
-            tensors += part.constants
-            opsets |= part.opsets
+            nodes += part.graph.node
+            tensors += part.graph.initializer
+            opsets = {**opsets, **{entry.domain: entry.version for entry in part.opset_import}, "": OPSET}
         else:
             nodes.append(_node(graph, node, constants, taken))
     weights = [*(numpy_helper.from_array(array, name) for name, array in constants.items()), *tensors]
     inputs, outputs = (
-        [_value(name, graph.types[name]) for name in names] for names in (graph.inputs, graph.outputs)
+        [helper.make_value_info(name, proto_of(graph.types[name])) for name in names]
+        for names in (graph.inputs, graph.outputs)
     )
     _make_names_unique(nodes)
     body = helper.make_graph(nodes, graph.name, inputs, outputs, weights)
@@ -112,39 +113,16 @@ def _attributes(node: Node, moved: tuple[str, ...]) -> Iterator[AttributeProto]:
             continue
         if name not in known:
             raise GraphError(f"{node} cannot be exported: {node.op} of ONNX has no attribute {name}")
-        yield helper.make_attribute(
-            name, _element_type(str(value)) if node.op == "Cast" else value, attr_type=known[name].type.value
-        )
-
-
-def _element_type(dtype: str) -> TensorProto.DataType:
-    return helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-
-
-def _value(name: str, type_: TensorType) -> ValueInfoProto:
-    return helper.make_tensor_value_info(name, _element_type(type_.dtype), type_.shape)
+        if node.op == "Cast":
+            value = helper.np_dtype_to_tensor_dtype(np.dtype(str(value)))
+        yield helper.make_attribute(name, value, attr_type=known[name].type.value)
 
 
 # Parts that onnxruntime runs
 
 
-@dataclass(frozen=True, slots=True)
-class Unfolded:
-    """The nodes of a part, renamed for the enclosing graph.
-
-    Attributes:
-        nodes: in topological order; inputs and outputs have the graph's names.
-        constants: the initializers of the part, with unique names.
-        opsets: versions of operator sets by domain, without the main operator set.
-    """
-
-    nodes: tuple[NodeProto, ...]
-    constants: tuple[TensorProto, ...]
-    opsets: Mapping[str, int]
-
-
-def unfolded(node: Node, model: bytes, opset: int, taken: TakenNames) -> Unfolded:
-    """Return the nodes of a part, converted to version `opset` of the main operator set.
+def unfolded(node: Node, model: bytes, opset: int, taken: TakenNames) -> ModelProto:
+    """Return the model of a part, in version `opset` of the main operator set, with unique names of values.
 
     Args:
         node: the graph's node that runs the part.
@@ -166,9 +144,7 @@ def unfolded(node: Node, model: bytes, opset: int, taken: TakenNames) -> Unfolde
                 names[name] = taken.take(name)
     for inner in graphs_within(graph):
         _rename(inner, names)
-    entries = (entry for entry in proto.opset_import if entry.domain not in MAIN_DOMAINS)
-    opsets = {entry.domain: entry.version for entry in entries}
-    return Unfolded(tuple(graph.node), tuple(graph.initializer), opsets)
+    return proto
 
 
 def _in_version(node: Node, proto: ModelProto, opset: int) -> ModelProto:

@@ -93,7 +93,7 @@ class Handover:
         self,
         nodes: Sequence[NodeProto],
         versions: Sequence[int],
-        inputs: Mapping[str, str],
+        inputs: Iterable[str],
         constants: Iterable[str],
         outputs: list[str],
         check: Callable[[ModelProto], Result],
@@ -103,7 +103,7 @@ class Handover:
         Args:
             nodes: in topological order.
             versions: the versions of the main operator set to try, the preferred first.
-            inputs: the graph's names of the inputs, by the model's names.
+            inputs: the model's names of the inputs.
             constants: the constants that the nodes read, by the model's names.
             outputs: the model's names of the results.
             check: refuses a model that onnxruntime does not accept.
@@ -111,7 +111,7 @@ class Handover:
         Raises:
             RefusalError: onnxruntime accepts no version; the message is its reason for the last version.
         """
-        types = {name: self.type_of(key) for name, key in inputs.items()}
+        types = {name: self.type_of(name) for name in inputs}
         tensors, refused = [self.tensor(name) for name in constants], list[RefusalError]()
         for known in declarations(nodes, types):
             for version in versions:
@@ -123,7 +123,7 @@ class Handover:
         raise refused[len(versions) - 1]
 
     def try_compute(
-        self, node: NodeProto, version: int, constants: Iterable[str], outputs: list[str]
+        self, node: NodeProto, version: int, constants: Sequence[str], outputs: list[str]
     ) -> bool:
         """Compute the results of a node from constants, and add them; return whether that succeeded.
 
@@ -132,12 +132,10 @@ class Handover:
         if any(name in self.values.ranges for name in constants):
             return False  # the graph has bytes in place of narrower integers
         try:
-            keys = {name: self.values.names[name] for name in constants}
-            types = {name: unshaped(self.type_of(key)) for name, key in keys.items()}
+            arrays = {name: self.values.constants[self.values.names[name]] for name in constants}
+            types = {name: unshaped(self.type_of(name)) for name in constants}
             model = model_of([node], {**self.opsets, "": version}, types, (), outputs)
-            return self.try_add_constants(
-                run(model, {name: self.values.constants[key] for name, key in keys.items()})
-            )
+            return self.try_add_constants(run(model, arrays))
         except (RefusalError, KeyError):
             return False
 
@@ -151,9 +149,7 @@ class Handover:
 
     def expansion(self, node: NodeProto) -> list[NodeProto]:
         """Return the nodes of an operator's definition as an ONNX function; empty if it has none."""
-        keys = {name: self.values.names[name] for name in reads(node)}
-        typed = {name: key for name, key in keys.items() if key in self.results or key in self.values.types}
-        types = {name: self.type_of(key) for name, key in typed.items()}
+        types = {name: self.type_of(name) for name in reads(node) if name not in self.tensors}
         return definition_of(model_of([node], self.opsets, types, (), [name for name in node.output if name]))
 
     def is_constant(self, name: str) -> bool:
@@ -169,8 +165,9 @@ class Handover:
             return narrow_tensor(name, array, self.values.ranges[name])
         return numpy_helper.from_array(array, name)
 
-    def type_of(self, key: str) -> TypeProto:
-        """Return the type of a value of the graph."""
+    def type_of(self, name: str) -> TypeProto:
+        """Return the type of a value by the model's name."""
+        key = self.values.names[name]
         return self.results[key].proto if key in self.results else proto_of(self.values.types[key])
 
     def refined_type(self, name: str, inferred: ResultType) -> ResultType:

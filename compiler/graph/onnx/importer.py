@@ -27,11 +27,11 @@ from vdla.compiler.graph.onnx.read import MAIN_DOMAINS, OnnxModel
 from vdla.compiler.graph.onnx.subgraphs import defined_names, reads, renamed, taken_branch
 from vdla.compiler.graph.onnx.survey import (
     IMPORTERS,
+    ONLY_HERE,
     foreign_operator,
     label_of,
     order_problems,
     refusal_of,
-    runs_elsewhere,
 )
 from vdla.compiler.graph.onnx.tensors import (
     array_of,
@@ -79,10 +79,7 @@ class Importer:
         self.initializer_bytes = 0
         self.misses_onnxruntime = False
         graph = model.proto.graph
-        self.values = ImportedValues(
-            {name for node in graph.node for name in node.output}
-            | {value.name for value in (*graph.input, *graph.initializer)}
-        )
+        self.values = ImportedValues(defined_names(graph))
         self.names, self.types = self.values.names, self.values.types
         self.constants = self.values.constants
         self.handover = Handover(self.values, model.opsets, (*graph.value_info, *graph.output))
@@ -181,18 +178,14 @@ class Importer:
         return {name: self.types[name] for name in names}
 
     def add_input(self, value: ValueInfoProto) -> None:
-        """Add an input of the model; refuse a type that no device can hold."""
-        type_ = self.input_type(value)
-        check_usable(type_)
-        self.names[value.name] = self.values.define(value.name, type_)
-
-    def input_type(self, value: ValueInfoProto) -> TensorType:
-        """Return the type of an input, with the caller's shape in place of a dynamic shape."""
+        """Add an input of the model, of the given shape if any; refuse a type that no device can hold."""
         try:
-            return type_from(value.type, self.shapes.get(value.name))
+            type_ = type_from(value.type, self.shapes.get(value.name))
         except RefusalError as error:
             hint = f"; {shape_advice(value)}" if "dynamic" in str(error) else ""
             raise RefusalError(f"{error}{hint}") from None
+        check_usable(type_)
+        self.names[value.name] = self.values.define(value.name, type_)
 
     def add_node(self, node: NodeProto) -> None:
         """Import a node; skip it if the import of an input failed."""
@@ -211,7 +204,7 @@ class Importer:
         except InvalidError:
             raise
         except RefusalError as error:
-            if not runs_elsewhere(node) or any(
+            if node.domain in ONLY_HERE or any(
                 name in self.values.ranges and not self.handover.is_constant(name) for name in reads(node)
             ):
                 raise  # the graph holds bytes, where onnxruntime would need narrower integers
@@ -361,12 +354,18 @@ class Importer:
             form: the form.
             name: the name of its nodes.
             outputs: the wished name and the type of each output.
+
+        Raises:
+            RefusalError: the operator refuses its constant inputs.
         """
         inputs = tuple(self.input_of(part, outputs[0][0], name) for part in form.inputs)
         results = tuple(self.values.define(wish, type_) for wish, type_ in outputs)
         node = Node(form.op, inputs, results, form.attributes, name)
         if self.is_foldable(node):
-            self.constants |= self.fold(node)
+            try:
+                self.constants |= run_node(node, self.constants, self.types)
+            except GraphError as error:
+                raise RefusalError(str(error)) from error
         else:
             self.check_node(node)
             self.steps.append(node)
@@ -393,17 +392,6 @@ class Importer:
             and inputs_known
             and all(self.types[name].size <= PARAMETER_ELEMENTS for name in values)
         )
-
-    def fold(self, node: Node) -> dict[str, np.ndarray]:
-        """Return the results of a node with constant inputs, by name.
-
-        Raises:
-            RefusalError: the operator refuses its inputs.
-        """
-        try:
-            return run_node(node, self.constants, self.types)
-        except GraphError as error:
-            raise RefusalError(str(error)) from error
 
     def check_node(self, node: Node) -> None:
         """Refuse a node with an input or output that no device can hold."""

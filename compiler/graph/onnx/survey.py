@@ -66,11 +66,6 @@ def foreign_operator(node: NodeProto) -> ForeignOperator | None:
     return FOREIGN.get(node.domain, {}).get(node.op_type)
 
 
-def runs_elsewhere(node: NodeProto) -> bool:
-    """Whether onnxruntime may support a node."""
-    return node.domain not in ONLY_HERE
-
-
 def _foreign_reason(node: NodeProto, kind: ForeignOperator) -> str:
     least, most = kind.inputs
     given = [place for place, name in enumerate(node.input) if name]
