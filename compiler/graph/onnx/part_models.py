@@ -58,7 +58,7 @@ def versions_of(node: NodeProto, opset: int) -> Iterator[int]:
 
     Versions are in descending order; the operator's definition differs between them only in supported types.
     """
-    version = _since([node], opset)
+    version = _since(node, opset)
     yield version
     if node.domain not in MAIN_DOMAINS or any(subgraphs(node)):
         return
@@ -84,11 +84,10 @@ def _signature(schema: defs.OpSchema) -> tuple[object, ...]:
     return attributes, values, schema.min_input, schema.max_input, schema.deprecated
 
 
-def _since(nodes: Iterable[NodeProto], opset: int) -> int:
-    """Return the oldest version of the main operator set in which nodes have the same definition as in
-    `opset`."""
+def _since(outer: NodeProto, opset: int) -> int:
+    """Return the oldest main operator set in which a node has the same definition as in `opset`."""
     oldest = min(OLDEST_OPSET, opset)
-    for node in (inner for outer in nodes for inner in nodes_within(outer)):
+    for node in nodes_within(outer):
         if node.domain in MAIN_DOMAINS:
             known = defs.has(node.op_type, opset, "")
             oldest = max(oldest, defs.get_schema(node.op_type, opset, "").since_version if known else opset)
@@ -97,9 +96,7 @@ def _since(nodes: Iterable[NodeProto], opset: int) -> int:
 
 def have_common_version(nodes: Iterable[NodeProto], versions: Sequence[int]) -> bool:
     """Whether nodes, each accepted in its version, have the same definition in the newest of the versions."""
-    return all(
-        _since([node], max(versions)) <= version for node, version in zip(nodes, versions, strict=True)
-    )
+    return all(_since(node, max(versions)) <= version for node, version in zip(nodes, versions, strict=True))
 
 
 def definition_of(model: ModelProto) -> list[NodeProto]:
