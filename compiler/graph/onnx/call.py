@@ -98,12 +98,6 @@ class OnnxCall:
         assert isinstance(value, kind), f"attribute {name} of {self.op} is {value!r}"
         return value
 
-    def plain(self, name: str) -> Attribute:
-        """Return an attribute that exists and is not a tensor."""
-        value = self.attributes[name]
-        assert not isinstance(value, np.ndarray), f"attribute {name} of {self.op} is a tensor"
-        return value
-
     def integer(self, name: str, default: int | None = None) -> int:
         """Return an integer attribute."""
         return self.attribute(name, int, default)

@@ -148,15 +148,10 @@ BLOCKED = "com.microsoft.nchwc"  # operators on channel-blocked tensors, whose l
 OPSET_OF_GELU = 20
 OPSET_OF_NORMALISATION = 17
 ACTIVATIONS: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("Relu", "Sigmoid", "Softplus", "Softsign", "Tanh"), ()),
+    **dict.fromkeys(("Elu", "LeakyRelu"), ("alpha",)),
     "Clip": ("min", "max"),
-    "Elu": ("alpha",),
     "HardSigmoid": ("alpha", "beta"),
-    "LeakyRelu": ("alpha",),
-    "Relu": (),
-    "Sigmoid": (),
-    "Softplus": (),
-    "Softsign": (),
-    "Tanh": (),
 }
 """Activations, with the attributes that `activation_params` holds, in order."""
 GREEK = dict.fromkeys((f"activation_{letter}" for letter in ("alpha", "beta", "gamma")), "FLOAT")
@@ -172,7 +167,9 @@ def _activate(node: ForeignNode, name: str, parameters: Sequence[float]) -> None
     op = node.attribute("activation", str, "Relu")
     wanted = ACTIVATIONS.get(op)
     if wanted is None:
-        raise RefusalError(f"attribute activation = {op!r} is not supported; {', '.join(ACTIVATIONS)} are")
+        raise RefusalError(
+            f"attribute activation = {op!r} is not supported; {', '.join(sorted(ACTIVATIONS))} are"
+        )
     if len(parameters) not in (0, len(wanted)):
         raise RefusalError(f"activation {op} has {len(parameters)} parameters; it takes {len(wanted)}")
     given: dict[str, Any] = dict(zip(wanted, parameters, strict=bool(parameters)))

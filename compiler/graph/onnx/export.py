@@ -56,18 +56,12 @@ def export(graph: Graph) -> ModelProto:
         [helper.make_value_info(name, proto_of(graph.types[name])) for name in names]
         for names in (graph.inputs, graph.outputs)
     )
-    _make_names_unique(nodes)
+    node_names = TakenNames()
+    for proto in nodes:  # onnxruntime refuses repeated names
+        proto.name = proto.name and node_names.take(proto.name)
     body = helper.make_graph(nodes, graph.name, inputs, outputs, weights)
     versions = [helper.make_opsetid(domain, version) for domain, version in opsets.items()]
     return helper.make_model(body, opset_imports=versions, ir_version=IR_VERSION)
-
-
-def _make_names_unique(nodes: list[NodeProto]) -> None:
-    """Rename nodes whose name repeats: onnxruntime refuses duplicates."""
-    taken = TakenNames()
-    for node in nodes:
-        if node.name:
-            node.name = taken.take(node.name)
 
 
 def _node(graph: Graph, node: Node, constants: dict[str, np.ndarray], taken: TakenNames) -> NodeProto:

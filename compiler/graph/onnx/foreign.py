@@ -130,4 +130,4 @@ class ForeignOperator(NamedTuple):
 
 def kinds_of(schema: defs.OpSchema) -> dict[str, str]:
     """Return the kind of each attribute of an ONNX operator, as a name of `AttributeProto.AttributeType`."""
-    return {name: attribute.type.name for name, attribute in schema.attributes.items()}
+    return {name: attribute.type.name for name, attribute in sorted(schema.attributes.items())}

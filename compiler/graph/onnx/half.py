@@ -12,7 +12,6 @@ from onnx import (
     AttributeProto,
     GraphProto,
     ModelProto,
-    NodeProto,
     TensorProto,
     TypeProto,
     helper,
@@ -98,7 +97,10 @@ def _narrow_outputs(graph: GraphProto, names: list[str]) -> None:
     results = {name for node in graph.node for name in node.output}
     taken = TakenNames(defined_names(graph))
     wide = {name: taken.take(f"{name}_float32") for name in names if name in results}
-    nodes = [renamed(node, wide) for node in graph.node] + list(_casts(wide))
+    nodes = [renamed(node, wide) for node in graph.node]
+    for name, source in wide.items():
+        cast = helper.make_node("Cast", [source], [name], f"{name} as float16", to=TensorProto.FLOAT16)
+        nodes.append(cast)
     del graph.node[:]
     graph.node.extend(nodes)
     for value in graph.value_info:
@@ -106,8 +108,3 @@ def _narrow_outputs(graph: GraphProto, names: list[str]) -> None:
     for value in graph.output:
         if value.name in wide:
             value.type.tensor_type.elem_type = TensorProto.FLOAT16
-
-
-def _casts(wide: dict[str, str]) -> Iterator[NodeProto]:
-    for name, source in wide.items():
-        yield helper.make_node("Cast", [source], [name], f"{name} as float16", to=TensorProto.FLOAT16)

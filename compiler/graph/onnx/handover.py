@@ -9,7 +9,6 @@ from onnx import ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto, 
 
 from vdla.compiler.graph.nodes import Node
 from vdla.compiler.graph.onnx.call import RefusalError
-from vdla.compiler.graph.onnx.nibbles import narrow_tensor
 from vdla.compiler.graph.onnx.part_models import (
     Opsets,
     ResultType,
@@ -24,6 +23,7 @@ from vdla.compiler.graph.onnx.part_models import (
     versions_of,
 )
 from vdla.compiler.graph.onnx.parts import HostNode, HostPart, part_of
+from vdla.compiler.graph.onnx.quantised import narrow_tensor
 from vdla.compiler.graph.onnx.subgraphs import reads, subgraphs
 from vdla.compiler.graph.onnx.tensors import proto_of
 from vdla.compiler.graph.onnx.values import ImportedValues, check_usable

@@ -8,10 +8,10 @@ from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, defs, helpe
 
 from vdla.compiler.graph.interpret import run_node
 from vdla.compiler.graph.nodes import Graph, GraphError, Node, TensorType
-from vdla.compiler.graph.onnx import nibbles
+from vdla.compiler.graph.onnx import quantised
 from vdla.compiler.graph.onnx.call import Form, InvalidError, OnnxCall, RefusalError
 from vdla.compiler.graph.onnx.cut import runtime_inputs
-from vdla.compiler.graph.onnx.fixed import advice
+from vdla.compiler.graph.onnx.fixed import BRANCHES, advice
 from vdla.compiler.graph.onnx.foreign import ForeignNode, OnnxNode
 from vdla.compiler.graph.onnx.handover import Handover
 from vdla.compiler.graph.onnx.infer import (
@@ -24,7 +24,7 @@ from vdla.compiler.graph.onnx.infer import (
 from vdla.compiler.graph.onnx.inputs import shape_advice
 from vdla.compiler.graph.onnx.parts import LONGEST_REASON, HostNode, grouped_into_parts
 from vdla.compiler.graph.onnx.read import MAIN_DOMAINS, OnnxModel
-from vdla.compiler.graph.onnx.subgraphs import defined_names, reads, renamed, taken_branch
+from vdla.compiler.graph.onnx.subgraphs import defined_names, reads, renamed, subgraphs
 from vdla.compiler.graph.onnx.survey import (
     IMPORTERS,
     ONLY_HERE,
@@ -108,16 +108,12 @@ class Importer:
         if self.problems:
             raise self.failure()
         outputs = tuple(self.names[value.name] for value in graph.output)
-        nodes = self.nodes_of(outputs)
-        return Graph(printable(graph.name or "model"), inputs, outputs, nodes, self.constants, self.types)
-
-    def nodes_of(self, outputs: tuple[str, ...]) -> tuple[Node, ...]:
-        """Return the nodes of the graph, with host nodes grouped into parts."""
         try:
-            return grouped_into_parts(self.steps, outputs, self.handover.nodes)
+            nodes = grouped_into_parts(self.steps, outputs, self.handover.nodes)
         except RefusalError as error:
             self.problems.append(str(error))
             raise self.failure() from error
+        return Graph(printable(graph.name or "model"), inputs, outputs, nodes, self.constants, self.types)
 
     def check_output(self, name: str) -> None:
         """Refuse an output that no device can hold."""
@@ -197,7 +193,7 @@ class Importer:
         is_if = node.op_type == "If" and node.domain in MAIN_DOMAINS
         condition = self.constants.get(self.names[node.input[0]]) if is_if else None
         if condition is not None and condition.size == 1:
-            self.add_branch(node, taken_branch(node, bool(condition.item())))
+            self.add_branch(node, dict(subgraphs(node))[BRANCHES[bool(condition.item())]])
             return
         try:
             self.add_known(node)
@@ -224,14 +220,15 @@ class Importer:
         self.check_supported(node)
         for name in filter(None, node.input):
             if self.names[name] not in self.types:
-                raise RefusalError(f"its input {name!r} is a {self.type_text(name)}")
+                type_ = self.handover.results.get(self.names[name], "constant that only onnxruntime can hold")
+                raise RefusalError(f"its input {name!r} is a {type_}")
         steps, limits, kind = [OnnxNode(node, self.model.opset)], None, foreign_operator(node)
         if kind is not None:
             steps = kind.expanded(self.foreign(node))
         else:
-            limits = nibbles.range_of_result(node, self.values.ranges)
+            limits = quantised.range_of_result(node, self.values.ranges)
             if limits and node.op_type == "QuantizeLinear":
-                steps = nibbles.quantised(self.foreign(node), limits)
+                steps = quantised.clipped_quantisation(self.foreign(node), limits)
         self.used |= {name for step in steps for name in reads(step.proto)}
         for step in steps:
             self.add_operator(step.proto, step.opset)
@@ -273,11 +270,6 @@ class Importer:
         refusal = refusal_of(node, self.model.opset)
         if refusal:
             raise RefusalError(refusal)
-
-    def type_text(self, name: str) -> str:
-        """Describe the type of a value that the graph cannot hold."""
-        result = self.handover.results.get(self.names[name])
-        return "constant of a type that only onnxruntime has" if result is None else str(result)
 
     def hand_over(self, node: NodeProto, reason: str) -> None:
         """Hand a node, or the nodes of its definition, over to onnxruntime.

@@ -58,10 +58,9 @@ def shape_advice(value: ValueInfoProto) -> str:
     The suggested option contains a batch of 1, the known extents, and the names of the other extents.
     """
     dims = _declared(value.type, None)
-    sizes = ["1" if dims.is_batch and not place else None for place in range(len(dims.shape or ()))]
     extents = [
-        known or (name or "?" if extent is None else str(extent))
-        for known, extent, name in zip(sizes, dims.shape or (), dims.names, strict=True)
+        "1" if dims.is_batch and not place else name or "?" if extent is None else str(extent)
+        for place, (extent, name) in enumerate(zip(dims.shape or (), dims.names, strict=True))
     ]
     option = f"--shape {value.name}={','.join(extents) or '...'}"
     return f"pass samples (--calibrate), or {option}; in Python samples=... or shapes=..."

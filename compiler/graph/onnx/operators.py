@@ -57,7 +57,9 @@ def _read(call: OnnxCall, name: str) -> Attribute:
     reader = READERS.get(f"{call.op}.{name}", READERS.get(name))
     if reader is not None:
         return reader(call)
-    return DEFAULTS[name] if name in DEFAULTS and name not in call.attributes else call.plain(name)
+    value = call.attributes[name] if name in call.attributes else DEFAULTS[name]
+    assert not isinstance(value, np.ndarray), f"attribute {name} of {call.op} is a tensor"
+    return value
 
 
 def _last_axis(call: OnnxCall) -> int:

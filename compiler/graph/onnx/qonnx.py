@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from vdla.compiler.graph.onnx import nibbles
+from vdla.compiler.graph.onnx import quantised
 from vdla.compiler.graph.onnx.call import RefusalError
 from vdla.compiler.graph.onnx.foreign import ForeignNode, ForeignOperator
 from vdla.runtime.host.evaluate import OperatorError, evaluate
@@ -147,7 +147,7 @@ def _convert(node: ForeignNode, name: str, limits: tuple[int, int], grid: Int8Gr
     """Add the quantisation of a value to int8 and its dequantisation, clipped to the integers `limits`."""
     low, high = (limit + grid.offset for limit in limits)
     if (low, high) != (LIMITS.min, LIMITS.max):
-        name = nibbles.clip(node, name, (low, high), grid.scale, grid.zero, grid.axis)
+        name = quantised.clip(node, name, (low, high), grid.scale, grid.zero, grid.axis)
     scale, zero = node.constant(grid.scale), node.constant(grid.zero)
     integers = node.add("QuantizeLinear", name, scale, zero, axis=grid.axis)
     node.add("DequantizeLinear", integers, scale, zero, axis=grid.axis)

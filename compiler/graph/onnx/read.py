@@ -8,7 +8,7 @@ Source: ONNX intermediate representation, Model Local Functions: they must not c
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from heapq import heappop, heappush
@@ -16,7 +16,7 @@ from pathlib import Path
 
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import ModelProto, NodeProto, checker, defs, inliner, version_converter
+from onnx import ModelProto, checker, defs, inliner, version_converter
 
 from vdla.compiler.graph.nodes import GraphError
 from vdla.compiler.graph.onnx.half import with_float32
@@ -30,6 +30,7 @@ OLDEST_OPSET = 7
 MAIN_DOMAINS = ("", "ai.onnx")
 
 FunctionKey = tuple[str, str, str]  # domain, name and overload
+WHOLE: FunctionKey = ("", "", "")  # stands for the model's graph
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +174,10 @@ def expanded_nodes(proto: ModelProto, label: str) -> int:
         GraphError: functions are recursive.
     """
     bodies = {(each.domain, each.name, each.overload): each.node for each in proto.functions}
-    calls = {key: [_called(node) for node in _all_nodes(nodes)] for key, nodes in bodies.items()}
+    calls = {
+        key: [(node.domain, node.op_type, node.overload) for outer in nodes for node in nodes_within(outer)]
+        for key, nodes in {**bodies, WHOLE: proto.graph.node}.items()
+    }
     counts: dict[FunctionKey, int] = {}
     try:
         order = list(TopologicalSorter(calls).static_order())
@@ -184,16 +188,7 @@ def expanded_nodes(proto: ModelProto, label: str) -> int:
         ) from error
     for key in order:
         counts[key] = sum(counts[each] for each in calls[key]) if key in calls else 1
-    return sum(counts.get(_called(node), 1) for node in _all_nodes(proto.graph.node))
-
-
-def _called(node: NodeProto) -> FunctionKey:
-    return node.domain, node.op_type, node.overload
-
-
-def _all_nodes(nodes: Iterable[NodeProto]) -> Iterable[NodeProto]:
-    """Yield nodes and those of their subgraphs."""
-    return (inner for outer in nodes for inner in nodes_within(outer))
+    return counts[WHOLE]
 
 
 # Topological order

@@ -86,9 +86,3 @@ def _rename(node: NodeProto, names: Mapping[str, str]) -> None:
             _rename(inner, outer)
         for value in graph.output:
             value.name = outer.get(value.name, value.name)
-
-
-def taken_branch(node: NodeProto, condition: bool) -> GraphProto:
-    """Return the branch of an If that it takes if its condition is `condition`."""
-    wanted = "then_branch" if condition else "else_branch"
-    return next(graph for name, graph in subgraphs(node) if name == wanted)

@@ -7,7 +7,7 @@ from onnx import NodeProto
 
 from vdla.compiler.graph.nodes import TakenNames, TensorType, type_of
 from vdla.compiler.graph.onnx.call import InvalidError, RefusalError
-from vdla.compiler.graph.onnx.nibbles import RANGES, as_bytes
+from vdla.compiler.graph.onnx.quantised import RANGES, as_bytes
 from vdla.compiler.graph.onnx.tensors import check_room
 from vdla.hw.spec.limits import TENSOR_BYTES
 from vdla.runtime.host.dtypes import DTYPES, TENSOR_DTYPES

@@ -9,7 +9,6 @@ from vdla.compiler.graph.onnx.subgraphs import (
     nodes_within,
     reads,
     renamed,
-    taken_branch,
 )
 
 
@@ -45,8 +44,3 @@ def test_only_captured_values_are_renamed_in_subgraphs():
     assert reads(changed) == ["c", "start", "n", "f2"]
     assert list(changed.attribute[0].g.node[0].input) == ["a", "n"]
     assert reads(LOOP) == ["count", "start", "near", "far"]
-
-
-def test_a_branch_is_selected_by_the_condition():
-    assert len(taken_branch(INNER, True).node) == 1
-    assert len(taken_branch(INNER, False).node) == 0
