@@ -17,8 +17,14 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto, defs, helper
 
-from vdla.compiler.graph.onnx.call import RefusalError
-from vdla.compiler.graph.onnx.foreign import OPSET, ForeignNode, ForeignOperator, OnnxNode, kinds_of
+from vdla.compiler.graph.onnx.call import (
+    OPSET,
+    ForeignNode,
+    ForeignOperator,
+    OnnxNode,
+    RefusalError,
+    kinds_of,
+)
 from vdla.compiler.graph.onnx.quantised import unpacked_weights
 
 OPSET_OF_WORDS = 21  # whose conversions support 16-bit integers, too

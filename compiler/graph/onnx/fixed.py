@@ -10,7 +10,7 @@ from onnx.reference import ReferenceEvaluator
 
 from vdla.compiler.graph.nodes import GraphError, TensorType
 from vdla.compiler.graph.onnx.call import RefusalError
-from vdla.compiler.graph.onnx.cut import cut, dependencies, runtime_inputs
+from vdla.compiler.graph.onnx.cut import Shapes, cut, dependencies, runtime_inputs
 from vdla.compiler.graph.onnx.read import OnnxModel
 from vdla.compiler.graph.onnx.tensors import type_from
 from vdla.compiler.graph.section import Section
@@ -21,8 +21,6 @@ SHAPING = ("Expand", "Gather", "Reshape", "Slice", "Squeeze", "Unsqueeze")
 """Operators whose inputs after the first are shapes or positions, not data."""
 BRANCHES = {True: "then_branch", False: "else_branch"}
 SUBJECT = "an If chooses its branch while the network runs"
-
-Shapes = Mapping[str, tuple[int, ...]]
 
 
 def with_fixed(

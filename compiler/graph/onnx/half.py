@@ -5,6 +5,7 @@ end; bfloat16 outputs stay float32, as NumPy has no bfloat16.
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -47,7 +48,9 @@ def with_float32(proto: ModelProto, folder: Path | None) -> ModelProto:
     for part in list(_halves(wide.graph)):
         match part:
             case TensorProto():
-                _widen(part, folder)
+                with suppress(RefusalError):  # the import refuses an unreadable constant later
+                    wide_array = array_of(part, folder).astype(np.float32)
+                    part.CopyFrom(numpy_helper.from_array(wide_array, part.name))
             case AttributeProto():
                 part.i = TensorProto.FLOAT
             case TypeProto.Tensor():
@@ -81,15 +84,6 @@ def _tensor_type(type_: TypeProto) -> TypeProto.Tensor:
         case "optional_type":
             return _tensor_type(type_.optional_type.elem_type)
     return type_.tensor_type
-
-
-def _widen(tensor: TensorProto, folder: Path | None) -> None:
-    """Widen a constant; the import refuses an unreadable constant later."""
-    try:
-        wide = array_of(tensor, folder).astype(np.float32)
-    except RefusalError:
-        return
-    tensor.CopyFrom(numpy_helper.from_array(wide, tensor.name))
 
 
 def _narrow_outputs(graph: GraphProto, names: list[str]) -> None:

@@ -1,6 +1,6 @@
 """The importer: converts a model to a graph node by node, and collects all problems."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial
 
 import numpy as np
@@ -9,16 +9,14 @@ from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, defs, helpe
 from vdla.compiler.graph.interpret import run_node
 from vdla.compiler.graph.nodes import Graph, GraphError, Node, TensorType
 from vdla.compiler.graph.onnx import quantised
-from vdla.compiler.graph.onnx.call import Form, InvalidError, OnnxCall, RefusalError
-from vdla.compiler.graph.onnx.cut import runtime_inputs
+from vdla.compiler.graph.onnx.call import ForeignNode, Form, InvalidError, OnnxCall, OnnxNode, RefusalError
+from vdla.compiler.graph.onnx.cut import Shapes, runtime_inputs
 from vdla.compiler.graph.onnx.fixed import BRANCHES, advice
-from vdla.compiler.graph.onnx.foreign import ForeignNode, OnnxNode
 from vdla.compiler.graph.onnx.handover import Handover
 from vdla.compiler.graph.onnx.infer import (
     PARAMETER_ELEMENTS,
     check_attributes,
     check_references,
-    defaults_of,
     output_types,
 )
 from vdla.compiler.graph.onnx.inputs import shape_advice
@@ -56,8 +54,6 @@ from vdla.runtime.host import onnx_runtime
 
 GRAPHLESS = (TensorProto.STRING,)  # element types of constants that only onnxruntime supports
 MANY_OUTPUTS = {"DynamicQuantizeLinear": 3, "LayerNormalization": 3, "Split": 1 << 31}
-
-Shapes = Mapping[str, tuple[int, ...]]
 
 
 class Importer:
@@ -334,7 +330,8 @@ class Importer:
         types = tuple(self.types[name] if name else None for name in inputs)
         values = tuple(self.constants.get(name) for name in inputs)
         schema = defs.get_schema(node.op_type, opset, "")
-        attributes = attributes_from((*defaults_of(schema), *node.attribute))
+        defaults = (each.default_value for each in schema.attributes.values() if each.default_value.name)
+        attributes = attributes_from((*defaults, *node.attribute))
         check_attributes(attributes)
         outputs = output_types(node, schema, opset, types, values, wanted)
         return OnnxCall(node.op_type, opset, inputs, attributes, types, values, outputs)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from onnx import AttributeProto, NodeProto, TypeProto, checker, defs, helper, numpy_helper, shape_inference
+from onnx import NodeProto, TypeProto, checker, defs, helper, numpy_helper, shape_inference
 
 from vdla.compiler.graph.nodes import TensorType
 from vdla.compiler.graph.onnx.call import InvalidError, RefusalError
@@ -155,8 +155,3 @@ def check_inputs(schema: defs.OpSchema, types: Sequence[TensorType | None]) -> N
                 f"its input {place} ({formal.name}) is {type_}, but an input before it is "
                 f"{bound[formal.type_str]}"
             )
-
-
-def defaults_of(schema: defs.OpSchema) -> list[AttributeProto]:
-    """Return the attributes of an operator that have a default."""
-    return [each.default_value for each in schema.attributes.values() if each.default_value.name]

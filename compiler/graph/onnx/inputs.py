@@ -3,12 +3,10 @@
 from onnx import GraphProto, TensorShapeProto, TypeProto, ValueInfoProto
 
 from vdla.compiler.graph.onnx.call import RefusalError
-from vdla.compiler.graph.onnx.cut import runtime_inputs
+from vdla.compiler.graph.onnx.cut import Shapes, runtime_inputs
 from vdla.compiler.graph.onnx.tensors import dtype_of, extents_of
 from vdla.runtime.host.dtypes import UNKNOWN
 from vdla.runtime.samples.declared import Declared, is_batch_name
-
-Shapes = dict[str, tuple[int, ...]]
 
 
 def inputs_of(graph: GraphProto, shapes: Shapes) -> dict[str, Declared] | None:

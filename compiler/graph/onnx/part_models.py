@@ -136,14 +136,18 @@ def model_of(
         constants: initializers.
         outputs: names of the outputs.
     """
-    named: set[str] = set()
     graph = helper.make_graph(
-        [_plain(node, named) for node in nodes],
+        nodes,
         "part",
         [helper.make_value_info(name, type_) for name, type_ in inputs.items()],
         [ValueInfoProto(name=name) for name in outputs],
         list(constants),
     )
+    named: set[str] = set()
+    for node in graph.node:  # copies; a name may not repeat
+        node.domain = "" if node.domain in MAIN_DOMAINS else node.domain
+        node.name = "" if node.name in named else node.name
+        named.add(node.name)
     used = {inner.domain for node in nodes for inner in nodes_within(node)}
     domains = sorted({"" if domain in MAIN_DOMAINS else domain for domain in used})
     versions = [helper.make_opsetid(domain, opsets.get(domain, 1)) for domain in domains]
@@ -157,7 +161,8 @@ def probe(model: ModelProto) -> dict[str, ResultType]:
         RefusalError: onnxruntime does not accept the model.
     """
     types = _outputs(model)
-    unranked = [name for name, type_ in types.items() if _is_scalar(type_)]
+    # onnxruntime reports no extents of scalars, and of values of unknown rank
+    unranked = [name for name, type_ in types.items() if extents_of(type_.proto) == ()]
     if not unranked:
         return types
     asking = ModelProto()
@@ -211,12 +216,6 @@ def _outputs(model: ModelProto) -> dict[str, ResultType]:
     return {out.name: ResultType(_parsed_type(out.type, out.shape)) for out in session.get_outputs()}
 
 
-def _is_scalar(result: ResultType) -> bool:
-    """Whether onnxruntime reports no extents: the value is a scalar, or its rank is unknown."""
-    tensor = result.proto.tensor_type
-    return result.proto.HasField("tensor_type") and tensor.HasField("shape") and not tensor.shape.dim
-
-
 def _parsed_type(text: str, shape: Sequence[int | str | None] | None = None) -> TypeProto:
     """Return the type of an onnxruntime type string such as "seq(tensor(float))"; `shape` is a tensor's."""
     kind, _, inner = text.partition("(")
@@ -265,13 +264,3 @@ def declarations(
         yield {name: unshaped(type_, is_ranked=True) for name, type_ in types.items()}
     if tensors:
         yield {name: unshaped(type_) for name, type_ in types.items()}
-
-
-def _plain(node: NodeProto, named: set[str]) -> NodeProto:
-    """Return a node with "" for the main domain, and without a name that an earlier node has."""
-    copy = NodeProto()
-    copy.CopyFrom(node)
-    copy.domain = "" if node.domain in MAIN_DOMAINS else node.domain
-    copy.name = "" if node.name in named else node.name
-    named.add(node.name)
-    return copy

@@ -16,8 +16,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from vdla.compiler.graph.onnx import quantised
-from vdla.compiler.graph.onnx.call import RefusalError
-from vdla.compiler.graph.onnx.foreign import ForeignNode, ForeignOperator
+from vdla.compiler.graph.onnx.call import ForeignNode, ForeignOperator, RefusalError
 from vdla.runtime.host.evaluate import OperatorError, evaluate
 
 DOMAINS = (

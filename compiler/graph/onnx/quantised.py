@@ -12,8 +12,7 @@ import numpy as np
 from onnx import NodeProto, TensorProto, helper
 
 from vdla.compiler.graph.moves import REARRANGING
-from vdla.compiler.graph.onnx.call import Form, Importer, OnnxCall, RefusalError
-from vdla.compiler.graph.onnx.foreign import ForeignNode, OnnxNode
+from vdla.compiler.graph.onnx.call import ForeignNode, Form, Importer, OnnxCall, OnnxNode, RefusalError
 
 BYTE_BITS = 8
 WIDTHS = (2, 4, 8)

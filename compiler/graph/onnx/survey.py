@@ -6,8 +6,7 @@ from graphlib import CycleError, TopologicalSorter
 from onnx import AttributeProto, GraphProto, NodeProto, defs
 
 from vdla.compiler.graph.onnx import contributed, operators, qonnx, quantised, spatial
-from vdla.compiler.graph.onnx.call import Importer
-from vdla.compiler.graph.onnx.foreign import ForeignOperator, kinds_of
+from vdla.compiler.graph.onnx.call import ForeignOperator, Importer, kinds_of
 from vdla.compiler.graph.onnx.read import MAIN_DOMAINS
 from vdla.compiler.graph.onnx.subgraphs import producers, reads, subgraphs
 
