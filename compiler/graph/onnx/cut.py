@@ -9,7 +9,7 @@ from onnx import GraphProto, ModelProto, TensorProto, ValueInfoProto, helper, sh
 from vdla.compiler.graph.nodes import GraphError
 from vdla.compiler.graph.onnx.read import OnnxModel
 from vdla.compiler.graph.onnx.subgraphs import reads
-from vdla.compiler.graph.onnx.tensors import extents_of, first_line
+from vdla.compiler.graph.onnx.tensors import ONNX_ERRORS, extents_of, first_line
 from vdla.compiler.graph.section import WHOLE, Section
 from vdla.runtime.host.dtypes import UNKNOWN
 
@@ -160,7 +160,7 @@ def _inferred(model: OnnxModel, shapes: Shapes) -> ModelProto:
             value.type.CopyFrom(shape)
     try:
         return shape_inference.infer_shapes(proto, data_prop=True)
-    except (RuntimeError, ValueError, shape_inference.InferenceError) as error:
+    except ONNX_ERRORS as error:
         message = f"{model.label}: the types of its values cannot be inferred: {first_line(error)}"
         raise GraphError(message) from error
 

@@ -22,7 +22,7 @@ from vdla.compiler.graph.onnx.operators import AS_INPUTS
 from vdla.compiler.graph.onnx.part_models import same_in
 from vdla.compiler.graph.onnx.read import MAIN_DOMAINS
 from vdla.compiler.graph.onnx.subgraphs import graphs_within
-from vdla.compiler.graph.onnx.tensors import proto_of
+from vdla.compiler.graph.onnx.tensors import ONNX_ERRORS, proto_of
 from vdla.runtime.host.onnx_runtime import PART
 
 OPSET, IR_VERSION = 20, 9
@@ -148,7 +148,7 @@ def _in_version(node: Node, proto: ModelProto, opset: int) -> ModelProto:
         return proto
     try:
         return version_converter.convert_version(proto, opset)
-    except (RuntimeError, ValueError) as error:
+    except ONNX_ERRORS as error:
         raise GraphError(
             f"{node} cannot be exported: its operators of operator set {version} cannot be converted to "
             f"{opset}: {' '.join(str(error).split())}"

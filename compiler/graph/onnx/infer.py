@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from onnx import NodeProto, TypeProto, checker, defs, helper, numpy_helper, shape_inference
+from onnx import NodeProto, TypeProto, defs, helper, numpy_helper, shape_inference
 
 from vdla.compiler.graph.nodes import TensorType
 from vdla.compiler.graph.onnx.call import InvalidError, RefusalError
 from vdla.compiler.graph.onnx.subgraphs import nodes_within
-from vdla.compiler.graph.onnx.tensors import first_line, proto_of, type_from
+from vdla.compiler.graph.onnx.tensors import ONNX_ERRORS, first_line, proto_of, type_from
 
 PARAMETER_ELEMENTS = 1024
 POSITIVE = ("blocksize", "dilations", "group", "kernel_shape", "num_outputs", "size", "strides")
@@ -16,16 +16,6 @@ BOUNDED = (*POSITIVE, "axes", "axis", "output_padding", "output_shape", "pads", 
 POOLS = ("AveragePool", "LpPool", "MaxPool")
 LARGEST_ATTRIBUTE = 1 << 31
 SPELLING = {"float32": "float", "float64": "double"}
-
-
-NOT_INFERRED = (
-    shape_inference.InferenceError,
-    checker.ValidationError,
-    RuntimeError,
-    ValueError,
-    KeyError,
-)
-"""The exceptions that ONNX's shape inference raises."""
 
 
 def output_types(
@@ -60,7 +50,7 @@ def output_types(
         inferred = shape_inference.infer_node_outputs(
             schema, node, known, small, opset_imports=[helper.make_opsetid("", opset)]
         )
-    except NOT_INFERRED as error:
+    except ONNX_ERRORS as error:
         raise RefusalError(f"its shape cannot be inferred: {first_line(error)}") from error
     outputs = tuple(_output(name, inferred, place < needed) for place, name in enumerate(node.output))
     if node.op_type not in POOLS or types[0] is None:

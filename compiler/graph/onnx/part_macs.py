@@ -17,11 +17,10 @@ from onnx import (
 
 from vdla.compiler.graph.macs import OperatorShapes, Shape, macs_of
 from vdla.compiler.graph.onnx.call import RefusalError
-from vdla.compiler.graph.onnx.infer import NOT_INFERRED
 from vdla.compiler.graph.onnx.part_models import Opsets, model_of, probe
 from vdla.compiler.graph.onnx.read import MAIN_DOMAINS
 from vdla.compiler.graph.onnx.subgraphs import captured, subgraphs
-from vdla.compiler.graph.onnx.tensors import extents_of
+from vdla.compiler.graph.onnx.tensors import ONNX_ERRORS, extents_of
 from vdla.hw.spec.showing import short
 from vdla.runtime.host.dtypes import UNKNOWN
 
@@ -100,7 +99,7 @@ class _Scope:
         try:
             inferred = shape_inference.infer_shapes(model, data_prop=True).graph
             self.types |= {value.name: value.type for value in (*inferred.value_info, *inferred.output)}
-        except NOT_INFERRED:
+        except ONNX_ERRORS:
             pass
         results = (name for node in self.graph.node for name in node.output if name)
         missing = [name for name in results if UNKNOWN in self.shape(name)]

@@ -14,7 +14,7 @@ from vdla.compiler.graph.nodes import TensorType
 from vdla.compiler.graph.onnx.call import RefusalError
 from vdla.compiler.graph.onnx.read import MAIN_DOMAINS
 from vdla.compiler.graph.onnx.subgraphs import nodes_within, subgraphs
-from vdla.compiler.graph.onnx.tensors import extents_of
+from vdla.compiler.graph.onnx.tensors import ONNX_ERRORS, extents_of
 from vdla.runtime.host.dtypes import TENSOR_DTYPES
 from vdla.runtime.host.onnx_runtime import prepare, session_from
 
@@ -112,7 +112,7 @@ def definition_of(model: ModelProto) -> list[NodeProto]:
         inlined = inliner.inline_selected_functions(
             asked, [(node.domain, node.op_type)], exclude=False, inline_schema_functions=True
         )
-    except (RuntimeError, ValueError):
+    except ONNX_ERRORS:
         return []
     nodes = list(inlined.graph.node)
     same = all(version.get(entry.domain, entry.version) == entry.version for entry in inlined.opset_import)

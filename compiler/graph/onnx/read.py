@@ -16,12 +16,12 @@ from pathlib import Path
 
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import ModelProto, checker, defs, inliner, version_converter
+from onnx import ModelProto, defs, inliner, version_converter
 
 from vdla.compiler.graph.nodes import GraphError
 from vdla.compiler.graph.onnx.half import with_float32
 from vdla.compiler.graph.onnx.subgraphs import graphs_within, nodes_within, producers
-from vdla.compiler.graph.onnx.tensors import first_line
+from vdla.compiler.graph.onnx.tensors import ONNX_ERRORS, first_line
 from vdla.compiler.graph.source import ModelSource
 from vdla.hw.spec.limits import ARRAY_BYTES, EXPANDED_NODES, limit_of, read_at_most, require_room
 from vdla.hw.spec.showing import short
@@ -116,7 +116,7 @@ def _of_known_version(proto: ModelProto, label: str) -> ModelProto:
     if len(versions) == 1 and 0 < max(versions) < OLDEST_OPSET:
         try:
             return version_converter.convert_version(proto, OLDEST_OPSET)
-        except (RuntimeError, ValueError, version_converter.ConvertError):
+        except ONNX_ERRORS:
             pass  # the message below says what can be done
     if len(versions) > 1 or not all(OLDEST_OPSET <= version <= newest for version in versions):
         raise GraphError(
@@ -161,7 +161,7 @@ def without_functions(proto: ModelProto, label: str) -> ModelProto:
     require_room(count, EXPANDED_NODES, subject, GraphError, "nodes")
     try:
         return inliner.inline_local_functions(proto)
-    except (RuntimeError, ValueError, checker.ValidationError) as error:
+    except ONNX_ERRORS as error:
         raise GraphError(
             f"{label}: its functions cannot be put in place of their calls: {first_line(error)}"
         ) from error

@@ -9,13 +9,32 @@ from math import prod
 from pathlib import Path
 
 import numpy as np
-from onnx import AttributeProto, TensorProto, TypeProto, checker, helper, numpy_helper
+from onnx import (
+    AttributeProto,
+    TensorProto,
+    TypeProto,
+    checker,
+    helper,
+    numpy_helper,
+    shape_inference,
+    version_converter,
+)
 
 from vdla.compiler.graph.nodes import Attribute, TensorType
 from vdla.compiler.graph.onnx.call import RefusalError
 from vdla.hw.spec.limits import ARRAY_BYTES, require_room
 from vdla.hw.spec.showing import shown
 from vdla.runtime.host.dtypes import UNKNOWN, fits
+
+ONNX_ERRORS = (
+    checker.ValidationError,
+    shape_inference.InferenceError,
+    version_converter.ConvertError,
+    KeyError,
+    RuntimeError,
+    ValueError,
+)
+"""The exceptions of the `onnx` package's checker, inference, inliner and converter."""
 
 
 def array_of(tensor: TensorProto, folder: Path | None) -> np.ndarray:
@@ -32,7 +51,7 @@ def array_of(tensor: TensorProto, folder: Path | None) -> np.ndarray:
         tensor = _with_data(tensor, folder)
     try:
         return np.array(numpy_helper.to_array(tensor))
-    except (ValueError, TypeError, KeyError, OverflowError, MemoryError, checker.ValidationError) as error:
+    except (*ONNX_ERRORS, TypeError, OverflowError, MemoryError) as error:
         raise RefusalError(f"its elements cannot be read: {first_line(error)}") from error
 
 
