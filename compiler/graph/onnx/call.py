@@ -77,9 +77,9 @@ class OnnxCall:
         assert type_ is not None, "the operator's schema lets no such input be left out"
         return type_
 
-    def has(self, place: int) -> bool:
-        """Whether the node has an input at `place`."""
-        return place < len(self.inputs) and self.inputs[place] != ""
+    def input(self, place: int) -> str:
+        """Return the name of an input, or "" if it is left out."""
+        return self.inputs[place] if place < len(self.inputs) else ""
 
     def known(self, place: int, role: str) -> np.ndarray:
         """Return the value of an input that must be constant.
@@ -119,7 +119,7 @@ class OnnxCall:
         """
         if name in self.attributes:
             return self.extents(name)
-        return tuple(map(int, self.known(place, name).ravel())) if self.has(place) else None
+        return tuple(map(int, self.known(place, name).ravel())) if self.input(place) else None
 
     def needed_integers(self, name: str, place: int) -> tuple[int, ...]:
         """Return a parameter as `integers` does.
@@ -224,10 +224,6 @@ class ForeignNode(OnnxCall):
     proto: NodeProto
     taken: TakenNames
     steps: list[OnnxNode] = field(default_factory=list)
-
-    def input(self, place: int) -> str:
-        """Return the name of an input, or "" if it is left out."""
-        return self.inputs[place] if place < len(self.inputs) else ""
 
     def temporary(self, suffix: str) -> str:
         """Return the name of an intermediate value of the expansion."""

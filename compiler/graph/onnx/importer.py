@@ -52,7 +52,6 @@ from vdla.compiler.graph.passes.cleanup import QUANTISATION
 from vdla.hw.spec.showing import short
 from vdla.runtime.host import onnx_runtime
 
-GRAPHLESS = (TensorProto.STRING,)  # element types of constants that only onnxruntime supports
 MANY_OUTPUTS = {"DynamicQuantizeLinear": 3, "LayerNormalization": 3, "Split": 1 << 31}
 
 
@@ -149,7 +148,7 @@ class Importer:
 
     def add_initializer(self, tensor: TensorProto) -> None:
         """Add an initializer as a constant."""
-        if tensor.data_type in GRAPHLESS and onnx_runtime.is_there():
+        if tensor.data_type == TensorProto.STRING and onnx_runtime.is_there():
             self.handover.add_tensor(tensor)
             return
         self.initializer_bytes += size_of(tensor)

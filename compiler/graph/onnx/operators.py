@@ -128,7 +128,7 @@ def clip(call: OnnxCall) -> Form:
     limits = np.finfo(kind) if kind.kind == "f" else np.iinfo(kind)
     bounds = {"min": limits.min, "max": limits.max}
     for place, name in enumerate(bounds, 1):
-        if call.has(place):
+        if call.input(place):
             bounds[name] = call.known(place, name).item()
         elif name in call.attributes:
             bounds[name] = call.attributes[name]
@@ -141,7 +141,7 @@ def clip(call: OnnxCall) -> Form:
 
 def dropout(call: OnnxCall) -> Form:
     """Import a Dropout; refuse training mode."""
-    if call.has(2) and call.known(2, "training_mode").item():
+    if call.input(2) and call.known(2, "training_mode").item():
         raise RefusalError("training_mode is true; export the network for inference")
     return Form("Dropout", call.inputs[:1])
 
@@ -211,7 +211,7 @@ def pad(call: OnnxCall) -> Form:
 
 
 def _pad_value(call: OnnxCall) -> float | int:
-    if call.has(2):
+    if call.input(2):
         value: float = call.known(2, "value").item()
     else:
         value = call.attribute("value", float, 0.0)

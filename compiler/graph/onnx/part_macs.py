@@ -42,10 +42,6 @@ class MacCount:
     macs: int = 0
     open: tuple[str, ...] = ()
 
-    def times(self, trips: int) -> "MacCount":
-        """Return the count of `trips` repetitions."""
-        return MacCount(self.macs * trips, self.open)
-
     def __add__(self, other: "MacCount") -> "MacCount":
         return MacCount(self.macs + other.macs, tuple(dict.fromkeys((*self.open, *other.open))))
 
@@ -163,7 +159,7 @@ class _Scope:
         given, trips = self.body_input_types(node, body), self.trips(node, body)
         trip = self.count_subgraph(body, given)
         if trips is not None or trip == NONE:
-            return trip.times(trips or 0)
+            return MacCount(trip.macs * (trips or 0), trip.open)
         return trip + MacCount(0, (f"{_label(node)} counted for one trip",))
 
     def count_subgraph(self, graph: GraphProto, given: Mapping[str, TypeProto] | None = None) -> MacCount:

@@ -39,10 +39,10 @@ def quantisation(call: OnnxCall) -> Form | np.ndarray:
                 f"scale {scale} is neither one number nor one for each of the {call.shape[axis]} of axis "
                 f"{axis}"
             )
-    if call.has(2) and call.input_type(2).size != scale.size:
+    if call.input(2) and call.input_type(2).size != scale.size:
         raise RefusalError(f"zero point {call.input_type(2)} does not match scale {scale}")
     integers = call.output_type if call.op == "QuantizeLinear" else call.input_type(0)
-    point = call.inputs[2] if call.has(2) else np.zeros(scale.shape, integers.dtype)
+    point = call.input(2) or np.zeros(scale.shape, integers.dtype)
     return Form(call.op, (*call.inputs[:2], point), {"axis": axis})
 
 
@@ -139,7 +139,7 @@ def dequantised_blocks(call: OnnxCall) -> np.ndarray:
     if call.op == "QuantizeLinear":
         call.require("block_size", 0)
     integers, scales = call.known(0, "x"), call.known(1, "x_scale")
-    points = call.known(2, "x_zero_point") if call.has(2) else None
+    points = call.known(2, "x_zero_point") if call.input(2) else None
     return dequantise_blocks(integers, scales, points, call.axis(), call.integer("block_size"))
 
 

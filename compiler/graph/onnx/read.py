@@ -66,31 +66,28 @@ def read_model(source: ModelSource) -> OnnxModel:
         case ModelProto():
             return _checked(source, source.graph.name or "model", None)
         case bytes():
-            return _checked(_decoded(source, "the bytes given"), "the bytes given", None)
+            return _decoded(source, "the bytes given", None)
         case str() | os.PathLike():
-            return _of_file(Path(source))
+            path = Path(source)
+            try:
+                data = read_at_most(path, limit_of(ARRAY_BYTES), GraphError)
+            except OSError as error:
+                raise GraphError(f"{path}: cannot be read: {error.strerror or error}") from error
+            return _decoded(data, str(path), path.parent)
     raise GraphError(
         f"a model is an ONNX file, its bytes or an onnx.ModelProto, not {type(source).__name__}; export it "
         "to ONNX"
     )
 
 
-def _of_file(path: Path) -> OnnxModel:
-    """Read a model from a file; raises as `read_model` does."""
+def _decoded(data: bytes, label: str, folder: Path | None) -> OnnxModel:
     try:
-        data = read_at_most(path, limit_of(ARRAY_BYTES), GraphError)
-    except OSError as error:
-        raise GraphError(f"{path}: cannot be read: {error.strerror or error}") from error
-    return _checked(_decoded(data, str(path)), str(path), path.parent)
-
-
-def _decoded(data: bytes, label: str) -> ModelProto:
-    try:
-        return onnx.load_model_from_string(data)
+        proto = onnx.load_model_from_string(data)
     except (DecodeError, UnicodeDecodeError, ValueError) as error:
         raise GraphError(
             f"{label}: this is not an ONNX model, or it is damaged ({len(data)} bytes): {first_line(error)}"
         ) from error
+    return _checked(proto, label, folder)
 
 
 def _checked(proto: ModelProto, label: str, folder: Path | None) -> OnnxModel:

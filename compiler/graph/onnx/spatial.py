@@ -124,7 +124,7 @@ def resize(call: OnnxCall) -> Form:
     call.require("nearest_mode", *ROUNDINGS)
     call.require("antialias", 0)
     call.require("keep_aspect_ratio_policy", "stretch")
-    if call.has(2) and call.input_type(2).size:
+    if call.input(2) and call.input_type(2).size:
         scales = _scales(call, 2)
     else:
         scales = tuple(out / size for out, size in zip(call.output_type.shape, call.shape, strict=True))

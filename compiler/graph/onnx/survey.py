@@ -10,11 +10,7 @@ from vdla.compiler.graph.onnx.call import ForeignOperator, Importer, kinds_of
 from vdla.compiler.graph.onnx.read import MAIN_DOMAINS
 from vdla.compiler.graph.onnx.subgraphs import producers, reads, subgraphs
 
-IMPORTERS: dict[str, Importer] = {
-    **operators.IMPORTERS,
-    **spatial.IMPORTERS,
-    **quantised.IMPORTERS,
-}
+IMPORTERS: dict[str, Importer] = {**operators.IMPORTERS, **spatial.IMPORTERS, **quantised.IMPORTERS}
 FOREIGN: Mapping[str, Mapping[str, ForeignOperator]] = {
     **contributed.OPERATORS,
     **dict.fromkeys(qonnx.DOMAINS, qonnx.OPERATORS),

@@ -241,11 +241,10 @@ def dtype_of(code: int) -> str:
     Raises:
         RefusalError: the element type is unknown or not supported.
     """
-    if code not in TensorProto.DataType.values() or code in (TensorProto.UNDEFINED, TensorProto.STRING):
-        known = code in TensorProto.DataType.values()
-        raise RefusalError(
-            f"element type {TensorProto.DataType.Name(code) if known else code} is not supported"
-        )
+    known = code in TensorProto.DataType.values()
+    if not known or code in (TensorProto.UNDEFINED, TensorProto.STRING):
+        name = TensorProto.DataType.Name(code) if known else code
+        raise RefusalError(f"element type {name} is not supported")
     return str(helper.tensor_dtype_to_np_dtype(code))
 
 
