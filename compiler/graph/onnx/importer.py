@@ -262,8 +262,7 @@ class Importer:
 
     def check_supported(self, node: NodeProto) -> None:
         """Refuse a node that the kit never runs."""
-        refusal = refusal_of(node, self.model.opset)
-        if refusal:
+        if refusal := refusal_of(node, self.model.opset):
             raise RefusalError(refusal)
 
     def hand_over(self, node: NodeProto, reason: str) -> None:
