@@ -10,8 +10,8 @@ from vdla.compiler.graph.integer_forms import prerequisites
 from vdla.compiler.graph.integer_forms.forms import RULES
 from vdla.compiler.graph.integer_forms.rules import AROUND, FUNCTION, MOVES, RATIOS
 from vdla.compiler.graph.integer_forms.site import PAIRED
-from vdla.compiler.graph.onnx.domains import OPERATORS as OF_DOMAINS
 from vdla.compiler.graph.onnx.read import OLDEST_OPSET
+from vdla.compiler.graph.onnx.survey import FOREIGN as OF_DOMAINS
 from vdla.compiler.graph.onnx.survey import IMPORTERS
 from vdla.compiler.graph.passes.cleanup import ALWAYS
 from vdla.compiler.graph.rewrites.channel_scales import CHANNEL_CONSTANT, CONVERTED

@@ -1,187 +1,150 @@
-"""Expansion of ONNX Runtime's contrib operators, quantised and fused, into ONNX operators.
+"""Expansion of ONNX Runtime's contrib operators, quantised and fused, and of `Scaler`, into ONNX operators.
 
 - `QLinearSigmoid(x) -> y` becomes `QuantizeLinear(Sigmoid(DequantizeLinear(x)))`, so quantised networks have
   the same form whichever tool wrote them.
 - `FusedConv(x, w, b, z, activation="Relu")` becomes `Relu(Add(Conv(x, w, b), z))`, so files that ONNX Runtime
   optimised compile like the original files.
+- `Scaler` of `ai.onnx.ml` begins exported pipelines (StandardScaler, then a perceptron). ONNX's shape
+  inference does not support it, so the whole network would stay on the host.
 
-Source: ONNX Runtime, ContribOperators.md; `onnxruntime/core/optimizer`.
+Source: ONNX Runtime, ContribOperators.md; `onnxruntime/core/optimizer`. ONNX, Operators-ml.md.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
-from onnx import helper
+from onnx import TensorProto, defs, helper
 
-from vdla.compiler.graph.onnx.call import RefusalError
-from vdla.compiler.graph.onnx.foreign import OPSET, Expansion, ForeignNode, ForeignOperator, OnnxNode
+from vdla.compiler.graph.onnx.call import (
+    OPSET,
+    ForeignNode,
+    ForeignOperator,
+    OnnxNode,
+    RefusalError,
+    kinds_of,
+)
 from vdla.compiler.graph.onnx.quantised import unpacked_weights
 
 OPSET_OF_WORDS = 21  # whose conversions support 16-bit integers, too
 BEFORE_AXIS = 12  # up to this version, a Softmax flattens all dimensions from its axis on
+ANY_NUMBER = 1 << 31
+
+
+def _kinds(op: str, **more: str) -> dict[str, str]:
+    """Return the kinds of the attributes of an ONNX operator, and those of further attributes."""
+    return kinds_of(defs.get_schema(op, OPSET, "")) | more
+
+
+def _given(node: ForeignNode, names: Collection[str]) -> dict[str, Any]:
+    """Return the attributes of a node that are among `names`."""
+    return {name: value for name, value in node.attributes.items() if name in names}
 
 
 # Quantised operators
 
 
-def _conversion(node: ForeignNode) -> Iterator[OnnxNode]:
-    proto = node.proto
-    names = [name for name in proto.input if name]
-    yield node.operator(proto.op_type, names, node.out, OPSET_OF_WORDS, **node.attributes)
-
-
-def _plain(op: str, *kept: str) -> Expansion:
-    """Return the expansion of an operator with a single quantised operand.
+def _quantised(
+    op: str,
+    inputs: tuple[int, int],
+    operands: range,
+    result: int,
+    defaults: Mapping[str, int] = MappingProxyType({}),
+    more: Mapping[str, str] = MappingProxyType({}),
+) -> ForeignOperator:
+    """Return the contrib operator that computes an ONNX operator on quantised operands.
 
     Args:
         op: the ONNX operator.
-        kept: the attributes to pass to it.
+        inputs: the least and the greatest number of inputs.
+        operands: positions of the quantised operands, each followed by its scale and zero point. Inputs
+            before the operands, other than the result's scale and zero point, are passed unchanged.
+        result: position of the result's scale, which its zero point follows.
+        defaults: values of attributes that are left out, where ONNX has no default.
+        more: kinds of attributes that the ONNX operator does not have.
     """
 
-    def expand(node: ForeignNode) -> Iterator[OnnxNode]:
-        attributes = {name: value for name, value in node.attributes.items() if name in kept}
-        yield node.dequantised(0, node.temporary("real"))
-        yield node.operator(op, [node.temporary("real")], node.temporary("sum"), **attributes)
-        yield from node.requantised(3)
+    def expand(node: ForeignNode) -> None:
+        places = range(operands.start, min(operands.stop, len(node.inputs)), operands.step)
+        plain = node.inputs[: min(operands.start, result)]
+        real = [node.dequantised(place) for place in places]
+        given = {**defaults, **_given(node, _kinds(op))}
+        node.requantise(node.add(op, *plain, *real, **given), result, like=operands.start)
 
-    return expand
-
-
-def _pair(op: str) -> Expansion:
-    """Return the expansion of an operator with two quantised operands into the ONNX operator `op`."""
-
-    def expand(node: ForeignNode) -> Iterator[OnnxNode]:
-        names = [node.temporary("left"), node.temporary("right")]
-        yield node.dequantised(0, names[0])
-        yield node.dequantised(3, names[1])
-        yield node.operator(op, names, node.temporary("sum"))
-        yield from node.requantised(6)
-
-    return expand
+    points = (place + 2 for place in range(operands.start, min(operands.stop, inputs[0]), operands.step))
+    return ForeignOperator(inputs, _kinds(op, **more), expand, op, (*points, result + 1))
 
 
-def _softmax(node: ForeignNode) -> Iterator[OnnxNode]:
+def _conversion(node: ForeignNode) -> None:
+    node.add(node.op, *node.inputs, opset=OPSET_OF_WORDS, **_given(node, ("axis",)))
+
+
+def _softmax(node: ForeignNode) -> None:
     opset = OPSET if node.integer("opset", OPSET) > BEFORE_AXIS else BEFORE_AXIS - 1
     axis = node.integer("axis", -1 if opset == OPSET else 1)
-    yield node.dequantised(0, node.temporary("real"))
-    yield node.operator("Softmax", [node.temporary("real")], node.temporary("sum"), opset, axis=axis)
-    yield from node.requantised(3)
+    node.requantise(node.add("Softmax", node.dequantised(0), opset=opset, axis=axis), 3)
 
 
-def _concat(node: ForeignNode) -> Iterator[OnnxNode]:
-    places = range(2, len(node.proto.input), 3)
-    names = [node.temporary(f"part{number}") for number in range(len(places))]
-    for place, name in zip(places, names, strict=True):
-        yield node.dequantised(place, name)
-    yield node.operator("Concat", names, node.temporary("sum"), axis=node.integer("axis", 0))
-    yield from node.requantised(0, like=2)
-
-
-def _where(node: ForeignNode) -> Iterator[OnnxNode]:
-    names = [node.temporary("left"), node.temporary("right")]
-    yield node.dequantised(1, names[0])
-    yield node.dequantised(4, names[1])
-    yield node.operator("Where", [node.input(0), *names], node.temporary("sum"))
-    yield from node.requantised(7, like=1)
-
-
-def _gemm(node: ForeignNode) -> Iterator[OnnxNode]:
+def _gemm(node: ForeignNode) -> None:
     """QGemm: the bias has the scale alpha * a_scale * b_scale; the result is float if it has no scale."""
-    given = node.attributes
-    names = [node.temporary("left"), node.temporary("right")]
-    yield node.dequantised(0, names[0])
-    yield node.dequantised(3, names[1], axis=0 if given.get("transB") else 1)
+    left, bias = node.dequantised(0), ""
+    right = node.dequantised(3, axis=0 if node.integer("transB", 0) else 1)
     if node.input(6):
-        scale, alpha = node.temporary("scale"), np.array(given.get("alpha", 1.0), np.float32)
-        yield node.operator("Mul", [node.input(1), node.input(4)], node.temporary("scales"))
-        yield node.constant(node.temporary("alpha"), alpha)
-        yield node.operator("Mul", [node.temporary("scales"), node.temporary("alpha")], scale)
-        names.append(node.temporary("bias"))
-        yield node.operator("DequantizeLinear", [node.input(6), scale], names[2], axis=0)
-    last = node.temporary("sum") if node.input(7) else node.out
-    yield node.operator("Gemm", names, last, **given)
+        scales = node.add("Mul", node.input(1), node.input(4))
+        scale = node.add("Mul", scales, node.attribute("alpha", float, 1.0))
+        bias = node.add("DequantizeLinear", node.input(6), scale, axis=0)
+    product = node.add("Gemm", left, right, bias, **_given(node, QGEMM))
     if node.input(7):
-        yield from node.requantised(7)
+        node.requantise(product, 7)
 
 
-def _to_float(node: ForeignNode) -> Iterator[OnnxNode]:
+def _to_float(node: ForeignNode) -> None:
     """MatMulIntegerToFloat: the scales of the right operand vary along its columns."""
-    orders = ((0, 2, 4), (1, 3, 5))
-    names = [node.temporary("left"), node.temporary("right")]
-    for name, order, axis in zip(names, orders, (0, len(node.type(1).shape) - 1), strict=True):
-        inputs = [node.input(place) for place in order]
-        yield node.operator("DequantizeLinear", inputs if inputs[2] else inputs[:2], name, axis=axis)
-    if not node.input(6):
-        yield node.operator("MatMul", names, node.out)
-        return
-    yield node.operator("MatMul", names, node.temporary("sum"))
-    yield node.operator("Add", [node.temporary("sum"), node.input(6)], node.out)
+    left, right = (
+        node.add("DequantizeLinear", *map(node.input, (place, place + 2, place + 4)), axis=axis)
+        for place, axis in enumerate((0, len(node.input_type(1).shape) - 1))
+    )
+    node.plus(node.add("MatMul", left, right), 6)
 
 
-def _packed_product(node: ForeignNode) -> Iterator[OnnxNode]:
+def _packed_product(node: ForeignNode) -> None:
     """MatMulNBits: the weights become a float32 constant."""
-    given = node.attributes
-    missing = [name for name in ("K", "N", "block_size") if name not in given]
+    missing = [name for name in ("K", "N", "block_size") if name not in node.attributes]
     if missing:
         raise RefusalError(f"attribute {missing[0]} is missing")
-    if given.get("weight_prepacked"):
+    if node.integer("weight_prepacked", 0):
         raise RefusalError("attribute weight_prepacked holds weights in a GPU-specific layout; it may be 0")
     if node.input(4):
         raise RefusalError(f"its input 4 (g_idx, {node.input(4)!r}) is not supported")
     packed, scales = node.known(1, "B"), node.known(2, "scales")
     points = node.known(3, "zero_points") if node.input(3) else None
-    sizes = given["K"], given["N"], given.get("bits", 4), given["block_size"]
-    yield node.constant(node.temporary("weights"), unpacked_weights(packed, scales, points, *sizes))
-    names = [node.input(0), node.temporary("weights")]
-    if not node.input(5):
-        yield node.operator("MatMul", names, node.out)
-        return
-    yield node.operator("MatMul", names, node.temporary("sum"))
-    yield node.operator("Add", [node.temporary("sum"), node.input(5)], node.out)
+    k, n, block = map(node.integer, ("K", "N", "block_size"))
+    weights = unpacked_weights(packed, scales, points, k, n, node.integer("bits", 4), block)
+    node.plus(node.add("MatMul", node.input(0), weights), 5)
 
 
-UNARY, BINARY = (0, 1, 3), (0, 1, 3, 4, 6)
-POOLING: Mapping[str, type] = {
-    "auto_pad": str,
-    "ceil_mode": int,
-    "count_include_pad": int,
-    "kernel_shape": tuple,
-    "pads": tuple,
-    "strides": tuple,
-}
-LAYOUT: Mapping[str, type] = {"channels_last": int}
-QGEMM: Mapping[str, type] = {"alpha": float, "transA": int, "transB": int}
-BLOCKS: Mapping[str, type] = dict.fromkeys(
-    ("K", "N", "accuracy_level", "bits", "block_size", "weight_prepacked"), int
-)
+UNARY, BINARY = range(0, 3, 3), range(0, 6, 3)
+LAYOUT = {"channels_last": "INT"}
+QGEMM = {"alpha": "FLOAT", "transA": "INT", "transB": "INT"}
+BLOCKS = dict.fromkeys(("K", "N", "accuracy_level", "bits", "block_size", "weight_prepacked"), "INT")
+AXIS = {"axis": "INT"}
 QUANTISED: Mapping[str, ForeignOperator] = {
-    "DequantizeLinear": ForeignOperator((2, 3), {"axis": int}, _conversion, "DequantizeLinear", (0, 1)),
-    "MatMulIntegerToFloat": ForeignOperator((4, 7), {}, _to_float, "MatMul", (0, 1, 2, 3)),
-    "MatMulNBits": ForeignOperator((3, 6), BLOCKS, _packed_product, "MatMul", (0, 1, 2)),
-    "QGemm": ForeignOperator((6, 9), QGEMM, _gemm, "Gemm", (0, 1, 3, 4)),
-    "QLinearAdd": ForeignOperator((7, 8), {}, _pair("Add"), "Add", BINARY),
-    "QLinearAveragePool": ForeignOperator(
-        (4, 5), {**POOLING, **LAYOUT}, _plain("AveragePool", *POOLING), "AveragePool", UNARY
-    ),
-    "QLinearConcat": ForeignOperator((5, 1 << 31), {"axis": int}, _concat, "Concat", (0, 2, 3)),
-    "QLinearGlobalAveragePool": ForeignOperator(
-        (4, 5), LAYOUT, _plain("GlobalAveragePool"), "GlobalAveragePool", UNARY
-    ),
-    "QLinearLeakyRelu": ForeignOperator(
-        (4, 5), {"alpha": float}, _plain("LeakyRelu", "alpha"), "LeakyRelu", UNARY
-    ),
-    "QLinearMul": ForeignOperator((7, 8), {}, _pair("Mul"), "Mul", BINARY),
-    "QLinearReduceMean": ForeignOperator(
-        (4, 5),
-        {"axes": tuple, "keepdims": int},
-        _plain("ReduceMean", "axes", "keepdims"),
-        "ReduceMean",
-        UNARY,
-    ),
-    "QLinearSigmoid": ForeignOperator((4, 5), {}, _plain("Sigmoid"), "Sigmoid", UNARY),
-    "QLinearSoftmax": ForeignOperator((5, 5), {"axis": int, "opset": int}, _softmax, "Softmax", UNARY),
-    "QLinearWhere": ForeignOperator((9, 9), {}, _where, "Where", (0, 1, 2, 4, 5, 7)),
-    "QuantizeLinear": ForeignOperator((2, 3), {"axis": int}, _conversion, "QuantizeLinear", (0, 1)),
+    "DequantizeLinear": ForeignOperator((2, 3), AXIS, _conversion, "DequantizeLinear"),
+    "MatMulIntegerToFloat": ForeignOperator((4, 7), {}, _to_float, "MatMul"),
+    "MatMulNBits": ForeignOperator((3, 6), BLOCKS, _packed_product, "MatMul"),
+    "QGemm": ForeignOperator((6, 9), QGEMM, _gemm, "Gemm", (2, 5)),
+    "QLinearAdd": _quantised("Add", (7, 8), BINARY, 6),
+    "QLinearAveragePool": _quantised("AveragePool", (4, 5), UNARY, 3, more=LAYOUT),
+    "QLinearConcat": _quantised("Concat", (5, ANY_NUMBER), range(2, ANY_NUMBER, 3), 0, {"axis": 0}),
+    "QLinearGlobalAveragePool": _quantised("GlobalAveragePool", (4, 5), UNARY, 3, more=LAYOUT),
+    "QLinearLeakyRelu": _quantised("LeakyRelu", (4, 5), UNARY, 3),
+    "QLinearMul": _quantised("Mul", (7, 8), BINARY, 6),
+    "QLinearReduceMean": _quantised("ReduceMean", (4, 5), UNARY, 3),
+    "QLinearSigmoid": _quantised("Sigmoid", (4, 5), UNARY, 3),
+    "QLinearSoftmax": ForeignOperator((5, 5), {**AXIS, "opset": "INT"}, _softmax, "Softmax", (2, 4)),
+    "QLinearWhere": _quantised("Where", (9, 9), range(1, 7, 3), 7),
+    "QuantizeLinear": ForeignOperator((2, 3), AXIS, _conversion, "QuantizeLinear"),
 }
 
 
@@ -191,173 +154,151 @@ BLOCKED = "com.microsoft.nchwc"  # operators on channel-blocked tensors, whose l
 OPSET_OF_GELU = 20
 OPSET_OF_NORMALISATION = 17
 ACTIVATIONS: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("Relu", "Sigmoid", "Softplus", "Softsign", "Tanh"), ()),
+    **dict.fromkeys(("Elu", "LeakyRelu"), ("alpha",)),
     "Clip": ("min", "max"),
-    "Elu": ("alpha",),
     "HardSigmoid": ("alpha", "beta"),
-    "LeakyRelu": ("alpha",),
-    "Relu": (),
-    "Sigmoid": (),
-    "Softplus": (),
-    "Softsign": (),
-    "Tanh": (),
 }
 """Activations, with the attributes that `activation_params` holds, in order."""
-ACTIVATION: Mapping[str, type] = {"activation": str}
-CONVOLUTION: Mapping[str, type] = {
-    "auto_pad": str,
-    "dilations": tuple,
-    "group": int,
-    "kernel_shape": tuple,
-    "pads": tuple,
-    "strides": tuple,
-}
-GEMM: Mapping[str, type] = {"alpha": float, "beta": float, "transA": int, "transB": int}
-GREEK = ("alpha", "beta", "gamma")
+GREEK = dict.fromkeys((f"activation_{letter}" for letter in ("alpha", "beta", "gamma")), "FLOAT")
 OPSET_OF_ATTRIBUTES = 6  # the version of Clip whose bounds are attributes
 
 
-def _activation(node: ForeignNode, name: str, parameters: Sequence[float]) -> Iterator[OnnxNode]:
-    """Yield the activation of the value `name`, whose result is the node's result.
+def _activate(node: ForeignNode, name: str, parameters: Sequence[float]) -> None:
+    """Add the activation of the value `name`.
 
     Raises:
         RefusalError: the activation is not supported, or has another number of parameters.
     """
-    op = node.attributes.get("activation", "Relu")
+    op = node.attribute("activation", str, "Relu")
     wanted = ACTIVATIONS.get(op)
     if wanted is None:
-        raise RefusalError(f"attribute activation = {op!r} is not supported; {', '.join(ACTIVATIONS)} are")
+        raise RefusalError(
+            f"attribute activation = {op!r} is not supported; {', '.join(sorted(ACTIVATIONS))} are"
+        )
     if len(parameters) not in (0, len(wanted)):
         raise RefusalError(f"activation {op} has {len(parameters)} parameters; it takes {len(wanted)}")
-    given = dict(zip(wanted, parameters, strict=bool(parameters)))
-    yield node.operator(op, [name], node.out, OPSET_OF_ATTRIBUTES if op == "Clip" else OPSET, **given)
+    given: dict[str, Any] = dict(zip(wanted, parameters, strict=bool(parameters)))
+    node.add(op, name, opset=OPSET_OF_ATTRIBUTES if op == "Clip" else OPSET, **given)
 
 
-def _convolution(node: ForeignNode) -> Iterator[OnnxNode]:
+def _convolution(node: ForeignNode) -> None:
     """FusedConv: the input Z is added before the activation."""
-    given = {name: value for name, value in node.attributes.items() if name in CONVOLUTION}
-    operands = [node.input(place) for place in range(3)]
-    yield node.operator("Conv", operands if operands[2] else operands[:2], node.temporary("conv"), **given)
-    last = node.temporary("conv")
-    if node.input(3):
-        last = node.temporary("sum")
-        yield node.operator("Add", [node.temporary("conv"), node.input(3)], last)
-    yield from _activation(node, last, node.attributes.get("activation_params", ()))
+    result = node.add("Conv", *node.inputs[:3], **_given(node, _kinds("Conv")))
+    _activate(node, node.plus(result, 3), node.attribute("activation_params", tuple, ()))
 
 
-def _fused_gemm(node: ForeignNode) -> Iterator[OnnxNode]:
-    given = node.attributes
-    operands = [name for name in node.proto.input if name]
-    attributes = {name: value for name, value in given.items() if name in GEMM}
-    yield node.operator("Gemm", operands, node.temporary("sum"), **attributes)
-    values = (given.get(f"activation_{letter}") for letter in GREEK)
-    wanted = ACTIVATIONS.get(given.get("activation", "Relu"), ())
-    parameters = [value for value in values if value is not None][: len(wanted)]
-    yield from _activation(node, node.temporary("sum"), parameters)
+def _fused_gemm(node: ForeignNode) -> None:
+    """FusedGemm: activation_alpha, _beta and _gamma are parameters of any activation; some are unused."""
+    result = node.add("Gemm", *node.inputs, **_given(node, _kinds("Gemm")))
+    values = [node.attribute(name, float) for name in GREEK if name in node.attributes]
+    wanted = ACTIVATIONS.get(node.attribute("activation", str, "Relu"), ())
+    _activate(node, result, values[: len(wanted)])
 
 
-def _fused_product(node: ForeignNode) -> Iterator[OnnxNode]:
+def _fused_product(node: ForeignNode) -> None:
     """FusedMatMul: transposed operands, and the product times alpha."""
-    given = node.attributes
-    if given.get("transBatchA") or given.get("transBatchB"):
+    if node.integer("transBatchA", 0) or node.integer("transBatchB", 0):
         raise RefusalError("attributes transBatchA = 1 and transBatchB = 1 are not supported; they may be 0")
-    names = [node.input(0), node.input(1)]
+    names = list(node.inputs)
     for place, letter in enumerate("AB"):
-        rank = len(node.type(place).shape)
-        if given.get(f"trans{letter}") and rank > 1:
+        rank = len(node.input_type(place).shape)
+        if node.integer(f"trans{letter}", 0) and rank > 1:
             perm = (*range(rank - 2), rank - 1, rank - 2)
-            names[place] = node.temporary(f"turned{letter}")
-            yield node.operator("Transpose", [node.input(place)], names[place], perm=perm)
-    alpha = given.get("alpha", 1.0)
-    if alpha == 1:
-        yield node.operator("MatMul", names, node.out)
-        return
-    yield node.operator("MatMul", names, node.temporary("product"))
-    yield node.number(node.temporary("alpha"), alpha)
-    yield node.operator("Mul", [node.temporary("product"), node.temporary("alpha")], node.out)
+            names[place] = node.add("Transpose", node.input(place), perm=perm)
+    product, alpha = node.add("MatMul", *names), node.attribute("alpha", float, 1.0)
+    if alpha != 1:
+        node.add("Mul", product, alpha)
 
 
-def _gelu(approximate: str) -> Callable[[ForeignNode], Iterator[OnnxNode]]:
+def _gelu(approximate: str) -> Callable[[ForeignNode], object]:
     """Return the expansion of a Gelu, after the addition of a bias if the node has a second input."""
-
-    def expand(node: ForeignNode) -> Iterator[OnnxNode]:
-        name = node.input(0)
-        if node.input(1):
-            name = node.temporary("sum")
-            yield node.operator("Add", [node.input(0), node.input(1)], name)
-        yield node.operator("Gelu", [name], node.out, OPSET_OF_GELU, approximate=approximate)
-
-    return expand
+    return lambda node: node.add(
+        "Gelu", node.plus(node.input(0), 1), opset=OPSET_OF_GELU, approximate=approximate
+    )
 
 
-def _quick_gelu(node: ForeignNode) -> Iterator[OnnxNode]:
+def _quick_gelu(node: ForeignNode) -> None:
     """QuickGelu: x times the sigmoid of alpha x."""
-    yield node.number(node.temporary("alpha"), node.attributes.get("alpha", 1.702))
-    yield node.operator("Mul", [node.input(0), node.temporary("alpha")], node.temporary("scaled"))
-    yield node.operator("Sigmoid", [node.temporary("scaled")], node.temporary("gate"))
-    yield node.operator("Mul", [node.input(0), node.temporary("gate")], node.out)
+    x = node.input(0)
+    node.add("Mul", x, node.add("Sigmoid", node.add("Mul", x, node.attribute("alpha", float, 1.702))))
 
 
-def _skip_normalisation(node: ForeignNode) -> Iterator[OnnxNode]:
+def _skip_normalisation(node: ForeignNode) -> None:
     """SkipLayerNormalization: normalises a sum of inputs; the sum is the fourth output."""
-    if any(node.proto.output[1:3]):
+    _, *statistics, total = (*node.proto.output, "", "", "")[:4]
+    if any(statistics):
         raise RefusalError("its outputs mean and inv_std_var are not supported; leave them out")
-    total = node.proto.output[3] if len(node.proto.output) > 3 else ""
-    total = total or node.temporary("sum")
-    plain = node.temporary("plain") if node.input(4) else total
-    yield node.operator("Add", [node.input(0), node.input(1)], plain)
+    result = node.add("Add", node.input(0), node.input(1), out="" if node.input(4) else total)
     if node.input(4):
-        yield node.operator("Add", [plain, node.input(4)], total)
-    names = [total, node.input(2), node.input(3)]
-    epsilon = node.attributes.get("epsilon", 1e-12)
-    yield node.operator(
+        result = node.add("Add", result, node.input(4), out=total)
+    epsilon = node.attribute("epsilon", float, 1e-12)
+    node.add(
         "LayerNormalization",
-        names if names[2] else names[:2],
-        node.out,
-        OPSET_OF_NORMALISATION,
+        result,
+        node.input(2),
+        node.input(3),
+        opset=OPSET_OF_NORMALISATION,
         axis=-1,
         epsilon=epsilon,
     )
 
 
-def _dynamic_product(node: ForeignNode) -> Iterator[OnnxNode]:
+def _dynamic_product(node: ForeignNode) -> None:
     """DynamicQuantizeMatMul: the left operand is quantised by its range at run time."""
-    left = [node.temporary(role) for role in ("left", "scale", "zero")]
-    quantise = helper.make_node("DynamicQuantizeLinear", [node.input(0)], left, node.proto.name)
-    yield OnnxNode(quantise, OPSET)
-    operands = [left[0], node.input(1), left[2], node.input(3)]
-    yield node.operator(
-        "MatMulInteger", operands if operands[3] else operands[:3], node.temporary("integers")
-    )
-    yield node.operator("Cast", [node.temporary("integers")], node.temporary("steps"), to=1)
-    yield node.operator("Mul", [left[1], node.input(2)], node.temporary("scales"))
-    last = node.temporary("product") if node.input(4) else node.out
-    yield node.operator("Mul", [node.temporary("steps"), node.temporary("scales")], last)
-    if node.input(4):
-        yield node.operator("Add", [last, node.input(4)], node.out)
+    left, scale, zero = outputs = [node.temporary(role) for role in ("left", "scale", "zero")]
+    quantise = helper.make_node("DynamicQuantizeLinear", [node.input(0)], outputs, node.proto.name)
+    node.steps.append(OnnxNode(quantise, OPSET))
+    integers = node.add("MatMulInteger", left, node.input(1), zero, node.input(3))
+    steps = node.add("Cast", integers, to=1)
+    node.plus(node.add("Mul", steps, node.add("Mul", scale, node.input(2))), 4)
 
 
-FUSED_GEMM: Mapping[str, type] = {
-    **GEMM,
-    **ACTIVATION,
-    **{f"activation_{letter}": float for letter in GREEK},
-}
-FUSED_MATMUL: Mapping[str, type] = {
-    "alpha": float,
-    **dict.fromkeys(("transA", "transB", "transBatchA", "transBatchB"), int),
-}
+FUSED_MATMUL = {"alpha": "FLOAT", **dict.fromkeys(("transA", "transB", "transBatchA", "transBatchB"), "INT")}
+FUSED_CONV = _kinds("Conv", activation="STRING", activation_params="FLOATS")
+FUSED_GEMM = _kinds("Gemm", activation="STRING", **GREEK)
 FUSED: Mapping[str, ForeignOperator] = {
-    "BiasGelu": ForeignOperator((2, 2), {}, _gelu("none"), "Gelu", (0, 1)),
-    "DynamicQuantizeMatMul": ForeignOperator((3, 5), {}, _dynamic_product, "MatMul", (0, 1, 2)),
-    "FastGelu": ForeignOperator((1, 2), {}, _gelu("tanh"), "Gelu", (0,)),
-    "FusedConv": ForeignOperator(
-        (2, 4), {**CONVOLUTION, **ACTIVATION, "activation_params": list}, _convolution, "Conv", (0, 1)
-    ),
-    "FusedGemm": ForeignOperator((2, 3), FUSED_GEMM, _fused_gemm, "Gemm", (0, 1)),
-    "FusedMatMul": ForeignOperator((2, 2), FUSED_MATMUL, _fused_product, "MatMul", (0, 1)),
-    "Gelu": ForeignOperator((1, 1), {}, _gelu("none"), "Gelu", (0,)),
-    "QuickGelu": ForeignOperator((1, 1), {"alpha": float}, _quick_gelu, "Sigmoid", (0,)),
+    "BiasGelu": ForeignOperator((2, 2), {}, _gelu("none"), "Gelu"),
+    "DynamicQuantizeMatMul": ForeignOperator((3, 5), {}, _dynamic_product, "MatMul"),
+    "FastGelu": ForeignOperator((1, 2), {}, _gelu("tanh"), "Gelu"),
+    "FusedConv": ForeignOperator((2, 4), FUSED_CONV, _convolution, "Conv"),
+    "FusedGemm": ForeignOperator((2, 3), FUSED_GEMM, _fused_gemm, "Gemm"),
+    "FusedMatMul": ForeignOperator((2, 2), FUSED_MATMUL, _fused_product, "MatMul"),
+    "Gelu": ForeignOperator((1, 1), {}, _gelu("none"), "Gelu"),
+    "QuickGelu": ForeignOperator((1, 1), {"alpha": "FLOAT"}, _quick_gelu, "Sigmoid"),
     "SkipLayerNormalization": ForeignOperator(
-        (3, 5), {"epsilon": float}, _skip_normalisation, "LayerNormalization", (0, 1, 2)
+        (3, 5), {"epsilon": "FLOAT"}, _skip_normalisation, "LayerNormalization"
     ),
-    "TransposeMatMul": ForeignOperator((2, 2), FUSED_MATMUL, _fused_product, "MatMul", (0, 1)),
+    "TransposeMatMul": ForeignOperator((2, 2), FUSED_MATMUL, _fused_product, "MatMul"),
 }
+
+
+# Operators of ai.onnx.ml
+
+
+def _scaler(node: ForeignNode) -> None:
+    """Scaler: `(x - offset) * scale` in float32, with scalar parameters or a number for each feature.
+
+    Raises:
+        RefusalError: a parameter has neither a single number nor a number for each feature.
+    """
+    shape, last = node.input_type(0).shape, node.input(0)
+    if node.input_type(0).dtype != "float32":
+        last = node.add("Cast", last, to=TensorProto.FLOAT)
+    for name, op in (("offset", "Sub"), ("scale", "Mul")):
+        numbers = np.array(node.attribute(name, tuple, ()), np.float32)
+        if numbers.size not in (1, *shape[-1:]):
+            raise RefusalError(
+                f"attribute {name} has {numbers.size} numbers; it takes 1, or one for each of the "
+                f"{shape[-1] if shape else 1} features"
+            )
+        last = node.add(op, last, numbers)
+
+
+MICROSOFT, CLASSICAL = "com.microsoft", "ai.onnx.ml"
+SCALER = {"offset": "FLOATS", "scale": "FLOATS"}
+OPERATORS: Mapping[str, Mapping[str, ForeignOperator]] = {
+    MICROSOFT: dict(sorted({**QUANTISED, **FUSED}.items())),
+    CLASSICAL: {"Scaler": ForeignOperator((1, 1), SCALER, _scaler, "Mul")},
+}
+"""The supported operators by domain."""

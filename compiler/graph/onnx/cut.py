@@ -1,17 +1,17 @@
 """Extraction of a part of a model, delimited by values that become its inputs and outputs."""
 
-from collections.abc import Collection, Iterable, Mapping, MutableSequence, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
-from typing import Any
 
 from onnx import GraphProto, ModelProto, TensorProto, ValueInfoProto, helper, shape_inference
 
 from vdla.compiler.graph.nodes import GraphError
 from vdla.compiler.graph.onnx.read import OnnxModel
 from vdla.compiler.graph.onnx.subgraphs import reads
-from vdla.compiler.graph.onnx.tensors import first_line
+from vdla.compiler.graph.onnx.tensors import ONNX_ERRORS, extents_of, first_line
 from vdla.compiler.graph.section import WHOLE, Section
+from vdla.runtime.host.dtypes import UNKNOWN
 
 SHOWN = 8  # values that a message lists
 
@@ -33,28 +33,25 @@ def cut(model: OnnxModel, section: Section, shapes: Shapes) -> tuple[OnnxModel, 
         return model, dict(shapes)
     graph = model.proto.graph
     outputs = section.outputs or tuple(value.name for value in graph.output)
-    _check_names(model, section, shapes)
+    _refuse(model, _name_problems(graph, section, shapes))
     places, needed = dependencies(graph, outputs, section.inputs)
     inputs = section.inputs or tuple(value.name for value in runtime_inputs(graph) if value.name in needed)
-    _check_inputs(model, outputs, inputs, needed)
-    proto = ModelProto()
-    proto.CopyFrom(model.proto)
-    types = _types(model, inputs, outputs, shapes)
+    _refuse(model, _input_problems(graph, outputs, inputs, needed))
+    types = _types(model, inputs, shapes)
     nodes = [graph.node[place] for place in sorted(places)]
     read = {name for node in nodes for name in reads(node)} | set(outputs)
-    _replace(proto.graph.node, nodes)
-    kept = (tensor for tensor in graph.initializer if tensor.name in read and tensor.name not in inputs)
-    _replace(proto.graph.initializer, list(kept))
-    _replace(proto.graph.input, [types[name] for name in inputs])
-    _replace(proto.graph.output, [types.get(name, ValueInfoProto(name=name)) for name in outputs])
+    body = helper.make_graph(
+        nodes,
+        graph.name,
+        [types[name] for name in inputs],
+        [types.get(name, ValueInfoProto(name=name)) for name in outputs],
+        [tensor for tensor in graph.initializer if tensor.name in read and tensor.name not in inputs],
+        value_info=graph.value_info,
+        sparse_initializer=graph.sparse_initializer,
+    )
+    whole = model.proto
+    proto = helper.make_model(body, ir_version=whole.ir_version, opset_imports=whole.opset_import)
     return replace(model, proto=proto), {name: shape for name, shape in shapes.items() if name in inputs}
-
-
-def _replace(field: MutableSequence[Any], values: Iterable[object]) -> None:
-    """Replace the messages of a repeated field."""
-    copies = list(values)
-    del field[:]
-    field.extend(copies)
 
 
 def runtime_inputs(graph: GraphProto) -> list[ValueInfoProto]:
@@ -63,56 +60,45 @@ def runtime_inputs(graph: GraphProto) -> list[ValueInfoProto]:
     return [value for value in graph.input if value.name not in constant]
 
 
-def _values(graph: GraphProto) -> list[str]:
-    """Return the names of all inputs, initializers and results of nodes."""
+def _refuse(model: OnnxModel, problems: Iterable[str]) -> None:
+    """Raise the first problem, if any."""
+    for problem in problems:
+        raise GraphError(f"{model.label}: {problem}")
+
+
+def _name_problems(graph: GraphProto, section: Section, shapes: Shapes) -> Iterator[str]:
+    """Yield a sentence for each unknown or repeated name, and each shape of a value that is not an input."""
     results = (name for node in graph.node for name in node.output if name)
-    given = (value.name for value in (*graph.input, *graph.initializer))
-    return list(dict.fromkeys((*given, *results)))
-
-
-def _check_names(model: OnnxModel, section: Section, shapes: Shapes) -> None:
-    """Refuse unknown names, repeated names, and shapes of values that are not inputs."""
-    known = _values(model.proto.graph)
+    known = list(dict.fromkeys((*(value.name for value in (*graph.input, *graph.initializer)), *results)))
     for kind, names in (("inputs", section.inputs), ("outputs", section.outputs)):
         for name in names:
             if name not in known:
-                raise _error(
-                    model,
-                    f"{kind} names {name!r}, which the model does not have; {_suggestions(name, known)}",
-                )
+                yield f"{kind} names {name!r}, which the model does not have; {_suggestions(name, known)}"
             if names.count(name) > 1:
-                raise _error(model, f"{kind} names {name!r} twice")
-    both = [name for name in section.inputs if name in section.outputs]
-    if both:
-        raise _error(model, f"{both[0]!r} is named as an input and as an output")
-    inputs = [*section.inputs, *(value.name for value in runtime_inputs(model.proto.graph))]
+                yield f"{kind} names {name!r} twice"
+    for name in section.inputs:
+        if name in section.outputs:
+            yield f"{name!r} is named as an input and as an output"
+    inputs = [*section.inputs, *(value.name for value in runtime_inputs(graph))]
     for name in shapes:
         if name not in inputs:
-            raise _error(
-                model, f"shapes names {name!r}, which is not an input; there are {', '.join(inputs)}"
+            yield f"shapes names {name!r}, which is not an input; there are {', '.join(inputs)}"
+
+
+def _input_problems(
+    graph: GraphProto, outputs: Sequence[str], inputs: Sequence[str], needed: Collection[str]
+) -> Iterator[str]:
+    """Yield a sentence for each unused input, and for each further input that outputs depend on."""
+    listed = ", ".join(outputs)
+    for name in inputs:
+        if name not in needed:
+            yield f"{listed} can be computed without the input {name!r}; leave it out"
+    for value in runtime_inputs(graph):
+        if value.name in needed and value.name not in inputs:
+            yield (
+                f"{listed} also depend on the input {value.name!r}; name it, or a value between, among the "
+                "inputs"
             )
-
-
-def _check_inputs(
-    model: OnnxModel, outputs: Sequence[str], inputs: Sequence[str], needed: Collection[str]
-) -> None:
-    """Refuse unused inputs, and outputs that depend on further inputs."""
-    unused = [name for name in inputs if name not in needed]
-    if unused:
-        raise _error(
-            model, f"{', '.join(outputs)} can be computed without the input {unused[0]!r}; leave it out"
-        )
-    missing = [
-        value.name
-        for value in runtime_inputs(model.proto.graph)
-        if value.name in needed and value.name not in inputs
-    ]
-    if missing:
-        raise _error(
-            model,
-            f"{', '.join(outputs)} also depend on the input {missing[0]!r}; name it, or a value between, "
-            "among the inputs",
-        )
 
 
 def dependencies(
@@ -137,21 +123,16 @@ def dependencies(
     return places, needed
 
 
-def _types(
-    model: OnnxModel, inputs: Sequence[str], outputs: Sequence[str], shapes: Shapes
-) -> dict[str, ValueInfoProto]:
-    """Return the types of values that become inputs or outputs, as far as they are known."""
+def _types(model: OnnxModel, inputs: Sequence[str], shapes: Shapes) -> dict[str, ValueInfoProto]:
+    """Return the types of values as far as they are known; refuse inputs of unknown type."""
     types = _stated(model.proto.graph)
-    if any(name not in types or not _is_static(types[name]) for name in inputs):
+    computed = {*inputs} - {value.name for value in model.proto.graph.input}
+    if any(name not in types or not _is_static(types[name]) for name in computed):
         types |= _stated(_inferred(model, shapes).graph)
-    unknown = [name for name in inputs if not types.get(name, ValueInfoProto()).type.WhichOneof("value")]
-    if unknown:
-        raise _error(
-            model,
-            f"the type of {unknown[0]!r} is not known; let the file state it (onnx.shape_inference), or cut "
-            "at another value",
-        )
-    return {name: types[name] for name in (*inputs, *outputs) if name in types}
+    unknown = (name for name in inputs if not types.get(name, ValueInfoProto()).type.WhichOneof("value"))
+    advice = "let the file state it (onnx.shape_inference), or cut at another value"
+    _refuse(model, (f"the type of {name!r} is not known; {advice}" for name in unknown))
+    return types
 
 
 def _stated(graph: GraphProto) -> dict[str, ValueInfoProto]:
@@ -164,12 +145,9 @@ def _stated(graph: GraphProto) -> dict[str, ValueInfoProto]:
 
 
 def _is_static(value: ValueInfoProto) -> bool:
-    tensor = value.type.tensor_type
-    return (
-        tensor.elem_type != TensorProto.UNDEFINED
-        and tensor.HasField("shape")
-        and all(dim.HasField("dim_value") for dim in tensor.shape.dim)
-    )
+    extents = extents_of(value.type)
+    is_typed = value.type.tensor_type.elem_type != TensorProto.UNDEFINED
+    return is_typed and extents is not None and UNKNOWN not in extents
 
 
 def _inferred(model: OnnxModel, shapes: Shapes) -> ModelProto:
@@ -182,8 +160,9 @@ def _inferred(model: OnnxModel, shapes: Shapes) -> ModelProto:
             value.type.CopyFrom(shape)
     try:
         return shape_inference.infer_shapes(proto, data_prop=True)
-    except (RuntimeError, ValueError, shape_inference.InferenceError) as error:
-        raise _error(model, f"the types of its values cannot be inferred: {first_line(error)}") from error
+    except ONNX_ERRORS as error:
+        message = f"{model.label}: the types of its values cannot be inferred: {first_line(error)}"
+        raise GraphError(message) from error
 
 
 def _suggestions(name: str, known: Sequence[str]) -> str:
@@ -192,7 +171,3 @@ def _suggestions(name: str, known: Sequence[str]) -> str:
         return f"there are {', '.join(known)}"
     near = get_close_matches(name, known, SHOWN) or known[:SHOWN]
     return f"of its {len(known)} values, these come nearest: {', '.join(near)}"
-
-
-def _error(model: OnnxModel, problem: str) -> GraphError:
-    return GraphError(f"{model.label}: {problem}")

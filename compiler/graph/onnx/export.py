@@ -1,7 +1,6 @@
 """Export of graphs for other tools, as models of a fixed ONNX operator set."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,26 +17,15 @@ from onnx import (
     version_converter,
 )
 
-from vdla.compiler.graph.nodes import Graph, GraphError, Node, TakenNames, TensorType
+from vdla.compiler.graph.nodes import Graph, GraphError, Node, TakenNames
+from vdla.compiler.graph.onnx.operators import AS_INPUTS
 from vdla.compiler.graph.onnx.part_models import same_in
 from vdla.compiler.graph.onnx.read import MAIN_DOMAINS
-from vdla.compiler.graph.onnx.simple import REDUCTIONS
-from vdla.compiler.graph.onnx.subgraphs import nodes_within, subgraphs
+from vdla.compiler.graph.onnx.subgraphs import graphs_within
+from vdla.compiler.graph.onnx.tensors import ONNX_ERRORS, proto_of
 from vdla.runtime.host.onnx_runtime import PART
 
 OPSET, IR_VERSION = 20, 9
-AS_INPUTS = {  # attributes of the graph's operators that are inputs in ONNX, from the second input on
-    "Clip": ("min", "max"),
-    "Expand": ("shape",),
-    "Pad": ("pads", "value"),
-    "Reshape": ("shape",),
-    "Slice": ("starts", "ends", "axes", "steps"),
-    "Split": ("split",),
-    "Squeeze": ("axes",),
-    "Tile": ("repeats",),
-    "Unsqueeze": ("axes",),
-    **dict.fromkeys(REDUCTIONS, ("axes",)),
-}
 OF_THE_ELEMENTS = ("max", "min", "value")  # inputs of the first input's element type; others are int64
 
 
@@ -58,27 +46,22 @@ def export(graph: Graph) -> ModelProto:
     for node in graph.nodes:
         if node.op == PART:
             part = unfolded(node, graph.constants[node.inputs[0]].tobytes(), OPSET, taken)
-            nodes += part.nodes
-            tensors += part.constants
-            opsets |= part.opsets
+            nodes += part.graph.node
+            tensors += part.graph.initializer
+            opsets = {**opsets, **{entry.domain: entry.version for entry in part.opset_import}, "": OPSET}
         else:
             nodes.append(_node(graph, node, constants, taken))
     weights = [*(numpy_helper.from_array(array, name) for name, array in constants.items()), *tensors]
     inputs, outputs = (
-        [_value(name, graph.types[name]) for name in names] for names in (graph.inputs, graph.outputs)
+        [helper.make_value_info(name, proto_of(graph.types[name])) for name in names]
+        for names in (graph.inputs, graph.outputs)
     )
-    _make_names_unique(nodes)
+    node_names = TakenNames()
+    for proto in nodes:  # onnxruntime refuses repeated names
+        proto.name = proto.name and node_names.take(proto.name)
     body = helper.make_graph(nodes, graph.name, inputs, outputs, weights)
     versions = [helper.make_opsetid(domain, version) for domain, version in opsets.items()]
     return helper.make_model(body, opset_imports=versions, ir_version=IR_VERSION)
-
-
-def _make_names_unique(nodes: list[NodeProto]) -> None:
-    """Rename nodes whose name repeats: onnxruntime refuses duplicates."""
-    taken = TakenNames()
-    for node in nodes:
-        if node.name:
-            node.name = taken.take(node.name)
 
 
 def _node(graph: Graph, node: Node, constants: dict[str, np.ndarray], taken: TakenNames) -> NodeProto:
@@ -124,39 +107,16 @@ def _attributes(node: Node, moved: tuple[str, ...]) -> Iterator[AttributeProto]:
             continue
         if name not in known:
             raise GraphError(f"{node} cannot be exported: {node.op} of ONNX has no attribute {name}")
-        yield helper.make_attribute(
-            name, _element_type(str(value)) if node.op == "Cast" else value, attr_type=known[name].type.value
-        )
-
-
-def _element_type(dtype: str) -> TensorProto.DataType:
-    return helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-
-
-def _value(name: str, type_: TensorType) -> ValueInfoProto:
-    return helper.make_tensor_value_info(name, _element_type(type_.dtype), type_.shape)
+        if node.op == "Cast":
+            value = helper.np_dtype_to_tensor_dtype(np.dtype(str(value)))
+        yield helper.make_attribute(name, value, attr_type=known[name].type.value)
 
 
 # Parts that onnxruntime runs
 
 
-@dataclass(frozen=True, slots=True)
-class Unfolded:
-    """The nodes of a part, renamed for the enclosing graph.
-
-    Attributes:
-        nodes: in topological order; inputs and outputs have the graph's names.
-        constants: the initializers of the part, with unique names.
-        opsets: versions of operator sets by domain, without the main operator set.
-    """
-
-    nodes: tuple[NodeProto, ...]
-    constants: tuple[TensorProto, ...]
-    opsets: Mapping[str, int]
-
-
-def unfolded(node: Node, model: bytes, opset: int, taken: TakenNames) -> Unfolded:
-    """Return the nodes of a part, converted to version `opset` of the main operator set.
+def unfolded(node: Node, model: bytes, opset: int, taken: TakenNames) -> ModelProto:
+    """Return the model of a part, in version `opset` of the main operator set, with unique names of values.
 
     Args:
         node: the graph's node that runs the part.
@@ -171,50 +131,39 @@ def unfolded(node: Node, model: bytes, opset: int, taken: TakenNames) -> Unfolde
     graph = proto.graph
     names = dict(zip((value.name for value in graph.input), node.inputs[1:], strict=True))
     names |= dict(zip((value.name for value in graph.output), node.outputs, strict=True))
-    for name in dict.fromkeys(_value_names(graph)):
-        if name not in names:
-            names[name] = taken.take(name)
-    _rename(graph, names)
-    entries = (entry for entry in proto.opset_import if entry.domain not in MAIN_DOMAINS)
-    opsets = {entry.domain: entry.version for entry in entries}
-    return Unfolded(tuple(graph.node), tuple(graph.initializer), opsets)
+    for inner in graphs_within(graph):
+        results = (name for each in inner.node for name in each.output if name)
+        for name in (*(value.name for value in _named(inner)), *results):
+            if name not in names:
+                names[name] = taken.take(name)
+    for inner in graphs_within(graph):
+        _rename(inner, names)
+    return proto
 
 
 def _in_version(node: Node, proto: ModelProto, opset: int) -> ModelProto:
     version = next((entry.version for entry in proto.opset_import if entry.domain in MAIN_DOMAINS), opset)
-    nodes = (inner for outer in proto.graph.node for inner in nodes_within(outer))
-    if all(inner.domain not in MAIN_DOMAINS or same_in(inner.op_type, version, opset) for inner in nodes):
+    nodes = (node for graph in graphs_within(proto.graph) for node in graph.node)
+    if all(node.domain not in MAIN_DOMAINS or same_in(node.op_type, version, opset) for node in nodes):
         return proto
     try:
         return version_converter.convert_version(proto, opset)
-    except (RuntimeError, ValueError) as error:
+    except ONNX_ERRORS as error:
         raise GraphError(
             f"{node} cannot be exported: its operators of operator set {version} cannot be converted to "
             f"{opset}: {' '.join(str(error).split())}"
         ) from error
 
 
-def _value_names(graph: GraphProto) -> Iterator[str]:
-    """Yield the names of the values of a graph and its subgraphs; names may repeat."""
-    yield from (value.name for part in (graph.input, graph.initializer, graph.output) for value in part)
-    for node in graph.node:
-        yield from filter(None, node.output)
-        for _, inner in subgraphs(node):
-            yield from _value_names(inner)
+def _named(graph: GraphProto) -> tuple[ValueInfoProto | TensorProto, ...]:
+    return (*graph.input, *graph.initializer, *graph.output)
 
 
 def _rename(graph: GraphProto, names: Mapping[str, str]) -> None:
-    """Rename all values of a graph and its subgraphs."""
-    for part in (graph.input, graph.initializer, graph.output):
-        for value in part:
-            value.name = names[value.name]
+    """Rename the values of a graph, without those of its subgraphs."""
     del graph.value_info[:]
+    for value in _named(graph):
+        value.name = names[value.name]
     for node in graph.node:
-        node.input[:] = _renamed(node.input, names)
-        node.output[:] = _renamed(node.output, names)
-        for _, inner in subgraphs(node):
-            _rename(inner, names)
-
-
-def _renamed(values: Sequence[str], names: Mapping[str, str]) -> list[str]:
-    return [names[name] if name else "" for name in values]
+        node.input[:] = [names.get(name, name) for name in node.input]
+        node.output[:] = [names.get(name, name) for name in node.output]

@@ -5,25 +5,22 @@ from dataclasses import replace
 from math import prod
 
 import numpy as np
-from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from vdla.compiler.graph.nodes import GraphError, TensorType
 from vdla.compiler.graph.onnx.call import RefusalError
-from vdla.compiler.graph.onnx.cut import dependencies, runtime_inputs
+from vdla.compiler.graph.onnx.cut import Shapes, cut, dependencies, runtime_inputs
 from vdla.compiler.graph.onnx.read import OnnxModel
-from vdla.compiler.graph.onnx.tensors import type_from, type_with_shape
+from vdla.compiler.graph.onnx.tensors import type_from
 from vdla.compiler.graph.section import Section
 
 MOST_ELEMENTS = 1 << 20  # of a fixed input
 MOST_NODES = 64  # between the inputs and the condition of an If
-CONDITION = "_condition"
 SHAPING = ("Expand", "Gather", "Reshape", "Slice", "Squeeze", "Unsqueeze")
 """Operators whose inputs after the first are shapes or positions, not data."""
 BRANCHES = {True: "then_branch", False: "else_branch"}
 SUBJECT = "an If chooses its branch while the network runs"
-
-Shapes = Mapping[str, tuple[int, ...]]
 
 
 def with_fixed(
@@ -51,8 +48,7 @@ def with_fixed(
         raise GraphError(f"{model.label}: {twice!r} is fixed, and named as an input or fixed once more")
     proto = ModelProto()
     proto.CopyFrom(model.proto)
-    constant = {tensor.name for tensor in proto.graph.initializer}
-    inputs = {value.name: value for value in proto.graph.input if value.name not in constant}
+    inputs = {value.name: value for value in runtime_inputs(proto.graph)}
     for name, number in values.items():
         if name not in inputs:
             raise GraphError(
@@ -70,7 +66,7 @@ def _filled(
 ) -> np.ndarray:
     """Return an array of the type of an input, filled with a number."""
     try:
-        type_ = type_from(value.type) if shape is None else type_with_shape(value.type, shape)
+        type_ = type_from(value.type, shape)
     except RefusalError as error:
         raise GraphError(
             f"{model.label}: input {value.name!r} is fixed, but {error}; its shape can be given by "
@@ -117,10 +113,13 @@ def advice(model: OnnxModel, node: NodeProto, types: Mapping[str, TensorType]) -
         return (
             f"{SUBJECT}: where its inputs {' and '.join((name, *others))} never change, {options} decide it"
         )
-    nodes = [graph.node[place] for place in sorted(places)]
-    part, constants = _condition(model, nodes, inputs[0], node.input[0])
-    options = _options(name, constants, _branches(part, name, types[name], constants))
-    return f"{SUBJECT}: where its input {name} never changes, {options}"
+    if name == node.input[0]:
+        constants, branches = [0.0, 1.0], {"then_branch": 1.0, "else_branch": 0.0}
+    else:
+        part = cut(model, Section((name,), (node.input[0],)), {})[0].proto
+        constants = list(_numbers(part.graph))
+        branches = _branches(part, name, types[name], constants)
+    return f"{SUBJECT}: where its input {name} never changes, {_options(name, constants, branches)}"
 
 
 def _options(name: str, constants: Sequence[float], branches: Mapping[str, float]) -> str:
@@ -135,29 +134,11 @@ def _options(name: str, constants: Sequence[float], branches: Mapping[str, float
     )
 
 
-def _condition(
-    model: OnnxModel, nodes: Sequence[NodeProto], value: ValueInfoProto, condition: str
-) -> tuple[ModelProto, list[float]]:
-    """Return a model that computes only a condition, and the scalars among its constants.
-
-    The scalars are 0 and 1 if the condition itself is an input.
-    """
-    graph = model.proto.graph
-    read = {name for node in nodes for name in node.input}
-    tensors = [tensor for tensor in graph.initializer if tensor.name in read]
-    end = helper.make_tensor_value_info(CONDITION, TensorProto.BOOL, None)
-    whole = [*nodes, helper.make_node("Identity", [condition], [CONDITION])]
-    versions = [helper.make_opsetid(domain, version) for domain, version in model.opsets.items()]
-    body = helper.make_graph(whole, "condition", [value], [end], tensors)
-    numbers = [0.0, 1.0] if not nodes else list(_numbers(nodes, tensors))
-    return helper.make_model(body, opset_imports=versions), numbers
-
-
-def _numbers(nodes: Sequence[NodeProto], tensors: Sequence[TensorProto]) -> Iterator[float]:
-    """Yield the scalar constants of nodes, except shapes, positions and constants in external files."""
-    shapes = {name for node in nodes if node.op_type in SHAPING for name in node.input[1:]}
-    constants = {tensor.name: tensor for tensor in tensors}
-    for node in nodes:
+def _numbers(graph: GraphProto) -> Iterator[float]:
+    """Yield the scalar constants of a graph, except shapes, positions and constants in external files."""
+    shapes = {name for node in graph.node if node.op_type in SHAPING for name in node.input[1:]}
+    constants = {tensor.name: tensor for tensor in graph.initializer}
+    for node in graph.node:
         if node.op_type == "Constant":
             values = [attribute.t for attribute in node.attribute if attribute.name == "value"]
             constants |= dict(zip(node.output, values, strict=False))

@@ -1,15 +1,14 @@
 """Handover of nodes to onnxruntime: types of their inputs and results, and models of connected parts."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import prod
+from typing import TypeVar
 
 import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto, numpy_helper
 
-from vdla.compiler.graph.nodes import Node, TensorType
+from vdla.compiler.graph.nodes import Node
 from vdla.compiler.graph.onnx.call import RefusalError
-from vdla.compiler.graph.onnx.checks import check_usable
-from vdla.compiler.graph.onnx.nibbles import narrow_tensor
 from vdla.compiler.graph.onnx.part_models import (
     Opsets,
     ResultType,
@@ -17,30 +16,25 @@ from vdla.compiler.graph.onnx.part_models import (
     definition_of,
     have_common_version,
     model_of,
+    prepared,
     probe,
     run,
     unshaped,
     versions_of,
 )
-from vdla.compiler.graph.onnx.parts import HostNode, HostPart, bytes_of, node_of, onnx_nodes, split
-from vdla.compiler.graph.onnx.subgraphs import nodes_within, reads, subgraphs
+from vdla.compiler.graph.onnx.parts import HostNode, HostPart, part_of
+from vdla.compiler.graph.onnx.quantised import narrow_tensor
+from vdla.compiler.graph.onnx.subgraphs import reads, subgraphs
 from vdla.compiler.graph.onnx.tensors import proto_of
-from vdla.compiler.graph.onnx.values import ImportedValues
-from vdla.runtime.host.dtypes import TENSOR_DTYPES, UNKNOWN
-from vdla.runtime.host.onnx_runtime import prepare
+from vdla.compiler.graph.onnx.values import ImportedValues, check_usable
+from vdla.runtime.host.dtypes import TENSOR_DTYPES, fits
 
-RANDOM = (
-    "Bernoulli",
-    "Multinomial",
-    "RandomNormal",
-    "RandomNormalLike",
-    "RandomUniform",
-    "RandomUniformLike",
-)
+RANDOM = ("Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomUniform")  # and their Likes
 WITH_SHAPE = "declare the shape of {} in the file (onnx.shape_inference, or value_info)"
 WITHOUT_SEQUENCES = (
     "take {} out of the file's outputs, or export tensors (skl2onnx: options={{'zipmap': False}})"
 )
+Result = TypeVar("Result")
 MOST_ELEMENTS = 1 << 24  # of a result that is computed while importing
 
 
@@ -82,41 +76,55 @@ class Handover:
         names, outputs = reads(node), list(wanted)
         constants = tuple(name for name in names if self.is_constant(name))
         inputs = {name: self.values.names[name] for name in names if name not in constants}
-        types = {name: self.type_of(key) for name, key in inputs.items()}
-        tensors = [self.tensor(name) for name in constants]
+        versions = list(versions_of(node, self.opsets[""]))
         may_compute = not inputs and _is_pure(node)
         try:
-            model, version, results = self.probe_versions(node, types, tensors, outputs)
+            model, version, inferred = self.accepted([node], versions, inputs, constants, outputs, probe)
         except RefusalError:
-            if may_compute and self.try_compute(node, constants, outputs):
+            if may_compute and self.try_compute(node, versions[-1], constants, outputs):
                 return None
             raise
+        results = {name: self.refined_type(name, type_) for name, type_ in inferred.items()}
         if may_compute and all(map(_is_small, results.values())) and self.try_add_constants(run(model)):
             return None
         return HostNode(node, reason, inputs, constants, self.define_results(results), version)
 
-    def probe_versions(
-        self, node: NodeProto, types: Mapping[str, TypeProto], tensors: list[TensorProto], outputs: list[str]
-    ) -> tuple[ModelProto, int, dict[str, ResultType]]:
-        """Return the model of a node in the newest accepted version, the version, and the result types.
+    def accepted(
+        self,
+        nodes: Sequence[NodeProto],
+        versions: Sequence[int],
+        inputs: Iterable[str],
+        constants: Iterable[str],
+        outputs: list[str],
+        check: Callable[[ModelProto], Result],
+    ) -> tuple[ModelProto, int, Result]:
+        """Return the first model of nodes that onnxruntime accepts, its version, and the result of the check.
+
+        Args:
+            nodes: in topological order.
+            versions: the versions of the main operator set to try, the preferred first.
+            inputs: the model's names of the inputs.
+            constants: the constants that the nodes read, by the model's names.
+            outputs: the model's names of the results.
+            check: refuses a model that onnxruntime does not accept.
 
         Raises:
-            RefusalError: onnxruntime accepts no version; the message is its reason for the oldest.
+            RefusalError: onnxruntime accepts no version; the message is its reason for the last version.
         """
-        versions, refused = list(versions_of(node, self.opsets[""])), list[RefusalError]()
-        for known in declarations([node], types):
+        types = {name: self.type_of(name) for name in inputs}
+        tensors, refused = [self.tensor(name) for name in constants], list[RefusalError]()
+        for known in declarations(nodes, types):
             for version in versions:
-                model = model_of([node], {**self.opsets, "": version}, known, tensors, outputs)
+                model = model_of(nodes, {**self.opsets, "": version}, known, tensors, outputs)
                 try:
-                    inferred = probe(model)
+                    return model, version, check(model)
                 except RefusalError as error:
                     refused.append(error)
-                    continue
-                results = {name: self.refined_type(name, type_) for name, type_ in inferred.items()}
-                return model, version, results
         raise refused[len(versions) - 1]
 
-    def try_compute(self, node: NodeProto, constants: Iterable[str], outputs: list[str]) -> bool:
+    def try_compute(
+        self, node: NodeProto, version: int, constants: Sequence[str], outputs: list[str]
+    ) -> bool:
         """Compute the results of a node from constants, and add them; return whether that succeeded.
 
         The constants are passed as inputs without shapes, which onnxruntime checks less strictly.
@@ -124,13 +132,10 @@ class Handover:
         if any(name in self.values.ranges for name in constants):
             return False  # the graph has bytes in place of narrower integers
         try:
-            keys = {name: self.values.names[name] for name in constants}
-            types = {name: unshaped(self.type_of(key)) for name, key in keys.items()}
-            opsets = {**self.opsets, "": _oldest_version(node, self.opsets)}
-            model = model_of([node], opsets, types, (), outputs)
-            return self.try_add_constants(
-                run(model, {name: self.values.constants[key] for name, key in keys.items()})
-            )
+            arrays = {name: self.values.constants[self.values.names[name]] for name in constants}
+            types = {name: unshaped(self.type_of(name)) for name in constants}
+            model = model_of([node], {**self.opsets, "": version}, types, (), outputs)
+            return self.try_add_constants(run(model, arrays))
         except (RefusalError, KeyError):
             return False
 
@@ -144,9 +149,7 @@ class Handover:
 
     def expansion(self, node: NodeProto) -> list[NodeProto]:
         """Return the nodes of an operator's definition as an ONNX function; empty if it has none."""
-        keys = {name: self.values.names[name] for name in reads(node)}
-        typed = {name: key for name, key in keys.items() if key in self.results or key in self.values.types}
-        types = {name: self.type_of(key) for name, key in typed.items()}
+        types = {name: self.type_of(name) for name in reads(node) if name not in self.tensors}
         return definition_of(model_of([node], self.opsets, types, (), [name for name in node.output if name]))
 
     def is_constant(self, name: str) -> bool:
@@ -162,8 +165,9 @@ class Handover:
             return narrow_tensor(name, array, self.values.ranges[name])
         return numpy_helper.from_array(array, name)
 
-    def type_of(self, key: str) -> TypeProto:
-        """Return the type of a value of the graph."""
+    def type_of(self, name: str) -> TypeProto:
+        """Return the type of a value by the model's name."""
+        key = self.values.names[name]
         return self.results[key].proto if key in self.results else proto_of(self.values.types[key])
 
     def refined_type(self, name: str, inferred: ResultType) -> ResultType:
@@ -175,14 +179,7 @@ class Handover:
         declared = ResultType(stated)
         if declared.tensor is None or stated.tensor_type.elem_type != inferred.proto.tensor_type.elem_type:
             return inferred
-        fits = tensor is None or (
-            len(tensor.shape) == len(declared.tensor.shape)
-            and all(
-                size in (UNKNOWN, other)
-                for size, other in zip(tensor.shape, declared.tensor.shape, strict=True)
-            )
-        )
-        return declared if fits else inferred
+        return declared if tensor is None or fits(declared.tensor.shape, tensor.shape) else inferred
 
     def define_results(self, results: Mapping[str, ResultType]) -> dict[str, str]:
         """Define the results of a node in the graph; return the graph's names by the model's."""
@@ -208,34 +205,21 @@ class Handover:
             RefusalError: a graph cannot hold a value that crosses the border, or onnxruntime refuses the
                 part.
         """
-        if len(part.nodes) > 1 and not have_common_version(
-            onnx_nodes(part), [node.version for node in part.nodes]
-        ):
-            return [self.node(single) for single in split(part)]
-        return [self.node(part)]
+        versions = [node.version for node in part.nodes]
+        is_common = len(part.nodes) == 1 or have_common_version(part.protos, versions)
+        parts = [part] if is_common else [part_of([node]) for node in part.nodes]
+        return list(map(self.node, parts))
 
     def node(self, part: HostPart) -> Node:
-        """Return the single node that runs a part.
-
-        Raises:
-            RefusalError: a graph cannot hold a value that crosses the border, or onnxruntime refuses the
-                part.
-        """
+        """Return the single node that runs a part; raises as `nodes` does."""
         for name, key in (*part.inputs.items(), *part.outputs.items()):
             self.add_type(name, key)
         constants = dict.fromkeys(name for node in part.nodes for name in node.constants)
-        types = {name: self.type_of(key) for name, key in part.inputs.items()}
-        opsets = {**self.opsets, "": max(node.version for node in part.nodes)}
-        tensors, refused = [self.tensor(name) for name in constants], list[ValueError]()
-        for known in declarations(list(onnx_nodes(part)), types):
-            array = bytes_of(model_of(list(onnx_nodes(part)), opsets, known, tensors, list(part.outputs)))
-            try:
-                prepare(array)
-            except ValueError as error:
-                refused.append(error)
-                continue
-            return node_of(part, self.values.new_constant(f"{next(iter(part.outputs.values()))}_part", array))
-        raise RefusalError(f"onnxruntime does not run it: {refused[0]}") from refused[0]
+        version = max(node.version for node in part.nodes)
+        _, _, array = self.accepted(
+            part.protos, [version], part.inputs, constants, list(part.outputs), prepared
+        )
+        return part.node(self.values.new_constant(f"{next(iter(part.outputs.values()))}_part", array))
 
     def add_type(self, name: str, key: str) -> None:
         """Set the graph's type of a value that crosses the border of a part.
@@ -256,18 +240,12 @@ class Handover:
         self.values.types[key] = type_
 
 
-def _oldest_version(node: NodeProto, opsets: Opsets) -> int:
-    *_, oldest = versions_of(node, opsets[""])
-    return oldest
-
-
 def _is_pure(node: NodeProto) -> bool:
     """Whether a node is deterministic, and runs in bounded time."""
     training = any(attribute.name == "training_mode" and attribute.i for attribute in node.attribute)
-    is_random = any(inner.op_type in (*RANDOM, "Dropout") for inner in nodes_within(node))
-    return not training and not is_random and not any(subgraphs(node))
+    return not training and not node.op_type.startswith(RANDOM) and not any(subgraphs(node))
 
 
 def _is_small(result: ResultType) -> bool:
-    type_: TensorType | None = result.tensor
+    type_ = result.tensor
     return type_ is not None and prod(max(size, 1) for size in type_.shape) <= MOST_ELEMENTS

@@ -1,6 +1,6 @@
 """The importer: converts a model to a graph node by node, and collects all problems."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial
 
 import numpy as np
@@ -8,27 +8,25 @@ from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, defs, helpe
 
 from vdla.compiler.graph.interpret import run_node
 from vdla.compiler.graph.nodes import Graph, GraphError, Node, TensorType
-from vdla.compiler.graph.onnx import nibbles
-from vdla.compiler.graph.onnx.call import Form, InvalidError, OnnxCall, RefusalError
-from vdla.compiler.graph.onnx.checks import check_computable, check_constant, check_usable
-from vdla.compiler.graph.onnx.domains import check_known, expanded, runs_elsewhere
-from vdla.compiler.graph.onnx.fixed import advice
-from vdla.compiler.graph.onnx.foreign import ForeignNode
+from vdla.compiler.graph.onnx import quantised
+from vdla.compiler.graph.onnx.call import ForeignNode, Form, InvalidError, OnnxCall, OnnxNode, RefusalError
+from vdla.compiler.graph.onnx.cut import Shapes, runtime_inputs
+from vdla.compiler.graph.onnx.fixed import BRANCHES, advice
 from vdla.compiler.graph.onnx.handover import Handover
 from vdla.compiler.graph.onnx.infer import (
     PARAMETER_ELEMENTS,
     check_attributes,
     check_references,
-    defaults_of,
     output_types,
 )
 from vdla.compiler.graph.onnx.inputs import shape_advice
-from vdla.compiler.graph.onnx.names import LONGEST_NAME, printable, trimmed, without_trailing_names
 from vdla.compiler.graph.onnx.parts import LONGEST_REASON, HostNode, grouped_into_parts
 from vdla.compiler.graph.onnx.read import MAIN_DOMAINS, OnnxModel
-from vdla.compiler.graph.onnx.subgraphs import defined_names, reads, renamed, taken_branch
+from vdla.compiler.graph.onnx.subgraphs import defined_names, reads, renamed, subgraphs
 from vdla.compiler.graph.onnx.survey import (
     IMPORTERS,
+    ONLY_HERE,
+    foreign_operator,
     label_of,
     order_problems,
     refusal_of,
@@ -40,17 +38,21 @@ from vdla.compiler.graph.onnx.tensors import (
     constant_value,
     size_of,
     type_from,
-    type_with_shape,
 )
-from vdla.compiler.graph.onnx.values import ImportedValues
+from vdla.compiler.graph.onnx.values import (
+    LONGEST_NAME,
+    ImportedValues,
+    check_computable,
+    check_constant,
+    check_usable,
+    printable,
+    without_trailing_names,
+)
 from vdla.compiler.graph.passes.cleanup import QUANTISATION
 from vdla.hw.spec.showing import short
 from vdla.runtime.host import onnx_runtime
 
-GRAPHLESS = (TensorProto.STRING,)  # element types of constants that only onnxruntime supports
 MANY_OUTPUTS = {"DynamicQuantizeLinear": 3, "LayerNormalization": 3, "Split": 1 << 31}
-
-Shapes = Mapping[str, tuple[int, ...]]
 
 
 class Importer:
@@ -72,10 +74,7 @@ class Importer:
         self.initializer_bytes = 0
         self.misses_onnxruntime = False
         graph = model.proto.graph
-        self.values = ImportedValues(
-            {name for node in graph.node for name in node.output}
-            | {value.name for value in (*graph.input, *graph.initializer)}
-        )
+        self.values = ImportedValues(defined_names(graph))
         self.names, self.types = self.values.names, self.values.types
         self.constants = self.values.constants
         self.handover = Handover(self.values, model.opsets, (*graph.value_info, *graph.output))
@@ -104,16 +103,12 @@ class Importer:
         if self.problems:
             raise self.failure()
         outputs = tuple(self.names[value.name] for value in graph.output)
-        nodes = self.nodes_of(outputs)
-        return Graph(printable(graph.name or "model"), inputs, outputs, nodes, self.constants, self.types)
-
-    def nodes_of(self, outputs: tuple[str, ...]) -> tuple[Node, ...]:
-        """Return the nodes of the graph, with host nodes grouped into parts."""
         try:
-            return grouped_into_parts(self.steps, outputs, self.handover.nodes)
+            nodes = grouped_into_parts(self.steps, outputs, self.handover.nodes)
         except RefusalError as error:
             self.problems.append(str(error))
             raise self.failure() from error
+        return Graph(printable(graph.name or "model"), inputs, outputs, nodes, self.constants, self.types)
 
     def check_output(self, name: str) -> None:
         """Refuse an output that no device can hold."""
@@ -153,7 +148,7 @@ class Importer:
 
     def add_initializer(self, tensor: TensorProto) -> None:
         """Add an initializer as a constant."""
-        if tensor.data_type in GRAPHLESS and onnx_runtime.is_there():
+        if tensor.data_type == TensorProto.STRING and onnx_runtime.is_there():
             self.handover.add_tensor(tensor)
             return
         self.initializer_bytes += size_of(tensor)
@@ -162,8 +157,7 @@ class Importer:
 
     def add_inputs(self) -> dict[str, TensorType]:
         """Add the inputs that are not initializers; return their types by the graph's names."""
-        constant = {tensor.name for tensor in self.model.proto.graph.initializer}
-        values = [value for value in self.model.proto.graph.input if value.name not in constant]
+        values = runtime_inputs(self.model.proto.graph)
         for name in sorted(set(self.shapes) - {value.name for value in values}):
             self.problems.append(
                 f"shapes names {name!r}, which is not an input; there are "
@@ -175,20 +169,14 @@ class Importer:
         return {name: self.types[name] for name in names}
 
     def add_input(self, value: ValueInfoProto) -> None:
-        """Add an input of the model; refuse a type that no device can hold."""
-        type_ = self.input_type(value)
-        check_usable(type_)
-        self.names[value.name] = self.values.define(value.name, type_)
-
-    def input_type(self, value: ValueInfoProto) -> TensorType:
-        """Return the type of an input, with the caller's shape in place of a dynamic shape."""
-        if value.name in self.shapes and value.type.HasField("tensor_type"):
-            return type_with_shape(value.type, self.shapes[value.name])
+        """Add an input of the model, of the given shape if any; refuse a type that no device can hold."""
         try:
-            return type_from(value.type)
+            type_ = type_from(value.type, self.shapes.get(value.name))
         except RefusalError as error:
             hint = f"; {shape_advice(value)}" if "dynamic" in str(error) else ""
             raise RefusalError(f"{error}{hint}") from None
+        check_usable(type_)
+        self.names[value.name] = self.values.define(value.name, type_)
 
     def add_node(self, node: NodeProto) -> None:
         """Import a node; skip it if the import of an input failed."""
@@ -200,14 +188,14 @@ class Importer:
         is_if = node.op_type == "If" and node.domain in MAIN_DOMAINS
         condition = self.constants.get(self.names[node.input[0]]) if is_if else None
         if condition is not None and condition.size == 1:
-            self.add_branch(node, taken_branch(node, bool(condition.item())))
+            self.add_branch(node, dict(subgraphs(node))[BRANCHES[bool(condition.item())]])
             return
         try:
             self.add_known(node)
         except InvalidError:
             raise
         except RefusalError as error:
-            if not runs_elsewhere(node) or any(
+            if node.domain in ONLY_HERE or any(
                 name in self.values.ranges and not self.handover.is_constant(name) for name in reads(node)
             ):
                 raise  # the graph holds bytes, where onnxruntime would need narrower integers
@@ -224,53 +212,45 @@ class Importer:
         Raises:
             RefusalError: the kit does not support the node.
         """
-        check_known(node)
         self.check_supported(node)
         for name in filter(None, node.input):
             if self.names[name] not in self.types:
-                raise RefusalError(f"its input {name!r} is a {self.type_text(name)}")
-        if node.domain in MAIN_DOMAINS:
-            nibbles.check_reader(node, self.values.ranges)
-            for inner in self.with_clipped_input(node):
-                self.add_operator(inner, self.model.opset)
-            if node.op_type in nibbles.MOVERS and node.input[0] in self.values.ranges:
-                self.values.ranges[node.output[0]] = self.values.ranges[node.input[0]]
-            return
-        expansion = list(expanded(self.foreign(node)))
-        self.used |= {name for step in expansion for name in step.proto.input}
-        for step in expansion:
+                type_ = self.handover.results.get(self.names[name], "constant that only onnxruntime can hold")
+                raise RefusalError(f"its input {name!r} is a {type_}")
+        steps, limits, kind = [OnnxNode(node, self.model.opset)], None, foreign_operator(node)
+        if kind is not None:
+            steps = kind.expanded(self.foreign(node))
+        else:
+            limits = quantised.range_of_result(node, self.values.ranges)
+            if limits and node.op_type == "QuantizeLinear":
+                steps = quantised.clipped_quantisation(self.foreign(node), limits)
+        self.used |= {name for step in steps for name in reads(step.proto)}
+        for step in steps:
             self.add_operator(step.proto, step.opset)
-
-    def with_clipped_input(self, node: NodeProto) -> Iterator[NodeProto]:
-        """Yield a node; if it quantises to less than eight bits, precede it by nodes that clip its input."""
-        limits = (
-            self.values.ranges.get(node.input[2])
-            if node.op_type == "QuantizeLinear" and len(node.input) > 2
-            else None
-        )
-        if limits is None:
-            yield node
-            return
-        real, scale, zero = (self.names[name] for name in node.input)
-        values = self.constants.get(scale), self.constants.get(zero)
-        yield from nibbles.with_clipped_input(node, limits, *values, len(self.types[real].shape))
-        self.values.ranges[node.output[0]] = limits
+        if limits:
+            self.values.ranges[node.output[0]] = limits
 
     def foreign(self, node: NodeProto) -> ForeignNode:
-        """Return a node of another domain with what is known about its inputs."""
-        names = [self.names.get(name, "") for name in node.input]
-        types = [self.types[name] if name else None for name in names]
-        values = [self.constants.get(name) for name in names]
-        return ForeignNode(node, values, types, self.values.model_names)
+        """Return a node that is expanded into others, with what is known about its inputs."""
+        names = [self.names[name] if name else "" for name in node.input]
+        return ForeignNode(
+            node.op_type,
+            self.model.opset,
+            tuple(node.input),
+            attributes_from(node.attribute),
+            tuple(self.types[name] if name else None for name in names),
+            tuple(self.constants.get(name) for name in names),
+            (),
+            node,
+            self.values.model_names,
+        )
 
     def add_operator(self, node: NodeProto, opset: int) -> None:
         """Import a node of the main domain in version `opset`."""
         if node.op_type == "Constant":
-            self.values.add_constant(
-                node.output[0],
-                constant_value(attributes_from({proto.name: proto for proto in node.attribute})),
-            )
+            self.values.add_constant(node.output[0], constant_value(attributes_from(node.attribute)))
             return
+        node = without_trailing_names(node)
         count = self.count_used_outputs(node)
         call = self.call_of(node, count, opset)
         form = IMPORTERS[call.op](call)
@@ -282,14 +262,8 @@ class Importer:
 
     def check_supported(self, node: NodeProto) -> None:
         """Refuse a node that the kit never runs."""
-        refusal = refusal_of(node, self.model.opset)
-        if refusal:
+        if refusal := refusal_of(node, self.model.opset):
             raise RefusalError(refusal)
-
-    def type_text(self, name: str) -> str:
-        """Describe the type of a value that the graph cannot hold."""
-        result = self.handover.results.get(self.names[name])
-        return "constant of a type that only onnxruntime has" if result is None else str(result)
 
     def hand_over(self, node: NodeProto, reason: str) -> None:
         """Hand a node, or the nodes of its definition, over to onnxruntime.
@@ -350,22 +324,15 @@ class Importer:
 
     def call_of(self, node: NodeProto, wanted: int, opset: int) -> OnnxCall:
         """Return a node as the argument of an importing function."""
-        inputs = tuple(self.names[name] if name else "" for name in trimmed(node.input))
+        inputs = tuple(self.names[name] if name else "" for name in node.input)
         types = tuple(self.types[name] if name else None for name in inputs)
         values = tuple(self.constants.get(name) for name in inputs)
-        op = node.op_type
-        schema = defs.get_schema(op, opset, "")
-        attributes = attributes_from(defaults_of(schema) | {proto.name: proto for proto in node.attribute})
+        schema = defs.get_schema(node.op_type, opset, "")
+        defaults = (each.default_value for each in schema.attributes.values() if each.default_value.name)
+        attributes = attributes_from((*defaults, *node.attribute))
         check_attributes(attributes)
-        return OnnxCall(
-            op,
-            opset,
-            inputs,
-            attributes,
-            types,
-            values,
-            output_types(without_trailing_names(node), schema, opset, types, values, wanted),
-        )
+        outputs = output_types(node, schema, opset, types, values, wanted)
+        return OnnxCall(node.op_type, opset, inputs, attributes, types, values, outputs)
 
     def add_form(self, form: Form, name: str, outputs: list[tuple[str, TensorType]]) -> None:
         """Add the nodes of a form, or constants if its inputs are constant and small.
@@ -374,12 +341,18 @@ class Importer:
             form: the form.
             name: the name of its nodes.
             outputs: the wished name and the type of each output.
+
+        Raises:
+            RefusalError: the operator refuses its constant inputs.
         """
         inputs = tuple(self.input_of(part, outputs[0][0], name) for part in form.inputs)
         results = tuple(self.values.define(wish, type_) for wish, type_ in outputs)
         node = Node(form.op, inputs, results, form.attributes, name)
         if self.is_foldable(node):
-            self.constants |= self.fold(node)
+            try:
+                self.constants |= run_node(node, self.constants, self.types)
+            except GraphError as error:
+                raise RefusalError(str(error)) from error
         else:
             self.check_node(node)
             self.steps.append(node)
@@ -406,17 +379,6 @@ class Importer:
             and inputs_known
             and all(self.types[name].size <= PARAMETER_ELEMENTS for name in values)
         )
-
-    def fold(self, node: Node) -> dict[str, np.ndarray]:
-        """Return the results of a node with constant inputs, by name.
-
-        Raises:
-            RefusalError: the operator refuses its inputs.
-        """
-        try:
-            return run_node(node, self.constants, self.types)
-        except GraphError as error:
-            raise RefusalError(str(error)) from error
 
     def check_node(self, node: Node) -> None:
         """Refuse a node with an input or output that no device can hold."""

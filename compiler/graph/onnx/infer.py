@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from onnx import AttributeProto, NodeProto, TypeProto, checker, defs, helper, numpy_helper, shape_inference
+from onnx import NodeProto, TypeProto, defs, helper, numpy_helper, shape_inference
 
 from vdla.compiler.graph.nodes import TensorType
 from vdla.compiler.graph.onnx.call import InvalidError, RefusalError
-from vdla.compiler.graph.onnx.tensors import first_line, proto_of, type_from
+from vdla.compiler.graph.onnx.subgraphs import nodes_within
+from vdla.compiler.graph.onnx.tensors import ONNX_ERRORS, first_line, proto_of, type_from
 
 PARAMETER_ELEMENTS = 1024
 POSITIVE = ("blocksize", "dilations", "group", "kernel_shape", "num_outputs", "size", "strides")
@@ -15,16 +16,6 @@ BOUNDED = (*POSITIVE, "axes", "axis", "output_padding", "output_shape", "pads", 
 POOLS = ("AveragePool", "LpPool", "MaxPool")
 LARGEST_ATTRIBUTE = 1 << 31
 SPELLING = {"float32": "float", "float64": "double"}
-
-
-NOT_INFERRED = (
-    shape_inference.InferenceError,
-    checker.ValidationError,
-    RuntimeError,
-    ValueError,
-    KeyError,
-)
-"""The exceptions that ONNX's shape inference raises."""
 
 
 def output_types(
@@ -59,7 +50,7 @@ def output_types(
         inferred = shape_inference.infer_node_outputs(
             schema, node, known, small, opset_imports=[helper.make_opsetid("", opset)]
         )
-    except NOT_INFERRED as error:
+    except ONNX_ERRORS as error:
         raise RefusalError(f"its shape cannot be inferred: {first_line(error)}") from error
     outputs = tuple(_output(name, inferred, place < needed) for place, name in enumerate(node.output))
     if node.op_type not in POOLS or types[0] is None:
@@ -104,15 +95,12 @@ def check_references(node: NodeProto) -> None:
     Raises:
         InvalidError: an attribute has a reference in place of a value; functions were inlined before.
     """
-    for attribute in node.attribute:
+    for attribute in (each for inner in nodes_within(node) for each in inner.attribute):
         if attribute.ref_attr_name:
             raise InvalidError(
                 f"attribute {attribute.name!r} refers to attribute {attribute.ref_attr_name!r} of a model "
                 "function, but the node is in no function; give the attribute a value"
             )
-        for graph in (attribute.g, *attribute.graphs):
-            for inner in graph.node:
-                check_references(inner)
 
 
 def check_attributes(attributes: Mapping[str, object]) -> None:
@@ -157,12 +145,3 @@ def check_inputs(schema: defs.OpSchema, types: Sequence[TensorType | None]) -> N
                 f"its input {place} ({formal.name}) is {type_}, but an input before it is "
                 f"{bound[formal.type_str]}"
             )
-
-
-def defaults_of(schema: defs.OpSchema) -> dict[str, AttributeProto]:
-    """Return the default attributes of an operator by name."""
-    return {
-        name: attribute.default_value
-        for name, attribute in schema.attributes.items()
-        if attribute.default_value.name
-    }

@@ -3,11 +3,10 @@
 from onnx import GraphProto, TensorShapeProto, TypeProto, ValueInfoProto
 
 from vdla.compiler.graph.onnx.call import RefusalError
-from vdla.compiler.graph.onnx.cut import runtime_inputs
-from vdla.compiler.graph.onnx.tensors import dtype_of
+from vdla.compiler.graph.onnx.cut import Shapes, runtime_inputs
+from vdla.compiler.graph.onnx.tensors import dtype_of, extents_of
+from vdla.runtime.host.dtypes import UNKNOWN
 from vdla.runtime.samples.declared import Declared, is_batch_name
-
-Shapes = dict[str, tuple[int, ...]]
 
 
 def inputs_of(graph: GraphProto, shapes: Shapes) -> dict[str, Declared] | None:
@@ -21,17 +20,14 @@ def inputs_of(graph: GraphProto, shapes: Shapes) -> dict[str, Declared] | None:
     values = runtime_inputs(graph)
     if not all(value.type.HasField("tensor_type") for value in values):
         return None
-    return {value.name: _declared(value.type.tensor_type, shapes.get(value.name)) for value in values}
+    return {value.name: _declared(value.type, shapes.get(value.name)) for value in values}
 
 
-def _declared(tensor: TypeProto.Tensor, given: tuple[int, ...] | None) -> Declared:
+def _declared(type_: TypeProto, given: tuple[int, ...] | None) -> Declared:
     """Return the declared type of an input; the shape `given`, if any, replaces the declared shape."""
-    dtype = _dtype(tensor.elem_type)
+    tensor, dtype = type_.tensor_type, _dtype(type_.tensor_type.elem_type)
     names = tuple(map(_extent_name, tensor.shape.dim))
-    shape = tuple(
-        dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else None
-        for dim in tensor.shape.dim
-    )
+    shape = tuple(None if size == UNKNOWN else size for size in extents_of(type_) or ())
     is_open = len(shape) > 1 and shape[0] is None and is_batch_name(names[0], names[1:])
     if given is not None:
         return Declared(given, dtype, (), is_batch=is_open or given[:1] == (1,))
@@ -59,11 +55,10 @@ def shape_advice(value: ValueInfoProto) -> str:
 
     The suggested option contains a batch of 1, the known extents, and the names of the other extents.
     """
-    dims = _declared(value.type.tensor_type, None)
-    sizes = ["1" if dims.is_batch and not place else None for place in range(len(dims.shape or ()))]
+    dims = _declared(value.type, None)
     extents = [
-        known or (name or "?" if extent is None else str(extent))
-        for known, extent, name in zip(sizes, dims.shape or (), dims.names, strict=True)
+        "1" if dims.is_batch and not place else name or "?" if extent is None else str(extent)
+        for place, (extent, name) in enumerate(zip(dims.shape or (), dims.names, strict=True))
     ]
     option = f"--shape {value.name}={','.join(extents) or '...'}"
     return f"pass samples (--calibrate), or {option}; in Python samples=... or shapes=..."

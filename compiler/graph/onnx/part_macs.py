@@ -1,17 +1,26 @@
 """Multiply-accumulates of a part that onnxruntime runs, subgraphs included."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from onnx import GraphProto, ModelProto, NodeProto, TypeProto, helper, numpy_helper, shape_inference
+from onnx import (
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TypeProto,
+    ValueInfoProto,
+    helper,
+    numpy_helper,
+    shape_inference,
+)
 
 from vdla.compiler.graph.macs import OperatorShapes, Shape, macs_of
 from vdla.compiler.graph.onnx.call import RefusalError
-from vdla.compiler.graph.onnx.infer import NOT_INFERRED
 from vdla.compiler.graph.onnx.part_models import Opsets, model_of, probe
 from vdla.compiler.graph.onnx.read import MAIN_DOMAINS
 from vdla.compiler.graph.onnx.subgraphs import captured, subgraphs
+from vdla.compiler.graph.onnx.tensors import ONNX_ERRORS, extents_of
 from vdla.hw.spec.showing import short
 from vdla.runtime.host.dtypes import UNKNOWN
 
@@ -33,10 +42,6 @@ class MacCount:
     macs: int = 0
     open: tuple[str, ...] = ()
 
-    def times(self, trips: int) -> "MacCount":
-        """Return the count of `trips` repetitions."""
-        return MacCount(self.macs * trips, self.open)
-
     def __add__(self, other: "MacCount") -> "MacCount":
         return MacCount(self.macs + other.macs, tuple(dict.fromkeys((*self.open, *other.open))))
 
@@ -51,7 +56,7 @@ def macs_of_part(model: bytes) -> MacCount:
     """
     proto = ModelProto.FromString(model)
     opsets = {entry.domain: entry.version for entry in proto.opset_import}
-    return _Scope(proto.graph, opsets, {}, {}).count()
+    return _Scope(proto.graph, opsets, {}, {}, {}).count()
 
 
 class _Scope:
@@ -66,29 +71,41 @@ class _Scope:
         self,
         graph: GraphProto,
         opsets: Opsets,
-        types: Mapping[str, TypeProto],
+        outer: Mapping[str, TypeProto],
         constants: Mapping[str, np.ndarray],
+        given: Mapping[str, TypeProto],
     ) -> None:
         self.graph, self.opsets = graph, opsets
         self.constants = {**constants, **dict(_small_constants(graph))}
-        self.types = {**types, **{each.name: _type(each.dims, each.data_type) for each in graph.initializer}}
-        self.types |= {value.name: value.type for value in graph.input if value.type.WhichOneof("value")}
-        self.infer(types)
+        stated = {value.name: value.type for value in graph.input if value.type.WhichOneof("value")}
+        weights = {
+            each.name: helper.make_tensor_type_proto(each.data_type, list(each.dims))
+            for each in graph.initializer
+        }
+        self.types = {**outer, **weights, **stated, **given}
+        if self.multiplies():
+            self.infer(self.standalone(outer))
 
-    def infer(self, outer: Mapping[str, TypeProto]) -> None:
-        """Infer the types of the results of nodes by ONNX, and by onnxruntime where ONNX infers no shape."""
-        wanted = [name for node in self.graph.node for name in node.output if name]
-        if not self.multiplies():
-            return
-        model = self.standalone(outer)
+    def infer(self, model: ModelProto) -> None:
+        """Infer the types of the results of nodes by ONNX, and by onnxruntime where ONNX infers no shape.
+
+        Args:
+            model: the graph as a model, which gets further outputs.
+        """
         try:
             inferred = shape_inference.infer_shapes(model, data_prop=True).graph
             self.types |= {value.name: value.type for value in (*inferred.value_info, *inferred.output)}
-        except NOT_INFERRED:
+        except ONNX_ERRORS:
             pass
-        missing = [name for name in wanted if UNKNOWN in self.shape(name)]
-        if missing:
-            self.ask_onnxruntime(model, missing)
+        results = (name for node in self.graph.node for name in node.output if name)
+        missing = [name for name in results if UNKNOWN in self.shape(name)]
+        present = {value.name for value in model.graph.output}
+        model.graph.output.extend(ValueInfoProto(name=name) for name in missing if name not in present)
+        try:
+            found = probe(model) if missing else {}
+        except RefusalError:
+            return
+        self.types |= {name: result.proto for name, result in found.items()}
 
     def multiplies(self) -> bool:
         """Whether any node may multiply, so that shapes matter."""
@@ -100,36 +117,20 @@ class _Scope:
 
     def standalone(self, outer: Mapping[str, TypeProto]) -> ModelProto:
         """Return the graph as a model; values captured from outside become inputs, or constants."""
-        holder = NodeProto()
-        holder.attribute.append(helper.make_attribute("body", self.graph))
-        outside = [name for name in dict.fromkeys(captured(holder)) if name in outer]
-        typed = (value.name for value in self.graph.input if value.name in self.types)
-        inputs = {name: self.types[name] for name in typed}
-        inputs |= {name: outer[name] for name in outside if name not in self.constants}
-        tensors = [
-            numpy_helper.from_array(self.constants[name], name) for name in outside if name in self.constants
-        ]
+        outside = [name for name in dict.fromkeys(captured(self.graph)) if name in outer]
+        known = [name for name in outside if name in self.constants]
+        inputs = {
+            value.name: self.types[value.name] for value in self.graph.input if value.name in self.types
+        }
+        inputs |= {name: outer[name] for name in outside if name not in known}
+        tensors = [numpy_helper.from_array(self.constants[name], name) for name in known]
         outputs = [value.name for value in self.graph.output]
         return model_of(self.graph.node, self.opsets, inputs, [*self.graph.initializer, *tensors], outputs)
 
-    def ask_onnxruntime(self, model: ModelProto, names: Iterable[str]) -> None:
-        """Take the types of values from onnxruntime, if it accepts the model."""
-        present = {value.name for value in model.graph.output}
-        model.graph.output.extend(
-            helper.make_empty_tensor_value_info(name) for name in names if name not in present
-        )
-        try:
-            results = probe(model)
-        except RefusalError:
-            return
-        self.types |= {name: result.proto for name, result in results.items()}
-
     def shape(self, name: str) -> Shape:
         """Return the shape of a value, with `UNKNOWN` for unknown extents."""
-        tensor = self.types[name].tensor_type if name in self.types else TypeProto().tensor_type
-        if not tensor.HasField("shape"):
-            return NO_SHAPE
-        return tuple(dim.dim_value if dim.HasField("dim_value") else UNKNOWN for dim in tensor.shape.dim)
+        shape = extents_of(self.types.get(name, TypeProto()))
+        return NO_SHAPE if shape is None else shape
 
     # Counting
 
@@ -158,17 +159,12 @@ class _Scope:
         given, trips = self.body_input_types(node, body), self.trips(node, body)
         trip = self.count_subgraph(body, given)
         if trips is not None or trip == NONE:
-            return trip.times(trips or 0)
+            return MacCount(trip.macs * (trips or 0), trip.open)
         return trip + MacCount(0, (f"{_label(node)} counted for one trip",))
 
     def count_subgraph(self, graph: GraphProto, given: Mapping[str, TypeProto] | None = None) -> MacCount:
         """Return the multiply-accumulates of a subgraph, whose inputs have the types `given`."""
-        copy = GraphProto()
-        copy.CopyFrom(graph)
-        for value in copy.input:
-            if given is not None and value.name in given:
-                value.type.CopyFrom(given[value.name])
-        return _Scope(copy, self.opsets, self.types, self.constants).count()
+        return _Scope(graph, self.opsets, self.types, self.constants, given or {}).count()
 
     def body_input_types(self, node: NodeProto, body: GraphProto) -> dict[str, TypeProto]:
         """Return the types of the inputs of the body of a Loop or Scan, derived from the node's inputs."""
@@ -247,10 +243,6 @@ def _domain(node: NodeProto) -> str:
 
 def _label(node: NodeProto) -> str:
     return short(f"{node.op_type} {(node.name or node.output[0])!r}", LONGEST_LABEL)
-
-
-def _type(dims: Iterable[int], code: int) -> TypeProto:
-    return helper.make_tensor_type_proto(code, list(dims))
 
 
 def _without(type_: TypeProto, axis: int | None) -> TypeProto:

@@ -14,8 +14,9 @@ from vdla.compiler.graph.nodes import TensorType
 from vdla.compiler.graph.onnx.call import RefusalError
 from vdla.compiler.graph.onnx.read import MAIN_DOMAINS
 from vdla.compiler.graph.onnx.subgraphs import nodes_within, subgraphs
-from vdla.runtime.host.dtypes import TENSOR_DTYPES, UNKNOWN
-from vdla.runtime.host.onnx_runtime import session_from
+from vdla.compiler.graph.onnx.tensors import ONNX_ERRORS, extents_of
+from vdla.runtime.host.dtypes import TENSOR_DTYPES
+from vdla.runtime.host.onnx_runtime import prepare, session_from
 
 IR_VERSION = 10
 OLDEST_OPSET = 7  # the oldest that onnxruntime supports
@@ -37,14 +38,10 @@ class ResultType:
     @property
     def tensor(self) -> TensorType | None:
         """The type in a graph; None if a graph cannot hold the value."""
-        if not self.proto.HasField("tensor_type") or not self.proto.tensor_type.HasField("shape"):
+        shape, code = extents_of(self.proto), self.proto.tensor_type.elem_type
+        if shape is None or code == TensorProto.STRING:
             return None
-        tensor = self.proto.tensor_type
-        dtype = _dtype(tensor.elem_type)
-        shape = tuple(
-            dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else UNKNOWN
-            for dim in tensor.shape.dim
-        )
+        dtype = str(helper.tensor_dtype_to_np_dtype(code))
         return TensorType(shape, dtype) if dtype in TENSOR_DTYPES else None
 
     def __str__(self) -> str:
@@ -61,16 +58,13 @@ def versions_of(node: NodeProto, opset: int) -> Iterator[int]:
 
     Versions are in descending order; the operator's definition differs between them only in supported types.
     """
-    version = _since([node], opset)
+    version = _since(node, opset)
     yield version
-    if node.domain in MAIN_DOMAINS and not any(subgraphs(node)) and defs.has(node.op_type, opset, ""):
-        newer = defs.get_schema(node.op_type, opset, "")
-        while newer.since_version > OLDEST_OPSET and defs.has(node.op_type, newer.since_version - 1, ""):
-            older = defs.get_schema(node.op_type, newer.since_version - 1, "")
-            if _signature(older) != _signature(newer):
-                return
-            newer = older
-            yield max(newer.since_version, OLDEST_OPSET)
+    if node.domain not in MAIN_DOMAINS or any(subgraphs(node)):
+        return
+    while version > OLDEST_OPSET and same_in(node.op_type, version, version - 1):
+        version = max(defs.get_schema(node.op_type, version - 1, "").since_version, OLDEST_OPSET)
+        yield version
 
 
 def same_in(op: str, opset: int, other: int) -> bool:
@@ -90,11 +84,10 @@ def _signature(schema: defs.OpSchema) -> tuple[object, ...]:
     return attributes, values, schema.min_input, schema.max_input, schema.deprecated
 
 
-def _since(nodes: Iterable[NodeProto], opset: int) -> int:
-    """Return the oldest version of the main operator set in which nodes have the same definition as in
-    `opset`."""
+def _since(outer: NodeProto, opset: int) -> int:
+    """Return the oldest main operator set in which a node has the same definition as in `opset`."""
     oldest = min(OLDEST_OPSET, opset)
-    for node in (inner for outer in nodes for inner in nodes_within(outer)):
+    for node in nodes_within(outer):
         if node.domain in MAIN_DOMAINS:
             known = defs.has(node.op_type, opset, "")
             oldest = max(oldest, defs.get_schema(node.op_type, opset, "").since_version if known else opset)
@@ -103,9 +96,7 @@ def _since(nodes: Iterable[NodeProto], opset: int) -> int:
 
 def have_common_version(nodes: Iterable[NodeProto], versions: Sequence[int]) -> bool:
     """Whether nodes, each accepted in its version, have the same definition in the newest of the versions."""
-    return all(
-        _since([node], max(versions)) <= version for node, version in zip(nodes, versions, strict=True)
-    )
+    return all(_since(node, max(versions)) <= version for node, version in zip(nodes, versions, strict=True))
 
 
 def definition_of(model: ModelProto) -> list[NodeProto]:
@@ -121,7 +112,7 @@ def definition_of(model: ModelProto) -> list[NodeProto]:
         inlined = inliner.inline_selected_functions(
             asked, [(node.domain, node.op_type)], exclude=False, inline_schema_functions=True
         )
-    except (RuntimeError, ValueError):
+    except ONNX_ERRORS:
         return []
     nodes = list(inlined.graph.node)
     same = all(version.get(entry.domain, entry.version) == entry.version for entry in inlined.opset_import)
@@ -145,14 +136,18 @@ def model_of(
         constants: initializers.
         outputs: names of the outputs.
     """
-    named: set[str] = set()
     graph = helper.make_graph(
-        [_plain(node, named) for node in nodes],
+        nodes,
         "part",
         [helper.make_value_info(name, type_) for name, type_ in inputs.items()],
         [ValueInfoProto(name=name) for name in outputs],
         list(constants),
     )
+    named: set[str] = set()
+    for node in graph.node:  # copies; a name may not repeat
+        node.domain = "" if node.domain in MAIN_DOMAINS else node.domain
+        node.name = "" if node.name in named else node.name
+        named.add(node.name)
     used = {inner.domain for node in nodes for inner in nodes_within(node)}
     domains = sorted({"" if domain in MAIN_DOMAINS else domain for domain in used})
     versions = [helper.make_opsetid(domain, opsets.get(domain, 1)) for domain in domains]
@@ -166,7 +161,8 @@ def probe(model: ModelProto) -> dict[str, ResultType]:
         RefusalError: onnxruntime does not accept the model.
     """
     types = _outputs(model)
-    unranked = [name for name, type_ in types.items() if _is_scalar(type_)]
+    # onnxruntime reports no extents of scalars, and of values of unknown rank
+    unranked = [name for name, type_ in types.items() if extents_of(type_.proto) == ()]
     if not unranked:
         return types
     asking = ModelProto()
@@ -198,6 +194,20 @@ def run(model: ModelProto, inputs: Mapping[str, np.ndarray] | None = None) -> di
         raise RefusalError(f"onnxruntime does not run it: {error}") from error
 
 
+def prepared(model: ModelProto) -> np.ndarray:
+    """Return a model as uint8[n], with the session that its runs use.
+
+    Raises:
+        RefusalError: onnxruntime does not accept the model.
+    """
+    array = np.frombuffer(model.SerializeToString(deterministic=True), np.uint8)
+    try:
+        prepare(array)
+    except ValueError as error:
+        raise RefusalError(f"onnxruntime does not run it: {error}") from error
+    return array
+
+
 def _outputs(model: ModelProto) -> dict[str, ResultType]:
     try:
         session = session_from(model.SerializeToString(), optimised=False)
@@ -206,41 +216,34 @@ def _outputs(model: ModelProto) -> dict[str, ResultType]:
     return {out.name: ResultType(_parsed_type(out.type, out.shape)) for out in session.get_outputs()}
 
 
-def _is_scalar(result: ResultType) -> bool:
-    """Whether onnxruntime reports no extents: the value is a scalar, or its rank is unknown."""
-    tensor = result.proto.tensor_type
-    return result.proto.HasField("tensor_type") and tensor.HasField("shape") and not tensor.shape.dim
-
-
-def _parsed_type(text: str, shape: Sequence[int | str | None]) -> TypeProto:
-    """Return the type of an onnxruntime type string such as "seq(tensor(float))"."""
+def _parsed_type(text: str, shape: Sequence[int | str | None] | None = None) -> TypeProto:
+    """Return the type of an onnxruntime type string such as "seq(tensor(float))"; `shape` is a tensor's."""
     kind, _, inner = text.partition("(")
     inner = inner.removesuffix(")")
     match kind:
         case "tensor":
-            extents = [size if isinstance(size, int) and size >= 0 else None for size in shape]
-            return helper.make_tensor_type_proto(TensorProto.DataType.Value(inner.upper()), extents)
+            known = [size if isinstance(size, int) and size >= 0 else None for size in shape or ()]
+            code = TensorProto.DataType.Value(inner.upper())
+            return helper.make_tensor_type_proto(code, None if shape is None else known)
         case "seq":
-            return helper.make_sequence_type_proto(_without_shape(inner))
+            return helper.make_sequence_type_proto(_parsed_type(inner))
         case "optional":
-            return helper.make_optional_type_proto(_without_shape(inner))
+            return helper.make_optional_type_proto(_parsed_type(inner))
         case "map":
             key, _, value = inner.partition(",")
             code = TensorProto.DataType.Value(key.strip().upper())
-            return helper.make_map_type_proto(code, _without_shape(value.strip()))
+            return helper.make_map_type_proto(code, _parsed_type(value.strip()))
     raise RefusalError(f"onnxruntime makes {text} of it, which is not supported")
 
 
-def _without_shape(text: str) -> TypeProto:
-    return unshaped(_parsed_type(text, ()))
-
-
-def unshaped(type_: TypeProto) -> TypeProto:
-    """Return a type without its shape."""
+def unshaped(type_: TypeProto, *, is_ranked: bool = False) -> TypeProto:
+    """Return a type without its shape, or with a rank but without extents."""
     proto = TypeProto()
     proto.CopyFrom(type_)
-    if proto.HasField("tensor_type"):
+    if proto.HasField("tensor_type") and not is_ranked:
         proto.tensor_type.ClearField("shape")
+    for dim in proto.tensor_type.shape.dim if is_ranked else ():
+        dim.Clear()
     return proto
 
 
@@ -258,32 +261,6 @@ def declarations(
         return
     tensors = [type_.tensor_type for type_ in types.values() if type_.tensor_type.HasField("shape")]
     if any(dim.WhichOneof("value") for tensor in tensors for dim in tensor.shape.dim):
-        yield {name: _ranked(type_) for name, type_ in types.items()}
+        yield {name: unshaped(type_, is_ranked=True) for name, type_ in types.items()}
     if tensors:
         yield {name: unshaped(type_) for name, type_ in types.items()}
-
-
-def _ranked(type_: TypeProto) -> TypeProto:
-    """Return a type with its rank, but without extents."""
-    proto = TypeProto()
-    proto.CopyFrom(type_)
-    if proto.HasField("tensor_type"):
-        for dim in proto.tensor_type.shape.dim:
-            dim.Clear()
-    return proto
-
-
-def _dtype(code: int) -> str:
-    if code == TensorProto.STRING:
-        return "string"
-    return str(helper.tensor_dtype_to_np_dtype(code))
-
-
-def _plain(node: NodeProto, named: set[str]) -> NodeProto:
-    """Return a node with "" for the main domain, and without a name that an earlier node has."""
-    copy = NodeProto()
-    copy.CopyFrom(node)
-    copy.domain = "" if node.domain in MAIN_DOMAINS else node.domain
-    copy.name = "" if node.name in named else node.name
-    named.add(node.name)
-    return copy

@@ -4,14 +4,13 @@ The stage of a node is the number of switches between the kit and onnxruntime be
 stage do not depend on each other through nodes of the kit, so connected nodes of a stage form a part.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from onnx import ModelProto, NodeProto
+from onnx import NodeProto
 
 from vdla.compiler.graph.nodes import Node
-from vdla.compiler.graph.onnx.names import LONGEST_NAME
+from vdla.compiler.graph.onnx.values import LONGEST_NAME
 from vdla.hw.spec.showing import short
 from vdla.runtime.host.onnx_runtime import PART
 from vdla.runtime.module.reasons import SEPARATOR
@@ -68,7 +67,7 @@ class HostPart:
     @property
     def name(self) -> str:
         """The part's name in reports: a list of its first nodes."""
-        named = [f"{node.proto.op_type} {node.proto.name}".strip() for node in self.nodes[:SHOWN]]
+        named = [f"{node.op_type} {node.name}".strip() for node in self.protos[:SHOWN]]
         more = len(self.nodes) - SHOWN
         return short(", ".join(named) + (f" and {more} more" if more > 0 else ""), LONGEST_NAME)
 
@@ -77,6 +76,16 @@ class HostPart:
         """Why the kit does not run its nodes."""
         reasons = (node.reason.replace(SEPARATOR, ", ") for node in self.nodes)
         return short(f"onnxruntime runs it: {', '.join(dict.fromkeys(reasons))}", LONGEST_REASON)
+
+    @property
+    def protos(self) -> list[NodeProto]:
+        """The ONNX nodes."""
+        return [node.proto for node in self.nodes]
+
+    def node(self, model: str) -> Node:
+        """Return the graph's node that runs the part; `model` names the constant that holds its model."""
+        inputs = (model, *self.inputs.values())
+        return Node(PART, inputs, tuple(self.outputs.values()), {}, self.name, self.reason)
 
 
 Step = Node | HostNode
@@ -92,74 +101,56 @@ def grouped_into_parts(
         outputs: the graph's names of the network's outputs.
         nodes_of_part: returns the nodes that run a part; a single node if onnxruntime accepts it whole.
     """
-    if not any(isinstance(step, HostNode) for step in steps):
-        return tuple(step for step in steps if isinstance(step, Node))
-    stages = _stages(steps, outputs)
-    order = sorted(range(len(steps)), key=lambda place: stages[place])
-    groups = _groups(steps, stages)
-    wanted, members = _read_outside(steps, groups) | set(outputs), _members(steps, groups)
+    makers = {name: place for place, step in enumerate(steps) for name in step.outputs}
+    before = [[makers[name] for name in step.inputs if name in makers] for step in steps]
+    stages = _stages(steps, before, outputs)
+    groups = _groups(steps, before, stages)
+    members: dict[int, list[int]] = {}
+    for place in sorted(range(len(steps)), key=stages.__getitem__):
+        members.setdefault(groups[place], []).append(place)
+    wanted = set(outputs).union(
+        name
+        for place, step in enumerate(steps)
+        for name in step.inputs
+        if name in makers and groups[makers[name]] != groups[place]
+    )
     nodes: list[Node] = []
-    begun: set[int] = set()
-    for place in order:
-        step = steps[place]
-        if isinstance(step, Node):
-            nodes.append(step)
-        elif groups[place] not in begun:
-            begun.add(groups[place])
-            part = _part(
-                [member for member in members[groups[place]] if isinstance(member, HostNode)], wanted
-            )
-            nodes += nodes_of_part(part) if part.outputs else ()
+    for places in members.values():
+        nodes += (step for place in places if isinstance(step := steps[place], Node))
+        part = part_of([step for place in places if isinstance(step := steps[place], HostNode)], wanted)
+        nodes += nodes_of_part(part) if part.outputs else ()
     return tuple(nodes)
 
 
-def _members(steps: Sequence[Step], groups: Mapping[int, int]) -> dict[int, list[Step]]:
-    """Return the steps of each group, in order."""
-    members: dict[int, list[Step]] = {}
-    for place, step in enumerate(steps):
-        if place in groups:
-            members.setdefault(groups[place], []).append(step)
-    return members
-
-
-def _stages(steps: Sequence[Step], outputs: Sequence[str]) -> list[int]:
-    """Return the stage of each step.
+def _stages(steps: Sequence[Step], before: Sequence[Sequence[int]], outputs: Sequence[str]) -> list[int]:
+    """Return the stage of each step; `before` holds the positions of the producers of its inputs.
 
     Nodes of the kit get their earliest stage, host nodes their latest, so that a part includes its producers.
     """
-    makers = {name: place for place, step in enumerate(steps) for name in step.outputs}
+
+    def switch(producer: int, consumer: int) -> int:
+        return int(isinstance(steps[producer], HostNode) is not isinstance(steps[consumer], HostNode))
+
     stages: list[int] = []
-    for step in steps:
-        before = (makers[name] for name in step.inputs if name in makers)
-        stages.append(max((stages[place] + _switches(steps[place], step) for place in before), default=0))
-    every, leaving = _readers(steps, makers), set(outputs)
+    for place, makers in enumerate(before):
+        stages.append(max((stages[maker] + switch(maker, place) for maker in makers), default=0))
+    latest: dict[int, int] = {}  # the latest stage that the readers of a step allow
     for place in reversed(range(len(steps))):
-        readers = every[place]
-        if isinstance(steps[place], HostNode) and readers and leaving.isdisjoint(steps[place].outputs):
-            latest = min(stages[reader] - _switches(steps[place], steps[reader]) for reader in readers)
-            stages[place] = max(stages[place], latest)
+        step = steps[place]
+        if isinstance(step, HostNode) and place in latest and set(outputs).isdisjoint(step.outputs):
+            stages[place] = max(stages[place], latest[place])
+        for maker in before[place]:
+            stage = stages[place] - switch(maker, place)
+            latest[maker] = min(latest.get(maker, stage), stage)
     return stages
 
 
-def _switches(producer: Step, consumer: Step) -> int:
-    """Return 1 if exactly one of two steps is a host node, else 0."""
-    return int(isinstance(producer, HostNode) is not isinstance(consumer, HostNode))
+def _groups(steps: Sequence[Step], before: Sequence[Sequence[int]], stages: Sequence[int]) -> list[int]:
+    """Return the group of each step, which is the position of a member.
 
-
-def _readers(steps: Sequence[Step], makers: Mapping[str, int]) -> list[list[int]]:
-    """Return the positions of the readers of each step's results."""
-    readers: list[list[int]] = [[] for _ in steps]
-    for place, step in enumerate(steps):
-        for name in step.inputs:
-            if name in makers:
-                readers[makers[name]].append(place)
-    return readers
-
-
-def _groups(steps: Sequence[Step], stages: Sequence[int]) -> dict[int, int]:
-    """Return the group of each host node by its position; a group is identified by a member's position."""
-    makers = {name: place for place, step in enumerate(steps) for name in step.outputs}
-    parent = {place: place for place, step in enumerate(steps) if isinstance(step, HostNode)}
+    Connected host nodes of a stage are a group; every node of the kit is a group by itself.
+    """
+    parent = list(range(len(steps)))
 
     def root(place: int) -> int:
         while parent[place] != place:
@@ -167,47 +158,17 @@ def _groups(steps: Sequence[Step], stages: Sequence[int]) -> dict[int, int]:
             place = parent[place]
         return place
 
-    for place in parent:
-        for name in steps[place].inputs:
-            maker = makers.get(name)
-            if maker in parent and stages[maker] == stages[place]:
+    for place, makers in enumerate(before):
+        for maker in makers:
+            hosts = isinstance(steps[place], HostNode) and isinstance(steps[maker], HostNode)
+            if hosts and stages[maker] == stages[place]:
                 parent[root(place)] = root(maker)
-    return {place: root(place) for place in parent}
+    return [root(place) for place in parent]
 
 
-def _read_outside(steps: Sequence[Step], groups: Mapping[int, int]) -> set[str]:
-    """Return the values that are read outside the group that computes them."""
-    makers = {name: groups.get(place) for place, step in enumerate(steps) for name in step.outputs}
-    return {
-        name
-        for place, step in enumerate(steps)
-        for name in step.inputs
-        if groups.get(place) is None or makers.get(name) != groups[place]
-    }
-
-
-def _part(nodes: list[HostNode], wanted: set[str]) -> HostPart:
+def part_of(nodes: Sequence[HostNode], wanted: Collection[str] | None = None) -> HostPart:
+    """Return the part of some nodes; its outputs are the results among `wanted`, or all results."""
     results = {name: key for node in nodes for name, key in node.makes.items()}
     inputs = {name: key for node in nodes for name, key in node.reads.items() if name not in results}
-    return HostPart(tuple(nodes), inputs, {name: key for name, key in results.items() if key in wanted})
-
-
-def split(part: HostPart) -> list[HostPart]:
-    """Return a separate part for each node of a part."""
-    return [HostPart((node,), node.reads, node.makes) for node in part.nodes]
-
-
-def node_of(part: HostPart, model: str) -> Node:
-    """Return the graph's node that runs a part; `model` names the constant that holds the part's model."""
-    inputs = (model, *part.inputs.values())
-    return Node(PART, inputs, tuple(part.outputs.values()), {}, part.name, part.reason)
-
-
-def bytes_of(model: ModelProto) -> np.ndarray:
-    """Return the serialised model as uint8[n]."""
-    return np.frombuffer(model.SerializeToString(deterministic=True), np.uint8)
-
-
-def onnx_nodes(part: HostPart) -> Iterator[NodeProto]:
-    """Yield the ONNX nodes of a part."""
-    yield from (node.proto for node in part.nodes)
+    outputs = {name: key for name, key in results.items() if wanted is None or key in wanted}
+    return HostPart(tuple(nodes), inputs, outputs)

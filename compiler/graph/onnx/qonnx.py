@@ -10,16 +10,14 @@ are rounded to even before the zero point is added, as in QuantizeLinear.
 Source: QONNX, docs/qonnx-custom-ops: quant_op, bipolar_quant_op, trunc_op.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 import numpy as np
-from onnx import helper
 
-from vdla.compiler.graph.onnx import nibbles
-from vdla.compiler.graph.onnx.call import RefusalError
-from vdla.compiler.graph.onnx.foreign import OPSET, ForeignNode, ForeignOperator, OnnxNode
-from vdla.runtime.host.evaluate import evaluate
+from vdla.compiler.graph.onnx import quantised
+from vdla.compiler.graph.onnx.call import ForeignNode, ForeignOperator, RefusalError
+from vdla.runtime.host.evaluate import OperatorError, evaluate
 
 DOMAINS = (
     "qonnx.custom_op.general",
@@ -39,6 +37,10 @@ TO_MAGNITUDE: Mapping[str, tuple[str, float]] = {
 ROUNDING: Mapping[str, str] = {"CEIL": "Ceil", "FLOOR": "Floor", **dict.fromkeys(EVEN, "Round")}
 
 
+Value = TypeVar("Value")  # the name of a value, or an array
+Add = Callable[..., Value]
+
+
 class Int8Grid(NamedTuple):
     """The int8 quantisation that represents a Quant's results.
 
@@ -55,21 +57,26 @@ class Int8Grid(NamedTuple):
     offset: int
 
 
-def _quant(node: ForeignNode) -> Iterator[OnnxNode]:
+def _quant(node: ForeignNode) -> None:
     """Quant and IntQuant."""
     bits = _bits(node, 3, "bitwidth")
     low, high = _range(node, bits)
     mode = _mode(node, "ROUND")
     grid = _grid(node, low, high)
-    if node.values[0] is not None and node.values[1] is not None and node.values[2] is not None:
-        yield from _constant(node, _integers(node, bits, low, high, mode), grid)
-    elif grid is None:
-        yield from _arithmetic(node, bits, low, high, mode, node.out)
-    elif mode in EVEN and bits > 1:
-        yield from _conversions(node, node.input(0), (low, high), grid)
-    else:
-        yield from _arithmetic(node, bits, low, high, mode, node.temporary("rounded"))
-        yield from _conversions(node, node.temporary("rounded"), (low, high), grid)
+    known = [value.astype(np.float32) for value in node.values[:3] if value is not None]
+    if len(known) == 3:
+        _add_constant(node, _whole(_computed, known, bits, (low, high), mode), grid)
+        return
+    if bits > MOST_BITS:
+        raise RefusalError(
+            f"bitwidth {bits} of values that are not constant is not supported; 1 to {MOST_BITS} are"
+        )
+    if grid is not None and mode in EVEN and bits > 1:
+        _convert(node, node.input(0), (low, high), grid)
+        return
+    result = _unscaled(node, _whole(node.add, node.inputs[:3], bits, (low, high), mode))
+    if grid is not None:
+        _convert(node, result, (low, high), grid)
 
 
 def _bits(node: ForeignNode, place: int, role: str) -> int:
@@ -90,7 +97,7 @@ def _range(node: ForeignNode, bits: int) -> tuple[int, int]:
 
 
 def _mode(node: ForeignNode, default: str) -> str:
-    mode = str(node.attributes.get("rounding_mode", default)).upper()
+    mode = node.attribute("rounding_mode", str, default).upper()
     if mode not in ROUNDING and mode not in TO_MAGNITUDE:
         raise RefusalError(
             f"attribute rounding_mode = {mode!r} is not supported; it may be "
@@ -104,7 +111,7 @@ def _grid(node: ForeignNode, low: int, high: int) -> Int8Grid | None:
     scale, point = node.values[1], node.values[2]
     if scale is None or point is None or high - low > LIMITS.max - LIMITS.min:
         return None
-    rank = len(node.type(0).shape)
+    rank = len(node.input_type(0).shape)
     offset = LIMITS.max - max(high, LIMITS.max)
     axes = {_axis(array, rank) for array in (scale, point) if array.size > 1}
     axis = next(iter(axes), 0)
@@ -125,147 +132,103 @@ def _axis(array: np.ndarray, rank: int) -> int | None:
     return wide[0] if len(wide) == 1 and wide[0] >= 0 else None
 
 
-def _constant(node: ForeignNode, integers: np.ndarray, grid: Int8Grid | None) -> Iterator[OnnxNode]:
-    """Yield the result of a constant with known integers."""
+def _add_constant(node: ForeignNode, integers: np.ndarray, grid: Int8Grid | None) -> None:
+    """Add the result of a constant with known integers."""
     if grid is None:
         scale, point = node.known(1, "scale"), node.known(2, "zeropt")
-        yield node.constant(node.out, ((integers - point) * scale).astype(np.float32))
-        return
-    yield node.constant(node.temporary("integers"), (integers + grid.offset).astype(np.int8))
-    yield from _dequantised(node, node.temporary("integers"), grid)
-
-
-def _integers(node: ForeignNode, bits: int, low: int, high: int, mode: str) -> np.ndarray:
-    """Return the integers of a constant as float32."""
-    x, scale, point = (node.known(place, "x") for place in range(3))
-    wide = (x / scale + point).astype(np.float32)
-    if bits == 1 and low < 0:
-        return np.where(wide >= 0, np.float32(1), np.float32(-1))
-    clipped: np.ndarray = np.clip(wide, np.float32(low), np.float32(high))
-    if mode not in TO_MAGNITUDE:
-        whole: np.ndarray = evaluate(ROUNDING[mode], [clipped], {})[0]
-        return whole
-    op, added = TO_MAGNITUDE[mode]
-    (magnitude,) = evaluate(op, [np.abs(clipped) + np.float32(added)], {})
-    signed: np.ndarray = np.copysign(magnitude, clipped)
-    return signed
-
-
-def _conversions(node: ForeignNode, name: str, limits: tuple[int, int], grid: Int8Grid) -> Iterator[OnnxNode]:
-    """Yield the quantisation of a value to int8 and its dequantisation, clipped to the integers `limits`."""
-    names = [name, node.temporary("scale"), node.temporary("zero")]
-    yield node.constant(names[1], grid.scale)
-    yield node.constant(names[2], grid.zero)
-    quantise = helper.make_node(
-        "QuantizeLinear", names, [node.temporary("integers")], node.proto.name, axis=grid.axis
-    )
-    bounds = limits[0] + grid.offset, limits[1] + grid.offset
-    if bounds == (LIMITS.min, LIMITS.max):
-        yield OnnxNode(quantise, OPSET)
+        node.constant(((integers - point) * scale).astype(np.float32))
     else:
-        rank = len(node.type(0).shape)
-        for proto in nibbles.with_clipped_input(quantise, bounds, grid.scale, grid.zero, rank):
-            yield OnnxNode(proto, OPSET)
-    yield node.operator(
-        "DequantizeLinear", [node.temporary("integers"), *names[1:]], node.out, axis=grid.axis
-    )
+        stored = (integers + grid.offset).astype(np.int8)
+        node.add("DequantizeLinear", stored, grid.scale, grid.zero, axis=grid.axis)
 
 
-def _dequantised(node: ForeignNode, integers: str, grid: Int8Grid) -> Iterator[OnnxNode]:
-    names = [integers, node.temporary("scale"), node.temporary("zero")]
-    yield node.constant(names[1], grid.scale)
-    yield node.constant(names[2], grid.zero)
-    yield node.operator("DequantizeLinear", names, node.out, axis=grid.axis)
+def _convert(node: ForeignNode, name: str, limits: tuple[int, int], grid: Int8Grid) -> None:
+    """Add the quantisation of a value to int8 and its dequantisation, clipped to the integers `limits`."""
+    low, high = (limit + grid.offset for limit in limits)
+    if (low, high) != (LIMITS.min, LIMITS.max):
+        name = quantised.clip(node, name, (low, high), grid.scale, grid.zero, grid.axis)
+    scale, zero = node.constant(grid.scale), node.constant(grid.zero)
+    integers = node.add("QuantizeLinear", name, scale, zero, axis=grid.axis)
+    node.add("DequantizeLinear", integers, scale, zero, axis=grid.axis)
 
 
-def _arithmetic(node: ForeignNode, bits: int, low: int, high: int, mode: str, out: str) -> Iterator[OnnxNode]:
-    """Yield the definition in float: scale, add the zero point, clip, round, and dequantise."""
-    if bits > MOST_BITS:
-        raise RefusalError(
-            f"bitwidth {bits} of values that are not constant is not supported; 1 to {MOST_BITS} are"
-        )
-    name = node.temporary("shifted")
-    yield from _scaled(node, name)
-    if bits == 1 and low < 0:
-        yield from _signs(node, name, "whole")
-    else:
-        yield node.number(node.temporary("low"), low)
-        yield node.number(node.temporary("high"), high)
-        yield node.operator(
-            "Clip", [name, node.temporary("low"), node.temporary("high")], node.temporary("clipped")
-        )
-        yield from _rounded(node, node.temporary("clipped"), mode, node.temporary("whole"))
-    yield node.operator("Sub", [node.temporary("whole"), node.input(2)], node.temporary("steps"))
-    yield node.operator("Mul", [node.temporary("steps"), node.input(1)], out)
+def _computed(op: str, *operands: float | np.ndarray) -> np.ndarray:
+    """Return the result of an ONNX operator on constants; numbers are float32.
+
+    Raises:
+        RefusalError: the shapes of the constants do not match.
+    """
+    arrays = [part if isinstance(part, np.ndarray) else np.array(part, np.float32) for part in operands]
+    if op == "Clip":
+        return np.clip(*arrays)
+    try:
+        return evaluate(op, arrays, {})[0]
+    except OperatorError as error:
+        raise RefusalError(str(error)) from error
 
 
-def _scaled(node: ForeignNode, out: str) -> Iterator[OnnxNode]:
-    yield node.operator("Div", [node.input(0), node.input(1)], node.temporary("scaled"))
-    yield node.operator("Add", [node.temporary("scaled"), node.input(2)], out)
+def _whole(
+    add: Add[Value], operands: Sequence[Value], bits: int, limits: tuple[int, int], mode: str
+) -> Value:
+    """Return the integers of a Quant.
+
+    Args:
+        add: computes an ONNX operator, or adds it to an expansion.
+        operands: x, the scale and the zero point.
+        bits: the number of bits.
+        limits: the least and the greatest integer.
+        mode: the rounding mode.
+    """
+    x, scale, zero = operands
+    wide = add("Add", add("Div", x, scale), zero)
+    if bits == 1 and limits[0] < 0:
+        return _signs(add, wide)
+    return _rounded(add, add("Clip", wide, *limits), mode)
 
 
-def _signs(node: ForeignNode, name: str, out: str) -> Iterator[OnnxNode]:
-    """Yield the nodes that compute 1 where a value is not negative, else -1."""
-    for role, number in (("nought", 0), ("one", 1), ("less", -1)):
-        yield node.number(node.temporary(role), number)
-    yield node.operator("Less", [name, node.temporary("nought")], node.temporary("negative"))
-    names = [node.temporary(role) for role in ("negative", "less", "one")]
-    yield node.operator("Where", names, node.temporary(out))
+def _unscaled(node: ForeignNode, whole: str) -> str:
+    return node.add("Mul", node.add("Sub", whole, node.input(2)), node.input(1))
 
 
-def _rounded(node: ForeignNode, name: str, mode: str, out: str) -> Iterator[OnnxNode]:
-    """Yield the nodes that round a value by a rounding mode."""
+def _signs(add: Add[Value], value: Value) -> Value:
+    """Return 1 where a value is not negative, else -1."""
+    return add("Where", add("Less", value, 0), -1, 1)
+
+
+def _rounded(add: Add[Value], value: Value, mode: str) -> Value:
+    """Return a value rounded by a rounding mode."""
     if mode in ROUNDING:
-        yield node.operator(ROUNDING[mode], [name], out)
-        return
+        return add(ROUNDING[mode], value)
     op, added = TO_MAGNITUDE[mode]
-    yield node.operator("Abs", [name], node.temporary("magnitude"))
-    yield node.number(node.temporary("added"), added)
-    yield node.operator(
-        "Add", [node.temporary("magnitude"), node.temporary("added")], node.temporary("moved")
-    )
-    yield node.operator(op, [node.temporary("moved")], node.temporary("rounded_magnitude"))
-    yield node.operator("Sign", [name], node.temporary("sign"))
-    yield node.operator("Mul", [node.temporary("sign"), node.temporary("rounded_magnitude")], out)
+    magnitude = add(op, add("Add", add("Abs", value), added))
+    return add("Mul", add("Sign", value), magnitude)
 
 
-def _bipolar(node: ForeignNode) -> Iterator[OnnxNode]:
+def _bipolar(node: ForeignNode) -> None:
     """BipolarQuant: the scale where a value is not negative, else the negative scale."""
-    scale, x = node.values[1], node.values[0]
-    if scale is None or scale.size != 1 or not scale.item() > 0 or not np.isfinite(scale.item()):
-        yield from _signs(node, node.input(0), "whole")
-        yield node.operator("Mul", [node.temporary("whole"), node.input(1)], node.out)
+    x, scale = node.values
+    if scale is None or scale.size != 1 or not 0 < scale.item() < np.inf:
+        node.add("Mul", _signs(node.add, node.input(0)), node.input(1))
         return
     grid = Int8Grid(scale.astype(np.float32).reshape(()), np.zeros((), np.int8), 0, 0)
     if x is not None:
-        signs = np.where(x >= 0, np.float32(1), np.float32(-1))
-        yield node.constant(node.temporary("integers"), signs.astype(np.int8))
-        yield from _dequantised(node, node.temporary("integers"), grid)
+        _add_constant(node, _signs(_computed, x), grid)
         return
-    yield from _signs(node, node.input(0), "whole")
-    yield node.operator("Mul", [node.temporary("whole"), node.input(1)], node.temporary("signed"))
-    yield from _conversions(node, node.temporary("signed"), (-1, 1), grid)
+    _convert(node, node.add("Mul", _signs(node.add, node.input(0)), node.input(1)), (-1, 1), grid)
 
 
-def _trunc(node: ForeignNode) -> Iterator[OnnxNode]:
+def _trunc(node: ForeignNode) -> None:
     """Trunc of version 1: drops the lowest bits."""
     before, after = _bits(node, 3, "in_bitwidth"), _bits(node, 4, "out_bitwidth")
-    name = node.temporary("shifted")
-    yield from _scaled(node, name)
-    yield node.operator("Round", [name], node.temporary("integers"))
-    yield node.number(node.temporary("step"), 2.0 ** (before - after))
-    yield node.operator(
-        "Div", [node.temporary("integers"), node.temporary("step")], node.temporary("shorter")
-    )
-    yield from _rounded(node, node.temporary("shorter"), _mode(node, "FLOOR"), node.temporary("whole"))
-    yield node.operator("Sub", [node.temporary("whole"), node.input(2)], node.temporary("steps"))
-    yield node.operator("Mul", [node.temporary("steps"), node.input(1)], node.out)
+    wide = node.add("Add", node.add("Div", node.input(0), node.input(1)), node.input(2))
+    shorter = node.add("Div", node.add("Round", wide), 2.0 ** (before - after))
+    _unscaled(node, _rounded(node.add, shorter, _mode(node, "FLOOR")))
 
 
-QUANT: Mapping[str, type] = {"narrow": int, "rounding_mode": str, "signed": int}
+QUANT = {"narrow": "INT", "rounding_mode": "STRING", "signed": "INT"}
 OPERATORS: Mapping[str, ForeignOperator] = {
-    "BipolarQuant": ForeignOperator((2, 2), {}, _bipolar, "QuantizeLinear", (0, 1)),
-    "IntQuant": ForeignOperator((4, 4), QUANT, _quant, "QuantizeLinear", (0, 1, 2, 3)),
-    "Quant": ForeignOperator((4, 4), QUANT, _quant, "QuantizeLinear", (0, 1, 2, 3)),
-    "Trunc": ForeignOperator((5, 5), {"rounding_mode": str}, _trunc, "Round", (0, 1, 2, 3, 4)),
+    "BipolarQuant": ForeignOperator((2, 2), {}, _bipolar, "QuantizeLinear"),
+    "IntQuant": ForeignOperator((4, 4), QUANT, _quant, "QuantizeLinear"),
+    "Quant": ForeignOperator((4, 4), QUANT, _quant, "QuantizeLinear"),
+    "Trunc": ForeignOperator((5, 5), {"rounding_mode": "STRING"}, _trunc, "Round"),
 }

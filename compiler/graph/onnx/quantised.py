@@ -1,15 +1,29 @@
-"""Import of QuantizeLinear and DequantizeLinear, with an explicit zero point; constants with a scale for each
-block of elements are dequantised.
+"""Import of QuantizeLinear and DequantizeLinear, with an explicit zero point.
+
+Integers of less than eight bits become bytes, and the input of their QuantizeLinear is clipped. Constants
+with a scale for each block of elements are dequantised.
 
 Source: ONNX operator specification, versions 10 to 25; ONNX Runtime contrib operators, MatMulNBits.
 """
 
-import numpy as np
+from collections.abc import Mapping
 
-from vdla.compiler.graph.onnx.call import Form, Importer, OnnxCall, RefusalError
+import numpy as np
+from onnx import NodeProto, TensorProto, helper
+
+from vdla.compiler.graph.moves import REARRANGING
+from vdla.compiler.graph.onnx.call import ForeignNode, Form, Importer, OnnxCall, OnnxNode, RefusalError
 
 BYTE_BITS = 8
 WIDTHS = (2, 4, 8)
+RANGES: Mapping[str, tuple[int, int]] = {
+    "int2": (-2, 1),
+    "int4": (-8, 7),
+    "uint2": (0, 3),
+    "uint4": (0, 15),
+}
+READERS = ("Cast", "DequantizeLinear", "QuantizeLinear", "Shape", "Size")  # compute the same from bytes
+MOVERS = ("Identity", *REARRANGING)  # whose results have the range of their input
 
 
 def quantisation(call: OnnxCall) -> Form | np.ndarray:
@@ -25,11 +39,99 @@ def quantisation(call: OnnxCall) -> Form | np.ndarray:
                 f"scale {scale} is neither one number nor one for each of the {call.shape[axis]} of axis "
                 f"{axis}"
             )
-    if call.has(2) and call.input_type(2).size != scale.size:
+    if call.input(2) and call.input_type(2).size != scale.size:
         raise RefusalError(f"zero point {call.input_type(2)} does not match scale {scale}")
     integers = call.output_type if call.op == "QuantizeLinear" else call.input_type(0)
-    point = call.inputs[2] if call.has(2) else np.zeros(scale.shape, integers.dtype)
+    point = call.input(2) or np.zeros(scale.shape, integers.dtype)
     return Form(call.op, (*call.inputs[:2], point), {"axis": axis})
+
+
+# Integers of less than eight bits
+
+
+def as_bytes(array: np.ndarray) -> np.ndarray:
+    """Return integers of less than eight bits as int8 or uint8; other arrays unchanged."""
+    kind = str(array.dtype)
+    return array if kind not in RANGES else array.astype(np.int8 if RANGES[kind][0] else np.uint8)
+
+
+def narrow_tensor(name: str, array: np.ndarray, limits: tuple[int, int]) -> TensorProto:
+    """Return a constant of bytes as the narrower integers with the range `limits` that the model has."""
+    (kind,) = (kind for kind, each in RANGES.items() if each == limits)
+    return helper.make_tensor(name, getattr(TensorProto, kind.upper()), array.shape, array.ravel())
+
+
+def range_of_result(node: NodeProto, ranges: Mapping[str, tuple[int, int]]) -> tuple[int, int] | None:
+    """Return the range of a node's result; None if the result is not of less than eight bits.
+
+    Args:
+        node: the node.
+        ranges: the ranges of values of less than eight bits, by the model's names.
+
+    Raises:
+        RefusalError: the node reads such a value, and does not compute the same from bytes.
+    """
+    narrow = [name for name in node.input if name in ranges]
+    if narrow and node.op_type not in (*READERS, *MOVERS):
+        raise RefusalError(
+            f"its input {narrow[0]!r} is of integers of less than eight bits, which only "
+            f"{', '.join((*READERS, *MOVERS))} may read"
+        )
+    place = {"QuantizeLinear": 2, **dict.fromkeys(MOVERS, 0)}.get(node.op_type, len(node.input))
+    return ranges.get(node.input[place]) if place < len(node.input) else None
+
+
+def clip(
+    node: ForeignNode,
+    name: str,
+    limits: tuple[int, int],
+    scale: np.ndarray,
+    zero: np.ndarray,
+    axis: int,
+) -> str:
+    """Clip a value to the real range of integers before a QuantizeLinear to bytes; return the result's name.
+
+    The expansion gets a Clip, or a Max and a Min if scales vary along an axis.
+
+    Args:
+        node: the node whose expansion quantises the value.
+        name: the value, of the type of the node's first input.
+        limits: the least and the greatest integer.
+        scale, zero: the scale and the zero point.
+        axis: the dimension along which they vary.
+    """
+    rank = len(node.input_type(0).shape)
+    low, high = (((limit - zero.astype(np.float32)) * scale).astype(np.float32) for limit in limits)
+    if low.size == 1:
+        return node.add("Clip", name, low.reshape(()), high.reshape(()))
+    shape = [-1 if place == axis % rank else 1 for place in range(rank)]
+    return node.add("Min", node.add("Max", name, low.reshape(shape)), high.reshape(shape))
+
+
+def clipped_quantisation(node: ForeignNode, limits: tuple[int, int]) -> list[OnnxNode]:
+    """Return the nodes that replace a QuantizeLinear to integers of less than eight bits.
+
+    Args:
+        node: the QuantizeLinear.
+        limits: the least and the greatest integer.
+
+    Raises:
+        RefusalError: the scale or the zero point is not known.
+    """
+    for place, role in ((1, "scale"), (2, "zero point")):
+        if node.values[place] is None:
+            raise RefusalError(
+                f"{role} ({node.input(place)!r}) is computed while the network runs; with integers of less "
+                "than eight bits it must be a constant"
+            )
+    scale, zero = node.known(1, "scale"), node.known(2, "zero point")
+    clipped = clip(node, node.input(0), limits, scale, zero, node.integer("axis", 1))
+    out = node.proto.output[0]
+    node.add("QuantizeLinear", clipped, *node.inputs[1:], out=out, opset=node.opset, **node.attributes)
+    return node.steps
+
+
+# Constants with a scale for each block of elements
 
 
 def dequantised_blocks(call: OnnxCall) -> np.ndarray:
@@ -37,7 +139,7 @@ def dequantised_blocks(call: OnnxCall) -> np.ndarray:
     if call.op == "QuantizeLinear":
         call.require("block_size", 0)
     integers, scales = call.known(0, "x"), call.known(1, "x_scale")
-    points = call.known(2, "x_zero_point") if call.has(2) else None
+    points = call.known(2, "x_zero_point") if call.input(2) else None
     return dequantise_blocks(integers, scales, points, call.axis(), call.integer("block_size"))
 
 
@@ -94,10 +196,9 @@ def unpacked_weights(
             f"B has {packed.size} bytes and scales {scales.size} elements; K = {k}, N = {n} and block_size = "
             f"{block} need {n * blocks * block * bits // BYTE_BITS} and {n * blocks}"
         )
-    integers = _unpacked(packed.reshape(n, -1), bits).reshape(n, blocks * block).astype(np.float32)
+    integers = _unpacked(packed.reshape(n, -1), bits).reshape(n, blocks * block)[:, :k]
     zeros = _zero_points(points, n, blocks, bits)
-    wide = (integers.reshape(n, blocks, block) - zeros[..., None]) * scales.reshape(n, blocks, 1)
-    return np.ascontiguousarray(wide.reshape(n, -1)[:, :k].T.astype(np.float32))
+    return np.ascontiguousarray(dequantise_blocks(integers, scales.reshape(n, blocks), zeros, 1, block).T)
 
 
 def _zero_points(points: np.ndarray | None, n: int, blocks: int, bits: int) -> np.ndarray:

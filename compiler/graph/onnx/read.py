@@ -8,7 +8,7 @@ Source: ONNX intermediate representation, Model Local Functions: they must not c
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from heapq import heappop, heappush
@@ -16,12 +16,12 @@ from pathlib import Path
 
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import GraphProto, ModelProto, NodeProto, checker, defs, inliner, version_converter
+from onnx import ModelProto, defs, inliner, version_converter
 
 from vdla.compiler.graph.nodes import GraphError
 from vdla.compiler.graph.onnx.half import with_float32
-from vdla.compiler.graph.onnx.subgraphs import nodes_within, reads, subgraphs
-from vdla.compiler.graph.onnx.tensors import first_line
+from vdla.compiler.graph.onnx.subgraphs import graphs_within, nodes_within, producers
+from vdla.compiler.graph.onnx.tensors import ONNX_ERRORS, first_line
 from vdla.compiler.graph.source import ModelSource
 from vdla.hw.spec.limits import ARRAY_BYTES, EXPANDED_NODES, limit_of, read_at_most, require_room
 from vdla.hw.spec.showing import short
@@ -30,6 +30,7 @@ OLDEST_OPSET = 7
 MAIN_DOMAINS = ("", "ai.onnx")
 
 FunctionKey = tuple[str, str, str]  # domain, name and overload
+WHOLE: FunctionKey = ("", "", "")  # stands for the model's graph
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,31 +66,28 @@ def read_model(source: ModelSource) -> OnnxModel:
         case ModelProto():
             return _checked(source, source.graph.name or "model", None)
         case bytes():
-            return _checked(_decoded(source, "the bytes given"), "the bytes given", None)
+            return _decoded(source, "the bytes given", None)
         case str() | os.PathLike():
-            return _of_file(Path(source))
+            path = Path(source)
+            try:
+                data = read_at_most(path, limit_of(ARRAY_BYTES), GraphError)
+            except OSError as error:
+                raise GraphError(f"{path}: cannot be read: {error.strerror or error}") from error
+            return _decoded(data, str(path), path.parent)
     raise GraphError(
         f"a model is an ONNX file, its bytes or an onnx.ModelProto, not {type(source).__name__}; export it "
         "to ONNX"
     )
 
 
-def _of_file(path: Path) -> OnnxModel:
-    """Read a model from a file; raises as `read_model` does."""
+def _decoded(data: bytes, label: str, folder: Path | None) -> OnnxModel:
     try:
-        data = read_at_most(path, limit_of(ARRAY_BYTES), GraphError)
-    except OSError as error:
-        raise GraphError(f"{path}: cannot be read: {error.strerror or error}") from error
-    return _checked(_decoded(data, str(path)), str(path), path.parent)
-
-
-def _decoded(data: bytes, label: str) -> ModelProto:
-    try:
-        return onnx.load_model_from_string(data)
+        proto = onnx.load_model_from_string(data)
     except (DecodeError, UnicodeDecodeError, ValueError) as error:
         raise GraphError(
             f"{label}: this is not an ONNX model, or it is damaged ({len(data)} bytes): {first_line(error)}"
         ) from error
+    return _checked(proto, label, folder)
 
 
 def _checked(proto: ModelProto, label: str, folder: Path | None) -> OnnxModel:
@@ -115,7 +113,7 @@ def _of_known_version(proto: ModelProto, label: str) -> ModelProto:
     if len(versions) == 1 and 0 < max(versions) < OLDEST_OPSET:
         try:
             return version_converter.convert_version(proto, OLDEST_OPSET)
-        except (RuntimeError, ValueError, version_converter.ConvertError):
+        except ONNX_ERRORS:
             pass  # the message below says what can be done
     if len(versions) > 1 or not all(OLDEST_OPSET <= version <= newest for version in versions):
         raise GraphError(
@@ -128,22 +126,17 @@ def _of_known_version(proto: ModelProto, label: str) -> ModelProto:
 def _names(proto: ModelProto) -> Iterator[str | bytes]:
     """Yield every name that the importer reads; a name that is not UTF-8 is bytes."""
     yield from (entry.domain for entry in proto.opset_import)
-    yield from _names_within(proto.graph)
-
-
-def _names_within(graph: GraphProto) -> Iterator[str | bytes]:
-    yield graph.name
-    for node in graph.node:
-        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
-        yield from (attribute.name for attribute in node.attribute)
-        for _, inner in subgraphs(node):
-            yield from _names_within(inner)
-    for part in (*graph.initializer, *graph.input, *graph.output, *graph.value_info):
-        yield part.name
-    for value in graph.input:
-        yield from (dim.dim_param for dim in value.type.tensor_type.shape.dim)
-    for tensor in graph.initializer:
-        yield from (text for entry in tensor.external_data for text in (entry.key, entry.value))
+    for graph in graphs_within(proto.graph):
+        yield graph.name
+        for node in graph.node:
+            yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+            yield from (attribute.name for attribute in node.attribute)
+        for part in (*graph.initializer, *graph.input, *graph.output, *graph.value_info):
+            yield part.name
+        for value in graph.input:
+            yield from (dim.dim_param for dim in value.type.tensor_type.shape.dim)
+        for tensor in graph.initializer:
+            yield from (text for entry in tensor.external_data for text in (entry.key, entry.value))
 
 
 # Functions
@@ -165,7 +158,7 @@ def without_functions(proto: ModelProto, label: str) -> ModelProto:
     require_room(count, EXPANDED_NODES, subject, GraphError, "nodes")
     try:
         return inliner.inline_local_functions(proto)
-    except (RuntimeError, ValueError, checker.ValidationError) as error:
+    except ONNX_ERRORS as error:
         raise GraphError(
             f"{label}: its functions cannot be put in place of their calls: {first_line(error)}"
         ) from error
@@ -178,7 +171,10 @@ def expanded_nodes(proto: ModelProto, label: str) -> int:
         GraphError: functions are recursive.
     """
     bodies = {(each.domain, each.name, each.overload): each.node for each in proto.functions}
-    calls = {key: [_called(node) for node in _all_nodes(nodes)] for key, nodes in bodies.items()}
+    calls = {
+        key: [(node.domain, node.op_type, node.overload) for outer in nodes for node in nodes_within(outer)]
+        for key, nodes in {**bodies, WHOLE: proto.graph.node}.items()
+    }
     counts: dict[FunctionKey, int] = {}
     try:
         order = list(TopologicalSorter(calls).static_order())
@@ -189,16 +185,7 @@ def expanded_nodes(proto: ModelProto, label: str) -> int:
         ) from error
     for key in order:
         counts[key] = sum(counts[each] for each in calls[key]) if key in calls else 1
-    return sum(counts.get(_called(node), 1) for node in _all_nodes(proto.graph.node))
-
-
-def _called(node: NodeProto) -> FunctionKey:
-    return node.domain, node.op_type, node.overload
-
-
-def _all_nodes(nodes: Iterable[NodeProto]) -> Iterable[NodeProto]:
-    """Yield nodes and those of their subgraphs."""
-    return (inner for outer in nodes for inner in nodes_within(outer))
+    return counts[WHOLE]
 
 
 # Topological order
@@ -210,42 +197,22 @@ def in_order(proto: ModelProto) -> ModelProto:
     A model with a cycle, or with a value that is defined twice, is returned unchanged.
     """
     graph = proto.graph
-    producers = _producers(graph)
-    if producers is None or all(max(makers, default=-1) < place for place, makers in enumerate(producers)):
+    results = [name for node in graph.node for name in node.output if name]
+    sorter = TopologicalSorter(producers(graph))
+    try:
+        sorter.prepare()
+    except CycleError:
         return proto
-    order = _order(producers)
-    if len(order) < len(graph.node):
+    ready, order = list[int](), list[int]()
+    while sorter.is_active():
+        for place in sorter.get_ready():
+            heappush(ready, place)
+        order.append(heappop(ready))
+        sorter.done(order[-1])
+    if order == list(range(len(order))) or len(set(results)) < len(results):
         return proto
     sorted_model = ModelProto()
     sorted_model.CopyFrom(proto)
     del sorted_model.graph.node[:]
     sorted_model.graph.node.extend(graph.node[place] for place in order)
     return sorted_model
-
-
-def _producers(graph: GraphProto) -> list[set[int]] | None:
-    """Return the positions of the producers of each node's inputs; None if a value is defined twice."""
-    makers: dict[str, int] = {}
-    for place, node in enumerate(graph.node):
-        for name in filter(None, node.output):
-            if makers.setdefault(name, place) != place:
-                return None
-    return [{makers[name] for name in reads(node) if name in makers} for node in graph.node]
-
-
-def _order(producers: list[set[int]]) -> list[int]:
-    """Return the positions of nodes in topological order, without nodes of cycles and their dependents."""
-    waiting = [len(makers) for makers in producers]
-    readers: list[list[int]] = [[] for _ in producers]
-    for place, makers in enumerate(producers):
-        for maker in makers:
-            readers[maker].append(place)
-    ready = [place for place, count in enumerate(waiting) if not count]  # in order, and so a heap
-    order = []
-    while ready:
-        order.append(heappop(ready))
-        for place in readers[order[-1]]:
-            waiting[place] -= 1
-            if not waiting[place]:
-                heappush(ready, place)
-    return order

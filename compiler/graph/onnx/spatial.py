@@ -5,11 +5,10 @@ Source: ONNX operator specification, Conv, ConvInteger, ConvTranspose, QLinearCo
 Resize (10 to 19), Upsample (9).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from vdla.compiler.graph.nodes import Attribute
 from vdla.compiler.graph.onnx.call import Form, Importer, InvalidError, OnnxCall, RefusalError, positive_axis
 from vdla.runtime.host.resize import COORDINATES, ROUNDINGS
 from vdla.runtime.host.windows import spans
@@ -18,44 +17,36 @@ SAME = ("SAME_UPPER", "SAME_LOWER")
 
 
 def convolution(call: OnnxCall) -> Form:
-    """Import Conv, ConvInteger and QLinearConv; the kernel has the extents of the weights."""
-    place = 3 if call.op == "QLinearConv" else 1
+    """Import Conv, ConvInteger and QLinearConv; the kernel has the extents of the weights.
+
+    Shape inference does not check that the channels of the weights match the input.
+    """
+    place, group = 3 if call.op == "QLinearConv" else 1, call.integer("group")
     kernel = _kernel_of(call, place)
     outputs, inputs = call.input_type(place).shape[:2]
-    _check_channels(call, outputs, inputs)
-    strides, dilations = _steps(call, kernel)
-    pads = _pads(call, kernel, strides, dilations)
-    return Form(
-        call.op,
-        call.inputs,
-        {"dilations": dilations, "group": call.integer("group"), "pads": pads, "strides": strides},
-    )
+    if group < 1 or outputs % group or call.shape[1] != inputs * group:
+        raise InvalidError(
+            f"weights of {outputs} outputs and {inputs} inputs in {group} groups do not match an input "
+            f"{call.types[0]}"
+        )
+    steps = _steps(call, kernel)
+    return Form(call.op, call.inputs, {**steps, "group": group, "pads": _pads(call, kernel, steps)})
 
 
 def conv_transpose(call: OnnxCall) -> Form:
     """Import a ConvTranspose; explicit or automatic output sizes become pads and output padding."""
     kernel = _kernel_of(call, 1)
-    strides, dilations = _steps(call, kernel)
-    more = call.extents("output_padding", (0,) * len(kernel))
+    steps, more = _steps(call, kernel), call.extents("output_padding", (0,) * len(kernel))
     if "output_shape" not in call.attributes and _auto_pad(call) not in SAME:
-        pads = _pads(call, kernel, strides, dilations)
+        pads = _pads(call, kernel, steps)
     else:
-        sizes = call.output_type.shape[2:]
-        parts = zip(call.shape[2:], strides, spans(kernel, dilations), more, sizes, strict=True)
+        sizes, spanned = call.output_type.shape[2:], spans(kernel, steps["dilations"])
+        parts = zip(call.shape[2:], steps["strides"], spanned, more, sizes, strict=True)
         totals = [(size - 1) * stride + span + extra - out for size, stride, span, extra, out in parts]
         more = tuple(extra + max(-total, 0) for extra, total in zip(more, totals, strict=True))
         pads = _halves(call, [max(total, 0) for total in totals])
-    return Form(
-        "ConvTranspose",
-        call.inputs,
-        {
-            "dilations": dilations,
-            "group": call.integer("group"),
-            "output_padding": more,
-            "pads": pads,
-            "strides": strides,
-        },
-    )
+    group = call.integer("group")
+    return Form("ConvTranspose", call.inputs, {**steps, "group": group, "output_padding": more, "pads": pads})
 
 
 def pool(call: OnnxCall) -> Form:
@@ -63,13 +54,11 @@ def pool(call: OnnxCall) -> Form:
     kernel = call.extents("kernel_shape")
     if len(kernel) != call.rank - 2:
         raise InvalidError(f"kernel_shape {kernel} does not match an input of rank {call.rank}")
-    strides, dilations = _steps(call, kernel)
-    attributes: dict[str, Attribute] = {"dilations": dilations, "kernel_shape": kernel, "strides": strides}
-    attributes["pads"] = _pads(call, kernel, strides, dilations)
-    attributes["ceil_mode"] = call.integer("ceil_mode", 0) if _auto_pad(call) == "NOTSET" else 0
-    if call.op == "AveragePool":
-        attributes["count_include_pad"] = call.integer("count_include_pad")
-    return Form(call.op, call.inputs, attributes)
+    steps = _steps(call, kernel)
+    attributes = {**steps, "kernel_shape": kernel, "pads": _pads(call, kernel, steps)}
+    ceil = call.integer("ceil_mode", 0) if _auto_pad(call) == "NOTSET" else 0
+    counted = {name: call.integer(name) for name in ("count_include_pad",) if call.op == "AveragePool"}
+    return Form(call.op, call.inputs, {**attributes, "ceil_mode": ceil, **counted})
 
 
 def _kernel_of(call: OnnxCall, place: int) -> tuple[int, ...]:
@@ -84,25 +73,14 @@ def _kernel_of(call: OnnxCall, place: int) -> tuple[int, ...]:
     return kernel
 
 
-def _check_channels(call: OnnxCall, outputs: int, inputs: int) -> None:
-    """Refuse weights whose channels do not match the input; shape inference does not check them."""
-    group = call.integer("group")
-    if group < 1 or outputs % group or call.shape[1] != inputs * group:
+def _steps(call: OnnxCall, kernel: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
+    """Return the attributes `strides` and `dilations`."""
+    steps = {name: call.extents(name, (1,) * len(kernel)) for name in ("strides", "dilations")}
+    if any(len(step) != len(kernel) for step in steps.values()):
         raise InvalidError(
-            f"weights of {outputs} outputs and {inputs} inputs in {group} groups do not match an input "
-            f"{call.types[0]}"
+            f"strides {steps['strides']} and dilations {steps['dilations']} do not match a kernel {kernel}"
         )
-
-
-def _steps(call: OnnxCall, kernel: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return strides and dilations."""
-    ones = (1,) * len(kernel)
-    strides, dilations = (call.extents(name, ones) for name in ("strides", "dilations"))
-    if not len(strides) == len(dilations) == len(kernel):
-        raise InvalidError(
-            f"strides {strides} and dilations {dilations} do not match a kernel {tuple(kernel)}"
-        )
-    return strides, dilations
+    return steps
 
 
 def _auto_pad(call: OnnxCall) -> str:
@@ -110,27 +88,18 @@ def _auto_pad(call: OnnxCall) -> str:
     return call.attribute("auto_pad", str, "NOTSET")
 
 
-def _pads(
-    call: OnnxCall, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
-) -> tuple[int, ...]:
+def _pads(call: OnnxCall, kernel: tuple[int, ...], steps: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
     """Return the padding at the begin of each dimension, then at the end of each."""
-    none = (0,) * 2 * len(kernel)
-    match _auto_pad(call):
-        case "NOTSET":
-            return _checked(call.extents("pads", none), kernel)
-        case "VALID":
-            return none
-    sizes = zip(call.shape[2:], strides, spans(kernel, dilations), strict=True)
-    return _halves(
-        call, [max((-(-size // stride) - 1) * stride + span - size, 0) for size, stride, span in sizes]
-    )
-
-
-def _checked(pads: tuple[int, ...], kernel: Sequence[int]) -> tuple[int, ...]:
-    if len(pads) != 2 * len(kernel) or min(pads, default=0) < 0:
+    count = 2 * len(kernel)
+    if _auto_pad(call) in SAME:
+        sizes = zip(call.shape[2:], steps["strides"], spans(kernel, steps["dilations"]), strict=True)
+        return _halves(
+            call, [max((-(-size // stride) - 1) * stride + span - size, 0) for size, stride, span in sizes]
+        )
+    pads = call.extents("pads", (0,) * count) if _auto_pad(call) == "NOTSET" else (0,) * count
+    if len(pads) != count or min(pads, default=0) < 0:
         raise RefusalError(
-            f"pads {pads} do not match a kernel {tuple(kernel)}; they must be {2 * len(kernel)} "
-            "numbers, none negative"
+            f"pads {pads} do not match a kernel {kernel}; they must be {count} numbers, none negative"
         )
     return pads
 
@@ -144,20 +113,21 @@ def _halves(call: OnnxCall, totals: Sequence[int]) -> tuple[int, ...]:
 # Resize
 
 
-def upsample(call: OnnxCall) -> Form:
-    """Import an Upsample as a Resize that repeats elements by the scales of its input."""
-    return _nearest(call, _scales(call, 1), "asymmetric", "floor")
-
-
 def resize(call: OnnxCall) -> Form:
-    """Import a Resize by scales or sizes, for all dimensions or some; version 10 has no modes."""
-    if call.opset < 11:
+    """Import Resize and Upsample by scales or sizes, for all dimensions or some.
+
+    An Upsample, and a Resize of version 10, repeat elements by the scales of their input.
+    """
+    if call.op == "Upsample" or call.opset < 11:
         return _nearest(call, _scales(call, 1), "asymmetric", "floor")
     call.require("coordinate_transformation_mode", *COORDINATES)
     call.require("nearest_mode", *ROUNDINGS)
     call.require("antialias", 0)
     call.require("keep_aspect_ratio_policy", "stretch")
-    scales = _scales(call, 2) if call.has(2) and call.input_type(2).size else _scales_to(call)
+    if call.input(2) and call.input_type(2).size:
+        scales = _scales(call, 2)
+    else:
+        scales = tuple(out / size for out, size in zip(call.output_type.shape, call.shape, strict=True))
     coordinates = call.attribute("coordinate_transformation_mode", str)
     return _nearest(call, scales, coordinates, call.attribute("nearest_mode", str))
 
@@ -185,11 +155,6 @@ def _scales(call: OnnxCall, place: int) -> tuple[float, ...]:
     return tuple(by_axis.get(axis, 1.0) for axis in range(call.rank))
 
 
-def _scales_to(call: OnnxCall) -> tuple[float, ...]:
-    """Return the scales that yield the sizes of the output."""
-    return tuple(out / size for out, size in zip(call.output_type.shape, call.shape, strict=True))
-
-
 IMPORTERS: dict[str, Importer] = {
     "AveragePool": pool,
     "Conv": convolution,
@@ -198,5 +163,5 @@ IMPORTERS: dict[str, Importer] = {
     "MaxPool": pool,
     "QLinearConv": convolution,
     "Resize": resize,
-    "Upsample": upsample,
+    "Upsample": resize,
 }

@@ -21,34 +21,51 @@ def subgraphs(node: NodeProto) -> Iterator[tuple[str, GraphProto]]:
 def nodes_within(node: NodeProto) -> Iterator[NodeProto]:
     """Yield a node and all nodes of its subgraphs."""
     yield node
-    for _, graph in subgraphs(node):
-        for inner in graph.node:
-            yield from nodes_within(inner)
+    for _, outer in subgraphs(node):
+        yield from (inner for graph in graphs_within(outer) for inner in graph.node)
+
+
+def graphs_within(graph: GraphProto) -> Iterator[GraphProto]:
+    """Yield a graph and all subgraphs of its nodes."""
+    yield graph
+    for node in graph.node:
+        for _, inner in subgraphs(node):
+            yield from graphs_within(inner)
+
+
+def producers(graph: GraphProto) -> dict[int, set[int]]:
+    """Return the positions of the nodes that compute what each node reads, by the node's position.
+
+    If nodes compute the same value, the first of them counts.
+    """
+    makers: dict[str, int] = {}
+    for place, node in enumerate(graph.node):
+        for name in filter(None, node.output):
+            makers.setdefault(name, place)
+    return {
+        place: {makers[name] for name in reads(node) if name in makers}
+        for place, node in enumerate(graph.node)
+    }
 
 
 def reads(node: NodeProto) -> list[str]:
     """Return the distinct values that a node reads: its inputs, and values that its subgraphs capture."""
-    return list(dict.fromkeys((*filter(None, node.input), *captured(node))))
+    inner = (name for _, graph in subgraphs(node) for name in captured(graph))
+    return list(dict.fromkeys((*filter(None, node.input), *inner)))
 
 
-def captured(node: NodeProto) -> Iterator[str]:
-    """Yield the values that the subgraphs of a node capture from outside; names may repeat."""
-    for _, graph in subgraphs(node):
-        defined = defined_names(graph)
-        inner = (name for each in graph.node for name in reads(each))
-        yield from (name for name in (*inner, *(value.name for value in graph.output)) if name not in defined)
+def captured(graph: GraphProto) -> Iterator[str]:
+    """Yield the values that a subgraph captures from outside; names may repeat."""
+    defined, outputs = defined_names(graph), (value.name for value in graph.output)
+    inner = (name for node in graph.node for name in reads(node))
+    yield from (name for name in (*inner, *outputs) if name not in defined)
 
 
 def defined_names(graph: GraphProto) -> set[str]:
     """Return the names that a graph defines: inputs, constants, and results of nodes."""
     results = {name for node in graph.node for name in node.output}
-    return results | {value.name for value in graph.input} | set(initializers(graph))
-
-
-def initializers(graph: GraphProto) -> list[str]:
-    """Return the names of the constants of a graph."""
-    sparse = (tensor.values.name for tensor in graph.sparse_initializer)
-    return [*(tensor.name for tensor in graph.initializer), *sparse]
+    sparse = {tensor.values.name for tensor in graph.sparse_initializer}
+    return results | sparse | {value.name for value in (*graph.input, *graph.initializer)}
 
 
 def renamed(node: NodeProto, names: Mapping[str, str]) -> NodeProto:
@@ -69,9 +86,3 @@ def _rename(node: NodeProto, names: Mapping[str, str]) -> None:
             _rename(inner, outer)
         for value in graph.output:
             value.name = outer.get(value.name, value.name)
-
-
-def taken_branch(node: NodeProto, condition: bool) -> GraphProto:
-    """Return the branch of an If that it takes if its condition is `condition`."""
-    wanted = "then_branch" if condition else "else_branch"
-    return next(graph for name, graph in subgraphs(node) if name == wanted)

@@ -1,21 +1,30 @@
-"""Checks of a model before import: names, order, operators, attributes."""
+"""The supported operators, and checks of a model before import: names, order, operators, attributes."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 
-from onnx import GraphProto, NodeProto, defs
+from onnx import AttributeProto, GraphProto, NodeProto, defs
 
-from vdla.compiler.graph.onnx import domains, quantised, shaping, simple, spatial
-from vdla.compiler.graph.onnx.call import Importer
+from vdla.compiler.graph.onnx import contributed, operators, qonnx, quantised, spatial
+from vdla.compiler.graph.onnx.call import ForeignOperator, Importer, kinds_of
 from vdla.compiler.graph.onnx.read import MAIN_DOMAINS
-from vdla.compiler.graph.onnx.subgraphs import reads, subgraphs
+from vdla.compiler.graph.onnx.subgraphs import producers, reads, subgraphs
 
-IMPORTERS: dict[str, Importer] = {
-    **simple.IMPORTERS,
-    **spatial.IMPORTERS,
-    **shaping.IMPORTERS,
-    **quantised.IMPORTERS,
+IMPORTERS: dict[str, Importer] = {**operators.IMPORTERS, **spatial.IMPORTERS, **quantised.IMPORTERS}
+FOREIGN: Mapping[str, Mapping[str, ForeignOperator]] = {
+    **contributed.OPERATORS,
+    **dict.fromkeys(qonnx.DOMAINS, qonnx.OPERATORS),
 }
+"""The supported operators of other domains, by domain."""
+ONLY_HERE: Mapping[str, str] = {
+    **dict.fromkeys(
+        qonnx.DOMAINS,
+        f"is not supported; {', '.join(qonnx.OPERATORS)} are: export the network with these, or as QDQ",
+    ),
+    contributed.BLOCKED: "holds weights in a CPU-specific layout; write the optimised file with "
+    "ORT_ENABLE_EXTENDED, or compile the original file",
+}
+"""Domains that onnxruntime does not run, with the refusal of their other operators."""
 
 
 def label_of(node: NodeProto, place: int) -> str:
@@ -24,82 +33,78 @@ def label_of(node: NodeProto, place: int) -> str:
     return f"node {place}, {domain}{node.op_type}{f' {node.name!r}' if node.name else ''}"
 
 
-def refusal_of(node: NodeProto, opset: int) -> str | None:
-    """Return why a node is not supported whatever its inputs; None, or "", if it may be supported."""
+def refusal_of(node: NodeProto, opset: int) -> str:
+    """Return why a node is not supported whatever its inputs; "" if it may be supported."""
     held = [name for name, _ in subgraphs(node)]
+    foreign = foreign_operator(node)
     if held:
         return f"it holds a subgraph ({', '.join(held)}); control flow is not supported"
-    if not is_known(node):
+    if foreign is not None:
+        return _foreign_reason(node, foreign)
+    if node.domain in ONLY_HERE:
+        return f"operator {node.op_type} of {node.domain} {ONLY_HERE[node.domain]}"
+    if node.domain not in MAIN_DOMAINS or (node.op_type not in IMPORTERS and node.op_type != "Constant"):
         return f"operator {node.op_type} is not supported"
-    kind = domains.operator(node)
-    if kind is not None:
-        return domains.reason(node, kind)
     if not defs.has(node.op_type, opset, ""):
         return f"operator set {opset} has no operator {node.op_type}"
     schema = defs.get_schema(node.op_type, opset, "")
-    return f"operator set {opset} no longer has it" if schema.deprecated else _attribute_reason(node, schema)
-
-
-def is_known(node: NodeProto) -> bool:
-    """Whether a node's operator has an importing function."""
-    return domains.operator(node) is not None or (
-        node.domain in MAIN_DOMAINS and (node.op_type in IMPORTERS or node.op_type == "Constant")
+    required = [name for name, attribute in schema.attributes.items() if attribute.required]
+    return (
+        f"operator set {opset} no longer has it"
+        if schema.deprecated
+        else _attribute_reason(node, kinds_of(schema), required)
     )
 
 
-def _attribute_reason(node: NodeProto, schema: defs.OpSchema) -> str | None:
+def foreign_operator(node: NodeProto) -> ForeignOperator | None:
+    """Return the operator of a node of another domain; None if it is not supported."""
+    return FOREIGN.get(node.domain, {}).get(node.op_type)
+
+
+def _foreign_reason(node: NodeProto, kind: ForeignOperator) -> str:
+    least, most = kind.inputs
+    given = [place for place, name in enumerate(node.input) if name]
+    if not least <= len(node.input) <= most or set(kind.required) - set(given):
+        return f"it has {len(given)} inputs; {node.op_type} takes {least} to {most}"
+    if any(attribute.name == "channels_last" and attribute.i for attribute in node.attribute):
+        return "attribute channels_last = 1 is not supported; it may be 0"
+    return _attribute_reason(node, kind.attributes)
+
+
+def _attribute_reason(node: NodeProto, kinds: Mapping[str, str], required: Sequence[str] = ()) -> str:
     given = [attribute.name for attribute in node.attribute]
     for attribute in node.attribute:
-        if attribute.name not in schema.attributes:
+        if attribute.name not in kinds:
             return (
                 f"it has an attribute {attribute.name!r}, which {node.op_type} does not have; it takes "
-                f"{', '.join(schema.attributes) or 'none'}"
+                f"{', '.join(kinds) or 'none'}"
             )
-        wanted = schema.attributes[attribute.name].type
-        if attribute.type != wanted.value:
-            return f"attribute {attribute.name} is not of the kind {wanted.name}"
-    missing = [
-        name for name, attribute in schema.attributes.items() if attribute.required and name not in given
-    ]
+        if AttributeProto.AttributeType.Name(attribute.type) != kinds[attribute.name]:
+            return f"attribute {attribute.name} is not of the kind {kinds[attribute.name]}"
+    missing = [name for name in required if name not in given]
     if missing:
         return f"attribute {missing[0]} is missing"
-    return f"attribute {max(given, key=given.count)} is given twice" if len(set(given)) < len(given) else None
+    return f"attribute {max(given, key=given.count)} is given twice" if len(set(given)) < len(given) else ""
 
 
 def order_problems(graph: GraphProto) -> Iterator[str]:
     """Yield a sentence for each value that is undefined or defined twice, and for a cycle."""
-    makers: dict[str, int] = {}
-    outside = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
+    made: set[str] = set()
+    outside = {value.name for value in (*graph.input, *graph.initializer)}
     for place, node in enumerate(graph.node):
         for name in filter(None, node.output):
-            if name in makers or name in outside:
+            if name in made or name in outside:
                 yield f"{label_of(node, place)}: it makes {name!r}, which exists already"
-            makers.setdefault(name, place)
-    cycle = _cycle(graph, makers)
-    if cycle:
-        yield (f"nodes form a cycle: {' → '.join(label_of(graph.node[place], place) for place in cycle)}")
-    yield from _unmade_reads(graph, makers, outside)
-    for value in graph.output:
-        if value.name not in makers and value.name not in outside:
-            yield f"output {value.name!r}: nothing makes it"
-
-
-def _unmade_reads(graph: GraphProto, makers: Mapping[str, int], outside: set[str]) -> Iterator[str]:
+            made.add(name)
+    try:
+        TopologicalSorter(producers(graph)).prepare()
+    except CycleError as error:
+        cycle = (label_of(graph.node[place], place) for place in error.args[1])
+        yield f"nodes form a cycle: {' → '.join(cycle)}"
     for place, node in enumerate(graph.node):
         for name in reads(node):
-            if name not in outside and name not in makers:
+            if name not in outside and name not in made:
                 yield f"{label_of(node, place)}: it reads {name!r}, which nothing makes"
-
-
-def _cycle(graph: GraphProto, makers: dict[str, int]) -> list[int]:
-    """Return the positions of the nodes of a cycle, the first repeated last; empty if there is no cycle."""
-    before = {
-        place: [makers[name] for name in reads(node) if name in makers]
-        for place, node in enumerate(graph.node)
-    }
-    try:
-        TopologicalSorter(before).prepare()
-    except CycleError as error:
-        places: list[int] = error.args[1]
-        return places
-    return []
+    for value in graph.output:
+        if value.name not in made and value.name not in outside:
+            yield f"output {value.name!r}: nothing makes it"

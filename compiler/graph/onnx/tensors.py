@@ -7,16 +7,34 @@ import os
 from collections.abc import Iterable, Mapping
 from math import prod
 from pathlib import Path
-from typing import BinaryIO
 
 import numpy as np
-import onnx
-from onnx import AttributeProto, TensorProto, TypeProto, checker, helper, numpy_helper
+from onnx import (
+    AttributeProto,
+    TensorProto,
+    TypeProto,
+    checker,
+    helper,
+    numpy_helper,
+    shape_inference,
+    version_converter,
+)
 
 from vdla.compiler.graph.nodes import Attribute, TensorType
 from vdla.compiler.graph.onnx.call import RefusalError
 from vdla.hw.spec.limits import ARRAY_BYTES, require_room
 from vdla.hw.spec.showing import shown
+from vdla.runtime.host.dtypes import UNKNOWN, fits
+
+ONNX_ERRORS = (
+    checker.ValidationError,
+    shape_inference.InferenceError,
+    version_converter.ConvertError,
+    KeyError,
+    RuntimeError,
+    ValueError,
+)
+"""The exceptions of the `onnx` package's checker, inference, inliner and converter."""
 
 
 def array_of(tensor: TensorProto, folder: Path | None) -> np.ndarray:
@@ -33,62 +51,50 @@ def array_of(tensor: TensorProto, folder: Path | None) -> np.ndarray:
         tensor = _with_data(tensor, folder)
     try:
         return np.array(numpy_helper.to_array(tensor))
-    except (ValueError, TypeError, KeyError, OverflowError, MemoryError, checker.ValidationError) as error:
+    except (*ONNX_ERRORS, TypeError, OverflowError, MemoryError) as error:
         raise RefusalError(f"its elements cannot be read: {first_line(error)}") from error
 
 
-def type_from(proto: TypeProto) -> TensorType:
+def extents_of(type_: TypeProto) -> tuple[int, ...] | None:
+    """Return the extents of a tensor, `UNKNOWN` for those that are not stated; None if the rank is not."""
+    if not type_.tensor_type.HasField("shape"):
+        return None
+    dims = type_.tensor_type.shape.dim
+    return tuple(
+        dim.dim_value if dim.HasField("dim_value") and dim.dim_value >= 0 else UNKNOWN for dim in dims
+    )
+
+
+def type_from(proto: TypeProto, given: tuple[int, ...] | None = None) -> TensorType:
     """Return the static type of an ONNX type.
 
+    Args:
+        proto: the type.
+        given: a shape in place of the declared shape, which may be dynamic.
+
     Raises:
-        RefusalError: the type is not a tensor, or its shape is not fully known.
+        RefusalError: the type is not a tensor, its shape is not fully known, or the given shape contradicts
+            the declared shape or has an extent that is not positive.
     """
     if not proto.HasField("tensor_type"):
         raise RefusalError(
             f"it is a {proto.WhichOneof('value') or 'value without a type'}; only tensors are supported"
         )
-    tensor = proto.tensor_type
-    dtype = dtype_of(tensor.elem_type)
-    if not tensor.HasField("shape"):
+    dtype, shape, dims = dtype_of(proto.tensor_type.elem_type), extents_of(proto), proto.tensor_type.shape.dim
+    texts = (str(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or "?" for dim in dims)
+    text = f"[{', '.join(texts)}]"
+    if given is not None:
+        positive = all(isinstance(size, int) and size > 0 for size in given)
+        if not positive or (shape is not None and not fits(given, shape)):
+            raise RefusalError(f"the shape given, {list(given)}, does not match the declared shape, {text}")
+        return TensorType(given, dtype)
+    if shape is None:
         raise RefusalError("its shape is dynamic: not even the rank is known")
-    return TensorType(tuple(_extent(dim, tensor.shape.dim) for dim in tensor.shape.dim), dtype)
-
-
-def type_with_shape(proto: TypeProto, shape: tuple[int, ...]) -> TensorType:
-    """Return a type with `shape` in place of a declared shape that may be dynamic.
-
-    Raises:
-        RefusalError: the shape contradicts the declared shape, or an extent is not positive.
-    """
-    declared = proto.tensor_type.shape.dim
-    fits = not proto.tensor_type.HasField("shape") or len(declared) == len(shape)
-    fits = fits and all(
-        not _is_fixed(dim) or dim.dim_value == size for dim, size in zip(declared, shape, strict=False)
-    )
-    if not fits or not all(isinstance(size, int) and size > 0 for size in shape):
-        raise RefusalError(
-            f"the shape given, {list(shape)}, does not match the declared shape, {shape_text(declared)}"
-        )
-    return TensorType(shape, dtype_of(proto.tensor_type.elem_type))
-
-
-def shape_text(dims: Iterable[onnx.TensorShapeProto.Dimension]) -> str:
-    """Return a shape as text, with names or "?" for dynamic extents."""
-    extents = (str(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or "?" for dim in dims)
-    return f"[{', '.join(extents)}]"
-
-
-def _extent(dim: onnx.TensorShapeProto.Dimension, dims: Iterable[onnx.TensorShapeProto.Dimension]) -> int:
-    if not _is_fixed(dim):
-        raise RefusalError(f"its shape is dynamic: {shape_text(dims)}")
-    if dim.dim_value >= 1 << 31:
-        raise RefusalError(f"its extent {dim.dim_value} is outside 0..{(1 << 31) - 1}")
-    return dim.dim_value
-
-
-def _is_fixed(dim: onnx.TensorShapeProto.Dimension) -> bool:
-    """Whether an extent is a non-negative number; other extents are dynamic."""
-    return dim.HasField("dim_value") and dim.dim_value >= 0
+    if UNKNOWN in shape:
+        raise RefusalError(f"its shape is dynamic: {text}")
+    if max(shape, default=0) >= 1 << 31:
+        raise RefusalError(f"its extent {max(shape)} is outside 0..{(1 << 31) - 1}")
+    return TensorType(shape, dtype)
 
 
 def proto_of(type_: TensorType) -> TypeProto:
@@ -96,16 +102,16 @@ def proto_of(type_: TensorType) -> TypeProto:
     return helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(np.dtype(type_.dtype)), type_.shape)
 
 
-def attributes_from(protos: Mapping[str, AttributeProto]) -> dict[str, Attribute | np.ndarray]:
-    """Return attributes as Python values; tensors as arrays.
+def attributes_from(protos: Iterable[AttributeProto]) -> dict[str, Attribute | np.ndarray]:
+    """Return attributes as Python values, by name; tensors as arrays. Of equal names, the last counts.
 
     Raises:
         RefusalError: an attribute is a graph or of another unsupported kind.
     """
-    return {name: _attribute(name, proto) for name, proto in protos.items()}
+    return {proto.name: _attribute(proto) for proto in {proto.name: proto for proto in protos}.values()}
 
 
-def _attribute(name: str, proto: AttributeProto) -> Attribute | np.ndarray:
+def _attribute(proto: AttributeProto) -> Attribute | np.ndarray:
     match proto.type:
         case AttributeProto.INT:
             return proto.i
@@ -120,8 +126,8 @@ def _attribute(name: str, proto: AttributeProto) -> Attribute | np.ndarray:
         case AttributeProto.TENSOR:
             return array_of(proto.t, None)
         case AttributeProto.GRAPH | AttributeProto.GRAPHS:
-            raise RefusalError(f"it holds a subgraph, {name}; control flow is not supported")
-    raise RefusalError(f"attribute {name} is of a kind that is not supported")
+            raise RefusalError(f"it holds a subgraph, {proto.name}; control flow is not supported")
+    raise RefusalError(f"attribute {proto.name} is of a kind that is not supported")
 
 
 def shortest(value: float) -> float:
@@ -169,22 +175,25 @@ def _with_data(tensor: TensorProto, folder: Path | None) -> TensorProto:
             from the tensor's size.
     """
     where = {entry.key: entry.value for entry in tensor.external_data}
-    location = where.get("location", "")
+    location, size = where.get("location", ""), size_of(tensor)
     if folder is None:
         raise RefusalError(f"its elements are in a file {shown(location)}; load the model by its path")
     try:
         file = _resolved(location, folder)
         with file.open("rb") as opened:
-            data = _part(opened, where, size_of(tensor))
+            available = os.fstat(opened.fileno()).st_size
+            offset = _number(where, "offset", 0)
+            held = _number(where, "length", available - offset)
+            if held != size or offset + held > available:
+                raise RefusalError(
+                    f"its elements cannot be read: its file {shown(location)} has {available} bytes; "
+                    f"{shown(held)} from {shown(offset)} on are named, and the tensor takes {size}"
+                )
+            opened.seek(offset)
+            data = opened.read(size)
     except OSError as error:
         raise RefusalError(f"its file {shown(location)} cannot be read: {error.strerror or error}") from error
-    except _LengthError as error:
-        raise RefusalError(f"its elements cannot be read: its file {shown(location)} {error}") from error
     return TensorProto(name=tensor.name, dims=tensor.dims, data_type=tensor.data_type, raw_data=data)
-
-
-class _LengthError(Exception):
-    """A file has too few bytes, or declares another number of bytes; the message names both."""
 
 
 def _resolved(location: str, folder: Path) -> Path:
@@ -203,27 +212,14 @@ def _resolved(location: str, folder: Path) -> Path:
     return Path(file)
 
 
-def _part(file: BinaryIO, where: dict[str, str], size: int) -> bytes:
-    """Return the `size` bytes of a tensor."""
-    offset, available = _number(where, "offset") or 0, os.fstat(file.fileno()).st_size
-    length = _number(where, "length")
-    held = available - offset if length is None else length
-    if held != size or offset + held > available:
-        raise _LengthError(
-            f"has {available} bytes; {shown(held)} from {shown(offset)} on are named, "
-            f"and the tensor takes {size}"
+def _number(where: Mapping[str, str], key: str, default: int) -> int:
+    """Return a numeric entry, or `default` if it is missing."""
+    text = where.get(key, str(default))
+    if key in where and not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise RefusalError(
+            f"its elements cannot be read: its file {shown(where.get('location', ''))} has the {key} "
+            f"{shown(text)}, which is not a number of bytes"
         )
-    file.seek(offset)
-    return file.read(size)
-
-
-def _number(where: dict[str, str], key: str) -> int | None:
-    """Return a numeric entry, or None if it is missing."""
-    text = where.get(key)
-    if text is None:
-        return None
-    if not (text.isascii() and text.isdigit() and len(text) <= 18):
-        raise _LengthError(f"has the {key} {shown(text)}, which is not a number of bytes")
     return int(text)
 
 
@@ -245,11 +241,10 @@ def dtype_of(code: int) -> str:
     Raises:
         RefusalError: the element type is unknown or not supported.
     """
-    if code not in TensorProto.DataType.values() or code in (TensorProto.UNDEFINED, TensorProto.STRING):
-        known = code in TensorProto.DataType.values()
-        raise RefusalError(
-            f"element type {TensorProto.DataType.Name(code) if known else code} is not supported"
-        )
+    known = code in TensorProto.DataType.values()
+    if not known or code in (TensorProto.UNDEFINED, TensorProto.STRING):
+        name = TensorProto.DataType.Name(code) if known else code
+        raise RefusalError(f"element type {name} is not supported")
     return str(helper.tensor_dtype_to_np_dtype(code))
 
 

@@ -1,12 +1,30 @@
-"""The values of a graph under construction: their names, types and constants."""
+"""The values of a graph under construction: their names, types and constants, and what a graph can hold."""
 
 from collections.abc import Collection
 
 import numpy as np
+from onnx import NodeProto
 
 from vdla.compiler.graph.nodes import TakenNames, TensorType, type_of
-from vdla.compiler.graph.onnx.names import printable
-from vdla.compiler.graph.onnx.nibbles import RANGES, as_bytes
+from vdla.compiler.graph.onnx.call import InvalidError, RefusalError
+from vdla.compiler.graph.onnx.quantised import RANGES, as_bytes
+from vdla.compiler.graph.onnx.tensors import check_room
+from vdla.hw.spec.limits import TENSOR_BYTES
+from vdla.runtime.host.dtypes import DTYPES, TENSOR_DTYPES
+
+LONGEST_NAME = 1000
+FINITE = (
+    "BatchNormalization",
+    "Conv",
+    "ConvTranspose",
+    "DequantizeLinear",
+    "Gemm",
+    "InstanceNormalization",
+    "LayerNormalization",
+    "MatMul",
+    "QuantizeLinear",
+)
+"""Operators that are invalid with constants that are not finite: weights, statistics and scales."""
 
 
 class ImportedValues:
@@ -52,3 +70,65 @@ class ImportedValues:
         if type_ is not None:
             self.types[name] = type_
         return name
+
+
+# Names
+
+
+def printable(name: str) -> str:
+    """Return a name truncated to `LONGEST_NAME`, with "_" for characters that cannot be printed."""
+    return "".join(letter if letter.isprintable() else "_" for letter in name[:LONGEST_NAME])
+
+
+def without_trailing_names(node: NodeProto) -> NodeProto:
+    """Return a node without trailing empty inputs and outputs."""
+    copy = NodeProto()
+    copy.CopyFrom(node)
+    for names in (copy.input, copy.output):
+        while names and not names[-1]:
+            names.pop()
+    return copy
+
+
+# Types
+
+
+def check_constant(op: str, name: str, array: np.ndarray) -> None:
+    """Check a constant that an operator of the kit reads.
+
+    Raises:
+        RefusalError: the type is not supported, or the constant is too large.
+        InvalidError: the operator is in `FINITE`, and an element is NaN or infinite.
+    """
+    check_computable(type_of(array), f"its constant {name!r} ")
+    if op in FINITE and array.dtype.kind == "f" and not np.isfinite(array).all():
+        bad = int(np.argmin(np.isfinite(array)))
+        count = int(np.sum(~np.isfinite(array)))
+        raise InvalidError(
+            f"its constant {name!r} holds {count} NaN or infinite elements, the first, {array.flat[bad]}, "
+            f"at {bad}"
+        )
+
+
+def check_computable(type_: TensorType, subject: str) -> None:
+    """Check that operators of the kit can compute with a type.
+
+    Raises:
+        RefusalError: the element type is not supported, or the tensor is empty or larger than any memory.
+    """
+    if type_.dtype not in DTYPES:
+        raise RefusalError(f"{subject}is {type_}; supported element types are {', '.join(DTYPES)}")
+    if type_.size == 0:
+        raise RefusalError(f"{subject}is {type_}, which has no elements")
+    check_usable(type_, subject)
+
+
+def check_usable(type_: TensorType, subject: str = "it ") -> None:
+    """Check that a graph can hold a type.
+
+    Raises:
+        RefusalError: the element type is not supported, or the tensor is larger than any memory.
+    """
+    if type_.dtype not in TENSOR_DTYPES:
+        raise RefusalError(f"{subject}is {type_}; supported element types are {', '.join(TENSOR_DTYPES)}")
+    check_room(type_.size * np.dtype(type_.dtype).itemsize, f"{subject}is {type_}, which takes", TENSOR_BYTES)

@@ -250,7 +250,7 @@ REFUSED = {
         X,
         {"gamma": 1},
     ),
-    "attribute alpha is not of the kind float": ("QLinearLeakyRelu", "x s z u q", X, {"alpha": 1}),
+    "attribute alpha is not of the kind FLOAT": ("QLinearLeakyRelu", "x s z u q", X, {"alpha": 1}),
     "attribute channels_last = 1 is not supported; it may be 0": (
         "QLinearGlobalAveragePool",
         "x s z u q",

@@ -1,17 +1,14 @@
 """Nodes for onnxruntime are grouped into as few connected parts as order allows."""
 
-import numpy as np
 import pytest
-from onnx import TensorProto, helper
+from onnx import helper
 
 from vdla.compiler.graph.nodes import Node
 from vdla.compiler.graph.onnx.parts import (
     LONGEST_REASON,
     HostNode,
     HostPart,
-    bytes_of,
     grouped_into_parts,
-    node_of,
 )
 
 
@@ -94,7 +91,7 @@ def test_an_unused_part_is_dropped():
 def test_reports_name_the_first_nodes_and_every_reason():
     steps = [outside(op, "x", op.lower()) for op in "ABCDE"]
     part = HostPart((*steps, outside("A", "x", "f")), {"x": "x"}, {"f": "f"})
-    node = node_of(part, "model")
+    node = part.node("model")
     assert (node.op, node.inputs, node.outputs) == ("OnnxRuntime", ("model", "x"), ("f",))
     assert node.name == "A n_A, B n_B, C n_C and 3 more"
     assert node.reason == "onnxruntime runs it: no A, no B, no C, no D, no E"
@@ -117,14 +114,6 @@ def test_a_part_is_called_by_its_first_nodes(count, name):
 
 def test_a_reason_is_on_one_line_of_bounded_length():
     steps = [outside(op * 60, "x", op.lower()) for op in "ABCDE"]
-    reason = node_of(HostPart(tuple(steps), {"x": "x"}, {"e": "e"}), "model").reason
+    reason = HostPart(tuple(steps), {"x": "x"}, {"e": "e"}).node("model").reason
     assert len(reason) == LONGEST_REASON
     assert reason.endswith("...")
-
-
-def test_a_model_is_an_array_of_its_bytes():
-    value = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1])
-    model = helper.make_model(helper.make_graph([], "g", [value], [value]))
-    array = bytes_of(model)
-    assert array.dtype == np.uint8
-    assert array.tobytes() == model.SerializeToString(deterministic=True)

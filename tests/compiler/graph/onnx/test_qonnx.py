@@ -135,6 +135,14 @@ def test_other_operators_and_parameters_are_refused_in_one_line(said):
     assert "\n" not in found
 
 
+def test_constants_whose_shapes_do_not_match_are_refused():
+    constants = {"w": X, "s": np.ones(7, np.float32), "z": np.float32(0), "b": np.float32(4)}
+    made = one_node("Quant", "w s z b", constants)
+    made.graph.node[0].output[0] = "q"
+    made.graph.node.append(node("Add", "q x", "y"))
+    assert "could not be broadcast together" in refused(made)
+
+
 @pytest.mark.parametrize("bits", [2, 4, 8])
 @pytest.mark.parametrize("signed", [0, 1])
 def test_a_network_of_few_bits_has_integer_products(bits, signed):

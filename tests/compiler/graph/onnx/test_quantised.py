@@ -1,4 +1,4 @@
-"""Constants with a scale for each block, against onnxruntime's DequantizeLinear."""
+"""Constants with a scale for each block, and integers of less than eight bits, against onnxruntime."""
 
 import numpy as np
 import onnxruntime
@@ -10,7 +10,13 @@ from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.nodes import GraphError
 from vdla.compiler.graph.onnx.call import RefusalError
 from vdla.compiler.graph.onnx.load import load
-from vdla.compiler.graph.onnx.quantised import dequantise_blocks, unpacked_weights
+from vdla.compiler.graph.onnx.quantised import (
+    RANGES,
+    as_bytes,
+    dequantise_blocks,
+    narrow_tensor,
+    unpacked_weights,
+)
 
 RNG = np.random.default_rng(0)
 
@@ -79,3 +85,114 @@ def test_the_middle_is_the_zero_point_where_none_is_given():
 def test_numpy_reads_integers_of_four_bits():
     tensor = helper.make_tensor("w", TensorProto.INT4, (3,), [-8, 0, 7])
     assert str(numpy_helper.to_array(tensor).dtype) == "int4"
+
+
+# Integers of less than eight bits
+
+
+@pytest.mark.parametrize("kind", [TensorProto.INT4, TensorProto.UINT4])
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_quantisation_keeps_to_the_range_of_four_bits(kind, axis):
+    extents = () if axis is None else (3,) if axis == 0 else (5,)
+    made = model(
+        [
+            node("QuantizeLinear", "x s z", "q", **({} if axis is None else {"axis": axis})),
+            node("DequantizeLinear", "q s z", "y", **({} if axis is None else {"axis": axis})),
+        ],
+        {"x": [3, 5]},
+        ["y"],
+        {"s": RNG.uniform(0.1, 0.4, extents).astype(np.float32)},
+        opset=21,
+    )
+    made.graph.initializer.append(helper.make_tensor("z", kind, extents, np.full(extents, 3).ravel()))
+    made.ir_version = 10
+    x = RNG.normal(scale=3, size=(3, 5)).astype(np.float32)
+    (expected,) = onnxruntime.InferenceSession(made.SerializeToString()).run(None, {"x": x})
+    found = interpret(load(made), {"x": x})["y"]
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    assert len(np.unique(found)) > 4
+
+
+def test_the_axis_of_a_quantisation_may_follow_other_attributes():
+    """Of scales that go along rows; the extents are unequal, so another axis would not fit."""
+    pair = (
+        node("QuantizeLinear", "x s z", "q", axis=0, saturate=1),
+        node("DequantizeLinear", "q s z", "y", axis=0),
+    )
+    scales, x = np.float32([0.1, 0.2, 0.4]), RNG.normal(scale=3, size=(3, 5)).astype(np.float32)
+    made = model(pair, {"x": [3, 5]}, ["y"], {"s": scales}, opset=21)
+    made.graph.initializer.append(helper.make_tensor("z", TensorProto.INT4, (3,), [1, 2, -3]))
+    given = list(made.graph.node[0].attribute)[::-1]
+    assert [one.name for one in given] == ["saturate", "axis"]
+    del made.graph.node[0].attribute[:]
+    made.graph.node[0].attribute.extend(given)
+    points, wide = np.array([[1], [2], [-3]]), scales[:, None]
+    expected = (np.clip(np.rint(x / wide) + points, -8, 7) - points) * wide
+    np.testing.assert_allclose(interpret(load(made), {"x": x})["y"], expected, rtol=1e-6)
+
+
+def test_a_scale_that_is_computed_is_refused_without_onnxruntime(without_onnxruntime):
+    made = model(
+        [node("QuantizeLinear", "x t z", "q"), node("DequantizeLinear", "q t z", "y")],
+        {"x": [3, 5], "t": []},
+        ["y"],
+        opset=21,
+    )
+    made.graph.initializer.append(helper.make_tensor("z", TensorProto.INT4, (), [0]))
+    with pytest.raises(GraphError, match=r"scale \('t'\) is computed while the network runs; with integers"):
+        load(made)
+
+
+@pytest.mark.parametrize("kind", RANGES)
+def test_constants_become_bytes(kind):
+    limits = RANGES[kind]
+    code = getattr(TensorProto, kind.upper())
+    tensor = helper.make_tensor("c", code, (2,), limits)
+    found = as_bytes(numpy_helper.to_array(tensor))
+    assert found.dtype == (np.int8 if limits[0] else np.uint8)
+    assert tuple(found) == limits
+
+
+def test_other_constants_stay():
+    array = np.zeros(2, np.int16)
+    assert as_bytes(array) is array
+
+
+@pytest.mark.parametrize("kind", RANGES)
+def test_bytes_become_constants_of_fewer_bits_again(kind):
+    limits = RANGES[kind]
+    tensor = helper.make_tensor("c", getattr(TensorProto, kind.upper()), (2,), limits)
+    assert narrow_tensor("c", as_bytes(numpy_helper.to_array(tensor)), limits) == tensor
+
+
+def with_constant(made, code=TensorProto.INT4):
+    """Return a model with a constant `c` of two integers."""
+    made.graph.initializer.append(helper.make_tensor("c", code, (2,), [-3, 7]))
+    made.ir_version = 10
+    return made
+
+
+def test_a_cast_to_the_type_of_four_bits_does_not_become_one_to_bytes():
+    nodes = [node("CastLike", "x c", "n"), node("Cast", "n", "y", to=TensorProto.FLOAT)]
+    made = with_constant(model(nodes, {"x": [3]}, ["y"], opset=21))
+    (found,) = interpret(load(made), {"x": np.array([5, -7, 3], np.float32)}).values()
+    np.testing.assert_array_equal(found, [5, -7, 3])
+    assert [each.op for each in load(made).nodes] == ["OnnxRuntime"]
+
+
+@pytest.mark.parametrize("mover", [[], [node("Identity", "c", "n")]])
+def test_fewer_bits_do_not_leave_a_network(mover):
+    made = with_constant(model([node("Relu", "x", "y"), *mover], {"x": [3]}, ["y"], opset=21))
+    name = "n" if mover else "c"
+    made.graph.output.append(helper.make_tensor_value_info(name, TensorProto.INT4, [2]))
+    with pytest.raises(GraphError, match=r"integers of less than eight bits, .*; put a DequantizeLinear"):
+        load(made)
+
+
+def test_host_nodes_read_the_constants_of_the_model():
+    nodes = [node("DequantizeLinear", "c h", "n"), node("Cast", "n", "f", to=TensorProto.FLOAT)]
+    made = with_constant(
+        model([*nodes, node("Add", "x f", "y")], {"x": [2]}, ["y"], {"h": np.float16(0.5)}, opset=21)
+    )
+    (found,) = interpret(load(made), {"x": np.zeros(2, np.float32)}).values()
+    np.testing.assert_array_equal(found, [-1.5, 3.5])

@@ -123,3 +123,9 @@ def test_a_model_in_order_is_not_copied():
 def test_other_faults_of_order_are_refused(nodes, said):
     with pytest.raises(GraphError, match=said):
         load(model(nodes, {"x": [2, 3]}, ["y"]))
+
+
+def test_a_model_of_an_old_version_that_onnx_cannot_convert_is_refused():
+    """The TopK lacks an output, which the shape inference of the converter refuses."""
+    with pytest.raises(GraphError, match="operator set 6 is not supported; one of 7 to "):
+        load(model([node("TopK", "x", "y", k=1)], {"x": [2, 3]}, ["y"], opset=6))

@@ -46,6 +46,12 @@ FORMS = {
         13,
         [("Flatten", {"axis": 3})],
     ),
+    "blocks of a version without modes": (
+        [node("DepthToSpace", "x", "y", blocksize=1)],
+        {},
+        10,
+        [("DepthToSpace", {"blocksize": 1, "mode": "DCR"})],
+    ),
     "turned round": ([node("Transpose", "x", "y")], {}, 13, [("Transpose", {"perm": (3, 2, 1, 0)})]),
     "squeezed of all": ([node("Squeeze", "x", "y")], {}, 13, [("Squeeze", {"axes": (2,)})]),
     "unsqueezed in two places": (
