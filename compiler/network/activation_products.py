@@ -7,7 +7,6 @@ from math import prod
 
 import numpy as np
 
-from vdla.compiler.codegen.blocked_layout import blocked_parameters
 from vdla.compiler.codegen.epilogue import NO_EPILOGUE, TABLE, Epilogue, table_entries
 from vdla.compiler.graph.integers import signed_bytes
 from vdla.compiler.network.channelwise import MULTIPLIES, multiplies
@@ -17,8 +16,8 @@ from vdla.compiler.network.placed import (
     Offloaded,
     OperatorKind,
     Piece,
+    Stored,
     constants,
-    of_channels,
     operands,
 )
 from vdla.compiler.rules import Rule, enabling
@@ -146,8 +145,7 @@ class _ProductsBuilder:
         """Return the offloaded operator."""
         candidate, (a, b, z), config = self.candidate, self.parts, self.candidate.config
         node, (rows, columns, depth) = candidate.node, candidate.node.extents("size")
-        words = of_channels(candidate.constant(2), columns)
-        self.constants["P"] = blocked_parameters(words, config)
+        self.constants["P"] = candidate.parameters(columns, candidate.constant(2))
         left, begins = self.left_operand(a)
         self.add_weights(b)
         deep = blocks(depth, self.block) * self.repeats
@@ -160,8 +158,11 @@ class _ProductsBuilder:
         return Offloaded(
             node,
             tuple(self.pieces),
-            {"A": (node.inputs[0], a.layout(self.block)), "B": (node.inputs[1], b.layout(self.block))},
-            (node.result, z.layout(self.block)),
+            {
+                name: Stored(value, part.layout(self.block))
+                for name, value, part in zip("AB", node.inputs, (a, b), strict=False)
+            },
+            Stored(node.result, z.layout(self.block)),
             self.constants,
             rows * columns * depth * len(z.places),
             scratch=self.scratch,
@@ -189,7 +190,7 @@ class _ProductsBuilder:
     ) -> None:
         """Add a piece that copies `count` elements from element `begin` of `source` to element `at` of `to`,
         through a table if one is given."""
-        self.constants["O"] = blocked_parameters(of_channels(SAME, self.block), self.candidate.config)
+        self.constants["O"] = self.candidate.parameters(words=SAME)
         names = {"A": source, "P": "O", "Z": to}
         if table is not None:
             name = f"T{len(self.constants)}"

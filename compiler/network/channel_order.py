@@ -3,7 +3,7 @@
 A convolution can write its channels in any order, and the next can read them in any order: only weights
 change. Channels that a reader does not need get weights of 0. So channels that are used together share
 blocks, and each reader reads the blocks that hold its channels. These reads are Slices and Concats of whole
-blocks, which need no instruction (see `flow`). An operator that needs its channels in order gets a pointwise
+blocks, which need no instruction (see `memory_plan`). An operator that needs its channels in order gets a pointwise
 convolution before it, which restores the order.
 """
 

@@ -17,7 +17,7 @@ from vdla.compiler.codegen.space import space_of
 from vdla.compiler.graph.by_element import table_of
 from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.network.offload import offload
-from vdla.compiler.network.placed import Offloaded, OnHost, Placed, View
+from vdla.compiler.network.placed import Offloaded, OnHost, Placed, Stored, View
 from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.convolution import ConvolutionTask, TiledTask, TransposedTask
 from vdla.compiler.te.operators.narrowing import AddingScale, Scale
@@ -51,8 +51,7 @@ class Placements:
             del self._placed[number]
         self._placed[self._next] = operator
         if not isinstance(operator, OnHost):
-            results = (operator.output[0],) if isinstance(operator, Offloaded) else operator.node.outputs
-            self._makers |= dict.fromkeys(results, self._next)
+            self._makers[operator.output.value] = self._next
         self._next += 1
 
     def maker(self, name: str) -> tuple[int, Offloaded | View] | None:
@@ -126,9 +125,9 @@ def _producer(placed: Placements, name: str) -> _Producer | None:
             if PARAMETERS not in operator.constants or operator.epilogue.adds:
                 return None
             return _Producer(
-                tuple(reversed(numbers)), operator, layout or operator.output[1], tuple(reversed(inner))
+                tuple(reversed(numbers)), operator, layout or operator.output.layout, tuple(reversed(inner))
             )
-        layout, name = layout or operator.layout, operator.node.inputs[0]
+        layout, name = layout or operator.output.layout, operator.node.inputs[0]
     return None
 
 
@@ -148,7 +147,7 @@ def _with_lookup(placed: Placements, node: Node, target: Target) -> Group | None
     fused = replace(
         operator,
         node=_fused_node(node, operator, node.inputs[1:]),
-        output=(node.result, producer.layout),
+        output=Stored(node.result, producer.layout),
         constants={**operator.constants, TABLE: table_entries(table)},
         epilogue=replace(operator.epilogue, table=1),
         inner=(*operator.inner, *producer.inner),
@@ -177,8 +176,8 @@ def _with_residual(placed: Placements, node: Node, target: Target) -> Group | No
                 operator,
                 node=_fused_node(node, operator, (residual, node.inputs[2])),
                 pieces=(replace(operator.pieces[0], task=task),),
-                inputs={**operator.inputs, RESIDUAL: (residual, layout)},
-                output=(node.result, layout),
+                inputs={**operator.inputs, RESIDUAL: Stored(residual, layout)},
+                output=Stored(node.result, layout),
                 constants={**operator.constants, SUM: _blocked(words, target.config)},
                 epilogue=replace(operator.epilogue, adds=True),
                 inner=(*operator.inner, *inner),

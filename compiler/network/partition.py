@@ -5,7 +5,6 @@ The host also runs the operators of launches with too little work.
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from heapq import heappop, heappush
-from typing import NamedTuple
 
 from vdla.compiler.graph.conversions import Conversions
 from vdla.compiler.graph.integer_forms.reasons import is_float, moved_by_elements, unsupported
@@ -13,7 +12,7 @@ from vdla.compiler.graph.integer_forms.rules import MOVES
 from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.network.groups import Placements, grouped
 from vdla.compiler.network.offload import OPERATORS, offload
-from vdla.compiler.network.placed import Offloaded, OnHost, Placed, View
+from vdla.compiler.network.placed import Offloaded, OnHost, Placed, Stored, View
 from vdla.compiler.network.views import VIEW_RULES, VIEWS, ViewCase
 from vdla.compiler.rules import Unfit, unfit
 from vdla.hw.spec.target import Target
@@ -48,8 +47,7 @@ def place(
         else:
             operator = group.operator  # it runs when all operands of the group are available
         if not isinstance(operator, OnHost):
-            layout = operator.layout if isinstance(operator, View) else operator.output[1]
-            layouts.update(dict.fromkeys(node.outputs, layout))
+            layouts[operator.output.value] = operator.output.layout
         placed.add(operator, () if group is None else group.replaced)
     return placed.in_order()
 
@@ -63,7 +61,7 @@ def _place(conversions: Conversions, node: Node, target: Target, layouts: Mappin
         at = ViewCase(graph, node, target.config, layouts.get(node.inputs[0]))
         unlike, layout = unfit(node.op, VIEW_RULES, at), at.layout
         if unlike is None and layout is not None:
-            return View(node, layout)
+            return View(node, Stored(node.result, layout))
         if unlike is not None and node.op != "Transpose":
             return OnHost(node, unlike.reason)
     why = moved_by_elements(graph, node) if node.op in MOVES else unsupported(node)
@@ -142,7 +140,7 @@ class _Scheduler:
         """Return all operators that can run next on the host, or on the accelerator, in order."""
         part: list[Placed] = []
         later: list[int] = []
-        within: dict[str, StoredForm] = {}
+        within: dict[str, Layout] = {}
         while self.ready[on_host]:
             place = heappop(self.ready[on_host])
             operator = self.placed[place]
@@ -151,8 +149,7 @@ class _Scheduler:
                 continue
             part.append(operator)
             if not isinstance(operator, OnHost):
-                layout = operator.layout if isinstance(operator, View) else operator.output[1]
-                within |= dict.fromkeys(operator.node.outputs, StoredForm(layout.block, layout.stack))
+                within[operator.output.value] = operator.output.layout
             for reader in self.readers[place]:
                 self.missing[reader] -= 1
                 if not self.missing[reader]:
@@ -161,27 +158,14 @@ class _Scheduler:
         return tuple(part)
 
 
-class StoredForm(NamedTuple):
-    """The layout of a tensor in the accelerator's DRAM, apart from its shape.
-
-    Attributes:
-        block: channels of an element.
-        stack: matrices that are stored one after the other; 0 for an image.
-    """
-
-    block: int
-    stack: int
-
-
-def _readable(operator: Placed, within: Mapping[str, StoredForm]) -> bool:
+def _readable(operator: Placed, within: Mapping[str, Layout]) -> bool:
     """Whether all operands from the same part have the layout that an operator reads. The input of a view
     must be in the same part; operators on the host accept any layout."""
     if isinstance(operator, View):
         return operator.node.inputs[0] in within
     if isinstance(operator, OnHost):
         return True
-    wanted = ((name, StoredForm(layout.block, layout.stack)) for name, layout in operator.inputs.values())
-    return all(form == within.get(name, form) for name, form in wanted)
+    return all(layout == within.get(name, layout) for name, layout in operator.inputs.values())
 
 
 WORK_RATIO = 1000  # a launch does at least 1/1000 of the network's work
@@ -209,7 +193,7 @@ def worthwhile(graph: Graph, place: Place) -> list[Part]:
 def work(part: Part) -> int:
     """Return the multiply-accumulates of a part on the accelerator plus the bytes of its results."""
     return sum(
-        operator.macs + operator.output[1].size for operator in part if isinstance(operator, Offloaded)
+        operator.macs + operator.output.layout.size for operator in part if isinstance(operator, Offloaded)
     )
 
 
