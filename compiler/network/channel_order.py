@@ -3,8 +3,8 @@
 A convolution can write its channels in any order, and the next can read them in any order: only weights
 change. Channels that a reader does not need get weights of 0. So channels that are used together share
 blocks, and each reader reads the blocks that hold its channels. These reads are Slices and Concats of whole
-blocks, which need no instruction (see `memory_plan`). An operator that needs its channels in order gets a pointwise
-convolution before it, which restores the order.
+blocks, which need no instruction (see `memory_plan`). An operator that needs its channels in order gets a
+pointwise convolution before it, which restores the order.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
