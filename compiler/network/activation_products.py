@@ -146,15 +146,15 @@ class _ProductsBuilder:
         candidate, (a, b, z), config = self.candidate, self.parts, self.candidate.config
         node, (rows, columns, depth) = candidate.node, candidate.node.extents("size")
         self.constants["P"] = candidate.parameters(columns, candidate.constant(2))
-        left, begins = self.left_operand(a)
+        left, firsts = self.left_operand(a)
         self.add_weights(b)
         deep = blocks(depth, self.block) * self.repeats
         whole = depth if self.repeats == 1 else deep * self.block
         task = ConvolutionTask(matrix_product(rows, columns, whole, config))
         each = blocks(columns, self.block) * deep
-        for number, (begin, end) in enumerate(zip(begins, z.begins(self.block), strict=True)):
-            names = {"X": left, "W": "V"}
-            self.pieces.append(Piece(task, names, end, {"X": begin, "W": number * each}))
+        for number, (begin, end) in enumerate(zip(firsts, z.begins(self.block), strict=True)):
+            begins = {"X": begin, "W": number * each, "Z": end}
+            self.pieces.append(Piece(task, begins, {"X": left, "W": "V"}))
         return Offloaded(
             node,
             tuple(self.pieces),
@@ -198,7 +198,7 @@ class _ProductsBuilder:
             names[TABLE] = name
         task = ElementsTask(Elements.REQUANTISE, count)
         epilogue = NO_EPILOGUE if table is None else LOOKED_UP
-        self.pieces.append(Piece(task, names, at, {"A": begin}, epilogue))
+        self.pieces.append(Piece(task, {"A": begin, "Z": at}, names, epilogue))
 
     def add_weights(self, part: MatrixParts) -> None:
         """Add the pieces that make the weights V from the second operand. The weights of each of its tables
@@ -236,15 +236,15 @@ class _ProductsBuilder:
             at = (number * self.repeats * size + (byte * len(others) + copy) * deep) * self.block
             if not turns:
                 rows = RowsTask(wide, part.rows, self.repeats * deep)
-                self.pieces.append(Piece(rows, {"B": source, "D": "V"}, begins={"B": begin, "D": at}))
+                self.pieces.append(Piece(rows, {"B": begin, "D": at}, {"B": source, "D": "V"}))
                 continue
             held = number * len(tables) + byte
             if not copy:
                 rows, there = RowsTask(wide, part.rows), held * size * self.block
-                self.pieces.append(Piece(rows, {"B": source, "D": "Q"}, begins={"B": begin, "D": there}))
+                self.pieces.append(Piece(rows, {"B": begin, "D": there}, {"B": source, "D": "Q"}))
             turn = TurnTask(high, wide, self.repeats * deep)
             names = {"B": "Q", "D": "V", "U": "I"}
-            self.pieces.append(Piece(turn, names, begins={"B": held * size, "D": at}))
+            self.pieces.append(Piece(turn, {"B": held * size, "D": at}, names))
 
 
 def _byte_tables(table: np.ndarray | None, zero: int) -> Tables:

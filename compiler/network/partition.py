@@ -4,6 +4,7 @@ The host also runs the operators of launches with too little work.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from graphlib import TopologicalSorter
 from heapq import heappop, heappush
 
 from vdla.compiler.graph.conversions import Conversions
@@ -39,16 +40,14 @@ def place(
     placed = Placements(graph, conversions.readers)
     for node in graph.nodes:
         report(node)
-        group = None if node.result in on_host else grouped(placed, node, target)
+        operator: Placed
         if node.result in on_host:
-            operator: Placed = OnHost(node, on_host[node.result])
-        elif group is None:
-            operator = _place(conversions, node, target, layouts)
-        else:
-            operator = group.operator  # it runs when all operands of the group are available
+            operator = OnHost(node, on_host[node.result])
+        else:  # a group runs when all its operands are available
+            operator = grouped(placed, node, target) or _place(conversions, node, target, layouts)
         if not isinstance(operator, OnHost):
             layouts[operator.output.value] = operator.output.layout
-        placed.add(operator, () if group is None else group.replaced)
+        placed.add(operator)
     return placed.in_order()
 
 
@@ -83,79 +82,58 @@ def _may_gather(conversions: Conversions, node: Node, layouts: Mapping[str, Layo
 
 def parts(placed: Sequence[Placed]) -> list[Part]:
     """Return as few parts as possible, in an order that keeps dependencies. Each part runs either on the host
-    or on the accelerator.
+    or on the accelerator, and has all operators that can run next there, in order.
 
     If an operator reads a value of the accelerator in another layout, the value crosses to the host and back.
     The operator then belongs to a later part.
-    """
-    schedule, divided = _Scheduler(placed), list[Part]()
-    on_host, idle = True, False
-    while schedule.waits():
-        part = schedule.next(on_host)
-        assert part or not idle, "the graph's nodes are in no order in which they can run"
-        idle = not part
-        if part:
-            divided.append(part)
-        on_host = not on_host
-    assert sum(map(len, divided)) == len(placed), "every operator is in a part"
-    return divided
-
-
-class _Scheduler:
-    """List scheduling of operators into parts.
 
     Args:
         placed: operators in topological order.
-
-    Attributes:
-        readers: for each operator, the positions of the operators that read its results.
-        missing: for each operator, the number of unscheduled operators that it reads from.
-        ready: positions of operators whose operands are all available.
     """
+    places = {name: place for place, each in enumerate(placed) for name in each.node.outputs}
+    order = TopologicalSorter[int]()
+    for place, each in enumerate(placed):
+        order.add(place, *(places[name] for name in each.node.inputs if name in places))
+    order.prepare()
+    ready: dict[bool, list[int]] = {True: [], False: []}  # heaps of places, by whether on the host
+    for place in sorted(order.get_ready()):
+        ready[isinstance(placed[place], OnHost)].append(place)
+    divided, on_host, idle = list[Part](), False, False
+    while order.is_active():
+        on_host = not on_host
+        part = _next_part(placed, order, ready, on_host)
+        assert part or not idle, "the graph's nodes are in no order in which they can run"
+        idle = not part
+        divided += [part] if part else []
+    return divided
 
-    def __init__(self, placed: Sequence[Placed]) -> None:
-        self.placed = placed
-        positions = {name: place for place, each in enumerate(placed) for name in each.node.outputs}
-        self.readers: list[list[int]] = [[] for _ in placed]
-        self.missing: list[int] = []
-        for place, each in enumerate(placed):
-            makers = {positions[name] for name in each.node.inputs if name in positions}
-            self.missing.append(len(makers))
-            for maker in makers:
-                self.readers[maker].append(place)
-        self.ready: dict[bool, list[int]] = {True: [], False: []}  # heaps, by whether on the host
-        for place, count in enumerate(self.missing):
-            if not count:
-                self.release(place)
 
-    def release(self, place: int) -> None:
-        """Mark an operator as ready."""
-        heappush(self.ready[isinstance(self.placed[place], OnHost)], place)
+def _next_part(
+    placed: Sequence[Placed], order: "TopologicalSorter[int]", ready: dict[bool, list[int]], on_host: bool
+) -> Part:
+    """Return all operators that can run next on the host, or on the accelerator.
 
-    def waits(self) -> bool:
-        """Whether any operator is ready."""
-        return any(self.ready.values())
-
-    def next(self, on_host: bool) -> Part:
-        """Return all operators that can run next on the host, or on the accelerator, in order."""
-        part: list[Placed] = []
-        later: list[int] = []
-        within: dict[str, Layout] = {}
-        while self.ready[on_host]:
-            place = heappop(self.ready[on_host])
-            operator = self.placed[place]
-            if not _readable(operator, within):
-                later.append(place)
-                continue
-            part.append(operator)
-            if not isinstance(operator, OnHost):
-                within[operator.output.value] = operator.output.layout
-            for reader in self.readers[place]:
-                self.missing[reader] -= 1
-                if not self.missing[reader]:
-                    self.release(reader)
-        self.ready[on_host] = later  # sorted, so it is a heap
-        return tuple(part)
+    Args:
+        order: the order of the places of operators; operators of the part are marked as done.
+        ready: places of the operators whose operands are all available, by whether on the host.
+    """
+    part: list[Placed] = []
+    later: list[int] = []
+    within: dict[str, Layout] = {}
+    while ready[on_host]:
+        place = heappop(ready[on_host])
+        operator = placed[place]
+        if not _readable(operator, within):
+            later.append(place)
+            continue
+        part.append(operator)
+        if not isinstance(operator, OnHost):
+            within[operator.output.value] = operator.output.layout
+        order.done(place)
+        for reader in order.get_ready():
+            heappush(ready[isinstance(placed[reader], OnHost)], reader)
+    ready[on_host] = later  # sorted, so it is a heap
+    return tuple(part)
 
 
 def _readable(operator: Placed, within: Mapping[str, Layout]) -> bool:

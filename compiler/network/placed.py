@@ -31,16 +31,14 @@ class Piece:
     """A task that computes all or part of an operator.
 
     Attributes:
+        begins: first element of an operand, by parameter of the task's program, if it is not 0.
         names: the operator's name for a parameter of the task's program, if the names differ.
-        begin: first element of the task's result in the operator's result Z.
-        begins: first element of the task's operands, by the program's parameter.
         epilogue: epilogue of this task; None: the operator's epilogue.
     """
 
     task: Task
-    names: Mapping[str, str] = field(default_factory=dict)
-    begin: int = 0
     begins: Mapping[str, int] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
     epilogue: Epilogue | None = None
 
 
