@@ -80,16 +80,9 @@ class _Linker:
             {name: _value(self.graph, name) for name in names}
             for names in (self.graph.inputs, self.graph.outputs)
         )
+        name, places = self.graph.name, self.sizes
         return Plan(
-            self.graph.name,
-            self.target,
-            inputs,
-            outputs,
-            tuple(steps),
-            streams,
-            self.sizes,
-            self.weights,
-            constants,
+            name, self.target, inputs, outputs, tuple(steps), streams, places, self.weights, constants
         )
 
     def lives(self) -> list[Life]:
@@ -138,12 +131,7 @@ class _Linker:
 
     def host_step(self, operator: OnHost) -> HostStep:
         """Return the step of an operator on the host."""
-        node, attributes, count, uncounted = (
-            operator.node,
-            dict(operator.node.attributes),
-            0,
-            tuple[str, ...](),
-        )
+        node, uncounted = operator.node, tuple[str, ...]()
         if node.op == PART:
             from vdla.compiler.graph.onnx.part_macs import macs_of_part
 
@@ -151,7 +139,7 @@ class _Linker:
             count, uncounted = counts.macs, counts.open
         else:
             count = macs(self.graph, node)
-        name = node.name or node.result
+        name, attributes = node.name or node.result, dict(node.attributes)
         return HostStep(
             name, node.op, node.inputs, node.outputs, attributes, operator.reason, count, uncounted
         )
@@ -233,22 +221,13 @@ def _layers(part: Part, stream: Stream) -> tuple[Layer, ...]:
     program = decode_stream(stream.relocated(dict.fromkeys(stream.tensors, 0)), stream.config)
     layers = []
     for placed in part:
-        name = placed.node.name or placed.node.result
-        label = placed.node.result
+        name, op, label = placed.node.name or placed.node.result, placed.node.op, placed.node.result
         if not isinstance(placed, Offloaded) or label not in stream.labels:  # it needs no instruction
-            layers.append(Layer(name, placed.node.op, "", 0, 0, 0))
-        else:
-            instructions = program.part(stream.labels[label])
-            layers.append(
-                Layer(
-                    name,
-                    placed.node.op,
-                    label,
-                    placed.macs,
-                    _moved(instructions, isa.Load, isa.Gather),
-                    _moved(instructions, isa.Store),
-                )
-            )
+            layers.append(Layer(name, op, "", 0, 0, 0))
+            continue
+        instructions = program.part(stream.labels[label])
+        read = _moved(instructions, isa.Load, isa.Gather)
+        layers.append(Layer(name, op, label, placed.macs, read, _moved(instructions, isa.Store)))
     return tuple(layers)
 
 

@@ -177,12 +177,12 @@ def work(part: Part) -> int:
 
 def _small_launches(parts: Sequence[Part]) -> set[int]:
     """Return the numbers of the launches that do too little work."""
-    done = {number: work(part) for number, part in enumerate(parts) if _is_launch(part)}
+    done = {
+        number: work(part)
+        for number, part in enumerate(parts)
+        if any(isinstance(operator, Offloaded) for operator in part)
+    }
     return {number for number, share in done.items() if share * WORK_RATIO < sum(done.values())}
-
-
-def _is_launch(part: Part) -> bool:
-    return any(isinstance(operator, Offloaded) for operator in part)
 
 
 def _reasons(graph: Graph, parts: Sequence[Part], small: Collection[int]) -> Iterator[tuple[str, str]]:

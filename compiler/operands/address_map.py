@@ -188,7 +188,7 @@ def _within_segments(element: int, rows: Rows, ends: Sequence[int]) -> Iterator[
     y = 0
     while y < height:
         first = element + y * stride
-        count = _whole_rows(first, rows, height - y, ends)
+        count = whole_rows(rows, height - y, ends[bisect_right(ends, first)] - first)
         chip = (above + y) * pitch
         if count:
             yield TransferPart(chip, first, replace(rows, height=count, y_pads=(0, 0)))
@@ -199,10 +199,10 @@ def _within_segments(element: int, rows: Rows, ends: Sequence[int]) -> Iterator[
         yield TransferPart((above + height) * pitch, 0, replace(rows, height=0, y_pads=(0, below)))
 
 
-def _whole_rows(first: int, rows: Rows, most: int, ends: Sequence[int]) -> int:
-    """Return the number of whole rows, at most `most`, from element `first` to the end of its segment."""
-    room = ends[bisect_right(ends, first)] - first - rows.width
-    return 0 if room < 0 else min(most, room // max(rows.stride, 1) + 1)
+def whole_rows(rows: Rows, most: int, room: int) -> int:
+    """Return how many rows of a transfer, at most `most`, lie in the first `room` contiguous elements."""
+    spare = room - rows.width
+    return 0 if spare < 0 else min(most, spare // max(rows.stride, 1) + 1)
 
 
 def _pieces(chip: int, first: int, rows: Rows, ends: Sequence[int]) -> Iterator[TransferPart]:
