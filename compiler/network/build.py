@@ -205,8 +205,8 @@ def _own_tensor(operator: Offloaded, parameter: str) -> str:
 
 def _of_piece(piece: Piece, operands: Mapping[str, Operand], config: AcceleratorConfig) -> dict[str, Operand]:
     """Return the DRAM operands of a piece, by the parameters of its program."""
-    named = {**operands, **{parameter: operands[name] for parameter, name in piece.names.items()}}
-    named |= {name: replace(named[name], begin=begin) for name, begin in piece.begins.items()}
+    begun = {place: replace(operands[name], begin=begin) for place, (name, begin) in piece.operands.items()}
+    named = {**operands, **begun}
     maps = piece.task.address_maps(config)
     dense = [name for name in maps if named[name].address_map == DENSE]
     return {**named, **{name: replace(named[name], address_map=maps[name]) for name in dense}}

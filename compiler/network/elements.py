@@ -140,7 +140,7 @@ def _concatenation(candidate: OffloadCandidate) -> Offloaded:
     pieces, begin = [], 0
     for name, stored in operands.items():
         elements = candidate.elements(stored.layout)
-        pieces.append(Piece(ElementsTask(Elements.COPY, elements), {"Z": begin}, {"A": name}))
+        pieces.append(Piece(ElementsTask(Elements.COPY, elements), {"A": (name, 0), "Z": ("Z", begin)}))
         begin += elements
     return candidate.as_tasks(tuple(pieces), operands, {})
 
@@ -175,7 +175,7 @@ def _slice(candidate: OffloadCandidate) -> Offloaded:
     _, _, height, width = candidate.operand(0).layout.image
     begin = _cut(candidate)[0] // candidate.config.block_out * height * width
     task = ElementsTask(Elements.COPY, candidate.elements(candidate.output().layout))
-    return candidate.as_tasks((Piece(task, {"A": begin}),), {"A": 0}, {})
+    return candidate.as_tasks((Piece(task, {"A": ("A", begin)}),), {"A": 0}, {})
 
 
 def _image(candidate: OffloadCandidate) -> str:

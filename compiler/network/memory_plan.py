@@ -62,8 +62,8 @@ class DramValues:
         segments: list[TensorSegment] = []
         for piece in copy.pieces:
             assert isinstance(piece.task, ElementsTask), f"{copy} copies"
-            source = self.operand(copy.inputs[piece.names.get("A", "A")])
-            first, count = piece.begins.get("A", 0), piece.task.elements
+            name, first = piece.operands.get("A", ("A", 0))
+            source, count = self.operand(copy.inputs[name]), piece.task.elements
             known = source.address_map
             whole = (TensorSegment(source.tensor, 0, first + count),)
             segments += cut(known.segments if isinstance(known, Joined) else whole, first, count)

@@ -31,14 +31,13 @@ class Piece:
     """A task that computes all or part of an operator.
 
     Attributes:
-        begins: first element of an operand, by parameter of the task's program, if it is not 0.
-        names: the operator's name for a parameter of the task's program, if the names differ.
+        operands: the operator's name of an operand, and its first element, by parameter of the task's
+            program; a parameter that is left out is the operator's operand of the same name.
         epilogue: epilogue of this task; None: the operator's epilogue.
     """
 
     task: Task
-    begins: Mapping[str, int] = field(default_factory=dict)
-    names: Mapping[str, str] = field(default_factory=dict)
+    operands: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     epilogue: Epilogue | None = None
 
 

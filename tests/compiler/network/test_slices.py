@@ -118,7 +118,7 @@ def test_whole_blocks_are_copied_from_where_they_begin(channels, begin, end, con
     assert isinstance(found, Offloaded)
     (piece,) = found.pieces
     assert piece.task == ElementsTask(Elements.COPY, elements)
-    assert piece.begins == {"A": first}
+    assert piece.operands == {"A": ("A", first)}
     block = max(config.block_in, config.block_out)
     assert found.inputs == {"A": ("x0", Layout((1, channels, 3, 5), block, 1))}
     assert found.output == (y, Layout(net.shape(y), block, 1))
