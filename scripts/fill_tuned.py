@@ -22,8 +22,8 @@ from vdla.compiler.codegen.tuned.best_records import SHIPPED
 from vdla.compiler.codegen.tuned.log import TuningLog, read_log, write_log
 from vdla.compiler.codegen.tuned.record import TuningRecord, best_of, merged, settled_of
 from vdla.compiler.codegen.version import task_version
-from vdla.compiler.network.cached import cached_graph
-from vdla.compiler.network.plan_cache import Source
+from vdla.compiler.network.plan_cache import cached_graph
+from vdla.compiler.network.source import Source
 from vdla.compiler.network.stages import parts_of
 from vdla.explore.tune.explorers import EXPLORERS
 from vdla.explore.tune.known import DEFAULT

@@ -23,8 +23,8 @@ from vdla.compiler.codegen.tuned.best_records import SHIPPED
 from vdla.compiler.codegen.tuned.log import read_log, write_log
 from vdla.compiler.codegen.tuned.record import TuningRecord, merged, settled_of
 from vdla.compiler.codegen.version import task_version
-from vdla.compiler.network.cached import cached_graph
-from vdla.compiler.network.plan_cache import Source
+from vdla.compiler.network.plan_cache import cached_graph
+from vdla.compiler.network.source import Source
 from vdla.compiler.network.stages import parts_of, plan_of_parts
 from vdla.compiler.network.tuning import cycles_of_plan, network_of
 from vdla.compiler.tasks.task_text import task_of

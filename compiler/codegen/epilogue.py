@@ -17,8 +17,8 @@ from vdla.hw.spec.numerics import ENTRIES_OF_ELEMENT, TABLE_ENTRIES
 from vdla.hw.spec.vocabulary import MemoryType, Parameter
 from vdla.runtime.stream.builder import Rows, StreamBuilder
 
-TABLE, RESIDUAL, SUM = "T", "R", "S"
-"""Operand names of the table, of the residuals, and of the parameters of the addition."""
+RESULT, TABLE, RESIDUAL, SUM = "Z", "T", "R", "S"
+"""Operand names of the result, of the table, of the residuals, and of the parameters of the addition."""
 
 
 @dataclass(frozen=True, slots=True)

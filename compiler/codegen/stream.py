@@ -10,7 +10,14 @@ from typing import Protocol
 
 from vdla.compiler.codegen.actions import Action, conditional, repeated, sequence
 from vdla.compiler.codegen.emission import Emission, HardwareIntrinsic
-from vdla.compiler.codegen.epilogue import NO_EPILOGUE, Epilogue, EpilogueStores, PlannedStore
+from vdla.compiler.codegen.epilogue import (
+    NO_EPILOGUE,
+    RESIDUAL,
+    RESULT,
+    Epilogue,
+    EpilogueStores,
+    PlannedStore,
+)
 from vdla.compiler.codegen.intrinsics import accelerator
 from vdla.compiler.codegen.nest import TILE_RANK, Nest, conditions_of, nest_of
 from vdla.compiler.ir.nodes import Alloc, Block, Buffer, For, Func, If, IrError, Scope, Stmt
@@ -18,7 +25,7 @@ from vdla.compiler.ir.passes import InPlace, InterleaveVirtualThreads, StartSums
 from vdla.compiler.ir.rewrite import walk_statements
 from vdla.compiler.ir.text import print_stmt
 from vdla.compiler.ir.verify import verify
-from vdla.compiler.operands.address_map import Operand
+from vdla.compiler.operands.address_map import DENSE, Operand
 from vdla.compiler.tasks.base import Choice, Task
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
@@ -107,6 +114,9 @@ def emit_calls(
 
     Args:
         epilogue: epilogue of the STOREs. `operands` has the positions of its tensors.
+
+    Raises:
+        IrError: residuals are added, and both they and the result have an address map.
     """
     scaled = None
     if epilogue != NO_EPILOGUE:
@@ -120,7 +130,15 @@ def emit_calls(
 def _planned_stores(
     func: Func, config: AcceleratorConfig, operands: Mapping[str, Operand], epilogue: Epilogue
 ) -> list[PlannedStore]:
-    """Return the STOREs that requantise, in the order in which the program records them."""
+    """Return the STOREs that requantise, in the order in which the program records them. Their elements are
+    those of the result after its address map, at which its residuals lie."""
+    residual, result = (operands.get(name, Operand(name)).address_map for name in (RESIDUAL, RESULT))
+    if DENSE not in (residual, result):
+        raise IrError(
+            f"operand {RESIDUAL} has the address map {residual} and operand {RESULT} of {func.name} has "
+            f"{result}, so the elements of the residuals would be mapped twice; "
+            "leave the address map of one of them out, or copy the residual to a tensor of its own"
+        )
     stores: list[PlannedStore] = []
 
     def note(chip: int, tensor: str, element: int, rows: Rows) -> None:

@@ -1,10 +1,11 @@
 """Scales as integers: multipliers and shifts for requantisation."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from vdla.compiler.graph.nodes import Attribute
 from vdla.hw.spec.numerics import MULTIPLIER_BITS, SHIFT_BITS
 from vdla.runtime.requantise import parameter_words
 
@@ -15,6 +16,14 @@ SUM_BITS = 32
 LARGEST_RATIO = 64  # of scales in a sum
 LARGEST_SHIFT = (1 << SHIFT_BITS) - 1
 LARGEST_MULTIPLE = 1 << MULTIPLIER_BITS - 1  # of the ratio of scales in a requantisation
+POINTWISE: Mapping[str, Attribute] = {
+    "border": 0,
+    "dilations": (1, 1),
+    "group": 1,
+    "pads": (0, 0, 0, 0),
+    "strides": (1, 1),
+}
+"""Attributes of an Int8Conv of single pixels."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,6 +84,10 @@ class GraphBuilder:
         self.types[name] = type_
         return name
 
+    def type_of(self, name: str) -> TensorType:
+        """Return the type of a value of either graph."""
+        return self.types.get(name) or self.graph.types[name]
+
     def finished(self) -> Graph:
         """Return the new graph, without unused constants and types."""
         return rebuilt(self.graph, self.nodes, self.constants, self.types)

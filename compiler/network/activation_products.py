@@ -7,8 +7,7 @@ from math import prod
 
 import numpy as np
 
-from vdla.compiler.codegen.blocked_layout import blocked_parameters
-from vdla.compiler.codegen.epilogue import NO_EPILOGUE, TABLE, Epilogue, table_entries
+from vdla.compiler.codegen.epilogue import TABLE, Epilogue, table_entries
 from vdla.compiler.graph.integers import signed_bytes
 from vdla.compiler.network.channelwise import MULTIPLIES, multiplies
 from vdla.compiler.network.elements import SAME
@@ -17,11 +16,12 @@ from vdla.compiler.network.placed import (
     Offloaded,
     OperatorKind,
     Piece,
+    Stored,
     constants,
-    of_channels,
     operands,
 )
 from vdla.compiler.rules import Rule, enabling
+from vdla.compiler.tasks.base import Task
 from vdla.compiler.tasks.constant_operands import one_hot_inputs, scalar_weights
 from vdla.compiler.tasks.convolution import ConvolutionTask
 from vdla.compiler.tasks.elementwise import Elements, ElementsTask
@@ -33,7 +33,6 @@ from vdla.runtime.host.int8 import BYTES
 from vdla.runtime.layout import IMAGE_RANK, Layout
 
 SQUARE = f"{MULTIPLIES}, as STOREs of block_out numbers make its weights, which have rows of block_in"
-LOOKED_UP = Epilogue(table=1)
 Tables = tuple[np.ndarray | None, ...]
 
 
@@ -146,26 +145,31 @@ class _ProductsBuilder:
         """Return the offloaded operator."""
         candidate, (a, b, z), config = self.candidate, self.parts, self.candidate.config
         node, (rows, columns, depth) = candidate.node, candidate.node.extents("size")
-        words = of_channels(candidate.constant(2), columns)
-        self.constants["P"] = blocked_parameters(words, config)
-        left, begins = self.left_operand(a)
+        self.constants["P"] = candidate.parameters(columns, candidate.constant(2))
+        left, firsts = self.left_operand(a)
         self.add_weights(b)
         deep = blocks(depth, self.block) * self.repeats
         whole = depth if self.repeats == 1 else deep * self.block
         task = ConvolutionTask(matrix_product(rows, columns, whole, config))
         each = blocks(columns, self.block) * deep
-        for number, (begin, end) in enumerate(zip(begins, z.begins(self.block), strict=True)):
-            names = {"X": left, "W": "V"}
-            self.pieces.append(Piece(task, names, end, {"X": begin, "W": number * each}))
+        for number, (begin, end) in enumerate(zip(firsts, z.begins(self.block), strict=True)):
+            self.add(task, X=(left, begin), W=("V", number * each), Z=("Z", end))
         return Offloaded(
             node,
             tuple(self.pieces),
-            {"A": (node.inputs[0], a.layout(self.block)), "B": (node.inputs[1], b.layout(self.block))},
-            (node.result, z.layout(self.block)),
+            {
+                name: Stored(value, part.layout(self.block))
+                for name, value, part in zip("AB", node.inputs, (a, b), strict=False)
+            },
+            Stored(node.result, z.layout(self.block)),
             self.constants,
             rows * columns * depth * len(z.places),
             scratch=self.scratch,
         )
+
+    def add(self, task: Task, epilogue: Epilogue | None = None, **operands: tuple[str, int]) -> None:
+        """Add a piece; see `Piece`."""
+        self.pieces.append(Piece(task, operands, epilogue))
 
     def left_operand(self, part: MatrixParts) -> tuple[str, list[int]]:
         """Return the tensor of the first operand after its tables, and the first element of each part.
@@ -189,15 +193,13 @@ class _ProductsBuilder:
     ) -> None:
         """Add a piece that copies `count` elements from element `begin` of `source` to element `at` of `to`,
         through a table if one is given."""
-        self.constants["O"] = blocked_parameters(of_channels(SAME, self.block), self.candidate.config)
-        names = {"A": source, "P": "O", "Z": to}
+        self.constants["O"] = self.candidate.parameters(words=SAME)
+        operands = {"A": (source, begin), "P": ("O", 0), "Z": (to, at)}
         if table is not None:
             name = f"T{len(self.constants)}"
             self.constants[name] = table_entries(table)
-            names[TABLE] = name
-        task = ElementsTask(Elements.REQUANTISE, count)
-        epilogue = NO_EPILOGUE if table is None else LOOKED_UP
-        self.pieces.append(Piece(task, names, at, {"A": begin}, epilogue))
+            operands[TABLE] = name, 0
+        self.add(ElementsTask(Elements.REQUANTISE, count), Epilogue(table=int(table is not None)), **operands)
 
     def add_weights(self, part: MatrixParts) -> None:
         """Add the pieces that make the weights V from the second operand. The weights of each of its tables
@@ -235,15 +237,14 @@ class _ProductsBuilder:
             at = (number * self.repeats * size + (byte * len(others) + copy) * deep) * self.block
             if not turns:
                 rows = RowsTask(wide, part.rows, self.repeats * deep)
-                self.pieces.append(Piece(rows, {"B": source, "D": "V"}, begins={"B": begin, "D": at}))
+                self.add(rows, B=(source, begin), D=("V", at))
                 continue
             held = number * len(tables) + byte
             if not copy:
-                rows, there = RowsTask(wide, part.rows), held * size * self.block
-                self.pieces.append(Piece(rows, {"B": source, "D": "Q"}, begins={"B": begin, "D": there}))
+                rows = RowsTask(wide, part.rows)
+                self.add(rows, B=(source, begin), D=("Q", held * size * self.block))
             turn = TurnTask(high, wide, self.repeats * deep)
-            names = {"B": "Q", "D": "V", "U": "I"}
-            self.pieces.append(Piece(turn, names, begins={"B": held * size, "D": at}))
+            self.add(turn, B=("Q", held * size), D=("V", at), U=("I", 0))
 
 
 def _byte_tables(table: np.ndarray | None, zero: int) -> Tables:

@@ -10,11 +10,10 @@ from vdla.compiler.codegen.stream import emit_calls
 from vdla.compiler.graph.macs import macs
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.ir.nodes import Func
-from vdla.compiler.network.memory_plan import Flow, Life, Stored, segments_of_copies, share
+from vdla.compiler.network.memory_plan import DramValues, Life, share
 from vdla.compiler.network.partition import Part
-from vdla.compiler.network.placed import Offloaded, OnHost, Piece
-from vdla.compiler.operands.address_map import DENSE, Operand, Packed
-from vdla.compiler.operands.segments import Joined
+from vdla.compiler.network.placed import Offloaded, OnHost, Piece, Stored
+from vdla.compiler.operands.address_map import DENSE, Operand
 from vdla.compiler.tasks.base import Task
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
@@ -22,7 +21,6 @@ from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.runtime.host.dtypes import dtype_of
 from vdla.runtime.host.onnx_runtime import PART
-from vdla.runtime.layout import Layout
 from vdla.runtime.module.plan import Crossing, HostStep, LaunchStep, Layer, Plan, Step, Value
 from vdla.runtime.stream.builder import Stream, StreamBuilder
 from vdla.sim.decoded import DecodedStream, decode_stream
@@ -49,9 +47,7 @@ class _Linker:
     """The values of a network in DRAM, and the streams recorded so far.
 
     Attributes:
-        flow: the parts that make and read each value.
-        viewed: the stored tensor of each result of a View.
-        segments: for each value that no instruction writes, the tensors that hold its elements.
+        values: where each value lies.
         places, sizes: the place in DRAM of each tensor, and the bytes of each place.
         weights: constants in DRAM, by the name of their tensor.
         tables: number of tables used so far.
@@ -62,12 +58,8 @@ class _Linker:
     ) -> None:
         self.graph, self.target, self.parts, self.programs = graph, target, parts, programs
         self.config = target.config
-        self.flow = Flow(parts, graph.outputs)
-        self.viewed: dict[str, Stored] = {}
-        for name, before in self.flow.views.items():
-            self.viewed[name] = self.stored(before, self.flow.layouts[before])
         same_elements = self.config.block_in == self.config.block_out  # of all programs that read segments
-        self.segments = segments_of_copies(parts, self.flow) if same_elements else {}
+        self.values = DramValues(parts, graph.outputs, joins=same_elements)
         self.places, self.sizes = share(self.lives())
         self.weights: dict[str, np.ndarray] = {}
         self.tables = 0
@@ -88,72 +80,41 @@ class _Linker:
             {name: _value(self.graph, name) for name in names}
             for names in (self.graph.inputs, self.graph.outputs)
         )
+        name, places = self.graph.name, self.sizes
         return Plan(
-            self.graph.name,
-            self.target,
-            inputs,
-            outputs,
-            tuple(steps),
-            streams,
-            self.sizes,
-            self.weights,
-            constants,
+            name, self.target, inputs, outputs, tuple(steps), streams, places, self.weights, constants
         )
-
-    # Values
-
-    def stored(self, name: str, layout: Layout) -> Stored:
-        """Return the stored tensor of a value in a layout. A view in its usual layout is its source's
-        tensor."""
-        current = self.flow.layouts.get(name)
-        if (
-            name in self.viewed
-            and current is not None
-            and (current.block, current.stack) == (layout.block, layout.stack)
-        ):
-            return self.viewed[name]
-        return Stored(name, layout.block, layout.space_to_depth, layout.windows, layout.stack)
-
-    def holders(self, name: str, layout: Layout) -> list[Stored]:
-        """Return the tensors that hold a value: several if the value consists of segments."""
-        segments = self.segments.get(self.flow.origin(name))
-        if segments is None:
-            return [self.stored(name, layout)]
-        return [Stored(segment.tensor, layout.block) for segment in segments]
-
-    def scratch_tensor(self, operator: Offloaded, name: str) -> Stored:
-        """Return a scratch tensor of an operator."""
-        return Stored(f"{operator.node.result}.{name}", self.config.block_out)
 
     def lives(self) -> list[Life]:
         """Return the lifetime of each tensor, in steps; each operator on the accelerator is a step.
 
         A tensor that the host or another launch reads lives until the end of the last part that accesses it.
         """
-        first: dict[Stored, int] = {}
-        last: dict[Stored, int] = {}
-        size: dict[Stored, int] = {}
-        holding: dict[str, list[Stored]] = {}  # by value
+        values = self.values
+        first: dict[str, int] = {}
+        last: dict[str, int] = {}
+        size: dict[str, int] = {}
         clock = 0
         for number, part in enumerate(self.parts):
             begin = clock
             for operator in part:
                 if isinstance(operator, Offloaded):
-                    for name, layout in (*operator.inputs.values(), operator.output):
-                        alone = self.flow.origin(name) not in self.segments
-                        for tensor in self.holders(name, layout):
-                            if tensor not in first:
-                                first[tensor] = begin if self.flow.comes_in(name, number) else clock
-                                holding.setdefault(tensor.value, []).append(tensor)
+                    for stored in (*operator.inputs.values(), operator.output):
+                        whole = stored.layout.size if values.is_written(stored) else 0
+                        for tensor in values.operand(stored).tensors:
+                            first.setdefault(
+                                tensor, begin if values.comes_in(stored.value, number) else clock
+                            )
                             last[tensor] = clock
-                            size[tensor] = max(size.get(tensor, 0), layout.size if alone else 0)
+                            size[tensor] = max(size.get(tensor, 0), whole)
                     for name, needed in operator.scratch.items():
-                        tensor = self.scratch_tensor(operator, name)
+                        tensor = _own_tensor(operator, name)
                         first[tensor] = last[tensor] = clock
                         size[tensor] = needed
                 clock += 1
-            for name in self.flow.leaving[number]:
-                last |= dict.fromkeys(holding.get(self.flow.origin(name), ()), clock)
+            for name in values.leaving[number]:
+                if name in values.written:
+                    last |= dict.fromkeys(values.operand(values.written[name]).tensors, clock)
             clock += 1
         return [Life(tensor, size[tensor], first[tensor], last[tensor]) for tensor in first]
 
@@ -170,12 +131,7 @@ class _Linker:
 
     def host_step(self, operator: OnHost) -> HostStep:
         """Return the step of an operator on the host."""
-        node, attributes, count, uncounted = (
-            operator.node,
-            dict(operator.node.attributes),
-            0,
-            tuple[str, ...](),
-        )
+        node, uncounted = operator.node, tuple[str, ...]()
         if node.op == PART:
             from vdla.compiler.graph.onnx.part_macs import macs_of_part
 
@@ -183,12 +139,10 @@ class _Linker:
             count, uncounted = counts.macs, counts.open
         else:
             count = macs(self.graph, node)
-        name = node.name or node.result
+        name, attributes = node.name or node.result, dict(node.attributes)
         return HostStep(
             name, node.op, node.inputs, node.outputs, attributes, operator.reason, count, uncounted
         )
-
-    # Launches
 
     def stream(self, part: Part, report: Callable[[Offloaded], None]) -> Stream:
         """Record the instructions of a part."""
@@ -196,27 +150,32 @@ class _Linker:
         for placed in part:
             if isinstance(placed, Offloaded):
                 report(placed)
-                if placed.output[0] not in self.segments:
+                if self.values.is_written(placed.output):
                     self.emit(placed, builder)
         return builder.finish()
 
     def launch(self, name: str, part: Part, number: int, stream: Stream) -> LaunchStep:
-        """Return the step of a part: the values that cross between host and accelerator, and its layers."""
-        packs = {}
-        for placed in part:
-            if isinstance(placed, Offloaded):
-                for value, layout in placed.inputs.values():
-                    if self.flow.comes_in(value, number):
-                        packs[self.stored(value, layout)] = Crossing(value, self.place(value, layout), layout)
-        return LaunchStep(name, tuple(packs.values()), self.unpacks(number), _layers(part, stream))
+        """Return the step of a part: the values that cross between host and accelerator, and its layers. All
+        values that the host or another launch reads cross to the host."""
+        operators = [placed for placed in part if isinstance(placed, Offloaded)]
+        read = dict.fromkeys(stored for operator in operators for stored in operator.inputs.values())
+        packs = [self.crossing(each) for each in read if self.values.comes_in(each.value, number)]
+        unpacks = [self.crossing(self.values.written[name]) for name in self.values.leaving[number]]
+        return LaunchStep(name, tuple(packs), tuple(unpacks), _layers(part, stream))
+
+    def crossing(self, stored: Stored) -> Crossing:
+        """Return the transfer of a value between host and accelerator."""
+        return Crossing(stored.value, self.operand(stored).tensor, stored.layout)
 
     def emit(self, operator: Offloaded, builder: StreamBuilder) -> None:
         """Record the instructions of an operator."""
-        label = operator.node.result
-        builder.label(label)
+        builder.label(operator.node.result)
         for parameter, values in operator.constants.items():
-            self.weights[f"{label}.{parameter}"] = values
-        operands = self.operands(operator)
+            self.weights[_own_tensor(operator, parameter)] = values
+        operands = {name: Operand(_own_tensor(operator, name)) for name in operator.constants}
+        operands |= {name: Operand(self.places[_own_tensor(operator, name)]) for name in operator.scratch}
+        operands |= {name: self.operand(stored) for name, stored in operator.inputs.items()}
+        operands["Z"] = self.operand(operator.output)
         for piece in operator.pieces:
             emit_calls(
                 self.programs[piece.task],
@@ -225,26 +184,9 @@ class _Linker:
                 self.with_next_table(operator.epilogue if piece.epilogue is None else piece.epilogue),
             )
 
-    def operands(self, operator: Offloaded) -> dict[str, Operand]:
-        """Return the DRAM operands of an operator, by parameter."""
-        operands = {name: Operand(f"{operator.node.result}.{name}") for name in operator.constants}
-        operands |= {
-            name: Operand(self.places[self.scratch_tensor(operator, name)]) for name in operator.scratch
-        }
-        operands |= {
-            parameter: self.operand(name, layout) for parameter, (name, layout) in operator.inputs.items()
-        }
-        return {**operands, "Z": Operand(self.place(*operator.output))}
-
-    def operand(self, name: str, layout: Layout) -> Operand:
-        """Return the DRAM operand of a value that an operator reads."""
-        segments = self.segments.get(self.flow.origin(name))
-        if segments is not None:
-            tensors = [self.places[Stored(each.tensor, layout.block)] for each in segments]
-            placed = [replace(each, tensor=to) for each, to in zip(segments, tensors, strict=True)]
-            return Operand(tensors[0], address_map=Joined(tuple(placed)))
-        packed = DENSE if layout.windows is None else Packed(layout.windows)
-        return Operand(self.place(name, layout), address_map=packed)
+    def operand(self, stored: Stored) -> Operand:
+        """Return where a value lies in the places of DRAM."""
+        return self.values.operand(stored).renamed(self.places)
 
     def with_next_table(self, epilogue: Epilogue) -> Epilogue:
         """Return an epilogue with the next table on chip, so that loading a table does not wait for the
@@ -255,24 +197,16 @@ class _Linker:
         self.tables += 1
         return replace(epilogue, table=1 + self.tables % min(held, isa.MOST_TABLES))
 
-    def place(self, name: str, layout: Layout) -> str:
-        """Return the DRAM tensor that holds a value in a layout."""
-        return self.places[self.stored(name, layout)]
 
-    def unpacks(self, number: int) -> tuple[Crossing, ...]:
-        """Return the values of part `number` that the host or another launch reads; all of them cross to the
-        host."""
-        return tuple(
-            Crossing(name, self.place(name, self.flow.layouts[name]), self.flow.layouts[name])
-            for name in self.flow.leaving[number]
-        )
+def _own_tensor(operator: Offloaded, parameter: str) -> str:
+    """Return the name of the tensor of a constant, or of scratch memory, of an operator."""
+    return f"{operator.node.result}.{parameter}"
 
 
 def _of_piece(piece: Piece, operands: Mapping[str, Operand], config: AcceleratorConfig) -> dict[str, Operand]:
     """Return the DRAM operands of a piece, by the parameters of its program."""
-    named = {**operands, **{parameter: operands[name] for parameter, name in piece.names.items()}}
-    begins = {**piece.begins, "Z": piece.begin}
-    named |= {name: replace(named[name], begin=begin) for name, begin in begins.items()}
+    begun = {place: replace(operands[name], begin=begin) for place, (name, begin) in piece.operands.items()}
+    named = {**operands, **begun}
     maps = piece.task.address_maps(config)
     dense = [name for name in maps if named[name].address_map == DENSE]
     return {**named, **{name: replace(named[name], address_map=maps[name]) for name in dense}}
@@ -287,22 +221,13 @@ def _layers(part: Part, stream: Stream) -> tuple[Layer, ...]:
     program = decode_stream(stream.relocated(dict.fromkeys(stream.tensors, 0)), stream.config)
     layers = []
     for placed in part:
-        name = placed.node.name or placed.node.result
-        label = placed.node.result
+        name, op, label = placed.node.name or placed.node.result, placed.node.op, placed.node.result
         if not isinstance(placed, Offloaded) or label not in stream.labels:  # it needs no instruction
-            layers.append(Layer(name, placed.node.op, "", 0, 0, 0))
-        else:
-            instructions = program.part(stream.labels[label])
-            layers.append(
-                Layer(
-                    name,
-                    placed.node.op,
-                    label,
-                    placed.macs,
-                    _moved(instructions, isa.Load, isa.Gather),
-                    _moved(instructions, isa.Store),
-                )
-            )
+            layers.append(Layer(name, op, "", 0, 0, 0))
+            continue
+        instructions = program.part(stream.labels[label])
+        read = _moved(instructions, isa.Load, isa.Gather)
+        layers.append(Layer(name, op, label, placed.macs, read, _moved(instructions, isa.Store)))
     return tuple(layers)
 
 

@@ -3,8 +3,8 @@
 A convolution can write its channels in any order, and the next can read them in any order: only weights
 change. Channels that a reader does not need get weights of 0. So channels that are used together share
 blocks, and each reader reads the blocks that hold its channels. These reads are Slices and Concats of whole
-blocks, which need no instruction (see `flow`). An operator that needs its channels in order gets a pointwise
-convolution before it, which restores the order.
+blocks, which need no instruction (see `memory_plan`). An operator that needs its channels in order gets a
+pointwise convolution before it, which restores the order.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -13,23 +13,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.compiler.graph.integers import Quantisation, scaling
 from vdla.compiler.graph.macs import macs
 from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType
 from vdla.compiler.graph.passes.cleanup import DeadCode
 from vdla.compiler.graph.rewrite import GraphBuilder
-from vdla.compiler.network.channels import Channels, ChannelUses, is_product
+from vdla.compiler.network.channels import Channels, ChannelUses, is_product, selected_channels
 from vdla.compiler.operands.interleaved import activation_block
 from vdla.hw.spec.config import AcceleratorConfig
 
 NO_CHANNEL = -1  # in a lane without a channel, or with a channel that is not needed
-POINTWISE: Mapping[str, Attribute] = {
-    "border": 0,
-    "dilations": (1, 1),
-    "group": 1,
-    "pads": (0, 0, 0, 0),
-    "strides": (1, 1),
-}
 CHANNELWISE_PRODUCTS = ("Int8AveragePool", "Int8Conv", "Int8Scale")
 Lanes = NDArray[np.int64]
 
@@ -84,24 +76,17 @@ def _blocks_of_groups(groups: Mapping[frozenset[int], list[int]], block: int, le
 
 
 @dataclass(frozen=True)
-class ChannelTensor:
-    """A tensor that holds the channels of a value.
+class BlockRun:
+    """Adjacent blocks of a tensor that hold channels of a value.
 
     Attributes:
-        lanes: the value's channel in each lane of the tensor, or NO_CHANNEL.
+        lanes: the value's channel in each lane, or NO_CHANNEL.
+        begin: first lane in the tensor.
     """
 
     name: str
     lanes: Lanes
-
-
-@dataclass(frozen=True)
-class BlockRun:
-    """Adjacent blocks of a tensor: its lanes from `begin` on."""
-
-    name: str
-    begin: int
-    lanes: Lanes
+    begin: int = 0
 
 
 class _ChannelReordering(GraphBuilder):
@@ -119,7 +104,7 @@ class _ChannelReordering(GraphBuilder):
         self.channels, self.uses, self.block = channels, uses, channels.block
         self.lanes: dict[str, Lanes] = {}
         self.in_order = {*self.graph.inputs, *self.graph.constants}
-        self.reads: dict[str, ChannelTensor] = {}
+        self.reads: dict[str, BlockRun] = {}
         self.copies: dict[tuple[object, ...], str] = {}
 
     def is_worth(self) -> bool:
@@ -188,7 +173,7 @@ class _ChannelReordering(GraphBuilder):
         count = macs(self.graph, node)
         return replace(node, inputs=(x, *names), attributes=attributes, macs=count)
 
-    def channelwise(self, node: Node, read: ChannelTensor) -> Node:
+    def channelwise(self, node: Node, read: BlockRun) -> Node:
         """Return a channelwise operator, which keeps the order of the channels that it reads."""
         (out,), count = node.outputs, len(read.lanes)
         self.set_lanes(out, read.lanes)
@@ -219,7 +204,7 @@ class _ChannelReordering(GraphBuilder):
 
     # Reading
 
-    def read(self, name: str) -> ChannelTensor:
+    def read(self, name: str) -> BlockRun:
         """Return a tensor that holds the channels of a value."""
         if name not in self.reads:
             self.reads[name] = (
@@ -227,22 +212,22 @@ class _ChannelReordering(GraphBuilder):
             )
         return self.reads[name]
 
-    def source_tensor(self, name: str) -> ChannelTensor:
+    def source_tensor(self, name: str) -> BlockRun:
         """Return the tensor of a value that no move of channels makes."""
         lanes = self.lanes.get(name)
-        return ChannelTensor(name, np.arange(self.graph.types[name].shape[1]) if lanes is None else lanes)
+        return BlockRun(name, np.arange(self.graph.types[name].shape[1]) if lanes is None else lanes)
 
-    def concatenated(self, name: str) -> ChannelTensor:
+    def concatenated(self, name: str) -> BlockRun:
         """Return the concatenated blocks that hold the channels of a moved value."""
         runs = sorted(self.runs(name), key=lambda run: len(run.lanes) % self.block != 0)
         runs = [self.padded_to_block(run) for run in runs[:-1]] + runs[-1:]
         parts = tuple(self.sliced(run) for run in runs)
         lanes = np.concatenate([run.lanes for run in runs])
         if len(parts) == 1:
-            return ChannelTensor(parts[0], lanes)
+            return BlockRun(parts[0], lanes)
         first, _, *pixels = self.graph.types[name].shape
         whole = self.value(f"{name}_blocks", TensorType((first, len(lanes), *pixels), "int8"))
-        return ChannelTensor(self.add("Concat", parts, whole, {"axis": 1}), lanes)
+        return BlockRun(self.add("Concat", parts, whole, {"axis": 1}), lanes)
 
     def runs(self, name: str) -> Iterator[BlockRun]:
         """Yield the runs of blocks that hold the channels of a value. A channel that occurs twice yields its
@@ -259,7 +244,7 @@ class _ChannelReordering(GraphBuilder):
                     np.int64,
                 )
                 yield from (
-                    BlockRun(tensor.name, begin, lanes[begin:end])
+                    BlockRun(tensor.name, lanes[begin:end], begin)
                     for begin, end in _needed_runs(lanes, self.block)
                 )
 
@@ -283,14 +268,14 @@ class _ChannelReordering(GraphBuilder):
             return run
         count = self.type_of(run.name).shape[1]
         lanes = np.array([*range(count), *[NO_CHANNEL] * spare], np.int64)
-        name = self.copied(run.name, ChannelTensor(run.name, np.arange(count)), lanes)
-        return BlockRun(name, run.begin, np.append(run.lanes, [NO_CHANNEL] * spare))
+        name = self.copied(run.name, BlockRun(run.name, np.arange(count)), lanes)
+        return BlockRun(name, np.append(run.lanes, [NO_CHANNEL] * spare), run.begin)
 
     def restored(self, name: str) -> str:
         """Return a tensor with the channels of a value in their original order."""
         return self.copied(name, self.read(name), np.arange(self.graph.types[name].shape[1]))
 
-    def copied(self, name: str, read: ChannelTensor, lanes: Lanes) -> str:
+    def copied(self, name: str, read: BlockRun, lanes: Lanes) -> str:
         """Return a copy of a tensor with these lanes, made by a pointwise convolution with weights of 0 and
         1."""
         key = (name, "copied", len(lanes))
@@ -298,17 +283,8 @@ class _ChannelReordering(GraphBuilder):
             first, _, *pixels = self.type_of(read.name).shape
             out = self.value(f"{name}_ordered", TensorType((first, len(lanes), *pixels), "int8"))
             selection = (lanes[:, None] == read.lanes) & (lanes[:, None] != NO_CHANNEL)
-            names = (
-                self.constant(f"{out}_weights", selection.astype(np.int8)[..., None, None]),
-                self.constant(f"{out}_parameters", scaling(np.ones(1), 0, Quantisation(1.0, 0))),
-            )
-            self.nodes.append(Node("Int8Conv", (read.name, *names), (out,), POINTWISE, macs=0))
-            self.copies[key] = out
+            self.copies[key] = selected_channels(self, read.name, out, selection)
         return self.copies[key]
-
-    def type_of(self, name: str) -> TensorType:
-        """Return the type of a value of the new graph."""
-        return self.types.get(name) or self.graph.types[name]
 
 
 def for_lanes(array: np.ndarray, lanes: Lanes, axis: int, spare: int | None) -> np.ndarray:

@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from vdla.compiler.graph.integers import POINTWISE, Quantisation, scaling
 from vdla.compiler.graph.nodes import Graph, Node, consumers
+from vdla.compiler.graph.rewrite import GraphBuilder
 from vdla.runtime.host.evaluate import evaluate
 from vdla.runtime.layout import IMAGE_RANK
 
@@ -23,6 +25,35 @@ FREE = (
     "1 and block_in = block_out"
 )
 Numbers = NDArray[np.int64]
+
+
+SAME = scaling(np.ones(1), 0, Quantisation(1.0, 0))
+
+
+def selected_channels(
+    builder: GraphBuilder,
+    name: str,
+    out: str,
+    ones: np.ndarray,
+    words: np.ndarray = SAME,
+    groups: int | None = 1,
+) -> str:
+    """Add a product with weights of 0 and 1, which copies channels of a tensor; return its result.
+
+    Args:
+        ones: bool or int8[channels of the result, channels of a group].
+        words: int64[4, 1 or channels of the result], parameters of requantisation; by default they keep
+            values.
+        groups: groups of channels of an image; None if the channels are columns of rows.
+    """
+    weights = ones.T if groups is None else ones[..., None, None]
+    constants = (
+        builder.constant(f"{out}_weights", np.ascontiguousarray(weights, np.int8)),
+        builder.constant(f"{out}_parameters", words),
+    )
+    op, attributes = ("Int8MatMul", {}) if groups is None else ("Int8Conv", {**POINTWISE, "group": groups})
+    builder.nodes.append(Node(op, (name, *constants), (out,), attributes, macs=0))
+    return out
 
 
 @dataclass(frozen=True)
@@ -133,20 +164,19 @@ class Channels:
         return [array.reshape(array.shape[1:-SPATIAL]) for array in results]
 
     def _in_blocks(self, node: Node) -> bool:
-        """Whether all parts of a mover are whole blocks, except perhaps the last."""
-        shape = self.graph.types[node.inputs[0]].shape
-        if node.op in ("Reshape", "Transpose") or len(shape) != IMAGE_RANK:
+        """Whether the results of a mover consist of whole blocks of its operands; the last block of an
+        operand may be partial."""
+        if not all(map(self.is_whole, (*node.inputs, *node.outputs))):
             return False
-        if node.op == "Slice":
-            (places,) = evaluate(node.op, [np.arange(shape[1])[None, :, None, None]], node.attributes)
-            cuts = places.ravel()[[0, -1]] + (0, 1) if places.size else np.ones(2)
-            whole = cuts[0] % self.block == 0 and (cuts[1] % self.block == 0 or cuts[1] == shape[1])
-            return bool(whole and (np.diff(places.ravel()) == 1).all())
-        sizes = node.extents("split") if node.op == "Split" else map(self._count, node.inputs)
-        return not any(size % self.block for size in tuple(sizes)[:-1])
-
-    def _count(self, name: str) -> int:
-        return len(self.numbers[name])
+        known, made = (
+            [
+                tuple(self.numbers[name][begin : begin + self.block])
+                for name in names
+                for begin in range(0, len(self.numbers[name]), self.block)
+            ]
+            for names in (node.inputs, node.outputs)
+        )
+        return set(known).issuperset(made)
 
 
 def is_product(graph: Graph, node: Node) -> bool:

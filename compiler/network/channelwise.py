@@ -7,20 +7,18 @@ from math import prod
 
 import numpy as np
 
-from vdla.compiler.codegen.blocked_layout import blocked_parameters
 from vdla.compiler.graph.nodes import Graph, Node
-from vdla.compiler.network.borders import TAKES
 from vdla.compiler.network.placed import (
     OffloadCandidate,
     Offloaded,
     OperatorKind,
     Piece,
     constants,
-    of_channels,
     operands,
 )
 from vdla.compiler.network.products import (
     BORDER_CURE,
+    TAKES,
     as_rows,
     border_fault,
     convolved,
@@ -61,17 +59,9 @@ def _is_mean(size: Convolution, config: AcceleratorConfig) -> bool:
 
 def _mean(candidate: OffloadCandidate, size: Convolution) -> Offloaded:
     """Return the mean of each plane."""
-    config, (name, layout) = candidate.config, candidate.operand(0)
-    task = MeanTask(layout.blocks[1], size.height * size.width)
-    words = of_channels(candidate.constant(-1), config.block_out)
-    return Offloaded(
-        candidate.node,
-        (Piece(task),),
-        {"X": (name, layout)},
-        candidate.output(),
-        {"P": blocked_parameters(words, config), "W": scalar_weights((1,), config)},
-        size.macs,
-    )
+    task = MeanTask(candidate.operand(0).layout.blocks[1], size.height * size.width)
+    constants = {"P": candidate.parameters(), "W": scalar_weights((1,), candidate.config)}
+    return candidate.as_tasks(task, {"X": 0}, constants, size.macs)
 
 
 def _multiplied(
@@ -155,44 +145,26 @@ def multiplies(config: AcceleratorConfig) -> bool:
 
 def by_channel(candidate: OffloadCandidate, place: int) -> Offloaded:
     """Return the product of an image with the factors in operand `place`, which become diagonal weights."""
-    config, (name, layout) = candidate.config, candidate.operand(1 - place)
-    zeros = candidate.node.extents("zeros")
+    config, zeros = candidate.config, candidate.node.extents("zeros")
     numbers, inputs = int8_parts(-zeros[place]), int8_parts(-zeros[1 - place])
-    _, blocks, height, width, *_ = layout.blocks
+    _, blocks, height, width, *_ = candidate.operand(1 - place).layout.blocks
     words = candidate.constant(2).copy()
     words[Parameter.BIAS] += zeros[0] * zeros[1]
     constants = {
-        "P": blocked_parameters(of_channels(words, config.block_out), config),
+        "P": candidate.parameters(words=words),
         "U": channel_masks(config),
         **({"K": scalar_weights(numbers, config)} if numbers else {}),
         **({"C": constant_inputs(inputs, config)} if inputs else {}),
     }
     task = FactorsTask(blocks, height * width, len(numbers), len(inputs))
-    return Offloaded(
-        candidate.node,
-        (Piece(DiagonalTask(blocks)), Piece(task)),
-        {"A": (name, layout), "F": candidate.operand(place)},
-        candidate.output(),
-        constants,
-        scratch={"D": blocks * config.block_out**2},
-    )
+    pieces = Piece(DiagonalTask(blocks)), Piece(task)
+    product = candidate.as_tasks(pieces, {"A": 1 - place, "F": place}, constants)
+    return replace(product, scratch={"D": blocks * config.block_out**2})
 
 
 def by_alu(candidate: OffloadCandidate, place: int) -> Offloaded:
     """Return the product of an image with the factors in operand `place`, computed by the ALU."""
-    config, (name, layout), zeros = (
-        candidate.config,
-        candidate.operand(1 - place),
-        candidate.node.extents("zeros"),
-    )
-    _, blocks, height, width, *_ = layout.blocks
-    parts = layout.block // config.block_out
-    task = ScalingTask(blocks, height * width, parts, (zeros[1 - place], zeros[place]))
-    words = of_channels(candidate.constant(2), config.block_out)
-    return Offloaded(
-        candidate.node,
-        (Piece(task),),
-        {"A": (name, layout), "F": candidate.operand(place)},
-        candidate.output(),
-        {"P": blocked_parameters(words, config)},
-    )
+    zeros = candidate.node.extents("zeros")
+    _, blocks, height, width, *_ = candidate.operand(1 - place).layout.blocks
+    task = ScalingTask(blocks, height * width, candidate.parts, (zeros[1 - place], zeros[place]))
+    return candidate.as_tasks(task, {"A": 1 - place, "F": place}, {"P": candidate.parameters()})

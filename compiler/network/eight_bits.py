@@ -16,6 +16,7 @@ from vdla.compiler.graph.integers import GREATEST, LEAST, Quantisation, scaling,
 from vdla.compiler.graph.macs import macs
 from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType, producers
 from vdla.compiler.graph.rewrite import GraphBuilder
+from vdla.compiler.network.channels import selected_channels
 from vdla.compiler.network.offload import OPERATORS, offload
 from vdla.compiler.operands.interleaved import activation_block
 from vdla.compiler.rules import Unfit
@@ -26,12 +27,6 @@ INPUTS_AXIS = {"Int8Conv": 1, "Int8ConvTranspose": 0, "Int8MatMul": 0}  # axis o
 NEAREST: Mapping[str, Attribute] = {
     "coordinate_transformation_mode": "asymmetric",
     "nearest_mode": "floor",
-}
-ONE_PIXEL: Mapping[str, Attribute] = {
-    "border": 0,
-    "dilations": (1, 1),
-    "pads": (0, 0, 0, 0),
-    "strides": (1, 1),
 }
 
 
@@ -120,10 +115,6 @@ class _Expansion(GraphBuilder):
         inputs = name, constant, node.inputs[2]
         return replace(node, inputs=inputs, attributes=attributes, macs=count)
 
-    def type_of(self, name: str) -> TensorType:
-        """Return the type of a value of either graph."""
-        return self.types.get(name) or self.graph.types[name]
-
     # Wide weights
 
     def has_rows(self, name: str, node: Node, weights: np.ndarray) -> bool:
@@ -165,28 +156,7 @@ class _Expansion(GraphBuilder):
         if groups == 1 and (self.has_whole_blocks(channels) or self.comes_in(name)):
             return self.add("Concat", (name,) * count, out, {"axis": axis})
         ones = np.tile(np.eye(channels // groups, dtype=np.int8), (count * groups, 1))
-        words = scaling(np.ones(1), 0, Quantisation(1.0, 0))
-        if image:
-            attributes = {**ONE_PIXEL, "group": groups}
-            return self.copied("Int8Conv", name, out, (ones[..., None, None], words), attributes)
-        return self.copied("Int8MatMul", name, out, (ones.T, words), {})
-
-    def copied(
-        self,
-        op: str,
-        name: str,
-        out: str,
-        constants: tuple[np.ndarray, np.ndarray],
-        attributes: Mapping[str, Attribute],
-    ) -> str:
-        """Add a product with weights of 0 and 1 that copies the channels of a tensor; return its result."""
-        weights, words = constants
-        names = (
-            self.constant(f"{out}_weights", np.ascontiguousarray(weights)),
-            self.constant(f"{out}_parameters", words),
-        )
-        self.nodes.append(Node(op, (name, *names), (out,), attributes, macs=0))
-        return out
+        return selected_channels(self, name, out, ones, groups=groups if image else None)
 
     def has_whole_blocks(self, channels: int) -> bool:
         """Whether the accelerator concatenates tensors of `channels` channels without a product."""
@@ -217,8 +187,7 @@ class _Expansion(GraphBuilder):
         if not self.has_whole_blocks(channels):
             ones = np.tile(np.eye(channels, dtype=np.int8), (len(parts), 1))
             words = np.concatenate([np.repeat(part, channels, 1) for part in parts], 1)
-            attributes = {**ONE_PIXEL, "group": 1}
-            return self.copied("Int8Conv", name, out, (ones[..., None, None], words), attributes)
+            return selected_channels(self, name, out, ones, words)
         names = tuple(self.value(f"{out}_part", self.graph.types[name]) for _ in parts)
         for part, words in zip(names, parts, strict=True):
             self.add("Int8Requantise", (name, self.constant(f"{part}_parameters", words)), part)

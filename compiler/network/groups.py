@@ -6,7 +6,7 @@ unit executes after requantisation: a table lookup, or a sum with a residual. A 
 another rule.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from vdla.compiler.codegen.space import space_of
 from vdla.compiler.graph.by_element import table_of
 from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.network.offload import offload
-from vdla.compiler.network.placed import Offloaded, OnHost, Placed, View
+from vdla.compiler.network.placed import Offloaded, OnHost, Placed, Stored, View
 from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.convolution import ConvolutionTask, TiledTask, TransposedTask
 from vdla.compiler.te.operators.narrowing import AddingScale, Scale
@@ -33,34 +33,31 @@ from vdla.runtime.layout import Layout
 
 
 class Placements:
-    """The operators of a graph that have been placed so far, in order. Each has a number; numbers increase.
+    """The operators of a graph that have been placed so far, in order, by their first result.
 
     Args:
         readers: the nodes that read each value, once for each read.
+
+    Attributes:
+        numbers: position of each operator in the graph.
     """
 
     def __init__(self, graph: Graph, readers: Mapping[str, list[Node]]) -> None:
         self.graph, self._readers = graph, readers
-        self._placed: dict[int, Placed] = {}
-        self._makers: dict[str, int] = {}
-        self._next = 0
+        self.numbers = {node.result: number for number, node in enumerate(graph.nodes)}
+        self._placed: dict[str, Placed] = {}
 
-    def add(self, operator: Placed, without: Iterable[int] = ()) -> None:
-        """Append an operator. It replaces the placed operators with the numbers `without`."""
-        for number in without:
-            del self._placed[number]
-        self._placed[self._next] = operator
-        if not isinstance(operator, OnHost):
-            results = (operator.output[0],) if isinstance(operator, Offloaded) else operator.node.outputs
-            self._makers |= dict.fromkeys(results, self._next)
-        self._next += 1
+    def add(self, operator: Placed) -> None:
+        """Append an operator. It replaces the operators and views that make its inner values."""
+        for name in operator.inner if isinstance(operator, Offloaded) else ():
+            self._placed.pop(name, None)
+        self._placed[operator.node.result] = operator
 
-    def maker(self, name: str) -> tuple[int, Offloaded | View] | None:
-        """Return the operator on the accelerator that makes a value, and its number; None if no operator on
-        the accelerator does."""
-        number = self._makers.get(name)
-        placed = None if number is None else self._placed.get(number)
-        return None if number is None or placed is None or isinstance(placed, OnHost) else (number, placed)
+    def maker(self, name: str) -> Offloaded | View | None:
+        """Return the operator on the accelerator that makes a value; None if no operator on the accelerator
+        does."""
+        placed = self._placed.get(name)
+        return None if isinstance(placed, OnHost) else placed
 
     def is_read_once(self, name: str) -> bool:
         """Whether a value has a single reader, which reads it once, and is no output of the network."""
@@ -75,23 +72,12 @@ PARAMETERS = "P"  # parameters of requantisation in programs
 BIAS_LIMIT = 1 << 30  # sums with smaller biases do not wrap
 
 
-class Group(NamedTuple):
-    """Operators that run as one.
-
-    Attributes:
-        replaced: numbers of the operators of the group, and of the views between them, among the placed
-            operators.
-        operator: the operator that does the work of all.
-    """
-
-    replaced: tuple[int, ...]
-    operator: Offloaded
+Grouping = Callable[[Placements, Node, Target], Offloaded | None]
+"""Returns the operator that does the work of a node and of operators placed before it, whose results are its
+inner values; None if the rule does not apply."""
 
 
-Grouping = Callable[[Placements, Node, Target], Group | None]
-
-
-def grouped(placed: Placements, node: Node, target: Target) -> Group | None:
+def grouped(placed: Placements, node: Node, target: Target) -> Offloaded | None:
     """Return `node` in a group with operators placed before it, by the first of `GROUPINGS` that applies."""
     groups = (grouping(placed, node, target) for grouping in GROUPINGS)
     return next((group for group in groups if group is not None), None)
@@ -101,12 +87,10 @@ class _Producer(NamedTuple):
     """An operator that can take an epilogue.
 
     Attributes:
-        numbers: numbers of the placed operator, and of the views after it.
         layout: layout of the value after the views, and of the epilogue's result.
-        inner: the results of the operator and of the views.
+        inner: inner values of the operator, its result, and the results of the views.
     """
 
-    numbers: tuple[int, ...]
     operator: Offloaded
     layout: Layout
     inner: tuple[str, ...]
@@ -115,20 +99,15 @@ class _Producer(NamedTuple):
 def _producer(placed: Placements, name: str) -> _Producer | None:
     """Return the operator on the accelerator that makes and requantises a value; None if the value is read
     more than once, or an epilogue already adds a residual."""
-    numbers: list[int] = []
-    inner: list[str] = []
+    inner: tuple[str, ...] = ()
     layout: Layout | None = None
-    while placed.is_read_once(name) and (maker := placed.maker(name)) is not None:
-        number, operator = maker
-        numbers.append(number)
-        inner.append(name)
+    while placed.is_read_once(name) and (operator := placed.maker(name)) is not None:
+        inner, layout = (name, *inner), layout or operator.output.layout
         if isinstance(operator, Offloaded):
             if PARAMETERS not in operator.constants or operator.epilogue.adds:
                 return None
-            return _Producer(
-                tuple(reversed(numbers)), operator, layout or operator.output[1], tuple(reversed(inner))
-            )
-        layout, name = layout or operator.layout, operator.node.inputs[0]
+            return _Producer(operator, layout, (*operator.inner, *inner))
+        name = operator.node.inputs[0]
     return None
 
 
@@ -138,25 +117,24 @@ def _fused_node(node: Node, operator: Offloaded, others: tuple[str, ...]) -> Nod
     return replace(operator.node, inputs=(*operator.node.inputs, *others), outputs=node.outputs)
 
 
-def _with_lookup(placed: Placements, node: Node, target: Target) -> Group | None:
+def _with_lookup(placed: Placements, node: Node, target: Target) -> Offloaded | None:
     """Return a table lookup as the epilogue of the producer of its operand."""
     table = table_of(placed.graph, node) if target.config.has(Extension.TABLE) else None
     producer = _producer(placed, node.inputs[0]) if table is not None else None
     if table is None or producer is None or producer.operator.epilogue.table:
         return None
     operator = producer.operator
-    fused = replace(
+    return replace(
         operator,
         node=_fused_node(node, operator, node.inputs[1:]),
-        output=(node.result, producer.layout),
+        output=Stored(node.result, producer.layout),
         constants={**operator.constants, TABLE: table_entries(table)},
         epilogue=replace(operator.epilogue, table=1),
-        inner=(*operator.inner, *producer.inner),
+        inner=producer.inner,
     )
-    return Group(producer.numbers, fused)
 
 
-def _with_residual(placed: Placements, node: Node, target: Target) -> Group | None:
+def _with_residual(placed: Placements, node: Node, target: Target) -> Offloaded | None:
     """Return a sum as the epilogue of the later of the producers of its operands that can take it."""
     graph = placed.graph
     if node.op != "Int8Add" or not target.config.has(Extension.RESIDUAL):
@@ -168,22 +146,22 @@ def _with_residual(placed: Placements, node: Node, target: Target) -> Group | No
         for operand in (0, 1)
         if (producer := _producer(placed, node.inputs[operand])) is not None
     ]
-    for numbers, operator, layout, inner, operand in sorted(producers, key=lambda each: -each[0][0]):
+    producers.sort(key=lambda each: -placed.numbers[each[0].node.result])
+    for operator, layout, inner, operand in producers:
         words = _sum_parameters(graph.constants[node.inputs[2]], node.extents("factors"), operand)
         task = _residual_task(operator, target)
         if words is not None and task is not None:
             residual = node.inputs[1 - operand]
-            fused = replace(
+            return replace(
                 operator,
                 node=_fused_node(node, operator, (residual, node.inputs[2])),
                 pieces=(replace(operator.pieces[0], task=task),),
-                inputs={**operator.inputs, RESIDUAL: (residual, layout)},
-                output=(node.result, layout),
+                inputs={**operator.inputs, RESIDUAL: Stored(residual, layout)},
+                output=Stored(node.result, layout),
                 constants={**operator.constants, SUM: _blocked(words, target.config)},
                 epilogue=replace(operator.epilogue, adds=True),
-                inner=(*operator.inner, *inner),
+                inner=inner,
             )
-            return Group(numbers, fused)
     return None
 
 

@@ -1,98 +1,90 @@
-"""Static memory planning for the values of a network.
+"""Static memory planning: where the values of a network lie in the accelerator's DRAM.
 
-`Flow` tells which part makes each value, which values cross between host and accelerator, and which copies
-need no instruction because their readers load from the source tensors. `share` lets tensors that are never
-live at the same time share DRAM.
+`DramValues` gives each stored value its operand: a tensor, the tensor of another value with the same bytes,
+or segments of other tensors. `share` lets tensors that are never live at the same time share DRAM.
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
 from vdla.compiler.network.partition import Part
-from vdla.compiler.network.placed import Offloaded, OnHost, View
-from vdla.compiler.operands.segments import TensorSegment, cut
+from vdla.compiler.network.placed import Offloaded, OnHost, Stored, View
+from vdla.compiler.operands.address_map import DENSE, Joined, Operand, Packed, TensorSegment, cut
 from vdla.compiler.tasks.elementwise import Elements, ElementsTask
-from vdla.runtime.layout import Layout, SpaceToDepth
-from vdla.runtime.windows import Windows
 
 
-class Flow:
-    """The values of a network.
+class DramValues:
+    """The values of a network in DRAM.
 
     Args:
         parts: the parts of the network, in the order in which they run.
         outputs: outputs of the network.
+        joins: operators may read segments of several tensors.
 
     Attributes:
-        layouts: layout in DRAM of each value that the accelerator makes.
-        views: for each result of a View, its input, which has the same bytes.
+        written: each value that the accelerator makes, in the layout in which it makes it.
         leaving: for each part, its values that other parts read or that are outputs of the network, in order.
     """
 
-    def __init__(self, parts: Sequence[Part], outputs: Sequence[str]) -> None:
-        self.layouts: dict[str, Layout] = {}
-        self.views: dict[str, str] = {}
-        self._origins: dict[str, str] = {}
+    def __init__(self, parts: Sequence[Part], outputs: Sequence[str], *, joins: bool) -> None:
+        self.written: dict[str, Stored] = {}
         self._makers: dict[str, int] = {}
+        self._operands: dict[Stored, Operand] = {}
         read = set(outputs)
         for number, part in enumerate(parts):
             for placed in part:
                 read.update(name for name in placed.node.inputs if self._makers.get(name) != number)
                 self._makers |= dict.fromkeys(placed.node.outputs, number)
-                if isinstance(placed, View):
-                    self._add_view(placed)
-                elif not isinstance(placed, OnHost):
-                    self.layouts[placed.node.result] = placed.output[1]
         self.leaving = [
             [name for placed in part for name in placed.node.outputs if name in read] for part in parts
         ]
+        for part, leaving in zip(parts, self.leaving, strict=True):
+            self._add(part, leaving, joins)
 
-    def _add_view(self, view: View) -> None:
-        out, source = view.node.result, view.node.inputs[0]
-        self.layouts[out], self.views[out] = view.layout, source
-        self._origins[out] = self.origin(source)
+    def _add(self, part: Part, leaving: Iterable[str], joins: bool) -> None:
+        """Add the values of a part. A View has the operand of its input. A copy of whole elements that only
+        operators of the same launch read has segments of its sources."""
+        views = (name for placed in part if isinstance(placed, View) for name in placed.node.inputs)
+        kept = {*leaving, *views}
+        for placed in part:
+            if isinstance(placed, OnHost):
+                continue
+            stored = self.written[placed.output.value] = placed.output
+            if isinstance(placed, View):
+                self._operands[stored] = self.operand(self.written[placed.node.inputs[0]])
+            elif joins and is_copy(placed) and stored.value not in kept:
+                self._operands[stored] = self._joined(placed)
 
-    def origin(self, name: str) -> str:
-        """Return the value that is not a View's result and has the bytes of `name`."""
-        return self._origins.get(name, name)
+    def _joined(self, copy: Offloaded) -> Operand:
+        """Return the operand of the result of a copy: the segments that hold its elements, in order."""
+        segments: list[TensorSegment] = []
+        for piece in copy.pieces:
+            assert isinstance(piece.task, ElementsTask), f"{copy} copies"
+            name, first = piece.operands.get("A", ("A", 0))
+            source, count = self.operand(copy.inputs[name]), piece.task.elements
+            known = source.address_map
+            whole = (TensorSegment(source.tensor, 0, first + count),)
+            segments += cut(known.segments if isinstance(known, Joined) else whole, first, count)
+        joined = Joined(cut(segments, 0, sum(segment.count for segment in segments)))
+        return Operand(joined.segments[0].tensor, address_map=joined)
+
+    def operand(self, stored: Stored) -> Operand:
+        """Return where a value lies in a layout. A layout that no operator writes has a tensor of its own."""
+        if stored not in self._operands:
+            windows = stored.layout.windows
+            packed = DENSE if windows is None else Packed(windows)
+            self._operands[stored] = Operand(f"tensor{len(self._operands)}", address_map=packed)
+        return self._operands[stored]
+
+    def is_written(self, stored: Stored) -> bool:
+        """Whether instructions, or the host, write a value, and not only its segments."""
+        return not isinstance(self.operand(stored).address_map, Joined)
 
     def comes_in(self, name: str, number: int) -> bool:
         """Whether the bytes of a value are written outside part `number`."""
-        return self._makers.get(self.origin(name)) != number
-
-
-Segments = Mapping[str, tuple[TensorSegment, ...]]
-
-
-def segments_of_copies(parts: Sequence[Part], flow: Flow) -> Segments:
-    """Return the segments of other tensors that hold the values which need no instruction.
-
-    Such a value is a copy of whole elements, only operators of the same launch read it, and its sources are
-    not stacks of matrices.
-
-    Args:
-        flow: the values of `parts`.
-    """
-    segments: dict[str, tuple[TensorSegment, ...]] = {}
-    stacked = {
-        placed.output[0]
-        for part in parts
-        for placed in part
-        if isinstance(placed, Offloaded) and placed.output[1].stack
-    }
-    for part, leaving in zip(parts, flow.leaving, strict=True):
-        kept = {
-            *leaving,
-            *(name for placed in part if not isinstance(placed, Offloaded) for name in placed.node.inputs),
-        }
-        for placed in part:
-            if not isinstance(placed, Offloaded) or not is_copy(placed) or placed.output[0] in kept:
-                continue
-            if stacked.isdisjoint(flow.origin(name) for name, _ in placed.inputs.values()):
-                segments[placed.output[0]] = _copied_segments(placed, flow, segments)
-    return segments
+        return self._makers.get(name) != number
 
 
 def is_copy(operator: Offloaded) -> bool:
@@ -102,63 +94,22 @@ def is_copy(operator: Offloaded) -> bool:
     )
 
 
-def _copied_segments(operator: Offloaded, flow: Flow, known: Segments) -> tuple[TensorSegment, ...]:
-    """Return the segments that hold the elements of a copy, in order."""
-    segments: list[TensorSegment] = []
-    for piece in operator.pieces:
-        assert isinstance(piece.task, ElementsTask), f"{operator} copies"
-        name, first = flow.origin(operator.inputs[piece.names.get("A", "A")][0]), piece.begins.get("A", 0)
-        count = piece.task.elements
-        whole = known.get(name) or (TensorSegment(name, 0, first + count),)
-        segments += cut(whole, first, count)
-    return cut(segments, 0, sum(segment.count for segment in segments))
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """A value in one of its layouts in the accelerator's DRAM; it prints.
-
-    Attributes:
-        value: name of the value.
-        block: channels of an element.
-        space_to_depth: gathered pixels; None if no pixels are gathered.
-        windows: windows over packed pixels; None if pixels are stored in blocks.
-        stack: matrices that are stored one after the other; 0 for images.
-    """
-
-    value: str
-    block: int
-    space_to_depth: SpaceToDepth | None = None
-    windows: Windows | None = None
-    stack: int = 0
-
-    def __str__(self) -> str:
-        if self.stack:
-            return f"{self.value} in blocks of {self.block}, {self.stack} matrices"
-        if self.windows is not None:
-            return f"{self.value} packed, in windows {self.windows.step} bytes apart"
-        if self.space_to_depth is None:
-            return f"{self.value} in blocks of {self.block}"
-        rows, columns = self.space_to_depth.stride
-        return f"{self.value} in blocks of {self.block}, {rows}x{columns} pixels gathered"
-
-
 @dataclass(frozen=True, slots=True)
 class Life:
     """The size of a tensor in bytes, and the first and last step that access it."""
 
-    tensor: Stored
+    tensor: str
     size: int
     first: int
     last: int
 
 
-def share(lives: Iterable[Life]) -> tuple[dict[Stored, str], dict[str, int]]:
+def share(lives: Iterable[Life]) -> tuple[dict[str, str], dict[str, int]]:
     """Return the place of each tensor, and the bytes of each place.
 
     Tensors are placed in the order of their first step. Each takes the free place of the nearest size.
     """
-    numbers: dict[Stored, int] = {}
+    numbers: dict[str, int] = {}
     sizes: list[int] = []
     free: list[tuple[int, int]] = []  # sizes and numbers of places, in order
     busy: list[tuple[int, int]] = []  # last step and number of each place, as a heap

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from vdla.compiler.codegen.intrinsics import NARROW
 from vdla.compiler.codegen.space import space_of
+from vdla.compiler.graph.integers import SUM_BITS
 from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.network import activation_products, channelwise, elements, products
 from vdla.compiler.network.placed import OffloadCandidate, Offloaded, OperatorKind
@@ -13,7 +14,6 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import Extension
 
-SUM_BITS = 32  # width of the sums in the definitions of the integer operators
 EXTENSIONS = (Extension.REQUANTISE, Extension.PAD_MINIMUM)
 OPERATORS: Mapping[str, OperatorKind] = dict(
     sorted(

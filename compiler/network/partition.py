@@ -4,8 +4,8 @@ The host also runs the operators of launches with too little work.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from graphlib import TopologicalSorter
 from heapq import heappop, heappush
-from typing import NamedTuple
 
 from vdla.compiler.graph.conversions import Conversions
 from vdla.compiler.graph.integer_forms.reasons import is_float, moved_by_elements, unsupported
@@ -13,7 +13,7 @@ from vdla.compiler.graph.integer_forms.rules import MOVES
 from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.network.groups import Placements, grouped
 from vdla.compiler.network.offload import OPERATORS, offload
-from vdla.compiler.network.placed import Offloaded, OnHost, Placed, View
+from vdla.compiler.network.placed import Offloaded, OnHost, Placed, Stored, View
 from vdla.compiler.network.views import VIEW_RULES, VIEWS, ViewCase
 from vdla.compiler.rules import Unfit, unfit
 from vdla.hw.spec.target import Target
@@ -40,17 +40,14 @@ def place(
     placed = Placements(graph, conversions.readers)
     for node in graph.nodes:
         report(node)
-        group = None if node.result in on_host else grouped(placed, node, target)
+        operator: Placed
         if node.result in on_host:
-            operator: Placed = OnHost(node, on_host[node.result])
-        elif group is None:
-            operator = _place(conversions, node, target, layouts)
-        else:
-            operator = group.operator  # it runs when all operands of the group are available
+            operator = OnHost(node, on_host[node.result])
+        else:  # a group runs when all its operands are available
+            operator = grouped(placed, node, target) or _place(conversions, node, target, layouts)
         if not isinstance(operator, OnHost):
-            layout = operator.layout if isinstance(operator, View) else operator.output[1]
-            layouts.update(dict.fromkeys(node.outputs, layout))
-        placed.add(operator, () if group is None else group.replaced)
+            layouts[operator.output.value] = operator.output.layout
+        placed.add(operator)
     return placed.in_order()
 
 
@@ -63,7 +60,7 @@ def _place(conversions: Conversions, node: Node, target: Target, layouts: Mappin
         at = ViewCase(graph, node, target.config, layouts.get(node.inputs[0]))
         unlike, layout = unfit(node.op, VIEW_RULES, at), at.layout
         if unlike is None and layout is not None:
-            return View(node, layout)
+            return View(node, Stored(node.result, layout))
         if unlike is not None and node.op != "Transpose":
             return OnHost(node, unlike.reason)
     why = moved_by_elements(graph, node) if node.op in MOVES else unsupported(node)
@@ -85,103 +82,68 @@ def _may_gather(conversions: Conversions, node: Node, layouts: Mapping[str, Layo
 
 def parts(placed: Sequence[Placed]) -> list[Part]:
     """Return as few parts as possible, in an order that keeps dependencies. Each part runs either on the host
-    or on the accelerator.
+    or on the accelerator, and has all operators that can run next there, in order.
 
     If an operator reads a value of the accelerator in another layout, the value crosses to the host and back.
     The operator then belongs to a later part.
-    """
-    schedule, divided = _Scheduler(placed), list[Part]()
-    on_host, idle = True, False
-    while schedule.waits():
-        part = schedule.next(on_host)
-        assert part or not idle, "the graph's nodes are in no order in which they can run"
-        idle = not part
-        if part:
-            divided.append(part)
-        on_host = not on_host
-    assert sum(map(len, divided)) == len(placed), "every operator is in a part"
-    return divided
-
-
-class _Scheduler:
-    """List scheduling of operators into parts.
 
     Args:
         placed: operators in topological order.
-
-    Attributes:
-        readers: for each operator, the positions of the operators that read its results.
-        missing: for each operator, the number of unscheduled operators that it reads from.
-        ready: positions of operators whose operands are all available.
     """
-
-    def __init__(self, placed: Sequence[Placed]) -> None:
-        self.placed = placed
-        positions = {name: place for place, each in enumerate(placed) for name in each.node.outputs}
-        self.readers: list[list[int]] = [[] for _ in placed]
-        self.missing: list[int] = []
-        for place, each in enumerate(placed):
-            makers = {positions[name] for name in each.node.inputs if name in positions}
-            self.missing.append(len(makers))
-            for maker in makers:
-                self.readers[maker].append(place)
-        self.ready: dict[bool, list[int]] = {True: [], False: []}  # heaps, by whether on the host
-        for place, count in enumerate(self.missing):
-            if not count:
-                self.release(place)
-
-    def release(self, place: int) -> None:
-        """Mark an operator as ready."""
-        heappush(self.ready[isinstance(self.placed[place], OnHost)], place)
-
-    def waits(self) -> bool:
-        """Whether any operator is ready."""
-        return any(self.ready.values())
-
-    def next(self, on_host: bool) -> Part:
-        """Return all operators that can run next on the host, or on the accelerator, in order."""
-        part: list[Placed] = []
-        later: list[int] = []
-        within: dict[str, StoredForm] = {}
-        while self.ready[on_host]:
-            place = heappop(self.ready[on_host])
-            operator = self.placed[place]
-            if not _readable(operator, within):
-                later.append(place)
-                continue
-            part.append(operator)
-            if not isinstance(operator, OnHost):
-                layout = operator.layout if isinstance(operator, View) else operator.output[1]
-                within |= dict.fromkeys(operator.node.outputs, StoredForm(layout.block, layout.stack))
-            for reader in self.readers[place]:
-                self.missing[reader] -= 1
-                if not self.missing[reader]:
-                    self.release(reader)
-        self.ready[on_host] = later  # sorted, so it is a heap
-        return tuple(part)
+    places = {name: place for place, each in enumerate(placed) for name in each.node.outputs}
+    order = TopologicalSorter[int]()
+    for place, each in enumerate(placed):
+        order.add(place, *(places[name] for name in each.node.inputs if name in places))
+    order.prepare()
+    ready: dict[bool, list[int]] = {True: [], False: []}  # heaps of places, by whether on the host
+    for place in sorted(order.get_ready()):
+        ready[isinstance(placed[place], OnHost)].append(place)
+    divided, on_host, idle = list[Part](), False, False
+    while order.is_active():
+        on_host = not on_host
+        part = _next_part(placed, order, ready, on_host)
+        assert part or not idle, "the graph's nodes are in no order in which they can run"
+        idle = not part
+        divided += [part] if part else []
+    return divided
 
 
-class StoredForm(NamedTuple):
-    """The layout of a tensor in the accelerator's DRAM, apart from its shape.
+def _next_part(
+    placed: Sequence[Placed], order: "TopologicalSorter[int]", ready: dict[bool, list[int]], on_host: bool
+) -> Part:
+    """Return all operators that can run next on the host, or on the accelerator.
 
-    Attributes:
-        block: channels of an element.
-        stack: matrices that are stored one after the other; 0 for an image.
+    Args:
+        order: the order of the places of operators; operators of the part are marked as done.
+        ready: places of the operators whose operands are all available, by whether on the host.
     """
+    part: list[Placed] = []
+    later: list[int] = []
+    within: dict[str, Layout] = {}
+    while ready[on_host]:
+        place = heappop(ready[on_host])
+        operator = placed[place]
+        if not _readable(operator, within):
+            later.append(place)
+            continue
+        part.append(operator)
+        if not isinstance(operator, OnHost):
+            within[operator.output.value] = operator.output.layout
+        order.done(place)
+        for reader in order.get_ready():
+            heappush(ready[isinstance(placed[reader], OnHost)], reader)
+    ready[on_host] = later  # sorted, so it is a heap
+    return tuple(part)
 
-    block: int
-    stack: int
 
-
-def _readable(operator: Placed, within: Mapping[str, StoredForm]) -> bool:
+def _readable(operator: Placed, within: Mapping[str, Layout]) -> bool:
     """Whether all operands from the same part have the layout that an operator reads. The input of a view
     must be in the same part; operators on the host accept any layout."""
     if isinstance(operator, View):
         return operator.node.inputs[0] in within
     if isinstance(operator, OnHost):
         return True
-    wanted = ((name, StoredForm(layout.block, layout.stack)) for name, layout in operator.inputs.values())
-    return all(form == within.get(name, form) for name, form in wanted)
+    return all(layout == within.get(name, layout) for name, layout in operator.inputs.values())
 
 
 WORK_RATIO = 1000  # a launch does at least 1/1000 of the network's work
@@ -209,18 +171,18 @@ def worthwhile(graph: Graph, place: Place) -> list[Part]:
 def work(part: Part) -> int:
     """Return the multiply-accumulates of a part on the accelerator plus the bytes of its results."""
     return sum(
-        operator.macs + operator.output[1].size for operator in part if isinstance(operator, Offloaded)
+        operator.macs + operator.output.layout.size for operator in part if isinstance(operator, Offloaded)
     )
 
 
 def _small_launches(parts: Sequence[Part]) -> set[int]:
     """Return the numbers of the launches that do too little work."""
-    done = {number: work(part) for number, part in enumerate(parts) if _is_launch(part)}
+    done = {
+        number: work(part)
+        for number, part in enumerate(parts)
+        if any(isinstance(operator, Offloaded) for operator in part)
+    }
     return {number for number, share in done.items() if share * WORK_RATIO < sum(done.values())}
-
-
-def _is_launch(part: Part) -> bool:
-    return any(isinstance(operator, Offloaded) for operator in part)
 
 
 def _reasons(graph: Graph, parts: Sequence[Part], small: Collection[int]) -> Iterator[tuple[str, str]]:

@@ -16,11 +16,11 @@ import numpy as np
 
 from vdla.compiler.codegen.estimate import estimated_cycles
 from vdla.compiler.codegen.space import space_of
-from vdla.compiler.graph.integers import LARGEST_BIAS
-from vdla.compiler.graph.nodes import Graph, Node, TensorType
+from vdla.compiler.graph.integers import LARGEST_BIAS, POINTWISE
+from vdla.compiler.graph.nodes import Graph, Node, TensorType, consumers
 from vdla.compiler.graph.rewrite import GraphBuilder
 from vdla.compiler.network.channels import keeps_places
-from vdla.compiler.network.eight_bits import ONE_PIXEL, in_eight_bits
+from vdla.compiler.network.eight_bits import in_eight_bits
 from vdla.compiler.network.offload import offload
 from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.convolution import TransposedTask
@@ -76,10 +76,7 @@ class _PhasePlan:
 
     def __init__(self, graph: Graph, config: AcceleratorConfig) -> None:
         self.graph, self.config = graph, config
-        self.readers: dict[str, list[Node]] = {}
-        for node in graph.nodes:
-            for name in dict.fromkeys(node.inputs):
-                self.readers.setdefault(name, []).append(node)
+        self.readers = consumers(graph)
 
     def begins(self, node: Node) -> bool:
         """Whether an operator on an image is the first to make phases as channels."""
@@ -96,7 +93,7 @@ class _PhasePlan:
         while waiting:
             operator, around = waiting.pop()
             added, out = self.added_sides(operator, around), operator.result
-            readers = self.readers.get(out, [])
+            readers = self.readers[out]
             if added is None or not (readers or out in self.graph.outputs):
                 return False
             waiting += [(reader, (*around, *added)) for reader in readers if not self.is_end(reader)]
@@ -181,20 +178,20 @@ class _PhaseBuilder(GraphBuilder):
         (out,), x = node.outputs, self.deep.get(node.inputs[0], node.inputs[0])
         added = self.plan.sides(node) or ()
         self.sides[out] = (*sides, *added)
-        self.deep[out] = self.value(f"{out}_phases", self.type_of(out, self.sides[out]))
+        self.deep[out] = self.value(f"{out}_phases", self.spread_type(out, self.sides[out]))
         inputs, attributes = node.inputs[1:], node.attributes
         op = node.op
         if op in PRODUCTS:
             op, inputs = "Int8Conv", self.constants_of(node, _square(sides), _square(added))
             groups = node.integer("group") if node.op == "Int8Conv" else 1
-            attributes = {**ONE_PIXEL, "group": _square(sides) * groups}
+            attributes = {**POINTWISE, "group": _square(sides) * groups}
         if op == "Int8Scale":
             inputs = tuple(self.repeated(name, _square(sides)) for name in inputs)
         spread = replace(node, op=op, inputs=(x, *inputs), outputs=(self.deep[out],), attributes=attributes)
         self.nodes.append(spread)
         if op in PRODUCTS:
             self.products.append(spread)
-        if out in self.graph.outputs or any(map(self.plan.is_end, self.plan.readers.get(out, ()))):
+        if out in self.graph.outputs or any(map(self.plan.is_end, self.plan.readers[out])):
             self.restore_pixels(out)
 
     def constants_of(self, node: Node, groups: int, phases: int) -> tuple[str, str]:
@@ -227,10 +224,10 @@ class _PhaseBuilder(GraphBuilder):
         at, sides = self.deep[name], self.sides[name]
         for place, side in enumerate(sides, 1):
             last = place == len(sides)
-            out = name if last else self.value(f"{name}_part", self.type_of(name, sides[place:]))
+            out = name if last else self.value(f"{name}_part", self.spread_type(name, sides[place:]))
             at = self.add("DepthToSpace", (at,), out, {"blocksize": side, "mode": "DCR"})
 
-    def type_of(self, name: str, sides: Iterable[int]) -> TensorType:
+    def spread_type(self, name: str, sides: Iterable[int]) -> TensorType:
         """Return the type of a value with phases of these sides as channels."""
         n, channels, height, width = self.graph.types[name].shape
         side = prod(sides)

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
+from vdla.compiler.codegen.blocked_layout import blocked_parameters
 from vdla.compiler.codegen.epilogue import NO_EPILOGUE, Epilogue
 from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.operands.interleaved import activation_block
@@ -17,21 +19,25 @@ from vdla.runtime.layout import Layout, SpaceToDepth
 from vdla.runtime.windows import Windows
 
 
+class Stored(NamedTuple):
+    """A value in one of its layouts in the accelerator's DRAM."""
+
+    value: str
+    layout: Layout
+
+
 @dataclass(frozen=True)
 class Piece:
     """A task that computes all or part of an operator.
 
     Attributes:
-        names: the operator's name for a parameter of the task's program, if the names differ.
-        begin: first element of the task's result in the operator's result Z.
-        begins: first element of the task's operands, by the program's parameter.
+        operands: the operator's name of an operand, and its first element, by parameter of the task's
+            program; a parameter that is left out is the operator's operand of the same name.
         epilogue: epilogue of this task; None: the operator's epilogue.
     """
 
     task: Task
-    names: Mapping[str, str] = field(default_factory=dict)
-    begin: int = 0
-    begins: Mapping[str, int] = field(default_factory=dict)
+    operands: Mapping[str, tuple[str, int]] = field(default_factory=dict)
     epilogue: Epilogue | None = None
 
 
@@ -41,8 +47,8 @@ class Offloaded:
 
     Attributes:
         pieces: tasks in order.
-        inputs: for each parameter of the pieces, the graph's value and its layout in DRAM.
-        output: the graph's value of the result Z, and its layout in DRAM.
+        inputs: the values that the pieces read, by parameter.
+        output: the result Z.
         constants: arrays, by parameter of the pieces.
         macs: multiply-accumulates of the operator.
         epilogue: epilogue that the store unit executes, for fused operators.
@@ -52,8 +58,8 @@ class Offloaded:
 
     node: Node
     pieces: tuple[Piece, ...]
-    inputs: Mapping[str, tuple[str, Layout]]
-    output: tuple[str, Layout]
+    inputs: Mapping[str, Stored]
+    output: Stored
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)
     macs: int = 0
     epilogue: Epilogue = NO_EPILOGUE
@@ -80,11 +86,11 @@ class View:
     """A change of shape that moves no bytes in DRAM. It belongs to the launch that makes its input.
 
     Attributes:
-        layout: layout of its result in DRAM.
+        output: its result.
     """
 
     node: Node
-    layout: Layout
+    output: Stored
 
 
 Placed = OnHost | Offloaded | View
@@ -123,8 +129,8 @@ class OffloadCandidate:
 
     def operand(
         self, place: int, block: int | None = None, how: SpaceToDepth | Windows | None = None
-    ) -> tuple[str, Layout]:
-        """Return the name of input `place` and the layout in which the accelerator reads it.
+    ) -> Stored:
+        """Return input `place` in the layout in which the accelerator reads it.
 
         Args:
             block: channels of a block; None: as the accelerator writes activations.
@@ -133,12 +139,50 @@ class OffloadCandidate:
         to_depth = how if isinstance(how, SpaceToDepth) else None
         windows = how if isinstance(how, Windows) else None
         layout = Layout(self.shape(place), block or self.block, self.config.batch, to_depth, windows)
-        return self.node.inputs[place], layout
+        return Stored(self.node.inputs[place], layout)
 
-    def output(self) -> tuple[str, Layout]:
-        """Return the name of the result and its layout in DRAM."""
+    @property
+    def parts(self) -> int:
+        """Elements of a block of activations in DRAM, of which each has `block_out` channels."""
+        return self.block // self.config.block_out
+
+    def output(self) -> Stored:
+        """Return the result in the layout in which the accelerator writes it."""
         name = self.node.result
-        return name, Layout(self.graph.types[name].shape, self.block, self.config.batch)
+        return Stored(name, Layout(self.graph.types[name].shape, self.block, self.config.batch))
+
+    def elements(self, layout: Layout) -> int:
+        """Return how many elements of `batch x block_out` numbers a tensor has."""
+        return layout.size // (self.config.batch * self.config.block_out)
+
+    def parameters(self, channels: int | None = None, words: np.ndarray | None = None) -> np.ndarray:
+        """Return parameters of requantisation as accumulators hold them.
+
+        Args:
+            channels: number of channels; None: one block, which serves all.
+            words: int64[4, 1 or channels]; None: the last input.
+        """
+        words = self.constant(-1) if words is None else words
+        whole = np.broadcast_to(words, (len(words), channels or self.config.block_out))
+        return blocked_parameters(whole, self.config)
+
+    def as_tasks(
+        self,
+        tasks: Task | tuple[Piece, ...],
+        inputs: Mapping[str, int | Stored],
+        constants: Mapping[str, np.ndarray],
+        macs: int = 0,
+    ) -> Offloaded:
+        """Return the operator as tasks.
+
+        Args:
+            inputs: by parameter; a number stands for the input at that place, as the accelerator writes it.
+        """
+        pieces = tasks if isinstance(tasks, tuple) else (Piece(tasks),)
+        stored = {
+            name: self.operand(each) if isinstance(each, int) else each for name, each in inputs.items()
+        }
+        return Offloaded(self.node, pieces, stored, self.output(), constants, macs)
 
 
 @dataclass(frozen=True)
@@ -193,8 +237,3 @@ def alu(*operations: AluOpcode) -> Rule[AcceleratorConfig]:
         return f"an ALU without {' and '.join(missing)}" if missing else ""
 
     return Rule(f"an ALU with {' and '.join(operation.name for operation in operations)}", violation)
-
-
-def of_channels(words: np.ndarray, channels: int) -> np.ndarray:
-    """Return parameters int64[4, 1 or channels] as int64[4, channels]."""
-    return np.broadcast_to(words, (len(words), channels))

@@ -10,15 +10,14 @@ from math import prod
 import numpy as np
 from msgspec import structs
 
-from vdla.compiler.codegen.blocked_layout import blocked_parameters, blocked_weights
-from vdla.compiler.network.borders import TAKES, pads_with
+from vdla.compiler.codegen.blocked_layout import blocked_weights
+from vdla.compiler.graph.integers import LEAST
 from vdla.compiler.network.placed import (
     OffloadCandidate,
     Offloaded,
     OperatorKind,
-    Piece,
+    Stored,
     constants,
-    of_channels,
     operands,
 )
 from vdla.compiler.rules import Rule, enabling
@@ -36,6 +35,14 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import Extension, MemoryType
 from vdla.runtime.layout import IMAGE_RANK, SpaceToDepth
 from vdla.runtime.windows import Windows
+
+BORDERS = (0, LEAST)  # every accelerator for networks can pad with these
+TAKES = f"a border of {' or '.join(map(str, BORDERS))}, or any with the extension {Extension.PAD_VALUE}"
+
+
+def pads_with(config: AcceleratorConfig, border: int) -> bool:
+    """Whether LOADs of an accelerator can pad with the int8 value `border`."""
+    return border in BORDERS or config.has(Extension.PAD_VALUE)
 
 
 def border_fault(candidate: OffloadCandidate) -> str:
@@ -162,8 +169,8 @@ def as_rows(candidate: OffloadCandidate, product: Offloaded) -> Offloaded:
     (name, layout), (out, result) = product.inputs["X"], product.output
     return replace(
         product,
-        inputs={"X": (name, structs.replace(layout, stack=1))},
-        output=(out, structs.replace(result, stack=1)),
+        inputs={"X": Stored(name, structs.replace(layout, stack=1))},
+        output=Stored(out, structs.replace(result, stack=1)),
     )
 
 
@@ -192,18 +199,11 @@ def offloaded(
         how: how the pixels of its input are gathered; None: not at all.
     """
     config = candidate.config
-    parameters = blocked_parameters(of_channels(candidate.constant(-1), task.size.outputs), config)
     alone = how is not None or candidate.gathers or config.batch > 1  # no other reader of this layout
-    x, out = candidate.operand(0, config.block_in if alone else None, how), candidate.output()
-    task = replace(task, reads=x[1].block // config.block_in, writes=out[1].block // config.block_out)
-    return Offloaded(
-        candidate.node,
-        (Piece(task),),
-        {"X": x},
-        out,
-        {**weights, "P": parameters},
-        macs,
-    )
+    x = candidate.operand(0, config.block_in if alone else None, how)
+    task = replace(task, reads=x.layout.block // config.block_in, writes=candidate.parts)
+    parameters = candidate.parameters(task.size.outputs)
+    return candidate.as_tasks(task, {"X": x}, {**weights, "P": parameters}, macs)
 
 
 def _wide(candidate: OffloadCandidate) -> str:

@@ -1,19 +1,23 @@
 """The passes over graphs of integer operators that know the target."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise
 
-from vdla.compiler.graph.nodes import Graph
+from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType
 from vdla.compiler.graph.passes.tabulate import Tabulate
 from vdla.compiler.graph.pipeline import Pipeline
-from vdla.compiler.network.borders import with_explicit_pads
+from vdla.compiler.graph.rules import Rewriter, RewriteRule, Rules
 from vdla.compiler.network.channel_order import reordered_channels
 from vdla.compiler.network.eight_bits import in_eight_bits
 from vdla.compiler.network.offload import operators_of
 from vdla.compiler.network.phases import phases_as_channels
-from vdla.compiler.network.slices import with_slices
+from vdla.compiler.network.products import pads_with
+from vdla.compiler.operands.interleaved import activation_block
+from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import Extension
+from vdla.runtime.layout import IMAGE_RANK
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,19 +43,70 @@ def _chains_as_tables(graph: Graph, target: Target) -> Graph:
     return Tabulate(chains=True).run(graph) if target.config.has(Extension.TABLE) else graph
 
 
-PASSES: tuple[tuple[str, Callable[[Graph, Target], Graph]], ...] = (
-    ("chains_as_tables", _chains_as_tables),
-    ("phases_as_channels", phases_as_channels),
-    ("pad_before_convolutions", lambda graph, target: with_explicit_pads(graph, target.config)),
-    ("products_in_eight_bits", in_eight_bits),
-    (
-        "arrange_channels",
-        lambda graph, target: reordered_channels(graph, target.config, operators_of(target.config)),
-    ),
-    ("slice_splits", lambda graph, target: with_slices(graph, target.config)),
-)
+def _arranged_channels(graph: Graph, target: Target) -> Graph:
+    """Reorder channels so that moves of channels need no instruction."""
+    return reordered_channels(graph, target.config, operators_of(target.config))
+
+
+def pads_before_windows(config: AcceleratorConfig) -> Rules:
+    """Return the rule that puts a Pad before a window operator whose border value LOADs do not support."""
+
+    def pad(at: Rewriter, node: Node) -> None:
+        """AveragePool(x, border, pads) -> AveragePool(Pad(x, border, pads)); likewise Conv."""
+        pads, border = node.extents("pads"), node.integer("border")
+        if not any(pads) or pads_with(config, border):
+            return
+        source, *constants = node.inputs
+        n, channels, height, width = at.types[source].shape
+        shape = n, channels, height + pads[0] + pads[2], width + pads[1] + pads[3]
+        wide = at.value(f"{node.result}_padded", TensorType(shape, "int8"))
+        around: dict[str, Attribute] = {
+            "mode": "constant",
+            "pads": (0, 0, *pads[:2], 0, 0, *pads[2:]),
+            "value": border,
+        }
+        attributes = {**node.attributes, "border": 0, "pads": (0, 0, 0, 0)}
+        padded = replace(node, inputs=(wide, *constants), attributes=attributes)
+        at.replace(node, [Node("Pad", (source,), (wide,), around), padded])
+
+    return Rules("pad_before_convolutions", (RewriteRule(("Int8AveragePool", "Int8Conv"), pad),))
+
+
+def slices_of_splits(config: AcceleratorConfig) -> Rules:
+    """Return the rule that puts Slices in place of a Split of an image into whole blocks of channels."""
+    block = activation_block(config)
+
+    def slices(at: Rewriter, node: Node) -> None:
+        """a, b = Split(x) -> a = Slice(x), b = Slice(x)."""
+        type_, sizes = at.types[node.inputs[0]], node.extents("split")
+        is_image = type_.dtype == "int8" and len(type_.shape) == IMAGE_RANK and type_.shape[0] == 1
+        by_channel = config.batch == 1 and node.integer("axis") % IMAGE_RANK == 1
+        if not is_image or not by_channel or any(size % block for size in sizes[:-1]):
+            return
+        parts = [
+            replace(
+                node,
+                op="Slice",
+                outputs=(out,),
+                attributes={"axes": (1,), "starts": (begin,), "ends": (end,), "steps": (1,)},
+                name=out,
+            )
+            for out, (begin, end) in zip(node.outputs, pairwise(accumulate(sizes, initial=0)), strict=False)
+        ]
+        at.replace(node, parts)
+
+    return Rules("slice_splits", (RewriteRule(("Split",), slices),))
 
 
 def target_passes(target: Target) -> Pipeline:
     """Return the passes for a target, in order."""
-    return Pipeline(tuple(TargetPass(name, change, target) for name, change in PASSES))
+    return Pipeline(
+        (
+            TargetPass("chains_as_tables", _chains_as_tables, target),
+            TargetPass("phases_as_channels", phases_as_channels, target),
+            pads_before_windows(target.config),
+            TargetPass("products_in_eight_bits", in_eight_bits, target),
+            TargetPass("arrange_channels", _arranged_channels, target),
+            slices_of_splits(target.config),
+        )
+    )

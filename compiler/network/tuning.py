@@ -4,8 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from vdla.compiler.codegen.tuned.best_records import KIT, TuningRecords
 from vdla.hw.spec.cache import digest_of
 
@@ -156,16 +154,6 @@ def tuning_of(uses: "Mapping[str, RecordUse]", layers: "Mapping[Task, Sequence[s
     return Tuning(
         len(uses), len(of(RecordUse.APPLIED)) + again, again, of(RecordUse.WORSE), of(RecordUse.NONE)
     )
-
-
-def tuning_text(tuning: Tuning) -> bytes:
-    """Return a report as JSON on a single line."""
-    return msgspec.json.encode(tuning)
-
-
-def tuning_from(text: bytes) -> Tuning:
-    """Return the report from the text that `tuning_text` returns."""
-    return msgspec.json.decode(text, type=Tuning)
 
 
 def _cut(names: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ the other planes, by rows of a single element or by a GATHER.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from vdla.compiler.operands.address_map import AddressMap, Move, TransferPart
+from vdla.compiler.operands.address_map import AddressMap, Move, TransferPart, whole_rows
 from vdla.compiler.te.operators.sizes import blocks
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
@@ -135,9 +135,8 @@ def _gathered_rows(element: int, rows: Rows, layout: Interleaved, longest: int) 
     number = 0
     while number < height:
         first, chip = element + number * rows.stride, (above + number) * pitch
-        together = (
-            0 if left or right else _rows_in_plane(first, replace(rows, width=width), height - number, layout)
-        )
+        room = layout.pixels - first % layout.pixels
+        together = 0 if left or right else whole_rows(replace(rows, width=width), height - number, room)
         if together * max(rows.stride, width) and max(rows.stride, width) <= longest:
             size = Rows(together, width, rows.stride * layout.parts if together > 1 else 0)
             yield TransferPart(chip, layout.place(first), size)
@@ -152,12 +151,6 @@ def _gathered_rows(element: int, rows: Rows, layout: Interleaved, longest: int) 
             yield from _padding(chip + left + width, ends, 1)
         number += together
     yield from _padding((above + rows.height) * pitch, pitch, below)
-
-
-def _rows_in_plane(first: int, rows: Rows, most: int, layout: Interleaved) -> int:
-    """Return the number of whole rows, at most `most`, from element `first` to the end of its plane."""
-    room = layout.pixels - first % layout.pixels - rows.width
-    return 0 if room < 0 else min(most, room // max(rows.stride, 1) + 1)
 
 
 def _merged_rows(rows: Rows) -> tuple[int, int]:

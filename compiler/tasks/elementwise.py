@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from vdla.compiler.codegen.intrinsics import accelerator
 from vdla.compiler.ir.nodes import Func, Scope
@@ -25,7 +26,27 @@ class Elements(StrEnum):
     REQUANTISE = "requantise"
 
 
-OPERANDS = {Elements.ADD: 2, Elements.COPY: 1, Elements.MULTIPLY: 2, Elements.REQUANTISE: 1}
+class ElementsForm(NamedTuple):
+    """What distinguishes an element-wise operator.
+
+    Attributes:
+        operands: number of operands.
+        op: the integer operator that it computes, whose last input is the parameters of requantisation; "" if
+            there is none.
+        constants: attribute of that operator with the constants of the task; "" if it has none.
+    """
+
+    operands: int
+    op: str = ""
+    constants: str = ""
+
+
+FORMS = {
+    Elements.ADD: ElementsForm(2, "Int8Add", "factors"),
+    Elements.COPY: ElementsForm(1),
+    Elements.MULTIPLY: ElementsForm(2, "Int8Mul", "zeros"),
+    Elements.REQUANTISE: ElementsForm(1, "Int8Requantise"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +70,7 @@ class ElementsTask(PartedTask[int]):
     def tile(self, config: AcceleratorConfig, copies: int) -> int | None:
         """Return the maximum number of elements of a tile; see `PartedTask.tile`."""
         sets = 0 if self.kind is Elements.COPY else 1
-        return elements_at_a_time(config, sets, OPERANDS[self.kind], copies) or None
+        return elements_at_a_time(config, sets, FORMS[self.kind].operands, copies) or None
 
     def tiled(self, tile: int, choice: Choice, config: AcceleratorConfig) -> Func:
         """Return the loop program with a tile size, which is reduced so that every thread gets a tile."""

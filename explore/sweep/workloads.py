@@ -13,8 +13,8 @@ from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType, type_o
 from vdla.compiler.graph.quantisation.options import Options
 from vdla.compiler.graph.serialise import graph_from_bytes, graph_to_bytes
 from vdla.compiler.graph.verify import verify
-from vdla.compiler.network.cached import cached_graph
-from vdla.compiler.network.plan_cache import Source
+from vdla.compiler.network.plan_cache import cached_graph
+from vdla.compiler.network.source import Source
 from vdla.explore.sweep.errors import SweepError, first_repeated, unknown
 from vdla.explore.sweep.specification import LARGEST_EXTENT, Conv, Pair, Specification, WorkloadTable
 from vdla.hw.spec.cache import digest_of

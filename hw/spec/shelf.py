@@ -1,4 +1,8 @@
-"""Files kept between processes, each with a digest: an altered, cut or renamed one counts as missing."""
+"""Files kept between processes, each with a digest: an altered, cut or renamed one counts as missing.
+
+So entries need not be synced to the disk, which costs more than many of them: after a crash of the operating
+system entries may be missing.
+"""
 
 import hashlib
 import os
@@ -11,6 +15,8 @@ from vdla.hw.spec.errors import OutputError
 from vdla.hw.spec.writing import DRAFT_NAME, write_bytes
 
 DIGEST_BYTES = 32
+CHECKS = 64  # the room is checked when entries of 1/64 of it have been written
+_unchecked: dict[Path, int] = {}  # bytes that this process has written into a folder since the last check
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +25,7 @@ class Shelf:
 
     Attributes:
         kind: name of their folder.
-        most_bytes: that all of them may take.
+        most_bytes: that all of them may take, but for 1/64 that each process may add before it makes room.
     """
 
     kind: str
@@ -49,8 +55,12 @@ class Shelf:
         if len(data) + DIGEST_BYTES > self.most_bytes:
             return
         try:
-            write_bytes(self.folder / key, _digest(key, data) + data)
-            self._make_room()
+            write_bytes(self.folder / key, _digest(key, data) + data, synced=False)
+            added = _unchecked.get(self.folder, self.most_bytes) + len(data) + DIGEST_BYTES
+            _unchecked[self.folder] = added
+            if added * CHECKS > self.most_bytes:
+                self._make_room()
+                _unchecked[self.folder] = 0
         except (OutputError, OSError) as error:
             tell_unusable(error)
 

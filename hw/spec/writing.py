@@ -53,10 +53,17 @@ def whole_file(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any
         output.publish()
 
 
-def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
-    """Write a file; errors as those of `whole_file`."""
-    with whole_file(path, "wb") as file:
-        file.write(data)
+def write_bytes(path: str | os.PathLike[str], data: bytes, *, synced: bool = True) -> None:
+    """Write a file; errors as those of `whole_file`.
+
+    Args:
+        synced: the contents are on the disk before the file takes its place. Otherwise a crash of the
+            operating system may leave a file without them.
+    """
+    with _reporting(path), closing(_opened(path, "wb")) as output:
+        output.file.write(data)
+        output.complete(synced=synced)
+        output.publish()
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
@@ -136,7 +143,7 @@ class _InPlace:
     def __init__(self, target: Path, mode: str) -> None:
         self.file = _stream(target, mode)
 
-    def complete(self) -> None:
+    def complete(self, *, synced: bool = True) -> None:
         self.file.flush()
 
     def publish(self) -> None:
@@ -164,12 +171,13 @@ class _Draft:
             raise
         self.file = _stream(descriptor, mode)
 
-    def complete(self) -> None:
-        """Flush the contents to the disk, with the permissions of the file they replace."""
+    def complete(self, *, synced: bool = True) -> None:
+        """Flush the contents, to the disk if `synced`, with the permissions of the file they replace."""
         self.file.flush()
         if self._target.exists():
             os.fchmod(self.file.fileno(), stat.S_IMODE(self._target.stat().st_mode))
-        os.fsync(self.file.fileno())
+        if synced:
+            os.fsync(self.file.fileno())
 
     def publish(self) -> None:
         """Rename the draft to its final name."""

@@ -20,7 +20,7 @@ from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.quantisation.options import Options
 from vdla.compiler.graph.quantise import quantise
 from vdla.compiler.network.compile import imported
-from vdla.compiler.network.plan_cache import Source
+from vdla.compiler.network.source import Source
 
 METHODS = (CalibrationMethod.MinMax, CalibrationMethod.Entropy, CalibrationMethod.Percentile)
 

@@ -16,7 +16,7 @@ from vdla.compiler.codegen.tuned.record import TuningRecord
 from vdla.compiler.codegen.version import task_version
 from vdla.compiler.graph.quantisation.options import Options
 from vdla.compiler.network.compile import imported, integers_of
-from vdla.compiler.network.plan_cache import Source
+from vdla.compiler.network.source import Source
 from vdla.compiler.network.stages import layers_of, parts_of
 from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.base import Task

@@ -284,8 +284,8 @@ def compile(
     from vdla.compiler.codegen.tuned.best_records import records_of
     from vdla.compiler.graph.quantisation.options import Options, quality_db
     from vdla.compiler.graph.section import Section
-    from vdla.compiler.network.cached import cached_tuned_plan
-    from vdla.compiler.network.plan_cache import Source
+    from vdla.compiler.network.plan_cache import cached_tuned_plan
+    from vdla.compiler.network.source import Source
 
     options = Options(percentile, tuple(float_layers), float_share, quality_db(quality))
     section = Section(tuple(inputs), tuple(outputs), tuple((fixed or {}).items()))

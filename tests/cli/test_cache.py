@@ -23,7 +23,8 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("VDLA_CACHE_DIR", str(tmp_path))
     (tmp_path / "verilog" / "key").mkdir(parents=True)
     (tmp_path / "verilog" / "key" / "core.v").write_bytes(bytes(1000))
-    (tmp_path / "choices.sqlite").write_bytes(bytes(24))
+    (tmp_path / "choices").mkdir()
+    (tmp_path / "choices" / "key").write_bytes(bytes(24))
     (tmp_path / "own.txt").write_text("not the kit's")
     return tmp_path
 
@@ -36,7 +37,7 @@ def test_the_folder_and_its_sizes_are_shown(folder):
     values = json.loads(CliRunner().invoke(main, ["cache", "show", "--json"]).stdout)
     assert values == {
         "folder": str(folder),
-        "bytes": {"choices.sqlite": 24, "verilog": 1000, **dict.fromkeys(kinds, 0)},
+        "bytes": {"choices": 24, "verilog": 1000, **dict.fromkeys(kinds, 0)},
     }
     assert CliRunner().invoke(main, ["cache", "show"]).stdout.startswith(f"{folder}\n")
 
@@ -66,8 +67,7 @@ def test_clearing_leaves_what_another_process_is_building(folder):
 
 
 def test_clearing_forgets_choices_and_files(folder):
-    (folder / "choices.sqlite").unlink()
-    choice_cache.write("key", "task", Choice(1))
+    choice_cache.write("key", Choice(1))
     Shelf("modules", 1 << 20).write("key", b"module")
     CliRunner().invoke(main, ["cache", "clear"])
     assert choice_cache.read("key") is None

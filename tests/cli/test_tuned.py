@@ -10,8 +10,8 @@ from tests.compiler.codegen.tuned.records import record
 from vdla.compiler.codegen.choices import choice_to_json
 from vdla.compiler.codegen.space import space_of
 from vdla.compiler.codegen.tuned.log import write_log
-from vdla.compiler.network.cached import cached_graph
-from vdla.compiler.network.plan_cache import Source
+from vdla.compiler.network.plan_cache import cached_graph
+from vdla.compiler.network.source import Source
 from vdla.compiler.network.stages import parts_of, tasks_of
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.target import Target

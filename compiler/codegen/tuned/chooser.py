@@ -42,11 +42,7 @@ class RecordChooser:
         self.uses: dict[str, RecordUse] = {}
 
     def __call__(self, space: ChoiceSpace) -> Choice:
-        """Return the choice for a space.
-
-        Raises:
-            ToolError: the cache of choices cannot be used.
-        """
+        """Return the choice for a space."""
         key = str(space.task), space.target.timing_digest
         current_record, older_record = self._records.current.get(key), self._records.older.get(key)
         current = None if current_record is None else legal_choice(current_record, space)
@@ -63,7 +59,7 @@ class RecordChooser:
         best = choice_cache.read(key)
         if best not in (other, older):
             best = _faster(space, other, older)
-            choice_cache.write(key, str(space.task), best)
+            choice_cache.write(key, best)
         outcome = RecordUse.WORSE if current is None else RecordUse.APPLIED
         self.uses[str(space.task)] = RecordUse.REMEASURED if best == older else outcome
         return best

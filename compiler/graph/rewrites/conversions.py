@@ -19,6 +19,7 @@ import numpy as np
 
 from vdla.compiler.graph.conversions import BOUNDS
 from vdla.compiler.graph.def_use import DefUse
+from vdla.compiler.graph.integers import POINTWISE
 from vdla.compiler.graph.nodes import Attribute, Node, TensorType
 from vdla.compiler.graph.rules import Rewriter, RewriteRule, Rules
 from vdla.runtime.host import elementwise
@@ -31,13 +32,6 @@ CHOOSING = ("GlobalMaxPool", "MaxPool", *BOUNDS)
 """Operators whose result consists of elements of their input, or of a bound."""
 FLATTENING = ("Flatten", "Reshape")
 IMAGE_RANK = 4
-POINTWISE: Mapping[str, Attribute] = {
-    "border": 0,
-    "dilations": (1, 1),
-    "group": 1,
-    "pads": (0, 0, 0, 0),
-    "strides": (1, 1),
-}
 
 
 # Added conversions

@@ -26,7 +26,7 @@ from vdla.runtime.samples.images import PRESETS, Scale, scale_from, scale_of
 if TYPE_CHECKING:
     from vdla.compiler.graph.quantisation.options import Options
     from vdla.compiler.network.compile import Compiled
-    from vdla.compiler.network.plan_cache import Source
+    from vdla.compiler.network.source import Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +268,7 @@ def _samples(recipe: Recipe) -> Given | None:
 
 def source_of(model: Path, recipe: Recipe) -> "Source":
     """Return what the graph of a network follows from."""
-    from vdla.compiler.network.plan_cache import Source
+    from vdla.compiler.network.source import Source
 
     return Source(model, _samples(recipe), recipe.options, recipe.shapes, recipe.section)
 
@@ -278,7 +278,7 @@ def plan_with_progress(
 ) -> tuple[Plan, Tuning]:
     """Compile a network, or take it from the cache, and return how records served; show progress on a
     terminal."""
-    from vdla.compiler.network.cached import cached_tuned_plan
+    from vdla.compiler.network.plan_cache import cached_tuned_plan
 
     source = source_of(model, recipe)
     with status() as say, without_collections():

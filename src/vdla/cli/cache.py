@@ -12,7 +12,6 @@ from vdla.hw.spec.errors import ToolError
 from vdla.hw.spec.showing import short
 
 LONGEST_NAME = 4096
-CHOICES = "choices.sqlite"
 BUILT = {
     "area": "areas",
     "clock": "clocks",
@@ -22,6 +21,7 @@ BUILT = {
     "verilog": "Verilog",
 }
 WRITTEN = {
+    "choices": "choices of tiles",
     "graphs": "imported networks",
     "hardware": "digests of the hardware",
     "native_code": "native code of the functional model",
@@ -30,7 +30,7 @@ WRITTEN = {
     "silicon": "measured areas and clocks",
     "summaries": "summaries of compiled networks",
 }
-KINDS = {CHOICES: "choices of tiles", **BUILT, **WRITTEN}
+KINDS = {**BUILT, **WRITTEN}
 
 
 @click.group()
@@ -66,12 +66,10 @@ def clear() -> None:
 
     Files that the kit did not put there stay, and so do entries that other processes are building.
     """
-    from vdla.compiler.codegen import choice_cache
     from vdla.runtime.devices.rtl import cache
 
     folder = _folder()
     try:
-        choice_cache.clear()
         held = sum(map(cache.clear, BUILT))
         for name in WRITTEN:
             _delete(folder / name)

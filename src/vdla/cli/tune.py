@@ -19,7 +19,7 @@ from vdla.explore.tune.settings import BATCH, TRIALS_PER_TASK, Settings
 from vdla.hw.spec.target import Target
 
 if TYPE_CHECKING:
-    from vdla.compiler.network.plan_cache import Source
+    from vdla.compiler.network.source import Source
     from vdla.explore.tune.session import Making, Progress, Workers
     from vdla.explore.tune.settle import Network
 
@@ -111,7 +111,7 @@ def run(
 
 def _network(name: str, source: "Source", target: Target) -> "Network":
     """Return a network as a target runs it."""
-    from vdla.compiler.network.cached import cached_graph
+    from vdla.compiler.network.plan_cache import cached_graph
     from vdla.compiler.network.stages import parts_of
     from vdla.explore.tune.settle import Network
 

@@ -5,9 +5,17 @@ import random
 import pytest
 
 from vdla.compiler.codegen.epilogue import Epilogue, EpilogueStores, PlannedStore, row_parts
-from vdla.compiler.operands.address_map import Operand
+from vdla.compiler.codegen.space import ChoiceSpace, space_of
+from vdla.compiler.codegen.stream import emit_calls, lowered_task
+from vdla.compiler.ir.nodes import IrError
+from vdla.compiler.operands.address_map import DENSE, Operand
+from vdla.compiler.operands.interleaved import Interleaved
+from vdla.compiler.tasks.convolution import ConvolutionTask
+from vdla.compiler.te.operators.narrowing import AddingScale
+from vdla.compiler.te.operators.sizes import Convolution
 from vdla.hw.spec import codec, isa
 from vdla.hw.spec.presets import TINY
+from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import Extension, MemoryType
 from vdla.runtime.stream.builder import Rows, StreamBuilder
 from vdla.sim.decoded import decode_stream
@@ -78,3 +86,28 @@ def test_every_store_adds_the_residuals_of_its_own_elements(seed):
                     assert held[place] == item.dram_base + y * item.x_stride + x
     assert ahead == 0
     assert max(held) < CONFIG.depth(MemoryType.RES)
+
+
+MAP = Interleaved(2, 6, 4)
+SUM_TASK = ConvolutionTask(Convolution(8, 2, 3, 16, (1, 1)), AddingScale())
+
+
+@pytest.mark.parametrize(
+    ("residual", "result", "fits"),
+    [(DENSE, DENSE, True), (MAP, DENSE, True), (DENSE, MAP, True), (MAP, MAP, False)],
+)
+def test_residuals_and_results_with_an_address_map_each_are_refused(residual, result, fits):
+    space = space_of(SUM_TASK, Target(CONFIG))
+    assert isinstance(space, ChoiceSpace)
+    program, builder = lowered_task(SUM_TASK, space.usual.choice(0), CONFIG), StreamBuilder(CONFIG)
+    operands = {**OPERANDS, "R": Operand("residuals", 0, residual), "Z": Operand("out", 0, result)}
+    if fits:
+        emit_calls(program, builder, operands, Epilogue(adds=True))
+        assert {"residuals", "out"} <= set(builder.finish().tensors)
+        return
+    message = (
+        r"operand R has the address map Interleaved\(parts=2, .*\) and operand Z of \w+ has Interleaved.*mapped "
+        "twice; .*copy the residual to a tensor of its own"
+    )
+    with pytest.raises(IrError, match=message):
+        emit_calls(program, builder, operands, Epilogue(adds=True))

@@ -10,7 +10,8 @@ from tests.compiler.network.test_networks import assert_equal
 from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.graph.pipeline import INTEGERS
-from vdla.compiler.network.borders import pads_with, with_explicit_pads
+from vdla.compiler.network.products import pads_with
+from vdla.compiler.network.target_passes import pads_before_windows
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.presets import DEFAULT, SMALL, TINY
 from vdla.hw.spec.vocabulary import Extension
@@ -148,7 +149,7 @@ def test_a_pad_takes_the_place_of_a_border_that_loads_cannot_pad_with():
     x = net.input(1, 4, 3, 5)
     y = net.conv(x, 4, (3, 3), pads=(1, 0, 2, 1), border=7)
     graph = net.graph(net.conv(y, 4, (3, 3), pads=(1, 1, 1, 1), border=-128))
-    pad, conv, least = with_explicit_pads(graph, TINY).nodes
+    pad, conv, least = pads_before_windows(TINY).run(graph).nodes
     assert (pad.op, pad.inputs, dict(pad.attributes)) == (
         "Pad",
         (x,),
@@ -156,9 +157,9 @@ def test_a_pad_takes_the_place_of_a_border_that_loads_cannot_pad_with():
     )
     assert (conv.inputs[0], conv.attributes["border"], conv.extents("pads")) == (pad.outputs[0], 0, (0,) * 4)
     assert (least.attributes["border"], least.extents("pads")) == (-128, (1,) * 4)
-    assert with_explicit_pads(graph, CONFIGS["tiny"]).nodes == graph.nodes
+    assert pads_before_windows(CONFIGS["tiny"]).run(graph).nodes == graph.nodes
     feeds = {x: net.values[x]}
-    assert_equal(interpret(with_explicit_pads(graph, TINY), feeds), interpret(graph, feeds))
+    assert_equal(interpret(pads_before_windows(TINY).run(graph), feeds), interpret(graph, feeds))
 
 
 @pytest.mark.parametrize(("border", "expected"), [(0, True), (-128, True), (-127, False), (127, False)])

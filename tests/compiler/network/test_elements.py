@@ -140,8 +140,10 @@ def test_joined_channels_are_copied_one_behind_another(shapes, axis, config, cou
     assert isinstance(made, Offloaded)
     begins = [sum(counts[:place]) for place in range(len(counts))]
     assert [piece.task for piece in made.pieces] == [ElementsTask(Elements.COPY, count) for count in counts]
-    assert [piece.begin for piece in made.pieces] == begins
-    assert [piece.names for piece in made.pieces] == [{"A": f"A{place}"} for place in range(len(counts))]
+    assert [piece.operands["Z"] for piece in made.pieces] == [("Z", begin) for begin in begins]
+    assert [piece.operands["A"] for piece in made.pieces] == [
+        (f"A{place}", 0) for place in range(len(counts))
+    ]
     assert [made.inputs[f"A{place}"][0] for place in range(len(names))] == names
 
 

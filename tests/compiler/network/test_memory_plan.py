@@ -4,14 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vdla.compiler.network.memory_plan import Life, Stored, share
-from vdla.runtime.layout import SpaceToDepth
-from vdla.runtime.windows import Windows
+from vdla.compiler.network.memory_plan import Life, share
 
 LIVES = st.lists(st.tuples(st.integers(1, 50), st.integers(0, 12), st.integers(0, 6)), max_size=20).map(
     lambda rows: [
-        Life(Stored(f"t{number}", 4), size, first, first + length)
-        for number, (size, first, length) in enumerate(rows)
+        Life(f"t{number}", size, first, first + length) for number, (size, first, length) in enumerate(rows)
     ]
 )
 
@@ -21,7 +18,7 @@ def test_no_two_tensors_that_are_needed_at_once_share_a_place(lives):
     places, _ = share(lives)
     for one in lives:
         for other in lives:
-            if one.tensor.value < other.tensor.value and one.first <= other.last and other.first <= one.last:
+            if one.tensor < other.tensor and one.first <= other.last and other.first <= one.last:
                 assert places[one.tensor] != places[other.tensor]
 
 
@@ -45,10 +42,10 @@ def test_there_are_as_few_places_as_tensors_are_needed_at_once(lives):
 def test_a_chain_needs_two_places():
     _, sizes = share(
         [
-            Life(Stored("a", 4), 9, 0, 1),
-            Life(Stored("b", 4), 4, 1, 2),
-            Life(Stored("c", 4), 9, 2, 3),
-            Life(Stored("d", 4), 5, 3, 4),
+            Life("a", 9, 0, 1),
+            Life("b", 4, 1, 2),
+            Life("c", 9, 2, 3),
+            Life("d", 5, 3, 4),
         ]
     )
     assert sizes == {"place0": 9, "place1": 5}
@@ -57,17 +54,17 @@ def test_a_chain_needs_two_places():
 def test_the_nearest_place_that_is_large_enough_is_taken():
     places, sizes = share(
         [
-            Life(Stored("large", 4), 100, 0, 0),
-            Life(Stored("near", 4), 12, 0, 0),
-            Life(Stored("small", 4), 5, 0, 0),
-            Life(Stored("new", 4), 10, 1, 1),
+            Life("large", 100, 0, 0),
+            Life("near", 12, 0, 0),
+            Life("small", 5, 0, 0),
+            Life("new", 10, 1, 1),
         ]
     )
-    assert (places[Stored("new", 4)], sizes[places[Stored("near", 4)]]) == (places[Stored("near", 4)], 12)
+    assert (places["new"], sizes[places["near"]]) == (places["near"], 12)
 
 
 def life(name: str, size: int, first: int, last: int) -> Life:
-    return Life(Stored(name, 4), size, first, last)
+    return Life(name, size, first, last)
 
 
 @pytest.mark.parametrize(
@@ -83,15 +80,5 @@ def life(name: str, size: int, first: int, last: int) -> Life:
 )
 def test_tensors_take_places_by_their_first_step_the_larger_first(lives, places, sizes):
     found, found_sizes = share([life(*each) for each in lives])
-    assert found == {Stored(name, 4): f"place{place}" for name, place in places.items()}
+    assert found == {name: f"place{place}" for name, place in places.items()}
     assert list(found_sizes.items()) == [(f"place{place}", size) for place, size in enumerate(sizes)]
-
-
-def test_an_identity_prints_how_the_tensor_is_stored():
-    assert str(Stored("x", 16)) == "x in blocks of 16"
-    gathered = Stored("x", 16, SpaceToDepth((2, 3), (0, 0, 0, 0)))
-    assert str(gathered) == "x in blocks of 16, 2x3 pixels gathered"
-    assert gathered != Stored("x", 16)
-    assert str(Stored("x", 8, stack=1)) == "x in blocks of 8, 1 matrices"
-    packed = Stored("x", 16, windows=Windows(9, 6, 64, (0, 0, 0)))
-    assert str(packed) == "x packed, in windows 6 bytes apart"

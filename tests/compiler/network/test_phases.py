@@ -221,8 +221,7 @@ def test_it_is_done_where_it_takes_fewer_cycles(inputs, outputs, side, name, mon
     is_done = phases_as_channels(graph, Target(config)) is not graph
     assert is_done or name != "default"
     found = cycles(graph, config)
-    others = tuple(item for item in target_passes.PASSES if item[0] != "phases_as_channels")
-    monkeypatch.setattr(target_passes, "PASSES", others)
+    monkeypatch.setattr(target_passes, "phases_as_channels", lambda graph, target: graph)
     plain = cycles(graph, config)
     assert found < plain if is_done else found == plain
 

@@ -12,7 +12,7 @@ from vdla.compiler.graph.nodes import Graph, TensorType
 from vdla.compiler.graph.rewrite import rebuilt
 from vdla.compiler.network.offload import offload
 from vdla.compiler.network.placed import Offloaded
-from vdla.compiler.network.slices import with_slices
+from vdla.compiler.network.target_passes import slices_of_splits
 from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.elementwise import Elements, ElementsTask
 from vdla.compiler.tasks.rearranging import RepeatTask
@@ -56,7 +56,7 @@ def test_parts_that_nothing_reads_have_no_name(sizes):
 def test_other_parts_stay_on_the_host():
     config = TINY.with_changes(batch=2)
     graph = split(config, (6, 6))
-    assert with_slices(graph, config) == graph
+    assert slices_of_splits(config).run(graph) == graph
     assert [step.op for step in plan_of(graph, config).host_steps] == ["Split", "Concat"]
 
 
@@ -118,7 +118,7 @@ def test_whole_blocks_are_copied_from_where_they_begin(channels, begin, end, con
     assert isinstance(found, Offloaded)
     (piece,) = found.pieces
     assert piece.task == ElementsTask(Elements.COPY, elements)
-    assert (piece.begins, piece.begin) == ({"A": first}, 0)
+    assert piece.operands == {"A": ("A", first)}
     block = max(config.block_in, config.block_out)
     assert found.inputs == {"A": ("x0", Layout((1, channels, 3, 5), block, 1))}
     assert found.output == (y, Layout(net.shape(y), block, 1))
@@ -208,7 +208,7 @@ def divided(shape: tuple[int, ...], sizes: tuple[int, ...], axis: int = 1) -> Gr
 
 @pytest.mark.parametrize("axis", [1, -3])
 def test_a_split_becomes_a_slice_for_each_part(axis):
-    made = with_slices(divided((1, 13, 3, 5), (4, 8, 1), axis), TINY)
+    made = slices_of_splits(TINY).run(divided((1, 13, 3, 5), (4, 8, 1), axis))
     cuts = [(node.attributes["starts"], node.attributes["ends"]) for node in made.nodes]
     assert cuts == [((0,), (4,)), ((4,), (12,)), ((12,), (13,))]
     names = ["v0", "v0_1", "v0_2"]
@@ -230,11 +230,11 @@ def test_a_split_becomes_a_slice_for_each_part(axis):
     ],
 )
 def test_other_splits_stay(graph, config):
-    assert with_slices(graph, config) == graph
+    assert slices_of_splits(config).run(graph) == graph
 
 
 def test_a_split_of_other_numbers_stays():
     graph = divided((1, 12, 3, 5), (8, 4))
     types = {name: TensorType(type_.shape, "int32") for name, type_ in graph.types.items()}
     graph = replace(graph, inputs={"x0": types["x0"]}, types=types)
-    assert with_slices(graph, TINY) == graph
+    assert slices_of_splits(TINY).run(graph) == graph

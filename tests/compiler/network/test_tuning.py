@@ -4,7 +4,7 @@ import pytest
 
 from vdla.compiler.codegen.tuned.best_records import KIT
 from vdla.compiler.codegen.tuned.chooser import RecordUse
-from vdla.compiler.network.tuning import Tuning, tuning_from, tuning_of, tuning_text
+from vdla.compiler.network.tuning import Tuning, tuning_of
 from vdla.compiler.tasks.elementwise import Elements, ElementsTask
 
 TASKS = [ElementsTask(Elements.COPY, number) for number in range(1, 5)]
@@ -37,7 +37,6 @@ def test_each_task_is_called_by_its_first_layer():
 )
 def test_it_is_said_in_a_line_with_a_cut(tuning, said):
     assert tuning.said("log") == said
-    assert tuning_from(tuning_text(tuning)) == tuning
 
 
 def test_layers_without_records_of_the_kit_are_not_listed():

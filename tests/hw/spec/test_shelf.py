@@ -123,3 +123,18 @@ def test_entries_that_just_fit_are_kept():
     assert SHELF.read("key") == bytes(SHELF.most_bytes - DIGEST_BYTES)
     SHELF.write("other", bytes(SHELF.most_bytes - DIGEST_BYTES + 1))
     assert names() == {"key"}
+
+
+def test_room_is_made_for_many_small_entries_once_for_all(folder, monkeypatch):
+    """Not at each of them, which would list the folder each time."""
+    small = Shelf("small", 1000 * (DIGEST_BYTES + 1))
+    listed, real = [], Path.iterdir
+    monkeypatch.setattr(Path, "iterdir", lambda folder: (listed.append(folder), real(folder))[1])
+    for number in range(1200):
+        small.write(f"{number:04}", b"x")
+        os.utime(small.folder / f"{number:04}", (number, number))
+    kept = sorted(os.listdir(small.folder))
+    assert 1000 <= len(kept) <= 1000 * 65 / 64
+    assert kept[-1] == "1199"
+    assert kept == [f"{number:04}" for number in range(1200 - len(kept), 1200)]
+    assert len(listed) < 100

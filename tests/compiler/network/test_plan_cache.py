@@ -15,8 +15,10 @@ from vdla.compiler.codegen.tuned.best_records import NO_RECORDS, best_records
 from vdla.compiler.graph.nodes import GraphError
 from vdla.compiler.graph.quantisation.options import Options
 from vdla.compiler.graph.section import Section
-from vdla.compiler.network import cached, compile, plan_cache
-from vdla.compiler.network.cached import Source, cached_graph, cached_plan, cached_tuned_plan
+from vdla.compiler.network import compile, plan_cache
+from vdla.compiler.network import source as inputs
+from vdla.compiler.network.plan_cache import cached_graph, cached_tuned_plan
+from vdla.compiler.network.source import Source
 from vdla.compiler.network.stages import parts_of, tasks_of
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.presets import TINY
@@ -46,7 +48,7 @@ def made(monkeypatch):
         return lambda *arguments, **named: (done.append(name), function(*arguments, **named))[1]
 
     monkeypatch.setattr(compile, "imported", recording("import", compile.imported))
-    monkeypatch.setattr(cached, "store_plan", recording("plan", cached.store_plan))
+    monkeypatch.setattr(plan_cache, "to_bytes", recording("plan", plan_cache.to_bytes))
     return done
 
 
@@ -55,7 +57,7 @@ def samples(seed=0):
 
 
 def bytes_of(source, target=TARGET):
-    return to_bytes(cached_plan(source, target))
+    return to_bytes(cached_tuned_plan(source, target)[0])
 
 
 def test_the_second_time_nothing_is_made_and_the_module_is_the_same(made):
@@ -73,8 +75,8 @@ def test_a_plan_says_what_quantisation_cost(is_cached):
         cached_graph(source)
     wanted = compile.compile_network(FLOATS, TARGET, samples=samples()).plan.fidelity
     assert wanted is not None
-    assert cached_plan(source, TARGET).fidelity == wanted
-    assert cached_plan(source, TARGET).fidelity == wanted
+    assert cached_tuned_plan(source, TARGET)[0].fidelity == wanted
+    assert cached_tuned_plan(source, TARGET)[0].fidelity == wanted
 
 
 def test_another_target_shares_the_graph(made):
@@ -101,7 +103,7 @@ OTHERS = [
 
 def test_whatever_differs_is_kept_apart(cache):
     for source, target in [(Source(QUANTISED), TARGET), *OTHERS]:
-        cached_plan(source, target)
+        cached_tuned_plan(source, target)
     assert len(list((cache / "modules").iterdir())) == 1 + len(OTHERS)
 
 
@@ -109,7 +111,7 @@ def test_another_kit_or_library_makes_all_anew(made, monkeypatch):
     bytes_of(Source(QUANTISED))
     for name, value in (("network_version", lambda: "other"), ("_libraries", lambda: ["other"])):
         made.clear()
-        monkeypatch.setattr(plan_cache, name, value)
+        monkeypatch.setattr(inputs, name, value)
         bytes_of(Source(QUANTISED))
         assert made == ["import", "plan"]
 
@@ -143,7 +145,7 @@ def test_a_model_with_elements_in_other_files_is_not_kept(tmp_path, cache, made)
     onnx.save(model(), path, save_as_external_data=True, location="elements.bin", size_threshold=0)
     for _ in range(2):
         made.clear()
-        cached_plan(Source(path), TARGET)
+        cached_tuned_plan(Source(path), TARGET)
         assert made == ["import"]
     assert not (cache / "modules").exists()
 
@@ -158,14 +160,14 @@ def test_a_model_that_changes_while_it_is_compiled_is_not_kept(tmp_path, cache, 
 
     real = compile.imported
     monkeypatch.setattr(compile, "imported", replaced)
-    cached_plan(Source(path), TARGET)
+    cached_tuned_plan(Source(path), TARGET)
     assert not (cache / "modules").exists()
 
 
 def test_what_cannot_be_compiled_is_refused_each_time():
     for _ in range(2):
         with pytest.raises(GraphError, match="is a float network"):
-            cached_plan(Source(FLOATS), TARGET)
+            cached_tuned_plan(Source(FLOATS), TARGET)
 
 
 def slowest_record():
