@@ -1,6 +1,6 @@
 """Mapping of loop nests to instructions: two hardware loops and micro-ops, or padded rows of a transfer."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
@@ -57,16 +57,11 @@ def sum_instructions(
     The loops of `sums` are unrolled into micro-ops, so that the first product of each sum is a single
     micro-op. Return None if the micro-ops do not fit an instruction.
     """
-    merged = _merged_loops([loop for loop in loops if loop.trips > 1])
-    chosen = sorted(
-        (loop for loop in merged if fits_hardware_loop(loop, config)), key=lambda loop: -loop.trips
-    )[:2]
-    rest = [loop for loop in merged if not any(loop is other for other in chosen)]
+    outer, inner, rest = _hardware_loops(loops, config)
     if prod(loop.trips for loop in (*rest, *sums)) > config.depth(MemoryType.UOP) // 2:
         return None
     first = MicroKernel(iteration_elements(rest, base))
     others = MicroKernel(iteration_elements([*sums, *rest], base)[len(first) :])
-    outer, inner = [Loop(loop.trips, *loop.steps) for loop in chosen] + [Loop()] * (2 - len(chosen))
     return ComputeInstruction(first, outer, inner), ComputeInstruction(
         others, outer, inner
     ) if others else None
@@ -80,14 +75,9 @@ def compute_instructions(
     The two loops with the most trips become hardware loops. The other loops are unrolled into micro-ops, or
     into several instructions if they exceed micro-op memory. The iterations may run in any order.
     """
-    merged = _merged_loops([loop for loop in loops if loop.trips > 1])
-    chosen = sorted(
-        (loop for loop in merged if fits_hardware_loop(loop, config)), key=lambda loop: -loop.trips
-    )[:2]
-    rest = [loop for loop in merged if not any(loop is other for other in chosen)]
+    outer, inner, rest = _hardware_loops(loops, config)
     unrolled, repeated = _unrolled_within(rest, config.depth(MemoryType.UOP) // 2)
     uops = iteration_elements(unrolled, (0, 0, 0))
-    outer, inner = [Loop(loop.trips, *loop.steps) for loop in chosen] + [Loop()] * (2 - len(chosen))
     for place in iteration_elements(repeated, base):
         dst, src, wgt = place
         yield ComputeInstruction(
@@ -95,6 +85,15 @@ def compute_instructions(
             outer,
             inner,
         )
+
+
+def _hardware_loops(loops: Iterable[Steps], config: AcceleratorConfig) -> tuple[Loop, Loop, list[Steps]]:
+    """Merge loops. Return the two with the most trips that fit a hardware loop, and all other loops."""
+    merged = _merged_loops([loop for loop in loops if loop.trips > 1])
+    fitting = (loop for loop in merged if fits_hardware_loop(loop, config))
+    chosen = sorted(fitting, key=lambda loop: -loop.trips)[:2]
+    outer, inner = [Loop(loop.trips, *loop.steps) for loop in chosen] + [Loop()] * (2 - len(chosen))
+    return outer, inner, [loop for loop in merged if not any(loop is other for other in chosen)]
 
 
 def _merged_loops(loops: list[Steps]) -> list[Steps]:

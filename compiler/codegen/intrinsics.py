@@ -202,7 +202,7 @@ def _loads(
             f"{name}_padded_imm",
             (*params, constant),
             f"select(inside[0], {_widened(dst, src)}, {IMMEDIATE}[0])",
-            partial(transfers.valued_load, memory),
+            partial(transfers.load, memory),
         )
 
 

@@ -178,6 +178,7 @@ class _StreamEmitter:
         )
 
     def statement(self, stmt: Stmt) -> Action:
+        """Return the action that records the instructions of a statement; raises the errors of `emit`."""
         nest = nest_of(stmt)
         if nest is not None:
             return self.nest(nest)
@@ -219,6 +220,11 @@ class _StreamEmitter:
         return min(depth, isa.MOST_PARAMETER_SETS * len(Parameter)) if scope is Scope.PARAMETERS else depth
 
     def nest(self, nest: Nest) -> Action:
+        """Return the action that records the instructions of a nest around a call.
+
+        Raises:
+            IrError: the accelerator has no such instruction.
+        """
         intrinsic = nest.call.intrinsic
         if not isinstance(intrinsic, HardwareIntrinsic):
             names = ", ".join(instruction.name for instruction in accelerator(self.config).every)

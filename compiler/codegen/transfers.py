@@ -33,27 +33,18 @@ from vdla.hw.spec.vocabulary import MemoryType, Parameter
 
 
 def load(memory: MemoryType, emission: Emission, nest: Nest, *, pad_minimum: bool = False) -> Action:
-    """Emit LOADs: load(dst, src) or load(dst, src, inside). Elements for which `inside` does not hold are
-    padding."""
-    chip, dram = emission.tiles(nest.call)
-    _, _, *inside = nest.call.operands
-    padding = [affine_sum for condition in inside for affine_sum in conditions_of(condition)]
-    record = emission.load(memory, dram.buffer, pad_minimum=pad_minimum)
-    return _transfer(nest, chip, dram, emission.operand(dram.buffer).tensor, padding, lambda values: record)
-
-
-def valued_load(memory: MemoryType, emission: Emission, nest: Nest) -> Action:
-    """Emit LOADs with a constant as padding: load(dst, src, inside, imm).
+    """Emit LOADs: load(dst, src), load(dst, src, inside) or load(dst, src, inside, imm). Elements for which
+    `inside` does not hold are padding: 0, the least value with `pad_minimum`, or the constant `imm`.
 
     Raises:
         IrError: the constant does not fit the field of the instruction.
     """
     chip, dram = emission.tiles(nest.call)
-    _, _, inside, constant = nest.call.operands
-    record = emission.load(memory, dram.buffer, pad_value=_pad_value(constant))
-    return _transfer(
-        nest, chip, dram, emission.operand(dram.buffer).tensor, conditions_of(inside), lambda values: record
-    )
+    inside, constant = nest.call.operands[2:3], nest.call.operands[3:]
+    padding = [affine_sum for condition in inside for affine_sum in conditions_of(condition)]
+    value = _pad_value(*constant) if constant else 0
+    record = emission.load(memory, dram.buffer, pad_minimum=pad_minimum, pad_value=value)
+    return _transfer(nest, chip, dram, emission.operand(dram.buffer).tensor, padding, lambda values: record)
 
 
 def _pad_value(constant: Expr) -> int:

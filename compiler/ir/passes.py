@@ -85,7 +85,7 @@ class StartSums:
 
 
 def _tile(call: Call) -> Read:
-    """Return the accumulators that a call writes."""
+    """Return the tile that a call writes."""
     target = call.operands[0]
     assert isinstance(target, Read), "the verifier lets only tiles be changed"
     return target
@@ -204,16 +204,9 @@ def _corner(result: Read, operand: Read, calls: list[Call]) -> tuple[Expr, ...] 
     moving = {name for index in result.indices for name in variables(index)}
     if any(variables(offset) & moving for offset in corner):
         return None
-    readers = {_result(call).buffer.name for call in calls if _reads(call, home)} - {home.name}
-    writers = [call for call in calls if _result(call).buffer.name == target.name]
+    readers = {_tile(call).buffer.name for call in calls if _reads(call, home)} - {home.name}
+    writers = [call for call in calls if _tile(call).buffer.name == target.name]
     return corner if readers == {target.name} and len(writers) == 1 else None
-
-
-def _result(call: Call) -> Read:
-    """Return the tile that a call writes."""
-    result = call.operands[0]
-    assert isinstance(result, Read), "the verifier lets only tiles be changed"
-    return result
 
 
 def _reads(call: Call, buffer: Buffer) -> bool:

@@ -205,6 +205,7 @@ class _ScheduleLowering:
         return Buffer(stage.name, shape, stage.tensor.dtype, stage.scope)
 
     def func(self, name: str) -> Func:
+        """Return the program `name`: parameters are the placeholders, then the outputs."""
         params = (*(tensor.buffer for tensor in self._placeholders()), *self.results)
         outermost = [stage for stage in self.stages if stage.attach is None]
         return Func(name, params, self._statements(outermost, None))

@@ -1,7 +1,10 @@
 """Operators of the ALU: element-wise operators and max pooling. Average pooling is a convolution."""
 
-from collections.abc import Callable, Sequence
+import operator
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias
 
 from vdla.compiler.ir.nodes import Expr, cast
 from vdla.compiler.te.operators.convolution import with_border
@@ -35,6 +38,7 @@ class ElementwiseTensors:
 
 AXES = ("c", "e", "b", "j")
 NAMES = ("A", "B")
+Step: TypeAlias = Callable[[Expr, Any], Expr]
 Shape = tuple[int, int]  # blocks of channels, and elements of a block
 
 
@@ -71,14 +75,7 @@ def add(
 
     Source: ONNX operator Add.
     """
-    inputs, wide = _operands(shape, config, 2)
-    passes: list[Tensor] = []
-    scaled = [
-        _alu_pass(wide[number], f"{NAMES[number]}S", _times(factor), passes) if factor != 1 else wide[number]
-        for number, factor in enumerate(factors)
-    ]
-    total = _combined(scaled, lambda left, right: left + right, passes)
-    return ElementwiseTensors(inputs, wide, tuple(passes), narrow(total, narrowing, config, ("c",)))
+    return _of_two(shape, config, narrowing, factors, 1, operator.mul, operator.add)
 
 
 def multiply(
@@ -88,14 +85,38 @@ def multiply(
 
     Source: ONNX operator Mul.
     """
+    left, right = zeros
+    return _of_two(shape, config, narrowing, (-left, -right), 0, operator.add, operator.mul)
+
+
+def _of_two(
+    shape: Shape,
+    config: AcceleratorConfig,
+    narrowing: Narrowing,
+    constants: tuple[int, int],
+    neutral: int,
+    prepare: Step,
+    combine: Step,
+) -> ElementwiseTensors:
+    """Define narrow(combine(prepare(A, constants[0]), prepare(B, constants[1]))).
+
+    Args:
+        neutral: constant that does not change an operand, for which there is no ALU pass.
+    """
     inputs, wide = _operands(shape, config, 2)
-    passes: list[Tensor] = []
-    moved = [
-        _alu_pass(wide[number], f"{NAMES[number]}S", _plus(-zero), passes) if zero else wide[number]
-        for number, zero in enumerate(zeros)
+    left, right = prepared = [
+        _alu_pass(f"{source.name[0]}S", partial(_with_constant, prepare, constant), source)
+        if constant != neutral
+        else source
+        for source, constant in zip(wide, constants, strict=True)
     ]
-    total = _combined(moved, lambda left, right: left * right, passes)
-    return ElementwiseTensors(inputs, wide, tuple(passes), narrow(total, narrowing, config, ("c",)))
+    total = _alu_pass("S", combine, left, right)
+    passes = (*(part for part in prepared if part not in wide), total)
+    return ElementwiseTensors(inputs, wide, passes, narrow(total, narrowing, config, ("c",)))
+
+
+def _with_constant(step: Step, constant: int, value: Expr) -> Expr:
+    return step(value, constant)
 
 
 def _operands(
@@ -110,27 +131,8 @@ def _operands(
     )
 
 
-def _times(factor: int) -> Callable[[Expr], Expr]:
-    return lambda value: value * factor
-
-
-def _plus(addend: int) -> Callable[[Expr], Expr]:
-    return lambda value: value + addend
-
-
-def _alu_pass(source: Tensor, name: str, step: Callable[[Expr], Expr], passes: list[Tensor]) -> Tensor:
-    passes.append(compute(source.shape, lambda *at: step(source[at]), name, AXES))
-    return passes[-1]
-
-
-def _combined(operands: Sequence[Tensor], step: Callable[[Expr, Expr], Expr], passes: list[Tensor]) -> Tensor:
-    left, right = operands
-
-    def element(*at: Expr) -> Expr:
-        return step(left[at], right[at])
-
-    passes.append(compute(left.shape, element, "S", AXES))
-    return passes[-1]
+def _alu_pass(name: str, step: Callable[..., Expr], *sources: Tensor) -> Tensor:
+    return compute(sources[0].shape, lambda *at: step(*(source[at] for source in sources)), name, AXES)
 
 
 @dataclass(frozen=True)
