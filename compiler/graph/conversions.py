@@ -7,8 +7,9 @@ from math import inf
 import numpy as np
 
 from vdla.compiler.graph.affine import AffineChain
+from vdla.compiler.graph.def_use import DefUse
 from vdla.compiler.graph.integers import Quantisation
-from vdla.compiler.graph.nodes import Graph, GraphError, Node, consumers, producers
+from vdla.compiler.graph.nodes import Graph, GraphError, Node
 
 BOUNDS: Mapping[str, Callable[[Node], tuple[float, float]]] = {
     "Relu": lambda node: (0.0, inf),
@@ -61,20 +62,18 @@ class BoundedReaders:
     ends: tuple[Node | str, ...] = ()
 
 
-class Conversions:
-    """The conversions of a graph, with the producer and the consumers of each value.
+class Conversions(DefUse):
+    """The conversions of a graph, with the maker and the readers of each value.
 
     Chains of Relu and Clip are followed once, in the constructor, and without recursion.
 
     Attributes:
-        makers: the producer of each value.
-        readers: the consumers of each value.
         affine_chains: the cache of `vdla.compiler.graph.integer_forms.reasons`, by the last affine
             function and its axis.
     """
 
     def __init__(self, graph: Graph) -> None:
-        self.graph, self.makers, self.readers = graph, producers(graph), consumers(graph)
+        super().__init__(graph)
         self.affine_chains: dict[tuple[str, int], AffineChain | None] = {}
         self._producing_bounds: dict[str, ProducingBounds] = {}
         self._bounded_readers: dict[str, BoundedReaders] = {}
@@ -90,7 +89,7 @@ class Conversions:
         use: tuple[str, Node | None] | None = (real, None) if real in self.graph.outputs else None
         first: Node | None = None
         ends: list[Node | str] = []
-        for reader in self.readers[real]:
+        for reader in self.readers(real):
             if reader.op == "QuantizeLinear":
                 first = first or reader
                 ends.append(reader)
@@ -113,7 +112,7 @@ class Conversions:
 
     def quantisation(self, conversion: Node) -> Quantisation:
         """Return the quantisation of the int8 tensor of a conversion, whose scale is a constant scalar."""
-        scale, zero = (self.graph.constants[name] for name in conversion.inputs[1:3])
+        scale, zero = (self.constants[name] for name in conversion.inputs[1:3])
         return Quantisation(float(scale.item()), int(zero.item()))
 
     def operand(self, real: str) -> QuantisedTensor:
@@ -161,13 +160,13 @@ class Conversions:
             return f"{name} that leaves the network as {dtype}"
         return f"{name} that {reader} reads as {dtype}"
 
-    def constants(self, real: str) -> tuple[np.ndarray, ...] | None:
+    def dequantised_constants(self, real: str) -> tuple[np.ndarray, ...] | None:
         """Return elements, scale and zero point of the DequantizeLinear that produces `real`; None if no
         DequantizeLinear does, or if one of them is not constant."""
         names = self.makers[real].inputs if self.is_dequantised(real) else ("",)
-        if not all(name in self.graph.constants for name in names):
+        if not all(name in self.constants for name in names):
             return None
-        return tuple(self.graph.constants[name] for name in names)
+        return tuple(self.constants[name] for name in names)
 
 
 def check_scales(graph: Graph) -> None:

@@ -10,7 +10,7 @@ from heapq import heappop, heappush
 from vdla.compiler.graph.conversions import Conversions
 from vdla.compiler.graph.integer_forms.reasons import is_float, moved_by_elements, unsupported
 from vdla.compiler.graph.integer_forms.rules import MOVES
-from vdla.compiler.graph.nodes import Graph, Node
+from vdla.compiler.graph.nodes import Graph, Node, consumers
 from vdla.compiler.network.groups import Placements, grouped
 from vdla.compiler.network.offload import OPERATORS, offload
 from vdla.compiler.network.placed import Offloaded, OnHost, Placed, Stored, View
@@ -37,7 +37,7 @@ def place(
     """
     layouts: dict[str, Layout] = {}  # of values in the accelerator's DRAM
     conversions = Conversions(graph)
-    placed = Placements(graph, conversions.readers)
+    placed = Placements(graph, consumers(graph))
     for node in graph.nodes:
         report(node)
         operator: Placed
@@ -77,7 +77,8 @@ def _stays_on_host(graph: Graph, node: Node, unfit_node: Unfit) -> OnHost:
 def _may_gather(conversions: Conversions, node: Node, layouts: Mapping[str, Layout]) -> bool:
     """Whether the node's first input comes from the host and has no other reader."""
     first = node.inputs[0] if node.inputs else ""
-    return bool(first) and len(conversions.readers[first]) == 1 and first not in layouts
+    alone = len(conversions.readers(first)) == 1 and node.inputs.count(first) == 1
+    return bool(first) and alone and first not in layouts
 
 
 def parts(placed: Sequence[Placed]) -> list[Part]:

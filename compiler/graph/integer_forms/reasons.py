@@ -184,7 +184,7 @@ def affine_chain_of(conversions: Conversions, node: Node) -> AffineChain | None:
 
 def _multiplies(conversions: Conversions, node: Node) -> bool:
     """Whether a product has quantised constant weights, or two quantised operands."""
-    return conversions.constants(node.inputs[1]) is not None or (
+    return conversions.dequantised_constants(node.inputs[1]) is not None or (
         multiplies_activations(conversions, node) and all(map(conversions.is_dequantised, node.inputs))
     )
 
@@ -213,7 +213,7 @@ def _change_before(conversions: Conversions, change: ChannelAffine, axis: int) -
     """Return the operator before a change if it may belong to the same chain; None at the start of a
     chain."""
     before = conversions.makers.get(change.x)
-    if before is None or before.op == "DequantizeLinear" or not _is_read_once(conversions, change.x):
+    if before is None or before.op == "DequantizeLinear" or not conversions.is_read_once(change.x):
         return None
     return None if PRODUCTS.get(before.op) == axis and _multiplies(conversions, before) else before
 
@@ -227,11 +227,7 @@ def _begun(conversions: Conversions, node: Node, change: ChannelAffine, axis: in
     if before.op == "DequantizeLinear":
         alone = axis == -1 or len(conversions.graph.types[change.x].shape) == IMAGE_RANK
         return AffineChain(node, change, alone, last=axis == -1) if alone else None
-    if not _is_read_once(conversions, change.x):
+    if not conversions.is_read_once(change.x):
         return None
     product = PRODUCTS.get(before.op) == axis and _multiplies(conversions, before)
     return AffineChain(before, change, alone=False, last=axis == -1) if product else None
-
-
-def _is_read_once(conversions: Conversions, name: str) -> bool:
-    return len(conversions.readers[name]) == 1 and name not in conversions.graph.outputs

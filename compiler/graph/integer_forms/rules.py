@@ -81,7 +81,7 @@ def _weights(site: Site) -> str:
     name = site.weights_name
     if name in site.graph.constants:
         return f"constant weights {name} that are {site.graph.types[name].dtype}, {NOT_QUANTISED}"
-    if site.conversions.constants(name) is None:
+    if site.conversions.dequantised_constants(name) is None:
         return f"weights {name} that are not constant"
     dtype = site.weights.values.dtype
     return "" if dtype == np.int8 else f"weights {name} of {dtype}"
@@ -110,7 +110,9 @@ def _weights_scale(site: Site) -> str:
 
 def _bias(site: Site) -> str:
     name = site.bias_name
-    known = not name or name in site.graph.constants or site.conversions.constants(name) is not None
+    known = (
+        not name or name in site.graph.constants or site.conversions.dequantised_constants(name) is not None
+    )
     return "" if known else f"bias {name} that is not constant"
 
 

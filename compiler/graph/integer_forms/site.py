@@ -45,7 +45,8 @@ def multiplies_activations(conversions: Conversions, node: Node) -> bool:
     if node.op != "MatMul":
         return False
     known = (
-        name in conversions.graph.constants or conversions.constants(name) is not None for name in node.inputs
+        name in conversions.graph.constants or conversions.dequantised_constants(name) is not None
+        for name in node.inputs
     )
     return not any(known)
 
@@ -144,7 +145,7 @@ class Site:
 
     def dequantised(self, real: str) -> tuple[np.ndarray, ...]:
         """Return elements, scale and zero point of quantised constants; the rules ensure that they exist."""
-        parts = self.conversions.constants(real)
+        parts = self.conversions.dequantised_constants(real)
         assert parts is not None, f"{real} is not constant"
         return parts
 

@@ -112,7 +112,7 @@ def _scalable_tensor(roles: Roles, node: Node) -> ScalableTensor | None:
     fixed = all(part in graph.constants for part in node.inputs[1:] if part)
     if not (norm or node.result in roles.products) or not fixed or any(b.op != "Relu" for b in bounds):
         return None
-    readers, rank = tuple(roles.readers[name]), len(graph.types[name].shape)
+    readers, rank = tuple(roles.readers(name)), len(graph.types[name].shape)
     axis = 1 if node.op in ("Conv", "ConvTranspose") else rank - 1
     if (
         not readers
@@ -312,7 +312,7 @@ def _products(roles: Roles, quantised: Graph) -> Iterator[BiasedProduct]:
     makers = producers(quantised)
     for node, other in zip(ours, theirs, strict=True):
         biased = node.op in ("Conv", "Gemm") or any(
-            each.result in roles.biases for each in roles.readers[node.result]
+            each.result in roles.biases for each in roles.readers(node.result)
         )
         if node.result in roles.products and biased and node.op != "ConvTranspose":
             back = makers[other.inputs[0]]

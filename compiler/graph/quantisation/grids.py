@@ -266,7 +266,7 @@ def input_power(graph: Graph, node: Node) -> np.ndarray | None:
 
 
 def _error_weight(roles: Roles, name: str) -> np.ndarray | None:
-    readers = roles.readers[name]
+    readers = roles.readers(name)
     if not readers or name in roles.graph.outputs:
         return None
     total: np.ndarray | None = None
@@ -280,7 +280,7 @@ def _error_weight(roles: Roles, name: str) -> np.ndarray | None:
 
 def _reader_function(roles: Roles, name: str) -> ReaderFunction | None:
     """Return the function that the readers of a tensor compute; None unless all readers are elementwise."""
-    readers = roles.readers[name]
+    readers = roles.readers(name)
     inside = [node for node in roles.graph.nodes if roles.roots.get(node.result) == name]
     results = {node.result for node in inside}
     if not readers or name in roles.graph.outputs or any(node.result not in results for node in readers):
@@ -288,7 +288,7 @@ def _reader_function(roles: Roles, name: str) -> ReaderFunction | None:
     leaves = [
         out
         for out in results
-        if out in roles.graph.outputs or any(node.result not in results for node in roles.readers[out])
+        if out in roles.graph.outputs or any(node.result not in results for node in roles.readers(out))
     ]
     return lambda values: _evaluated(roles.graph, name, inside, sorted(leaves), values)
 

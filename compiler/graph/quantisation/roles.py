@@ -87,14 +87,14 @@ class Roles:
 
     def ends_chain(self, node: Node) -> bool:
         """Whether a node is the last of its fused chain, so that its result becomes int8."""
-        readers = self.readers[node.result]
+        readers = self.readers(node.result)
         return not (len(readers) == 1 and readers[0].result in self.fused)
 
     def fused_chain(self, node: Node) -> tuple[Node, ...]:
         """Return a product and the nodes fused into it, in order."""
         chain = [node]
         while not self.ends_chain(chain[-1]):
-            chain.append(self.readers[chain[-1].result][0])
+            chain.append(self.readers(chain[-1].result)[0])
         return tuple(chain)
 
     def activations(self, node: Node) -> tuple[str, ...]:
@@ -144,7 +144,7 @@ class Roles:
     def _only_concat_reads(self, name: str, concat: Node) -> bool:
         return all(
             reader is concat or (reader.op in SAME_SCALE and reader.result in self.others)
-            for reader in self.readers[name]
+            for reader in self.readers(name)
         )
 
     # Classification
@@ -176,7 +176,7 @@ class Roles:
         if operand_and_factor is None:
             return False
         operand, _ = operand_and_factor
-        return self._has_single_reader(operand) and (operand in self.pairs or operand in self.scales)
+        return self.conversions.is_read_once(operand) and (operand in self.pairs or operand in self.scales)
 
     def _is_bias(self, node: Node) -> bool:
         """Whether a node adds a constant to each column of a matrix product, as its only reader."""
@@ -189,14 +189,11 @@ class Roles:
             maker is not None
             and maker.op == "MatMul"
             and product in self.products
-            and self._has_single_reader(product)
+            and self.conversions.is_read_once(product)
             and shape == self.graph.types[product].shape
             and self.graph.types[constants[0]].size in (1, shape[-1])
             and self.graph.types[constants[0]].shape[-1:] in ((), (1,), shape[-1:])
         )
-
-    def _has_single_reader(self, name: str) -> bool:
-        return len(self.readers[name]) == 1 and name not in self.graph.outputs
 
     def _is_other(self, node: Node) -> bool:
         """Whether a node has an integer form if its inputs are int8."""
@@ -213,7 +210,7 @@ class Roles:
     def is_bound(self, node: Node) -> bool:
         """Whether a node is a Relu or Clip that can be fused into the producer of its input."""
         before = self.makers.get(node.inputs[0]) if node.op in BOUNDS and self._is_candidate(node) else None
-        if before is None or not self._has_single_reader(node.inputs[0]):
+        if before is None or not self.conversions.is_read_once(node.inputs[0]):
             return False
         (name, *_) = before.outputs
         if name in self.products or name in self.pairs or name in self.biases or name in self.scales:
@@ -263,7 +260,7 @@ class Roles:
             reader.result in self.wanted
             if reader.result in self.roots
             else self._computes(reader) and name in self.activations(reader)
-            for reader in self.readers[name]
+            for reader in self.readers(name)
         )
 
     def _computes(self, node: Node) -> bool:
@@ -334,7 +331,7 @@ class _Rounds:
         """Return the readers of the results of nodes."""
         roles = self.roles
         return [
-            reader for name in names for out in roles.makers[name].outputs for reader in roles.readers[out]
+            reader for name in names for out in roles.makers[name].outputs for reader in roles.readers(out)
         ]
 
     def update_roots(self, nodes: Iterable[Node]) -> set[str]:
@@ -354,7 +351,7 @@ class _Rounds:
                 del roles.roots[out]
             else:
                 roles.roots[out] = root
-            for reader in roles.readers[out]:
+            for reader in roles.readers(out):
                 if (place := self.places[reader.result]) not in known:
                     known.add(place)
                     heappush(waiting, place)

@@ -127,9 +127,9 @@ def test_an_operand_is_the_tensor_that_is_dequantised():
         False,
         False,
     ]
-    assert found.constants("a") is None
-    assert found.constants("y") is None
-    assert [array.tolist() for array in found.constants("b")] == [[1, 2], 0.5, -3]
+    assert found.dequantised_constants("a") is None
+    assert found.dequantised_constants("y") is None
+    assert [array.tolist() for array in found.dequantised_constants("b")] == [[1, 2], 0.5, -3]
 
 
 def scaled(scale: str, of: str, op: str = "DequantizeLinear") -> str:
