@@ -86,8 +86,8 @@ whole = Compiled
 
 @cache
 def revision(folder: Path) -> str:
-    """Return a digest of the sources that machine code of functions in a folder is made of: that folder's,
-    this package's and the specification's."""
-    folders = dict.fromkeys((Path(__file__).parent, Path(vdla.hw.spec.__file__).parent, folder))
+    """Return a digest of the sources that machine code of a folder is made of: the folder's, this package's
+    and the specification's."""
+    folders = dict.fromkeys((folder, Path(__file__).parent, Path(vdla.hw.spec.__file__).parent))
     texts = (path.read_bytes() for each in folders for path in sorted(each.rglob("*.py")))
     return hashlib.sha256(b"".join(texts)).hexdigest()
