@@ -23,7 +23,7 @@ from vdla.prove.elements import RESIDUES, Elements, Sums, undefined
 from vdla.prove.errors import ProofError
 from vdla.prove.loops import Product, Rows, Steps, depthwise_rows, last_of_each, levels, products, steps_of
 from vdla.prove.memory import Accumulators, Dram, Lanes, Scratchpads, are_defined
-from vdla.prove.products import Operands, matrix_product, row_sums
+from vdla.prove.stream_products import Operands, matrix_product, row_sums
 from vdla.prove.transfers import block_of, first_byte
 from vdla.sim.access import uop_column
 from vdla.sim.decoded import DecodedStream, slots
