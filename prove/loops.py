@@ -15,6 +15,21 @@ from vdla.hw.spec import isa
 Indices = NDArray[np.int64]
 
 
+@dataclass(frozen=True, kw_only=True)
+class LoopFactors:
+    """The loops of an instruction; `vdla.hw.spec.isa` explains the fields."""
+
+    iter_out: int
+    iter_in: int
+    dst_factor_out: int = 0
+    dst_factor_in: int = 0
+    src_factor_out: int = 0
+    src_factor_in: int = 0
+    wgt_factor_out: int = 0
+    wgt_factor_in: int = 0
+    stride_2: int = 0
+
+
 @dataclass(frozen=True)
 class Steps:
     """The steps of a loop instruction, in order.
@@ -65,7 +80,7 @@ class Rows:
     wgt: Indices
 
 
-def steps_of(loop: isa.Gemm | isa.Alu, uops: tuple[Indices, Indices, Indices]) -> Steps:
+def steps_of(loop: LoopFactors, uops: tuple[Indices, Indices, Indices]) -> Steps:
     """Return the steps of a GEMM or ALU instruction.
 
     Args:
@@ -74,7 +89,7 @@ def steps_of(loop: isa.Gemm | isa.Alu, uops: tuple[Indices, Indices, Indices]) -
     factors = (
         (loop.dst_factor_out, loop.dst_factor_in),
         (loop.src_factor_out, loop.src_factor_in),
-        (loop.wgt_factor_out, loop.wgt_factor_in) if isinstance(loop, isa.Gemm) else (0, 0),
+        (loop.wgt_factor_out, loop.wgt_factor_in),
     )
     outer, inner = np.arange(loop.iter_out)[:, None, None], np.arange(loop.iter_in)[:, None]
     dst, src, wgt = (
@@ -84,7 +99,7 @@ def steps_of(loop: isa.Gemm | isa.Alu, uops: tuple[Indices, Indices, Indices]) -
     return Steps(dst, src, wgt)
 
 
-def depthwise_rows(loop: isa.Depthwise, uops: tuple[Indices, Indices, Indices]) -> Rows:
+def depthwise_rows(loop: LoopFactors, uops: tuple[Indices, Indices, Indices]) -> Rows:
     """Return the sums of a DEPTHWISE, in order. The arguments are those of `steps_of`."""
     dst, src, wgt = (column[:, None] for column in uops)
     outer, inner = np.arange(loop.iter_out)[:, None, None], np.arange(loop.iter_in)

@@ -8,7 +8,7 @@ The verifier of streams (`vdla.sim.verify`) has judged tokens, bounds and initia
 """
 
 from collections.abc import Callable, Iterable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -16,13 +16,24 @@ from numpy.typing import NDArray
 
 from vdla.hw.spec import isa, numerics
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.memories import MEMORIES
+from vdla.hw.spec.memories import MEMORIES, scratchpads_of
 from vdla.hw.spec.vocabulary import AluOpcode, MemoryType, Parameter
 from vdla.prove.domain import Domain
-from vdla.prove.elements import RESIDUES, Elements, Sums, undefined
+from vdla.prove.elements import RESIDUES, Elements, Sums
 from vdla.prove.errors import ProofError
-from vdla.prove.loops import Product, Rows, Steps, depthwise_rows, last_of_each, levels, products, steps_of
-from vdla.prove.memory import Accumulators, Dram, Lanes, Scratchpads, are_defined
+from vdla.prove.alu import Operation, narrowed, sums_of_bytes
+from vdla.prove.loops import (
+    LoopFactors,
+    Product,
+    Rows,
+    Steps,
+    depthwise_rows,
+    last_of_each,
+    levels,
+    products,
+    steps_of,
+)
+from vdla.prove.memory import Accumulators, Dram, Lanes, Scratchpads, are_defined, constant_bytes
 from vdla.prove.stream_products import Operands, matrix_product, row_sums
 from vdla.prove.transfers import block_of, first_byte
 from vdla.sim.access import uop_column
@@ -30,7 +41,6 @@ from vdla.sim.decoded import DecodedStream, slots
 
 Indices = NDArray[np.int64]
 KNOWN_LOOPS = 512
-FORMS = {form.opcode: form for form in isa.INSTRUCTIONS}
 BYTE_BITS = 8
 WORD_BITS = 32
 
@@ -130,7 +140,12 @@ class StreamMachine:
             first = begin + block.source * unit_bytes
             self._put_bytes(memory, places, self.dram.constants[first[:, None] + np.arange(size)])
         elif self.dram.low <= begin and end <= self.dram.high:
-            self._put_elements(memory, places, self._activations(it, begin, block.source, size))
+            lanes = self._activations(it, begin, block.source, size)
+            constants = None if memory in LANES else constant_bytes(self.domain, lanes.elements)
+            if constants is None:
+                self._put_elements(memory, places, lanes)
+            else:
+                self._put_bytes(memory, places, constants)
         else:
             raise ProofError(f"it reads bytes {begin:#x}..{end - 1:#x}, of which some are activations")
 
@@ -193,17 +208,12 @@ class StreamMachine:
             case MemoryType.RES:
                 pads.residuals[places] = values.elements
             case MemoryType.ACC_8BIT:
-                self.accumulators.put(places, self._bytes_as_sums(values))
+                self.accumulators.put(places, sums_of_bytes(values))
             case MemoryType.WGT:
-                pads.activations.put(places, values)
+                pads.activations[:, places] = values.residues
                 pads.weights[places], pads.is_activation[places] = 0, True
             case _:
                 raise ProofError(f"it reads activations as {MEMORIES[memory].values}")
-
-    def _bytes_as_sums(self, values: Lanes) -> Sums:
-        """Return bytes as sums of one term each."""
-        least, greatest = self.domain.functions.bounds(values.elements["function"])
-        return Sums(values.residues, values.elements, greatest - least, max(-least, greatest, 0))
 
     def _store(self, it: isa.Store, index: int) -> None:
         """Copy a block of accumulators, narrowed or requantised, into DRAM."""
@@ -245,73 +255,146 @@ class StreamMachine:
 
     def _narrowed(self, sums: Sums) -> Elements:
         """Return the low bits of sums."""
-        return self.domain.mapped("narrowed", lambda values: wrapped(values, BYTE_BITS), sums)
+        return narrowed(self.domain, sums, self.config.out_bits)
 
     # Computation
 
-    def _uops(self, loop: isa.Gemm | isa.Alu | isa.Depthwise) -> bytes:
-        return self.pads.uops[loop.uop_begin : loop.uop_end].tobytes()
+    def _key(self, it: isa.Gemm | isa.Alu | isa.Depthwise) -> "_LoopKey":
+        """Return what the steps of an instruction follow from."""
+        factors = tuple(getattr(it, name, 0) for name in LOOP_FACTORS)
+        uops = self.pads.uops[it.uop_begin : it.uop_end].tobytes()
+        return _LoopKey(self.config, type(it), uops, it.iter_out, it.iter_in, factors)
 
     def _gemm(self, it: isa.Gemm) -> None:
         """Multiply and accumulate, or reset."""
-        key = _LoopKey(self.config, self._uops(it), it.iter_out, it.iter_in, *_factors(it))
+        key = self._key(it)
         if it.reset:
-            self._reset(np.unique(_steps(key).dst))
+            places = np.unique(_steps(key).dst)
+            self.accumulators.load_words(places, np.zeros((len(places), self.accumulators.lanes), np.int64))
             return
         for product in _products(key, bool(it.overwrite)):
-            self._accumulate(
-                product.dst.reshape(-1),
-                lambda with_source, product=product: matrix_product(  # type: ignore[misc]
-                    self.domain, self._operands, product, with_source
-                ),
-                bool(it.overwrite),
-            )
+            sums_of = partial(matrix_product, self.domain, self._operands, product)
+            self._accumulate(product.dst.reshape(-1), sums_of, bool(it.overwrite))
 
     def _depthwise(self, it: isa.Depthwise) -> None:
         """Slide windows along rows."""
-        key = _LoopKey(
-            self.config,
-            self._uops(it),
-            it.iter_out,
-            it.iter_in,
-            it.dst_factor_out,
-            it.dst_factor_in,
-            it.src_factor_out,
-            it.src_factor_in,
-            it.wgt_factor_out,
-            it.stride_2,
-        )
-        for rows in _rows(key, bool(it.overwrite)):
-            self._accumulate(
-                rows.dst,
-                lambda with_source, rows=rows: row_sums(  # type: ignore[misc]
-                    self.domain, self._operands, rows, with_source
-                ),
-                bool(it.overwrite),
-            )
+        for rows in _rows(self._key(it), bool(it.overwrite)):
+            sums_of = partial(row_sums, self.domain, self._operands, rows)
+            self._accumulate(rows.dst, sums_of, bool(it.overwrite))
 
     def _accumulate(self, dst: Indices, sums_of: Callable[[bool], Sums], overwrite: bool) -> None:
-        """Add sums to accumulators, or replace them."""
+        """Add sums to accumulators, or replace them.
+
+        Args:
+            sums_of: returns the sums; its argument says whether to find those of one root.
+        """
         sums = sums_of(overwrite or self.accumulators.may_have_one_root(dst))
         if overwrite:
             self.accumulators.put(dst, sums)
         else:
             self.accumulators.add(dst, sums)
 
-    def _reset(self, places: Indices) -> None:
-        """Zero accumulators."""
-        self.accumulators.load_words(places, np.zeros((len(places), self.accumulators.lanes), np.int64))
-
     def _alu(self, it: isa.Alu) -> None:
         """Apply an operation element-wise."""
-        steps = _steps(_LoopKey(self.config, self._uops(it), it.iter_out, it.iter_in, *_factors(it)))
-        opcode = AluOpcode(it.alu_opcode)
-        if it.use_imm:
-            operand = self.domain.values(self.domain.constants(np.full((1, 1), it.imm)))
-            for group in levels(steps.dst, steps.dst):
-                dst = steps.dst[group]
-                self.accumulators.put(dst, self._operation(opcode, self.accumulators.sums(dst), operand))
-            return
-        for group in levels(steps.dst, steps.src):
-            left, right = (self.accumulators.sums(places[group]) for places in (steps.dst, steps.src))
-            self.accumulators.put(steps.dst[group], self._operation(opcode, left, right))
+        operation = Operation(self.domain, AluOpcode(it.alu_opcode), self.config.acc_bits)
+        steps, sums = _steps(self._key(it)), self.accumulators.sums
+        for group in _levels(self._key(it), bool(it.use_imm)):
+            dst, src = steps.dst[group], steps.src[group]
+            right = operation.immediate(it.imm) if it.use_imm else sums(src)
+            self.accumulators.put(dst, operation.of(sums(dst), right))
+
+
+LANES = (MemoryType.INP, MemoryType.RES, MemoryType.ACC_8BIT)
+"""Memories into which activations are loaded as such."""
+LOOP_FACTORS = (
+    "dst_factor_out",
+    "dst_factor_in",
+    "src_factor_out",
+    "src_factor_in",
+    "wgt_factor_out",
+    "wgt_factor_in",
+    "stride_2",
+)
+
+
+class _LoopKey(NamedTuple):
+    """What the steps of a loop instruction follow from."""
+
+    config: AcceleratorConfig
+    form: type[isa.Gemm | isa.Alu | isa.Depthwise]
+    uops: bytes
+    iter_out: int
+    iter_in: int
+    factors: tuple[int, ...]
+
+
+def _columns(key: _LoopKey) -> tuple[Indices, Indices, Indices]:
+    """Return dst, src and wgt of the micro-ops of an instruction."""
+    uops = np.frombuffer(key.uops, np.int64)
+    dst, src, wgt = (uop_column(uops, name, key.config) for name in ("dst", "src", "wgt"))
+    return dst, src, wgt
+
+
+def _loop(key: _LoopKey) -> dict[str, int]:
+    factors = dict(zip(LOOP_FACTORS, key.factors, strict=True))
+    return {"iter_out": key.iter_out, "iter_in": key.iter_in, **factors}
+
+
+@lru_cache(KNOWN_LOOPS)
+def _steps(key: _LoopKey) -> Steps:
+    """Return the steps of a GEMM or ALU instruction."""
+    return steps_of(LoopFactors(**_loop(key)), _columns(key))
+
+
+@lru_cache(KNOWN_LOOPS)
+def _products(key: _LoopKey, overwrite: bool) -> list[Product]:
+    """Return the matrix products of a GEMM; of products that replace each other, only the last."""
+    steps = _steps(key)
+    return products(steps.chosen(last_of_each(steps.dst)) if overwrite else steps)
+
+
+@lru_cache(KNOWN_LOOPS)
+def _levels(key: _LoopKey, immediate: bool) -> list[Indices]:
+    """Return the steps of an ALU instruction, in groups that run at once."""
+    steps = _steps(key)
+    return levels(steps.dst, steps.dst if immediate else steps.src)
+
+
+@lru_cache(KNOWN_LOOPS)
+def _rows(key: _LoopKey, overwrite: bool) -> list[Rows]:
+    """Return the sums of a DEPTHWISE, in groups whose accumulators differ."""
+    rows = depthwise_rows(LoopFactors(**_loop(key)), _columns(key))
+    chosen = [last_of_each(rows.dst)] if overwrite else levels(rows.dst, rows.dst)
+    return [Rows(rows.dst[group], rows.src[group], rows.wgt[group]) for group in chosen]
+
+
+def _scratchpads(config: AcceleratorConfig, domain: Domain) -> Scratchpads:
+    """Return scratchpads of zeros."""
+    depth = {memory: config.depth(memory) for memory in scratchpads_of(config)}
+    inputs, outputs = (config.values(memory) for memory in (MemoryType.INP, MemoryType.OUT))
+    wgt = depth[MemoryType.WGT]
+    residuals = np.zeros((depth.get(MemoryType.RES, 0), outputs), np.int64)
+    return Scratchpads(
+        Lanes.of_constants(domain, np.zeros((depth[MemoryType.INP], inputs), np.int64)),
+        np.zeros((wgt, config.block_out, config.block_in), np.int8),
+        np.zeros((RESIDUES, wgt, config.block_out * config.block_in)),
+        np.zeros(wgt, bool),
+        np.zeros(depth[MemoryType.UOP], np.int64),
+        np.zeros(depth.get(MemoryType.TABLE, 0) * config.entries, np.int8),
+        domain.constants(residuals),
+    )
+
+
+@lru_cache(16)
+def _names(form: type[isa.Instruction], config: AcceleratorConfig) -> tuple[str, ...]:
+    return tuple(slots(form, config))
+
+
+def _instruction(program: DecodedStream, index: int) -> isa.Instruction:
+    """Return the instruction at `index`, from the columns of a stream that has been verified."""
+    form = isa.BY_OPCODE[isa.Opcode(program.opcode[index])]
+    names = _names(form, program.config)
+    fields = dict(zip(names, program.table[index].tolist(), strict=False))
+    if "memory_type" in fields:
+        fields["memory_type"] = MemoryType(fields["memory_type"])
+    return form(**fields)

@@ -6,7 +6,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.prove.domain import Domain
-from vdla.prove.elements import RESIDUES, SEVERAL, UNDEFINED, Elements, Floats, Sums, reduced, undefined
+from vdla.prove.elements import (
+    REDUCED,
+    RESIDUES,
+    SEVERAL,
+    UNDEFINED,
+    Elements,
+    Floats,
+    Sums,
+    reduced,
+    undefined,
+    within,
+)
 
 Indices = NDArray[np.int64]
 Places = Indices | slice
@@ -106,6 +117,15 @@ class Accumulators:
         self._reach[places], self._degree[places] = 0, 0
         self._offset[places] = np.abs(words).max(1, initial=0)
 
+    @property
+    def lanes(self) -> int:
+        """Sums of an accumulator."""
+        return self.words.shape[1]
+
+    def may_have_one_root(self, places: Places) -> bool:
+        """Whether some of the accumulators may be sums of at most one root."""
+        return bool((self.state[places] != ALL_SEVERAL).any())
+
     def sums(self, places: Places) -> Sums:
         """Return accumulators as sums[n, lanes]."""
         return Sums(
@@ -114,6 +134,7 @@ class Accumulators:
             int(self._reach[places].max(initial=0)),
             int(self._offset[places].max(initial=0)),
             int(self._degree[places].max(initial=0)),
+            REDUCED,
         )
 
     def _sources(self, places: Places) -> Elements | None:
@@ -129,8 +150,9 @@ class Accumulators:
 
     def put(self, places: Places, sums: Sums) -> None:
         """Replace accumulators by sums[n, lanes]."""
-        self._residues[:, places] = sums.residues
-        self._set_bounds(places, sums)
+        self._residues[:, places] = within(sums, REDUCED).residues
+        self._reach[places], self._offset[places] = sums.reach, sums.offset
+        self._degree[places] = sums.degree
         if sums.source is None:
             self.state[places] = ALL_SEVERAL
         else:
@@ -148,22 +170,15 @@ class Accumulators:
         self._offset[places] += sums.offset
         self._degree[places] = np.maximum(self._degree[places], sums.degree)
 
-    def _set_bounds(self, places: Places, sums: Sums) -> None:
-        self._reach[places], self._offset[places] = sums.reach, sums.offset
-        self._degree[places] = sums.degree
-
     def constants(self, places: Places) -> Indices | None:
         """Return the values of accumulators of constants, int64[n, lanes]; None if some are none."""
         state = self.state[places]
         if (state == WORDS).all():
             return self.words[places]
         source = self._sources(places)
-        functions = self._domain.functions
-        if source is None or (source["function"] == SEVERAL).any():
+        if source is None or (source["function"] == SEVERAL).any() or source["kind"].any():
             return None
-        if not functions.is_constant[source["function"]].all():
-            return None
-        return functions.least[source["function"]]
+        return self._domain.functions.least[source["function"]]
 
 
 @dataclass(frozen=True)
@@ -173,7 +188,8 @@ class Scratchpads:
     Attributes:
         inputs: lanes of inputs [depth, batch * block_in].
         weights: int8[depth, block_out, block_in]; 0 where weights are activations.
-        activations: lanes of weights that are activations [depth, block_out * block_in].
+        activations: float64[RESIDUES, depth, block_out * block_in], the residues of weights that are
+            activations.
         is_activation: bool[depth], which weights are activations.
         uops: int64[depth], encoded micro-ops.
         table: int8[entries of all elements].
@@ -182,7 +198,7 @@ class Scratchpads:
 
     inputs: Lanes
     weights: NDArray[np.int8]
-    activations: Lanes
+    activations: Floats
     is_activation: NDArray[np.bool_]
     uops: Indices
     table: NDArray[np.int8]
@@ -193,3 +209,11 @@ class Scratchpads:
 def are_defined(elements: Elements) -> bool:
     """Whether no element is undefined."""
     return not np.any(elements["function"] == UNDEFINED)
+
+
+def constant_bytes(domain: Domain, elements: Elements) -> NDArray[np.uint8] | None:
+    """Return uint8[...], the values of elements that are all constants; None if one is none."""
+    if elements["kind"].any():
+        return None
+    values: NDArray[np.uint8] = domain.functions.least[elements["function"]].astype(np.uint8)
+    return values

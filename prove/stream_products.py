@@ -5,7 +5,7 @@ sums of a network have two roots among their first terms.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from vdla.hw.spec import isa
 from vdla.prove.domain import Domain
-from vdla.prove.elements import ELEMENT, LARGEST_DEGREE, RESIDUES, SEVERAL, Elements, Floats, Sums, along, reduced
+from vdla.prove.elements import ELEMENT, REDUCED, RESIDUES, SEVERAL, Elements, Floats, Sums
 from vdla.prove.errors import ProofError
 from vdla.prove.functions import BYTES
 from vdla.prove.loops import Product, Rows
 from vdla.prove.memory import Lanes
+from vdla.prove.products import field_products
 from vdla.prove.stream_kernels import (
     common_roots,
     depthwise_roots,
@@ -30,8 +31,6 @@ Bytes = NDArray[np.int8]
 Indices = NDArray[np.int64]
 BYTE_REACH = int(BYTES[-1] - BYTES[0])
 """The greatest difference between two values of a byte."""
-SPLIT = float(1 << 15)
-"""Residues of activations as weights are multiplied in two parts, the lower of which is below this."""
 MOST_WEIGHT = 1 << 23
 """Magnitudes of weights of a sum, added up: residues below 2**29 times so many fit float64."""
 
@@ -43,13 +42,14 @@ class Operands:
     Attributes:
         inputs: lanes of inputs [depth, batch * block_in].
         weights: int8[depth, block_out, block_in]; 0 where weights are activations.
-        activations: lanes of weights that are activations [depth, block_out * block_in].
+        activations: float64[RESIDUES, depth, block_out * block_in], the residues of weights that are
+            activations.
         is_activation: bool[depth], which weights are activations.
     """
 
     inputs: Lanes
     weights: Bytes
-    activations: Lanes
+    activations: Floats
     is_activation: NDArray[np.bool_]
 
     @property
@@ -68,7 +68,7 @@ def matrix_product(domain: Domain, operands: Operands, product: Product, with_so
         ProofError: weights are too large to be added up exactly, or the degree of a product is too high.
     """
     if operands.is_activation[product.wgt].any():
-        return _product_of_activations(domain, operands, product, with_source)
+        return _product_of_activations(operands, product)
     weights = operands.weights[product.wgt]
     columns = weights.transpose(1, 3, 0, 2).reshape(-1, weights.shape[0] * weights.shape[2])
     largest = _largest(np.abs(columns.astype(np.int16)).sum(0, dtype=np.int64))
@@ -86,7 +86,7 @@ def matrix_product(domain: Domain, operands: Operands, product: Product, with_so
             ),
             lambda *term: term_of_product(*place, *steps, *term),
         )
-    return Sums(residues, source, BYTE_REACH * largest, -int(BYTES[0]) * largest)
+    return _sums(residues, source, largest)
 
 
 def row_sums(domain: Domain, operands: Operands, rows: Rows, with_source: bool) -> Sums:
@@ -111,7 +111,14 @@ def row_sums(domain: Domain, operands: Operands, rows: Rows, with_source: bool) 
             ),
             lambda *term: term_of_depthwise(*place, *steps, *term),
         )
-    return Sums(residues, source, BYTE_REACH * largest, -int(BYTES[0]) * largest)
+    return _sums(residues, source, largest)
+
+
+def _sums(residues: Floats, source: Elements | None, largest: int) -> Sums:
+    """Return sums of bytes times weights whose magnitudes add up to at most `largest`."""
+    return Sums(
+        residues, source, BYTE_REACH * largest, -int(BYTES[0]) * largest, 1, REDUCED * max(largest, 1)
+    )
 
 
 def _largest(magnitudes: Indices) -> int:
@@ -175,50 +182,26 @@ def _sources(domain: Domain, shape: tuple[int, ...], find: Find, term: Term) -> 
     return domain.of_functions(found, total)
 
 
-def _product_of_activations(domain: Domain, operands: Operands, product: Product, with_source: bool) -> Sums:
+def _product_of_activations(operands: Operands, product: Product) -> Sums:
     """Return the sums of a matrix product whose weights are activations; see `matrix_product`."""
-    shape, batch = product.dst.shape, operands.batch
-    inputs = operands.inputs
-    left = _rows(inputs.residues, product.src, batch).reshape(RESIDUES, shape[0] * batch, -1)
-    weights = _element_weights(domain, operands, product.wgt)
-    right = weights.residues.reshape(RESIDUES, left.shape[2], -1)
-    high = np.rint(right / SPLIT)
-    residues = reduced(reduced(left @ high) * SPLIT + left @ (right - high * SPLIT))
-    source = None
-    if with_source:
-        rows = _rows(inputs.elements[None], product.src, batch)
-        found = _sources_of_activations(domain, rows, weights.elements.reshape(right.shape[1:]))
-        source = None if found is None else _as_lanes(found, shape, batch)[0]
-    terms, largest = left.shape[2], -int(BYTES[0])
-    lanes = _as_lanes(residues.reshape(-1, right.shape[2]), shape, batch)
-    reach = terms * (BYTE_REACH + largest) ** 2
-    return Sums(lanes, source, reach, terms * largest**2, LARGEST_DEGREE)
+    rows = _rows(operands.inputs.residues, product.src, operands.batch)
+    columns = _weights_of_activations(operands, product.wgt)
+    left, right = (
+        Sums(residues, None, BYTE_REACH, -int(BYTES[0]), 1, REDUCED)
+        for residues in (rows.reshape(RESIDUES, -1, rows.shape[1]), columns)
+    )
+    sums = field_products(left, right)
+    residues = sums.residues.reshape(-1, columns.shape[2])
+    return replace(sums, residues=_as_lanes(residues, product.dst.shape, operands.batch))
 
 
-def _element_weights(domain: Domain, operands: Operands, wgt: Indices) -> Lanes:
-    """Return weights as lanes [R * block_in, O * block_out]: activations, and constants in their place."""
+def _weights_of_activations(operands: Operands, wgt: Indices) -> Floats:
+    """Return the residues of weights, float64[RESIDUES, R * block_in, O * block_out]: of activations, and of
+    constants among them."""
     columns, terms = wgt.shape
     _, rows, depth = operands.weights.shape
-    numbers = operands.weights[wgt].reshape(columns, terms, -1)
-    activations = operands.is_activation[wgt][..., None]
-    elements = np.where(activations, operands.activations.elements[wgt], domain.constants(numbers))
-    residues = np.where(activations, operands.activations.residues[:, wgt], numbers.astype(np.float64))
-    order = (1, 3, 0, 2)
-    return Lanes(
-        elements.reshape(columns, terms, rows, depth).transpose(order).reshape(terms * depth, -1),
-        residues.reshape(RESIDUES, columns, terms, rows, depth)
-        .transpose(0, *(1 + axis for axis in order))
-        .reshape(RESIDUES, terms * depth, -1),
-    )
-
-
-def _sources_of_activations(domain: Domain, rows: Elements, columns: Elements) -> Elements | None:
-    """Return the sums of a product elements[m, k] times elements[k, n] of at most one root as functions of
-    it, elements[m, n]; None if all have several roots."""
-    total: Elements | None = domain.constants(np.zeros((len(rows), columns.shape[1]), np.int64))
-    for k in range(len(columns)):
-        term = domain.sources("product", np.multiply, rows[:, k, None], columns[k])
-        total = domain.sources("sum", np.add, total, term)
-        if total is None:
-            return None
-    return total
+    numbers = operands.weights[wgt].reshape(columns, terms, -1).astype(np.float64)
+    is_activation = operands.is_activation[wgt][..., None]
+    residues = np.where(is_activation, operands.activations[:, wgt], numbers)
+    turned = residues.reshape(RESIDUES, columns, terms, rows, depth).transpose(0, 2, 4, 1, 3)
+    return turned.reshape(RESIDUES, terms * depth, columns * rows)
