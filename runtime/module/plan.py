@@ -79,12 +79,28 @@ class HostStep(Record, frozen=True, tag_field="on", tag="host"):
     uncounted: tuple[Name, ...] = ()
 
 
+class Crossing(Record, frozen=True):
+    """A value of the network in the accelerator's DRAM.
+
+    Attributes:
+        value: its name in the network.
+        tensor: in the accelerator's DRAM.
+        layout: how it stands there.
+    """
+
+    value: Name
+    tensor: Name
+    layout: Layout
+
+
 class Layer(Record, frozen=True):
     """An operator on the accelerator, for reports.
 
     Attributes:
         label: of its instructions in the stream; "" where it costs nothing.
         bytes_read, bytes_written: that its instructions move.
+        result: what its instructions compute; None where it has none, and the bytes stand elsewhere.
+        scratch: further tensors that its instructions write.
     """
 
     name: Name
@@ -93,20 +109,8 @@ class Layer(Record, frozen=True):
     macs: Count
     bytes_read: Count
     bytes_written: Count
-
-
-class Crossing(Record, frozen=True):
-    """A value that is copied between host and accelerator.
-
-    Attributes:
-        value: on the host.
-        tensor: in the accelerator's DRAM.
-        layout: how it stands there.
-    """
-
-    value: Name
-    tensor: Name
-    layout: Layout
+    result: Crossing | None = None
+    scratch: tuple[Name, ...] = ()
 
 
 class LaunchStep(Record, frozen=True, tag_field="on", tag="accelerator"):
