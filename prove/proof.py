@@ -4,6 +4,12 @@ from dataclasses import dataclass
 from math import log2
 from typing import Any
 
+from vdla.hw.spec.errors import VdlaError
+
+
+class NotProvedError(VdlaError):
+    """The streams of a module do not compute its graph, or a proof that they do fails."""
+
 
 @dataclass(frozen=True, slots=True)
 class LayerProof:
