@@ -1,1 +1,1 @@
-"""Proofs that compiled streams compute their graph for every input: translation validation of modules."""
+"""Proofs that streams and graphs of integer operators are the same function of their inputs."""

@@ -1,0 +1,328 @@
+"""The domain in which a proof evaluates streams and graphs: `vdla.prove.elements`.
+
+A proof rests on polynomial identity testing. The variables are the 255 independent functions [root == v] of
+each root. A random point gives them the residues B[v] . G[root], with a secret random matrix B[256, 2] for
+each prime, and pseudo-random G[root]. A polynomial of degree 2 or less that is not 0 does not vanish on all
+matrices of rank 2, so it is not 0 at that point but for a small probability (`failure_probability`). The
+matrix B is scaled so that the byte of a root itself has the residue G[root, 0].
+"""
+
+import hashlib
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.hw.spec.numerics import residual_operands
+from vdla.prove.axioms import Axiom
+from vdla.prove.elements import (
+    ELEMENT,
+    LARGEST_DEGREE,
+    NO_ROOT,
+    PRIMES,
+    RESIDUES,
+    SEVERAL,
+    Elements,
+    Sums,
+    along,
+    reduced,
+)
+from vdla.prove.errors import ProofError
+from vdla.prove.functions import BYTES, ZERO, Functions, Numbers, Rule
+from vdla.prove.kernels import evaluate, name_sums
+from vdla.prove.requantisation import EXACT, Requantisations
+from vdla.prove.sets import Sets
+
+SET = "the greatest of a set"
+SUM_BITS = 32
+"""Of accumulators; `Domain.requantise` is told of others."""
+
+
+class Domain:
+    """What the two sides of a proof share: names of roots, functions of bytes, and the secret point.
+
+    Args:
+        seed: any integer; equal seeds give equal points.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.functions = Functions()
+        self._seed = seed
+        self._kinds: dict[tuple[object, ...], int] = {}
+        self._named = np.zeros(1, np.int64)  # number of sums that each kind has named
+        self._keys = self._words("roots", 4)
+        self._matrices = [self._matrix(prime) for prime in PRIMES]
+        self._coefficients = np.zeros((0, RESIDUES, 1 + LARGEST_DEGREE), np.int64)
+        self._used: set[Axiom] = set()
+        self._requantisations = Requantisations(self.functions, self.kind, self._used.add)
+        self._sets = Sets(self.functions, self._words("sets", 2), self.kind(SET), self._used.add)
+
+    def _words(self, purpose: str, count: int) -> NDArray[np.uint64]:
+        """Return secret words uint64[count]."""
+        text = f"{purpose} {self._seed}".encode()
+        return np.frombuffer(hashlib.shake_256(text).digest(8 * count), np.uint64).copy()
+
+    def _matrix(self, prime: int) -> NDArray[np.int64]:
+        """Return the secret matrix int64[256, LARGEST_DEGREE] of a prime, scaled so that the identity has
+        the coefficients (1, 0)."""
+        words = iter(self._words(f"matrix {prime}", 1 << 10))
+        while True:
+            first, second = ([int(next(words)) % prime for _ in BYTES] for _ in range(LARGEST_DEGREE))
+            own, other = (
+                sum(int(byte) * value for byte, value in zip(BYTES, column, strict=True)) % prime
+                for column in (first, second)
+            )
+            if own:
+                break
+        inverse = pow(own, -1, prime)
+        columns = [value * inverse % prime for value in first]
+        rest = [(value - other * scaled) % prime for value, scaled in zip(second, columns, strict=True)]
+        return np.array((columns, rest), np.int64).T
+
+    def kind(self, *what: object) -> int:
+        """Return the number of a kind of root; equal descriptions have equal numbers."""
+        return self._kinds.setdefault(what, len(self._kinds) + NO_ROOT + 1)
+
+    def fresh(self, name: str, shape: tuple[int, ...]) -> Elements:
+        """Return unknown bytes, elements[shape], which a name and their places identify."""
+        return self.rooted(self.kind("unknown", name), shape)
+
+    def rooted(self, kind: int, shape: tuple[int, ...]) -> Elements:
+        """Return elements[shape], each its own root of a kind; their places name the roots."""
+        elements = np.zeros(shape, ELEMENT)
+        elements["lo"] = np.arange(elements.size).reshape(shape)
+        elements["kind"] = kind
+        return elements
+
+    def constants(self, values: np.ndarray) -> Elements:
+        """Return integers int[...] as elements."""
+        elements = np.zeros(np.shape(values), ELEMENT)
+        elements["function"] = self.functions.constants(values)
+        return elements
+
+    def of_functions(self, roots: Elements, functions: Numbers) -> Elements:
+        """Return functions of the roots of elements, in place of theirs. Constants lose their roots."""
+        elements = np.zeros(np.broadcast_shapes(roots.shape, functions.shape), ELEMENT)
+        elements[...] = roots
+        elements["function"] = functions
+        constant = self.functions.is_constant[functions] & (functions >= 0)
+        if constant.any():
+            for field in ("lo", "hi", "kind"):
+                elements[field][np.broadcast_to(constant, elements.shape)] = 0
+        return elements
+
+    def apply(self, elements: Elements, functions: int | Numbers) -> Elements:
+        """Return functions of bytes, by their numbers, applied to elements."""
+        outer = np.asarray(functions, np.int32)
+        applied = self.of_functions(elements, self.functions.composed(outer, elements["function"]))
+        return self._sets.distributed(applied)
+
+    def maximum(self, stack: Elements) -> Elements:
+        """Return the greatest along the first axis of elements[m, ...]."""
+        return self._sets.maximum(stack)
+
+    def minimum(self, stack: Elements) -> Elements:
+        """Return the least along the first axis of elements[m, ...]."""
+        inverse = self.functions.number(~BYTES)
+        return self.apply(self.maximum(self.apply(stack, inverse)), inverse)
+
+    def values(self, elements: Elements) -> Sums:
+        """Return elements as sums of one term."""
+        flat = np.ascontiguousarray(elements).reshape(-1)
+        used = flat["function"]
+        if used.size and used.min() < 0:
+            raise ProofError("a byte that nothing has defined is used as a number")
+        residues = np.empty((RESIDUES, flat.size))
+        evaluate(flat, self._keys, self._coefficients_of_functions(), residues)
+        occurring = np.flatnonzero(np.bincount(used, minlength=1))
+        least, greatest = self.functions.least[occurring], self.functions.greatest[occurring]
+        return Sums(
+            residues.reshape(RESIDUES, *elements.shape),
+            elements,
+            int((greatest - least).max(initial=0)),
+            int(np.maximum(np.abs(least), np.abs(greatest)).max(initial=0)),
+        )
+
+    def _coefficients_of_functions(self) -> NDArray[np.int64]:
+        """Return int64[functions, RESIDUES, 3]: the value for the byte 0, and what both residues of a root
+        are multiplied by."""
+        first = len(self._coefficients)
+        if first < self.functions.count:
+            new = self.functions.values[first:]
+            rows = np.stack(
+                [_coefficients(new, *pair) for pair in zip(self._matrices, PRIMES, strict=True)], 1
+            )
+            self._coefficients = np.concatenate((self._coefficients, rows))
+        return self._coefficients
+
+    def add(self, left: Sums, right: Sums) -> Sums:
+        """Return sums that broadcast together, added."""
+        return Sums(
+            reduced(left.residues + right.residues),
+            self._sources("sum", np.add, left, right),
+            left.reach + right.reach,
+            left.offset + right.offset,
+            max(left.degree, right.degree),
+        )
+
+    def scale(self, sums: Sums, factors: np.ndarray) -> Sums:
+        """Return sums times integers int[...] below 2**23 in magnitude, which broadcast together."""
+        numbers = np.asarray(factors, np.int64)
+        largest = int(np.abs(numbers).max(initial=0))
+        return Sums(
+            reduced(sums.residues * numbers.astype(np.float64)),
+            self._sources("product", np.multiply, sums, self.values(self.constants(numbers))),
+            sums.reach * largest,
+            sums.offset * largest,
+            sums.degree,
+        )
+
+    def multiply(self, left: Sums, right: Sums) -> Sums:
+        """Return the products of sums that broadcast together.
+
+        Raises:
+            ProofError: the degree of the products exceeds `LARGEST_DEGREE`.
+        """
+        primes = along(max(left.residues.ndim, right.residues.ndim)).astype(np.int64)
+        products = left.residues.astype(np.int64) * right.residues.astype(np.int64) % primes
+        return Sums(
+            reduced(products.astype(np.float64)),
+            self._sources("product", np.multiply, left, right),
+            (left.reach + left.offset) * (right.reach + right.offset),
+            left.offset * right.offset,
+            product_degree(left, right),
+        )
+
+    def _sources(self, name: str, rule: Rule, left: Sums, right: Sums) -> Elements | None:
+        """Return the sources of sums that a rule makes of two: of the same root, or of a root and a
+        constant."""
+        if left.source is None or right.source is None:
+            return None
+        one, other = np.broadcast_arrays(left.source, right.source)
+        constant = one["kind"] == NO_ROOT
+        single = constant | (other["kind"] == NO_ROOT) | same_roots(one, other)
+        single &= (one["function"] != SEVERAL) & (other["function"] != SEVERAL)
+        if not single.any():
+            return None
+        functions = np.full(one.shape, SEVERAL, np.int32)
+        functions[single] = self.functions.of_pairs(
+            name, rule, one["function"][single], other["function"][single]
+        )
+        return self.of_functions(np.where(constant, other, one), functions)
+
+    def requantise(self, sums: Sums, parameters: np.ndarray, bits: int = 32) -> Elements:
+        """Return sums requantised (`vdla.hw.spec.numerics.requantise`), elements[...].
+
+        Args:
+            parameters: int[4, ...] that broadcasts against the sums.
+            bits: of the accumulator, in which the sum and the bias wrap; `EXACT` if they do not.
+
+        Raises:
+            ProofError: coefficients of the sums could exceed the primes.
+        """
+        self._require_coefficients(sums)
+        words = np.asarray(parameters, np.int64)
+        columns = self._requantisations.columns(words.reshape(4, -1), bits)
+        fields = np.broadcast_to(columns.reshape(4, *words.shape[1:]), (4, *sums.shape))
+        numbers, biases, kinds, functions = np.ascontiguousarray(fields).reshape(4, -1)
+        out = np.empty(numbers.shape, ELEMENT)
+        residues = np.ascontiguousarray(sums.residues).reshape(RESIDUES, -1)
+        name_sums(residues, biases, kinds, functions, self._counts(), out)
+        if sums.source is not None:
+            self._of_one_root(sums.source.reshape(-1), numbers, out)
+        return self._sets.distributed(out.reshape(sums.shape))
+
+    def _of_one_root(self, source: Elements, numbers: NDArray[np.int64], out: Elements) -> None:
+        """Write requantised functions of one root into elements[n]."""
+        single = source["function"] != SEVERAL
+        functions = self.functions.of_number_pairs(
+            "requantised",
+            lambda number, function: self._requantisations.result(number, self.functions.values[function]),
+            numbers[single],
+            source["function"][single],
+        )
+        out[single] = self.of_functions(source[single], functions)
+
+    def _counts(self) -> NDArray[np.int64]:
+        missing = len(self._kinds) + NO_ROOT + 1 - len(self._named)
+        if missing > 0:
+            self._named = np.concatenate((self._named, np.zeros(missing, np.int64)))
+        return self._named
+
+    def _require_coefficients(self, sums: Sums) -> None:
+        if 2 * sums.reach >= min(PRIMES):
+            raise ProofError(
+                f"coefficients of up to {sums.reach:,} in a sum are too large for a proof, which tells apart "
+                f"those below {min(PRIMES) // 2:,}"
+            )
+
+    def add_residual(self, values: Elements, residuals: Elements, parameters: np.ndarray) -> Elements:
+        """Return bytes with residuals added (`vdla.hw.spec.numerics.add_residual`), elements[...].
+
+        Args:
+            parameters: int[4, ...] that broadcasts against the elements.
+        """
+        words = np.asarray(parameters, np.int64)
+        addend, factor, other, *_ = residual_operands(words)
+        total = self.add(self.scale(self.values(values), factor), self.scale(self.values(residuals), other))
+        largest = total.reach + total.offset + int(np.abs(addend).max(initial=0))
+        fits = largest < 1 << SUM_BITS - 1
+        if fits:
+            self._used.add(Axiom.RESIDUAL_AS_SUM)
+        rest = words[2:]
+        return self.requantise(
+            total, np.stack((words[0], np.ones_like(words[1]), *rest)), SUM_BITS if fits else EXACT
+        )
+
+    @property
+    def axioms(self) -> tuple[Axiom, ...]:
+        """The axioms that were used, in the order of their table."""
+        return tuple(axiom for axiom in Axiom if axiom in self._used)
+
+    @property
+    def failure_probability(self) -> float:
+        """A bound on the probability that two different functions have been given the same name.
+
+        Every pair of different sums of a kind counts: each prime confuses them with a probability of at most
+        2 * LARGEST_DEGREE * 5 / 2**32 (Schwartz and Zippel: their polynomials in B and G have at most twice
+        the degree, and no value of G has a probability above 5 / 2**32), divided by 1 - 1 / p for the scaling
+        of B. Every pair of sets counts, whose names have 128 pseudo-random bits.
+        """
+        each = 2 * LARGEST_DEGREE * 5 / 2**32 / (1 - 1 / min(PRIMES))
+        sums = sum(count * (count - 1) // 2 for count in self._named[NO_ROOT + 1 :].tolist())
+        sets = self._sets.count * (self._sets.count - 1) // 2
+        return float(sums * each**RESIDUES + sets * 2.0**-128)
+
+
+def same_roots(one: Elements, other: Elements) -> NDArray[np.bool_]:
+    """Return whether elements have the same roots, bool[...]."""
+    same: NDArray[np.bool_] = one["kind"] == other["kind"]
+    same &= one["lo"] == other["lo"]
+    same &= one["hi"] == other["hi"]
+    return same
+
+
+def product_degree(left: Sums, right: Sums) -> int:
+    """Return the degree of the products of sums.
+
+    Raises:
+        ProofError: it exceeds `LARGEST_DEGREE`.
+    """
+    degree = sum(sums.degree for sums in (left, right) if sums.reach)
+    if degree > LARGEST_DEGREE:
+        raise ProofError(
+            f"products of degree {degree} are too high for a proof, which covers degrees up to "
+            f"{LARGEST_DEGREE}"
+        )
+    return degree
+
+
+def _coefficients(values: NDArray[np.int64], matrix: NDArray[np.int64], prime: int) -> NDArray[np.int64]:
+    """Return int64[functions, 3] for the values int64[functions, 256]; see `Domain`."""
+    origin = values[:, ZERO : ZERO + 1]
+    differences = (values - origin) % prime
+    high, low = differences >> 15, differences & (1 << 15) - 1
+    parts = [
+        (part.astype(np.float64) @ matrix.astype(np.float64)).astype(np.int64) % prime for part in (high, low)
+    ]
+    products = ((parts[0] << 15) + parts[1]) % prime
+    return np.concatenate((origin % prime, products), 1)

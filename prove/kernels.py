@@ -1,0 +1,250 @@
+"""Inner loops over elements, which run as machine code (`vdla.sim.compiled`). Arrays are contiguous, and the
+results are written into the last argument.
+
+Pseudo-random words come from SipHash-1-3 with 128 bits of result, of a secret key.
+
+Source: J.-P. Aumasson, D. J. Bernstein, "SipHash: a fast short-input PRF", 2012.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.prove.elements import NO_ROOT, PRIMES, UNDEFINED, Elements, Floats
+from vdla.prove.functions import IDENTITY
+from vdla.sim.compiled import part, whole
+
+Words = NDArray[np.uint64]
+Integers = NDArray[np.int64]
+State = tuple[np.uint64, np.uint64, np.uint64, np.uint64]
+Pair = tuple[np.uint64, np.uint64]
+
+P0, P1, P2, P3 = PRIMES
+LOW = np.uint64((1 << 32) - 1)
+R13, R16, R17, R21, R30, R32 = (np.uint64(amount) for amount in (13, 16, 17, 21, 30, 32))
+L13, L16, L17, L21 = (np.uint64(64 - amount) for amount in (13, 16, 17, 21))
+START_0, START_1 = np.uint64(0x736F6D6570736575), np.uint64(0x646F72616E646F6D)
+START_2, START_3 = np.uint64(0x6C7967656E657261), np.uint64(0x7465646279746573)
+FIRST_END, SECOND_END = np.uint64(0xEE), np.uint64(0xDD)
+WIDE = np.uint64(0xEE)
+
+
+@part
+def begin(low: np.uint64, high: np.uint64) -> State:
+    """Return the state of SipHash for a key."""
+    return low ^ START_0, high ^ START_1 ^ WIDE, low ^ START_2, high ^ START_3
+
+
+@part
+def turn(a: np.uint64, b: np.uint64, c: np.uint64, d: np.uint64) -> State:
+    """Return a state after one round."""
+    a = a + b
+    c = c + d
+    b = (b << R13 | b >> L13) ^ a
+    d = (d << R16 | d >> L16) ^ c
+    a = (a << R32 | a >> R32) + d
+    c = c + b
+    d = (d << R21 | d >> L21) ^ a
+    b = (b << R17 | b >> L17) ^ c
+    return a, b, c << R32 | c >> R32, d
+
+
+@part
+def take(a: np.uint64, b: np.uint64, c: np.uint64, d: np.uint64, word: np.uint64) -> State:
+    """Return a state that has taken up a word."""
+    a, b, c, d = turn(a, b, c, d ^ word)
+    return a ^ word, b, c, d
+
+
+@part
+def thrice(a: np.uint64, b: np.uint64, c: np.uint64, d: np.uint64) -> State:
+    """Return a state after three rounds."""
+    a, b, c, d = turn(a, b, c, d)
+    a, b, c, d = turn(a, b, c, d)
+    return turn(a, b, c, d)
+
+
+@part
+def end(a: np.uint64, b: np.uint64, c: np.uint64, d: np.uint64) -> Pair:
+    """Return the 128 bits of a state that has taken up every word."""
+    a, b, c, d = thrice(a, b, c ^ FIRST_END, d)
+    first = a ^ b ^ c ^ d
+    a, b, c, d = thrice(a, b ^ SECOND_END, c, d)
+    return first, a ^ b ^ c ^ d
+
+
+@part
+def digest(kind: np.uint64, lo: np.uint64, hi: np.uint64, low: np.uint64, high: np.uint64) -> Pair:
+    """Return 128 pseudo-random bits of a root, for a key."""
+    a, b, c, d = begin(low, high)
+    a, b, c, d = take(a, b, c, d, kind)
+    a, b, c, d = take(a, b, c, d, lo)
+    a, b, c, d = take(a, b, c, d, hi)
+    return end(a, b, c, d)
+
+
+@part
+def below(word: np.uint64, prime: int) -> int:
+    """Return a pseudo-random residue of the low 32 bits of a word; none has a probability above 5 / 2**32."""
+    return np.int64((word & LOW) * np.uint64(prime) >> R32)
+
+
+@part
+def combined(coefficients: Integers, first: int, second: int, prime: int) -> int:
+    """Return coefficients[0] + coefficients[1] first + coefficients[2] second modulo a prime below 2**30."""
+    sums = coefficients[1] * first + coefficients[2] * second + coefficients[0]
+    return sums % prime
+
+
+@whole
+def evaluate(elements: Elements, keys: Words, coefficients: Integers, out: Floats) -> None:
+    """Write the residues of elements.
+
+    Args:
+        elements: elements[n], each with a function.
+        keys: uint64[4], two keys.
+        coefficients: int64[functions, RESIDUES, 3]: value for the byte 0, coefficients of both pseudo-random
+            residues of a root.
+        out: float64[RESIDUES, n], between -p/2 and p/2.
+    """
+    for place in range(len(elements)):
+        element = elements[place]
+        function = element.function
+        g0 = g1 = g2 = g3 = h0 = h1 = h2 = h3 = 0
+        if element.kind != NO_ROOT:
+            kind = np.uint64(element.kind)
+            left, right = digest(kind, element.lo, element.hi, keys[0], keys[1])
+            g0, g1 = below(left, P0), below(left >> R32, P1)
+            g2, g3 = below(right, P2), below(right >> R32, P3)
+            if function != IDENTITY:
+                left, right = digest(kind, element.lo, element.hi, keys[2], keys[3])
+                h0, h1 = below(left, P0), below(left >> R32, P1)
+                h2, h3 = below(right, P2), below(right >> R32, P3)
+        if function != IDENTITY:
+            row = coefficients[function]
+            g0, g1 = combined(row[0], g0, h0, P0), combined(row[1], g1, h1, P1)
+            g2, g3 = combined(row[2], g2, h2, P2), combined(row[3], g3, h3, P3)
+        out[0, place] = g0 - P0 * (g0 > P0 // 2)
+        out[1, place] = g1 - P1 * (g1 > P1 // 2)
+        out[2, place] = g2 - P2 * (g2 > P2 // 2)
+        out[3, place] = g3 - P3 * (g3 > P3 // 2)
+
+
+@part
+def exact(residue: float, bias: int, prime: int) -> np.uint64:
+    """Return the residue of a whole number plus a bias, between 0 and the prime."""
+    rest = (np.int64(residue) + bias) % prime
+    return np.uint64(rest)
+
+
+@whole
+def name_sums(
+    residues: Floats, biases: Integers, kinds: Integers, functions: Integers, counts: Integers, out: Elements
+) -> None:
+    """Write the elements of requantised sums: their roots are named by the sums' residues and by their kind.
+
+    Args:
+        residues: float64[RESIDUES, n].
+        biases: int64[n], added to the sums.
+        kinds: int64[n]; `NO_ROOT` for constants.
+        functions: int64[n], of the roots.
+        counts: int64[kinds]: number of sums of each kind, which is increased.
+        out: elements[n].
+    """
+    for place in range(len(out)):
+        out[place].lo = 0
+        out[place].hi = 0
+        out[place].kind = kinds[place]
+        out[place].function = functions[place]
+        counts[kinds[place]] += 1
+        if kinds[place] != NO_ROOT:
+            bias = biases[place]
+            first = exact(residues[0, place], bias, P0)
+            second = exact(residues[1, place], bias, P1)
+            third = exact(residues[2, place], bias, P2)
+            fourth = exact(residues[3, place], bias, P3)
+            out[place].lo = first | second << R30
+            out[place].hi = third | fourth << R30
+
+
+@part
+def same_root(members: Elements, row: int, one: int, other: int) -> bool:
+    """Whether two members of a row have the same root."""
+    left, right = members[row, one], members[row, other]
+    return left.kind == right.kind and left.lo == right.lo and left.hi == right.hi
+
+
+@part
+def precedes(members: Elements, row: int, one: int, other: int) -> bool:
+    """Whether a member of a row stands before another in order of kind, lo, hi and function."""
+    left, right = members[row, one], members[row, other]
+    if left.kind != right.kind:
+        return left.kind < right.kind
+    if left.lo != right.lo:
+        return left.lo < right.lo
+    if left.hi != right.hi:
+        return left.hi < right.hi
+    return left.function < right.function
+
+
+@part
+def swap(members: Elements, row: int, one: int, other: int) -> None:
+    """Exchange two members of a row."""
+    left, right = members[row, one], members[row, other]
+    left.lo, right.lo = right.lo, left.lo
+    left.hi, right.hi = right.hi, left.hi
+    left.kind, right.kind = right.kind, left.kind
+    left.function, right.function = right.function, left.function
+
+
+@whole
+def sort_sets(members: Elements, counts: Integers) -> None:
+    """Sort the members of each row, and drop those without a function and those that equal another.
+
+    Args:
+        members: elements[n, m]; what is dropped is undefined, and stands behind the others.
+        counts: int64[n], which becomes the number of members of each row.
+    """
+    for row in range(len(members)):
+        count = 0
+        for place in range(members.shape[1]):
+            if members[row, place].function == UNDEFINED:
+                continue
+            swap(members, row, place, count)
+            at = count
+            while at > 0 and precedes(members, row, at, at - 1):
+                swap(members, row, at, at - 1)
+                at -= 1
+            is_new = at == 0 or precedes(members, row, at - 1, at)
+            if is_new:
+                count += 1
+            else:
+                for later in range(at, count):
+                    swap(members, row, later, later + 1)
+        for place in range(count, members.shape[1]):
+            members[row, place].function = UNDEFINED
+        counts[row] = count
+
+
+@whole
+def name_sets(members: Elements, counts: Integers, keys: Words, kind: int, out: Elements) -> None:
+    """Write the elements of the greatest of sorted sets.
+
+    Args:
+        members: elements[n, m], of which each row has `counts`, int64[n].
+        keys: uint64[2].
+        kind: of the roots, which 128 pseudo-random bits of the members name.
+        out: elements[n].
+    """
+    for row in range(len(out)):
+        a, b, c, d = begin(keys[0], keys[1])
+        for place in range(counts[row]):
+            member = members[row, place]
+            both = np.uint64(member.kind) << R32 | np.uint64(member.function)
+            a, b, c, d = take(a, b, c, d, both)
+            a, b, c, d = take(a, b, c, d, member.lo)
+            a, b, c, d = take(a, b, c, d, member.hi)
+        first, second = end(a, b, c, d)
+        out[row].lo = first
+        out[row].hi = second
+        out[row].kind = kind
+        out[row].function = IDENTITY
