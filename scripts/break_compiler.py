@@ -2,9 +2,9 @@
 """Plant faults in the compiler's sources, and check that proofs refuse every network that a fault changes.
 
 A fault is one change of one line in the folders of the compiler that come after import and quantisation,
-drawn as `scripts/mutants.py` draws its mutants, and planted in a scratch copy of the tree. In the copy, random
-networks are compiled, run on the functional model beside the integer operators, and proved. There are six
-verdicts:
+drawn as `scripts/mutants.py` draws its mutants, and planted in a scratch copy of the tree. In the copy,
+random networks are compiled, run on the functional model beside the integer operators, and proved. There are
+six verdicts:
 
 caught    a network's results are wrong, and the proof refuses every such network
 missed    a network's results are wrong, and it is proved: the proof is wrong

@@ -4,7 +4,7 @@ Instructions are decoded, changed and encoded again before they are relocated. E
 the plan and a source of random numbers.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from random import Random
 
@@ -70,19 +70,20 @@ def with_instruction(stream: Stream, index: int, item: isa.Instruction) -> Strea
     return replace(stream, words=words)
 
 
-def _changed(plan: Plan, rng: Random, forms: Sequence[type], name_of: Callable[..., str]) -> Change | None:
-    """Change one field of a random instruction of some forms.
+def _changed(plan: Plan, rng: Random, names_of: Callable[[isa.Instruction], list[str]]) -> Change | None:
+    """Change one field of a random instruction.
 
     Args:
-        name_of: returns the field of an instruction to change; "" for none.
+        names_of: returns the fields of an instruction that may be changed.
     """
     launch = rng.choice(plan.launches).stream
     stream = plan.streams[launch]
-    index = rng.randrange(stream.count)
-    item = codec.decode(int.from_bytes(stream.words[index].tobytes(), "little"), stream.config)
-    field = name_of(item, stream.config) if isinstance(item, tuple(forms)) else ""
-    if not field:
+    places = [(index, item, names_of(item)) for index, item in enumerate(instructions_of(stream))]
+    places = [(index, item, names) for index, item, names in places if names]
+    if not places:
         return None
+    index, item, names = rng.choice(places)
+    field = rng.choice(names)
     before = getattr(item, field)
     after = _other(item, field, before, stream.config, rng)
     if after is None or after == before:
@@ -100,58 +101,58 @@ def _other(
     return after if 0 <= after <= placed.high else None
 
 
+def _fields(item: isa.Instruction, names: Iterable[str], config: AcceleratorConfig) -> list[str]:
+    """Return the fields of an instruction that have one of some names."""
+    there = {field.name for field in isa.layout(type(item), config)}
+    return [name for name in names if name in there]
+
+
 def _moves(item: isa.Instruction) -> bool:
-    return bool(getattr(item, "x_size", 1) and getattr(item, "y_size", 1))
+    return isinstance(item, (*ROWS, isa.Store)) and bool(item.x_size and item.y_size)
 
 
 def address(plan: Plan, rng: Random) -> Change | None:
     """Move the rows of a LOAD, GATHER or STORE, on chip or in DRAM."""
-    field = rng.choice(("sram_base", "dram_base", "x_stride"))
-    forms = (*ROWS, isa.Store)
-    return _changed(plan, rng, forms, lambda item, config: field if _moves(item) else "")
+    return _changed(plan, rng, lambda item: ["sram_base", "dram_base", "x_stride"] if _moves(item) else [])
 
 
 def factor(plan: Plan, rng: Random) -> Change | None:
     """Change a step of a hardware loop that has several trips."""
 
-    def name_of(item: isa.Instruction, config: AcceleratorConfig) -> str:
+    def names_of(item: isa.Instruction) -> list[str]:
+        loops = (("out", item.iter_out), ("in", item.iter_in)) if isinstance(item, LOOPS) else ()
         names = [
-            name
-            for name in (field.name for field in isa.layout(type(item), config))
-            if (name.endswith("_factor_out") and item.iter_out > 1)
-            or (name.endswith("_factor_in") and item.iter_in > 1)
+            f"{which}_factor_{end}" for which in ("dst", "src", "wgt") for end, count in loops if count > 1
         ]
-        return rng.choice(names) if names else ""
+        return _fields(item, names, plan.config)
 
-    return _changed(plan, rng, LOOPS, name_of)
+    return _changed(plan, rng, names_of)
 
 
 def padding(plan: Plan, rng: Random) -> Change | None:
     """Change the rows or columns of padding of a LOAD or GATHER, or what they hold."""
 
-    def name_of(item: isa.Instruction, config: AcceleratorConfig) -> str:
-        there = {field.name for field in isa.layout(type(item), config)}
-        padded = [name for name in PADS if name in there and getattr(item, name)]
-        values = [name for name in ("pad_minimum", "pad_value") if name in there]
-        return rng.choice([*padded, *values]) if padded and _moves(item) else ""
+    def names_of(item: isa.Instruction) -> list[str]:
+        if not isinstance(item, ROWS) or not _moves(item):
+            return []
+        padded = [name for name in _fields(item, PADS, plan.config) if getattr(item, name)]
+        return [*padded, *_fields(item, ("pad_minimum", "pad_value"), plan.config)] if padded else []
 
-    return _changed(plan, rng, ROWS, name_of)
+    return _changed(plan, rng, names_of)
 
 
 def trips(plan: Plan, rng: Random) -> Change | None:
     """Change the trips of a hardware loop, or a flag that starts sums."""
-
-    def name_of(item: isa.Instruction, config: AcceleratorConfig) -> str:
-        there = {field.name for field in isa.layout(type(item), config)}
-        return rng.choice([name for name in ("iter_out", "iter_in", "reset", "overwrite") if name in there])
-
-    return _changed(plan, rng, LOOPS, name_of)
+    names = ("iter_out", "iter_in", "reset", "overwrite")
+    return _changed(
+        plan, rng, lambda item: _fields(item, names, plan.config) if isinstance(item, LOOPS) else []
+    )
 
 
 def micro_op(plan: Plan, rng: Random) -> Change | None:
     """Leave out the last micro-op of an instruction, or put a micro-op in the place of another."""
     if rng.random() < 0.5:
-        return _changed(plan, rng, LOOPS, lambda item, config: rng.choice(("uop_end", "uop_begin")))
+        return _changed(plan, rng, lambda item: ["uop_begin", "uop_end"] if isinstance(item, LOOPS) else [])
     launch = rng.choice(plan.launches).stream
     stream = plan.streams[launch]
     if len(stream.uops) < 2:
@@ -169,10 +170,12 @@ def stale(plan: Plan, rng: Random) -> Change | None:
     """Leave out what a LOAD or GATHER loads, so that an older tile is used; its tokens stay."""
     launch = rng.choice(plan.launches).stream
     stream = plan.streams[launch]
-    index = rng.randrange(stream.count)
-    item = codec.decode(int.from_bytes(stream.words[index].tobytes(), "little"), stream.config)
-    if not isinstance(item, ROWS) or not _moves(item):
+    items = instructions_of(stream)
+    places = [index for index, item in enumerate(items) if isinstance(item, ROWS) and _moves(item)]
+    if not places:
         return None
+    index = rng.choice(places)
+    item = items[index]
     broken = with_instruction(stream, index, replace(item, x_size=0))
     text = f"{launch}, instruction {index}: {type(item).__name__.upper()} loads nothing"
     return replace(plan, streams={**plan.streams, launch: broken}), text
@@ -218,14 +221,11 @@ def parameters(plan: Plan, rng: Random) -> Change | None:
         memory = rng.choice((MemoryType.ACC, MemoryType.TABLE))
         return _swapped(plan, memory, "parameter sets", rng)
 
-    def name_of(item: isa.Instruction, config: AcceleratorConfig) -> str:
-        there = {field.name for field in isa.layout(type(item), config)}
-        names = [
-            name for name in ("parameters", "table", "residual") if name in there and getattr(item, name)
-        ]
-        return rng.choice(names) if names else ""
+    def names_of(item: isa.Instruction) -> list[str]:
+        names = _fields(item, ("parameters", "table", "residual"), plan.config)
+        return [name for name in names if isinstance(item, isa.Store) and getattr(item, name)]
 
-    return _changed(plan, rng, (isa.Store,), name_of)
+    return _changed(plan, rng, names_of)
 
 
 KINDS: dict[str, Callable[[Plan, Random], Change | None]] = {

@@ -498,3 +498,8 @@ def test_arrays_of_graphs_have_room_of_their_own(monkeypatch):
     assert from_bytes(data).graphs is not None
     monkeypatch.setattr(file, "ARRAY_BYTES", total - 1)
     assert f"the arrays of its graphs take {total} bytes, and the limit is {total - 1}; " in refused(data)
+
+
+def test_the_page_states_the_version():
+    page = (Path(__file__).parents[3] / "docs" / "networks.md").read_text()
+    assert f"| 8 to 11 | version, {VERSION}; numbers are little-endian |" in page
