@@ -9,6 +9,7 @@ from vdla.compiler.graph.nodes import Graph, GraphError
 from vdla.compiler.graph.parse import parse_graph
 from vdla.compiler.graph.verify import verify
 from vdla.compiler.network.target_passes import target_passes
+from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.limits import TENSOR_BYTES, require_room
 from vdla.hw.spec.showing import short
 from vdla.hw.spec.target import Target
@@ -40,8 +41,8 @@ def carried_graphs(plan: Plan) -> Graphs:
 
     Raises:
         ModuleError: it carries none.
-        GraphError: a text is not a valid graph, or a constant is missing or does not match its hash.
-        OperatorError: an attribute of an operator is of another type.
+        GraphError: a text is not a valid graph, a constant is missing or does not match its hash, or an
+            attribute is of another type.
     """
     if plan.graphs is None:
         raise ModuleError(
@@ -60,9 +61,9 @@ def _graph(text: str, constants: Mapping[str, np.ndarray]) -> Graph:
         verify(graph)
         for node in graph.nodes:
             check_types(node.op, node.attributes)
-    except UNREADABLE as error:
-        reason = f"{type(error).__name__}: {short(str(error), LONGEST_REASON)}"
-        raise GraphError(f"its graph cannot be read: {reason}; compile the network again") from error
+    except (VdlaError, *UNREADABLE) as error:
+        reason = short(next(iter(str(error).splitlines()), type(error).__name__), LONGEST_REASON)
+        raise GraphError(f"the module's graph cannot be read: {reason}; compile the network again") from error
     for name, type_ in graph.types.items():
         size = type_.size * np.dtype(type_.dtype).itemsize
         require_room(size, TENSOR_BYTES, f"value {name} is {type_}, which takes", ModuleError)

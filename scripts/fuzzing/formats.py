@@ -277,7 +277,7 @@ FORMATS: dict[str, Format] = {
         module,
         lambda rng: (
             Step(("inspect", "FILE")),
-            Step(("prove", "FILE"), fits_module, shows=3),
+            Step(("prove", "FILE"), fits_module),
             Step(("run", "FILE"), fits_module, REPORT_LINES),
         ),
     ),
