@@ -8,6 +8,9 @@ matrix B is scaled so that the byte of a root itself has the residue G[root, 0].
 """
 
 import hashlib
+from bisect import bisect_right
+from itertools import accumulate
+from operator import mul
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +20,16 @@ from vdla.prove.axioms import Axiom
 from vdla.prove.elements import (
     ELEMENT,
     LARGEST_DEGREE,
+    LARGEST_MAGNITUDE,
     NO_ROOT,
     PRIMES,
+    REDUCED,
     RESIDUES,
     SEVERAL,
     Elements,
     Sums,
     along,
-    reduced,
+    within,
 )
 from vdla.prove.errors import ProofError
 from vdla.prove.functions import BYTES, ZERO, Functions, Numbers, Rule
@@ -48,7 +53,7 @@ class Domain:
         self.functions = Functions()
         self._seed = seed
         self._kinds: dict[tuple[object, ...], int] = {}
-        self._named = np.zeros(1, np.int64)  # number of sums that each kind has named
+        self._named = np.zeros((RESIDUES, 1), np.int64)  # numbers of sums, by divisors and kind
         self._keys = self._words("roots", 4)
         self._matrices = [self._matrix(prime) for prime in PRIMES]
         self._coefficients = np.zeros((0, RESIDUES, 1 + LARGEST_DEGREE), np.int64)
@@ -140,6 +145,7 @@ class Domain:
             elements,
             int((greatest - least).max(initial=0)),
             int(np.maximum(np.abs(least), np.abs(greatest)).max(initial=0)),
+            magnitude=REDUCED,
         )
 
     def _coefficients_of_functions(self) -> NDArray[np.int64]:
@@ -156,24 +162,28 @@ class Domain:
 
     def add(self, left: Sums, right: Sums) -> Sums:
         """Return sums that broadcast together, added."""
+        left, right = (within(sums, LARGEST_MAGNITUDE // 2) for sums in (left, right))
         return Sums(
-            reduced(left.residues + right.residues),
+            left.residues + right.residues,
             self._sources("sum", np.add, left, right),
             left.reach + right.reach,
             left.offset + right.offset,
             max(left.degree, right.degree),
+            left.magnitude + right.magnitude,
         )
 
     def scale(self, sums: Sums, factors: np.ndarray) -> Sums:
         """Return sums times integers int[...] below 2**23 in magnitude, which broadcast together."""
         numbers = np.asarray(factors, np.int64)
-        largest = int(np.abs(numbers).max(initial=0))
+        largest = int(np.abs(numbers).max(initial=1))
+        sums = within(sums, LARGEST_MAGNITUDE // largest)
         return Sums(
-            reduced(sums.residues * numbers.astype(np.float64)),
+            sums.residues * numbers.astype(np.float64),
             self._sources("product", np.multiply, sums, self.values(self.constants(numbers))),
             sums.reach * largest,
             sums.offset * largest,
             sums.degree,
+            sums.magnitude * largest,
         )
 
     def multiply(self, left: Sums, right: Sums) -> Sums:
@@ -182,14 +192,16 @@ class Domain:
         Raises:
             ProofError: the degree of the products exceeds `LARGEST_DEGREE`.
         """
-        primes = along(max(left.residues.ndim, right.residues.ndim)).astype(np.int64)
-        products = left.residues.astype(np.int64) * right.residues.astype(np.int64) % primes
+        left, right = within(left, 2 * REDUCED), within(right, 2 * REDUCED)
+        products = left.residues.astype(np.int64) * right.residues.astype(np.int64)
+        residues = products % along(products.ndim).astype(np.int64)
         return Sums(
-            reduced(products.astype(np.float64)),
+            residues.astype(np.float64),
             self._sources("product", np.multiply, left, right),
-            (left.reach + left.offset) * (right.reach + right.offset),
+            product_reach(left, right),
             left.offset * right.offset,
             product_degree(left, right),
+            2 * REDUCED,
         )
 
     def _sources(self, name: str, rule: Rule, left: Sums, right: Sums) -> Elements | None:
@@ -219,14 +231,15 @@ class Domain:
         Raises:
             ProofError: coefficients of the sums could exceed the primes.
         """
-        self._require_coefficients(sums)
         words = np.asarray(parameters, np.int64)
         columns = self._requantisations.columns(words.reshape(4, -1), bits)
-        fields = np.broadcast_to(columns.reshape(4, *words.shape[1:]), (4, *sums.shape))
+        rank = len(sums.shape) - words.ndim + 1
+        aligned = columns.reshape(4, *[1] * rank, *words.shape[1:])
+        fields = np.broadcast_to(aligned, (4, *sums.shape))
         numbers, biases, kinds, functions = np.ascontiguousarray(fields).reshape(4, -1)
         out = np.empty(numbers.shape, ELEMENT)
         residues = np.ascontiguousarray(sums.residues).reshape(RESIDUES, -1)
-        name_sums(residues, biases, kinds, functions, self._counts(), out)
+        name_sums(residues, biases, kinds, functions, self._counts(sums), out)
         if sums.source is not None:
             self._of_one_root(sums.source.reshape(-1), numbers, out)
         return self._sets.distributed(out.reshape(sums.shape))
@@ -242,18 +255,25 @@ class Domain:
         )
         out[single] = self.of_functions(source[single], functions)
 
-    def _counts(self) -> NDArray[np.int64]:
-        missing = len(self._kinds) + NO_ROOT + 1 - len(self._named)
-        if missing > 0:
-            self._named = np.concatenate((self._named, np.zeros(missing, np.int64)))
-        return self._named
+    def _counts(self, sums: Sums) -> NDArray[np.int64]:
+        """Return int64[kinds], which counts the sums that are named.
 
-    def _require_coefficients(self, sums: Sums) -> None:
-        if 2 * sums.reach >= min(PRIMES):
+        Sums whose coefficients exceed a prime are counted apart: the difference of two of them may have
+        coefficients that the prime divides.
+
+        Raises:
+            ProofError: coefficients of the sums could be divisible by every prime.
+        """
+        missing = len(self._kinds) + NO_ROOT + 1 - self._named.shape[1]
+        if missing > 0:
+            self._named = np.pad(self._named, ((0, 0), (0, missing)))
+        divisors = bisect_right(list(accumulate(sorted(PRIMES), mul)), 2 * sums.reach)
+        if divisors == RESIDUES:
             raise ProofError(
-                f"coefficients of up to {sums.reach:,} in a sum are too large for a proof, which tells apart "
-                f"those below {min(PRIMES) // 2:,}"
+                f"a sum has coefficients of up to {sums.reach:,}; a proof covers only smaller ones"
             )
+        counts: NDArray[np.int64] = self._named[divisors]
+        return counts
 
     def add_residual(self, values: Elements, residuals: Elements, parameters: np.ndarray) -> Elements:
         """Return bytes with residuals added (`vdla.hw.spec.numerics.add_residual`), elements[...].
@@ -262,7 +282,7 @@ class Domain:
             parameters: int[4, ...] that broadcasts against the elements.
         """
         words = np.asarray(parameters, np.int64)
-        addend, factor, other, *_ = residual_operands(words)
+        addend, factor, other, *_ = residual_operands(tuple(words))
         total = self.add(self.scale(self.values(values), factor), self.scale(self.values(residuals), other))
         largest = total.reach + total.offset + int(np.abs(addend).max(initial=0))
         fits = largest < 1 << SUM_BITS - 1
@@ -285,12 +305,14 @@ class Domain:
         Every pair of different sums of a kind counts: each prime confuses them with a probability of at most
         2 * LARGEST_DEGREE * 5 / 2**32 (Schwartz and Zippel: their polynomials in B and G have at most twice
         the degree, and no value of G has a probability above 5 / 2**32), divided by 1 - 1 / p for the scaling
-        of B. Every pair of sets counts, whose names have 128 pseudo-random bits.
+        of B. Primes that may divide the coefficients do not count. Every pair of sets counts, whose names
+        have 128 pseudo-random bits.
         """
         each = 2 * LARGEST_DEGREE * 5 / 2**32 / (1 - 1 / min(PRIMES))
-        sums = sum(count * (count - 1) // 2 for count in self._named[NO_ROOT + 1 :].tolist())
-        sets = self._sets.count * (self._sets.count - 1) // 2
-        return float(sums * each**RESIDUES + sets * 2.0**-128)
+        named = self._named[:, NO_ROOT + 1 :].astype(np.float64)
+        pairs = (named * named.cumsum(0)).sum(1).tolist()
+        sums = sum(count * each ** (RESIDUES - divisors) for divisors, count in enumerate(pairs))
+        return float(sums + self._sets.count**2 * 2.0**-128)
 
 
 def same_roots(one: Elements, other: Elements) -> NDArray[np.bool_]:
@@ -299,6 +321,11 @@ def same_roots(one: Elements, other: Elements) -> NDArray[np.bool_]:
     same &= one["lo"] == other["lo"]
     same &= one["hi"] == other["hi"]
     return same
+
+
+def product_reach(left: Sums, right: Sums) -> int:
+    """Return the bound on the coefficients of products of sums."""
+    return (left.reach + left.offset) * (right.reach + right.offset)
 
 
 def product_degree(left: Sums, right: Sums) -> int:

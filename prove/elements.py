@@ -15,13 +15,13 @@ x = domain.fresh("x", (2, 3))  # elements[2, 3]: six unknown bytes
 y = domain.constants(np.zeros((1, 3)))  # elements[1, 3]
 z = np.concatenate((x, y))  # elements are NumPy arrays: moves of elements are NumPy's
 relu = domain.functions.number(np.maximum(BYTES, 0))
-sums = domain.products(weights, domain.apply(z, relu))  # weights int[M, 3] times elements[3, 3]
+sums = products(domain, weights, domain.apply(z, relu))  # weights int[M, 3] times elements[3, 3]
 out = domain.requantise(sums, parameters)  # elements[M, 3]
 top = domain.maximum(out)  # elements[3]: greatest along the first axis
 ```
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,10 @@ PRIMES = (1073741789, 1073741783, 1073741741, 1073741723)
 fit float64 as long as the weights' magnitudes add up to less than 2**24."""
 RESIDUES = len(PRIMES)
 PRIME_ROW = np.array(PRIMES, np.float64)
+LARGEST_MAGNITUDE = 1 << 52
+"""Of a residue that has not been reduced."""
+REDUCED = 1 << 29
+"""Magnitude of reduced residues."""
 LARGEST_DEGREE = 2
 """Of a sum as a polynomial in functions of roots: `Domain` draws matrices of this rank."""
 
@@ -49,12 +53,13 @@ class Sums:
     """Sums of products of elements.
 
     Attributes:
-        residues: float64[RESIDUES, *shape], whole numbers, between -p/2 and p/2 up to rounding.
+        residues: float64[RESIDUES, *shape], whole numbers.
         source: elements[*shape]: a sum of at most one root as a function of it; where `function` is
             `SEVERAL`, the sum has several. None: all sums have several.
         reach: bound on the magnitude of the coefficients of functions of roots.
         offset: bound on the magnitude of the constant.
         degree: bound on the degree.
+        magnitude: bound on the residues, at most `LARGEST_MAGNITUDE`.
     """
 
     residues: Floats
@@ -62,6 +67,7 @@ class Sums:
     reach: int
     offset: int
     degree: int = 1
+    magnitude: int = LARGEST_MAGNITUDE
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -69,9 +75,16 @@ class Sums:
         return self.residues.shape[1:]
 
 
+def within(sums: Sums, largest: int) -> Sums:
+    """Return sums whose residues have at most a magnitude of `largest`, which is `REDUCED` or more."""
+    if sums.magnitude <= largest:
+        return sums
+    return replace(sums, residues=reduced(sums.residues), magnitude=REDUCED)
+
+
 def reduced(residues: Floats) -> Floats:
-    """Return residues[RESIDUES, ...], whole numbers below 2**53 in magnitude, between -p/2 and p/2 up to
-    rounding."""
+    """Return residues[RESIDUES, ...], whole numbers of at most `LARGEST_MAGNITUDE`, between -p/2 and p/2 up
+    to rounding."""
     primes = along(residues.ndim)
     quotients = np.rint(residues * (1 / primes))
     quotients *= primes

@@ -42,7 +42,7 @@ class Functions:
     @property
     def is_constant(self) -> NDArray[np.bool_]:
         """bool[functions]: whether a function is a constant."""
-        return self.least == self.greatest
+        return np.equal(self.least, self.greatest)
 
     @property
     def least(self) -> NDArray[np.int64]:
@@ -87,8 +87,9 @@ class Functions:
             IndexError: the values of an inner function are no bytes.
         """
         if inner.size and outer.size and not inner.any():
-            return np.broadcast_to(outer, np.broadcast_shapes(outer.shape, inner.shape))
-        return self.of_pairs("composed", _compose, outer, inner)
+            return np.broadcast_to(outer, np.broadcast_shapes(outer.shape, inner.shape)).astype(np.int32)
+        composition: Numbers = self.of_pairs("composed", _compose, outer, inner)
+        return composition
 
     def of_pairs(self, name: str, rule: Rule, left: Numbers, right: Numbers) -> Numbers:
         """Return the functions that a rule makes of pairs of functions, int32[...].
@@ -112,7 +113,8 @@ class Functions:
             if pair not in known:
                 known[pair] = self.number(rule(*pair))
             results[place] = known[pair]
-        return results[places]
+        numbers: Numbers = results[places]
+        return numbers
 
 
 def _compose(outer: np.ndarray, inner: np.ndarray) -> np.ndarray:

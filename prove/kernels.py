@@ -6,6 +6,8 @@ Pseudo-random words come from SipHash-1-3 with 128 bits of result, of a secret k
 Source: J.-P. Aumasson, D. J. Bernstein, "SipHash: a fast short-input PRF", 2012.
 """
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -83,13 +85,13 @@ def digest(kind: np.uint64, lo: np.uint64, hi: np.uint64, low: np.uint64, high: 
 
 
 @part
-def below(word: np.uint64, prime: int) -> int:
+def below(word: np.uint64, prime: int) -> Any:
     """Return a pseudo-random residue of the low 32 bits of a word; none has a probability above 5 / 2**32."""
     return np.int64((word & LOW) * np.uint64(prime) >> R32)
 
 
 @part
-def combined(coefficients: Integers, first: int, second: int, prime: int) -> int:
+def combined(coefficients: Integers, first: int, second: int, prime: int) -> Any:
     """Return coefficients[0] + coefficients[1] first + coefficients[2] second modulo a prime below 2**30."""
     sums = coefficients[1] * first + coefficients[2] * second + coefficients[0]
     return sums % prime
@@ -167,14 +169,7 @@ def name_sums(
 
 
 @part
-def same_root(members: Elements, row: int, one: int, other: int) -> bool:
-    """Whether two members of a row have the same root."""
-    left, right = members[row, one], members[row, other]
-    return left.kind == right.kind and left.lo == right.lo and left.hi == right.hi
-
-
-@part
-def precedes(members: Elements, row: int, one: int, other: int) -> bool:
+def precedes(members: Elements, row: int, one: int, other: int) -> Any:
     """Whether a member of a row stands before another in order of kind, lo, hi and function."""
     left, right = members[row, one], members[row, other]
     if left.kind != right.kind:
