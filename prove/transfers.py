@@ -1,6 +1,7 @@
 """Index arithmetic of the instructions that move data between DRAM and the scratchpads, in NumPy."""
 
-from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,53 +10,44 @@ from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 
 Indices = NDArray[np.int64]
+KNOWN_BLOCKS = 256
 
 
-@dataclass(frozen=True)
-class Block:
-    """What a LOAD or GATHER writes: a dense block of elements, of which those of the padding are not read.
+class Block(NamedTuple):
+    """The elements that a LOAD, GATHER or STORE moves, relative to the first of each memory.
 
     Attributes:
-        elements: elements that it writes.
-        filled: int64[n], the places in the block of the elements that are read from DRAM.
-        bytes: int64[n, element_bytes], where the bytes of each stand in DRAM, from the first byte on that the
-            instruction names.
+        elements: elements on chip, with padding.
+        filled: int64[n], the places of those that stand in DRAM, among `elements`.
+        source: int64[n], where each stands in DRAM: elements, of a GATHER bytes.
     """
 
     elements: int
     filled: Indices
-    bytes: Indices
+    source: Indices
 
 
-def loaded_block(it: isa.Load | isa.Gather, config: AcceleratorConfig) -> Block:
-    """Return what a LOAD or GATHER that moves something writes, relative to its first element and byte."""
-    size = config.element_bytes(it.memory_type)
-    left, right = (it.x_pad_0, it.x_pad_1) if isinstance(it, isa.Load) else (0, 0)
-    line = left + it.x_size + right
-    row, column = np.arange(it.y_size)[:, None], np.arange(it.x_size)
-    if isinstance(it, isa.Gather):
-        first = row * it.x_stride + column * it.step
-    else:
-        first = (row * it.x_stride + column) * size
-    places = (it.y_pad_0 + row) * line + left + column
-    total = (it.y_pad_0 + it.y_size + it.y_pad_1) * line
-    return Block(total, places.reshape(-1), first.reshape(-1, 1) + np.arange(size))
+def block_of(it: isa.Load | isa.Gather | isa.Store) -> Block:
+    """Return the elements that an instruction moves, which moves something."""
+    match it:
+        case isa.Load():
+            pads = it.y_pad_0, it.y_pad_1, it.x_pad_0, it.x_pad_1
+            return _block(it.y_size, it.x_size, it.x_stride, 1, pads)
+        case isa.Gather():
+            return _block(it.y_size, it.x_size, it.x_stride, it.step, (it.y_pad_0, it.y_pad_1, 0, 0))
+        case isa.Store():
+            return _block(it.y_size, it.x_size, it.x_stride, 1, (0, 0, 0, 0))
+
+
+@lru_cache(KNOWN_BLOCKS)
+def _block(rows: int, columns: int, stride: int, step: int, pads: tuple[int, int, int, int]) -> Block:
+    above, below, left, right = pads
+    line = left + columns + right
+    row, column = np.arange(rows)[:, None], np.arange(columns)
+    filled, source = (above + row) * line + left + column, row * stride + column * step
+    return Block((above + rows + below) * line, filled.reshape(-1), source.reshape(-1))
 
 
 def first_byte(it: isa.Load | isa.Gather | isa.Store, config: AcceleratorConfig) -> int:
     """Return the byte address of the first element that an instruction moves."""
     return it.dram_base if isinstance(it, isa.Gather) else it.dram_base * config.element_bytes(it.memory_type)
-
-
-def stored_bytes(it: isa.Store, config: AcceleratorConfig) -> Indices:
-    """Return int64[y_size * x_size, element_bytes]: where a STORE writes each element, from its first byte
-    on."""
-    size = config.element_bytes(it.memory_type)
-    first = (np.arange(it.y_size)[:, None] * it.x_stride + np.arange(it.x_size)) * size
-    return first.reshape(-1, 1) + np.arange(size)
-
-
-def has_contiguous_rows(bytes_: NDArray[np.int64]) -> bool:
-    """Whether the bytes of a transfer are one range."""
-    flat = bytes_.reshape(-1)
-    return bool(len(flat)) and int(flat[-1] - flat[0]) == len(flat) - 1 and bool((np.diff(flat) == 1).all())
