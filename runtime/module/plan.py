@@ -186,6 +186,22 @@ class Fidelity(Record, frozen=True):
 
 
 @dataclass(frozen=True)
+class GraphTexts:
+    """The graphs that a plan was compiled from, as the text that `vdla.compiler.graph.text` prints.
+
+    Attributes:
+        integers: graph of integer operators, which defines the results.
+        target: the same graph after the passes for the target; launches read and write its values.
+        constants: arrays whose hash alone is in the texts, by hash. An array has the bytes of the constant,
+            and may have another shape and type.
+    """
+
+    integers: str
+    target: str
+    constants: Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
 class Plan:
     """A compiled network.
 
@@ -199,6 +215,7 @@ class Plan:
         weights: tensors that it only reads.
         constants: values of host steps that never change.
         fidelity: of a network that was quantised on samples; None of others.
+        graphs: graphs that it was compiled from; None: it carries none.
     """
 
     name: str
@@ -211,6 +228,7 @@ class Plan:
     weights: Mapping[str, np.ndarray]
     constants: Mapping[str, np.ndarray]
     fidelity: Fidelity | None = None
+    graphs: GraphTexts | None = None
 
     @property
     def config(self) -> AcceleratorConfig:
