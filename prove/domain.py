@@ -122,12 +122,14 @@ class Domain:
 
     def apply(self, elements: Elements, functions: int | Numbers) -> Elements:
         """Return functions of bytes, by their numbers, applied to elements."""
+        require_defined(elements)
         outer = np.asarray(functions, np.int32)
         applied = self.of_functions(elements, self.functions.composed(outer, elements["function"]))
         return self._sets.distributed(applied)
 
     def maximum(self, stack: Elements) -> Elements:
         """Return the greatest along the first axis of elements[m, ...]."""
+        require_defined(stack)
         return self._sets.maximum(stack)
 
     def minimum(self, stack: Elements) -> Elements:
@@ -137,10 +139,9 @@ class Domain:
 
     def values(self, elements: Elements) -> Sums:
         """Return elements as sums of one term."""
+        require_defined(elements)
         flat = np.ascontiguousarray(elements).reshape(-1)
         used = flat["function"]
-        if used.size and used.min() < 0:
-            raise ProofError("a byte that nothing has defined is used as a number")
         residues = np.empty((RESIDUES, flat.size))
         evaluate(flat, self._keys, self._coefficients_of_functions(), residues)
         occurring = np.flatnonzero(np.bincount(used, minlength=1))
@@ -330,6 +331,16 @@ class Domain:
                 exponent = RESIDUES - max(divisors, divisors_2)
                 total += float(pairs.sum()) * (2 * max(degree, degree_2) * LIKELIEST) ** exponent
         return total + self._sets.count**2 / 2 * 2.0**-128
+
+
+def require_defined(elements: Elements) -> None:
+    """Check that elements are functions of at most one root.
+
+    Raises:
+        ProofError: an element is undefined.
+    """
+    if elements.size and elements["function"].min() < 0:
+        raise ProofError("a byte that nothing has defined is read")
 
 
 def same_roots(one: Elements, other: Elements) -> NDArray[np.bool_]:

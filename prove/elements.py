@@ -37,8 +37,8 @@ SEVERAL, UNDEFINED = -1, -2
 
 PRIMES = (1073741827, 1073741831, 1073741833, 1073741839)
 """The four least above 2**30: 32 pseudo-random bits give a residue of which none is likelier than 1 / 2**30.
-Products of two residues fit int64. Sums of residues times weights fit float64 as long as the magnitudes of the
-weights add up to less than 2**23."""
+Products of two residues fit int64. Sums of residues times weights fit float64 as long as the magnitudes of
+the weights add up to less than 2**23."""
 RESIDUES = len(PRIMES)
 PRIME_ROW = np.array(PRIMES, np.float64)
 LARGEST_MAGNITUDE = 1 << 52

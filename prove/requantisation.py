@@ -1,7 +1,8 @@
 """Sets of parameters of requantisation, in the form that a proof compares.
 
-Two sets that compute the same from a sum plus its bias have roots of equal kinds, and equal functions of these
-roots: the multiplier is made odd, and bounds narrower than a byte are a function of the requantised byte.
+Two sets that compute the same from a sum plus its bias have roots of equal kinds, and equal functions of
+these roots: the multiplier is made odd, and bounds narrower than a byte are a function of the requantised
+byte.
 """
 
 from bisect import bisect_right
