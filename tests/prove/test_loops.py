@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from vdla.hw.spec import isa
-from vdla.prove.loops import Steps, depthwise_rows, last_of_each, levels, products, steps_of
+from vdla.prove.loops import LoopFactors, Steps, depthwise_rows, last_of_each, levels, products, steps_of
 
 UOPS = (np.array([5, 0, 5]), np.array([1, 7, 2]), np.array([3, 3, 0]))
 LOOPS = [
-    isa.Gemm(iter_out=2, iter_in=3, dst_factor_out=6, dst_factor_in=2, src_factor_in=1, wgt_factor_out=3),
-    isa.Gemm(iter_out=1, iter_in=4, src_factor_in=2, wgt_factor_in=1),
-    isa.Gemm(iter_out=4, iter_in=0),
-    isa.Alu(iter_out=2, iter_in=2, dst_factor_out=4, src_factor_out=3, src_factor_in=1),
+    LoopFactors(iter_out=2, iter_in=3, dst_factor_out=6, dst_factor_in=2, src_factor_in=1, wgt_factor_out=3),
+    LoopFactors(iter_out=1, iter_in=4, src_factor_in=2, wgt_factor_in=1),
+    LoopFactors(iter_out=4, iter_in=0),
+    LoopFactors(iter_out=2, iter_in=2, dst_factor_out=4, src_factor_out=3, src_factor_in=1),
 ]
 
 
@@ -21,7 +21,7 @@ LOOPS = [
 def test_steps_are_those_of_the_loops_in_order(loop):
     expected = [
         tuple(
-            int(base) + i * getattr(loop, f"{name}_factor_out", 0) + j * getattr(loop, f"{name}_factor_in", 0)
+            int(base) + i * getattr(loop, f"{name}_factor_out") + j * getattr(loop, f"{name}_factor_in")
             for name, base in zip(("dst", "src", "wgt"), uop, strict=True)
         )
         for i, j in product(range(loop.iter_out), range(loop.iter_in))
@@ -33,7 +33,7 @@ def test_steps_are_those_of_the_loops_in_order(loop):
 
 @pytest.mark.parametrize("stride_2", [0, 1])
 def test_sums_of_a_depthwise_are_those_of_its_rows(stride_2):
-    loop = isa.Depthwise(
+    loop = LoopFactors(
         stride_2=stride_2,
         iter_out=2,
         iter_in=3,
