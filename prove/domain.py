@@ -171,7 +171,7 @@ class Domain:
         left, right = (within(sums, LARGEST_MAGNITUDE // 2) for sums in (left, right))
         return Sums(
             left.residues + right.residues,
-            self._sources("sum", np.add, left, right),
+            self.sources("sum", np.add, left, right),
             left.reach + right.reach,
             left.offset + right.offset,
             max(left.degree, right.degree),
@@ -203,7 +203,7 @@ class Domain:
         residues = products % along(products.ndim).astype(np.int64)
         return Sums(
             residues.astype(np.float64),
-            self._sources("product", np.multiply, left, right),
+            self.sources("product", np.multiply, left, right),
             product_reach(left, right),
             left.offset * right.offset,
             product_degree(left, right),
@@ -221,7 +221,7 @@ class Domain:
         )
         return self.of_functions(source, np.where(single, scaled, SEVERAL).astype(np.int32))
 
-    def _sources(self, name: str, rule: Rule, left: Sums, right: Sums) -> Elements | None:
+    def sources(self, name: str, rule: Rule, left: Sums, right: Sums) -> Elements | None:
         """Return the sources of sums that a rule makes of two: of the same root, or of a root and a
         constant."""
         if left.source is None or right.source is None:
