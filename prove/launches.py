@@ -133,9 +133,7 @@ class StreamProof:
         if difference:
             raise DifferenceError(f"{step.stream}, layer {layer.name} ({layer.op}): {difference}")
 
-    def _difference(
-        self, crossing: Crossing, placed: PlacedPlan, dram: Dram, program: DecodedStream
-    ) -> str:
+    def _difference(self, crossing: Crossing, placed: PlacedPlan, dram: Dram, program: DecodedStream) -> str:
         """Describe the first element of a value that is not what the graph has; "" if there is none."""
         expected = self._values.take(crossing.value)
         positions = positions_of(crossing.layout)
@@ -168,7 +166,9 @@ def _require_same_ends(plan: Plan, graph: Graph) -> None:
         ("outputs", tuple(plan.outputs), tuple(graph.outputs)),
     ):
         if ours != theirs:
-            raise DifferenceError(f"the plan's {what} are {', '.join(ours)}, and the graph's {', '.join(theirs)}")
+            raise DifferenceError(
+                f"the plan's {what} are {', '.join(ours)}, and the graph's {', '.join(theirs)}"
+            )
     for name in plan.outputs:
         if name in graph.constants:
             _require_same_constant(plan, graph, name, f"output {name}")
@@ -208,7 +208,11 @@ def _segments(step: LaunchStep, stream: Stream, program: DecodedStream) -> Itera
     rank = np.zeros(len(program), np.int64)
     rank[order] = np.arange(len(order))
     ends = sorted(
-        ((int(rank[stream.labels[layer.label]].max(initial=0)), layer) for layer in step.layers if layer.label),
+        (
+            (int(rank[stream.labels[layer.label]].max(initial=0)), layer)
+            for layer in step.layers
+            if layer.label
+        ),
         key=lambda end: end[0],
     )
     begin = 0

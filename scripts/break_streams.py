@@ -4,12 +4,14 @@
 Streams are those of random networks in all styles of files, or of MODELS. Faults are of the kinds that a
 compiler makes: an address, a step of a loop, padding, a swapped block of weights, a parameter set, a missing
 micro-op, a tile that is not loaded, trips. A broken stream runs on the functional model, on random inputs and
-on inputs at the ends of their range, next to the unbroken stream. There are four verdicts:
+on inputs at the ends of their range, next to the unbroken stream. There are five verdicts:
 
 caught  results differ, and the proof refuses the stream
 missed  results differ, and the stream is proved: the proof is wrong
 same    results are equal on all inputs, and the stream is proved
-unseen  results are equal on all inputs, and the proof refuses the stream: printed for a reader, with the
+unsafe  results are equal on all inputs, the proof refuses the stream, and so does the verifier: it reads what
+        nothing has written, or results depend on the order of the units
+unseen  results are equal on all inputs, and only the proof refuses the stream: printed for a reader, with the
         difference that the proof names
 
 A stream that is not proved before it is broken is an alarm. With a journal, the same command continues where
@@ -42,7 +44,8 @@ from vdla.runtime.devices.functional import FunctionalDevice
 from vdla.runtime.module.plan import Plan
 from vdla.runtime.session.session import Session
 
-CAUGHT, MISSED, SAME, UNSEEN, ALARM = "caught", "missed", "same", "unseen", "alarm"
+CAUGHT, MISSED, SAME, UNSAFE, UNSEEN = VERDICTS = "caught", "missed", "same", "unsafe", "unseen"
+ALARM = "alarm"
 FEW, MANY = 4, 40  # random inputs: for every fault, and for faults that did not show on a few
 Inputs = Mapping[str, np.ndarray]
 
@@ -133,13 +136,27 @@ def shows(subject: Subject, fault: Fault, count: int) -> bool:
     return any(results(subject.plan, one) != results(fault.plan, one) for one in subject.inputs(count))
 
 
+def is_unsafe(plan: Plan) -> bool:
+    """Whether the verifier refuses a stream of a plan."""
+    try:
+        session = Session(FunctionalDevice(plan.config, plan.dram_bytes), plan)
+        for launch in plan.launches:
+            session.launch(launch)
+    except VdlaError:
+        return True
+    return False
+
+
 def judged(subject: Subject, number: int, fault: Fault) -> Outcome:
     """Return what comes of a fault."""
     proof = proof_of(fault.plan, subject.lowered, seed=number)
     changed = shows(subject, fault, FEW) or shows(subject, fault, MANY)
-    verdict = {(True, False): CAUGHT, (True, True): MISSED, (False, True): SAME}.get(
-        (changed, proof.proved), UNSEEN
-    )
+    if changed:
+        verdict = MISSED if proof.proved else CAUGHT
+    elif proof.proved:
+        verdict = SAME
+    else:
+        verdict = UNSAFE if is_unsafe(fault.plan) else UNSEEN
     return Outcome(subject.name, number, fault.kind, fault.text, verdict, proof.difference)
 
 
@@ -175,11 +192,10 @@ def subjects_of(models: tuple[Path, ...], done: set[str], first: int) -> Iterato
 def table(outcomes: Iterable[Outcome]) -> str:
     """Return the counts of verdicts by kind of fault."""
     outcomes = [outcome for outcome in outcomes if outcome.number >= 0]
-    verdicts = (CAUGHT, MISSED, SAME, UNSEEN)
-    lines = [f"{'fault':14}{'planted':>9}" + "".join(f"{verdict:>9}" for verdict in verdicts)]
+    lines = [f"{'fault':14}{'planted':>9}" + "".join(f"{verdict:>9}" for verdict in VERDICTS)]
     for kind in (*KINDS, "all"):
         counts = Counter(one.verdict for one in outcomes if kind in ("all", one.kind))
-        lines.append(f"{kind:14}{counts.total():9}" + "".join(f"{counts[verdict]:9}" for verdict in verdicts))
+        lines.append(f"{kind:14}{counts.total():9}" + "".join(f"{counts[verdict]:9}" for verdict in VERDICTS))
     return "\n".join(lines)
 
 
