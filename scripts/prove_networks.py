@@ -8,6 +8,7 @@ where it was stopped. Exit status 1 if a network is not proved, or a bound is 2^
 """
 
 import json
+import os
 import resource
 import sys
 import time
@@ -22,6 +23,7 @@ from compare_networks import CONFIGS as COMPARED
 from proving.check import MOST_PROBABLE
 
 import vdla
+from vdla.cli import THREADS
 from vdla.hw.spec.presets import DEFAULT, PAPER
 from vdla.hw.spec.target import Target
 from vdla.runtime.module.plan import random_inputs
@@ -146,6 +148,7 @@ def main(models: tuple[Path, ...], configs: tuple[str, ...], journal: Path | Non
     known = {key: row for key, row in rows_of(journal).items() if row.is_right}
     wanted = [(path, config) for config in configs for path in paths]
     rows = []
+    os.environ.update(dict.fromkeys(THREADS, "1"))  # as the command line does; the processes below read it
     click.echo(TITLES)
     for path, config in wanted:
         row = known.get((path.stem.removesuffix("_int8"), config))
