@@ -10,6 +10,7 @@ matrix B is scaled so that the byte of a root itself has the residue G[root, 0].
 import hashlib
 from bisect import bisect_right
 from itertools import accumulate
+from math import prod
 from operator import mul
 
 import numpy as np
@@ -40,6 +41,10 @@ from vdla.prove.sets import Sets
 SET = "the greatest of a set"
 SUM_BITS = 32
 """Of accumulators; `Domain.requantise` is told of others."""
+CLASSES = tuple((degree, divisors) for degree in range(1, LARGEST_DEGREE + 1) for divisors in range(RESIDUES))
+"""Classes of sums: by degree, and by how many primes may divide the coefficients of a difference of two."""
+LIKELIEST = 2.0**-30 / (1 - 2.0**-30)
+"""Bound on the probability of each value of an entry of B and G, given that B can be scaled."""
 
 
 class Domain:
@@ -53,7 +58,7 @@ class Domain:
         self.functions = Functions()
         self._seed = seed
         self._kinds: dict[tuple[object, ...], int] = {}
-        self._named = np.zeros((RESIDUES, 1), np.int64)  # numbers of sums, by divisors and kind
+        self._named = np.zeros((len(CLASSES), 1), np.int64)  # numbers of sums, by class and kind
         self._keys = self._words("roots", 4)
         self._matrices = [self._matrix(prime) for prime in PRIMES]
         self._coefficients = np.zeros((0, RESIDUES, 1 + LARGEST_DEGREE), np.int64)
@@ -117,12 +122,14 @@ class Domain:
 
     def apply(self, elements: Elements, functions: int | Numbers) -> Elements:
         """Return functions of bytes, by their numbers, applied to elements."""
+        require_defined(elements)
         outer = np.asarray(functions, np.int32)
         applied = self.of_functions(elements, self.functions.composed(outer, elements["function"]))
         return self._sets.distributed(applied)
 
     def maximum(self, stack: Elements) -> Elements:
         """Return the greatest along the first axis of elements[m, ...]."""
+        require_defined(stack)
         return self._sets.maximum(stack)
 
     def minimum(self, stack: Elements) -> Elements:
@@ -132,10 +139,9 @@ class Domain:
 
     def values(self, elements: Elements) -> Sums:
         """Return elements as sums of one term."""
+        require_defined(elements)
         flat = np.ascontiguousarray(elements).reshape(-1)
         used = flat["function"]
-        if used.size and used.min() < 0:
-            raise ProofError("a byte that nothing has defined is used as a number")
         residues = np.empty((RESIDUES, flat.size))
         evaluate(flat, self._keys, self._coefficients_of_functions(), residues)
         occurring = np.flatnonzero(np.bincount(used, minlength=1))
@@ -179,7 +185,7 @@ class Domain:
         sums = within(sums, LARGEST_MAGNITUDE // largest)
         return Sums(
             sums.residues * numbers.astype(np.float64),
-            self._sources("product", np.multiply, sums, self.values(self.constants(numbers))),
+            self._scaled_source(sums.source, numbers),
             sums.reach * largest,
             sums.offset * largest,
             sums.degree,
@@ -203,6 +209,17 @@ class Domain:
             product_degree(left, right),
             2 * REDUCED,
         )
+
+    def _scaled_source(self, source: Elements | None, factors: NDArray[np.int64]) -> Elements | None:
+        """Return the sources of sums that are multiplied by integers."""
+        if source is None:
+            return None
+        known = source["function"]
+        single = np.broadcast_to(known != SEVERAL, np.broadcast_shapes(known.shape, factors.shape))
+        scaled = self.functions.of_pairs(
+            "product", np.multiply, np.maximum(known, 0), self.functions.constants(factors)
+        )
+        return self.of_functions(source, np.where(single, scaled, SEVERAL).astype(np.int32))
 
     def _sources(self, name: str, rule: Rule, left: Sums, right: Sums) -> Elements | None:
         """Return the sources of sums that a rule makes of two: of the same root, or of a root and a
@@ -233,19 +250,18 @@ class Domain:
         """
         words = np.asarray(parameters, np.int64)
         columns = self._requantisations.columns(words.reshape(4, -1), bits)
-        rank = len(sums.shape) - words.ndim + 1
-        aligned = columns.reshape(4, *[1] * rank, *words.shape[1:])
-        fields = np.broadcast_to(aligned, (4, *sums.shape))
-        numbers, biases, kinds, functions = np.ascontiguousarray(fields).reshape(4, -1)
-        out = np.empty(numbers.shape, ELEMENT)
-        residues = np.ascontiguousarray(sums.residues).reshape(RESIDUES, -1)
-        name_sums(residues, biases, kinds, functions, self._counts(sums), out)
+        aligned = columns.reshape(4, *[1] * (len(sums.shape) - words.ndim + 1), *words.shape[1:])
+        compact, shape = as_channels(aligned, sums.shape)
+        out = np.empty(shape, ELEMENT)
+        residues = np.ascontiguousarray(sums.residues).reshape(RESIDUES, *shape)
+        name_sums(residues, compact, self._counts(sums), out)
         if sums.source is not None:
-            self._of_one_root(sums.source.reshape(-1), numbers, out)
+            numbers = np.broadcast_to(compact[0][:, None], shape)
+            self._of_one_root(sums.source.reshape(shape), numbers, out)
         return self._sets.distributed(out.reshape(sums.shape))
 
     def _of_one_root(self, source: Elements, numbers: NDArray[np.int64], out: Elements) -> None:
-        """Write requantised functions of one root into elements[n]."""
+        """Write requantised functions of one root into elements[...]."""
         single = source["function"] != SEVERAL
         functions = self.functions.of_number_pairs(
             "requantised",
@@ -272,7 +288,7 @@ class Domain:
             raise ProofError(
                 f"a sum has coefficients of up to {sums.reach:,}; a proof covers only smaller ones"
             )
-        counts: NDArray[np.int64] = self._named[divisors]
+        counts: NDArray[np.int64] = self._named[CLASSES.index((max(1, sums.degree), divisors))]
         return counts
 
     def add_residual(self, values: Elements, residuals: Elements, parameters: np.ndarray) -> Elements:
@@ -303,16 +319,28 @@ class Domain:
         """A bound on the probability that two different functions have been given the same name.
 
         Every pair of different sums of a kind counts: each prime confuses them with a probability of at most
-        2 * LARGEST_DEGREE * 5 / 2**32 (Schwartz and Zippel: their polynomials in B and G have at most twice
-        the degree, and no value of G has a probability above 5 / 2**32), divided by 1 - 1 / p for the scaling
-        of B. Primes that may divide the coefficients do not count. Every pair of sets counts, whose names
+        2 * degree * `LIKELIEST` (Schwartz and Zippel: their polynomials in B and G have at most twice the
+        degree). Primes that may divide the coefficients do not count. Every pair of sets counts, whose names
         have 128 pseudo-random bits.
         """
-        each = 2 * LARGEST_DEGREE * 5 / 2**32 / (1 - 1 / min(PRIMES))
-        named = self._named[:, NO_ROOT + 1 :].astype(np.float64)
-        pairs = (named * named.cumsum(0)).sum(1).tolist()
-        sums = sum(count * each ** (RESIDUES - divisors) for divisors, count in enumerate(pairs))
-        return float(sums + self._sets.count**2 * 2.0**-128)
+        total = 0.0
+        for one, (degree, divisors) in enumerate(CLASSES):
+            for other, (degree_2, divisors_2) in enumerate(CLASSES[: one + 1]):
+                left, right = (self._named[each, NO_ROOT + 1 :].astype(np.float64) for each in (one, other))
+                pairs = left * (left - 1) / 2 if one == other else left * right
+                exponent = RESIDUES - max(divisors, divisors_2)
+                total += float(pairs.sum()) * (2 * max(degree, degree_2) * LIKELIEST) ** exponent
+        return total + self._sets.count**2 / 2 * 2.0**-128
+
+
+def require_defined(elements: Elements) -> None:
+    """Check that elements are functions of at most one root.
+
+    Raises:
+        ProofError: an element is undefined.
+    """
+    if elements.size and elements["function"].min() < 0:
+        raise ProofError("a byte that nothing has defined is read")
 
 
 def same_roots(one: Elements, other: Elements) -> NDArray[np.bool_]:
@@ -321,6 +349,18 @@ def same_roots(one: Elements, other: Elements) -> NDArray[np.bool_]:
     same &= one["lo"] == other["lo"]
     same &= one["hi"] == other["hi"]
     return same
+
+
+def as_channels(
+    fields: NDArray[np.int64], shape: tuple[int, ...]
+) -> tuple[NDArray[np.int64], tuple[int, int, int]]:
+    """Return fields int64[4, ...] that broadcast to a shape as int64[4, channels], and the shape as (n,
+    channels, m)."""
+    axes = [axis for axis, extent in enumerate(fields.shape[1:]) if extent != 1] or [0]
+    first, last = min(axes), max(axes) + 1
+    outer, channels, inner = shape[:first], shape[first:last], shape[last:]
+    compact = np.broadcast_to(fields.reshape(4, *fields.shape[1:][first:last]), (4, *channels))
+    return np.ascontiguousarray(compact).reshape(4, -1), (prod(outer), prod(channels), prod(inner))
 
 
 def product_reach(left: Sums, right: Sums) -> int:
@@ -347,9 +387,6 @@ def _coefficients(values: NDArray[np.int64], matrix: NDArray[np.int64], prime: i
     """Return int64[functions, 3] for the values int64[functions, 256]; see `Domain`."""
     origin = values[:, ZERO : ZERO + 1]
     differences = (values - origin) % prime
-    high, low = differences >> 15, differences & (1 << 15) - 1
-    parts = [
-        (part.astype(np.float64) @ matrix.astype(np.float64)).astype(np.int64) % prime for part in (high, low)
-    ]
-    products = ((parts[0] << 15) + parts[1]) % prime
+    high, low = (part @ matrix % prime for part in (differences >> 16, differences & (1 << 16) - 1))
+    products = ((high << 16) + low) % prime
     return np.concatenate((origin % prime, products), 1)

@@ -35,14 +35,15 @@ NO_ROOT = 0
 SEVERAL, UNDEFINED = -1, -2
 """In place of a function: of a sum, that it depends on several roots; of a byte, that nothing defined it."""
 
-PRIMES = (1073741789, 1073741783, 1073741741, 1073741723)
-"""The four greatest below 2**30: two residues times each other fit int64, and sums of residues times weights
-fit float64 as long as the weights' magnitudes add up to less than 2**24."""
+PRIMES = (1073741827, 1073741831, 1073741833, 1073741839)
+"""The four least above 2**30: 32 pseudo-random bits give a residue of which none is likelier than 1 / 2**30.
+Products of two residues fit int64. Sums of residues times weights fit float64 as long as the magnitudes of
+the weights add up to less than 2**23."""
 RESIDUES = len(PRIMES)
 PRIME_ROW = np.array(PRIMES, np.float64)
 LARGEST_MAGNITUDE = 1 << 52
 """Of a residue that has not been reduced."""
-REDUCED = 1 << 29
+REDUCED = (1 << 29) + (1 << 8)
 """Magnitude of reduced residues."""
 LARGEST_DEGREE = 2
 """Of a sum as a polynomial in functions of roots: `Domain` draws matrices of this rank."""

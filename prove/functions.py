@@ -87,7 +87,8 @@ class Functions:
             IndexError: the values of an inner function are no bytes.
         """
         if inner.size and outer.size and not inner.any():
-            return np.broadcast_to(outer, np.broadcast_shapes(outer.shape, inner.shape)).astype(np.int32)
+            same: Numbers = np.broadcast_to(outer, np.broadcast_shapes(outer.shape, inner.shape))
+            return same
         composition: Numbers = self.of_pairs("composed", _compose, outer, inner)
         return composition
 

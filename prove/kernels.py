@@ -22,12 +22,14 @@ Pair = tuple[np.uint64, np.uint64]
 
 P0, P1, P2, P3 = PRIMES
 LOW = np.uint64((1 << 32) - 1)
-R13, R16, R17, R21, R30, R32 = (np.uint64(amount) for amount in (13, 16, 17, 21, 30, 32))
+R13, R16, R17, R21, R32 = (np.uint64(amount) for amount in (13, 16, 17, 21, 32))
 L13, L16, L17, L21 = (np.uint64(64 - amount) for amount in (13, 16, 17, 21))
 START_0, START_1 = np.uint64(0x736F6D6570736575), np.uint64(0x646F72616E646F6D)
 START_2, START_3 = np.uint64(0x6C7967656E657261), np.uint64(0x7465646279746573)
 FIRST_END, SECOND_END = np.uint64(0xEE), np.uint64(0xDD)
 WIDE = np.uint64(0xEE)
+L_LENGTH = np.uint64(59)  # the last word of a message holds its bytes modulo 256 in its highest byte
+WORDS_OF_ROOT = 3
 
 
 @part
@@ -66,8 +68,9 @@ def thrice(a: np.uint64, b: np.uint64, c: np.uint64, d: np.uint64) -> State:
 
 
 @part
-def end(a: np.uint64, b: np.uint64, c: np.uint64, d: np.uint64) -> Pair:
-    """Return the 128 bits of a state that has taken up every word."""
+def end(a: np.uint64, b: np.uint64, c: np.uint64, d: np.uint64, words: int) -> Pair:
+    """Return the 128 bits of a state that has taken up so many words."""
+    a, b, c, d = take(a, b, c, d, np.uint64(words) << L_LENGTH)
     a, b, c, d = thrice(a, b, c ^ FIRST_END, d)
     first = a ^ b ^ c ^ d
     a, b, c, d = thrice(a, b ^ SECOND_END, c, d)
@@ -81,18 +84,18 @@ def digest(kind: np.uint64, lo: np.uint64, hi: np.uint64, low: np.uint64, high: 
     a, b, c, d = take(a, b, c, d, kind)
     a, b, c, d = take(a, b, c, d, lo)
     a, b, c, d = take(a, b, c, d, hi)
-    return end(a, b, c, d)
+    return end(a, b, c, d, WORDS_OF_ROOT)
 
 
 @part
 def below(word: np.uint64, prime: int) -> Any:
-    """Return a pseudo-random residue of the low 32 bits of a word; none has a probability above 5 / 2**32."""
+    """Return a pseudo-random residue of the low 32 bits of a word; none has a probability above 1 / 2**30."""
     return np.int64((word & LOW) * np.uint64(prime) >> R32)
 
 
 @part
 def combined(coefficients: Integers, first: int, second: int, prime: int) -> Any:
-    """Return coefficients[0] + coefficients[1] first + coefficients[2] second modulo a prime below 2**30."""
+    """Return coefficients[0] + coefficients[1] first + coefficients[2] second modulo a prime below 2**31."""
     sums = coefficients[1] * first + coefficients[2] * second + coefficients[0]
     return sums % prime
 
@@ -139,33 +142,31 @@ def exact(residue: float, bias: int, prime: int) -> np.uint64:
 
 
 @whole
-def name_sums(
-    residues: Floats, biases: Integers, kinds: Integers, functions: Integers, counts: Integers, out: Elements
-) -> None:
+def name_sums(residues: Floats, columns: Integers, counts: Integers, out: Elements) -> None:
     """Write the elements of requantised sums: their roots are named by the sums' residues and by their kind.
 
     Args:
-        residues: float64[RESIDUES, n].
-        biases: int64[n], added to the sums.
-        kinds: int64[n]; `NO_ROOT` for constants.
-        functions: int64[n], of the roots.
+        residues: float64[RESIDUES, n, channels, m].
+        columns: int64[4, channels]: a number, a bias, added to the sums, the kind of the roots, `NO_ROOT` for
+            constants, and the function of the roots.
         counts: int64[kinds]: number of sums of each kind, which is increased.
-        out: elements[n].
+        out: elements[n, channels, m].
     """
-    for place in range(len(out)):
-        out[place].lo = 0
-        out[place].hi = 0
-        out[place].kind = kinds[place]
-        out[place].function = functions[place]
-        counts[kinds[place]] += 1
-        if kinds[place] != NO_ROOT:
-            bias = biases[place]
-            first = exact(residues[0, place], bias, P0)
-            second = exact(residues[1, place], bias, P1)
-            third = exact(residues[2, place], bias, P2)
-            fourth = exact(residues[3, place], bias, P3)
-            out[place].lo = first | second << R30
-            out[place].hi = third | fourth << R30
+    for outer in range(out.shape[0]):
+        for channel in range(out.shape[1]):
+            bias, kind, function = columns[1, channel], columns[2, channel], columns[3, channel]
+            counts[kind] += out.shape[2]
+            for inner in range(out.shape[2]):
+                lo = hi = np.uint64(0)
+                if kind != NO_ROOT:
+                    first = exact(residues[0, outer, channel, inner], bias, P0)
+                    second = exact(residues[1, outer, channel, inner], bias, P1)
+                    third = exact(residues[2, outer, channel, inner], bias, P2)
+                    fourth = exact(residues[3, outer, channel, inner], bias, P3)
+                    lo, hi = first | second << R32, third | fourth << R32
+                element = out[outer, channel, inner]
+                element.lo, element.hi = lo, hi
+                element.kind, element.function = kind, function
 
 
 @part
@@ -238,7 +239,7 @@ def name_sets(members: Elements, counts: Integers, keys: Words, kind: int, out: 
             a, b, c, d = take(a, b, c, d, both)
             a, b, c, d = take(a, b, c, d, member.lo)
             a, b, c, d = take(a, b, c, d, member.hi)
-        first, second = end(a, b, c, d)
+        first, second = end(a, b, c, d, WORDS_OF_ROOT * counts[row])
         out[row].lo = first
         out[row].hi = second
         out[row].kind = kind

@@ -1,44 +1,25 @@
 """Sets of parameters of requantisation, in the form that a proof compares.
 
-Two sets that compute the same from a sum plus its bias have equal `Requantisation.kind`s and clips: the
-multiplier is made odd, and bounds narrower than a byte are a function of the requantised byte.
+Two sets that compute the same from a sum plus its bias have roots of equal kinds, and equal functions of
+these roots: the multiplier is made odd, and bounds narrower than a byte are a function of the requantised
+byte.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.hw.spec.numerics import BYTE_BITS, requantise_operands
+from vdla.hw.spec.numerics import requantise_operands
 from vdla.prove.axioms import Axiom
 from vdla.prove.elements import NO_ROOT
-from vdla.prove.functions import BYTES, FIRST_CONSTANT, Functions
+from vdla.prove.functions import BYTES, Functions
 from vdla.runtime.requantise import requantise
 
 EXACT = 64
 """Bits of a sum that does not wrap."""
-
-
-@dataclass(frozen=True, slots=True)
-class Requantisation:
-    """What one set of parameters does to a sum.
-
-    Attributes:
-        number: of the set.
-        bias: added to the sum.
-        kind: of the root that a sum of several roots becomes; `NO_ROOT` if every sum gives the same.
-        function: number of the function of that root, or of the constant.
-    """
-
-    number: int
-    bias: int
-    kind: int
-    function: int
-
-
-Words = tuple[int, int, int, int]
-Key = tuple[Words, int]  # with the bits of the sum
+Integers = NDArray[np.int64]
 
 
 class Requantisations:
@@ -52,43 +33,53 @@ class Requantisations:
 
     def __init__(self, functions: Functions, kind: Callable[..., int], use: Callable[[Axiom], None]) -> None:
         self._functions, self._kind, self._use = functions, kind, use
-        self._keys: list[Key] = []
-        self._known: dict[Key, Requantisation] = {}
-        self._rows: dict[tuple[bytes, int], NDArray[np.int64]] = {}
+        self._sets: list[tuple[Integers, int]] = []  # parameters int64[4, n] and the bits of the sums
+        self._firsts = [0]  # number of the first parameters of each set, and of the next
+        self._columns: dict[tuple[bytes, int], Integers] = {}
 
-    def columns(self, words: np.ndarray, bits: int) -> NDArray[np.int64]:
-        """Return int64[4, n] for parameters int64[4, n] of sums of `bits` bits: the fields of a
-        `Requantisation` each."""
-        key = np.ascontiguousarray(words, np.int64).tobytes(), bits
-        if key not in self._rows:
-            sets = [self._of(((a, b, c, d), bits)) for a, b, c, d in words.T.tolist()]
-            fields = [(it.number, it.bias, it.kind, it.function) for it in sets]
-            self._rows[key] = np.array(fields, np.int64).reshape(-1, 4).T
-        return self._rows[key]
+    def columns(self, words: Integers, bits: int) -> Integers:
+        """Return int64[4, n] for parameters int64[4, n] of sums of `bits` bits: a number, the bias, the kind
+        of the root that a sum of several roots becomes, and the number of the function of that root. The kind
+        is `NO_ROOT` if every sum gives the same constant."""
+        key = np.ascontiguousarray(words).tobytes(), bits
+        if key not in self._columns:
+            self._columns[key] = self._new_columns(words, bits)
+        return self._columns[key]
 
-    def _of(self, key: Key) -> Requantisation:
-        if key not in self._known:
-            self._known[key] = self._made(len(self._keys), key)
-            self._keys.append(key)
-        return self._known[key]
+    def _new_columns(self, words: Integers, bits: int) -> Integers:
+        bias, multiplier, shift, zero, least, greatest = requantise_operands(tuple(words))
+        numbers = self._firsts[-1] + np.arange(words.shape[1])
+        self._sets.append((words, bits))
+        self._firsts.append(self._firsts[-1] + words.shape[1])
+        functions = self._clips(least, greatest)
+        unused = np.maximum(np.minimum(zero, greatest), least)
+        constant = (multiplier == 0) | self._functions.is_constant[functions]
+        functions = np.where(multiplier == 0, self._functions.constants(unused), functions)
+        kinds = np.where(constant, NO_ROOT, self._kinds(multiplier, shift, zero, bits))
+        return np.stack((numbers, bias, kinds, functions)).astype(np.int64)
 
-    def _made(self, number: int, key: Key) -> Requantisation:
-        words, bits = key
-        bias, multiplier, shift, zero, least, greatest = map(int, requantise_operands(words))
-        clip = np.maximum(np.minimum(BYTES, greatest), least)
-        if not multiplier or (clip == clip[0]).all():
-            constant = max(least, min(zero, greatest))
-            return Requantisation(number, bias, NO_ROOT, FIRST_CONSTANT + constant + (1 << BYTE_BITS - 1))
-        if not multiplier & 1 and shift:
-            self._use(Axiom.ODD_MULTIPLIER)
-        while not multiplier & 1 and shift:
-            multiplier, shift = multiplier >> 1, shift - 1
-        if least > BYTES[0] or greatest < BYTES[-1]:
+    def _clips(self, least: Integers, greatest: Integers) -> Integers:
+        """Return the numbers of the functions that clip a byte, int64[n]."""
+        pairs, places = np.unique(np.stack((least, greatest)), axis=1, return_inverse=True)
+        clips = [np.maximum(np.minimum(BYTES, high), low) for low, high in pairs.T]
+        if any((clip != BYTES).any() for clip in clips):
             self._use(Axiom.BOUNDS_AS_FUNCTION)
-        kind = self._kind("requantised", multiplier, shift, zero, bits)
-        return Requantisation(number, bias, kind, self._functions.number(clip))
+        return np.array([self._functions.number(clip) for clip in clips], np.int64)[places]
+
+    def _kinds(self, multiplier: Integers, shift: Integers, zero: Integers, bits: int) -> Integers:
+        """Return the numbers of the kinds of roots, int64[n]."""
+        lowest = np.maximum(multiplier & -multiplier, 1)
+        halvings = np.minimum(np.frexp(lowest.astype(np.float64))[1] - 1, shift)
+        if halvings.any():
+            self._use(Axiom.ODD_MULTIPLIER)
+        odd = np.stack((multiplier >> halvings, shift - halvings, zero))
+        distinct, places = np.unique(odd, axis=1, return_inverse=True)
+        kinds = [self._kind("requantised", *each, bits) for each in distinct.T.tolist()]
+        return np.array(kinds, np.int64)[places]
 
     def result(self, number: int, values: np.ndarray) -> np.ndarray:
-        """Return int64[256]: sums int64[256] requantised by a set of parameters."""
-        words, bits = self._keys[number]
-        return requantise(values, np.array(words, np.int64)[:, None], bits).astype(np.int64)
+        """Return int64[256]: sums int64[256] requantised by the parameters of a number."""
+        place = bisect_right(self._firsts, number) - 1
+        words, bits = self._sets[place]
+        column = words[:, number - self._firsts[place], None]
+        return requantise(values, column, bits).astype(np.int64)

@@ -64,13 +64,13 @@ class Sets:
         directions = self._functions.of_pairs(
             "direction", _direction, elements["function"][chosen], np.zeros(1, np.int32)
         )
-        result = elements.copy()
-        places = np.argwhere(chosen)
+        result = elements.reshape(-1).copy()
+        places = np.flatnonzero(chosen)
         for direction, turned in ((1, IDENTITY), (-1, self._inverse)):
-            at = tuple(places[directions == self._functions.constants(np.array(direction))].T)
-            if len(at[0]):
-                result[at] = self._turned(elements[at], turned)
-        return result
+            at = places[directions == self._functions.constants(np.array(direction))]
+            if at.size:
+                result[at] = self._turned(result[at], turned)
+        return result.reshape(elements.shape)
 
     def _turned(self, elements: Elements, turned: int) -> Elements:
         """Return elements[n], functions of sets that never decrease after the function `turned`."""

@@ -15,11 +15,17 @@ TILE = 1 << 20  # elements of windows that are multiplied at a time
 def bordered(image: Elements, pads: Sequence[int], border: Elements) -> Elements:
     """Return an image elements[N, C, H, W] with a border of one element; `pads` are above, left, below,
     right."""
+    if not any(pads):
+        return image
     above, left, below, right = pads
     images, channels, high, wide = image.shape
     result = np.empty((images, channels, above + high + below, left + wide + right), ELEMENT)
-    result[...] = border
-    result[:, :, above : above + high, left : left + wide] = image
+    rows, columns = slice(above, above + high), slice(left, left + wide)
+    result[:, :, rows, columns] = image
+    for side in (np.s_[:above], np.s_[above + high :]):
+        result[:, :, side] = border
+    for side in (np.s_[:left], np.s_[left + wide :]):
+        result[:, :, rows, side] = border
     return result
 
 
@@ -62,17 +68,16 @@ def _by_group(windows: Floats, weights: np.ndarray, group: int) -> Floats:
     outputs, channels = weights.shape[:2]
     count, _, high, wide = windows.shape[:4]
     matrices = weights.reshape(group, outputs // group, -1).astype(np.float64)
-    sums = np.empty((count, outputs, high, wide))
+    sums = np.empty((count, group, outputs // group, high, wide))
     rows = max(1, TILE // (matrices.shape[2] * count * wide))
     for number, matrix in enumerate(matrices):
-        inner = windows[:, number * channels : (number + 1) * channels].transpose(1, 4, 5, 0, 2, 3)
-        outer = slice(number * len(matrix), (number + 1) * len(matrix))
+        inner = windows[:, number * channels : (number + 1) * channels].transpose(0, 1, 4, 5, 2, 3)
         for first in range(0, high, rows):
             tile = inner[..., first : first + rows, :]
-            product = matrix @ tile.reshape(matrix.shape[1], -1)
-            made = product.reshape(len(matrix), *tile.shape[3:]).transpose(1, 0, 2, 3)
-            sums[:, outer, first : first + rows] = made
-    return sums
+            columns = tile.reshape(count, matrix.shape[1], -1)
+            product = (matrix @ columns).reshape(count, -1, *tile.shape[4:])
+            sums[:, number, :, first : first + rows] = product
+    return sums.reshape(count, outputs, high, wide)
 
 
 def _sources(
