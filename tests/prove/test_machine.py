@@ -1,5 +1,4 @@
 """The stream machine gives the bytes of the functional model where all activations are constants."""
-import sys; sys.path.insert(0,"/tmp/p2"); import conftest_patch
 
 import numpy as np
 import pytest
