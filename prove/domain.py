@@ -9,6 +9,8 @@ matrix B is scaled so that the byte of a root itself has the residue G[root, 0].
 
 import hashlib
 from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import replace
 from itertools import accumulate
 from math import prod
 from operator import mul
@@ -33,7 +35,7 @@ from vdla.prove.elements import (
     within,
 )
 from vdla.prove.errors import ProofError
-from vdla.prove.functions import BYTES, ZERO, Functions, Numbers, Rule
+from vdla.prove.functions import BYTES, IDENTITY, ZERO, Functions, Numbers, Rule
 from vdla.prove.kernels import evaluate, name_sums
 from vdla.prove.requantisation import EXACT, Requantisations
 from vdla.prove.sets import Sets
@@ -222,8 +224,12 @@ class Domain:
         return self.of_functions(source, np.where(single, scaled, SEVERAL).astype(np.int32))
 
     def sources(self, name: str, rule: Rule, left: Sums, right: Sums) -> Elements | None:
-        """Return the sources of sums that a rule makes of two: of the same root, or of a root and a
-        constant."""
+        """Return the sources of sums that a rule makes of two; None if all have several roots.
+
+        Args:
+            name: of the rule; equal names are equal rules.
+            rule: returns int64[256] for the values of two functions of the same root.
+        """
         if left.source is None or right.source is None:
             return None
         one, other = np.broadcast_arrays(left.source, right.source)
@@ -270,6 +276,44 @@ class Domain:
             source["function"][single],
         )
         out[single] = self.of_functions(source[single], functions)
+
+    def mapped(self, name: str, rule: Callable[[np.ndarray], np.ndarray], sums: Sums) -> Sums:
+        """Return a function of sums that is no polynomial, as sums.
+
+        It is computed of sums of at most one root. Of others it is an unknown function, whose results are new
+        roots.
+
+        Args:
+            name: of the function; equal names are equal functions.
+            rule: returns int64[256] for the values int64[256] of a function of a root.
+        """
+        results = self._mapped(name, rule, sums)
+        several = np.ones(sums.shape, bool) if sums.source is None else sums.source["function"] == SEVERAL
+        source = results.copy()
+        source["function"][several] = SEVERAL
+        return replace(self.values(results), source=source)
+
+    def narrowed(self, sums: Sums) -> Elements:
+        """Return the low eight bits of sums, signed, as elements."""
+        return self._mapped("narrowed", lambda values: (values + ZERO) % len(BYTES) - ZERO, sums)
+
+    def _mapped(self, name: str, rule: Callable[[np.ndarray], np.ndarray], sums: Sums) -> Elements:
+        column = np.array([[0], [0], [self.kind("mapped", name)], [IDENTITY]])
+        out = np.empty((1, 1, prod(sums.shape)), ELEMENT)
+        residues = np.ascontiguousarray(sums.residues).reshape(RESIDUES, *out.shape)
+        name_sums(residues, column, self._counts(sums), out)
+        flat = out.reshape(-1)
+        if sums.source is not None:
+            source = sums.source.reshape(-1)
+            single = source["function"] != SEVERAL
+            functions = self.functions.of_pairs(
+                f"mapped {name}",
+                lambda values, _: rule(values),
+                source["function"][single],
+                np.zeros(1, np.int32),
+            )
+            flat[single] = self.of_functions(source[single], functions)
+        return flat.reshape(sums.shape)
 
     def _counts(self, sums: Sums) -> NDArray[np.int64]:
         """Return int64[kinds], which counts the sums that are named.

@@ -75,7 +75,8 @@ class Functions:
         """Return the numbers of constants, int32[...] for int[...]."""
         integers = np.asarray(values, np.int64)
         if not integers.size or (integers.min() >= BYTES[0] and integers.max() <= BYTES[-1]):
-            return (integers + (FIRST_CONSTANT - BYTES[0])).astype(np.int32)
+            bytes_: Numbers = np.add(integers, FIRST_CONSTANT - BYTES[0]).astype(np.int32)
+            return bytes_
         distinct, places = np.unique(integers, return_inverse=True)
         rows = [self.number(np.full_like(BYTES, constant)) for constant in distinct]
         return np.array(rows, np.int32)[places].reshape(integers.shape)

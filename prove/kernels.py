@@ -244,3 +244,39 @@ def name_sets(members: Elements, counts: Integers, keys: Words, kind: int, out: 
         out[row].hi = second
         out[row].kind = kind
         out[row].function = IDENTITY
+
+
+@part
+def common_root(elements: Elements, base: int, offsets: Integers, places: Integers, count: int) -> int:
+    """Return the first of elements[base + offsets[places[:count]]] that has a root, as a place, if no other
+    has another root; -1 if none has a root, -2 if they have several."""
+    first = -1
+    for number in range(count):
+        element = elements[base + offsets[places[number]]]
+        if element.kind == NO_ROOT:
+            continue
+        if first < 0:
+            first = places[number]
+            continue
+        other = elements[base + offsets[first]]
+        if element.kind != other.kind or element.lo != other.lo or element.hi != other.hi:
+            return -2
+    return first
+
+
+@whole
+def common_roots(
+    elements: Elements, bases: Integers, offsets: Integers, places: Integers, counts: Integers, out: Integers
+) -> None:
+    """Write which sums of terms have at most one root.
+
+    Args:
+        elements: elements[n].
+        bases: int64[P]; sum p has terms of the elements from `bases[p]` on.
+        offsets: int64[K], of the terms from there.
+        places: int64[M, K], of which row m has the offsets of the terms of its sums, `counts`, int64[M].
+        out: int64[M, P]: the place of the first term with a root; -1 without roots, -2 with several.
+    """
+    for row in range(out.shape[0]):
+        for column in range(out.shape[1]):
+            out[row, column] = common_root(elements, bases[column], offsets, places[row], counts[row])

@@ -19,7 +19,7 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.memories import MEMORIES, scratchpads_of
 from vdla.hw.spec.vocabulary import AluOpcode, MemoryType, Parameter
 from vdla.prove.domain import Domain
-from vdla.prove.elements import RESIDUES, Elements, Sums
+from vdla.prove.elements import RESIDUES, Elements, Sums, undefined
 from vdla.prove.errors import ProofError
 from vdla.prove.alu import Operation, narrowed, sums_of_bytes
 from vdla.prove.loops import (
@@ -210,7 +210,7 @@ class StreamMachine:
             case MemoryType.ACC_8BIT:
                 self.accumulators.put(places, sums_of_bytes(values))
             case MemoryType.WGT:
-                pads.activations[:, places] = values.residues
+                pads.activations.put(places, values)
                 pads.weights[places], pads.is_activation[places] = 0, True
             case _:
                 raise ProofError(f"it reads activations as {MEMORIES[memory].values}")
@@ -372,12 +372,12 @@ def _scratchpads(config: AcceleratorConfig, domain: Domain) -> Scratchpads:
     """Return scratchpads of zeros."""
     depth = {memory: config.depth(memory) for memory in scratchpads_of(config)}
     inputs, outputs = (config.values(memory) for memory in (MemoryType.INP, MemoryType.OUT))
-    wgt = depth[MemoryType.WGT]
+    wgt, weights = depth[MemoryType.WGT], config.block_out * config.block_in
     residuals = np.zeros((depth.get(MemoryType.RES, 0), outputs), np.int64)
     return Scratchpads(
         Lanes.of_constants(domain, np.zeros((depth[MemoryType.INP], inputs), np.int64)),
         np.zeros((wgt, config.block_out, config.block_in), np.int8),
-        np.zeros((RESIDUES, wgt, config.block_out * config.block_in)),
+        Lanes(undefined((wgt, weights)), np.zeros((RESIDUES, wgt, weights))),
         np.zeros(wgt, bool),
         np.zeros(depth[MemoryType.UOP], np.int64),
         np.zeros(depth.get(MemoryType.TABLE, 0) * config.entries, np.int8),

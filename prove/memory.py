@@ -190,8 +190,7 @@ class Scratchpads:
     Attributes:
         inputs: lanes of inputs [depth, batch * block_in].
         weights: int8[depth, block_out, block_in]; 0 where weights are activations.
-        activations: float64[RESIDUES, depth, block_out * block_in], the residues of weights that are
-            activations.
+        activations: lanes of weights that are activations [depth, block_out * block_in].
         is_activation: bool[depth], which weights are activations.
         uops: int64[depth], encoded micro-ops.
         table: int8[entries of all elements].
@@ -200,7 +199,7 @@ class Scratchpads:
 
     inputs: Lanes
     weights: NDArray[np.int8]
-    activations: Floats
+    activations: Lanes
     is_activation: NDArray[np.bool_]
     uops: Indices
     table: NDArray[np.int8]

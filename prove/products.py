@@ -1,9 +1,11 @@
 """Sums of products of elements with constant weights, and with each other."""
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.prove.domain import Domain, product_degree, product_reach, same_roots
+from vdla.prove.domain import Domain, product_degree, product_reach
 from vdla.prove.elements import (
     ELEMENT,
     LARGEST_MAGNITUDE,
@@ -19,9 +21,9 @@ from vdla.prove.elements import (
 )
 from vdla.prove.errors import ProofError
 from vdla.prove.functions import Numbers
+from vdla.prove.kernels import common_roots
 
-FEW = 3
-"""Largest number of terms of a sum that are compared: as many as a weight has parts of eight bits."""
+NO_TERM = -1
 PIECE = 1 << 22  # elements that are looked at together
 HALF_BITS = 15
 DEPTH = LARGEST_MAGNITUDE >> HALF_BITS + 28  # products of a half and a residue that are added at a time
@@ -33,7 +35,8 @@ def products(domain: Domain, weights: np.ndarray, columns: Elements) -> Sums:
     depth, count = columns.shape
     side_by_side = values.residues.transpose(1, 0, 2).reshape(depth, RESIDUES * count)
     residues = (weights.astype(np.float64) @ side_by_side).reshape(len(weights), RESIDUES, count)
-    source = single_sources(domain, weights, columns) if few_terms(weights, columns).any() else None
+    places = Terms(columns.reshape(-1), np.arange(count), np.arange(depth) * count)
+    source = single_sources(domain, weights, places)
     return weighted(values, np.ascontiguousarray(residues.transpose(1, 0, 2)), source, weights)
 
 
@@ -60,53 +63,61 @@ def weighted(values: Sums, residues: Floats, source: Elements | None, weights: n
     )
 
 
-def few_terms(weights: np.ndarray, columns: Elements) -> NDArray[np.bool_]:
-    """Return bool[P]: whether a sum of weights int[M, K] times elements[K, P] may have at most `FEW` terms
-    with roots."""
-    least = int((weights != 0).sum(1).min(initial=len(columns)))
-    constants = (columns["kind"] == NO_ROOT).sum(0)
-    few: NDArray[np.bool_] = least - constants <= FEW
-    return few
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Where the terms of sums stand: term k of sum p is elements[bases[p] + offsets[k]].
+
+    Attributes:
+        elements: elements[n].
+        bases: int64[P].
+        offsets: int64[K].
+    """
+
+    elements: Elements
+    bases: NDArray[np.int64]
+    offsets: NDArray[np.int64]
 
 
-def single_sources(domain: Domain, weights: np.ndarray, columns: Elements) -> Elements:
-    """Return the sources of the sums of weights int[M, K] times elements[K, P], elements[M, P]. A sum of at
-    most `FEW` terms with one root is a function of it."""
-    sources = np.zeros((len(weights), columns.shape[1]), ELEMENT)
+def single_sources(domain: Domain, weights: np.ndarray, terms: Terms) -> Elements | None:
+    """Return the sources of the sums of weights int[M, K] times terms, elements[M, P]; None if all have
+    several roots."""
+    used = weights != 0
+    places = np.argsort(~used, axis=1, kind="stable")
+    firsts = np.empty((len(weights), len(terms.bases)), np.int64)
+    common_roots(terms.elements, terms.bases, terms.offsets, places, used.sum(1), firsts)
+    rows, columns = np.nonzero(firsts >= NO_TERM)
+    if not rows.size:
+        return None
+    sources = np.zeros(firsts.shape, ELEMENT)
     sources["function"] = SEVERAL
-    rooted = columns["kind"] != NO_ROOT
-    counts = (weights != 0).astype(np.float32) @ rooted.astype(np.float32)
-    constants = np.where(rooted, 0, domain.functions.least[columns["function"]])
-    offsets = weights.astype(np.float64) @ constants.astype(np.float64)
-    rows, places = np.nonzero(counts <= FEW)
-    piece = max(1, PIECE // max(1, len(columns)))
-    for first in range(0, len(rows), piece):
-        at = rows[first : first + piece], places[first : first + piece]
-        sources[at] = _functions_of_terms(domain, weights[at[0]], columns.T[at[1]], offsets[at])
+    piece = max(1, PIECE // max(1, len(terms.offsets)))
+    for begin in range(0, len(rows), piece):
+        at = rows[begin : begin + piece], columns[begin : begin + piece]
+        elements = terms.elements[terms.bases[at[1], None] + terms.offsets]
+        sources[at] = _functions_of_terms(domain, weights[at[0]], elements, firsts[at])
     return sources
 
 
-def _functions_of_terms(domain: Domain, weights: np.ndarray, terms: Elements, offsets: Floats) -> Elements:
-    """Return the sums of weights int[n, K] times elements[n, K] as functions of one root each, elements[n].
+def _functions_of_terms(
+    domain: Domain, weights: np.ndarray, terms: Elements, firsts: NDArray[np.int64]
+) -> Elements:
+    """Return the sums of weights int[n, K] times elements[n, K], which have at most one root, as elements[n].
 
     Args:
-        offsets: float64[n], the sums of the terms that are constants.
+        firsts: int64[n], the place of the first term with a root; `NO_TERM` if there is none.
     """
-    places, columns = np.nonzero((weights != 0) & (terms["kind"] != NO_ROOT))
+    rooted = terms["kind"] != NO_ROOT
+    constants = np.where(rooted, 0, domain.functions.least[terms["function"]])
+    functions = domain.functions.constants((constants * weights).sum(1))
+    places, columns = np.nonzero((weights != 0) & rooted)
     counts = np.bincount(places, minlength=len(weights))
     begins = np.cumsum(counts) - counts
-    functions = domain.functions.constants(offsets.astype(np.int64))
-    roots = np.zeros(len(weights), ELEMENT)
-    for number in range(FEW):
+    for number in range(counts.max(initial=0)):
         rows = np.flatnonzero(counts > number)
         chosen = columns[begins[rows] + number]
-        term = terms[rows, chosen]
-        if not number:
-            roots[rows] = term
-        same = same_roots(roots[rows], term)
-        scaled = _scaled(domain, term["function"], weights[rows, chosen])
-        total = domain.functions.of_pairs("sum", np.add, np.maximum(functions[rows], 0), scaled)
-        functions[rows] = np.where(same & (functions[rows] != SEVERAL), total, SEVERAL)
+        scaled = _scaled(domain, terms[rows, chosen]["function"], weights[rows, chosen])
+        functions[rows] = domain.functions.of_pairs("sum", np.add, functions[rows], scaled)
+    roots = np.where(firsts == NO_TERM, np.zeros(1, ELEMENT), terms[np.arange(len(terms)), firsts])
     return domain.of_functions(roots, functions)
 
 

@@ -23,7 +23,7 @@ Values = Mapping[str, Elements]
 
 def inputs_of(domain: Domain, graph: Graph) -> dict[str, Elements]:
     """Return the inputs of a graph as unknown elements, by name. Equal names are equal elements."""
-    return {name: _unknown(domain, type_, "input", name) for name, type_ in graph.inputs.items()}
+    return {name: unknown(domain, type_, "input", name) for name, type_ in graph.inputs.items()}
 
 
 def evaluate(domain: Domain, graph: Graph) -> dict[str, Elements]:
@@ -116,10 +116,10 @@ def _unknown_results(domain: Domain, graph: Graph, node: Node, values: Values) -
         digest.update(f"{bool(name)} {elements.shape} ".encode() + np.ascontiguousarray(elements).tobytes())
     application = node.op, tuple(node.attributes.items()), digest.hexdigest()
     return [
-        _unknown(domain, graph.types[name], *application, place) for place, name in enumerate(node.outputs)
+        unknown(domain, graph.types[name], *application, place) for place, name in enumerate(node.outputs)
     ]
 
 
-def _unknown(domain: Domain, type_: TensorType, *what: object) -> Elements:
+def unknown(domain: Domain, type_: TensorType, *what: object) -> Elements:
     """Return unknown elements of a type; a single one for a tensor whose extents are unknown."""
     return domain.rooted(domain.kind(*what), type_.shape if type_.is_known else ())

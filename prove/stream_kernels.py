@@ -37,9 +37,9 @@ def forget_root(found: Elements, place: int) -> None:
 def common_roots(
     elements: Elements,
     weights: Bytes,
-    constants: Integers,
     src: Integers,
     wgt: Integers,
+    constants: Integers,
     found: Elements,
     counts: Integers,
     offsets: Integers,
@@ -155,9 +155,9 @@ def depthwise_sums(residues: Floats, weights: Bytes, src: Integers, wgt: Integer
 def depthwise_roots(
     elements: Elements,
     weights: Bytes,
-    constants: Integers,
     src: Integers,
     wgt: Integers,
+    constants: Integers,
     found: Elements,
     counts: Integers,
     offsets: Integers,

@@ -17,7 +17,7 @@ from vdla.prove.elements import ELEMENT, REDUCED, RESIDUES, SEVERAL, Elements, F
 from vdla.prove.errors import ProofError
 from vdla.prove.functions import BYTES
 from vdla.prove.loops import Product, Rows
-from vdla.prove.memory import Lanes
+from vdla.prove.memory import Lanes, constant_bytes
 from vdla.prove.products import field_products
 from vdla.prove.stream_kernels import (
     common_roots,
@@ -42,14 +42,13 @@ class Operands:
     Attributes:
         inputs: lanes of inputs [depth, batch * block_in].
         weights: int8[depth, block_out, block_in]; 0 where weights are activations.
-        activations: float64[RESIDUES, depth, block_out * block_in], the residues of weights that are
-            activations.
+        activations: lanes of weights that are activations [depth, block_out * block_in].
         is_activation: bool[depth], which weights are activations.
     """
 
     inputs: Lanes
     weights: Bytes
-    activations: Floats
+    activations: Lanes
     is_activation: NDArray[np.bool_]
 
     @property
@@ -68,7 +67,7 @@ def matrix_product(domain: Domain, operands: Operands, product: Product, with_so
         ProofError: weights are too large to be added up exactly, or the degree of a product is too high.
     """
     if operands.is_activation[product.wgt].any():
-        return _product_of_activations(operands, product)
+        return _product_of_activations(domain, operands, product, with_source)
     weights = operands.weights[product.wgt]
     columns = weights.transpose(1, 3, 0, 2).reshape(-1, weights.shape[0] * weights.shape[2])
     largest = _largest(np.abs(columns.astype(np.int16)).sum(0, dtype=np.int64))
@@ -76,17 +75,30 @@ def matrix_product(domain: Domain, operands: Operands, product: Product, with_so
     residues = _as_lanes(rows @ columns.astype(np.float64), product.dst.shape, operands.batch)
     source = None
     if with_source:
-        place = operands.inputs.elements, operands.weights
-        steps = product.src, product.wgt
-        source = _sources(
-            domain,
-            residues.shape[1:],
-            lambda found, counts, offsets: common_roots(
-                *place, domain.functions.least, *steps, found, counts, offsets
-            ),
-            lambda *term: term_of_product(*place, *steps, *term),
-        )
+        elements = operands.inputs.elements
+        source = _sources_of_product(domain, elements, operands.weights, product.src, product.wgt)
     return _sums(residues, source, largest)
+
+
+def _sources_of_product(
+    domain: Domain, elements: Elements, weights: Bytes, src: Indices, wgt: Indices
+) -> Elements | None:
+    """Return the sources of a matrix product, elements[P * O, batch * block_out]; None if every sum has several
+    roots.
+
+    Args:
+        elements: elements[depth, batch * block_in].
+        weights: int8[depth, block_out, block_in].
+        src: int64[P, R]; wgt: int64[O, R].
+    """
+    steps = elements, weights, src, wgt
+    batch = elements.shape[1] // weights.shape[2]
+    return _sources(
+        domain,
+        (len(src) * len(wgt), batch * weights.shape[1]),
+        lambda found, counts, offsets: common_roots(*steps, domain.functions.least, found, counts, offsets),
+        lambda *term: term_of_product(*steps, *term),
+    )
 
 
 def row_sums(domain: Domain, operands: Operands, rows: Rows, with_source: bool) -> Sums:
@@ -101,15 +113,14 @@ def row_sums(domain: Domain, operands: Operands, rows: Rows, with_source: bool) 
     depthwise_sums(inputs.residues, operands.weights, rows.src, rows.wgt, residues)
     source = None
     if with_source:
-        place = inputs.elements, operands.weights
-        steps = rows.src, rows.wgt
+        steps = inputs.elements, operands.weights, rows.src, rows.wgt
         source = _sources(
             domain,
             residues.shape[1:],
             lambda found, counts, offsets: depthwise_roots(
-                *place, domain.functions.least, *steps, found, counts, offsets
+                *steps, domain.functions.least, found, counts, offsets
             ),
-            lambda *term: term_of_depthwise(*place, *steps, *term),
+            lambda *term: term_of_depthwise(*steps, *term),
         )
     return _sums(residues, source, largest)
 
@@ -182,17 +193,49 @@ def _sources(domain: Domain, shape: tuple[int, ...], find: Find, term: Term) -> 
     return domain.of_functions(found, total)
 
 
-def _product_of_activations(operands: Operands, product: Product) -> Sums:
-    """Return the sums of a matrix product whose weights are activations; see `matrix_product`."""
-    rows = _rows(operands.inputs.residues, product.src, operands.batch)
+def _product_of_activations(domain: Domain, operands: Operands, product: Product, with_source: bool) -> Sums:
+    """Return the sums of a matrix product whose weights are activations; see `matrix_product`.
+
+    A product of two activations is not followed as a function of one root; that of an activation and a
+    constant is.
+    """
+    batch = operands.batch
+    rows = _rows(operands.inputs.residues, product.src, batch)
     columns = _weights_of_activations(operands, product.wgt)
+    factors = constant_bytes(domain, operands.inputs.elements[product.src])
+    reach = BYTE_REACH if factors is None else 0
     left, right = (
-        Sums(residues, None, BYTE_REACH, -int(BYTES[0]), 1, REDUCED)
-        for residues in (rows.reshape(RESIDUES, -1, rows.shape[1]), columns)
+        Sums(residues, None, bound, -int(BYTES[0]), 1, REDUCED)
+        for residues, bound in ((rows.reshape(RESIDUES, -1, rows.shape[1]), reach), (columns, BYTE_REACH))
     )
     sums = field_products(left, right)
-    residues = sums.residues.reshape(-1, columns.shape[2])
-    return replace(sums, residues=_as_lanes(residues, product.dst.shape, operands.batch))
+    residues = _as_lanes(sums.residues.reshape(-1, columns.shape[2]), product.dst.shape, batch)
+    source = None
+    if with_source and factors is not None:
+        source = _sources_of_weights(domain, operands, product, factors.view(np.int8))
+    return replace(sums, residues=residues, source=source)
+
+
+def _sources_of_weights(domain: Domain, operands: Operands, product: Product, factors: Bytes) -> Elements | None:
+    """Return the sources of a product of constants and activations as weights, elements[P * O, batch *
+    block_out]: those of the activations times the constants.
+
+    Args:
+        factors: int8[P, R, batch * block_in], the inputs.
+    """
+    pixels, columns = product.dst.shape
+    _, rows, depth = operands.weights.shape
+    weights = operands.activations.elements[product.wgt]
+    constants = ~operands.is_activation[product.wgt]
+    numbers = operands.weights[product.wgt].reshape(weights.shape)
+    weights[constants] = domain.constants(numbers[constants])
+    turned = factors.reshape(-1, operands.batch, depth)
+    src, wgt = (np.arange(each.size).reshape(each.shape) for each in (product.wgt, product.src))
+    found = _sources_of_product(domain, weights.reshape(-1, rows * depth), turned, src, wgt)
+    if found is None:
+        return None
+    parts = found.reshape(columns, pixels, rows, operands.batch).transpose(1, 0, 3, 2)
+    return parts.reshape(pixels * columns, -1)
 
 
 def _weights_of_activations(operands: Operands, wgt: Indices) -> Floats:
@@ -202,6 +245,6 @@ def _weights_of_activations(operands: Operands, wgt: Indices) -> Floats:
     _, rows, depth = operands.weights.shape
     numbers = operands.weights[wgt].reshape(columns, terms, -1).astype(np.float64)
     is_activation = operands.is_activation[wgt][..., None]
-    residues = np.where(is_activation, operands.activations[:, wgt], numbers)
+    residues = np.where(is_activation, operands.activations.residues[:, wgt], numbers)
     turned = residues.reshape(RESIDUES, columns, terms, rows, depth).transpose(0, 2, 4, 1, 3)
     return turned.reshape(RESIDUES, terms * depth, columns * rows)

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from vdla.prove.domain import Domain
-from vdla.prove.elements import ELEMENT, NO_ROOT, RESIDUES, SEVERAL, Elements, Floats, Sums
-from vdla.prove.products import FEW, PIECE, single_sources, weighted
+from vdla.prove.elements import ELEMENT, RESIDUES, SEVERAL, Elements, Floats, Sums
+from vdla.prove.products import Terms, single_sources, weighted
 from vdla.runtime.host.windows import sliding_windows
 
 TILE = 1 << 20  # elements of windows that are multiplied at a time
@@ -44,9 +44,7 @@ def convolve(
     planes = values.residues.reshape(-1, *image.shape[1:])
     windows = sliding_windows(planes, kernel, strides, dilations)
     sums = _by_place(windows, weights) if channels == 1 else _by_group(windows, weights, group)
-    by_group = (image["kind"] == NO_ROOT).reshape(len(image), group, -1, *image.shape[2:]).sum(2)
-    constants = sliding_windows(by_group, kernel, strides, dilations).sum((4, 5))
-    sources = _sources(domain, sliding_windows(image, kernel, strides, dilations), weights, constants)
+    sources = _sources(domain, image, weights, dilations, group, strides)
     residues = sums.reshape(RESIDUES, -1, *sums.shape[1:])
     return weighted(values, residues, sources, weights)
 
@@ -81,32 +79,30 @@ def _by_group(windows: Floats, weights: np.ndarray, group: int) -> Floats:
 
 
 def _sources(
-    domain: Domain, windows: Elements, weights: np.ndarray, constants: np.ndarray
+    domain: Domain,
+    image: Elements,
+    weights: np.ndarray,
+    dilations: Sequence[int],
+    group: int,
+    strides: Sequence[int],
 ) -> Elements | None:
-    """Return the sources of the sums over windows[N, C, OH, OW, KH, KW], elements[N, M, OH, OW]; None if all
-    have several roots.
-
-    Args:
-        constants: int[N, group, OH, OW], number of constants in each window.
-    """
-    outputs, channels, *_ = weights.shape
-    matrices = weights.reshape(constants.shape[1], -1, weights[0].size)
-    least = (matrices != 0).sum(2).min(1)
-    few = least[:, None, None] - constants <= FEW
-    if not few.any():
-        return None
-    sources = np.zeros((len(windows), outputs, *windows.shape[2:4]), ELEMENT)
+    """Return the sources of a convolution, elements[N, M, OH, OW]; None if all have several roots."""
+    numbers = np.arange(image.size).reshape(image.shape)
+    windows = sliding_windows(numbers, weights.shape[2:], strides, dilations)
+    images, _, high, wide = windows.shape[:4]
+    bases = np.ascontiguousarray(windows[:, 0, :, :, 0, 0]).reshape(-1)
+    offsets = windows[0, : weights.shape[1], 0, 0].reshape(-1) - numbers[0, 0, 0, 0]
+    sources = np.zeros((len(weights), images, high, wide), ELEMENT)
     sources["function"] = SEVERAL
-    for number, matrix in enumerate(matrices):
-        outer = slice(number * len(matrix), (number + 1) * len(matrix))
-        inner = windows[:, number * channels : (number + 1) * channels]
-        places = np.argwhere(few[:, number])
-        piece = max(1, PIECE // matrix.shape[1])
-        for first in range(0, len(places), piece):
-            at = places[first : first + piece].T
-            columns = inner[at[0], :, at[1], at[2]].reshape(at.shape[1], -1).T
-            sources[:, outer][at[0], :, at[1], at[2]] = single_sources(domain, matrix, columns).T
-    return sources
+    is_any = False
+    for number, matrix in enumerate(weights.reshape(group, len(weights) // group, -1)):
+        first = bases + number * weights.shape[1] * numbers[0, 0].size
+        made = single_sources(domain, matrix, Terms(image.reshape(-1), first, offsets))
+        if made is not None:
+            outer = slice(number * len(matrix), (number + 1) * len(matrix))
+            sources[outer] = made.reshape(-1, images, high, wide)
+            is_any = True
+    return sources.swapaxes(0, 1) if is_any else None
 
 
 def greatest(domain: Domain, image: Elements, kernel: Sequence[int], strides: Sequence[int]) -> Elements:

@@ -1,10 +1,5 @@
 """The stream machine gives the bytes of the functional model where all activations are constants."""
 
-import sys
-
-sys.path.insert(0, "/tmp/p2")
-import conftest_patch
-
 import numpy as np
 import pytest
 from generators.programs import Program, random_config, random_program
