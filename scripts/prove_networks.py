@@ -3,7 +3,8 @@
 
 Each network is compiled for each configuration and proved against its graph of integer operators; then it
 runs on the cycle simulator, which computes its results, too. A process of its own does this for each network;
-the memory is the largest that it took until the end of the proof. With a journal, the same command continues
+the memory is the largest that it took until the end of the proof. Seconds are those of the processor, on one
+thread, so other processes hardly change them. With a journal, the same command continues
 where it was stopped. Exit status 1 if a network is not proved, or a bound is 2^-60 or more.
 """
 
@@ -47,7 +48,7 @@ class Row:
 
     Attributes:
         bound: of the failure probability, as a power of two.
-        proof_seconds, cycle_seconds: of the proof, and of the run on the cycle simulator.
+        proof_seconds, cycle_seconds: of the processor, for the proof and for the run on the cycle simulator.
         mebibytes: largest memory of the process until the end of the proof.
         difference: "" if it is proved.
     """
@@ -82,11 +83,11 @@ class Row:
 def row_of(path: Path, config: str) -> Row:
     """Compile, prove and simulate a network."""
     module = vdla.compile(path, Target(CONFIGS[config]))
-    began = time.perf_counter()
+    began = time.process_time()
     proof = module.prove()
-    proof_seconds = time.perf_counter() - began
+    proof_seconds = time.process_time() - began
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
-    began = time.perf_counter()
+    began = time.process_time()
     module.run(random_inputs(module.inputs), "cycle")
     return Row(
         path.stem.removesuffix("_int8"),
@@ -98,7 +99,7 @@ def row_of(path: Path, config: str) -> Row:
         len(proof.layers),
         sum(layer.elements for layer in proof.layers),
         proof_seconds,
-        time.perf_counter() - began,
+        time.process_time() - began,
         memory,
         proof.difference,
     )
