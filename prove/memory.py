@@ -113,7 +113,9 @@ class Accumulators:
     def load_words(self, places: Places, words: Indices) -> None:
         """Replace accumulators by constants, int64[n, lanes]."""
         self.words[places], self.state[places] = words, WORDS
-        self._residues[:, places] = reduced(np.broadcast_to(words.astype(np.float64), (RESIDUES, *words.shape)))
+        self._residues[:, places] = reduced(
+            np.broadcast_to(words.astype(np.float64), (RESIDUES, *words.shape))
+        )
         self._reach[places], self._degree[places] = 0, 0
         self._offset[places] = np.abs(words).max(1, initial=0)
 
@@ -178,7 +180,8 @@ class Accumulators:
         source = self._sources(places)
         if source is None or (source["function"] == SEVERAL).any() or source["kind"].any():
             return None
-        return self._domain.functions.least[source["function"]]
+        values: Indices = self._domain.functions.least[source["function"]]
+        return values
 
 
 @dataclass(frozen=True)
