@@ -1,4 +1,4 @@
-"""The operations of the ALU, and narrowing, over sums."""
+"""The operations of the ALU over sums."""
 
 from dataclasses import dataclass, replace
 
@@ -13,7 +13,7 @@ from vdla.prove.functions import BYTES
 from vdla.prove.memory import Lanes
 
 Values = NDArray[np.int64]
-NOTHING = np.zeros(1, np.int32)
+POLYNOMIALS = (AluOpcode.ADD, AluOpcode.MUL)
 
 
 def sums_of_bytes(values: Lanes) -> Sums:
@@ -26,19 +26,6 @@ def wrapped(values: Values, bits: int) -> Values:
     """Return the low bits of integers, as signed integers."""
     half = 1 << bits - 1
     return (values + half) % (2 * half) - half
-
-
-def narrowed(domain: Domain, sums: Sums, bits: int) -> Elements:
-    """Return the low bits of sums, as bytes.
-
-    Raises:
-        ProofError: a sum has several roots.
-    """
-    source = _single(sums, "the low bits")
-    functions = domain.functions.of_pairs(
-        f"low {bits} bits", lambda values, _: wrapped(values, bits), source["function"], NOTHING
-    )
-    return domain.of_functions(source, functions)
 
 
 def _single(sums: Sums, what: str) -> Elements:
@@ -64,9 +51,13 @@ class Operation:
     opcode: AluOpcode
     bits: int
 
-    def immediate(self, number: int) -> Sums:
-        """Return an immediate operand, which broadcasts."""
-        return self.domain.values(self.domain.constants(np.full((1, 1), number, np.int64)))
+    def with_immediate(self, left: Sums, number: int) -> Sums:
+        """Return the results for an operand and an immediate."""
+        if self.opcode in POLYNOMIALS or (self.opcode is AluOpcode.SHR and number < 0):
+            right = self.domain.values(self.domain.constants(np.full((1, 1), number, np.int64)))
+            return self.of(left, right)
+        name = f"{self.opcode.name} {number} of {self.bits} bits"
+        return self.domain.mapped(name, lambda values: self._result(values, np.int64(number)), left)
 
     def of(self, left: Sums, right: Sums) -> Sums:
         """Return the results for two operands that broadcast together.
@@ -87,7 +78,7 @@ class Operation:
             case AluOpcode.SHR:
                 return replace(self.domain.multiply(left, self._powers(right)), source=source)
 
-    def _result(self, left: Values, right: Values) -> Values:
+    def _result(self, left: Values, right: Values | np.int64) -> Values:
         """Return the results for numbers, int64[n]; see `vdla.hw.spec.numerics.alu`."""
         match self.opcode:
             case AluOpcode.ADD:

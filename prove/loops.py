@@ -170,7 +170,8 @@ def _equal_sums(dst: Indices, src: Indices, wgt: Indices) -> Iterator[Product]:
 
 
 def _numbered(rows: Indices) -> tuple[Indices, Indices]:
-    """Return where each distinct row of int64[n, r] stands first, and for each row the number of its equal."""
+    """Return where each distinct row of int64[n, r] stands first, and the number of the row that equals
+    each."""
     whole = np.ascontiguousarray(rows)
     keys = whole.view(np.dtype((np.void, whole.itemsize * whole.shape[1]))).reshape(-1)
     _, first, number = np.unique(keys, return_index=True, return_inverse=True)

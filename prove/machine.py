@@ -18,10 +18,10 @@ from vdla.hw.spec import isa, numerics
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.memories import MEMORIES, scratchpads_of
 from vdla.hw.spec.vocabulary import AluOpcode, MemoryType, Parameter
+from vdla.prove.alu import Operation, sums_of_bytes
 from vdla.prove.domain import Domain
 from vdla.prove.elements import RESIDUES, Elements, Sums, undefined
 from vdla.prove.errors import ProofError
-from vdla.prove.alu import Operation, narrowed, sums_of_bytes
 from vdla.prove.loops import (
     LoopFactors,
     Product,
@@ -60,7 +60,8 @@ def require_covered(config: AcceleratorConfig) -> None:
             )
     if config.acc_bits != WORD_BITS:
         raise ProofError(
-            f"configuration {config.name} has accumulators of {config.acc_bits} bits; a proof covers {WORD_BITS}"
+            f"configuration {config.name} has accumulators of {config.acc_bits} bits; a proof "
+            f"covers {WORD_BITS}"
         )
 
 
@@ -219,7 +220,7 @@ class StreamMachine:
         """Copy a block of accumulators, narrowed or requantised, into DRAM."""
         block = block_of(it)
         sums = self.accumulators.sums(slice(it.sram_base, it.sram_base + block.elements))
-        out = self._requantised(sums, it) if it.parameters else self._narrowed(sums)
+        out = self._requantised(sums, it) if it.parameters else self.domain.narrowed(sums)
         size = self.config.element_bytes(it.memory_type)
         begin = first_byte(it, self.config)
         end = begin + (int(block.source[-1]) + 1) * size
@@ -252,10 +253,6 @@ class StreamMachine:
         if words is None:
             raise ProofError(f"its parameters, accumulators {base} to {base + len(Parameter) - 1}, vary")
         return words
-
-    def _narrowed(self, sums: Sums) -> Elements:
-        """Return the low bits of sums."""
-        return narrowed(self.domain, sums, self.config.out_bits)
 
     # Computation
 
@@ -300,8 +297,9 @@ class StreamMachine:
         steps, sums = _steps(self._key(it)), self.accumulators.sums
         for group in _levels(self._key(it), bool(it.use_imm)):
             dst, src = steps.dst[group], steps.src[group]
-            right = operation.immediate(it.imm) if it.use_imm else sums(src)
-            self.accumulators.put(dst, operation.of(sums(dst), right))
+            left = sums(dst)
+            result = operation.with_immediate(left, it.imm) if it.use_imm else operation.of(left, sums(src))
+            self.accumulators.put(dst, result)
 
 
 LANES = (MemoryType.INP, MemoryType.RES, MemoryType.ACC_8BIT)
@@ -385,16 +383,10 @@ def _scratchpads(config: AcceleratorConfig, domain: Domain) -> Scratchpads:
     )
 
 
-@lru_cache(16)
-def _names(form: type[isa.Instruction], config: AcceleratorConfig) -> tuple[str, ...]:
-    return tuple(slots(form, config))
-
-
 def _instruction(program: DecodedStream, index: int) -> isa.Instruction:
     """Return the instruction at `index`, from the columns of a stream that has been verified."""
     form = isa.BY_OPCODE[isa.Opcode(program.opcode[index])]
-    names = _names(form, program.config)
-    fields = dict(zip(names, program.table[index].tolist(), strict=False))
+    fields = dict(zip(slots(form, program.config), program.table[index].tolist(), strict=False))
     if "memory_type" in fields:
         fields["memory_type"] = MemoryType(fields["memory_type"])
     return form(**fields)

@@ -180,7 +180,8 @@ class Accumulators:
         source = self._sources(places)
         if source is None or (source["function"] == SEVERAL).any() or source["kind"].any():
             return None
-        return self._domain.functions.least[source["function"]]
+        values: Indices = self._domain.functions.least[source["function"]]
+        return values
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,7 @@
-"""Inner loops of the stream machine, which run as machine code (`vdla.sim.compiled`). Arrays are contiguous."""
+"""Inner loops of the stream machine, which run as machine code (`vdla.sim.compiled`). Arrays are
+contiguous."""
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +15,7 @@ Bytes = NDArray[np.int8]
 
 
 @part
-def take_root(found: Elements, place: int, elements: Elements, element: int, lane: int) -> bool:
+def take_root(found: Elements, place: int, elements: Elements, element: int, lane: int) -> Any:
     """Let a sum depend on an element that is no constant. Return whether it depends on several roots now."""
     one, other = found[place], elements[element, lane]
     if one.kind == NO_ROOT:
@@ -165,7 +168,8 @@ def depthwise_roots(
     """Find the one root of each sum of a DEPTHWISE, or that there are several.
 
     Args:
-        elements, weights, constants, found, counts, offsets: as of `common_roots`, for n * batch * block sums.
+        elements, weights, constants, found, counts, offsets: as of `common_roots`, for n * batch * block
+            sums.
         src: int64[n, TAPS]; wgt: int64[n].
     """
     block, lanes = weights.shape[1], elements.shape[1]

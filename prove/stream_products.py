@@ -54,7 +54,7 @@ class Operands:
     @property
     def batch(self) -> int:
         """Rows of an input."""
-        return self.inputs.elements.shape[1] // self.weights.shape[2]
+        return int(self.inputs.elements.shape[1] // self.weights.shape[2])
 
 
 def matrix_product(domain: Domain, operands: Operands, product: Product, with_source: bool) -> Sums:
@@ -83,8 +83,8 @@ def matrix_product(domain: Domain, operands: Operands, product: Product, with_so
 def _sources_of_product(
     domain: Domain, elements: Elements, weights: Bytes, src: Indices, wgt: Indices
 ) -> Elements | None:
-    """Return the sources of a matrix product, elements[P * O, batch * block_out]; None if every sum has several
-    roots.
+    """Return the sources of a matrix product, elements[P * O, batch * block_out]; None if every sum has
+    several roots.
 
     Args:
         elements: elements[depth, batch * block_in].
@@ -141,7 +141,8 @@ def _largest(magnitudes: Indices) -> int:
     largest = int(magnitudes.max(initial=0))
     if largest >= MOST_WEIGHT:
         raise ProofError(
-            f"weights of a sum add up to {largest:,}, and a proof multiplies by less than {MOST_WEIGHT:,} at once"
+            f"weights of a sum add up to {largest:,}, and a proof multiplies by less than "
+            f"{MOST_WEIGHT:,} at once"
         )
     return largest
 
@@ -216,7 +217,9 @@ def _product_of_activations(domain: Domain, operands: Operands, product: Product
     return replace(sums, residues=residues, source=source)
 
 
-def _sources_of_weights(domain: Domain, operands: Operands, product: Product, factors: Bytes) -> Elements | None:
+def _sources_of_weights(
+    domain: Domain, operands: Operands, product: Product, factors: Bytes
+) -> Elements | None:
     """Return the sources of a product of constants and activations as weights, elements[P * O, batch *
     block_out]: those of the activations times the constants.
 
