@@ -46,6 +46,7 @@ from vdla.runtime.session.session import Session
 
 CAUGHT, MISSED, SAME, UNSAFE, UNSEEN = VERDICTS = "caught", "missed", "same", "unsafe", "unseen"
 ALARM = "alarm"
+MAGNITUDES = (1, 10, 0.1, 100)
 FEW, MANY = 4, 40  # random inputs: for every fault, and for faults that did not show on a few
 Inputs = Mapping[str, np.ndarray]
 
@@ -85,11 +86,16 @@ class Subject:
     plan: Plan
 
     def inputs(self, count: int) -> Iterator[Inputs]:
-        """Yield inputs: all zero, at the ends of their range, then random."""
+        """Yield inputs: all zero, at the ends of their range, then random, reals of several magnitudes."""
         yield {name: np.zeros_like(array) for name, array in inputs_of(self.lowered, 0).items()}
         rng = np.random.default_rng(0)
         yield {name: _extreme(array, rng) for name, array in inputs_of(self.lowered, 0).items()}
-        yield from (inputs_of(self.lowered, seed) for seed in range(count))
+        for seed in range(count):
+            factor = MAGNITUDES[seed % len(MAGNITUDES)]
+            yield {
+                name: array * array.dtype.type(factor) if array.dtype.kind == "f" else array
+                for name, array in inputs_of(self.lowered, seed).items()
+            }
 
 
 def _extreme(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
