@@ -15,6 +15,10 @@ class Axiom(Enum):
         "A residual sum that cannot wrap equals the requantisation of the scaled operands' sum by the "
         "multiplier 1."
     )
+    BY_ELEMENT = (
+        "An operator that the host applies element by element computes each element of its result from the "
+        "operands' elements at the same place, in the same way at every place."
+    )
     GREATEST_OF_SET = (
         "The greatest of several values depends neither on their order nor on repetitions, and no value "
         "below the least that another can take counts."

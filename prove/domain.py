@@ -65,6 +65,7 @@ class Domain:
         self._matrices = [self._matrix(prime) for prime in PRIMES]
         self._coefficients = np.zeros((0, RESIDUES, 1 + LARGEST_DEGREE), np.int64)
         self._used: set[Axiom] = set()
+        self._wide: set[int] = set()  # kinds of roots that are no bytes
         self._requantisations = Requantisations(self.functions, self.kind, self._used.add)
         self._sets = Sets(self.functions, self._words("sets", 2), self.kind(SET), self._used.add)
 
@@ -105,6 +106,28 @@ class Domain:
         elements["kind"] = kind
         return elements
 
+    def use(self, axiom: Axiom) -> None:
+        """Note that the proof uses an axiom."""
+        self._used.add(axiom)
+
+    def unknown(self, kind: int, shape: tuple[int, ...], dtype: str) -> Elements:
+        """Return elements[shape] of a type, each its own root of a kind; their places name the roots."""
+        self._note_type(kind, dtype)
+        return self.rooted(kind, shape)
+
+    def named_by(self, rows: Elements, kind: int, dtype: str) -> Elements:
+        """Return elements[n] of a type, each its own root of a kind, which a row of elements[n, m] names."""
+        self._note_type(kind, dtype)
+        return self._sets.named_by(rows, kind)
+
+    def _note_type(self, kind: int, dtype: str) -> None:
+        if dtype not in ("int8", "uint8"):
+            self._wide.add(kind)
+
+    def is_wide(self, elements: Elements) -> NDArray[np.bool_]:
+        """Return whether elements have roots that are no bytes, bool[...]."""
+        return np.isin(elements["kind"], list(self._wide))
+
     def constants(self, values: np.ndarray) -> Elements:
         """Return integers int[...] as elements."""
         elements = np.zeros(np.shape(values), ELEMENT)
@@ -122,12 +145,15 @@ class Domain:
                 elements[field][np.broadcast_to(constant, elements.shape)] = 0
         return elements
 
+    def of_roots(self, roots: Elements, functions: Numbers) -> Elements:
+        """Return functions of the roots of elements, as `of_functions`, in their only form for sets."""
+        return self._sets.distributed(self.of_functions(roots, functions))
+
     def apply(self, elements: Elements, functions: int | Numbers) -> Elements:
         """Return functions of bytes, by their numbers, applied to elements."""
         require_defined(elements)
         outer = np.asarray(functions, np.int32)
-        applied = self.of_functions(elements, self.functions.composed(outer, elements["function"]))
-        return self._sets.distributed(applied)
+        return self.of_roots(elements, self.functions.composed(outer, elements["function"]))
 
     def maximum(self, stack: Elements) -> Elements:
         """Return the greatest along the first axis of elements[m, ...]."""
@@ -170,7 +196,7 @@ class Domain:
 
     def add(self, left: Sums, right: Sums) -> Sums:
         """Return sums that broadcast together, added."""
-        left, right = (within(sums, LARGEST_MAGNITUDE // 2) for sums in (left, right))
+        left, right = (within(sums, LARGEST_MAGNITUDE // 2) for sums in of_one_rank(left, right))
         return Sums(
             left.residues + right.residues,
             self.sources("sum", np.add, left, right),
@@ -200,7 +226,7 @@ class Domain:
         Raises:
             ProofError: the degree of the products exceeds `LARGEST_DEGREE`.
         """
-        left, right = within(left, 2 * REDUCED), within(right, 2 * REDUCED)
+        left, right = (within(sums, 2 * REDUCED) for sums in of_one_rank(left, right))
         products = left.residues.astype(np.int64) * right.residues.astype(np.int64)
         residues = products % along(products.ndim).astype(np.int64)
         return Sums(
@@ -405,6 +431,16 @@ def as_channels(
     outer, channels, inner = shape[:first], shape[first:last], shape[last:]
     compact = np.broadcast_to(fields.reshape(4, *fields.shape[1:][first:last]), (4, *channels))
     return np.ascontiguousarray(compact).reshape(4, -1), (prod(outer), prod(channels), prod(inner))
+
+
+def of_one_rank(left: Sums, right: Sums) -> tuple[Sums, Sums]:
+    """Return sums with new axes of extent 1 in front, so that both have the same rank."""
+    rank = max(len(left.shape), len(right.shape))
+    one, other = (
+        replace(sums, residues=sums.residues.reshape(RESIDUES, *[1] * (rank - len(sums.shape)), *sums.shape))
+        for sums in (left, right)
+    )
+    return one, other
 
 
 def product_reach(left: Sums, right: Sums) -> int:

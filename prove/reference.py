@@ -14,6 +14,7 @@ from vdla.compiler.graph.interpret import last_uses
 from vdla.compiler.graph.nodes import Graph, GraphError, Node, TensorType
 from vdla.prove.domain import Domain
 from vdla.prove.elements import ELEMENT, Elements
+from vdla.prove.elementwise import BY_ELEMENT, ByElement, Operand, bits_of
 from vdla.prove.moves import MOVED_INPUTS, moved
 from vdla.prove.operators import OPERATORS
 from vdla.runtime.host.evaluate import FAILURES, OperatorError
@@ -81,10 +82,13 @@ def results_of(domain: Domain, graph: Graph, node: Node, values: Values) -> dict
 
 
 def _results(domain: Domain, graph: Graph, node: Node, values: Values) -> Sequence[Elements]:
+    is_known = all(graph.types[name].is_known for name in (*node.inputs, *node.outputs) if name)
+    if node.op in BY_ELEMENT and is_known and all(node.inputs):
+        return [_by_element(domain, graph, node, values)]
     count = OPERATORS[node.op][1] if node.op in OPERATORS else MOVED_INPUTS.get(node.op, 0)
     others = node.inputs[count:]
-    known = all(graph.types[name].is_known for name in (*node.inputs, *node.outputs) if name)
-    if not count or not known or any(name and name not in graph.constants for name in others):
+    placed = all(name in graph.constants for name in others if name)
+    if not (count and is_known and placed):
         return _unknown_results(domain, graph, node, values)
     elements = [_elements(domain, graph, name, values) for name in node.inputs[:count]]
     constants = [graph.constants[name] if name else None for name in others]
@@ -94,17 +98,27 @@ def _results(domain: Domain, graph: Graph, node: Node, values: Values) -> Sequen
     return moved(node.op, elements, constants, node.attributes, constant_elements(domain, border))
 
 
+def _by_element(domain: Domain, graph: Graph, node: Node, values: Values) -> Elements:
+    type_ = graph.types[node.result]
+    operands = [
+        Operand.of_constant(graph.constants[name])
+        if name in graph.constants
+        else Operand(values[name], graph.types[name].dtype)
+        for name in node.inputs
+    ]
+    return ByElement(domain, node.op, node.attributes, type_.shape, type_.dtype).result(operands)
+
+
 def _elements(domain: Domain, graph: Graph, name: str, values: Values) -> Elements:
     return values[name] if name in values else constant_elements(domain, graph.constants[name])
 
 
 def constant_elements(domain: Domain, array: np.ndarray) -> Elements:
     """Return a constant as elements: bytes as such, elements of other types by their bits."""
-    if array.dtype in (np.int8, np.uint8):
+    if array.itemsize == 1:
         return domain.constants(array.view(np.int8))
-    elements = np.zeros(array.shape, ELEMENT)
-    elements["kind"] = domain.kind("constant", str(array.dtype))
-    elements["lo"] = np.ascontiguousarray(array).view(f"u{array.itemsize}").reshape(array.shape)
+    elements = domain.unknown(domain.kind("constant", str(array.dtype)), array.shape, str(array.dtype))
+    elements["lo"] = bits_of(array).view(np.uint64)
     return elements
 
 
@@ -122,4 +136,4 @@ def _unknown_results(domain: Domain, graph: Graph, node: Node, values: Values) -
 
 def unknown(domain: Domain, type_: TensorType, *what: object) -> Elements:
     """Return unknown elements of a type; a single one for a tensor whose extents are unknown."""
-    return domain.rooted(domain.kind(*what), type_.shape if type_.is_known else ())
+    return domain.unknown(domain.kind(*what), type_.shape if type_.is_known else (), type_.dtype)

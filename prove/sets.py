@@ -56,6 +56,14 @@ class Sets:
         rows = np.ascontiguousarray(stack.reshape(len(stack), -1).T)
         return self._named(self._expanded(rows)).reshape(stack.shape[1:])
 
+    def named_by(self, rows: Elements, kind: int) -> Elements:
+        """Return roots of a kind, elements[n], which rows of elements[n, m] name."""
+        result = undefined((len(rows),))
+        counts = np.full(len(rows), rows.shape[1], np.int64)
+        name_sets(np.ascontiguousarray(rows), counts, self._keys, kind, result)
+        self.count += len(rows)
+        return result
+
     def distributed(self, elements: Elements) -> Elements:
         """Return elements whose functions of sets are applied to the members, where they are monotone."""
         chosen = (elements["kind"] == self._kind) & (elements["function"] != IDENTITY)

@@ -291,6 +291,18 @@ def test_large_coefficients_weaken_the_bound():
         domain.requantise(Sums(sums.residues, None, math.prod(PRIMES), 0), WORDS)
 
 
+@pytest.mark.parametrize("operation", [Domain.add, Domain.multiply])
+def test_sums_of_different_ranks_broadcast(operation):
+    domain = Domain(1)
+    x, y = domain.values(domain.fresh("x", (RESIDUES, 3))), domain.values(domain.fresh("y", (RESIDUES, 1, 1)))
+    results = operation(domain, x, y)
+    assert results.shape == (RESIDUES, RESIDUES, 3)
+    for place in range(RESIDUES):
+        alone = operation(domain, x, domain.values(domain.fresh("y", (RESIDUES,))[place : place + 1]))
+        part = Sums(results.residues[:, place], None, 1, 1)
+        np.testing.assert_array_equal(reduced(part.residues - alone.residues), 0)
+
+
 def test_sums_of_different_roots_have_several():
     domain = Domain(1)
     assert several(domain).source is None
