@@ -1,5 +1,6 @@
 """The operations of the ALU over sums."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -74,7 +75,7 @@ class Operation:
             case AluOpcode.MUL:
                 return replace(self.domain.multiply(left, right), source=source)
             case AluOpcode.MIN | AluOpcode.MAX:
-                return self._extreme(left, right)
+                return self.extreme([left, right])
             case AluOpcode.SHR:
                 return replace(self.domain.multiply(left, self._powers(right)), source=source)
 
@@ -94,10 +95,18 @@ class Operation:
                 values = wrapped(left << np.minimum(up, self.bits), self.bits) >> down
         return wrapped(values, self.bits)
 
-    def _extreme(self, left: Sums, right: Sums) -> Sums:
-        """Return the smaller or the greater of two operands."""
-        operands = (_single(sums, self.opcode.name) for sums in (left, right))
-        stack = np.stack(np.broadcast_arrays(*operands))
+    @property
+    def is_extreme(self) -> bool:
+        """Whether the operation is MIN or MAX."""
+        return self.opcode in (AluOpcode.MIN, AluOpcode.MAX)
+
+    def extreme(self, operands: Sequence[Sums]) -> Sums:
+        """Return the least or the greatest of operands of one shape.
+
+        Raises:
+            ProofError: an operand is a sum of several roots.
+        """
+        stack = np.stack([_single(sums, self.opcode.name) for sums in operands])
         least = self.opcode is AluOpcode.MIN
         return self.domain.values(self.domain.minimum(stack) if least else self.domain.maximum(stack))
 

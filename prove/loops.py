@@ -131,6 +131,37 @@ def levels(dst: Indices, src: Indices) -> list[Indices]:
     return [np.flatnonzero(found == level) for level in range(int(found.max(initial=-1)) + 1)]
 
 
+@dataclass(frozen=True)
+class Gathered:
+    """Steps to some destinations, as many to each, whose sources no step writes.
+
+    Attributes:
+        dst: int64[n], distinct.
+        src: int64[m, n], the sources of each.
+    """
+
+    dst: Indices
+    src: Indices
+
+
+def gathered(steps: Steps) -> list[Gathered] | None:
+    """Return the steps of an associative and commutative operation by destinations; None if a source is a
+    destination, so that the order of the steps counts."""
+    if np.isin(steps.src, steps.dst).any():
+        return None
+    return [Gathered(dst, ordered.src.T) for dst, ordered in _by_destination(steps)]
+
+
+def _by_destination(steps: Steps) -> Iterator[tuple[Indices, Steps]]:
+    """Yield destinations int64[n] with as many steps, and these, as int64[n, m] in order."""
+    ordered = steps.chosen(np.argsort(steps.dst, kind="stable"))
+    begins = np.flatnonzero(np.diff(ordered.dst, prepend=-1))
+    counts = np.diff(begins, append=len(ordered))
+    for count in np.unique(counts).tolist():
+        rows = begins[counts == count][:, None] + np.arange(count)
+        yield ordered.dst[rows[:, 0]], ordered.chosen(rows)
+
+
 def last_of_each(dst: Indices) -> NDArray[np.bool_]:
     """Return bool[n]: whether no later step has the same destination."""
     last = np.zeros(len(dst), bool)
@@ -143,15 +174,11 @@ def products(steps: Steps) -> list[Product]:
 
     Every accumulator occurs in one product and once.
     """
-    order = np.argsort(steps.dst, kind="stable")
-    ordered = steps.chosen(order)
-    begins = np.flatnonzero(np.diff(ordered.dst, prepend=-1))
-    counts = np.diff(begins, append=len(ordered))
-    found: list[Product] = []
-    for count in np.unique(counts).tolist():
-        rows = begins[counts == count][:, None] + np.arange(count)
-        found += _equal_sums(ordered.dst[rows[:, 0]], ordered.src[rows], ordered.wgt[rows])
-    return found
+    return [
+        product
+        for dst, ordered in _by_destination(steps)
+        for product in _equal_sums(dst, ordered.src, ordered.wgt)
+    ]
 
 
 def _equal_sums(dst: Indices, src: Indices, wgt: Indices) -> Iterator[Product]:

@@ -23,11 +23,13 @@ from vdla.prove.domain import Domain
 from vdla.prove.elements import RESIDUES, Elements, Sums, undefined
 from vdla.prove.errors import ProofError
 from vdla.prove.loops import (
+    Gathered,
     LoopFactors,
     Product,
     Rows,
     Steps,
     depthwise_rows,
+    gathered,
     last_of_each,
     levels,
     products,
@@ -294,6 +296,12 @@ class StreamMachine:
     def _alu(self, it: isa.Alu) -> None:
         """Apply an operation element-wise."""
         operation = Operation(self.domain, AluOpcode(it.alu_opcode), self.config.acc_bits)
+        extremes = None if it.use_imm or not operation.is_extreme else _gathered(self._key(it))
+        if extremes is not None:
+            for each in extremes:
+                operands = [self.accumulators.sums(places) for places in (each.dst, *each.src)]
+                self.accumulators.put(each.dst, operation.extreme(operands))
+            return
         steps, sums = _steps(self._key(it)), self.accumulators.sums
         for group in _levels(self._key(it), bool(it.use_imm)):
             dst, src = steps.dst[group], steps.src[group]
@@ -349,6 +357,12 @@ def _products(key: _LoopKey, overwrite: bool) -> list[Product]:
     """Return the matrix products of a GEMM; of products that replace each other, only the last."""
     steps = _steps(key)
     return products(steps.chosen(last_of_each(steps.dst)) if overwrite else steps)
+
+
+@lru_cache(KNOWN_LOOPS)
+def _gathered(key: _LoopKey) -> list[Gathered] | None:
+    """Return the steps of a MIN or MAX by destinations; None if their order counts."""
+    return gathered(_steps(key))
 
 
 @lru_cache(KNOWN_LOOPS)
