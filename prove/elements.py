@@ -103,3 +103,9 @@ def undefined(shape: tuple[int, ...]) -> Elements:
     elements = np.zeros(shape, ELEMENT)
     elements["function"] = UNDEFINED
     return elements
+
+
+def equal(left: Elements, right: Elements) -> NDArray[np.bool_]:
+    """Return whether elements[n] are equal, bool[n]."""
+    one, other = (np.ascontiguousarray(each).view(np.uint64).reshape(-1, 3) for each in (left, right))
+    return np.asarray((one == other).all(1))

@@ -208,7 +208,34 @@ class _Linker:
                 for value, layout in placed.inputs.values():
                     if self.flow.comes_in(value, number):
                         packs[self.stored(value, layout)] = Crossing(value, self.place(value, layout), layout)
-        return LaunchStep(name, tuple(packs.values()), self.unpacks(number), _layers(part, stream))
+        return LaunchStep(name, tuple(packs.values()), self.unpacks(number), self.layers(part, stream))
+
+    def layers(self, part: Part, stream: Stream) -> tuple[Layer, ...]:
+        """Return the layers of a part, with the bytes that their instructions load and store."""
+        program = decode_stream(stream.relocated(dict.fromkeys(stream.tensors, 0)), stream.config)
+        layers = []
+        for placed in part:
+            name = placed.node.name or placed.node.result
+            if isinstance(placed, Offloaded) and placed.node.result in stream.labels:
+                instructions = program.part(stream.labels[placed.node.result])
+                layers.append(self.layer(name, placed, instructions))
+            else:  # it needs no instruction
+                layers.append(Layer(name, placed.node.op, "", 0, 0, 0))
+        return tuple(layers)
+
+    def layer(self, name: str, operator: Offloaded, instructions: DecodedStream) -> Layer:
+        """Return the layer of an operator, whose instructions are given."""
+        value, layout = operator.output
+        return Layer(
+            name,
+            operator.node.op,
+            operator.node.result,
+            operator.macs,
+            _moved(instructions, isa.Load, isa.Gather),
+            _moved(instructions, isa.Store),
+            Crossing(value, self.place(value, layout), layout),
+            tuple(self.places[self.scratch_tensor(operator, name)] for name in operator.scratch),
+        )
 
     def emit(self, operator: Offloaded, builder: StreamBuilder) -> None:
         """Record the instructions of an operator."""
@@ -280,30 +307,6 @@ def _of_piece(piece: Piece, operands: Mapping[str, Operand], config: Accelerator
 
 def _value(graph: Graph, name: str) -> Value:
     return Value(graph.types[name].shape, dtype_of(graph.types[name].dtype))
-
-
-def _layers(part: Part, stream: Stream) -> tuple[Layer, ...]:
-    """Return the layers of a part, with the bytes that their instructions load and store."""
-    program = decode_stream(stream.relocated(dict.fromkeys(stream.tensors, 0)), stream.config)
-    layers = []
-    for placed in part:
-        name = placed.node.name or placed.node.result
-        label = placed.node.result
-        if not isinstance(placed, Offloaded) or label not in stream.labels:  # it needs no instruction
-            layers.append(Layer(name, placed.node.op, "", 0, 0, 0))
-        else:
-            instructions = program.part(stream.labels[label])
-            layers.append(
-                Layer(
-                    name,
-                    placed.node.op,
-                    label,
-                    placed.macs,
-                    _moved(instructions, isa.Load, isa.Gather),
-                    _moved(instructions, isa.Store),
-                )
-            )
-    return tuple(layers)
 
 
 def _moved(program: DecodedStream, *forms: type[isa.Instruction]) -> int:

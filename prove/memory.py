@@ -1,0 +1,221 @@
+"""DRAM and scratchpads of the stream machine: elements and their residues in place of bytes."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.prove.domain import Domain
+from vdla.prove.elements import (
+    REDUCED,
+    RESIDUES,
+    SEVERAL,
+    UNDEFINED,
+    Elements,
+    Floats,
+    Sums,
+    reduced,
+    undefined,
+    within,
+)
+
+Indices = NDArray[np.int64]
+Places = Indices | slice
+NO_WRITER = -1
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """The values of some elements of a memory.
+
+    Attributes:
+        elements: elements[n, lanes].
+        residues: float64[RESIDUES, n, lanes], of each value.
+    """
+
+    elements: Elements
+    residues: Floats
+
+    @classmethod
+    def of_constants(cls, domain: Domain, values: np.ndarray) -> "Lanes":
+        """Return lanes of constant bytes, int[n, lanes]."""
+        residues = np.broadcast_to(values.astype(np.float64), (RESIDUES, *values.shape))
+        return cls(domain.constants(values), np.ascontiguousarray(residues))
+
+    def put(self, places: Places, values: "Lanes") -> None:
+        """Replace some elements."""
+        self.elements[places] = values.elements
+        self.residues[:, places] = values.residues
+
+
+class Dram:
+    """DRAM: bytes that never change, and a range of bytes of activations.
+
+    Args:
+        constants: uint8[bytes], all of DRAM before the run; bytes of activations have no meaning.
+        low, high: the range of activations; `low` is a multiple of `alignment`.
+        alignment: a multiple of the bytes of every element.
+
+    Attributes:
+        writers: int64[high - low], the instruction that wrote each byte last; NO_WRITER where none did.
+    """
+
+    def __init__(self, constants: NDArray[np.uint8], low: int, high: int, alignment: int) -> None:
+        if low % alignment:
+            raise ValueError(f"activations from byte {low} on are not aligned to {alignment} bytes")
+        self.constants, self.low = constants, low
+        size = -(-(high - low) // alignment) * alignment
+        self.high = low + size
+        self.elements = undefined((size,))
+        self.residues = np.zeros((RESIDUES, size))
+        self.writers = np.full(size, NO_WRITER)
+
+    def view(self, size: int) -> Lanes:
+        """Return the activations as lanes of `size` bytes each."""
+        whole = self.high - self.low
+        count = whole // size
+        return Lanes(
+            self.elements[: count * size].reshape(count, size),
+            self.residues[:, : count * size].reshape(RESIDUES, count, size),
+        )
+
+    def write(self, begin: int, values: Lanes) -> None:
+        """Replace bytes of activations from address `begin` on by lanes[n, 1]."""
+        place = slice(begin - self.low, begin - self.low + len(values.elements))
+        self.elements[place] = values.elements[:, 0]
+        self.residues[:, place] = values.residues[..., 0]
+        self.writers[place] = NO_WRITER
+
+
+WORDS, ELEMENTS, ALL_SEVERAL = range(3)
+"""What is known of the lanes of an accumulator: they are the constants of `words`; `elements` tells; every
+lane is a sum of several roots."""
+
+
+class Accumulators:
+    """The accumulators: sums[depth, lanes]. At first, they are zero.
+
+    Attributes:
+        words: int64[depth, lanes], the values of accumulators of constants.
+        state: uint8[depth], what is known of each: WORDS, ELEMENTS or ALL_SEVERAL.
+    """
+
+    def __init__(self, domain: Domain, depth: int, lanes: int) -> None:
+        self._domain = domain
+        self.words = np.zeros((depth, lanes), np.int64)
+        self.state = np.zeros(depth, np.uint8)
+        self._elements = undefined((depth, lanes))
+        self._residues = np.zeros((RESIDUES, depth, lanes))
+        self._reach = np.zeros(depth, np.int64)
+        self._offset = np.zeros(depth, np.int64)
+        self._degree = np.zeros(depth, np.int64)
+
+    def load_words(self, places: Places, words: Indices) -> None:
+        """Replace accumulators by constants, int64[n, lanes]."""
+        self.words[places], self.state[places] = words, WORDS
+        self._residues[:, places] = reduced(
+            np.broadcast_to(words.astype(np.float64), (RESIDUES, *words.shape))
+        )
+        self._reach[places], self._degree[places] = 0, 0
+        self._offset[places] = np.abs(words).max(1, initial=0)
+
+    @property
+    def lanes(self) -> int:
+        """Sums of an accumulator."""
+        return self.words.shape[1]
+
+    def may_have_one_root(self, places: Places) -> bool:
+        """Whether some of the accumulators may be sums of at most one root."""
+        return bool((self.state[places] != ALL_SEVERAL).any())
+
+    def sums(self, places: Places) -> Sums:
+        """Return accumulators as sums[n, lanes]."""
+        return Sums(
+            self._residues[:, places],
+            self._sources(places),
+            int(self._reach[places].max(initial=0)),
+            int(self._offset[places].max(initial=0)),
+            int(self._degree[places].max(initial=0)),
+            REDUCED,
+        )
+
+    def _sources(self, places: Places) -> Elements | None:
+        state = self.state[places]
+        if (state == ALL_SEVERAL).all():
+            return None
+        elements = self._elements[places].copy()
+        words = state == WORDS
+        if words.any():
+            elements[words] = self._domain.constants(self.words[places][words])
+        elements["function"][state == ALL_SEVERAL] = SEVERAL
+        return elements
+
+    def put(self, places: Places, sums: Sums) -> None:
+        """Replace accumulators by sums[n, lanes]."""
+        self._residues[:, places] = within(sums, REDUCED).residues
+        self._reach[places], self._offset[places] = sums.reach, sums.offset
+        self._degree[places] = sums.degree
+        if sums.source is None:
+            self.state[places] = ALL_SEVERAL
+        else:
+            self.state[places] = ELEMENTS
+            self._elements[places] = sums.source
+
+    def add(self, places: Places, sums: Sums) -> None:
+        """Add sums[n, lanes] to accumulators."""
+        if sums.source is not None:
+            self.put(places, self._domain.add(self.sums(places), sums))
+            return
+        self._residues[:, places] = reduced(self._residues[:, places] + sums.residues)
+        self.state[places] = ALL_SEVERAL
+        self._reach[places] += sums.reach
+        self._offset[places] += sums.offset
+        self._degree[places] = np.maximum(self._degree[places], sums.degree)
+
+    def constants(self, places: Places) -> Indices | None:
+        """Return the values of accumulators of constants, int64[n, lanes]; None if some are none."""
+        state = self.state[places]
+        if (state == WORDS).all():
+            return self.words[places]
+        source = self._sources(places)
+        if source is None or (source["function"] == SEVERAL).any() or source["kind"].any():
+            return None
+        values: Indices = self._domain.functions.least[source["function"]]
+        return values
+
+
+@dataclass(frozen=True)
+class Scratchpads:
+    """The other memories on chip.
+
+    Attributes:
+        inputs: lanes of inputs [depth, batch * block_in].
+        weights: int8[depth, block_out, block_in]; 0 where weights are activations.
+        activations: lanes of weights that are activations [depth, block_out * block_in].
+        is_activation: bool[depth], which weights are activations.
+        uops: int64[depth], encoded micro-ops.
+        table: int8[entries of all elements].
+        residuals: elements[depth, batch * block_out].
+    """
+
+    inputs: Lanes
+    weights: NDArray[np.int8]
+    activations: Lanes
+    is_activation: NDArray[np.bool_]
+    uops: Indices
+    table: NDArray[np.int8]
+    residuals: Elements
+    pad_registers: dict[int, int] = field(default_factory=dict)
+
+
+def are_defined(elements: Elements) -> bool:
+    """Whether no element is undefined."""
+    return not np.any(elements["function"] == UNDEFINED)
+
+
+def constant_bytes(domain: Domain, elements: Elements) -> NDArray[np.uint8] | None:
+    """Return uint8[...], the values of elements that are all constants; None if one is none."""
+    if elements["kind"].any():
+        return None
+    values: NDArray[np.uint8] = domain.functions.least[elements["function"]].astype(np.uint8)
+    return values
