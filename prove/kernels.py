@@ -17,6 +17,7 @@ from vdla.sim.compiled import part, whole
 
 Words = NDArray[np.uint64]
 Integers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 State = tuple[np.uint64, np.uint64, np.uint64, np.uint64]
 Pair = tuple[np.uint64, np.uint64]
 
@@ -243,7 +244,7 @@ def common_root(elements: Elements, base: int, offsets: Integers, places: Intege
 
 @whole
 def common_roots(
-    elements: Elements, bases: Integers, offsets: Integers, places: Integers, counts: Integers, out: Integers
+    elements: Elements, bases: Integers, offsets: Integers, used: Flags, scratch: Integers, out: Integers
 ) -> None:
     """Write which sums of terms have at most one root.
 
@@ -251,9 +252,15 @@ def common_roots(
         elements: elements[n].
         bases: int64[P]; sum p has terms of the elements from `bases[p]` on.
         offsets: int64[K], of the terms from there.
-        places: int64[M, K], of which row m has the offsets of the terms of its sums, `counts`, int64[M].
+        used: bool[M, K], whether the sums of a row have a term.
+        scratch: int64[K], which is overwritten.
         out: int64[M, P]: the place of the first term with a root; -1 without roots, -2 with several.
     """
     for row in range(out.shape[0]):
+        count = 0
+        for place in range(used.shape[1]):
+            if used[row, place]:
+                scratch[count] = place
+                count += 1
         for column in range(out.shape[1]):
-            out[row, column] = common_root(elements, bases[column], offsets, places[row], counts[row])
+            out[row, column] = common_root(elements, bases[column], offsets, scratch, count)
