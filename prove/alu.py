@@ -1,6 +1,6 @@
 """The operations of the ALU over sums."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,7 +11,7 @@ from vdla.prove.domain import Domain
 from vdla.prove.elements import REDUCED, SEVERAL, Elements, Sums
 from vdla.prove.errors import ProofError
 from vdla.prove.functions import BYTES
-from vdla.prove.memory import Lanes
+from vdla.prove.memory import Lanes, of_one_root
 
 Values = NDArray[np.int64]
 POLYNOMIALS = (AluOpcode.ADD, AluOpcode.MUL)
@@ -27,17 +27,6 @@ def wrapped(values: Values, bits: int) -> Values:
     """Return the low bits of integers, as signed integers."""
     half = 1 << bits - 1
     return (values + half) % (2 * half) - half
-
-
-def _single(sums: Sums, what: str) -> Elements:
-    """Return sums of at most one root as functions of it.
-
-    Raises:
-        ProofError: a sum has several roots.
-    """
-    if sums.source is None or (sums.source["function"] == SEVERAL).any():
-        raise ProofError(f"a proof does not cover {what} of a sum of several activations")
-    return sums.source
 
 
 @dataclass(frozen=True)
@@ -75,7 +64,7 @@ class Operation:
             case AluOpcode.MUL:
                 return replace(self.domain.multiply(left, right), source=source)
             case AluOpcode.MIN | AluOpcode.MAX:
-                return self.extreme([left, right])
+                return self._extreme_of(left, right)
             case AluOpcode.SHR:
                 return replace(self.domain.multiply(left, self._powers(right)), source=source)
 
@@ -100,15 +89,15 @@ class Operation:
         """Whether the operation is MIN or MAX."""
         return self.opcode in (AluOpcode.MIN, AluOpcode.MAX)
 
-    def extreme(self, operands: Sequence[Sums]) -> Sums:
-        """Return the least or the greatest of operands of one shape.
+    @property
+    def extreme(self) -> Callable[[Elements], Elements]:
+        """The function of `Domain` that a MIN or MAX is."""
+        return self.domain.minimum if self.opcode is AluOpcode.MIN else self.domain.maximum
 
-        Raises:
-            ProofError: an operand is a sum of several roots.
-        """
-        stack = np.stack([_single(sums, self.opcode.name) for sums in operands])
-        least = self.opcode is AluOpcode.MIN
-        return self.domain.values(self.domain.minimum(stack) if least else self.domain.maximum(stack))
+    def _extreme_of(self, left: Sums, right: Sums) -> Sums:
+        """Return the least or the greatest of two operands of one shape."""
+        stack = np.stack([of_one_root(sums, self.opcode.name) for sums in (left, right)])
+        return self.domain.values(self.extreme(stack))
 
     def _powers(self, amounts: Sums) -> Sums:
         """Return the powers of two by which shifts to the left multiply.
@@ -116,7 +105,7 @@ class Operation:
         Raises:
             ProofError: an amount varies, or a shift is to the right.
         """
-        source, functions = _single(amounts, "a shift"), self.domain.functions
+        source, functions = of_one_root(amounts, "a shift"), self.domain.functions
         shifts = -functions.least[source["function"]]
         if not functions.is_constant[source["function"]].all() or (shifts < 0).any():
             raise ProofError("a proof does not cover a shift to the right of a sum of several activations")

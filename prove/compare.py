@@ -9,6 +9,8 @@ graph. The second compares the target-level graph with the graph of integer oper
 import secrets
 from collections.abc import Callable
 
+from threadpoolctl import threadpool_limits
+
 from vdla.hw.spec.errors import VdlaError
 from vdla.prove.domain import Domain
 from vdla.prove.graph_equality import difference_of
@@ -36,6 +38,11 @@ def prove(
         the proof; where `proved` is false, its `difference` says why. An unsafe stream is a difference, too.
     """
     seed = secrets.randbits(SEED_BITS) if seed is None else seed
+    with threadpool_limits(1, "blas"):  # threads that compete for a processor cost more than they gain
+        return _proof(plan, graphs, seed, progress)
+
+
+def _proof(plan: Plan, graphs: Graphs, seed: int, progress: Progress) -> Proof:
     domain = Domain(seed)
     streams = StreamProof(domain, plan, graphs.target, progress)
     difference = ""

@@ -35,7 +35,7 @@ from vdla.prove.loops import (
     products,
     steps_of,
 )
-from vdla.prove.memory import Accumulators, Dram, Lanes, Scratchpads, are_defined, constant_bytes
+from vdla.prove.memory import Accumulators, Dram, Lanes, Scratchpads, are_defined, constant_bytes, of_one_root
 from vdla.prove.stream_products import Operands, matrix_product, row_sums
 from vdla.prove.transfers import block_of, first_byte
 from vdla.sim.access import uop_column
@@ -179,8 +179,8 @@ class StreamMachine:
                     places, np.full((count, self.config.values(MemoryType.ACC)), value, np.int64)
                 )
             case MemoryType.INP | MemoryType.RES:
-                values = np.full((count, self.config.values(memory)), value, np.int64)
-                self._put_elements(memory, places, Lanes.of_constants(self.domain, values))
+                one = Lanes.of_constants(self.domain, np.full((1, 1), value))
+                self._put_elements(memory, places, one)
             case MemoryType.OUT:
                 raise AssertionError("OUT is not loaded")
 
@@ -295,12 +295,13 @@ class StreamMachine:
 
     def _alu(self, it: isa.Alu) -> None:
         """Apply an operation element-wise."""
-        operation = Operation(self.domain, AluOpcode(it.alu_opcode), self.config.acc_bits)
+        opcode = AluOpcode(it.alu_opcode)
+        operation = Operation(self.domain, opcode, self.config.acc_bits)
         extremes = None if it.use_imm or not operation.is_extreme else _gathered(self._key(it))
         if extremes is not None:
             for each in extremes:
-                operands = [self.accumulators.sums(places) for places in (each.dst, *each.src)]
-                self.accumulators.put(each.dst, operation.extreme(operands))
+                members = [of_one_root(self.accumulators.sums(places), opcode.name) for places in each.src]
+                self.accumulators.extreme(each.dst, operation.extreme, np.stack(members))
             return
         steps, sums = _steps(self._key(it)), self.accumulators.sums
         for group in _levels(self._key(it), bool(it.use_imm)):

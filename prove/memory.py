@@ -1,5 +1,6 @@
 """DRAM and scratchpads of the stream machine: elements and their residues in place of bytes."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -7,6 +8,7 @@ from numpy.typing import NDArray
 
 from vdla.prove.domain import Domain
 from vdla.prove.elements import (
+    ELEMENT,
     REDUCED,
     RESIDUES,
     SEVERAL,
@@ -18,6 +20,7 @@ from vdla.prove.elements import (
     undefined,
     within,
 )
+from vdla.prove.errors import ProofError
 
 Indices = NDArray[np.int64]
 Places = Indices | slice
@@ -87,9 +90,12 @@ class Dram:
         self.writers[place] = NO_WRITER
 
 
-WORDS, ELEMENTS, ALL_SEVERAL = range(3)
+WORDS, ELEMENTS, ALL_SEVERAL, PENDING = range(4)
 """What is known of the lanes of an accumulator: they are the constants of `words`; `elements` tells; every
-lane is a sum of several roots."""
+lane is a sum of several roots; they are the greatest or the least of members that are still collected."""
+
+
+Extreme = Callable[[Elements], Elements]
 
 
 class Accumulators:
@@ -97,13 +103,14 @@ class Accumulators:
 
     Attributes:
         words: int64[depth, lanes], the values of accumulators of constants.
-        state: uint8[depth], what is known of each: WORDS, ELEMENTS or ALL_SEVERAL.
+        state: uint8[depth], what is known of each: WORDS, ELEMENTS, ALL_SEVERAL or PENDING.
     """
 
     def __init__(self, domain: Domain, depth: int, lanes: int) -> None:
         self._domain = domain
         self.words = np.zeros((depth, lanes), np.int64)
         self.state = np.zeros(depth, np.uint8)
+        self._members: dict[int, tuple[Extreme, list[NDArray[np.uint64]]]] = {}
         self._elements = undefined((depth, lanes))
         self._residues = np.zeros((RESIDUES, depth, lanes))
         self._reach = np.zeros(depth, np.int64)
@@ -130,6 +137,7 @@ class Accumulators:
 
     def sums(self, places: Places) -> Sums:
         """Return accumulators as sums[n, lanes]."""
+        self._settle(places)
         return Sums(
             self._residues[:, places],
             self._sources(places),
@@ -163,6 +171,7 @@ class Accumulators:
 
     def add(self, places: Places, sums: Sums) -> None:
         """Add sums[n, lanes] to accumulators."""
+        self._settle(places)
         if sums.source is not None:
             self.put(places, self._domain.add(self.sums(places), sums))
             return
@@ -172,8 +181,52 @@ class Accumulators:
         self._offset[places] += sums.offset
         self._degree[places] = np.maximum(self._degree[places], sums.degree)
 
+    def extreme(self, places: Indices, extreme: Extreme, members: Elements) -> None:
+        """Replace accumulators by the greatest, or the least, of themselves and of members.
+
+        The members of one accumulator are collected until it is read, because a set of all is quicker than
+        sets of sets.
+
+        Args:
+            places: int64[n], distinct.
+            extreme: returns the greatest or the least along the first axis.
+            members: elements[m, n, lanes], each a function of one root.
+
+        Raises:
+            ProofError: an accumulator is a sum of several roots.
+        """
+        new = [
+            number
+            for number, (place, state) in enumerate(zip(places.tolist(), self.state[places], strict=True))
+            if state != PENDING or self._members[place][0] != extreme
+        ]
+        own = of_one_root(self.sums(places[new]), "the greatest or least") if new else None
+        for number, place in enumerate(new):
+            assert own is not None
+            self._members[int(places[place])] = extreme, [_words_of(own[number])]
+        words = _words_of(members)
+        for number, place in enumerate(places.tolist()):
+            self._members[place][1].extend(words[:, number])
+        self.state[places] = PENDING
+
+    def _settle(self, places: Places) -> None:
+        """Compute accumulators whose members are still collected."""
+        if not self._members or not (self.state[places] == PENDING).any():
+            return
+        every = np.arange(len(self.state))[places]
+        pending = every[self.state[every] == PENDING].tolist()
+        groups: dict[tuple[Extreme, int], list[int]] = {}
+        for place in dict.fromkeys(pending):
+            extreme, members = self._members[place]
+            groups.setdefault((extreme, len(members)), []).append(place)
+        for (extreme, _), group in groups.items():
+            rows = np.concatenate([row for place in group for row in self._members.pop(place)[1]])
+            stack = rows.view(ELEMENT).reshape(len(group), -1, self.lanes).transpose(1, 0, 2)
+            self.put(np.array(group), self._domain.values(extreme(np.ascontiguousarray(stack))))
+
     def constants(self, places: Places) -> Indices | None:
         """Return the values of accumulators of constants, int64[n, lanes]; None if some are none."""
+        self._settle(places)
         state = self.state[places]
         if (state == WORDS).all():
             return self.words[places]
@@ -206,6 +259,25 @@ class Scratchpads:
     table: NDArray[np.int8]
     residuals: Elements
     pad_registers: dict[int, int] = field(default_factory=dict)
+
+
+def of_one_root(sums: Sums, what: str) -> Elements:
+    """Return sums of at most one root as functions of it.
+
+    Args:
+        what: is wanted of them.
+
+    Raises:
+        ProofError: a sum has several roots.
+    """
+    if sums.source is None or (sums.source["function"] == SEVERAL).any():
+        raise ProofError(f"a proof does not cover {what} of a sum of several activations")
+    return sums.source
+
+
+def _words_of(elements: Elements) -> NDArray[np.uint64]:
+    """Return elements[..., lanes] as words, uint64[..., words], which NumPy joins quickly."""
+    return np.ascontiguousarray(elements).view(np.uint64)
 
 
 def are_defined(elements: Elements) -> bool:

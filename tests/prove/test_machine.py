@@ -11,7 +11,7 @@ from vdla.hw.spec.vocabulary import MemoryType
 from vdla.prove.domain import Domain
 from vdla.prove.errors import ProofError
 from vdla.prove.machine import StreamMachine, require_covered
-from vdla.prove.memory import Dram, Lanes, constant_bytes
+from vdla.prove.memory import Accumulators, Dram, Lanes, constant_bytes
 from vdla.sim.decoded import decode_stream
 from vdla.sim.interleave import interleave
 
@@ -75,3 +75,18 @@ def test_random_programs_give_the_bytes_of_the_model():
             np.testing.assert_array_equal(run(program), expected(program), err_msg=str(seed))
             checked += 1
     assert checked >= 10
+
+
+def test_an_accumulator_that_is_written_anew_forgets_the_members_of_its_maximum():
+    domain = Domain(1)
+    accumulators = Accumulators(domain, 4, 2)
+    place = np.array([1])
+    member = domain.constants(np.full((1, 1, 2), 9))
+    accumulators.extreme(place, domain.maximum, member)
+    accumulators.load_words(place, np.full((1, 2), -5))
+    accumulators.extreme(place, domain.maximum, domain.constants(np.full((1, 1, 2), -7)))
+    assert accumulators.constants(place).tolist() == [[-5, -5]]
+    accumulators.extreme(place, domain.minimum, domain.constants(np.array([[[-6, 3]], [[4, -9]]])))
+    accumulators.extreme(place, domain.maximum, member)
+    accumulators.add(place, domain.values(domain.constants(np.array([[1, 2]]))))
+    assert accumulators.constants(np.arange(3)).tolist() == [[0, 0], [10, 11], [0, 0]]
