@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from vdla.compiler.graph.nodes import Graph
 from vdla.prove.domain import Domain
 from vdla.prove.elements import Elements
+from vdla.prove.errors import ProofError
 from vdla.prove.reference import constant_elements, inputs_of, results_of
 
 
@@ -29,8 +30,11 @@ class DemandedValues:
         """Return a value; the caller uses it up.
 
         Raises:
+            ProofError: the graph has no such value.
             GraphError, ProofError: as `vdla.prove.reference.evaluate`.
         """
+        if name not in self._graph.types:
+            raise ProofError(f"the graph {self._graph.name} has no value {name!r}, which the plan compares")
         if name in self._graph.constants:
             return constant_elements(self._domain, self._graph.constants[name])
         self._compute(name)

@@ -12,7 +12,7 @@ from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.prove.demanded import DemandedValues
 from vdla.prove.domain import Domain
-from vdla.prove.elements import equal
+from vdla.prove.elements import Elements, equal
 from vdla.prove.machine import StreamMachine, require_covered
 from vdla.prove.memory import NO_WRITER, Dram, Lanes
 from vdla.prove.positions import positions_of
@@ -118,12 +118,21 @@ class _LaunchProof:
 
     def pack(self, crossing: Crossing) -> None:
         """Copy a value into DRAM."""
-        value = self.values.take(crossing.value)
-        positions = positions_of(crossing.layout)
+        value, positions = self.value(crossing), positions_of(crossing.layout)
         lanes = Lanes.of_constants(self.domain, positions.padding[:, None])
         elements = value.reshape(-1)[positions.numbers, None]
         lanes.put(positions.bytes, Lanes(elements, self.domain.values(elements).residues))
         self.dram.write(self.placed.tensors[crossing.tensor].address, lanes)
+
+    def value(self, crossing: Crossing) -> Elements:
+        """Return a value of the graph that stands in DRAM in some layout."""
+        value = self.values.take(crossing.value)
+        if value.shape != crossing.layout.shape:
+            raise DifferenceError(
+                f"{self.step.stream} has {crossing.value} of shape {list(crossing.layout.shape)}, and in the "
+                f"graph it has {list(value.shape)}"
+            )
+        return value
 
     def compare(self, layer: Layer, result: Crossing) -> None:
         """Compare the result of a layer."""
@@ -135,8 +144,9 @@ class _LaunchProof:
 
     def difference(self, crossing: Crossing) -> str:
         """Describe the first element of a value that differs from the graph's; "" if there is none."""
-        expected = self.values.take(crossing.value)
-        positions = positions_of(crossing.layout)
+        expected, positions = self.value(crossing), positions_of(crossing.layout)
+        if not positions.is_whole:
+            return f"its layout leaves out elements of {crossing.value}"
         places = self.placed.tensors[crossing.tensor].address - self.dram.low + positions.bytes
         wrong = np.flatnonzero(~equal(self.dram.elements[places], expected.reshape(-1)[positions.numbers]))
         if not wrong.size:

@@ -23,12 +23,14 @@ class Positions:
         size: bytes of the tensor in DRAM.
         bytes, numbers: int64[n], the place of each byte that holds a value, and the number of the value.
         padding: int8[size], the bytes that hold none.
+        is_whole: whether every element of the tensor stands in DRAM.
     """
 
     size: int
     bytes: Indices
     numbers: Indices
     padding: NDArray[np.int8]
+    is_whole: bool
 
 
 @lru_cache(KNOWN_LAYOUTS)
@@ -38,4 +40,6 @@ def positions_of(layout: Layout) -> Positions:
     packed = layout.pack(numbers + BASE).reshape(-1)
     held = packed >= BASE
     padding = np.where(held, 0, packed).astype(np.int8)
-    return Positions(len(packed), np.flatnonzero(held), packed[held] - BASE, padding)
+    held_numbers = packed[held] - BASE
+    is_whole = bool(np.bincount(held_numbers, minlength=numbers.size).all())
+    return Positions(len(packed), np.flatnonzero(held), held_numbers, padding, is_whole)

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from tests.compiler.network.compiled import handmade, plan_of
 from tests.compiler.network.graphs import HANDMADE, random_graph
@@ -18,6 +19,7 @@ from vdla.prove.patch import Patch, with_patches
 from vdla.runtime.devices.functional import FunctionalDevice
 from vdla.runtime.module.plan import HostStep, LaunchStep, Plan, random_inputs
 from vdla.runtime.session.session import Session
+from vdla.runtime.windows import Windows
 
 FULL = TINY.with_changes(name="tiny with everything", extensions=tuple(Extension))
 BATCHED = TINY.with_changes(name="tiny batches", batch=2)
@@ -185,3 +187,41 @@ def test_configurations_of_other_widths_are_not_covered(network):
     config = DEFAULT.with_changes(name="narrow", inp_bits=4)
     found = proof_of(replace(plan, target=replace(plan.target, config=config)), graphs)
     assert "values of 4 bits in INP; a proof covers 8 bits" in found.difference
+
+
+def with_results(plan: Plan, change) -> Plan:
+    """Return a plan in which the crossings of layers' results are changed."""
+
+    def changed(step: object) -> object:
+        if not isinstance(step, LaunchStep):
+            return step
+        layers = (
+            layer if layer.result is None else structs.replace(layer, result=change(layer.result))
+            for layer in step.layers
+        )
+        return structs.replace(step, layers=tuple(layers))
+
+    return replace(plan, steps=tuple(map(changed, plan.steps)))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda result: structs.replace(result, value="V"), "has no value 'V', which the plan compares"),
+        (
+            lambda result: structs.replace(result, layout=structs.replace(result.layout, shape=(1, 1, 1, 1))),
+            "of shape [1, 1, 1, 1], and in the graph it has [",
+        ),
+        (
+            lambda result: structs.replace(
+                result, layout=structs.replace(result.layout, windows=Windows(1, 1, 8, (0, 0, -1)))
+            ),
+            "its layout leaves out elements of",
+        ),
+    ],
+)
+def test_a_plan_that_compares_less_than_the_graph_has_is_refused(network, change, message):
+    plan, graphs = network
+    found = proof_of(with_results(plan, change), graphs)
+    assert not found.proved
+    assert message in found.difference
