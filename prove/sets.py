@@ -178,8 +178,8 @@ class Sets:
     def _several(self, codes: Codes, counts: NDArray[np.int64]) -> Elements:
         result = self._hashed(codes.view(np.uint64), counts, self._kind)
         numbers = self._roots.numbers(result)
-        missing = int(numbers.max()) + 1 - len(self._places)
-        if missing > 0:
+        if numbers.max() >= len(self._places):
+            missing = 2 * int(numbers.max()) - len(self._places)
             self._places = np.concatenate((self._places, np.zeros((missing, 2), np.int64)))
         self._places[numbers] = np.stack(
             (np.full(len(numbers), len(self._blocks)), np.arange(len(numbers))), 1
