@@ -104,25 +104,32 @@ class Sets:
         )
         result = elements.reshape(-1).copy()
         places = np.flatnonzero(chosen)
-        for direction, turned in ((1, IDENTITY), (-1, self._inverse)):
+        for direction in (1, -1):
             at = places[directions == self._functions.constants(np.array(direction))]
             if at.size:
-                result[at] = self._turned(result[at], turned)
+                result[at] = self._moved_inside(result[at], direction)
         return result.reshape(elements.shape)
 
-    def _turned(self, elements: Elements, turned: int) -> Elements:
-        """Return elements[n], functions of sets that never decrease after the function `turned`."""
-        if turned != IDENTITY and (elements["function"] == turned).all():
+    def _moved_inside(self, elements: Elements, direction: int) -> Elements:
+        """Return elements[n], functions of sets that never decrease (`direction` 1), or whose inverses never
+        do (-1)."""
+        if direction < 0 and (elements["function"] == self._inverse).all():
             return elements
         self._use(Axiom.MONOTONE_OF_GREATEST)
-        outer = self._functions.composed(np.array(turned, np.int32), elements["function"])
+        outer = self._turned(elements["function"], direction)
         codes = self._members(self._roots.numbers(elements))
         defined = codes != NONE
         inner = np.where(defined, codes & (1 << HALF) - 1, IDENTITY).astype(np.int32)
         functions = self._functions.composed(outer[:, None], inner)
         result = self._named(np.where(defined, codes >> HALF << HALF | functions, NONE))
-        result["function"] = self._functions.composed(np.array(turned, np.int32), result["function"])
+        result["function"] = self._turned(result["function"], direction)
         return result
+
+    def _turned(self, functions: Numbers, direction: int) -> Numbers:
+        """Return functions, or, where the direction is -1, their inverses: ~f(x)."""
+        if direction > 0:
+            return functions
+        return self._functions.of_pairs("inverse", lambda values, _: ~values, functions, functions[:1])
 
     def _members(self, numbers: NDArray[np.int64]) -> Codes:
         """Return the members of sets, by the numbers of their roots int64[n], as codes[n, m]."""
@@ -171,8 +178,8 @@ class Sets:
     def _several(self, codes: Codes, counts: NDArray[np.int64]) -> Elements:
         result = self._hashed(codes.view(np.uint64), counts, self._kind)
         numbers = self._roots.numbers(result)
-        missing = int(numbers.max()) + 1 - len(self._places)
-        if missing > 0:
+        if numbers.max() >= len(self._places):
+            missing = 2 * int(numbers.max()) - len(self._places)
             self._places = np.concatenate((self._places, np.zeros((missing, 2), np.int64)))
         self._places[numbers] = np.stack(
             (np.full(len(numbers), len(self._blocks)), np.arange(len(numbers))), 1
