@@ -120,9 +120,11 @@ class _LaunchProof:
         """Copy a value into DRAM."""
         value = self.values.take(crossing.value)
         positions = positions_of(crossing.layout)
-        lanes = Lanes.of_constants(self.domain, positions.padding[:, None])
-        elements = value.reshape(-1)[positions.numbers, None]
-        lanes.put(positions.bytes, Lanes(elements, self.domain.values(elements).residues))
+        elements = self.domain.constants(positions.padding)
+        elements[positions.bytes] = value.reshape(-1)[positions.numbers]
+        beyond = f"what fills up the batch of {crossing.value} in {self.step.stream}"
+        elements[positions.beyond] = self.domain.fresh(beyond, positions.beyond.shape)
+        lanes = Lanes(elements[:, None], self.domain.values(elements).residues[..., None])
         self.dram.write(self.placed.tensors[crossing.tensor].address, lanes)
 
     def compare(self, layer: Layer, result: Crossing) -> None:
