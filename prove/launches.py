@@ -118,10 +118,13 @@ class _LaunchProof:
 
     def pack(self, crossing: Crossing) -> None:
         """Copy a value into DRAM."""
-        value, positions = self.value(crossing), positions_of(crossing.layout)
-        lanes = Lanes.of_constants(self.domain, positions.padding[:, None])
-        elements = value.reshape(-1)[positions.numbers, None]
-        lanes.put(positions.bytes, Lanes(elements, self.domain.values(elements).residues))
+        value = self.values.take(crossing.value)
+        positions = positions_of(crossing.layout)
+        elements = self.domain.constants(positions.padding)
+        elements[positions.bytes] = value.reshape(-1)[positions.numbers]
+        beyond = f"what fills up the batch of {crossing.value} in {self.step.stream}"
+        elements[positions.beyond] = self.domain.fresh(beyond, positions.beyond.shape)
+        lanes = Lanes(elements[:, None], self.domain.values(elements).residues[..., None])
         self.dram.write(self.placed.tensors[crossing.tensor].address, lanes)
 
     def value(self, crossing: Crossing) -> Elements:

@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.runtime.layout import Layout
+from vdla.runtime.layout import IMAGE_RANK, Layout
 
 Indices = NDArray[np.int64]
 BASE = 1 << 40
@@ -23,14 +23,15 @@ class Positions:
         size: bytes of the tensor in DRAM.
         bytes, numbers: int64[n], the place of each byte that holds a value, and the number of the value.
         padding: int8[size], the bytes that hold none.
-        is_whole: whether every element of the tensor stands in DRAM.
+        beyond: int64[m], the bytes of images, or rows, behind the last, which fill up a batch. Nothing may
+            depend on them.
     """
 
     size: int
     bytes: Indices
     numbers: Indices
     padding: NDArray[np.int8]
-    is_whole: bool
+    beyond: Indices
 
 
 @lru_cache(KNOWN_LAYOUTS)
@@ -40,6 +41,16 @@ def positions_of(layout: Layout) -> Positions:
     packed = layout.pack(numbers + BASE).reshape(-1)
     held = packed >= BASE
     padding = np.where(held, 0, packed).astype(np.int8)
-    held_numbers = packed[held] - BASE
-    is_whole = bool(np.bincount(held_numbers, minlength=numbers.size).all())
-    return Positions(len(packed), np.flatnonzero(held), held_numbers, padding, is_whole)
+    return Positions(len(packed), np.flatnonzero(held), packed[held] - BASE, padding, _beyond(layout))
+
+
+def _beyond(layout: Layout) -> Indices:
+    """Return the bytes of images, or rows, behind the last."""
+    if layout.windows is not None or layout.batch == 1:
+        return np.zeros(0, np.int64)
+    outer, _, high, _, batch, _ = layout.blocks
+    is_image = len(layout.shape) == IMAGE_RANK
+    first = np.arange(outer).reshape(-1, 1, 1, 1, 1, 1) if is_image else np.arange(high).reshape(-1, 1, 1, 1)
+    number = first * batch + np.arange(batch).reshape(-1, 1)
+    count = layout.image[0] if is_image else prod(layout.shape[:-1])
+    return np.flatnonzero(np.broadcast_to(number >= count, layout.blocks))
