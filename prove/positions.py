@@ -25,6 +25,7 @@ class Positions:
         padding: int8[size], the bytes that hold none.
         beyond: int64[m], the bytes of images, or rows, behind the last, which fill up a batch. Nothing may
             depend on them.
+        is_whole: whether every element of the tensor stands in DRAM.
     """
 
     size: int
@@ -32,6 +33,7 @@ class Positions:
     numbers: Indices
     padding: NDArray[np.int8]
     beyond: Indices
+    is_whole: bool
 
 
 @lru_cache(KNOWN_LAYOUTS)
@@ -41,7 +43,9 @@ def positions_of(layout: Layout) -> Positions:
     packed = layout.pack(numbers + BASE).reshape(-1)
     held = packed >= BASE
     padding = np.where(held, 0, packed).astype(np.int8)
-    return Positions(len(packed), np.flatnonzero(held), packed[held] - BASE, padding, _beyond(layout))
+    stands = packed[held] - BASE
+    is_whole = bool(np.bincount(stands, minlength=numbers.size).all())
+    return Positions(len(packed), np.flatnonzero(held), stands, padding, _beyond(layout), is_whole)
 
 
 def _beyond(layout: Layout) -> Indices:
