@@ -73,7 +73,7 @@ class StreamProof:
         _require_same_ends(plan, self._graph)
         device = FunctionalDevice(plan.config, plan.dram_bytes)
         placed = place_plan(device, plan)
-        dram = _dram(plan, placed, device.dram)
+        dram = _dram(self._domain, plan, placed, device.dram)
         nodes = {node.outputs: node for node in self._graph.nodes}
         known = {*plan.inputs, *self._graph.constants}
         for step in plan.steps:
@@ -217,13 +217,13 @@ def _require_same_constant(plan: Plan, graph: Graph, name: str, who: str) -> Non
         raise DifferenceError(f"{who} reads the constant {name}, which has other values in the graph")
 
 
-def _dram(plan: Plan, placed: PlacedPlan, constants: NDArray[np.uint8]) -> Dram:
+def _dram(domain: Domain, plan: Plan, placed: PlacedPlan, constants: NDArray[np.uint8]) -> Dram:
     """Return DRAM with the tensors of a plan as activations."""
     tensors = [placed.tensors[name] for name in plan.tensors]
     alignment = max(plan.config.element_bytes(memory) for memory in MemoryType)
     low = min((tensor.address for tensor in tensors), default=0) // alignment * alignment
     high = max((tensor.end for tensor in tensors), default=0)
-    return Dram(constants, low, high, alignment)
+    return Dram(domain, constants, low, high, alignment)
 
 
 def _layer_ends(step: LaunchStep, stream: Stream, program: DecodedStream) -> Iterator[LayerEnd]:

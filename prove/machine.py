@@ -155,14 +155,12 @@ class StreamMachine:
     def _activations(self, it: isa.Load | isa.Gather, begin: int, source: Indices, size: int) -> Lanes:
         """Return elements of activations as lanes of `size` bytes; those of a GATHER begin at any byte."""
         if isinstance(it, isa.Gather):
-            places = begin - self.dram.low + source[:, None] + np.arange(size)
-            lanes = Lanes(self.dram.elements[places], self.dram.residues[:, places])
-        else:
-            view, places = self.dram.view(size), (begin - self.dram.low) // size + source
-            lanes = Lanes(view.elements[places], view.residues.take(places, axis=1))
-        if not are_defined(lanes.elements):
-            raise ProofError("it reads bytes that nothing has written")
-        return lanes
+            return self.dram.read(begin + source[:, None] + np.arange(size))
+        view, places = self.dram.view(size), (begin - self.dram.low) // size + source
+        lanes = Lanes(view.elements[places], view.residues.take(places, axis=1))
+        if are_defined(lanes.elements):
+            return lanes
+        return self.dram.read(begin + size * source[:, None] + np.arange(size))
 
     def _fill(self, memory: MemoryType, places: slice, value: int) -> None:
         """Write padding."""

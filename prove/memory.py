@@ -54,7 +54,11 @@ class Lanes:
 class Dram:
     """DRAM: bytes that never change, and a range of bytes of activations.
 
+    Activations that nothing has written are unknown: a stream may read them, as what fills up a block of
+    channels, but no result that is compared may depend on them.
+
     Args:
+        domain: of the proof.
         constants: uint8[bytes], all of DRAM before the run; bytes of activations have no meaning.
         low, high: the range of activations; `low` is a multiple of `alignment`.
         alignment: a multiple of the bytes of every element.
@@ -63,10 +67,12 @@ class Dram:
         writers: int64[high - low], the instruction that wrote each byte last; NO_WRITER where none did.
     """
 
-    def __init__(self, constants: NDArray[np.uint8], low: int, high: int, alignment: int) -> None:
+    def __init__(
+        self, domain: Domain, constants: NDArray[np.uint8], low: int, high: int, alignment: int
+    ) -> None:
         if low % alignment:
             raise ValueError(f"activations from byte {low} on are not aligned to {alignment} bytes")
-        self.constants, self.low = constants, low
+        self.constants, self.low, self._domain = constants, low, domain
         size = -(-(high - low) // alignment) * alignment
         self.high = low + size
         self.elements = undefined((size,))
@@ -81,6 +87,18 @@ class Dram:
             self.elements[: count * size].reshape(count, size),
             self.residues[:, : count * size].reshape(RESIDUES, count, size),
         )
+
+    def read(self, addresses: Indices) -> Lanes:
+        """Return bytes of activations by address, lanes[n, m] for int64[n, m]."""
+        places = addresses - self.low
+        lanes = Lanes(self.elements[places], self.residues[:, places])
+        unwritten = lanes.elements["function"] == UNDEFINED
+        if unwritten.any():
+            unknown = np.zeros(int(unwritten.sum()), ELEMENT)
+            unknown["kind"], unknown["lo"] = self._domain.kind("unwritten byte"), addresses[unwritten]
+            lanes.elements[unwritten] = unknown
+            lanes.residues[:, unwritten] = self._domain.values(unknown).residues
+        return lanes
 
     def write(self, begin: int, values: Lanes) -> None:
         """Replace bytes of activations from address `begin` on by lanes[n, 1]."""

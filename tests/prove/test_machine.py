@@ -20,7 +20,7 @@ def run(program: Program) -> np.ndarray:
     """Return DRAM after a program, all of whose activations are constants: DRAM as a whole."""
     config, domain = program.config, Domain(1)
     alignment = max(config.element_bytes(memory) for memory in MemoryType)
-    dram = Dram(np.zeros(0, np.uint8), 0, len(program.image), alignment)
+    dram = Dram(domain, np.zeros(0, np.uint8), 0, len(program.image), alignment)
     values = program.image.view(np.int8)[:, None]
     dram.write(0, Lanes.of_constants(domain, values))
     stream = np.frombuffer(program.stream, np.uint8).reshape(-1, config.instruction_bytes)
@@ -90,3 +90,16 @@ def test_an_accumulator_that_is_written_anew_forgets_the_members_of_its_maximum(
     accumulators.extreme(place, domain.maximum, member)
     accumulators.add(place, domain.values(domain.constants(np.array([[1, 2]]))))
     assert accumulators.constants(np.arange(3)).tolist() == [[0, 0], [10, 11], [0, 0]]
+
+
+def test_bytes_that_nothing_has_written_are_unknown_and_differ_by_address():
+    domain = Domain(1)
+    dram = Dram(domain, np.zeros(0, np.uint8), 64, 128, 16)
+    dram.write(70, Lanes.of_constants(domain, np.full((2, 1), 5)))
+    addresses = np.array([[70, 71, 72, 73]])
+    first, second = dram.read(addresses), dram.read(addresses)
+    assert (first.elements == second.elements).all()
+    assert (first.residues == second.residues).all()
+    assert (first.elements["kind"] != 0).tolist() == [[False, False, True, True]]
+    assert first.elements[0, 2] != first.elements[0, 3]
+    np.testing.assert_array_equal(first.residues, domain.values(first.elements).residues)
