@@ -183,7 +183,7 @@ def matrix_products(
             _plus(domain, domain.values(part), np.array(-zero))
             for part, zero in zip((one, other.T if transposed else other), zeros, strict=True)
         )
-        made[...] = domain.requantise(field_products(*factors), parameters[..., None])
+        made[...] = domain.requantise(field_products(domain, *factors), parameters[..., None])
     return result.reshape(tuple(shape))
 
 

@@ -133,8 +133,8 @@ def _scaled(domain: Domain, functions: Numbers, factors: np.ndarray) -> Numbers:
     return domain.functions.of_pairs("product", np.multiply, functions, domain.functions.constants(factors))
 
 
-def field_products(left: Sums, right: Sums) -> Sums:
-    """Return the matrix product of Sums[M, K] and Sums[K, P], Sums[M, P], whose sources are not followed.
+def field_products(domain: Domain, left: Sums, right: Sums) -> Sums:
+    """Return the matrix product of Sums[M, K] and Sums[K, P], Sums[M, P].
 
     Raises:
         ProofError: the degree of the products is too high.
@@ -149,11 +149,45 @@ def field_products(left: Sums, right: Sums) -> Sums:
             part = slice(first, first + DEPTH)
             residues += reduced(half[:, :, part] @ other.residues[:, part]) * factor
         residues = reduced(residues)
+    source = None
+    if left.source is not None and right.source is not None:
+        source = _sources_of_pairs(domain, left.source, right.source)
     return Sums(
         residues,
-        None,
+        source,
         product_reach(left, right) * depth,
         left.offset * right.offset * depth,
         product_degree(left, right),
         REDUCED,
     )
+
+
+def _sources_of_pairs(domain: Domain, left: Elements, right: Elements) -> Elements | None:
+    """Return the sources of the matrix product of elements[M, K] and elements[K, P], elements[M, P]; None if
+    every sum has several roots.
+
+    A column of `right` often has a single factor that is not 0, as where a GEMM multiplies element by
+    element. Factors of 0 are passed over. The others are looked at until every sum has several roots, so a
+    product of two tensors of activations ends after its first terms.
+    """
+    functions, known = domain.functions, right["function"]
+    is_zero = (known == functions.constants(np.zeros(1, np.int64))[0]) & (right["kind"] == NO_ROOT)
+    order = np.argsort(is_zero, axis=0, kind="stable")
+    total = np.broadcast_to(domain.constants(np.zeros((1, 1))), (len(left), right.shape[1]))
+    for term in order[: int((~is_zero).sum(0).max(initial=0))]:
+        factors = left[:, term], right[term, np.arange(right.shape[1])][None]
+        product = domain.sources("product", np.multiply, *map(_with_source, factors))
+        added = (
+            None
+            if product is None
+            else domain.sources("sum", np.add, _with_source(total), _with_source(product))
+        )
+        if added is None:
+            return None
+        total = added
+    return total
+
+
+def _with_source(source: Elements) -> Sums:
+    """Return sums of which the source alone is used."""
+    return Sums(np.zeros((RESIDUES, *[1] * source.ndim)), source, 0, 0)

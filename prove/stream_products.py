@@ -195,50 +195,41 @@ def _sources(domain: Domain, shape: tuple[int, ...], find: Find, term: Term) -> 
 
 
 def _product_of_activations(domain: Domain, operands: Operands, product: Product, with_source: bool) -> Sums:
-    """Return the sums of a matrix product whose weights are activations; see `matrix_product`.
-
-    A product of two activations is not followed as a function of one root; that of an activation and a
-    constant is.
-    """
-    batch = operands.batch
+    """Return the sums of a matrix product whose weights are activations; see `matrix_product`."""
+    batch, elements = operands.batch, operands.inputs.elements
     rows = _rows(operands.inputs.residues, product.src, batch)
     columns = _weights_of_activations(operands, product.wgt)
-    factors = constant_bytes(domain, operands.inputs.elements[product.src])
-    reach = BYTE_REACH if factors is None else 0
+    is_constant = constant_bytes(domain, elements[product.src]) is not None
+    sources: tuple[Elements | None, Elements | None] = (None, None)
+    if with_source:
+        sources = (
+            _rows(elements[None], product.src, batch),
+            _elements_of_weights(domain, operands, product.wgt),
+        )
     left, right = (
-        Sums(residues, None, bound, -int(BYTES[0]), 1, REDUCED)
-        for residues, bound in ((rows.reshape(RESIDUES, -1, rows.shape[1]), reach), (columns, BYTE_REACH))
+        Sums(residues, source, bound, -int(BYTES[0]), 1, REDUCED)
+        for residues, source, bound in zip(
+            (rows.reshape(RESIDUES, -1, rows.shape[1]), columns),
+            sources,
+            (0 if is_constant else BYTE_REACH, BYTE_REACH),
+            strict=True,
+        )
     )
-    sums = field_products(left, right)
+    sums = field_products(domain, left, right)
     residues = _as_lanes(sums.residues.reshape(-1, columns.shape[2]), product.dst.shape, batch)
-    source = None
-    if with_source and factors is not None:
-        source = _sources_of_weights(domain, operands, product, factors.view(np.int8))
+    source = None if sums.source is None else _as_lanes(sums.source, product.dst.shape, batch)[0]
     return replace(sums, residues=residues, source=source)
 
 
-def _sources_of_weights(
-    domain: Domain, operands: Operands, product: Product, factors: Bytes
-) -> Elements | None:
-    """Return the sources of a product of constants and activations as weights, elements[P * O, batch *
-    block_out]: those of the activations times the constants.
-
-    Args:
-        factors: int8[P, R, batch * block_in], the inputs.
-    """
-    pixels, columns = product.dst.shape
+def _elements_of_weights(domain: Domain, operands: Operands, wgt: Indices) -> Elements:
+    """Return weights, elements[R * block_in, O * block_out]: activations, and constants among them."""
+    columns, terms = wgt.shape
     _, rows, depth = operands.weights.shape
-    weights = operands.activations.elements[product.wgt]
-    constants = ~operands.is_activation[product.wgt]
-    numbers = operands.weights[product.wgt].reshape(weights.shape)
-    weights[constants] = domain.constants(numbers[constants])
-    turned = factors.reshape(-1, operands.batch, depth)
-    src, wgt = (np.arange(each.size).reshape(each.shape) for each in (product.wgt, product.src))
-    found = _sources_of_product(domain, weights.reshape(-1, rows * depth), turned, src, wgt)
-    if found is None:
-        return None
-    parts = found.reshape(columns, pixels, rows, operands.batch).transpose(1, 0, 3, 2)
-    return parts.reshape(pixels * columns, -1)
+    weights = operands.activations.elements[wgt]
+    constants = ~operands.is_activation[wgt]
+    weights[constants] = domain.constants(operands.weights[wgt].reshape(weights.shape)[constants])
+    turned = weights.reshape(columns, terms, rows, depth).transpose(1, 3, 0, 2)
+    return turned.reshape(terms * depth, columns * rows)
 
 
 def _weights_of_activations(operands: Operands, wgt: Indices) -> Floats:

@@ -32,7 +32,7 @@ def test_products_of_residues_are_exact(depth):
         Sums(reduced(rng.integers(-(1 << 29), 1 << 29, (RESIDUES, *shape)).astype(np.float64)), None, 1, 1)
         for shape in ((2, depth), (depth, 3))
     )
-    result = field_products(left, right)
+    result = field_products(Domain(1), left, right)
     for got, one, other, prime in zip(
         modulo(result.residues), left.residues, right.residues, PRIMES, strict=True
     ):
@@ -75,3 +75,20 @@ def test_terms_stand_at_offsets_from_bases():
     assert sources["lo"][0].tolist() == [1, 5, 8]
     assert (sources["function"][1] == SEVERAL).all()
     assert single_sources(domain, np.array([[1, 1, 0]]), terms) is None
+
+
+def test_products_of_elements_with_one_root_are_functions_of_it():
+    domain = Domain(1)
+    x, y = domain.fresh("x", (3, 1)), domain.fresh("y", (1, 2))
+    zero, seven = (domain.constants(np.array([[number]])) for number in (0, 7))
+    left = np.concatenate((x, np.broadcast_to(seven, (3, 1))), 1)
+    right = np.concatenate((y, np.broadcast_to(zero, (1, 2))), 0)
+    right[0, 1] = domain.constants(np.array(5))
+    right[1, 1] = domain.constants(np.array(-2))
+    found = field_products(domain, domain.values(left), domain.values(right))
+    assert (found.source["function"][:, 0] == SEVERAL).all()
+    expected = domain.functions.number(5 * BYTES.astype(np.int64) - 14)
+    assert (found.source["function"][:, 1] == expected).all()
+    assert (found.source["lo"][:, 1] == x["lo"][:, 0]).all()
+    several = field_products(domain, domain.values(left), domain.values(y[:, :1].repeat(2, 0)))
+    assert several.source is None
