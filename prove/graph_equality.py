@@ -8,7 +8,7 @@ on both sides, what follows is again not evaluated.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -62,7 +62,8 @@ class _Pair:
 
     def __post_init__(self) -> None:
         self.makers = producers(self.other)
-        self.equal |= {name: name for name in self.graph.inputs}
+        self.known: set[str] = set()  # values of `equal`
+        self._note({name: name for name in self.graph.inputs})
         self.nodes = {
             _key(node, [self._operand(name) for name in node.inputs]): node for node in self.other.nodes
         }
@@ -76,10 +77,14 @@ class _Pair:
         for node in self.graph.nodes:
             same = self._same_as(node)
             if same is not None:
-                self.equal |= dict(zip(node.outputs, same.outputs, strict=False))
+                self._note(dict(zip(node.outputs, same.outputs, strict=False)))
             else:
                 self._compare(node)
         return all(self._is_same_output(name) for name in self.graph.outputs)
+
+    def _note(self, equal: Mapping[str, str]) -> None:
+        self.equal.update(equal)
+        self.known.update(equal.values())
 
     def _is_same_output(self, name: str) -> bool:
         if name in self.graph.constants or name in self.other.constants:
@@ -109,7 +114,7 @@ class _Pair:
             if name in self.makers and self.graph.types[name] == self.other.types[name]:
                 their = self._their(name)
                 if their.shape == result.shape and (their == result).all():
-                    self.equal[name] = name
+                    self._note({name: name})
 
     def _our(self, name: str) -> Elements:
         return self.ours[name] if name in self.ours else self._their(self.equal[name])
@@ -121,7 +126,7 @@ class _Pair:
             last = pending[-1]
             if last in self.theirs:
                 pending.pop()
-            elif last in self.equal.values():
+            elif last in self.known:
                 self.theirs[last] = unknown(self.domain, self.other.types[last], "equal", last)
             else:
                 missing = self._missing(self.makers[last])

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.prove.elements import NO_ROOT, PRIMES, UNDEFINED, Elements, Floats
+from vdla.prove.elements import NO_ROOT, PRIMES, Elements, Floats
 from vdla.prove.functions import IDENTITY
 from vdla.sim.compiled import part, whole
 
 Words = NDArray[np.uint64]
 Integers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 State = tuple[np.uint64, np.uint64, np.uint64, np.uint64]
 Pair = tuple[np.uint64, np.uint64]
 
@@ -30,6 +31,8 @@ FIRST_END, SECOND_END = np.uint64(0xEE), np.uint64(0xDD)
 WIDE = np.uint64(0xEE)
 L_LENGTH = np.uint64(59)  # the last word of a message holds its bytes modulo 256 in its highest byte
 WORDS_OF_ROOT = 3
+MIX_1, MIX_2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
+MIX_3 = np.uint64(0xFF51AFD7ED558CCD)
 
 
 @part
@@ -169,81 +172,56 @@ def name_sums(residues: Floats, columns: Integers, counts: Integers, out: Elemen
                 element.kind, element.function = kind, function
 
 
-@part
-def precedes(members: Elements, row: int, one: int, other: int) -> Any:
-    """Whether a member of a row stands before another in order of kind, lo, hi and function."""
-    left, right = members[row, one], members[row, other]
-    if left.kind != right.kind:
-        return left.kind < right.kind
-    if left.lo != right.lo:
-        return left.lo < right.lo
-    if left.hi != right.hi:
-        return left.hi < right.hi
-    return left.function < right.function
-
-
-@part
-def swap(members: Elements, row: int, one: int, other: int) -> None:
-    """Exchange two members of a row."""
-    left, right = members[row, one], members[row, other]
-    left.lo, right.lo = right.lo, left.lo
-    left.hi, right.hi = right.hi, left.hi
-    left.kind, right.kind = right.kind, left.kind
-    left.function, right.function = right.function, left.function
-
-
 @whole
-def sort_sets(members: Elements, counts: Integers) -> None:
-    """Sort the members of each row, and drop those without a function and those that equal another.
+def name_rows(words: Words, counts: Integers, keys: Words, kind: int, out: Elements) -> None:
+    """Write the elements of roots that words name.
 
     Args:
-        members: elements[n, m]; what is dropped is undefined, and stands behind the others.
-        counts: int64[n], which becomes the number of members of each row.
-    """
-    for row in range(len(members)):
-        count = 0
-        for place in range(members.shape[1]):
-            if members[row, place].function == UNDEFINED:
-                continue
-            swap(members, row, place, count)
-            at = count
-            while at > 0 and precedes(members, row, at, at - 1):
-                swap(members, row, at, at - 1)
-                at -= 1
-            is_new = at == 0 or precedes(members, row, at - 1, at)
-            if is_new:
-                count += 1
-            else:
-                for later in range(at, count):
-                    swap(members, row, later, later + 1)
-        for place in range(count, members.shape[1]):
-            members[row, place].function = UNDEFINED
-        counts[row] = count
-
-
-@whole
-def name_sets(members: Elements, counts: Integers, keys: Words, kind: int, out: Elements) -> None:
-    """Write the elements of the greatest of sorted sets.
-
-    Args:
-        members: elements[n, m], of which each row has `counts`, int64[n].
+        words: uint64[n, m], of which each row has `counts`, int64[n].
         keys: uint64[2].
-        kind: of the roots, which 128 pseudo-random bits of the members name.
+        kind: of the roots, which 128 pseudo-random bits of the words name.
         out: elements[n].
     """
     for row in range(len(out)):
         a, b, c, d = begin(keys[0], keys[1])
         for place in range(counts[row]):
-            member = members[row, place]
-            both = np.uint64(member.kind) << R32 | np.uint64(member.function)
-            a, b, c, d = take(a, b, c, d, both)
-            a, b, c, d = take(a, b, c, d, member.lo)
-            a, b, c, d = take(a, b, c, d, member.hi)
-        first, second = end(a, b, c, d, WORDS_OF_ROOT * counts[row])
+            a, b, c, d = take(a, b, c, d, words[row, place])
+        first, second = end(a, b, c, d, counts[row])
         out[row].lo = first
         out[row].hi = second
         out[row].kind = kind
         out[row].function = IDENTITY
+
+
+@whole
+def number_roots(
+    elements: Elements, table: Integers, roots: Elements, count: Integers, out: Integers
+) -> None:
+    """Write the numbers of the roots of elements; new roots get the next numbers.
+
+    Args:
+        elements: elements[n].
+        table: int64[size], a power of two, at least twice the roots: numbers by hash, -1 where there is none.
+        roots: elements[size], the root of each number.
+        count: int64[1], of the roots.
+        out: int64[n].
+    """
+    mask = np.uint64(len(table) - 1)
+    for place in range(len(elements)):
+        element = elements[place]
+        mixed = (element.lo ^ element.hi * MIX_1 ^ np.uint64(element.kind) * MIX_2) * MIX_3
+        at = mixed >> R32 & mask
+        while table[at] >= 0:
+            known = roots[table[at]]
+            if known.lo == element.lo and known.hi == element.hi and known.kind == element.kind:
+                break
+            at = at + np.uint64(1) & mask
+        if table[at] < 0:
+            table[at] = count[0]
+            root = roots[count[0]]
+            root.lo, root.hi, root.kind, root.function = element.lo, element.hi, element.kind, IDENTITY
+            count[0] += 1
+        out[place] = table[at]
 
 
 @part
@@ -266,7 +244,7 @@ def common_root(elements: Elements, base: int, offsets: Integers, places: Intege
 
 @whole
 def common_roots(
-    elements: Elements, bases: Integers, offsets: Integers, places: Integers, counts: Integers, out: Integers
+    elements: Elements, bases: Integers, offsets: Integers, used: Flags, scratch: Integers, out: Integers
 ) -> None:
     """Write which sums of terms have at most one root.
 
@@ -274,9 +252,15 @@ def common_roots(
         elements: elements[n].
         bases: int64[P]; sum p has terms of the elements from `bases[p]` on.
         offsets: int64[K], of the terms from there.
-        places: int64[M, K], of which row m has the offsets of the terms of its sums, `counts`, int64[M].
+        used: bool[M, K], whether the sums of a row have a term.
+        scratch: int64[K], which is overwritten.
         out: int64[M, P]: the place of the first term with a root; -1 without roots, -2 with several.
     """
     for row in range(out.shape[0]):
+        count = 0
+        for place in range(used.shape[1]):
+            if used[row, place]:
+                scratch[count] = place
+                count += 1
         for column in range(out.shape[1]):
-            out[row, column] = common_root(elements, bases[column], offsets, places[row], counts[row])
+            out[row, column] = common_root(elements, bases[column], offsets, scratch, count)

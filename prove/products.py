@@ -34,7 +34,8 @@ def products(domain: Domain, weights: np.ndarray, columns: Elements) -> Sums:
     values = domain.values(columns)
     depth, count = columns.shape
     side_by_side = values.residues.transpose(1, 0, 2).reshape(depth, RESIDUES * count)
-    residues = (weights.astype(np.float64) @ side_by_side).reshape(len(weights), RESIDUES, count)
+    rows = [weights[rows].astype(np.float64) @ side_by_side for rows in _pieces(weights)]
+    residues = np.concatenate(rows).reshape(len(weights), RESIDUES, count)
     places = Terms(columns.reshape(-1), np.arange(count), np.arange(depth) * count)
     source = single_sources(domain, weights, places)
     return weighted(values, np.ascontiguousarray(residues.transpose(1, 0, 2)), source, weights)
@@ -46,8 +47,9 @@ def weighted(values: Sums, residues: Floats, source: Elements | None, weights: n
     Raises:
         ProofError: weights are so large that residues could exceed `LARGEST_MAGNITUDE`.
     """
-    rows = weights.reshape(len(weights), -1).astype(np.int64)
-    largest = int(np.abs(rows).sum(1).max(initial=0))
+    flat = weights.reshape(len(weights), -1)
+    sums = (np.abs(flat[rows].astype(np.int64)).sum(1).max(initial=0) for rows in _pieces(flat))
+    largest = int(max(sums, default=0))
     if largest * values.magnitude > LARGEST_MAGNITUDE:
         raise ProofError(
             f"weights whose magnitudes add up to {largest:,} are too large for a proof, which takes up to "
@@ -61,6 +63,12 @@ def weighted(values: Sums, residues: Floats, source: Elements | None, weights: n
         values.degree,
         max(values.magnitude * largest, REDUCED),
     )
+
+
+def _pieces(weights: np.ndarray) -> list[slice]:
+    """Return slices of the rows of weights [M, K], of about `PIECE` elements each."""
+    step = max(1, PIECE // max(1, weights.shape[1]))
+    return [slice(first, first + step) for first in range(0, len(weights), step)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +89,9 @@ class Terms:
 def single_sources(domain: Domain, weights: np.ndarray, terms: Terms) -> Elements | None:
     """Return the sources of the sums of weights int[M, K] times terms, elements[M, P]; None if all have
     several roots."""
-    used = weights != 0
-    places = np.argsort(~used, axis=1, kind="stable")
+    used, scratch = np.ascontiguousarray(weights != 0), np.empty(weights.shape[1], np.int64)
     firsts = np.empty((len(weights), len(terms.bases)), np.int64)
-    common_roots(terms.elements, terms.bases, terms.offsets, places, used.sum(1), firsts)
+    common_roots(terms.elements, terms.bases, terms.offsets, used, scratch, firsts)
     rows, columns = np.nonzero(firsts >= NO_TERM)
     if not rows.size:
         return None

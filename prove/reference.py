@@ -27,31 +27,39 @@ def inputs_of(domain: Domain, graph: Graph) -> dict[str, Elements]:
     return {name: unknown(domain, type_, "input", name) for name, type_ in graph.inputs.items()}
 
 
-def evaluate(domain: Domain, graph: Graph) -> dict[str, Elements]:
+def evaluate(domain: Domain, graph: Graph, inputs: Values | None = None) -> dict[str, Elements]:
     """Return the outputs of a graph by name.
+
+    Args:
+        inputs: elements by name; None: `inputs_of` the graph.
 
     Raises:
         GraphError: an operator refuses its inputs.
         ProofError: an operator cannot be represented.
     """
-    outputs = {name: each for name, each in inputs_of(domain, graph).items() if name in graph.outputs}
-    outputs |= {
-        name: constant_elements(domain, graph.constants[name])
-        for name in graph.outputs
-        if name in graph.constants
+    values = dict(inputs_of(domain, graph) if inputs is None else inputs)
+    values |= {
+        name: constant_elements(domain, array)
+        for name, array in graph.constants.items()
+        if name in graph.outputs
     }
-    for _, results in steps(domain, graph):
-        outputs |= {name: each for name, each in results.items() if name in graph.outputs}
-    return outputs
+    for _, results in steps(domain, graph, values):
+        values |= {name: each for name, each in results.items() if name in graph.outputs}
+    return {name: values[name] for name in graph.outputs}
 
 
-def steps(domain: Domain, graph: Graph) -> Iterator[tuple[Node, dict[str, Elements]]]:
+def steps(
+    domain: Domain, graph: Graph, inputs: Values | None = None
+) -> Iterator[tuple[Node, dict[str, Elements]]]:
     """Yield each node of a graph with its results by name, in order. A value is freed after its last use.
+
+    Args:
+        inputs: as in `evaluate`.
 
     Raises:
         GraphError, ProofError: as `evaluate`.
     """
-    values = inputs_of(domain, graph)
+    values = dict(inputs_of(domain, graph) if inputs is None else inputs)
     last = last_uses(graph)
     for place, node in enumerate(graph.nodes):
         results = results_of(domain, graph, node, values)

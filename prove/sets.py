@@ -8,24 +8,52 @@ equal.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vdla.prove.axioms import Axiom
-from vdla.prove.elements import UNDEFINED, Elements, undefined
-from vdla.prove.functions import BYTES, IDENTITY, Functions
-from vdla.prove.kernels import name_sets, sort_sets
+from vdla.prove.elements import ELEMENT, Elements, undefined
+from vdla.prove.functions import BYTES, IDENTITY, Functions, Numbers
+from vdla.prove.kernels import name_rows, number_roots
+
+NONE = np.iinfo(np.int64).max
+"""In place of the code of a member."""
+HALF = 32
+Codes = NDArray[np.int64]
+"""Members: the number of the root times 2**32, plus the number of the function."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Block:
-    """Sets that were named together: uint64[n] `lo`, sorted, uint64[n] `hi`, and members elements[n, m]."""
+class Roots:
+    """Roots, numbered in order of appearance. No root is number 0."""
 
-    lo: NDArray[np.uint64]
-    hi: NDArray[np.uint64]
-    members: Elements
+    def __init__(self) -> None:
+        self._table = np.full(1 << 10, -1, np.int64)
+        self._roots = np.zeros(1 << 10, ELEMENT)
+        self._count = np.zeros(1, np.int64)
+        self.numbers(np.zeros(1, ELEMENT))
+
+    def numbers(self, elements: Elements) -> Codes:
+        """Return the numbers of the roots of elements[...], int64[...]."""
+        flat = np.ascontiguousarray(elements).reshape(-1)
+        needed = 2 * (int(self._count[0]) + flat.size)
+        if needed > len(self._table):
+            self._grow(1 << needed.bit_length())
+        out = np.empty(flat.size, np.int64)
+        number_roots(flat, self._table, self._roots, self._count, out)
+        return out.reshape(elements.shape)
+
+    def _grow(self, size: int) -> None:
+        known = self._roots[: int(self._count[0])]
+        self._table, self._roots = np.full(size, -1, np.int64), np.zeros(size, ELEMENT)
+        self._count[0] = 0
+        number_roots(known, self._table, self._roots, self._count, np.empty(len(known), np.int64))
+
+    def elements(self, codes: Codes) -> Elements:
+        """Return members by their codes, elements[...]."""
+        elements: Elements = self._roots[codes >> HALF]
+        elements["function"] = codes & (1 << HALF) - 1
+        return elements
 
 
 class Sets:
@@ -39,14 +67,12 @@ class Sets:
     """
 
     def __init__(
-        self,
-        functions: Functions,
-        keys: NDArray[np.uint64],
-        kind: int,
-        use: Callable[[Axiom], None],
+        self, functions: Functions, keys: NDArray[np.uint64], kind: int, use: Callable[[Axiom], None]
     ) -> None:
         self._functions, self._keys, self._kind, self._use = functions, keys, kind, use
-        self._blocks: list[_Block] = []
+        self._roots = Roots()
+        self._blocks: list[Codes] = []  # sets that were named together, codes[n, m] each
+        self._places = np.zeros((0, 2), np.int64)  # of a set, by the number of its root: block and row
         self.count = 0
         self._inverse = functions.number(~BYTES)
 
@@ -54,14 +80,18 @@ class Sets:
         """Return the greatest along the first axis of elements[m, ...]."""
         self._use(Axiom.GREATEST_OF_SET)
         rows = np.ascontiguousarray(stack.reshape(len(stack), -1).T)
-        return self._named(self._expanded(rows)).reshape(stack.shape[1:])
+        codes = self._roots.numbers(rows) << HALF | rows["function"]
+        return self._named(self._expanded(codes, rows)).reshape(stack.shape[1:])
 
     def named_by(self, rows: Elements, kind: int) -> Elements:
         """Return roots of a kind, elements[n], which rows of elements[n, m] name."""
-        result = undefined((len(rows),))
-        counts = np.full(len(rows), rows.shape[1], np.int64)
-        name_sets(np.ascontiguousarray(rows), counts, self._keys, kind, result)
-        self.count += len(rows)
+        words = np.ascontiguousarray(rows).view(np.uint64).reshape(len(rows), -1)
+        return self._hashed(words, np.full(len(rows), words.shape[1], np.int64), kind)
+
+    def _hashed(self, words: NDArray[np.uint64], counts: NDArray[np.int64], kind: int) -> Elements:
+        result = undefined((len(words),))
+        name_rows(words, counts, self._keys, kind, result)
+        self.count += len(words)
         return result
 
     def distributed(self, elements: Elements) -> Elements:
@@ -74,128 +104,126 @@ class Sets:
         )
         result = elements.reshape(-1).copy()
         places = np.flatnonzero(chosen)
-        for direction, turned in ((1, IDENTITY), (-1, self._inverse)):
+        for direction in (1, -1):
             at = places[directions == self._functions.constants(np.array(direction))]
             if at.size:
-                result[at] = self._turned(result[at], turned)
+                result[at] = self._moved_inside(result[at], direction)
         return result.reshape(elements.shape)
 
-    def _turned(self, elements: Elements, turned: int) -> Elements:
-        """Return elements[n], functions of sets that never decrease after the function `turned`."""
-        if turned != IDENTITY and (elements["function"] == turned).all():
+    def _moved_inside(self, elements: Elements, direction: int) -> Elements:
+        """Return elements[n], functions of sets that never decrease (`direction` 1), or whose inverses never
+        do (-1)."""
+        if direction < 0 and (elements["function"] == self._inverse).all():
             return elements
         self._use(Axiom.MONOTONE_OF_GREATEST)
-        inner = self._functions.composed(np.array(turned, np.int32), elements["function"])
-        members = self._members(elements)
-        defined = members["function"] != UNDEFINED
-        functions = self._functions.composed(
-            inner[:, None], np.where(defined, members["function"], IDENTITY).astype(np.int32)
-        )
-        members["function"] = np.where(defined, functions, UNDEFINED)
-        result = self._named(members)
-        result["function"] = self._functions.composed(np.array(turned, np.int32), result["function"])
+        outer = self._turned(elements["function"], direction)
+        codes = self._members(self._roots.numbers(elements))
+        defined = codes != NONE
+        inner = np.where(defined, codes & (1 << HALF) - 1, IDENTITY).astype(np.int32)
+        functions = self._functions.composed(outer[:, None], inner)
+        result = self._named(np.where(defined, codes >> HALF << HALF | functions, NONE))
+        result["function"] = self._turned(result["function"], direction)
         return result
 
-    def _members(self, elements: Elements) -> Elements:
-        """Return the members elements[n, m] of sets elements[n], undefined behind the last."""
-        found: list[tuple[NDArray[np.int64], Elements]] = []
-        rest = np.arange(len(elements))
-        for block in reversed(self._blocks):
-            if not rest.size:
-                break
-            lo = elements["lo"][rest]
-            at = np.minimum(np.searchsorted(block.lo, lo), len(block.lo) - 1)
-            known = (block.lo[at] == lo) & (block.hi[at] == elements["hi"][rest])
-            found.append((rest[known], block.members[at[known]]))
-            rest = rest[~known]
-        assert not rest.size, "every set has been named"
-        result = undefined((len(elements), max((block.shape[1] for _, block in found), default=0)))
-        for places, members in found:
-            result[places, : members.shape[1]] = members
-        return result
+    def _turned(self, functions: Numbers, direction: int) -> Numbers:
+        """Return functions, or, where the direction is -1, their inverses: ~f(x)."""
+        if direction > 0:
+            return functions
+        return self._functions.of_pairs("inverse", lambda values, _: ~values, functions, functions[:1])
 
-    def _expanded(self, rows: Elements) -> Elements:
-        """Return rows of members elements[n, m] with the members of sets in place of the sets."""
+    def _members(self, numbers: NDArray[np.int64]) -> Codes:
+        """Return the members of sets, by the numbers of their roots int64[n], as codes[n, m]."""
+        places = self._places[numbers]
+        blocks = np.unique(places[:, 0]).tolist()
+        codes = np.full((len(numbers), max(self._blocks[block].shape[1] for block in blocks)), NONE)
+        for block in blocks:
+            at = np.flatnonzero(places[:, 0] == block)
+            members = self._blocks[block][places[at, 1]]
+            codes[at, : members.shape[1]] = members
+        return codes
+
+    def _expanded(self, codes: Codes, rows: Elements) -> Codes:
+        """Return codes[n, m] with the members of sets in place of the sets."""
         is_set = (rows["kind"] == self._kind) & (rows["function"] == IDENTITY)
         if not is_set.any():
-            return rows
+            return codes
         columns = []
-        for place in range(rows.shape[1]):
-            chosen = is_set[:, place]
-            members = self._members(rows[chosen, place])
-            column = undefined((len(rows), max(1, members.shape[1])))
-            column[:, 0] = rows[:, place]
-            column[chosen, : members.shape[1]] = members
-            columns.append(column)
+        for column, chosen in zip(codes.T, is_set.T, strict=True):
+            expanded = column[:, None]
+            if chosen.any():
+                members = self._members(column[chosen] >> HALF)
+                expanded = np.full((len(column), members.shape[1]), NONE)
+                expanded[:, 0] = column
+                expanded[chosen] = members
+            columns.append(expanded)
         return np.concatenate(columns, 1)
 
-    def _named(self, members: Elements) -> Elements:
-        """Return the greatest, elements[n], of each row of members elements[n, m] without sets."""
-        counts = np.zeros(len(members), np.int64)
-        sort_sets(members, counts)
-        if self._merge(members) | self._raise(members):
-            sort_sets(members, counts)
-        members = np.ascontiguousarray(members[:, : max(1, int(counts.max(initial=0)))])
-        result = members[:, 0].copy()
+    def _named(self, codes: Codes) -> Elements:
+        """Return the greatest, elements[n], of each row of codes[n, m] without sets."""
+        codes = np.sort(codes, axis=1)
+        repeated = codes[:, 1:] == codes[:, :-1]
+        codes[:, 1:][repeated] = NONE
+        if repeated.any():
+            codes.sort(axis=1)
+        if self._merge(codes) | self._raise(codes):
+            codes.sort(axis=1)
+        counts = (codes != NONE).sum(1)
         several = counts > 1
+        result = undefined((len(codes),))
+        result[~several] = self._roots.elements(codes[~several, 0])
         if several.any():
-            result[several] = self._several(members[several], counts[several])
+            result[several] = self._several(codes[several, : int(counts.max())], counts[several])
         return result
 
-    def _several(self, members: Elements, counts: NDArray[np.int64]) -> Elements:
-        result = undefined((len(members),))
-        name_sets(members, counts, self._keys, self._kind, result)
-        order = np.argsort(result["lo"])
-        sorted_ = result[order]
-        self._blocks.append(_Block(sorted_["lo"].copy(), sorted_["hi"].copy(), members[order]))
-        self.count += len(result)
+    def _several(self, codes: Codes, counts: NDArray[np.int64]) -> Elements:
+        result = self._hashed(codes.view(np.uint64), counts, self._kind)
+        numbers = self._roots.numbers(result)
+        if numbers.max() >= len(self._places):
+            missing = 2 * int(numbers.max()) - len(self._places)
+            self._places = np.concatenate((self._places, np.zeros((missing, 2), np.int64)))
+        self._places[numbers] = np.stack(
+            (np.full(len(numbers), len(self._blocks)), np.arange(len(numbers))), 1
+        )
+        self._blocks.append(codes)
         return result
 
-    def _merge(self, members: Elements) -> bool:
+    def _merge(self, codes: Codes) -> bool:
         """Join functions of the same root in sorted rows; return whether there were any."""
-        changed = False
-        for place in range(members.shape[1] - 1, 0, -1):
-            one, other = members[:, place - 1], members[:, place]
-            same = other["function"] != UNDEFINED
-            for field in ("lo", "hi", "kind"):
-                same &= one[field] == other[field]
-            if same.any():
-                changed = True
-                one["function"][same] = self._functions.of_pairs(
-                    "maximum", np.maximum, one["function"][same], other["function"][same]
-                )
-                other["function"][same] = UNDEFINED
-        return changed
+        same = (codes[:, 1:] >> HALF == codes[:, :-1] >> HALF) & (codes[:, 1:] != NONE)
+        for place in np.flatnonzero(same.any(0))[::-1]:
+            rows = np.flatnonzero(same[:, place])
+            one, other = (codes[rows, at] for at in (place, place + 1))
+            functions = self._functions.of_pairs("maximum", np.maximum, *map(_functions_of, (one, other)))
+            codes[rows, place] = one >> HALF << HALF | functions
+            codes[rows, place + 1] = NONE
+        return bool(same.any())
 
-    def _raise(self, members: Elements) -> bool:
+    def _raise(self, codes: Codes) -> bool:
         """Clip each row's functions from below, and leave out constants; return whether a row changed."""
-        functions = members["function"]
-        defined = functions != UNDEFINED
+        defined = codes != NONE
+        functions = np.where(defined, codes & (1 << HALF) - 1, IDENTITY)
         least = np.where(defined, self._functions.least[functions], np.iinfo(np.int64).min)
         bound = least.max(1, keepdims=True)
         low = defined & (least < bound)
         if low.any():
             bounds = np.broadcast_to(bound, low.shape)[low]
-            functions[low] = self._functions.of_number_pairs(
-                "raised",
-                lambda number, limit: np.maximum(self._functions.values[number], limit),
-                functions[low],
-                bounds,
-            )
+            functions[low] = self._functions.of_number_pairs("raised", self._raised, functions[low], bounds)
+            codes[low] = codes[low] >> HALF << HALF | functions[low]
         constant = defined & self._functions.is_constant[functions]
         if not constant.any():
             return False
-        self._drop(members, constant, bound)
+        only = (constant == defined).all(1)
+        codes[constant] = NONE
+        codes[only, 0] = self._functions.constants(bound[only, 0])
         return True
 
-    def _drop(self, members: Elements, constant: np.ndarray, bound: np.ndarray) -> None:
-        """Leave out constant members, but for one of rows that have no other."""
-        defined = members["function"] != UNDEFINED
-        only = (constant == defined).all(1)
-        members["function"][constant] = UNDEFINED
-        for field in ("lo", "hi", "kind"):
-            members[field][only, 0] = 0
-        members["function"][only, 0] = self._functions.constants(bound[only, 0])
+    def _raised(self, function: int, limit: int) -> np.ndarray:
+        values: np.ndarray = np.maximum(self._functions.values[function], limit)
+        return values
+
+
+def _functions_of(codes: Codes) -> Numbers:
+    return (codes & (1 << HALF) - 1).astype(np.int32)
 
 
 def _direction(values: np.ndarray, _: np.ndarray) -> np.ndarray:

@@ -9,6 +9,7 @@ from vdla.prove.elements import ELEMENT, RESIDUES, SEVERAL, Elements, Floats, Su
 from vdla.prove.products import Terms, single_sources, weighted
 from vdla.runtime.host.windows import sliding_windows
 
+MOST_MEMBERS = 9  # of windows that are not divided into rows and columns
 TILE = 1 << 20  # elements of windows that are multiplied at a time
 
 
@@ -107,5 +108,9 @@ def _sources(
 
 def greatest(domain: Domain, image: Elements, kernel: Sequence[int], strides: Sequence[int]) -> Elements:
     """Return the greatest of each window of elements[N, C, H, W], elements[N, C, OH, OW]."""
+    (high, wide), (down, across) = kernel, strides
+    if high > 1 and wide > 1 and high * wide > MOST_MEMBERS:
+        rows = greatest(domain, image, (1, wide), (1, across))
+        return greatest(domain, rows, (high, 1), (down, 1))
     windows = sliding_windows(image, kernel, strides, (1, 1))
     return domain.maximum(windows.reshape(*windows.shape[:4], -1).transpose(4, 0, 1, 2, 3))

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from vdla.prove.elements import ELEMENT, PRIMES, RESIDUES
-from vdla.prove.kernels import evaluate, name_sets
+from vdla.prove.kernels import evaluate, name_rows
+from vdla.prove.sets import Roots
 
 MASK = (1 << 64) - 1
 
@@ -81,17 +82,25 @@ def test_residues_are_words_of_siphash():
             ] == expected
 
 
-@pytest.mark.parametrize("count", [1, 2, 20])
-def test_names_of_sets_are_words_of_siphash(count):
-    members, key = roots(count).reshape(1, -1), bytes(range(16))
-    members["function"] = np.arange(count)
+@pytest.mark.parametrize("count", [1, 2, 40])
+def test_names_of_rows_are_words_of_siphash(count):
+    key = bytes(range(16))
+    words = np.random.default_rng(count).integers(0, 1 << 64, (1, 50), np.uint64)
     result = np.zeros(1, ELEMENT)
-    name_sets(members, np.array([count]), np.frombuffer(key, np.uint64).copy(), 7, result)
-    message = b"".join(
-        ((int(kind) << 32) | int(function)).to_bytes(8, "little")
-        + int(lo).to_bytes(8, "little")
-        + int(hi).to_bytes(8, "little")
-        for lo, hi, kind, function in members[0].tolist()
-    )
+    name_rows(words, np.array([count]), np.frombuffer(key, np.uint64).copy(), 7, result)
+    message = words[0, :count].tobytes()
     assert (int(result["lo"][0]), int(result["hi"][0])) == siphash(key, message, 1, 3)
     assert result["kind"][0] == 7
+
+
+def test_roots_are_numbered_in_order_of_appearance():
+    numbered, elements = Roots(), roots(5000)
+    elements["function"] = np.arange(5000)
+    order = np.random.default_rng(2).integers(0, 5000, 20000)
+    numbers = numbered.numbers(elements[order])
+    firsts = {}
+    expected = [firsts.setdefault(place, len(firsts) + 1) for place in order.tolist()]
+    assert numbers.tolist() == expected
+    assert (numbered.numbers(elements[order]) == numbers).all()
+    codes = numbers << 32 | elements["function"][order]
+    assert (numbered.elements(codes) == elements[order]).all()

@@ -101,6 +101,16 @@ def test_functions_that_never_increase_exchange_greatest_and_least():
     assert not equal(domain.maximum(members), domain.minimum(members))
 
 
+@pytest.mark.parametrize("slope", [1000, -1000])
+def test_functions_beyond_bytes_move_to_the_members(slope):
+    """So do tables of floats, whose values are bits."""
+    domain = Domain(1)
+    wide = np.array(domain.functions.number(slope * BYTES), np.int32)
+    members = np.stack([element(domain, name) for name in "xyz"])
+    operation = domain.maximum if slope > 0 else domain.minimum
+    assert equal(domain.apply(operation(members), wide), domain.maximum(domain.apply(members, wide)))
+
+
 def test_other_functions_stay_outside():
     domain = Domain(1)
     square = domain.functions.number(np.minimum(BYTES * BYTES, 127))
