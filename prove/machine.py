@@ -22,13 +22,15 @@ from vdla.prove.alu import Operation, sums_of_bytes
 from vdla.prove.domain import Domain
 from vdla.prove.elements import RESIDUES, Elements, Sums, undefined
 from vdla.prove.errors import ProofError
-from vdla.prove.loops import (
+from vdla.prove.indices import (
     Gathered,
     LoopFactors,
     Product,
     Rows,
     Steps,
+    block_of,
     depthwise_rows,
+    first_byte,
     gathered,
     last_of_each,
     levels,
@@ -37,7 +39,6 @@ from vdla.prove.loops import (
 )
 from vdla.prove.memory import Accumulators, Dram, Lanes, Scratchpads, are_defined, constant_bytes, of_one_root
 from vdla.prove.stream_products import Operands, matrix_product, row_sums
-from vdla.prove.transfers import block_of, first_byte
 from vdla.sim.access import uop_column
 from vdla.sim.decoded import DecodedStream, slots
 

@@ -16,7 +16,7 @@ from vdla.prove.domain import Domain
 from vdla.prove.elements import ELEMENT, REDUCED, RESIDUES, SEVERAL, Elements, Floats, Sums
 from vdla.prove.errors import ProofError
 from vdla.prove.functions import BYTES
-from vdla.prove.loops import Product, Rows
+from vdla.prove.indices import Product, Rows
 from vdla.prove.memory import Lanes, constant_bytes
 from vdla.prove.products import field_products
 from vdla.prove.stream_kernels import (

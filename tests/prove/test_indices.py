@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from vdla.hw.spec import isa
-from vdla.prove.loops import LoopFactors, Steps, depthwise_rows, last_of_each, levels, products, steps_of
+from vdla.prove.indices import LoopFactors, Steps, depthwise_rows, last_of_each, levels, products, steps_of
 
 UOPS = (np.array([5, 0, 5]), np.array([1, 7, 2]), np.array([3, 3, 0]))
 LOOPS = [
