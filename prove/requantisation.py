@@ -49,7 +49,7 @@ class Requantisations:
     def _new_columns(self, words: Integers, bits: int) -> Integers:
         bias, multiplier, shift, zero, least, greatest = requantise_operands(tuple(words))
         numbers = self._firsts[-1] + np.arange(words.shape[1])
-        self._sets.append((words, bits))
+        self._sets.append((words.copy(), bits))  # of accumulators, which change
         self._firsts.append(self._firsts[-1] + words.shape[1])
         functions = self._clips(least, greatest)
         unused = np.maximum(np.minimum(zero, greatest), least)

@@ -310,3 +310,19 @@ def test_sums_of_different_roots_have_several():
     mixed = domain.add(domain.values(x), domain.values(np.stack((x[0], y[1]))))
     assert mixed.source["function"].tolist()[1] == SEVERAL
     assert domain.functions.values[mixed.source["function"][0]].tolist() == (2 * BYTES).tolist()
+
+
+def test_parameters_that_change_after_a_requantisation_do_not_change_its_function():
+    domain = Domain(1)
+    words = np.array([[0], [1 << 15], [15], [127 << 8 | 128]])
+    several = domain.add(domain.values(domain.fresh("x", (1,))), domain.values(domain.fresh("y", (1,))))
+    domain.requantise(several, words)
+    given = words.copy()
+    words[1] = 1 << 14
+    single = domain.values(domain.fresh("z", (1,)))
+    found, fresh = domain.requantise(single, given), Domain(1)
+    expected = fresh.requantise(single, given)
+    values, wanted = (
+        each.functions.values[result["function"][0]] for each, result in ((domain, found), (fresh, expected))
+    )
+    assert values.tolist() == wanted.tolist() == BYTES.tolist()
