@@ -8,6 +8,7 @@ import pytest
 
 from tests.compiler.network.compiled import handmade, plan_of
 from tests.compiler.network.graphs import HANDMADE, random_graph
+from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.presets import DEFAULT, TINY
@@ -119,7 +120,7 @@ def test_swapped_blocks_of_weights_are_a_difference_in_their_layer(network):
     step = plan.launches[0]
     layer = next(each for each in step.layers if each.name == found.layers[-1].name)
     head, element, rest = re.fullmatch(
-        r"(.*): element (\[[0-9, ]+\]) of (.*elements differ)", found.difference
+        r"(.*): element (\[[0-9, ]+\]) of (.*elements differ.*)", found.difference
     ).groups()
     assert head == f"{step.stream}, layer {layer.name} ({layer.op})"
     assert element == "[0, 0, 0, 0]"
@@ -185,3 +186,23 @@ def test_configurations_of_other_widths_are_not_covered(network):
     config = DEFAULT.with_changes(name="narrow", inp_bits=4)
     found = proof_of(replace(plan, target=replace(plan.target, config=config)), graphs)
     assert "values of 4 bits in INP; a proof covers 8 bits" in found.difference
+
+
+def test_a_wrong_step_of_a_gemm_is_named():
+    graph, plan = handmade("residual")
+    graphs = graphs_for(graph, plan.target)
+    step = plan.launches[0]
+    stream = plan.streams[step.stream]
+    field = isa.field_of(isa.Gemm, "wgt_factor_in", plan.config)
+    word, start = divmod(field.start, 64)
+    named = 0
+    for position in np.flatnonzero(stream.words[:, 0] & np.uint64(7) == isa.Opcode.GEMM).tolist():
+        words = stream.words.copy()
+        words[position, word] ^= np.uint64(1 << start)
+        found = proof_of(
+            replace(plan, streams={**plan.streams, step.stream: replace(stream, words=words)}), graphs
+        )
+        if "layer" in found.difference:
+            named += f"instruction {position} (GEMM(" in found.difference
+            assert "elements differ; " in found.difference
+    assert named
