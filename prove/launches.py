@@ -25,6 +25,8 @@ from vdla.sim.decoded import DecodedStream
 from vdla.sim.interleave import interleave
 
 Indices = NDArray[np.int64]
+MOST_COMPARED = 40
+MOST_SHOWN = 3
 
 
 class DifferenceError(VdlaError):
@@ -102,6 +104,7 @@ class _LaunchProof:
     def run(self) -> None:
         """Run the stream layer by layer, and compare the result of each."""
         self.placed.launches[self.step.stream].verify(self.program)
+        self.dram.writers[:] = NO_WRITER  # instructions of this stream are counted
         for crossing in self.step.packs:
             self.pack(crossing)
         for end in _layer_ends(self.step, self.stream, self.program):
@@ -160,8 +163,34 @@ class _LaunchProof:
         by = "no instruction wrote" if writer == NO_WRITER else f"{self.program.describe(writer)} wrote"
         return (
             f"element {index} of {crossing.value} differs, which {by}; {wrong.size:,} of {expected.size:,} "
-            "elements differ"
+            f"elements differ{self._suspects(places[wrong], np.delete(places, wrong))}"
         )
+
+    def _suspects(self, wrong: Indices, right: Indices) -> str:
+        """Describe the instructions that computed every wrong byte that was looked at, and no right byte of
+        as many; those are the first to look at."""
+        common, others = (
+            [self._computing(place) for place in part[:MOST_COMPARED]] for part in (wrong, right)
+        )
+        suspects = set.intersection(*common) - set().union(*others) if common else set()
+        named = sorted(suspects or (common[0] if common else ()))
+        if not named:
+            return ""
+        shown = "; ".join(self.program.describe(index) for index in named[:MOST_SHOWN])
+        more = f"; and {len(named) - MOST_SHOWN} others" if len(named) > MOST_SHOWN else ""
+        return (
+            f"; what computed only such elements: {shown}{more}"
+            if suspects
+            else f"; computed by {shown}{more}"
+        )
+
+    def _computing(self, place: int) -> set[int]:
+        """Return the instructions that computed a byte of activations."""
+        writer = int(self.dram.writers[place])
+        if writer == NO_WRITER:
+            return set()
+        size = self.machine.config.element_bytes(MemoryType.OUT)
+        return {writer, *self.machine.contributors(writer, self.program, int(place) // size)}
 
 
 def _uses(plan: Plan) -> Iterator[str]:

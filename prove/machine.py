@@ -82,6 +82,8 @@ class StreamMachine:
         self.config, self.domain, self.dram = config, domain, dram
         self.pads = _scratchpads(config, domain)
         lanes = config.batch * config.block_out
+        self._steps: list[tuple[int, Indices, bool]] = []
+        self._running = 0
         self.accumulators = Accumulators(domain, config.depth(MemoryType.ACC), lanes)
         self._operands = Operands(
             self.pads.inputs, self.pads.weights, self.pads.activations, self.pads.is_activation
@@ -94,11 +96,34 @@ class StreamMachine:
             ProofError: an instruction does what a proof does not cover, or what no correct stream does; the
                 message names it.
         """
+        self._steps.clear()
         for index in order:
+            self._running = index
             try:
                 self._execute(_instruction(program, index), index)
             except ProofError as error:
                 raise ProofError(f"{program.describe(index)}: {error}") from error
+
+    def contributors(self, store: int, program: DecodedStream, place: int) -> list[int]:
+        """Return the instructions of the last run that computed an element which a STORE wrote, in order.
+
+        Args:
+            store: position of the STORE.
+            program: the stream.
+            place: the element, counted in DRAM from the first activation on.
+        """
+        it = _instruction(program, store)
+        assert isinstance(it, isa.Store)
+        size = self.config.element_bytes(it.memory_type)
+        first = (first_byte(it, self.config) - self.dram.low) // size
+        element = it.sram_base + int(np.flatnonzero(block_of(it).source == place - first)[-1])
+        found: list[int] = []
+        for index, dst, fresh in reversed(self._steps):
+            if index < store and element in dst:
+                found.append(index)
+                if fresh:
+                    break
+        return found[::-1]
 
     def _execute(self, instruction: isa.Instruction, index: int) -> None:
         match instruction:
@@ -268,6 +293,7 @@ class StreamMachine:
         key = self._key(it)
         if it.reset:
             places = np.unique(_steps(key).dst)
+            self._steps.append((self._running, places, True))
             self.accumulators.load_words(places, np.zeros((len(places), self.accumulators.lanes), np.int64))
             return
         for product in _products(key, bool(it.overwrite)):
@@ -286,6 +312,7 @@ class StreamMachine:
         Args:
             sums_of: returns the sums; its argument says whether to find those of one root.
         """
+        self._steps.append((self._running, dst, overwrite))
         sums = sums_of(overwrite or self.accumulators.may_have_one_root(dst))
         if overwrite:
             self.accumulators.put(dst, sums)
@@ -299,12 +326,14 @@ class StreamMachine:
         extremes = None if it.use_imm or not operation.is_extreme else _gathered(self._key(it))
         if extremes is not None:
             for each in extremes:
+                self._steps.append((self._running, each.dst, False))
                 members = [of_one_root(self.accumulators.sums(places), opcode.name) for places in each.src]
                 self.accumulators.extreme(each.dst, operation.extreme, np.stack(members))
             return
         steps, sums = _steps(self._key(it)), self.accumulators.sums
         for group in _levels(self._key(it), bool(it.use_imm)):
             dst, src = steps.dst[group], steps.src[group]
+            self._steps.append((self._running, dst, False))
             left = sums(dst)
             result = operation.with_immediate(left, it.imm) if it.use_imm else operation.of(left, sums(src))
             self.accumulators.put(dst, result)
