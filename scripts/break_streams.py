@@ -4,14 +4,16 @@
 Streams are those of random networks in all styles of files, or of MODELS. Faults are of the kinds that a
 compiler makes: an address, a step of a loop, padding, a swapped block of weights, a parameter set, a missing
 micro-op, a tile that is not loaded, trips. A broken stream runs on the functional model, on random inputs and
-on inputs at the ends of their range, next to the unbroken stream. There are five verdicts:
+on inputs at the ends of their range, next to the unbroken stream. There are six verdicts:
 
 caught  results differ, and the proof refuses the stream
 missed  results differ, and the stream is proved: the proof is wrong
 same    results are equal on all inputs, and the stream is proved
+hidden  results are equal on all inputs, the proof refuses the stream, and the result of a layer differs that
+        is left in DRAM: the layers after it do not show the difference
 unsafe  results are equal on all inputs, the proof refuses the stream, and so does the verifier: it reads what
         nothing has written, or results depend on the order of the units
-unseen  results are equal on all inputs, and only the proof refuses the stream: printed for a reader, with the
+unseen  nothing differs on any input, and only the proof refuses the stream: printed for a reader, with the
         difference that the proof names
 
 A stream that is not proved before it is broken is an alarm. With a journal, the same command continues where
@@ -42,9 +44,17 @@ from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.target import Target
 from vdla.runtime.devices.functional import FunctionalDevice
 from vdla.runtime.module.plan import Plan
+from vdla.runtime.session.placement import place_plan
 from vdla.runtime.session.session import Session
 
-CAUGHT, MISSED, SAME, UNSAFE, UNSEEN = VERDICTS = "caught", "missed", "same", "unsafe", "unseen"
+CAUGHT, MISSED, SAME, HIDDEN, UNSAFE, UNSEEN = VERDICTS = (
+    "caught",
+    "missed",
+    "same",
+    "hidden",
+    "unsafe",
+    "unseen",
+)
 ALARM = "alarm"
 MAGNITUDES = (1, 10, 0.1, 100)
 FEW, MANY = 4, 40  # random inputs: for every fault, and for faults that did not show on a few
@@ -142,6 +152,28 @@ def shows(subject: Subject, fault: Fault, count: int) -> bool:
     return any(results(subject.plan, one) != results(fault.plan, one) for one in subject.inputs(count))
 
 
+def left_in_dram(plan: Plan, inputs: Inputs) -> list[bytes]:
+    """Return the results of layers as a run without verification leaves them in DRAM; nothing if the device
+    refuses the stream."""
+    tensors = place_plan(FunctionalDevice(plan.config, plan.dram_bytes), plan, verifies=False).tensors
+    device = FunctionalDevice(plan.config, plan.dram_bytes)
+    layers = [layer.result for launch in plan.launches for layer in launch.layers if layer.result is not None]
+    try:
+        Session(device, plan, verifies=False).run(inputs)
+    except VdlaError:
+        return []
+    parts = ((one, device.copy_out(tensors[one.tensor].address, one.layout.size)) for one in layers)
+    return [one.layout.unpack(np.asarray(data).view(np.int8)).tobytes() for one, data in parts]
+
+
+def is_hidden(subject: Subject, fault: Fault) -> bool:
+    """Whether a fault changes the result of a layer that is left in DRAM, on some inputs."""
+    plans = subject.plan, fault.plan
+    return any(
+        left_in_dram(plans[0], inputs) != left_in_dram(plans[1], inputs) for inputs in subject.inputs(FEW)
+    )
+
+
 def is_unsafe(plan: Plan) -> bool:
     """Whether the verifier refuses a stream of a plan."""
     try:
@@ -162,7 +194,7 @@ def judged(subject: Subject, number: int, fault: Fault) -> Outcome:
     elif proof.proved:
         verdict = SAME
     else:
-        verdict = UNSAFE if is_unsafe(fault.plan) else UNSEEN
+        verdict = HIDDEN if is_hidden(subject, fault) else UNSAFE if is_unsafe(fault.plan) else UNSEEN
     return Outcome(subject.name, number, fault.kind, fault.text, verdict, proof.difference)
 
 

@@ -115,9 +115,9 @@ def test_the_table_counts_verdicts_by_kind(script):
         line[:14].strip(): [int(word) for word in line[14:].split()]
         for line in script.table(outcomes).splitlines()[1:]
     }
-    assert rows["address"] == [2, 1, 0, 1, 0, 0]
-    assert rows["trips"] == [1, 0, 1, 0, 0, 0]
-    assert rows["all"] == [3, 1, 1, 1, 0, 0]
+    assert rows["address"] == [2, 1, 0, 1, 0, 0, 0]
+    assert rows["trips"] == [1, 0, 1, 0, 0, 0, 0]
+    assert rows["all"] == [3, 1, 1, 1, 0, 0, 0]
 
 
 def test_a_journal_is_continued(script, tmp_path):
