@@ -208,3 +208,41 @@ def test_a_wrong_step_of_a_gemm_is_named():
             named += f"instruction {position} (GEMM(" in found.difference
             assert "elements differ; " in found.difference
     assert named
+
+
+def with_results(plan: Plan, change) -> Plan:
+    """Return a plan in which the crossings of layers' results are changed."""
+
+    def changed(step: object) -> object:
+        if not isinstance(step, LaunchStep):
+            return step
+        layers = (
+            layer if layer.result is None else structs.replace(layer, result=change(layer.result))
+            for layer in step.layers
+        )
+        return structs.replace(step, layers=tuple(layers))
+
+    return replace(plan, steps=tuple(map(changed, plan.steps)))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda result: structs.replace(result, value="V"), "has no value 'V', which the plan compares"),
+        (
+            lambda result: structs.replace(result, layout=structs.replace(result.layout, shape=(1, 1, 1, 1))),
+            "of shape [1, 1, 1, 1], and in the graph it has [",
+        ),
+        (
+            lambda result: structs.replace(
+                result, layout=structs.replace(result.layout, windows=Windows(1, 1, 8, (0, 0, -1)))
+            ),
+            "its layout leaves out elements of",
+        ),
+    ],
+)
+def test_a_plan_that_compares_less_than_the_graph_has_is_refused(network, change, message):
+    plan, graphs = network
+    found = proof_of(with_results(plan, change), graphs)
+    assert not found.proved
+    assert message in found.difference
