@@ -62,7 +62,10 @@ campaign: env tools
 	@$(PYTHON) scripts/verify_faults.py --flags 1000 --changes 20
 	@$(PYTHON) scripts/compare_verifiers.py --streams 20000
 	@$(PYTHON) scripts/break_verifier.py
+	@$(PYTHON) scripts/break_streams.py --journal build/break_streams.jsonl
+	@$(PYTHON) scripts/break_compiler.py
 	@$(PYTHON) scripts/make_models.py
+	@$(PYTHON) scripts/prove_networks.py --config default --config small --config tiny --config batch4
 	@$(PYTHON) scripts/check_models.py --light
 	@$(PYTHON) scripts/check_styles.py --jobs 2
 	@$(PYTHON) scripts/onnx_node_tests.py

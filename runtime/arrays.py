@@ -4,6 +4,7 @@ What a file would take is looked at before it is unpacked: the sizes in the arch
 array's header must agree with each other and stay within `ARRAY_BYTES`; no more than they say is unpacked.
 """
 
+import hashlib
 import io
 import math
 import struct
@@ -51,6 +52,12 @@ ENTRY = b"PK\x01\x02"
 
 HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 PIECE_BYTES = 1 << 22
+
+
+def digest(array: np.ndarray) -> str:
+    """Return the SHA-256 of the elements' bytes, little-endian, in row-major order."""
+    ordered = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False)
+    return hashlib.sha256(ordered.tobytes()).hexdigest()
 
 
 def read_npz(path: Path) -> dict[str, np.ndarray]:

@@ -5,7 +5,8 @@ A network is taken as a float file, and as onnxruntime's tools write it in each 
 are real numbers are quantised by the compiler on random samples. Every layer is given onnxruntime's inputs,
 and may differ from its result by one in the last place; so may what is computed of them in float, by the
 rounding of float32. The network is compiled for the configuration `default` and run on the cycle device,
-which must equal the integer operators bit for bit. What the tools do not write counts apart. With a
+which must equal the integer operators bit for bit; its streams are proved to do so for all inputs. What the
+tools do not write counts apart. With a
 journal, what was right or not written is not tried again. Exit status 1 if anything is refused or wrong.
 """
 
@@ -29,6 +30,7 @@ from models.catalogue import NETWORKS, Network
 from models.run import session_of
 from models.styles import STYLES
 from onnx import ModelProto
+from proving.check import proof_faults
 from random_graphs import FLOAT, REFUSED, RIGHT, UNWRITTEN, WRONG, inputs_of, layer_faults, subject_of
 
 from vdla.api import Module
@@ -146,7 +148,9 @@ def compared(model: ModelProto, seed: int) -> tuple[list[str], Mapping[str, obje
     lowered = INTEGERS.run(prepared)
     inputs = inputs_of(subject.graph, seed)
     faults, layers = layer_faults(lowered, inputs, reference(subject, inputs), subject.graph)
-    run = Module(plan_of(lowered, Target(DEFAULT), choose=cached())).run(inputs, "cycle")
+    plan = plan_of(lowered, Target(DEFAULT), choose=cached())
+    faults += proof_faults(plan, lowered)
+    run = Module(plan).run(inputs, "cycle")
     for name, expected in interpret(lowered, inputs).items():
         if not np.array_equal(expected, run.outputs[name], equal_nan=True):
             count = np.count_nonzero(expected != run.outputs[name])

@@ -4,7 +4,8 @@
 A seed gives a network of float operators, a style in which a tool writes it, and a configuration. Networks
 that stay in float are quantised by the compiler. Every quantised layer is given onnxruntime's inputs, and may
 differ from its result by one in the last place; so may what is computed of them in float, by the rounding of
-float32. The accelerator must equal the integer operators bit for bit. A network that is refused with a
+float32. The accelerator must equal the integer operators bit for bit, and its streams are proved to do so
+for all inputs. A network that is refused with a
 reason counts apart. Networks that are wrong are kept in a folder. With a journal, seeds that are right are
 not tried again. Exit status 1 if anything is wrong.
 """
@@ -27,6 +28,7 @@ from generators.graphs import Network, random_network
 from models.run import Tensors, session_of
 from models.styles import STYLES
 from onnx import ModelProto
+from proving.check import proof_faults
 
 from vdla.cli._options import needs
 from vdla.compiler.codegen.choose import by_estimate
@@ -158,7 +160,7 @@ def faults(case: Case, model: ModelProto) -> tuple[list[str], int]:
             found.append(
                 f"{name}: {np.count_nonzero(array != made[name])} elements on the accelerator differ"
             )
-    return found, layers
+    return found + proof_faults(plan, lowered), layers
 
 
 def layer_faults(lowered: Graph, inputs: Tensors, known: Known, graph: Graph) -> tuple[list[str], int]:

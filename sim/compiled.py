@@ -66,9 +66,9 @@ class Compiled(Generic[Arguments]):
 
     def _loaded(self, kinds: tuple[Kind, ...]) -> tuple[Entry, object]:
         """Return the machine code for arguments of `kinds`, and what owns it."""
-        key = digest_of([revision(), host_name(), repr(kinds)])
-        name = f"{self.python.__name__}-{digest_of([repr(kinds)])[:8]}"
         place = Path(self.python.__code__.co_filename)
+        key = digest_of([revision(place.parent), host_name(), repr(kinds)])
+        name = f"{self.python.__name__}-{digest_of([repr(kinds)])[:8]}"
         code = read_code(place, name, key)
         if code is None:
             from vdla.sim.compiling import machine_code  # numba
@@ -85,8 +85,9 @@ whole = Compiled
 
 
 @cache
-def revision() -> str:
-    """Return a digest of the sources that machine code is made of: this package's and the specification's."""
-    folders = (Path(__file__).parent, Path(vdla.hw.spec.__file__).parent)
-    texts = (path.read_bytes() for folder in folders for path in sorted(folder.rglob("*.py")))
+def revision(folder: Path) -> str:
+    """Return a digest of the sources that machine code of a folder is made of: the folder's, this package's
+    and the specification's."""
+    folders = dict.fromkeys((folder, Path(__file__).parent, Path(vdla.hw.spec.__file__).parent))
+    texts = (path.read_bytes() for each in folders for path in sorted(each.rglob("*.py")))
     return hashlib.sha256(b"".join(texts)).hexdigest()

@@ -42,6 +42,7 @@ ROOMS = (
         ),
     ),
     Room(3, ("vdla.explore",)),
+    Room(3, ("vdla.prove",)),
     Room(4, ("vdla.cli", "vdla.api", "vdla.__main__")),
     Room(4, ("scripts", "tests", "examples")),
 )

@@ -28,7 +28,7 @@ def interpret(
     """
     check_inputs(graph, inputs)
     values = {**graph.constants, **inputs}
-    last = _last_uses(graph)
+    last = last_uses(graph)
     for place, node in enumerate(graph.nodes):
         results = run_node(node, values, graph.types)
         values |= results
@@ -82,7 +82,7 @@ def run_node(
     return results
 
 
-def _last_uses(graph: Graph) -> dict[int, list[str]]:
+def last_uses(graph: Graph) -> dict[int, list[str]]:
     """Return the values to free after each node, by the node's position; outputs are never freed."""
     last = {
         name: place

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from vdla.compiler.graph.nodes import Graph, GraphError, Node, TensorType, type_of
-from vdla.compiler.graph.text import digest, name_of
+from vdla.compiler.graph.text import name_of
 from vdla.hw.spec.python_text import statements_of
+from vdla.runtime.arrays import digest
 from vdla.runtime.host.dtypes import TENSOR_DTYPES
 
 
@@ -16,7 +17,8 @@ def parse_graph(text: str, constants: Mapping[str, np.ndarray] | None = None) ->
     """Read a graph.
 
     Args:
-        constants: arrays by name; required for each constant whose hash alone is in the text.
+        constants: arrays by name or by hash; required for each constant whose hash alone is in the text. An
+            array that is given by hash may have another shape and type of as many bytes.
 
     Raises:
         GraphError: the text is not a graph, or a constant is missing or does not match its hash. The message
@@ -163,6 +165,8 @@ class _Parser:
     ) -> np.ndarray:
         """Return the array passed for a constant; GraphError: it is missing, or its hash differs."""
         array = self.given.get(name)
+        if array is None and expected in self.given:
+            array = _as_type(self.given[expected], type_)
         if array is None:
             raise self.fail(node, f"the text holds only the hash of {name}; pass its elements in constants")
         if type_of(array) != type_ or digest(array) != expected:
@@ -185,3 +189,11 @@ class _Parser:
             case ast.List(parts):
                 return [self.literal(part) for part in parts]
         raise self.fail(node, "a number, a string, or a tuple of them is needed here")
+
+
+def _as_type(array: np.ndarray, type_: TensorType) -> np.ndarray:
+    """Return an array's bytes as elements of `type_`; the array itself if these are not as many bytes."""
+    dtype = np.dtype(type_.dtype)
+    if array.nbytes != type_.size * dtype.itemsize:
+        return array
+    return np.ascontiguousarray(array).reshape(-1).view(dtype).reshape(type_.shape)

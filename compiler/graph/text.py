@@ -12,17 +12,18 @@ The types of a node with several outputs precede it on separate lines.
 Names that are not identifiers are encoded.
 """
 
-import hashlib
 import json
 import keyword
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import isfinite
 
 import numpy as np
 
 from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType
+from vdla.runtime.arrays import digest
 
+DigestOf = Callable[[np.ndarray], str]
 INDENT = "    "
 INLINE_ELEMENTS = 16
 MARK = "ꞏ"  # delimits the code of a character; a letter, so that identifiers may begin with it
@@ -30,11 +31,21 @@ PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 CODED = re.compile(f"{MARK}([0-9a-f]{{1,6}}){MARK}")
 
 
-def print_graph(graph: Graph) -> str:
-    """Return the text of a graph."""
+def print_graph(graph: Graph, digest_of: DigestOf = digest) -> str:
+    """Return the text of a graph.
+
+    Args:
+        digest_of: returns the hash of a constant's elements; called for each constant whose hash alone is in
+            the text.
+    """
     params = ", ".join(f"{identifier_of(name)}: {type_}" for name, type_ in graph.inputs.items())
     return (
-        "\n".join([f"def {identifier_of(graph.name)}({params}):", *(INDENT + line for line in _lines(graph))])
+        "\n".join(
+            [
+                f"def {identifier_of(graph.name)}({params}):",
+                *(INDENT + line for line in _lines(graph, digest_of)),
+            ]
+        )
         + "\n"
     )
 
@@ -60,22 +71,17 @@ def print_attribute(value: Attribute) -> str:
     return repr(value)
 
 
-def digest(array: np.ndarray) -> str:
-    """Return the SHA-256 of the elements' bytes, little-endian, in row-major order."""
-    return hashlib.sha256(
-        np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
-    ).hexdigest()
-
-
-def _lines(graph: Graph) -> Iterator[str]:
+def _lines(graph: Graph, digest_of: DigestOf) -> Iterator[str]:
     printed: set[str] = set()
     used = {name for node in graph.nodes for name in node.inputs}
-    yield from (_constant(name, graph.constants[name]) for name in graph.constants if name not in used)
+    yield from (
+        _constant(name, graph.constants[name], digest_of) for name in graph.constants if name not in used
+    )
     for node in graph.nodes:
         for name in dict.fromkeys(node.inputs):
             if name in graph.constants and name not in printed:
                 printed.add(name)
-                yield _constant(name, graph.constants[name])
+                yield _constant(name, graph.constants[name], digest_of)
         yield from _typed(node, graph)
     yield f"return {', '.join(map(identifier_of, graph.outputs))}" if graph.outputs else "return"
 
@@ -89,10 +95,10 @@ def _typed(node: Node, graph: Graph) -> Iterator[str]:
     yield print_node(node)
 
 
-def _constant(name: str, array: np.ndarray) -> str:
+def _constant(name: str, array: np.ndarray, digest_of: DigestOf) -> str:
     head = f"{identifier_of(name)}: {TensorType(array.shape, str(array.dtype))}"
     if array.size > INLINE_ELEMENTS:
-        return f'{head} = constant(sha256="{digest(array)}")'
+        return f'{head} = constant(sha256="{digest_of(array)}")'
     return f"{head} = constant({_elements(array)})"
 
 

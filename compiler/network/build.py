@@ -161,11 +161,36 @@ class _Linker:
         read = dict.fromkeys(stored for operator in operators for stored in operator.inputs.values())
         packs = [self.crossing(each) for each in read if self.values.comes_in(each.value, number)]
         unpacks = [self.crossing(self.values.written[name]) for name in self.values.leaving[number]]
-        return LaunchStep(name, tuple(packs), tuple(unpacks), _layers(part, stream))
+        return LaunchStep(name, tuple(packs), tuple(unpacks), self.layers(part, stream))
 
     def crossing(self, stored: Stored) -> Crossing:
         """Return the transfer of a value between host and accelerator."""
         return Crossing(stored.value, self.operand(stored).tensor, stored.layout)
+
+    def layers(self, part: Part, stream: Stream) -> tuple[Layer, ...]:
+        """Return the layers of a part, with the bytes that their instructions load and store."""
+        program = decode_stream(stream.relocated(dict.fromkeys(stream.tensors, 0)), stream.config)
+        layers = []
+        for placed in part:
+            name, label = placed.node.name or placed.node.result, placed.node.result
+            if isinstance(placed, Offloaded) and label in stream.labels:
+                layers.append(self.layer(name, placed, program.part(stream.labels[label])))
+            else:  # it needs no instruction
+                layers.append(Layer(name, placed.node.op, "", 0, 0, 0))
+        return tuple(layers)
+
+    def layer(self, name: str, operator: Offloaded, instructions: DecodedStream) -> Layer:
+        """Return the layer of an operator, whose instructions are given."""
+        return Layer(
+            name,
+            operator.node.op,
+            operator.node.result,
+            operator.macs,
+            _moved(instructions, isa.Load, isa.Gather),
+            _moved(instructions, isa.Store),
+            self.crossing(operator.output),
+            tuple(self.places[_own_tensor(operator, name)] for name in operator.scratch),
+        )
 
     def emit(self, operator: Offloaded, builder: StreamBuilder) -> None:
         """Record the instructions of an operator."""
@@ -214,21 +239,6 @@ def _of_piece(piece: Piece, operands: Mapping[str, Operand], config: Accelerator
 
 def _value(graph: Graph, name: str) -> Value:
     return Value(graph.types[name].shape, dtype_of(graph.types[name].dtype))
-
-
-def _layers(part: Part, stream: Stream) -> tuple[Layer, ...]:
-    """Return the layers of a part, with the bytes that their instructions load and store."""
-    program = decode_stream(stream.relocated(dict.fromkeys(stream.tensors, 0)), stream.config)
-    layers = []
-    for placed in part:
-        name, op, label = placed.node.name or placed.node.result, placed.node.op, placed.node.result
-        if not isinstance(placed, Offloaded) or label not in stream.labels:  # it needs no instruction
-            layers.append(Layer(name, op, "", 0, 0, 0))
-            continue
-        instructions = program.part(stream.labels[label])
-        read = _moved(instructions, isa.Load, isa.Gather)
-        layers.append(Layer(name, op, label, placed.macs, read, _moved(instructions, isa.Store)))
-    return tuple(layers)
 
 
 def _moved(program: DecodedStream, *forms: type[isa.Instruction]) -> int:

@@ -22,7 +22,7 @@ from vdla.runtime.module.file import from_bytes, to_bytes
 from vdla.runtime.module.plan import Fidelity, Plan
 
 Progress = Callable[[str], None]
-MODULES = Shelf("modules", 256 << 20)
+MODULES = Shelf("modules", 512 << 20)  # modules carry their graphs, about as large as their weights
 GRAPHS = Shelf("graphs", 256 << 20)
 
 

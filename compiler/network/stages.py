@@ -10,11 +10,14 @@ emission, linking  `build`: instructions, addresses, and transfers between host 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import count
 
+import numpy as np
+
 from vdla.compiler.codegen.choices import ChoiceError, Choices, choices_of
 from vdla.compiler.codegen.choose import Chooser, by_simulator
 from vdla.compiler.codegen.space import ChoiceSpace, space_of
 from vdla.compiler.codegen.stream import lowered_task
 from vdla.compiler.graph.nodes import Graph
+from vdla.compiler.graph.text import print_graph
 from vdla.compiler.ir.nodes import Func
 from vdla.compiler.network.build import build
 from vdla.compiler.network.partition import Part, place, worthwhile
@@ -24,7 +27,8 @@ from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.base import Choice, Task
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.target import Target
-from vdla.runtime.module.plan import Plan
+from vdla.runtime.arrays import digest
+from vdla.runtime.module.plan import GraphTexts, Plan
 
 Progress = Callable[[str], None]
 
@@ -69,6 +73,21 @@ def plan_of_parts(
         progress, "instructions", sum(isinstance(placed, Offloaded) for part in parted for placed in part)
     )
     return build(graph, parted, target, programs, lambda placed: emitting(placed.node))
+
+
+def texts_of(graph: Graph, ready: Graph) -> GraphTexts:
+    """Return the texts, for the plan to carry, of a graph of integer operators and of the same graph after
+    the target's passes."""
+    digests: dict[int, str] = {}
+    constants: dict[str, np.ndarray] = {}
+
+    def digest_of(array: np.ndarray) -> str:
+        if id(array) not in digests:  # most constants are the same arrays in both graphs
+            digests[id(array)] = digest(array)
+            constants.setdefault(digests[id(array)], array)
+        return digests[id(array)]
+
+    return GraphTexts(print_graph(graph, digest_of), print_graph(ready, digest_of), constants)
 
 
 def parts_of(

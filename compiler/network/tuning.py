@@ -1,7 +1,7 @@
 """Compilation with tuned records, and a report on which layers used them."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from vdla.compiler.codegen.tuned.best_records import KIT, TuningRecords
@@ -73,7 +73,7 @@ def tuned_plan(
     graph: "Graph", target: "Target", records: TuningRecords, choose: "Chooser", progress: "Progress"
 ) -> "tuple[Plan, Tuning]":
     """Return the plan of a graph of integer operators with the choices of records, and the report on their
-    use.
+    use. The plan carries the graph.
 
     Choices that were settled for this network take precedence over the best record of each task. Choices that
     another version of the compiler settled are used only if they make the network faster than the compiler's
@@ -85,22 +85,22 @@ def tuned_plan(
     """
     from vdla.compiler.codegen.tuned.chooser import RecordUse, by_records
     from vdla.compiler.codegen.version import task_version
-    from vdla.compiler.network.stages import layers_of, parts_of, plan_of_parts
+    from vdla.compiler.network.stages import layers_of, parts_of, plan_of_parts, texts_of
 
-    graph, parted = parts_of(graph, target, progress)
-    layers = layers_of(parted)
+    ready, parted = parts_of(graph, target, progress)
+    layers, texts = layers_of(parted), texts_of(graph, ready)
     settled = records.settled.get((network_of(layers), target.timing_digest), ())
     choices = settled_choices(settled, layers, target)
     if choices is None:
         chooser = by_records(records, choose)
-        plan = plan_of_parts(graph, parted, target, choose=chooser, progress=progress)
-        return plan, tuning_of(chooser.uses, layers)
-    plan, use = plan_of_parts(graph, parted, target, choices, progress=progress), RecordUse.APPLIED
+        plan = plan_of_parts(ready, parted, target, choose=chooser, progress=progress)
+        return replace(plan, graphs=texts), tuning_of(chooser.uses, layers)
+    plan, use = plan_of_parts(ready, parted, target, choices, progress=progress), RecordUse.APPLIED
     if settled[0].version != task_version():
-        untuned = plan_of_parts(graph, parted, target, choose=choose, progress=progress)
+        untuned = plan_of_parts(ready, parted, target, choose=choose, progress=progress)
         is_faster = cycles_of_plan(plan) < cycles_of_plan(untuned)
         plan, use = (plan, RecordUse.REMEASURED) if is_faster else (untuned, RecordUse.WORSE)
-    return plan, tuning_of(dict.fromkeys(map(str, layers), use), layers)
+    return replace(plan, graphs=texts), tuning_of(dict.fromkeys(map(str, layers), use), layers)
 
 
 def network_of(layers: "Mapping[Task, Sequence[str]]") -> str:

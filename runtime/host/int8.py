@@ -184,7 +184,7 @@ def int8_products(
     extents = ((rows, depth), (columns, depth) if transposed else (depth, columns), (rows, columns))
     firsts = a_places, b_places, places
     zero = [np.array(number, np.int32) for number in zeros]
-    for one, other, made in zip(*map(_parts, (left, right, result), firsts, extents), strict=True):
+    for one, other, made in zip(*map(parts_of_matrices, (left, right, result), firsts, extents), strict=True):
         sums = exact_matmul(shifted(one, zero[0]), shifted(other.T if transposed else other, zero[1]))
         made[:] = requantise(sums, parameters)
     return result.reshape(tuple(shape))
@@ -194,7 +194,9 @@ def _matrix(values: np.ndarray) -> np.ndarray:
     return values.reshape(-1, values.shape[-1])
 
 
-def _parts(matrix: np.ndarray, firsts: Sequence[int], extent: tuple[int, int]) -> Iterator[np.ndarray]:
+def parts_of_matrices(
+    matrix: np.ndarray, firsts: Sequence[int], extent: tuple[int, int]
+) -> Iterator[np.ndarray]:
     """Yield the parts of a matrix that begin at these rows and columns."""
     rows, columns = extent
     if len(firsts) % 2:

@@ -71,8 +71,15 @@ def _check_launch(plan: Plan, step: LaunchStep, known: set[str]) -> None:
         f"{step.stream} has a layer",
     )
     _check_known([one.value for one in step.packs], known, f"{step.stream} takes in")
-    for one in (*step.packs, *step.unpacks):
+    for one in (*step.packs, *step.unpacks, *_results(step)):
         _check_crossing(plan, one)
+    for layer in step.layers:
+        _check_known(layer.scratch, plan.tensors, f"{layer.name} writes tensor")
+
+
+def _results(step: LaunchStep) -> list[Crossing]:
+    """Return what the layers of a launch compute, where it stands in DRAM."""
+    return [layer.result for layer in step.layers if layer.result is not None]
 
 
 def _check_crossing(plan: Plan, one: Crossing) -> None:
@@ -138,9 +145,9 @@ def _check_step(step: HostStep | LaunchStep) -> None:
     if isinstance(step, HostStep):
         check_types(step.op, step.attributes)
         return
-    for one in (*step.packs, *step.unpacks):
+    for one in (*step.packs, *step.unpacks, *_results(step)):
         _check_layout(one)
-    for one in step.unpacks:
+    for one in (*step.unpacks, *_results(step)):
         _require(
             one.layout.space_to_depth is None and one.layout.windows is None,
             f"{one.value} is read back with gathered pixels, which cannot be undone",

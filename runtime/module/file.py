@@ -1,8 +1,10 @@
-"""Module files (`.vdla`): a header of fixed size, then a ZIP archive of a JSON manifest and NumPy arrays.
+"""Module files (`.vdla`): a header of fixed size, then a ZIP archive of a JSON manifest, NumPy arrays, and
+the texts of the graphs that the module was compiled from.
 
 The header is the eight bytes `VDLA-MOD`, the version as 64 bits, the archive's size as 64 bits and its
 SHA-256; numbers are little-endian. Nothing in a file is executed or unpickled; what does not match the digest
-is not looked at.
+is not looked at. The arrays of the graphs, about as many bytes as the weights, are read when they are used: a
+run does not use them.
 """
 
 import hashlib
@@ -11,7 +13,9 @@ import json
 import os
 import struct
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -34,16 +38,28 @@ from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.showing import short
 from vdla.hw.spec.target import ClockSource, EnergyTable, Target
 from vdla.hw.spec.writing import write_bytes
-from vdla.runtime.arrays import LONGEST_REASON, UNREADABLE, open_archive, read_arrays
+from vdla.runtime.arrays import LONGEST_REASON, UNREADABLE, digest, open_archive, read_arrays
 from vdla.runtime.module.check import check, check_contents
-from vdla.runtime.module.plan import Fidelity, HostStep, LaunchStep, ModuleError, Name, Plan, Record, Value
+from vdla.runtime.module.plan import (
+    Fidelity,
+    GraphTexts,
+    HostStep,
+    LaunchStep,
+    ModuleError,
+    Name,
+    Plan,
+    Record,
+    Value,
+)
 from vdla.runtime.stream.builder import Stream
 
 TensorBytes = Annotated[int, Meta(ge=1, lt=1 << 62)]
 MAGIC = b"VDLA-MOD"
-VERSION = 6
+VERSION = 7
 HEADER = struct.Struct("<8sQQ32s")
 MANIFEST = "manifest.json"
+GRAPHS = "graphs/"
+INTEGERS, TARGET = f"{GRAPHS}integers.txt", f"{GRAPHS}target.txt"
 AGAIN = "copy it again, or compile the network again"
 EARLIEST = (1980, 1, 1, 0, 0, 0)  # the date of every member, so that equal modules are equal files
 
@@ -78,6 +94,16 @@ class Surroundings(Record, frozen=True):
     energy: EnergyTable
 
 
+class GraphMembers(Record, frozen=True):
+    """Where the arrays of the graphs are.
+
+    Attributes:
+        constants: members by hash. An array that a host step reads, too, is stored once.
+    """
+
+    constants: dict[Name, Name]
+
+
 class Manifest(Record, frozen=True):
     """What a plan holds but for its arrays, whose names it has in the order of their members.
 
@@ -100,6 +126,43 @@ class Manifest(Record, frozen=True):
     streams: dict[Name, StreamNames]
     steps: tuple[HostStep | LaunchStep, ...]
     fidelity: Fidelity | None = None
+    graphs: GraphMembers | None = None
+
+
+class Members(Mapping[str, np.ndarray]):
+    """Arrays of an archive, each read when it is asked for.
+
+    Args:
+        payload: the archive, whose digest was checked.
+        members: names of members, without ".npy", by key.
+    """
+
+    def __init__(self, payload: bytes, members: Mapping[str, str]) -> None:
+        self._payload, self._members = payload, members
+
+    def __getitem__(self, key: str) -> np.ndarray:
+        """Return an array.
+
+        Raises:
+            KeyError: there is no such key.
+            ModuleError: the member is no array.
+        """
+        name = self._members[key]
+        try:
+            return read_arrays(self._archive, [f"{name}.npy"], "the archive")[name]
+        except UNREADABLE as error:
+            reason = short(str(error), LONGEST_REASON)
+            raise ModuleError(f"the array {name} of its graphs cannot be read: {reason}; {AGAIN}") from error
+
+    @cached_property
+    def _archive(self) -> zipfile.ZipFile:
+        return open_archive(self._payload)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._members)
+
+    def __len__(self) -> int:
+        return len(self._members)
 
 
 def manifest_of(plan: Plan) -> Manifest:
@@ -124,7 +187,21 @@ def manifest_of(plan: Plan) -> Manifest:
         streams,
         plan.steps,
         plan.fidelity,
+        None if plan.graphs is None else GraphMembers(_graph_members(plan, plan.graphs)),
     )
+
+
+def _graph_members(plan: Plan, graphs: GraphTexts) -> dict[str, str]:
+    """Return the member of each array of the graphs, by hash."""
+    sizes = {values.nbytes for values in graphs.constants.values()}
+    shared = {
+        digest(values): f"constants/{number}"
+        for number, values in enumerate(plan.constants.values())
+        if values.nbytes in sizes
+    }
+    return {
+        key: shared.get(key, f"{GRAPHS}constants/{number}") for number, key in enumerate(graphs.constants)
+    }
 
 
 def _named(values: Mapping[str, Value]) -> tuple[NamedValue, ...]:
@@ -175,7 +252,7 @@ def load(path: str | os.PathLike[str]) -> Plan:
         ModuleError: the file cannot be read, is no module, is truncated or altered, or of an unknown version.
     """
     try:
-        data = read_at_most(Path(path), limit_of(ARRAY_BYTES), ModuleError)
+        data = read_at_most(Path(path), limit_of(2 * ARRAY_BYTES), ModuleError)  # with those of its graphs
     except OSError as error:
         raise ModuleError(f"{path} cannot be read: {error.strerror}") from error
     return from_bytes(data, str(path))
@@ -187,16 +264,19 @@ def to_bytes(plan: Plan) -> bytes:
     Raises:
         ModuleError: its manifest is larger than what is read of one, or it has too many arrays.
     """
-    manifest, arrays, subject = encode(manifest_of(plan)), _arrays(plan), f"the module {plan.name}"
-    require_room(len(manifest), MANIFEST_BYTES, f"the manifest of {subject} takes", ModuleError)
-    require_room(len(arrays) + 1, ARCHIVE_MEMBERS, f"{subject} has", ModuleError, "members")
+    manifest, subject = manifest_of(plan), f"the module {plan.name}"
+    texts, arrays = _texts(plan, manifest), _arrays(plan, manifest)
+    for name, text in texts.items():
+        require_room(len(text), MANIFEST_BYTES, f"{name} of {subject} takes", ModuleError)
+    require_room(len(arrays) + len(texts), ARCHIVE_MEMBERS, f"{subject} has", ModuleError, "members")
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as members:
 
         def add(name: str, data: bytes) -> None:
             members.writestr(zipfile.ZipInfo(name, EARLIEST), data)
 
-        add(MANIFEST, manifest)
+        for name, text in texts.items():
+            add(name, text)
         for name, values in arrays.items():
             buffer = io.BytesIO()
             np.save(buffer, values, allow_pickle=False)
@@ -210,10 +290,11 @@ def from_bytes(data: bytes, source: str = "module") -> Plan:
     payload = _payload(data, source)
     try:
         with open_archive(payload) as members:
-            manifest = decode(_manifest(members))
-            names = [name for name in members.namelist() if name != MANIFEST]
+            manifest = decode(_text(members, MANIFEST))
+            names = [name for name in members.namelist() if name != MANIFEST and not name.startswith(GRAPHS)]
             arrays = read_arrays(members, names, "the archive")
-        plan = _plan(manifest, arrays)
+            graphs = None if manifest.graphs is None else _graphs(members, manifest.graphs, payload)
+        plan = replace(_plan(manifest, arrays), graphs=graphs)
         check_contents(plan)
         check(plan)
     except VdlaError as error:
@@ -227,12 +308,20 @@ def from_bytes(data: bytes, source: str = "module") -> Plan:
     return plan
 
 
-def _manifest(members: zipfile.ZipFile) -> bytes:
-    """Return the manifest's text."""
-    size = members.getinfo(MANIFEST).file_size
-    require_room(size, MANIFEST_BYTES, "its manifest takes", ModuleError)
-    with members.open(MANIFEST) as file:
+def _text(members: zipfile.ZipFile, name: str) -> bytes:
+    """Return the manifest's text, or that of a graph."""
+    size = members.getinfo(name).file_size
+    require_room(size, MANIFEST_BYTES, f"its {name} takes", ModuleError)
+    with members.open(name) as file:
         return file.read(size)  # `members.read` would unfold all there is, whatever its size
+
+
+def _graphs(members: zipfile.ZipFile, about: GraphMembers, payload: bytes) -> GraphTexts:
+    """Return the graphs; their arrays are found now, and read when they are used."""
+    total = sum(members.getinfo(f"{name}.npy").file_size for name in about.constants.values())
+    require_room(total, ARRAY_BYTES, "the arrays of its graphs take", ModuleError)
+    integers, target = (_text(members, name).decode() for name in (INTEGERS, TARGET))
+    return GraphTexts(integers, target, Members(payload, about.constants))
 
 
 def _payload(data: bytes, source: str) -> bytes:
@@ -267,7 +356,15 @@ def _payload(data: bytes, source: str) -> bytes:
 # Writing
 
 
-def _arrays(plan: Plan) -> dict[str, np.ndarray]:
+def _texts(plan: Plan, manifest: Manifest) -> dict[str, bytes]:
+    """Return every text of a module, by the name of its member."""
+    texts = {MANIFEST: encode(manifest)}
+    if plan.graphs is not None:
+        texts |= {INTEGERS: plan.graphs.integers.encode(), TARGET: plan.graphs.target.encode()}
+    return texts
+
+
+def _arrays(plan: Plan, manifest: Manifest) -> dict[str, np.ndarray]:
     """Return every array of a module, by the name of its member."""
     found = {f"weights/{number}": values for number, values in enumerate(plan.weights.values())}
     found |= {f"constants/{number}": values for number, values in enumerate(plan.constants.values())}
@@ -277,6 +374,9 @@ def _arrays(plan: Plan) -> dict[str, np.ndarray]:
             found |= {
                 f"streams/{name}/{kind}/{number}": values for number, values in enumerate(positions.values())
             }
+    if plan.graphs is not None and manifest.graphs is not None:
+        members = manifest.graphs.constants.items()
+        found |= {name: plan.graphs.constants[key] for key, name in members if name not in found}
     return found
 
 

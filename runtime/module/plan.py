@@ -79,12 +79,28 @@ class HostStep(Record, frozen=True, tag_field="on", tag="host"):
     uncounted: tuple[Name, ...] = ()
 
 
+class Crossing(Record, frozen=True):
+    """A value of the network in the accelerator's DRAM.
+
+    Attributes:
+        value: its name in the network.
+        tensor: in the accelerator's DRAM.
+        layout: how it stands there.
+    """
+
+    value: Name
+    tensor: Name
+    layout: Layout
+
+
 class Layer(Record, frozen=True):
     """An operator on the accelerator, for reports.
 
     Attributes:
         label: of its instructions in the stream; "" where it costs nothing.
         bytes_read, bytes_written: that its instructions move.
+        result: what its instructions compute; None where it has none, and the bytes stand elsewhere.
+        scratch: further tensors that its instructions write.
     """
 
     name: Name
@@ -93,20 +109,8 @@ class Layer(Record, frozen=True):
     macs: Count
     bytes_read: Count
     bytes_written: Count
-
-
-class Crossing(Record, frozen=True):
-    """A value that is copied between host and accelerator.
-
-    Attributes:
-        value: on the host.
-        tensor: in the accelerator's DRAM.
-        layout: how it stands there.
-    """
-
-    value: Name
-    tensor: Name
-    layout: Layout
+    result: Crossing | None = None
+    scratch: tuple[Name, ...] = ()
 
 
 class LaunchStep(Record, frozen=True, tag_field="on", tag="accelerator"):
@@ -182,6 +186,22 @@ class Fidelity(Record, frozen=True):
 
 
 @dataclass(frozen=True)
+class GraphTexts:
+    """The graphs that a plan was compiled from, as the text that `vdla.compiler.graph.text` prints.
+
+    Attributes:
+        integers: graph of integer operators, which defines the results.
+        target: the same graph after the passes for the target; launches read and write its values.
+        constants: arrays whose hash alone is in the texts, by hash. An array has the bytes of the constant,
+            and may have another shape and type.
+    """
+
+    integers: str
+    target: str
+    constants: Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
 class Plan:
     """A compiled network.
 
@@ -195,6 +215,7 @@ class Plan:
         weights: tensors that it only reads.
         constants: values of host steps that never change.
         fidelity: of a network that was quantised on samples; None of others.
+        graphs: graphs that it was compiled from; None: it carries none.
     """
 
     name: str
@@ -207,6 +228,7 @@ class Plan:
     weights: Mapping[str, np.ndarray]
     constants: Mapping[str, np.ndarray]
     fidelity: Fidelity | None = None
+    graphs: GraphTexts | None = None
 
     @property
     def config(self) -> AcceleratorConfig:

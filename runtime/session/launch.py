@@ -75,9 +75,18 @@ class Launch:
                 `Device.run`.
         """
         if self.verifies and not self._verified:
-            verify(self.program(), self.device.dram, stream_address=self.stream_address)
+            self.verify(self.program())
             self._verified = True
         return self.device.run(self.stream_address, self.stream.count, cycle_limit=cycle_limit)
+
+    def verify(self, program: DecodedStream) -> None:
+        """Raise an error if the stream in DRAM, decoded, is unsafe.
+
+        Raises:
+            VerificationError, OverwriteError: it is.
+            InvalidInstructionError, DeadlockError, UnfinishedError: it cannot run to its end.
+        """
+        verify(program, self.device.dram, stream_address=self.stream_address)
 
     def program(self) -> DecodedStream:
         """Return the stream in DRAM, decoded."""

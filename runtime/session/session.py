@@ -7,15 +7,14 @@ from functools import partial
 
 import numpy as np
 
-from vdla.hw.spec.errors import AccessError, EncodingError
 from vdla.hw.spec.limits import HOST_BYTES, require_room
 from vdla.runtime.device import Device, RunResult
 from vdla.runtime.exchange import array_of, free
 from vdla.runtime.host.evaluate import OperatorError, evaluate
 from vdla.runtime.host.onnx_runtime import PART, prepare
 from vdla.runtime.module.plan import Crossing, HostStep, LaunchStep, ModuleError, Plan, Value, type_text
-from vdla.runtime.session.launch import Launch, Tensor, allocate, place_stream
-from vdla.runtime.stream.builder import Stream
+from vdla.runtime.session.launch import Launch
+from vdla.runtime.session.placement import place_plan
 from vdla.sim.timing.result import Timing
 
 Values = dict[str, np.ndarray]
@@ -90,18 +89,8 @@ class Session:
             )
         self.device, self.plan = device, plan
         _prepare_parts(plan)
-        self._tensors = {name: Tensor(allocate(device, size), size) for name, size in plan.tensors.items()}
-        for name, values in plan.weights.items():
-            self._tensors[name] = Tensor(allocate(device, values.nbytes), values.nbytes, writable=False)
-            device.copy_in(self._tensors[name].address, values)
-        self._launches = {name: self._place(name, stream, verifies) for name, stream in plan.streams.items()}
-
-    def _place(self, name: str, stream: Stream, verifies: bool) -> Launch:
-        try:
-            own = {name: self._tensors[name] for name in stream.tensors if name in self._tensors}
-            return place_stream(self.device, stream, own, verifies=verifies)
-        except (AccessError, EncodingError) as error:
-            raise ModuleError(f"module {self.plan.name}, stream {name}: {error}") from error
+        placed = place_plan(device, plan, verifies=verifies)
+        self._tensors, self._launches = placed.tensors, placed.launches
 
     def run(self, inputs: Mapping[str, object], *, progress: Progress | None = None) -> Outcome:
         """Run the network.

@@ -24,11 +24,11 @@ from vdla.hw.spec.assembly import format_program
 from vdla.hw.spec.files import to_toml, to_vta_json
 from vdla.hw.spec.presets import DEFAULT, PRESETS, SMALL, TINY, VTA
 from vdla.hw.spec.target import Target
-from vdla.runtime.module.file import HEADER, MAGIC, MANIFEST, VERSION, to_bytes
+from vdla.runtime.module.file import HEADER, INTEGERS, MAGIC, MANIFEST, TARGET, VERSION, to_bytes
 
 VECTORS = Path(__file__).parents[2] / "tests" / "vectors" / "vta"
 SMALL_VECTORS = ("alu_imm4_b8", "gemm_vt2_b8", "padacc8_b8", "padacc_a_d", "gemm_serial_d", "fuzz1_b8")
-MANIFEST_SHARE, ARRAY_SHARE = 0.6, 0.5
+MANIFEST_SHARE, ARRAY_SHARE, GRAPH_SHARE = 0.6, 0.5, 0.3
 FLOAT_SHARE, WHOLE_SHARE, NUDGED_SHARE = 0.15, 0.15, 0.35
 REPORT_LINES = 8  # in which a deadlock is explained
 
@@ -155,8 +155,21 @@ def module(rng: Random) -> tuple[bytes, str]:
         members = changed_members(members, rng)
     if rng.random() < 0.05:
         members[MANIFEST] = changed_bytes(members[MANIFEST], rng)
+    if rng.random() < GRAPH_SHARE:
+        name = rng.choice((INTEGERS, TARGET))
+        members[name] = _changed_text(members[name], rng)
     data = sealed(packed(members, rng))
     return (changed_bytes(data, rng) if rng.random() < 0.03 else data), "vdla"
+
+
+def _changed_text(text: bytes, rng: Random) -> bytes:
+    """Return the text of a graph with a word of it in the place of another, or with other bytes."""
+    words = re.split(rb"(\W)", text)
+    if rng.random() < 0.3:
+        return changed_bytes(text, rng)
+    for _ in range(rng.choice((1, 1, 2, 4))):
+        words[rng.randrange(len(words))] = rng.choice((*words, b"-1", b"0", b"1e9", b"100000"))
+    return b"".join(words)
 
 
 def sealed(payload: bytes) -> bytes:
@@ -261,7 +274,12 @@ FORMATS: dict[str, Format] = {
     ),
     "log": Format(logs.log, lambda rng: tuple(logs.steps(rng))),
     "vdla": Format(
-        module, lambda rng: (Step(("inspect", "FILE")), Step(("run", "FILE"), fits_module, REPORT_LINES))
+        module,
+        lambda rng: (
+            Step(("inspect", "FILE")),
+            Step(("prove", "FILE"), fits_module),
+            Step(("run", "FILE"), fits_module, REPORT_LINES),
+        ),
     ),
     "samples": Format(samples.sample, samples.steps),
     "sweep": Format(sweeps.specification, lambda rng: tuple(sweeps.specification_steps(rng))),

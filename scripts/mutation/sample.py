@@ -21,7 +21,7 @@ WEIGHTS = {
     "constant": 2,
     "statement": 2,
 }
-ROOMS = ("hw", "sim", "compiler", "runtime", "explore")
+ROOMS = ("hw", "sim", "compiler", "runtime", "explore", "prove")
 GENERATORS = "random_"  # modules named so make test inputs: nothing can depend on which ones they make
 
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from vdla.compiler.network.tuning import Tuning
     from vdla.explore.sweep.results import Results
     from vdla.explore.sweep.run import Progress
+    from vdla.prove.proof import Proof
     from vdla.runtime.devices.rtl.waves import Waves
 
 
@@ -167,6 +168,31 @@ class Module:
             )
         given = given_of(named if inputs is None else inputs, image_scale)
         return fit(given, {name: static(value.shape, value.dtype) for name, value in self.inputs.items()})
+
+    def prove(
+        self, *, seed: int | None = None, progress: Callable[[str], None] = lambda text: None
+    ) -> "Proof":
+        """Prove that the streams compute the module's graph of integer operators for every input.
+
+        >>> proof = module.prove()
+        >>> proof.proved, proof.bound, proof.axioms
+
+        Args:
+            seed: of the random elements, to repeat a proof; None: from the operating system.
+            progress: called with a text for each step of the work.
+
+        Returns:
+            The proof. If it is not `proved`, its `difference` names the layer, the element and the
+            instruction.
+
+        Raises:
+            ModuleError: the module carries no graph.
+            GraphError: the graph that it carries is invalid.
+        """
+        from vdla.prove.compare import prove
+        from vdla.prove.graphs import carried_graphs
+
+        return prove(self.plan, carried_graphs(self.plan), seed=seed, progress=progress)
 
     def forecast(self) -> Report:
         """Return the report of a run that does not happen: cycles do not depend on data, so those of all

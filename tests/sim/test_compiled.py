@@ -90,10 +90,16 @@ def test_machine_code_that_was_altered_is_not_run(tmp_path, request):
 
 def test_machine_code_of_other_sources_is_not_run(tmp_path, request, monkeypatch):
     run(loaded(tmp_path))
-    monkeypatch.setattr(compiled, "revision", lambda: "other")
+    monkeypatch.setattr(compiled, "revision", lambda folder: "other")
     request.getfixturevalue("without_numba")
     with pytest.raises(ImportError):
         run(loaded(tmp_path))
+
+
+def test_machine_code_of_functions_that_were_changed_is_not_run(tmp_path, request):
+    assert run(loaded(tmp_path)) == RESULT
+    compiled.revision.cache_clear()  # as in a new process
+    assert run(loaded(tmp_path, SOURCE.replace("return 2 *", "return 4 *"))) == (600, *RESULT[1:])
 
 
 def test_arrays_with_gaps_are_refused(module):

@@ -1,13 +1,14 @@
 """Compilation of a model to a file, and of each model in a folder."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
 
 from vdla.api import Module
 from vdla.cli._networks import Recipe, compile_with_errors, plan_with_progress, show_tuning
+from vdla.cli._proofs import proved
 from vdla.cli._summaries import show_forecast
 from vdla.compiler.codegen.tuned.best_records import TuningRecords
 from vdla.hw.spec.errors import VdlaError
@@ -28,17 +29,25 @@ class Order:
     Attributes:
         errors: print the error of each layer.
         layers: list every layer after the summary.
+        proves: write only modules whose streams are proved to compute their graph.
+        graph: let the module carry its graph.
     """
 
     errors: bool
     layers: bool
+    proves: bool
+    graph: bool
     recipe: Recipe
     records: TuningRecords
     target: Target
 
 
 def compile_one(model: Path, output: Path, order: Order) -> Plan:
-    """Compile a model, write its module and print the summary."""
+    """Compile a model, write its module and print the summary.
+
+    Raises:
+        NotProvedError: the module was to be proved, and is not; nothing is written.
+    """
     check_writable(output)
     compiled = compile_with_errors(model, order.target, order.recipe, order.records) if order.errors else None
     plan, tuning = (
@@ -46,9 +55,12 @@ def compile_one(model: Path, output: Path, order: Order) -> Plan:
         if compiled is None
         else (compiled.plan, compiled.tuning)
     )
-    save(plan, output)
+    proof = proved(plan) if order.proves else ""
+    save(plan if order.graph else replace(plan, graphs=None), output)
     show_forecast(plan, output, order.layers)
     click.echo(f"takes {_types(plan.inputs)}; makes {_types(plan.outputs)}")
+    if proof:
+        click.echo(proof)
     show_tuning(tuning, order.records, order.target)
     if compiled is not None and compiled.errors:
         from vdla.compiler.graph.quantisation_error import print_contributions, print_errors

@@ -24,6 +24,7 @@ from vdla.runtime.samples.given import Given, given_of
 from vdla.runtime.samples.images import PRESETS, Scale, scale_from, scale_of
 
 if TYPE_CHECKING:
+    from vdla.compiler.graph.nodes import Graph
     from vdla.compiler.graph.quantisation.options import Options
     from vdla.compiler.network.compile import Compiled
     from vdla.compiler.network.source import Source
@@ -271,6 +272,13 @@ def source_of(model: Path, recipe: Recipe) -> "Source":
     from vdla.compiler.network.source import Source
 
     return Source(model, _samples(recipe), recipe.options, recipe.shapes, recipe.section)
+
+
+def graph_of(model: Path, recipe: Recipe, say: Callable[[str], None]) -> "Graph":
+    """Return the graph of integer operators of a network, from the cache if it is there."""
+    from vdla.compiler.network.plan_cache import cached_graph
+
+    return cached_graph(source_of(model, recipe), say)
 
 
 def plan_with_progress(

@@ -11,6 +11,7 @@ from vdla.cli._options import OUTPUT_FILE, takes_target
 from vdla.cli._summaries import lists_layers
 from vdla.compiler.codegen.tuned.best_records import TuningRecords
 from vdla.hw.spec.target import Target
+from vdla.prove.proof import NotProvedError
 from vdla.runtime.samples import InputError
 
 
@@ -43,6 +44,19 @@ from vdla.runtime.samples import InputError
     help="Print the graph after this pass (PASS:2: after its second run), and write no module. --explain "
     "shows the passes.",
 )
+@click.option(
+    "--prove",
+    "proves",
+    is_flag=True,
+    help="Prove that the streams compute the network for every input, before the module is written; a module "
+    "that is not proved is not written (exit status 1). See vdla prove.",
+)
+@click.option(
+    "--no-graph",
+    is_flag=True,
+    help="Leave out of the module the graph that vdla prove compares its streams with; the file is about "
+    "half as large.",
+)
 @lists_layers
 @takes_recipe
 @takes_tuning
@@ -53,6 +67,8 @@ def command(
     errors: bool,
     explain: bool,
     stop_after: str,
+    proves: bool,
+    no_graph: bool,
     layers: bool,
     recipe: Recipe,
     records: TuningRecords,
@@ -71,8 +87,17 @@ def command(
         if graph:
             click.echo(graph, nl=False)
             return
-    order = Order(errors, layers, recipe, records, target)
+    order = Order(errors, layers, proves, not no_graph, recipe, records, target)
     if not model.is_dir():
-        compile_one(model, output or model.with_suffix(MODULE), order)
+        _compile_one(model, output or model.with_suffix(MODULE), order)
     elif not compile_each(model, output or model, order):
         sys.exit(2)
+
+
+def _compile_one(model: Path, output: Path, order: Order) -> None:
+    """Compile a model to a file; exit status 1 if its module was to be proved, and is not."""
+    try:
+        compile_one(model, output, order)
+    except NotProvedError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(1)

@@ -11,6 +11,7 @@ from vdla.compiler.graph.nodes import Graph, GraphError, Node, TakenNames, Tenso
 from vdla.compiler.graph.parse import parse_graph
 from vdla.compiler.graph.text import print_graph
 from vdla.compiler.graph.verify import verify
+from vdla.runtime.arrays import digest
 
 RNG = np.random.default_rng(0)
 
@@ -244,3 +245,23 @@ def test_free_names_are_generated_in_linear_time():
     taken, count = Counting(), 1000
     assert [taken.take("one") for _ in range(count)][-1] == f"one_{count - 1}"
     assert taken.asked <= 4 * count
+
+
+WIDE = np.arange(24, dtype=np.int16).reshape(3, 8)
+GIVEN_BY_HASH = (
+    f'def net(x: int8[2]):\n    w: int16[3, 8] = constant(sha256="{digest(WIDE)}")\n    return x\n'
+)
+
+
+def test_a_constant_may_be_given_by_its_hash_in_another_shape_and_type():
+    graph = parse_graph(GIVEN_BY_HASH, {digest(WIDE): WIDE.reshape(-1).view(np.int8)})
+    assert np.array_equal(graph.constants["w"], WIDE)
+    assert graph.constants["w"].dtype == np.int16
+
+
+@pytest.mark.parametrize("given", [WIDE + 1, WIDE[:1]])
+def test_an_array_under_the_wrong_hash_is_refused(given):
+    with pytest.raises(
+        GraphError, match=r"line 2: the array given for w, int16\[\d, 8\], is not the one whose"
+    ):
+        parse_graph(GIVEN_BY_HASH, {digest(WIDE): given})

@@ -5,18 +5,19 @@ import io
 import json
 import pickle
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.compiler.network.compiled import handmade, plan_of
+from tests.compiler.network.compiled import carrying, handmade, plan_of
 from tests.compiler.network.graphs import HANDMADE, Net
 from vdla.hw.spec.presets import TINY
+from vdla.runtime.module import file
 from vdla.runtime.module.file import HEADER, MAGIC, MANIFEST, VERSION, from_bytes, load, save, to_bytes
-from vdla.runtime.module.plan import HostStep, ModuleError, Plan
+from vdla.runtime.module.plan import GraphTexts, HostStep, ModuleError, Plan
 from vdla.runtime.stream.builder import Stream
 
 RNG = np.random.default_rng(0)
@@ -38,7 +39,9 @@ def plain(value: object) -> object:
             return value.shape, str(value.dtype), value.tobytes()
         case Stream():
             return [plain(getattr(value, field.name)) for field in fields(Stream)]
-        case dict():
+        case GraphTexts():
+            return value.integers, value.target, plain(value.constants)
+        case Mapping():
             return [(name, plain(part)) for name, part in value.items()]
     return value
 
@@ -54,9 +57,10 @@ def saved(tmp_path) -> Path:
 
 
 @pytest.mark.parametrize("title", TITLES)
-def test_a_module_reads_back_equal_and_is_written_the_same_twice(title, tmp_path):
+@pytest.mark.parametrize("carries_graphs", [False, True])
+def test_a_module_reads_back_equal_and_is_written_the_same_twice(title, carries_graphs, tmp_path):
     assert title in HANDMADE
-    _, plan = handmade(title)
+    plan = carrying(title) if carries_graphs else handmade(title)[1]
     save(plan, tmp_path / "net.vdla")
     assert everything(load(tmp_path / "net.vdla")) == everything(plan)
     assert to_bytes(load(tmp_path / "net.vdla")) == to_bytes(plan) == (tmp_path / "net.vdla").read_bytes()
@@ -150,7 +154,7 @@ def test_another_version_is_refused(saved):
 def test_a_module_begins_with_its_version_its_size_and_its_digest(saved):
     data = saved.read_bytes()
     payload = data[56:]
-    numbers = b"".join(number.to_bytes(8, "little") for number in (6, len(payload)))
+    numbers = b"".join(number.to_bytes(8, "little") for number in (7, len(payload)))
     assert data[:56] == b"VDLA-MOD" + numbers + hashlib.sha256(payload).digest()
     assert members(data)[MANIFEST].startswith(b'{\n "name": "')
 
@@ -273,7 +277,7 @@ def test_a_manifest_is_read_up_to_its_limit(monkeypatch):
     monkeypatch.setattr("vdla.runtime.module.file.MANIFEST_BYTES", size)
     assert from_bytes(data).steps
     monkeypatch.setattr("vdla.runtime.module.file.MANIFEST_BYTES", size - 1)
-    assert f"its manifest takes {size} bytes, and the limit is {size - 1}; " in refused(data)
+    assert f"its manifest.json takes {size} bytes, and the limit is {size - 1}; " in refused(data)
 
 
 def manifest_of(change: Callable[[dict], object]) -> bytes:
@@ -409,7 +413,10 @@ def test_an_array_of_objects_is_not_written(tmp_path):
 
 @pytest.mark.parametrize(
     ("limit", "what"),
-    [("MANIFEST_BYTES", r"the manifest of .* takes \d+ bytes"), ("ARCHIVE_MEMBERS", r"has \d+ members")],
+    [
+        ("MANIFEST_BYTES", r"manifest.json of the module .* takes \d+ bytes"),
+        ("ARCHIVE_MEMBERS", r"has \d+ members"),
+    ],
 )
 def test_a_module_that_could_not_be_read_is_not_written(tmp_path, monkeypatch, limit, what):
     _, plan = handmade("split")
@@ -428,3 +435,71 @@ def test_as_many_members_are_written_as_are_read(tmp_path, monkeypatch):
     monkeypatch.setattr("vdla.runtime.module.file.ARCHIVE_MEMBERS", count - 1)
     with pytest.raises(ModuleError, match=f"has {count} members, and the limit is {count - 1}"):
         save(plan, tmp_path / "net.vdla")
+
+
+# Graphs
+
+
+def graph_members(parts: dict[str, bytes]) -> dict[str, str]:
+    return json.loads(parts[MANIFEST])["graphs"]["constants"]
+
+
+def test_an_array_of_a_graph_that_a_host_step_reads_is_stored_once():
+    plan = carrying("with the host between")
+    key = next(iter(plan.graphs.constants))
+    shared = replace(plan, constants={**plan.constants, "again": plan.graphs.constants[key].copy()})
+    parts, other = members(to_bytes(shared)), members(to_bytes(plan))
+    assert graph_members(other)[key].startswith("graphs/constants/")
+    assert graph_members(parts)[key] == f"constants/{len(plan.constants)}"
+    assert len(parts) == len(other)
+    assert everything(from_bytes(to_bytes(shared))) == everything(shared)
+
+
+def test_arrays_of_graphs_are_read_when_they_are_used(monkeypatch):
+    data, read = to_bytes(carrying("residual")), []
+    original = file.read_arrays
+    monkeypatch.setattr(
+        file,
+        "read_arrays",
+        lambda archive, names, *rest: (read.extend(names), original(archive, names, *rest))[1],
+    )
+    plan = from_bytes(data)
+    assert read
+    assert not [name for name in read if name.startswith("graphs/")]
+    assert len(dict(plan.graphs.constants)) == sum(name.startswith("graphs/") for name in read) > 0
+
+
+@pytest.mark.parametrize("name", ["graphs/integers.txt", "graphs/target.txt", "graphs/constants/0.npy"])
+def test_a_part_of_the_graphs_that_is_missing_is_named(name):
+    parts = members(to_bytes(carrying("residual")))
+    assert name in refused(sealed({key: data for key, data in parts.items() if key != name}))
+
+
+def test_a_text_that_is_no_text_is_refused():
+    parts = members(to_bytes(carrying("residual")))
+    assert "UnicodeDecodeError" in refused(sealed({**parts, "graphs/target.txt": b"\xff\xfe"}))
+
+
+def test_a_damaged_array_of_a_graph_is_refused_when_it_is_read():
+    parts = members(to_bytes(carrying("residual")))
+    plan = from_bytes(sealed({**parts, "graphs/constants/0.npy": b"\x93NUMPY"}))
+    with pytest.raises(
+        ModuleError, match=r"the array graphs/constants/0 of its graphs cannot be read: .*; copy it again"
+    ):
+        dict(plan.graphs.constants)
+
+
+def test_arrays_of_graphs_have_room_of_their_own(monkeypatch):
+    data = to_bytes(carrying("residual"))
+    sizes = {name: len(part) for name, part in members(data).items() if name.endswith(".npy")}
+    total = sum(size for name, size in sizes.items() if name.startswith("graphs/"))
+    monkeypatch.setattr(file, "ARRAY_BYTES", total)
+    assert total < sum(sizes.values())
+    assert from_bytes(data).graphs is not None
+    monkeypatch.setattr(file, "ARRAY_BYTES", total - 1)
+    assert f"the arrays of its graphs take {total} bytes, and the limit is {total - 1}; " in refused(data)
+
+
+def test_the_page_states_the_version():
+    page = (Path(__file__).parents[3] / "docs" / "networks.md").read_text()
+    assert f"| 8 to 11 | version, {VERSION}; numbers are little-endian |" in page

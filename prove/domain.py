@@ -1,0 +1,472 @@
+"""The domain in which a proof evaluates streams and graphs: `vdla.prove.elements`.
+
+A proof rests on polynomial identity testing. The variables are the 255 independent functions [root == v] of
+each root. A random point gives them the residues B[v] . G[root], with a secret random matrix B[256, 2] for
+each prime, and pseudo-random G[root]. A polynomial of degree 2 or less that is not 0 does not vanish on all
+matrices of rank 2, so it is not 0 at that point but for a small probability (`failure_probability`). The
+matrix B is scaled so that the byte of a root itself has the residue G[root, 0].
+"""
+
+import hashlib
+from bisect import bisect_right
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import accumulate
+from math import prod
+from operator import mul
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.hw.spec.numerics import residual_operands
+from vdla.prove.axioms import Axiom
+from vdla.prove.elements import (
+    ELEMENT,
+    LARGEST_DEGREE,
+    LARGEST_MAGNITUDE,
+    NO_ROOT,
+    PRIMES,
+    REDUCED,
+    RESIDUES,
+    SEVERAL,
+    Elements,
+    Sums,
+    along,
+    within,
+)
+from vdla.prove.errors import ProofError
+from vdla.prove.functions import BYTES, IDENTITY, ZERO, Functions, Numbers, Rule
+from vdla.prove.kernels import evaluate, name_sums
+from vdla.prove.requantisation import EXACT, Requantisations
+from vdla.prove.sets import Sets
+
+SET = "the greatest of a set"
+SUM_BITS = 32
+"""Of accumulators; `Domain.requantise` is told of others."""
+CLASSES = tuple((degree, divisors) for degree in range(1, LARGEST_DEGREE + 1) for divisors in range(RESIDUES))
+"""Classes of sums: by degree, and by how many primes may divide the coefficients of a difference of two."""
+LIKELIEST = 2.0**-30 / (1 - 2.0**-30)
+"""Bound on the probability of each value of an entry of B and G, given that B can be scaled."""
+
+
+class Domain:
+    """What the two sides of a proof share: names of roots, functions of bytes, and the secret point.
+
+    Args:
+        seed: any integer; equal seeds give equal points.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.functions = Functions()
+        self._seed = seed
+        self._kinds: dict[tuple[object, ...], int] = {}
+        self._named = np.zeros((len(CLASSES), 1), np.int64)  # numbers of sums, by class and kind
+        self._keys = self._words("roots", 4)
+        self._matrices = [self._matrix(prime) for prime in PRIMES]
+        self._coefficients = np.zeros((0, RESIDUES, 1 + LARGEST_DEGREE), np.int64)
+        self._used: set[Axiom] = set()
+        self._wide: set[int] = set()  # kinds of roots that are no bytes
+        self._requantisations = Requantisations(self.functions, self.kind, self._used.add)
+        self._sets = Sets(self.functions, self._words("sets", 2), self.kind(SET), self._used.add)
+
+    def _words(self, purpose: str, count: int) -> NDArray[np.uint64]:
+        """Return secret words uint64[count]."""
+        text = f"{purpose} {self._seed}".encode()
+        return np.frombuffer(hashlib.shake_256(text).digest(8 * count), np.uint64).copy()
+
+    def _matrix(self, prime: int) -> NDArray[np.int64]:
+        """Return the secret matrix int64[256, LARGEST_DEGREE] of a prime, scaled so that the identity has
+        the coefficients (1, 0)."""
+        words = iter(self._words(f"matrix {prime}", 1 << 10))
+        while True:
+            first, second = ([int(next(words)) % prime for _ in BYTES] for _ in range(LARGEST_DEGREE))
+            own, other = (
+                sum(int(byte) * value for byte, value in zip(BYTES, column, strict=True)) % prime
+                for column in (first, second)
+            )
+            if own:
+                break
+        inverse = pow(own, -1, prime)
+        columns = [value * inverse % prime for value in first]
+        rest = [(value - other * scaled) % prime for value, scaled in zip(second, columns, strict=True)]
+        return np.array((columns, rest), np.int64).T
+
+    def kind(self, *what: object) -> int:
+        """Return the number of a kind of root; equal descriptions have equal numbers."""
+        return self._kinds.setdefault(what, len(self._kinds) + NO_ROOT + 1)
+
+    def fresh(self, name: str, shape: tuple[int, ...]) -> Elements:
+        """Return unknown bytes, elements[shape], which a name and their places identify."""
+        return self.rooted(self.kind("unknown", name), shape)
+
+    def rooted(self, kind: int, shape: tuple[int, ...]) -> Elements:
+        """Return elements[shape], each its own root of a kind; their places name the roots."""
+        elements = np.zeros(shape, ELEMENT)
+        elements["lo"] = np.arange(elements.size).reshape(shape)
+        elements["kind"] = kind
+        return elements
+
+    def use(self, axiom: Axiom) -> None:
+        """Note that the proof uses an axiom."""
+        self._used.add(axiom)
+
+    def unknown(self, kind: int, shape: tuple[int, ...], dtype: str) -> Elements:
+        """Return elements[shape] of a type, each its own root of a kind; their places name the roots."""
+        self._note_type(kind, dtype)
+        return self.rooted(kind, shape)
+
+    def named_by(self, rows: Elements, kind: int, dtype: str) -> Elements:
+        """Return elements[n] of a type, each its own root of a kind, which a row of elements[n, m] names."""
+        self._note_type(kind, dtype)
+        return self._sets.named_by(rows, kind)
+
+    def _note_type(self, kind: int, dtype: str) -> None:
+        if dtype not in ("int8", "uint8"):
+            self._wide.add(kind)
+
+    def is_wide(self, elements: Elements) -> NDArray[np.bool_]:
+        """Return whether elements have roots that are no bytes, bool[...]."""
+        return np.isin(elements["kind"], list(self._wide))
+
+    def constants(self, values: np.ndarray) -> Elements:
+        """Return integers int[...] as elements."""
+        elements = np.zeros(np.shape(values), ELEMENT)
+        elements["function"] = self.functions.constants(values)
+        return elements
+
+    def of_functions(self, roots: Elements, functions: Numbers) -> Elements:
+        """Return functions of the roots of elements, in place of theirs. Constants lose their roots."""
+        elements = np.zeros(np.broadcast_shapes(roots.shape, functions.shape), ELEMENT)
+        elements[...] = roots
+        elements["function"] = functions
+        constant = self.functions.is_constant[functions] & (functions >= 0)
+        if constant.any():
+            for field in ("lo", "hi", "kind"):
+                elements[field][np.broadcast_to(constant, elements.shape)] = 0
+        return elements
+
+    def of_roots(self, roots: Elements, functions: Numbers) -> Elements:
+        """Return functions of the roots of elements, as `of_functions`, in their only form for sets."""
+        return self._sets.distributed(self.of_functions(roots, functions))
+
+    def apply(self, elements: Elements, functions: int | Numbers) -> Elements:
+        """Return functions of bytes, by their numbers, applied to elements."""
+        require_defined(elements)
+        outer = np.asarray(functions, np.int32)
+        return self.of_roots(elements, self.functions.composed(outer, elements["function"]))
+
+    def maximum(self, stack: Elements) -> Elements:
+        """Return the greatest along the first axis of elements[m, ...]."""
+        require_defined(stack)
+        return self._sets.maximum(stack)
+
+    def minimum(self, stack: Elements) -> Elements:
+        """Return the least along the first axis of elements[m, ...]."""
+        inverse = self.functions.number(~BYTES)
+        return self.apply(self.maximum(self.apply(stack, inverse)), inverse)
+
+    def values(self, elements: Elements) -> Sums:
+        """Return elements as sums of one term."""
+        require_defined(elements)
+        flat = np.ascontiguousarray(elements).reshape(-1)
+        used = flat["function"]
+        residues = np.empty((RESIDUES, flat.size))
+        evaluate(flat, self._keys, self._coefficients_of_functions(), residues)
+        occurring = np.flatnonzero(np.bincount(used, minlength=1))
+        least, greatest = self.functions.least[occurring], self.functions.greatest[occurring]
+        return Sums(
+            residues.reshape(RESIDUES, *elements.shape),
+            elements,
+            int((greatest - least).max(initial=0)),
+            int(np.maximum(np.abs(least), np.abs(greatest)).max(initial=0)),
+            magnitude=REDUCED,
+        )
+
+    def _coefficients_of_functions(self) -> NDArray[np.int64]:
+        """Return int64[functions, RESIDUES, 3]: the value for the byte 0, and what both residues of a root
+        are multiplied by."""
+        first = len(self._coefficients)
+        if first < self.functions.count:
+            new = self.functions.values[first:]
+            rows = np.stack(
+                [_coefficients(new, *pair) for pair in zip(self._matrices, PRIMES, strict=True)], 1
+            )
+            self._coefficients = np.concatenate((self._coefficients, rows))
+        return self._coefficients
+
+    def add(self, left: Sums, right: Sums) -> Sums:
+        """Return sums that broadcast together, added."""
+        left, right = (within(sums, LARGEST_MAGNITUDE // 2) for sums in of_one_rank(left, right))
+        return Sums(
+            left.residues + right.residues,
+            self.sources("sum", np.add, left, right),
+            left.reach + right.reach,
+            left.offset + right.offset,
+            max(left.degree, right.degree),
+            left.magnitude + right.magnitude,
+        )
+
+    def scale(self, sums: Sums, factors: np.ndarray) -> Sums:
+        """Return sums times integers int[...] below 2**23 in magnitude, which broadcast together."""
+        numbers = np.asarray(factors, np.int64)
+        largest = int(np.abs(numbers).max(initial=1))
+        sums = within(sums, LARGEST_MAGNITUDE // largest)
+        return Sums(
+            sums.residues * numbers.astype(np.float64),
+            self._scaled_source(sums.source, numbers),
+            sums.reach * largest,
+            sums.offset * largest,
+            sums.degree,
+            sums.magnitude * largest,
+        )
+
+    def multiply(self, left: Sums, right: Sums) -> Sums:
+        """Return the products of sums that broadcast together.
+
+        Raises:
+            ProofError: the degree of the products exceeds `LARGEST_DEGREE`.
+        """
+        left, right = (within(sums, 2 * REDUCED) for sums in of_one_rank(left, right))
+        products = left.residues.astype(np.int64) * right.residues.astype(np.int64)
+        residues = products % along(products.ndim).astype(np.int64)
+        return Sums(
+            residues.astype(np.float64),
+            self.sources("product", np.multiply, left, right),
+            product_reach(left, right),
+            left.offset * right.offset,
+            product_degree(left, right),
+            2 * REDUCED,
+        )
+
+    def _scaled_source(self, source: Elements | None, factors: NDArray[np.int64]) -> Elements | None:
+        """Return the sources of sums that are multiplied by integers."""
+        if source is None:
+            return None
+        known = source["function"]
+        single = np.broadcast_to(known != SEVERAL, np.broadcast_shapes(known.shape, factors.shape))
+        scaled = self.functions.of_pairs(
+            "product", np.multiply, np.maximum(known, 0), self.functions.constants(factors)
+        )
+        return self.of_functions(source, np.where(single, scaled, SEVERAL).astype(np.int32))
+
+    def sources(self, name: str, rule: Rule, left: Sums, right: Sums) -> Elements | None:
+        """Return the sources of sums that a rule makes of two; None if all have several roots.
+
+        Args:
+            name: of the rule; equal names are equal rules.
+            rule: returns int64[256] for the values of two functions of the same root.
+        """
+        if left.source is None or right.source is None:
+            return None
+        one, other = np.broadcast_arrays(left.source, right.source)
+        constant = one["kind"] == NO_ROOT
+        single = constant | (other["kind"] == NO_ROOT) | same_roots(one, other)
+        single &= (one["function"] != SEVERAL) & (other["function"] != SEVERAL)
+        if not single.any():
+            return None
+        functions = np.full(one.shape, SEVERAL, np.int32)
+        functions[single] = self.functions.of_pairs(
+            name, rule, one["function"][single], other["function"][single]
+        )
+        return self.of_functions(np.where(constant, other, one), functions)
+
+    def requantise(self, sums: Sums, parameters: np.ndarray, bits: int = 32) -> Elements:
+        """Return sums requantised (`vdla.hw.spec.numerics.requantise`), elements[...].
+
+        Args:
+            parameters: int[4, ...] that broadcasts against the sums.
+            bits: of the accumulator, in which the sum and the bias wrap; `EXACT` if they do not.
+
+        Raises:
+            ProofError: coefficients of the sums could exceed the primes.
+        """
+        words = np.asarray(parameters, np.int64)
+        columns = self._requantisations.columns(words.reshape(4, -1), bits)
+        aligned = columns.reshape(4, *[1] * (len(sums.shape) - words.ndim + 1), *words.shape[1:])
+        compact, shape = as_channels(aligned, sums.shape)
+        out = np.empty(shape, ELEMENT)
+        residues = np.ascontiguousarray(sums.residues).reshape(RESIDUES, *shape)
+        name_sums(residues, compact, self._counts(sums), out)
+        if sums.source is not None:
+            numbers = np.broadcast_to(compact[0][:, None], shape)
+            self._of_one_root(sums.source.reshape(shape), numbers, out)
+        return self._sets.distributed(out.reshape(sums.shape))
+
+    def _of_one_root(self, source: Elements, numbers: NDArray[np.int64], out: Elements) -> None:
+        """Write requantised functions of one root into elements[...]."""
+        single = source["function"] != SEVERAL
+        functions = self.functions.of_number_pairs(
+            "requantised",
+            lambda number, function: self._requantisations.result(number, self.functions.values[function]),
+            numbers[single],
+            source["function"][single],
+        )
+        out[single] = self.of_functions(source[single], functions)
+
+    def mapped(self, name: str, rule: Callable[[np.ndarray], np.ndarray], sums: Sums) -> Sums:
+        """Return a function of sums that is no polynomial, as sums.
+
+        It is computed of sums of at most one root. Of others it is an unknown function, whose results are new
+        roots.
+
+        Args:
+            name: of the function; equal names are equal functions.
+            rule: returns int64[256] for the values int64[256] of a function of a root.
+        """
+        results = self._mapped(name, rule, sums)
+        several = np.ones(sums.shape, bool) if sums.source is None else sums.source["function"] == SEVERAL
+        source = results.copy()
+        source["function"][several] = SEVERAL
+        return replace(self.values(results), source=source)
+
+    def narrowed(self, sums: Sums) -> Elements:
+        """Return the low eight bits of sums, signed, as elements."""
+        return self._mapped("narrowed", lambda values: (values + ZERO) % len(BYTES) - ZERO, sums)
+
+    def _mapped(self, name: str, rule: Callable[[np.ndarray], np.ndarray], sums: Sums) -> Elements:
+        column = np.array([[0], [0], [self.kind("mapped", name)], [IDENTITY]])
+        out = np.empty((1, 1, prod(sums.shape)), ELEMENT)
+        residues = np.ascontiguousarray(sums.residues).reshape(RESIDUES, *out.shape)
+        name_sums(residues, column, self._counts(sums), out)
+        flat = out.reshape(-1)
+        if sums.source is not None:
+            source = sums.source.reshape(-1)
+            single = source["function"] != SEVERAL
+            functions = self.functions.of_pairs(
+                f"mapped {name}",
+                lambda values, _: rule(values),
+                source["function"][single],
+                np.zeros(1, np.int32),
+            )
+            flat[single] = self.of_functions(source[single], functions)
+        return flat.reshape(sums.shape)
+
+    def _counts(self, sums: Sums) -> NDArray[np.int64]:
+        """Return int64[kinds], which counts the sums that are named.
+
+        Sums whose coefficients exceed a prime are counted apart: the difference of two of them may have
+        coefficients that the prime divides.
+
+        Raises:
+            ProofError: coefficients of the sums could be divisible by every prime.
+        """
+        missing = len(self._kinds) + NO_ROOT + 1 - self._named.shape[1]
+        if missing > 0:
+            self._named = np.pad(self._named, ((0, 0), (0, missing)))
+        divisors = bisect_right(list(accumulate(sorted(PRIMES), mul)), 2 * sums.reach)
+        if divisors == RESIDUES:
+            raise ProofError(
+                f"a sum has coefficients of up to {sums.reach:,}; a proof covers only smaller ones"
+            )
+        counts: NDArray[np.int64] = self._named[CLASSES.index((max(1, sums.degree), divisors))]
+        return counts
+
+    def add_residual(self, values: Elements, residuals: Elements, parameters: np.ndarray) -> Elements:
+        """Return bytes with residuals added (`vdla.hw.spec.numerics.add_residual`), elements[...].
+
+        Args:
+            parameters: int[4, ...] that broadcasts against the elements.
+        """
+        words = np.asarray(parameters, np.int64)
+        addend, factor, other, *_ = residual_operands(tuple(words))
+        total = self.add(self.scale(self.values(values), factor), self.scale(self.values(residuals), other))
+        largest = total.reach + total.offset + int(np.abs(addend).max(initial=0))
+        fits = largest < 1 << SUM_BITS - 1
+        if fits:
+            self._used.add(Axiom.RESIDUAL_AS_SUM)
+        rest = words[2:]
+        return self.requantise(
+            total, np.stack((words[0], np.ones_like(words[1]), *rest)), SUM_BITS if fits else EXACT
+        )
+
+    @property
+    def axioms(self) -> tuple[Axiom, ...]:
+        """The axioms that were used, in the order of their table."""
+        return tuple(axiom for axiom in Axiom if axiom in self._used)
+
+    @property
+    def failure_probability(self) -> float:
+        """A bound on the probability that two different functions have been given the same name.
+
+        Every pair of different sums of a kind counts: each prime confuses them with a probability of at most
+        2 * degree * `LIKELIEST` (Schwartz and Zippel: their polynomials in B and G have at most twice the
+        degree). Primes that may divide the coefficients do not count. Every pair of sets counts, whose names
+        have 128 pseudo-random bits.
+        """
+        total = 0.0
+        for one, (degree, divisors) in enumerate(CLASSES):
+            for other, (degree_2, divisors_2) in enumerate(CLASSES[: one + 1]):
+                left, right = (self._named[each, NO_ROOT + 1 :].astype(np.float64) for each in (one, other))
+                pairs = left * (left - 1) / 2 if one == other else left * right
+                exponent = RESIDUES - max(divisors, divisors_2)
+                total += float(pairs.sum()) * (2 * max(degree, degree_2) * LIKELIEST) ** exponent
+        return total + self._sets.count**2 / 2 * 2.0**-128
+
+
+def require_defined(elements: Elements) -> None:
+    """Check that elements are functions of at most one root.
+
+    Raises:
+        ProofError: an element is undefined.
+    """
+    if elements.size and elements["function"].min() < 0:
+        raise ProofError("a byte that nothing has defined is read")
+
+
+def same_roots(one: Elements, other: Elements) -> NDArray[np.bool_]:
+    """Return whether elements have the same roots, bool[...]."""
+    same: NDArray[np.bool_] = one["kind"] == other["kind"]
+    same &= one["lo"] == other["lo"]
+    same &= one["hi"] == other["hi"]
+    return same
+
+
+def as_channels(
+    fields: NDArray[np.int64], shape: tuple[int, ...]
+) -> tuple[NDArray[np.int64], tuple[int, int, int]]:
+    """Return fields int64[4, ...] that broadcast to a shape as int64[4, channels], and the shape as (n,
+    channels, m)."""
+    axes = [axis for axis, extent in enumerate(fields.shape[1:]) if extent != 1] or [0]
+    first, last = min(axes), max(axes) + 1
+    outer, channels, inner = shape[:first], shape[first:last], shape[last:]
+    compact = np.broadcast_to(fields.reshape(4, *fields.shape[1:][first:last]), (4, *channels))
+    return np.ascontiguousarray(compact).reshape(4, -1), (prod(outer), prod(channels), prod(inner))
+
+
+def of_one_rank(left: Sums, right: Sums) -> tuple[Sums, Sums]:
+    """Return sums with new axes of extent 1 in front, so that both have the same rank."""
+    rank = max(len(left.shape), len(right.shape))
+    one, other = (
+        replace(sums, residues=sums.residues.reshape(RESIDUES, *[1] * (rank - len(sums.shape)), *sums.shape))
+        for sums in (left, right)
+    )
+    return one, other
+
+
+def product_reach(left: Sums, right: Sums) -> int:
+    """Return the bound on the coefficients of products of sums."""
+    return (left.reach + left.offset) * (right.reach + right.offset)
+
+
+def product_degree(left: Sums, right: Sums) -> int:
+    """Return the degree of the products of sums.
+
+    Raises:
+        ProofError: it exceeds `LARGEST_DEGREE`.
+    """
+    degree = sum(sums.degree for sums in (left, right) if sums.reach)
+    if degree > LARGEST_DEGREE:
+        raise ProofError(
+            f"products of degree {degree} are too high for a proof, which covers degrees up to "
+            f"{LARGEST_DEGREE}"
+        )
+    return degree
+
+
+def _coefficients(values: NDArray[np.int64], matrix: NDArray[np.int64], prime: int) -> NDArray[np.int64]:
+    """Return int64[functions, 3] for the values int64[functions, 256]; see `Domain`."""
+    origin = values[:, ZERO : ZERO + 1]
+    differences = (values - origin) % prime
+    high, low = (part @ matrix % prime for part in (differences >> 16, differences & (1 << 16) - 1))
+    products = ((high << 16) + low) % prime
+    return np.concatenate((origin % prime, products), 1)

@@ -1,0 +1,284 @@
+"""The first half of a proof: each step of a plan computes its part of the target-level graph."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.compiler.graph.nodes import Graph, Node
+from vdla.hw.spec import isa
+from vdla.hw.spec.errors import VdlaError
+from vdla.hw.spec.vocabulary import MemoryType
+from vdla.prove.demanded import DemandedValues
+from vdla.prove.domain import Domain
+from vdla.prove.elements import Elements, equal
+from vdla.prove.machine import StreamMachine, require_covered
+from vdla.prove.memory import NO_WRITER, Dram, Lanes
+from vdla.prove.positions import positions_of
+from vdla.prove.proof import LayerProof
+from vdla.runtime.devices.functional import FunctionalDevice
+from vdla.runtime.module.plan import Crossing, HostStep, LaunchStep, Layer, Plan
+from vdla.runtime.session.placement import PlacedPlan, place_plan
+from vdla.runtime.stream.builder import Stream
+from vdla.sim.decoded import DecodedStream
+from vdla.sim.interleave import interleave
+
+Indices = NDArray[np.int64]
+MOST_COMPARED = 40
+MOST_SHOWN = 3
+
+
+class DifferenceError(VdlaError):
+    """A plan and a graph differ."""
+
+
+@dataclass(frozen=True)
+class LayerEnd:
+    """The end of a layer in a stream.
+
+    Attributes:
+        layer: None behind the last layer.
+        order: the instructions from the end of the layer before on, in a legal order.
+    """
+
+    layer: Layer | None
+    order: Indices
+
+
+class StreamProof:
+    """Compares the steps of a plan with the target-level graph.
+
+    Args:
+        domain: of the proof.
+        plan: the plan.
+        graph: the graph that it was made of.
+        progress: called with a text for each layer.
+
+    Attributes:
+        layers: the layers that have been compared.
+    """
+
+    def __init__(self, domain: Domain, plan: Plan, graph: Graph, progress: Callable[[str], None]) -> None:
+        self._domain, self._plan, self._graph, self._progress = domain, plan, graph, progress
+        self._values = DemandedValues(domain, graph, _uses(plan))
+        self.layers: list[LayerProof] = []
+
+    def run(self) -> None:
+        """Compare every step.
+
+        Raises:
+            VdlaError: they differ, a stream is unsafe, or the proof does not cover what they do.
+        """
+        plan = self._plan
+        require_covered(plan.config)
+        _require_same_ends(plan, self._graph)
+        device = FunctionalDevice(plan.config, plan.dram_bytes)
+        placed = place_plan(device, plan)
+        dram = _dram(self._domain, plan, placed, device.dram)
+        nodes = {node.outputs: node for node in self._graph.nodes}
+        known = {*plan.inputs, *self._graph.constants}
+        for step in plan.steps:
+            _require_known(step, known)
+            if isinstance(step, HostStep):
+                _require_same_step(plan, self._graph, step, nodes.get(step.outputs))
+                known |= set(step.outputs)
+            else:
+                _LaunchProof(self, step, placed, dram).run()
+                known |= {crossing.value for crossing in step.unpacks}
+        missing = [name for name in plan.outputs if name not in known]
+        if missing:
+            raise DifferenceError(f"no step of the plan makes the output {missing[0]}")
+
+
+class _LaunchProof:
+    """The comparison of a launch."""
+
+    def __init__(self, proof: StreamProof, step: LaunchStep, placed: PlacedPlan, dram: Dram) -> None:
+        self.step, self.placed, self.dram, self.layers = step, placed, dram, proof.layers
+        self.domain, self.values, self.progress = proof._domain, proof._values, proof._progress
+        self.stream = proof._plan.streams[step.stream]
+        self.program = placed.launches[step.stream].program()
+        self.machine = StreamMachine(proof._plan.config, self.domain, dram)
+
+    def run(self) -> None:
+        """Run the stream layer by layer, and compare the result of each."""
+        self.placed.launches[self.step.stream].verify(self.program)
+        self.dram.writers[:] = NO_WRITER  # instructions of this stream are counted
+        for crossing in self.step.packs:
+            self.pack(crossing)
+        for end in _layer_ends(self.step, self.stream, self.program):
+            if end.layer is not None:
+                self.progress(f"{self.step.stream}: {end.layer.name}")
+                _require_own_stores(end.layer, self.stream, self.program)
+            self.machine.run(self.program, end.order.tolist())
+            if end.layer is not None and end.layer.result is not None:
+                self.compare(end.layer, end.layer.result)
+        for crossing in self.step.unpacks:
+            difference = self.difference(crossing)
+            if difference:
+                raise DifferenceError(f"{self.step.stream}, what it hands over: {difference}")
+
+    def pack(self, crossing: Crossing) -> None:
+        """Copy a value into DRAM."""
+        value = self.values.take(crossing.value)
+        positions = positions_of(crossing.layout)
+        elements = self.domain.constants(positions.padding)
+        elements[positions.bytes] = value.reshape(-1)[positions.numbers]
+        beyond = f"what fills up the batch of {crossing.value} in {self.step.stream}"
+        elements[positions.beyond] = self.domain.fresh(beyond, positions.beyond.shape)
+        lanes = Lanes(elements[:, None], self.domain.values(elements).residues[..., None])
+        self.dram.write(self.placed.tensors[crossing.tensor].address, lanes)
+
+    def value(self, crossing: Crossing) -> Elements:
+        """Return a value of the graph that stands in DRAM in some layout."""
+        value = self.values.take(crossing.value)
+        if value.shape != crossing.layout.shape:
+            raise DifferenceError(
+                f"{self.step.stream} has {crossing.value} of shape {list(crossing.layout.shape)}, and in the "
+                f"graph it has {list(value.shape)}"
+            )
+        return value
+
+    def compare(self, layer: Layer, result: Crossing) -> None:
+        """Compare the result of a layer."""
+        difference = self.difference(result)
+        size = len(positions_of(result.layout).numbers)
+        self.layers.append(LayerProof(layer.name, layer.op, self.step.stream, size, not difference))
+        if difference:
+            raise DifferenceError(f"{self.step.stream}, layer {layer.name} ({layer.op}): {difference}")
+
+    def difference(self, crossing: Crossing) -> str:
+        """Describe the first element of a value that differs from the graph's; "" if there is none."""
+        expected, positions = self.value(crossing), positions_of(crossing.layout)
+        if not positions.is_whole:
+            return f"its layout leaves out elements of {crossing.value}"
+        places = self.placed.tensors[crossing.tensor].address - self.dram.low + positions.bytes
+        wrong = np.flatnonzero(~equal(self.dram.elements[places], expected.reshape(-1)[positions.numbers]))
+        if not wrong.size:
+            return ""
+        first = wrong[np.argmin(positions.numbers[wrong])]
+        index = [int(place) for place in np.unravel_index(positions.numbers[first], expected.shape)]
+        writer = int(self.dram.writers[places[first]])
+        by = "no instruction wrote" if writer == NO_WRITER else f"{self.program.describe(writer)} wrote"
+        return (
+            f"element {index} of {crossing.value} differs, which {by}; {wrong.size:,} of {expected.size:,} "
+            f"elements differ{self._suspects(places[wrong], np.delete(places, wrong))}"
+        )
+
+    def _suspects(self, wrong: Indices, right: Indices) -> str:
+        """Describe the instructions that computed every wrong byte that was looked at, and no right byte of
+        as many; those are the first to look at."""
+        common, others = (
+            [self._computing(place) for place in part[:MOST_COMPARED]] for part in (wrong, right)
+        )
+        suspects = set.intersection(*common) - set().union(*others) if common else set()
+        named = sorted(suspects or (common[0] if common else ()))
+        if not named:
+            return ""
+        shown = "; ".join(self.program.describe(index) for index in named[:MOST_SHOWN])
+        more = f"; and {len(named) - MOST_SHOWN} others" if len(named) > MOST_SHOWN else ""
+        return (
+            f"; what computed only such elements: {shown}{more}"
+            if suspects
+            else f"; computed by {shown}{more}"
+        )
+
+    def _computing(self, place: int) -> set[int]:
+        """Return the instructions that computed a byte of activations."""
+        writer = int(self.dram.writers[place])
+        if writer == NO_WRITER:
+            return set()
+        size = self.machine.config.element_bytes(MemoryType.OUT)
+        return {writer, *self.machine.contributors(writer, self.program, int(place) // size)}
+
+
+def _uses(plan: Plan) -> Iterator[str]:
+    """Yield the values of the graph that the comparison of a plan asks for, once for each time."""
+    for step in plan.launches:
+        yield from (crossing.value for crossing in (*step.packs, *step.unpacks))
+        yield from (layer.result.value for layer in step.layers if layer.result is not None)
+
+
+def _require_same_ends(plan: Plan, graph: Graph) -> None:
+    """Refuse a plan whose inputs or outputs are not those of the graph."""
+    inputs = {name: (value.shape, value.dtype) for name, value in plan.inputs.items()}
+    expected = {name: (type_.shape, type_.dtype) for name, type_ in graph.inputs.items()}
+    for what, ours, theirs in (
+        ("inputs", inputs, expected),
+        ("outputs", list(plan.outputs), list(graph.outputs)),
+    ):
+        if ours != theirs:
+            raise DifferenceError(f"the plan's {what} are {ours}, and the graph's {theirs}")
+    for name in plan.outputs:
+        if name in graph.constants:
+            _require_same_constant(plan, graph, name, f"output {name}")
+
+
+def _require_known(step: HostStep | LaunchStep, known: set[str]) -> None:
+    """Refuse a step that reads what no step before has made."""
+    names = step.inputs if isinstance(step, HostStep) else [crossing.value for crossing in step.packs]
+    for name in names:
+        if name and name not in known:
+            who = step.name if isinstance(step, HostStep) else step.stream
+            raise DifferenceError(f"{who} reads {name}, which no step before makes")
+
+
+def _require_same_step(plan: Plan, graph: Graph, step: HostStep, node: Node | None) -> None:
+    """Refuse a step on the host that is no operator of the graph."""
+    who = f"{step.op} {step.name} on the host"
+    if node is None:
+        raise DifferenceError(f"{who} makes {', '.join(step.outputs)}, and no operator of the graph does")
+    if (node.op, node.inputs, dict(node.attributes)) != (step.op, step.inputs, step.attributes):
+        raise DifferenceError(f"{who} is {node} in the graph, of other inputs or attributes")
+    for name in step.inputs:
+        if name in graph.constants:
+            _require_same_constant(plan, graph, name, who)
+
+
+def _require_same_constant(plan: Plan, graph: Graph, name: str, who: str) -> None:
+    ours, theirs = plan.constants.get(name), graph.constants[name]
+    if ours is theirs:
+        return
+    if ours is None or (ours.dtype, ours.shape) != (theirs.dtype, theirs.shape):
+        raise DifferenceError(f"{who} reads the constant {name}, which is of another type in the graph")
+    if ours.tobytes() != theirs.tobytes():
+        raise DifferenceError(f"{who} reads the constant {name}, which has other values in the graph")
+
+
+def _dram(domain: Domain, plan: Plan, placed: PlacedPlan, constants: NDArray[np.uint8]) -> Dram:
+    """Return DRAM with the tensors of a plan as activations."""
+    tensors = [placed.tensors[name] for name in plan.tensors]
+    alignment = max(plan.config.element_bytes(memory) for memory in MemoryType)
+    low = min((tensor.address for tensor in tensors), default=0) // alignment * alignment
+    high = max((tensor.end for tensor in tensors), default=0)
+    return Dram(domain, constants, low, high, alignment)
+
+
+def _layer_ends(step: LaunchStep, stream: Stream, program: DecodedStream) -> Iterator[LayerEnd]:
+    """Yield the instructions of a stream in a legal order, divided after the last of each layer."""
+    order = interleave(program).order
+    rank = np.zeros(len(program), np.int64)
+    rank[order] = np.arange(len(order))
+    last = [
+        (int(rank[stream.labels[layer.label]].max(initial=0)), layer) for layer in step.layers if layer.label
+    ]
+    begin = 0
+    for end, layer in sorted(last, key=lambda each: each[0]):
+        yield LayerEnd(layer, order[begin : end + 1])
+        begin = end + 1
+    yield LayerEnd(None, order[begin:])
+
+
+def _require_own_stores(layer: Layer, stream: Stream, program: DecodedStream) -> None:
+    """Refuse a layer that writes tensors other than its result and its scratch tensors."""
+    own = {*layer.scratch, *(() if layer.result is None else (layer.result.tensor,))}
+    members = stream.labels[layer.label]
+    stores = members[program.opcode[members] == isa.Opcode.STORE]
+    for name, positions in stream.tensors.items():
+        strange = np.intersect1d(stores, positions)
+        if name not in own and strange.size:
+            raise DifferenceError(
+                f"layer {layer.name} ({layer.op}): {program.describe(int(strange[0]))} writes the tensor "
+                f"{name}, and the layer's result is in {', '.join(sorted(own)) or 'none'}"
+            )

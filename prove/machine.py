@@ -1,0 +1,435 @@
+"""The stream machine: interprets a decoded stream over elements in place of bytes.
+
+It knows the instruction set and nothing of networks. Weights, parameters, tables and micro-ops have their
+concrete values; activations are elements (`vdla.prove.elements`). The readable semantics of the instructions
+on numbers are `vdla.sim.reference`; a stream whose activations are constants gives the same bytes in both.
+
+The verifier of streams (`vdla.sim.verify`) has judged tokens, bounds and initialisation before.
+"""
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache, partial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.hw.spec import isa, numerics
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.memories import MEMORIES, scratchpads_of
+from vdla.hw.spec.vocabulary import AluOpcode, MemoryType, Parameter
+from vdla.prove.alu import Operation, sums_of_bytes
+from vdla.prove.domain import Domain
+from vdla.prove.elements import RESIDUES, Elements, Sums, undefined
+from vdla.prove.errors import ProofError
+from vdla.prove.indices import (
+    Gathered,
+    LoopFactors,
+    Product,
+    Rows,
+    Steps,
+    block_of,
+    depthwise_rows,
+    first_byte,
+    gathered,
+    last_of_each,
+    levels,
+    products,
+    steps_of,
+)
+from vdla.prove.memory import Accumulators, Dram, Lanes, Scratchpads, are_defined, constant_bytes, of_one_root
+from vdla.prove.stream_products import Operands, matrix_product, row_sums
+from vdla.sim.access import uop_column
+from vdla.sim.decoded import DecodedStream, slots
+
+Indices = NDArray[np.int64]
+KNOWN_LOOPS = 512
+BYTE_BITS = 8
+WORD_BITS = 32
+
+
+def require_covered(config: AcceleratorConfig) -> None:
+    """Refuse a configuration whose values a proof does not cover.
+
+    Raises:
+        ProofError: activations or weights are not of 8 bits, or accumulators not of 32.
+    """
+    bits = {memory: config.value_bits(memory) for memory in (MemoryType.INP, MemoryType.WGT, MemoryType.OUT)}
+    for memory, width in bits.items():
+        if width != BYTE_BITS:
+            raise ProofError(
+                f"configuration {config.name} has values of {width} bits in {memory.name}; a proof covers "
+                f"{BYTE_BITS} bits"
+            )
+    if config.acc_bits != WORD_BITS:
+        raise ProofError(
+            f"configuration {config.name} has accumulators of {config.acc_bits} bits; a proof "
+            f"covers {WORD_BITS}"
+        )
+
+
+class StreamMachine:
+    """An accelerator over elements.
+
+    Args:
+        config: the accelerator.
+        domain: of the proof.
+        dram: constants and activations.
+    """
+
+    def __init__(self, config: AcceleratorConfig, domain: Domain, dram: Dram) -> None:
+        require_covered(config)
+        self.config, self.domain, self.dram = config, domain, dram
+        self.pads = _scratchpads(config, domain)
+        lanes = config.batch * config.block_out
+        self._steps: list[tuple[int, Indices, bool]] = []
+        self._running = 0
+        self.accumulators = Accumulators(domain, config.depth(MemoryType.ACC), lanes)
+        self._operands = Operands(
+            self.pads.inputs, self.pads.weights, self.pads.activations, self.pads.is_activation
+        )
+
+    def run(self, program: DecodedStream, order: Iterable[int]) -> None:
+        """Execute instructions of a program, by their positions in a legal order.
+
+        Raises:
+            ProofError: an instruction does what a proof does not cover, or what no correct stream does; the
+                message names it.
+        """
+        self._steps.clear()
+        for index in order:
+            self._running = index
+            try:
+                self._execute(_instruction(program, index), index)
+            except ProofError as error:
+                raise ProofError(f"{program.describe(index)}: {error}") from error
+
+    def contributors(self, store: int, program: DecodedStream, place: int) -> list[int]:
+        """Return the instructions of the last run that computed an element which a STORE wrote, in order.
+
+        Args:
+            store: position of the STORE.
+            program: the stream.
+            place: the element, counted in DRAM from the first activation on.
+        """
+        it = _instruction(program, store)
+        assert isinstance(it, isa.Store)
+        size = self.config.element_bytes(it.memory_type)
+        first = (first_byte(it, self.config) - self.dram.low) // size
+        element = it.sram_base + int(np.flatnonzero(block_of(it).source == place - first)[-1])
+        found: list[int] = []
+        for index, dst, fresh in reversed(self._steps):
+            if index < store and element in dst:
+                found.append(index)
+                if fresh:
+                    break
+        return found[::-1]
+
+    def _execute(self, instruction: isa.Instruction, index: int) -> None:
+        match instruction:
+            case isa.Load() | isa.Gather():
+                self._load(instruction)
+            case isa.Store():
+                if instruction.x_size and instruction.y_size:
+                    self._store(instruction, index)
+            case isa.Gemm():
+                self._gemm(instruction)
+            case isa.Alu():
+                self._alu(instruction)
+            case isa.Depthwise():
+                self._depthwise(instruction)
+
+    # Transfers
+
+    def _load(self, it: isa.Load | isa.Gather) -> None:
+        """Copy a padded 2-D block from DRAM into a scratchpad."""
+        memory, registers = MemoryType(it.memory_type), self.pads.pad_registers
+        unit = MEMORIES[memory].loaded_by
+        assert unit is not None, "the stream is valid"
+        if not it.x_size:
+            if it.pad_value and isinstance(it, isa.Load):
+                registers[unit] = numerics.wrap(it.sram_base, isa.PAD_VALUE_BITS)
+            return
+        padding = 0
+        if it.pad_minimum:
+            padding = self.config.least_value(memory)
+        elif it.pad_value:
+            padding = self.config.pad_value(memory, registers.get(unit, 0))
+        block = block_of(it)
+        to = slice(it.sram_base, it.sram_base + block.elements)
+        if len(block.filled) < block.elements:
+            self._fill(memory, to, padding)
+        if not len(block.filled):
+            return
+        places: Indices | slice = to if len(block.filled) == block.elements else it.sram_base + block.filled
+        begin, size = first_byte(it, self.config), self.config.element_bytes(memory)
+        unit_bytes = 1 if isinstance(it, isa.Gather) else size
+        end = begin + int(block.source[-1]) * unit_bytes + size
+        if end <= self.dram.low or begin >= self.dram.high:
+            first = begin + block.source * unit_bytes
+            self._put_bytes(memory, places, self.dram.constants[first[:, None] + np.arange(size)])
+        elif self.dram.low <= begin and end <= self.dram.high:
+            lanes = self._activations(it, begin, block.source, size)
+            constants = None if memory in LANES else constant_bytes(self.domain, lanes.elements)
+            if constants is None:
+                self._put_elements(memory, places, lanes)
+            else:
+                self._put_bytes(memory, places, constants)
+        else:
+            raise ProofError(f"it reads bytes {begin:#x}..{end - 1:#x}, of which some are activations")
+
+    def _activations(self, it: isa.Load | isa.Gather, begin: int, source: Indices, size: int) -> Lanes:
+        """Return elements of activations as lanes of `size` bytes; those of a GATHER begin at any byte."""
+        if isinstance(it, isa.Gather):
+            return self.dram.read(begin + source[:, None] + np.arange(size))
+        view, places = self.dram.view(size), (begin - self.dram.low) // size + source
+        lanes = Lanes(view.elements[places], view.residues.take(places, axis=1))
+        if are_defined(lanes.elements):
+            return lanes
+        return self.dram.read(begin + size * source[:, None] + np.arange(size))
+
+    def _fill(self, memory: MemoryType, places: slice, value: int) -> None:
+        """Write padding."""
+        pads, count = self.pads, places.stop - places.start
+        match memory:
+            case MemoryType.UOP:
+                pads.uops[places] = 0
+            case MemoryType.TABLE:
+                pads.table.reshape(-1, self.config.entries)[places] = value
+            case MemoryType.WGT:
+                pads.weights[places], pads.is_activation[places] = value, False
+            case MemoryType.ACC | MemoryType.ACC_8BIT:
+                self.accumulators.load_words(
+                    places, np.full((count, self.config.values(MemoryType.ACC)), value, np.int64)
+                )
+            case MemoryType.INP | MemoryType.RES:
+                one = Lanes.of_constants(self.domain, np.full((1, 1), value))
+                self._put_elements(memory, places, one)
+            case MemoryType.OUT:
+                raise AssertionError("OUT is not loaded")
+
+    def _put_bytes(self, memory: MemoryType, places: Indices | slice, source: NDArray[np.uint8]) -> None:
+        """Write constants from DRAM, uint8[n, element bytes], into a scratchpad."""
+        pads = self.pads
+        match memory:
+            case MemoryType.UOP:
+                pads.uops[places] = source.view(f"<u{source.shape[1]}")[:, 0].astype(np.int64)
+            case MemoryType.TABLE:
+                pads.table.reshape(-1, self.config.entries)[places] = source.view(np.int8)
+            case MemoryType.WGT:
+                pads.weights[places] = source.view(np.int8).reshape(len(source), *pads.weights.shape[1:])
+                pads.is_activation[places] = False
+            case MemoryType.ACC:
+                self.accumulators.load_words(places, source.view("<i4").astype(np.int64))
+            case MemoryType.ACC_8BIT:
+                self.accumulators.load_words(places, source.view(np.int8).astype(np.int64))
+            case _:
+                self._put_elements(memory, places, Lanes.of_constants(self.domain, source.view(np.int8)))
+
+    def _put_elements(self, memory: MemoryType, places: Indices | slice, values: Lanes) -> None:
+        """Write lanes of activations into a scratchpad."""
+        pads = self.pads
+        match memory:
+            case MemoryType.INP:
+                pads.inputs.put(places, values)
+            case MemoryType.RES:
+                pads.residuals[places] = values.elements
+            case MemoryType.ACC_8BIT:
+                self.accumulators.put(places, sums_of_bytes(values))
+            case MemoryType.WGT:
+                pads.activations.put(places, values)
+                pads.weights[places], pads.is_activation[places] = 0, True
+            case _:
+                raise ProofError(f"it reads activations as {MEMORIES[memory].values}")
+
+    def _store(self, it: isa.Store, index: int) -> None:
+        """Copy a block of accumulators, narrowed or requantised, into DRAM."""
+        block = block_of(it)
+        sums = self.accumulators.sums(slice(it.sram_base, it.sram_base + block.elements))
+        out = self._requantised(sums, it) if it.parameters else self.domain.narrowed(sums)
+        size = self.config.element_bytes(it.memory_type)
+        begin = first_byte(it, self.config)
+        end = begin + (int(block.source[-1]) + 1) * size
+        if begin < self.dram.low or end > self.dram.high:
+            raise ProofError(f"it writes bytes {begin:#x}..{end - 1:#x}, of which some are constants")
+        places = (begin - self.dram.low) // size + block.source
+        view = self.dram.view(size)
+        view.put(places, Lanes(out, self.domain.values(out).residues))
+        self.dram.writers[: len(view.elements) * size].reshape(-1, size)[places] = index
+
+    def _requantised(self, sums: Sums, it: isa.Store) -> Elements:
+        """Return sums [n, lanes] as a STORE requantises them."""
+        parameters = self._parameters(it.parameters_base)
+        out = self.domain.requantise(sums, parameters[:, None, :], self.config.acc_bits)
+        if it.table:
+            first = it.table_base * self.config.entries
+            entries = self.pads.table[first : first + numerics.TABLE_ENTRIES].astype(np.int64)
+            out = self.domain.apply(out, self.domain.functions.number(np.roll(entries, len(entries) // 2)))
+        if it.residual:
+            residuals = self.pads.residuals[it.residual - 1 : it.residual - 1 + len(out)]
+            if not are_defined(residuals):
+                raise ProofError("it adds residuals that nothing has loaded")
+            words = self._parameters(0)[:, :1]
+            out = self.domain.add_residual(out, residuals, words[:, :, None])
+        return out
+
+    def _parameters(self, base: int) -> Indices:
+        """Return int64[4, lanes]: the parameters in accumulators from `base` on."""
+        words = self.accumulators.constants(slice(base, base + len(Parameter)))
+        if words is None:
+            raise ProofError(f"its parameters, accumulators {base} to {base + len(Parameter) - 1}, vary")
+        return words
+
+    # Computation
+
+    def _key(self, it: isa.Gemm | isa.Alu | isa.Depthwise) -> "_LoopKey":
+        """Return what the steps of an instruction follow from."""
+        factors = tuple(getattr(it, name, 0) for name in LOOP_FACTORS)
+        uops = self.pads.uops[it.uop_begin : it.uop_end].tobytes()
+        return _LoopKey(self.config, type(it), uops, it.iter_out, it.iter_in, factors)
+
+    def _gemm(self, it: isa.Gemm) -> None:
+        """Multiply and accumulate, or reset."""
+        key = self._key(it)
+        if it.reset:
+            places = np.unique(_steps(key).dst)
+            self._steps.append((self._running, places, True))
+            self.accumulators.load_words(places, np.zeros((len(places), self.accumulators.lanes), np.int64))
+            return
+        for product in _products(key, bool(it.overwrite)):
+            sums_of = partial(matrix_product, self.domain, self._operands, product)
+            self._accumulate(product.dst.reshape(-1), sums_of, bool(it.overwrite))
+
+    def _depthwise(self, it: isa.Depthwise) -> None:
+        """Slide windows along rows."""
+        for rows in _rows(self._key(it), bool(it.overwrite)):
+            sums_of = partial(row_sums, self.domain, self._operands, rows)
+            self._accumulate(rows.dst, sums_of, bool(it.overwrite))
+
+    def _accumulate(self, dst: Indices, sums_of: Callable[[bool], Sums], overwrite: bool) -> None:
+        """Add sums to accumulators, or replace them.
+
+        Args:
+            sums_of: returns the sums; its argument says whether to find those of one root.
+        """
+        self._steps.append((self._running, dst, overwrite))
+        sums = sums_of(overwrite or self.accumulators.may_have_one_root(dst))
+        if overwrite:
+            self.accumulators.put(dst, sums)
+        else:
+            self.accumulators.add(dst, sums)
+
+    def _alu(self, it: isa.Alu) -> None:
+        """Apply an operation element-wise."""
+        opcode = AluOpcode(it.alu_opcode)
+        operation = Operation(self.domain, opcode, self.config.acc_bits)
+        extremes = None if it.use_imm or not operation.is_extreme else _gathered(self._key(it))
+        if extremes is not None:
+            for each in extremes:
+                self._steps.append((self._running, each.dst, False))
+                members = [of_one_root(self.accumulators.sums(places), opcode.name) for places in each.src]
+                self.accumulators.extreme(each.dst, operation.extreme, np.stack(members))
+            return
+        steps, sums = _steps(self._key(it)), self.accumulators.sums
+        for group in _levels(self._key(it), bool(it.use_imm)):
+            dst, src = steps.dst[group], steps.src[group]
+            self._steps.append((self._running, dst, False))
+            left = sums(dst)
+            result = operation.with_immediate(left, it.imm) if it.use_imm else operation.of(left, sums(src))
+            self.accumulators.put(dst, result)
+
+
+LANES = (MemoryType.INP, MemoryType.RES, MemoryType.ACC_8BIT)
+"""Memories into which activations are loaded as such."""
+LOOP_FACTORS = (
+    "dst_factor_out",
+    "dst_factor_in",
+    "src_factor_out",
+    "src_factor_in",
+    "wgt_factor_out",
+    "wgt_factor_in",
+    "stride_2",
+)
+
+
+class _LoopKey(NamedTuple):
+    """What the steps of a loop instruction follow from."""
+
+    config: AcceleratorConfig
+    form: type[isa.Gemm | isa.Alu | isa.Depthwise]
+    uops: bytes
+    iter_out: int
+    iter_in: int
+    factors: tuple[int, ...]
+
+
+def _columns(key: _LoopKey) -> tuple[Indices, Indices, Indices]:
+    """Return dst, src and wgt of the micro-ops of an instruction."""
+    uops = np.frombuffer(key.uops, np.int64)
+    dst, src, wgt = (uop_column(uops, name, key.config) for name in ("dst", "src", "wgt"))
+    return dst, src, wgt
+
+
+def _loop(key: _LoopKey) -> dict[str, int]:
+    factors = dict(zip(LOOP_FACTORS, key.factors, strict=True))
+    return {"iter_out": key.iter_out, "iter_in": key.iter_in, **factors}
+
+
+@lru_cache(KNOWN_LOOPS)
+def _steps(key: _LoopKey) -> Steps:
+    """Return the steps of a GEMM or ALU instruction."""
+    return steps_of(LoopFactors(**_loop(key)), _columns(key))
+
+
+@lru_cache(KNOWN_LOOPS)
+def _products(key: _LoopKey, overwrite: bool) -> list[Product]:
+    """Return the matrix products of a GEMM; of products that replace each other, only the last."""
+    steps = _steps(key)
+    return products(steps.chosen(last_of_each(steps.dst)) if overwrite else steps)
+
+
+@lru_cache(KNOWN_LOOPS)
+def _gathered(key: _LoopKey) -> list[Gathered] | None:
+    """Return the steps of a MIN or MAX by destinations; None if their order counts."""
+    return gathered(_steps(key))
+
+
+@lru_cache(KNOWN_LOOPS)
+def _levels(key: _LoopKey, immediate: bool) -> list[Indices]:
+    """Return the steps of an ALU instruction, in groups that run at once."""
+    steps = _steps(key)
+    return levels(steps.dst, steps.dst if immediate else steps.src)
+
+
+@lru_cache(KNOWN_LOOPS)
+def _rows(key: _LoopKey, overwrite: bool) -> list[Rows]:
+    """Return the sums of a DEPTHWISE, in groups whose accumulators differ."""
+    rows = depthwise_rows(LoopFactors(**_loop(key)), _columns(key))
+    chosen = [last_of_each(rows.dst)] if overwrite else levels(rows.dst, rows.dst)
+    return [Rows(rows.dst[group], rows.src[group], rows.wgt[group]) for group in chosen]
+
+
+def _scratchpads(config: AcceleratorConfig, domain: Domain) -> Scratchpads:
+    """Return scratchpads of zeros."""
+    depth = {memory: config.depth(memory) for memory in scratchpads_of(config)}
+    inputs, outputs = (config.values(memory) for memory in (MemoryType.INP, MemoryType.OUT))
+    wgt, weights = depth[MemoryType.WGT], config.block_out * config.block_in
+    residuals = np.zeros((depth.get(MemoryType.RES, 0), outputs), np.int64)
+    return Scratchpads(
+        Lanes.of_constants(domain, np.zeros((depth[MemoryType.INP], inputs), np.int64)),
+        np.zeros((wgt, config.block_out, config.block_in), np.int8),
+        Lanes(undefined((wgt, weights)), np.zeros((RESIDUES, wgt, weights))),
+        np.zeros(wgt, bool),
+        np.zeros(depth[MemoryType.UOP], np.int64),
+        np.zeros(depth.get(MemoryType.TABLE, 0) * config.entries, np.int8),
+        domain.constants(residuals),
+    )
+
+
+def _instruction(program: DecodedStream, index: int) -> isa.Instruction:
+    """Return the instruction at `index`, from the columns of a stream that has been verified."""
+    form = isa.BY_OPCODE[isa.Opcode(program.opcode[index])]
+    fields = dict(zip(slots(form, program.config), program.table[index].tolist(), strict=False))
+    if "memory_type" in fields:
+        fields["memory_type"] = MemoryType(fields["memory_type"])
+    return form(**fields)

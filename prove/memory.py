@@ -1,0 +1,311 @@
+"""DRAM and scratchpads of the stream machine: elements and their residues in place of bytes."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.prove.domain import Domain
+from vdla.prove.elements import (
+    ELEMENT,
+    REDUCED,
+    RESIDUES,
+    SEVERAL,
+    UNDEFINED,
+    Elements,
+    Floats,
+    Sums,
+    reduced,
+    undefined,
+    within,
+)
+from vdla.prove.errors import ProofError
+
+Indices = NDArray[np.int64]
+Places = Indices | slice
+NO_WRITER = -1
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """The values of some elements of a memory.
+
+    Attributes:
+        elements: elements[n, lanes].
+        residues: float64[RESIDUES, n, lanes], of each value.
+    """
+
+    elements: Elements
+    residues: Floats
+
+    @classmethod
+    def of_constants(cls, domain: Domain, values: np.ndarray) -> "Lanes":
+        """Return lanes of constant bytes, int[n, lanes]."""
+        residues = np.broadcast_to(values.astype(np.float64), (RESIDUES, *values.shape))
+        return cls(domain.constants(values), np.ascontiguousarray(residues))
+
+    def put(self, places: Places, values: "Lanes") -> None:
+        """Replace some elements."""
+        self.elements[places] = values.elements
+        self.residues[:, places] = values.residues
+
+
+class Dram:
+    """DRAM: bytes that never change, and a range of bytes of activations.
+
+    Activations that nothing has written are unknown: a stream may read them, as what fills up a block of
+    channels, but no result that is compared may depend on them.
+
+    Args:
+        domain: of the proof.
+        constants: uint8[bytes], all of DRAM before the run; bytes of activations have no meaning.
+        low, high: the range of activations; `low` is a multiple of `alignment`.
+        alignment: a multiple of the bytes of every element.
+
+    Attributes:
+        writers: int64[high - low], the instruction that wrote each byte last; NO_WRITER where none did.
+    """
+
+    def __init__(
+        self, domain: Domain, constants: NDArray[np.uint8], low: int, high: int, alignment: int
+    ) -> None:
+        if low % alignment:
+            raise ValueError(f"activations from byte {low} on are not aligned to {alignment} bytes")
+        self.constants, self.low, self._domain = constants, low, domain
+        size = -(-(high - low) // alignment) * alignment
+        self.high = low + size
+        self.elements = undefined((size,))
+        self.residues = np.zeros((RESIDUES, size))
+        self.writers = np.full(size, NO_WRITER)
+
+    def view(self, size: int) -> Lanes:
+        """Return the activations as lanes of `size` bytes each."""
+        whole = self.high - self.low
+        count = whole // size
+        return Lanes(
+            self.elements[: count * size].reshape(count, size),
+            self.residues[:, : count * size].reshape(RESIDUES, count, size),
+        )
+
+    def read(self, addresses: Indices) -> Lanes:
+        """Return bytes of activations by address, lanes[n, m] for int64[n, m]."""
+        places = addresses - self.low
+        lanes = Lanes(self.elements[places], self.residues[:, places])
+        unwritten = lanes.elements["function"] == UNDEFINED
+        if unwritten.any():
+            unknown = np.zeros(int(unwritten.sum()), ELEMENT)
+            unknown["kind"], unknown["lo"] = self._domain.kind("unwritten byte"), addresses[unwritten]
+            lanes.elements[unwritten] = unknown
+            lanes.residues[:, unwritten] = self._domain.values(unknown).residues
+        return lanes
+
+    def write(self, begin: int, values: Lanes) -> None:
+        """Replace bytes of activations from address `begin` on by lanes[n, 1]."""
+        place = slice(begin - self.low, begin - self.low + len(values.elements))
+        self.elements[place] = values.elements[:, 0]
+        self.residues[:, place] = values.residues[..., 0]
+        self.writers[place] = NO_WRITER
+
+
+WORDS, ELEMENTS, ALL_SEVERAL, PENDING = range(4)
+"""What is known of the lanes of an accumulator: they are the constants of `words`; `elements` tells; every
+lane is a sum of several roots; they are the greatest or the least of members that are still collected."""
+
+
+Extreme = Callable[[Elements], Elements]
+
+
+class Accumulators:
+    """The accumulators: sums[depth, lanes]. At first, they are zero.
+
+    Attributes:
+        words: int64[depth, lanes], the values of accumulators of constants.
+        state: uint8[depth], what is known of each: WORDS, ELEMENTS, ALL_SEVERAL or PENDING.
+    """
+
+    def __init__(self, domain: Domain, depth: int, lanes: int) -> None:
+        self._domain = domain
+        self.words = np.zeros((depth, lanes), np.int64)
+        self.state = np.zeros(depth, np.uint8)
+        self._members: dict[int, tuple[Extreme, list[NDArray[np.uint64]]]] = {}
+        self._elements = undefined((depth, lanes))
+        self._residues = np.zeros((RESIDUES, depth, lanes))
+        self._reach = np.zeros(depth, np.int64)
+        self._offset = np.zeros(depth, np.int64)
+        self._degree = np.zeros(depth, np.int64)
+
+    def load_words(self, places: Places, words: Indices) -> None:
+        """Replace accumulators by constants, int64[n, lanes]."""
+        self.words[places], self.state[places] = words, WORDS
+        self._residues[:, places] = reduced(
+            np.broadcast_to(words.astype(np.float64), (RESIDUES, *words.shape))
+        )
+        self._reach[places], self._degree[places] = 0, 0
+        self._offset[places] = np.abs(words).max(1, initial=0)
+
+    @property
+    def lanes(self) -> int:
+        """Sums of an accumulator."""
+        return self.words.shape[1]
+
+    def may_have_one_root(self, places: Places) -> bool:
+        """Whether some of the accumulators may be sums of at most one root."""
+        return bool((self.state[places] != ALL_SEVERAL).any())
+
+    def sums(self, places: Places) -> Sums:
+        """Return accumulators as sums[n, lanes]."""
+        self._settle(places)
+        return Sums(
+            self._residues[:, places],
+            self._sources(places),
+            int(self._reach[places].max(initial=0)),
+            int(self._offset[places].max(initial=0)),
+            int(self._degree[places].max(initial=0)),
+            REDUCED,
+        )
+
+    def _sources(self, places: Places) -> Elements | None:
+        state = self.state[places]
+        if (state == ALL_SEVERAL).all():
+            return None
+        elements = self._elements[places].copy()
+        words = state == WORDS
+        if words.any():
+            elements[words] = self._domain.constants(self.words[places][words])
+        elements["function"][state == ALL_SEVERAL] = SEVERAL
+        return elements
+
+    def put(self, places: Places, sums: Sums) -> None:
+        """Replace accumulators by sums[n, lanes]."""
+        self._residues[:, places] = within(sums, REDUCED).residues
+        self._reach[places], self._offset[places] = sums.reach, sums.offset
+        self._degree[places] = sums.degree
+        if sums.source is None:
+            self.state[places] = ALL_SEVERAL
+        else:
+            self.state[places] = ELEMENTS
+            self._elements[places] = sums.source
+
+    def add(self, places: Places, sums: Sums) -> None:
+        """Add sums[n, lanes] to accumulators."""
+        self._settle(places)
+        if sums.source is not None:
+            self.put(places, self._domain.add(self.sums(places), sums))
+            return
+        self._residues[:, places] = reduced(self._residues[:, places] + sums.residues)
+        self.state[places] = ALL_SEVERAL
+        self._reach[places] += sums.reach
+        self._offset[places] += sums.offset
+        self._degree[places] = np.maximum(self._degree[places], sums.degree)
+
+    def extreme(self, places: Indices, extreme: Extreme, members: Elements) -> None:
+        """Replace accumulators by the greatest, or the least, of themselves and of members.
+
+        The members of one accumulator are collected until it is read, because a set of all is quicker than
+        sets of sets.
+
+        Args:
+            places: int64[n], distinct.
+            extreme: returns the greatest or the least along the first axis.
+            members: elements[m, n, lanes], each a function of one root.
+
+        Raises:
+            ProofError: an accumulator is a sum of several roots.
+        """
+        new = [
+            number
+            for number, (place, state) in enumerate(zip(places.tolist(), self.state[places], strict=True))
+            if state != PENDING or self._members[place][0] != extreme
+        ]
+        own = of_one_root(self.sums(places[new]), "the greatest or least") if new else None
+        for number, place in enumerate(new):
+            assert own is not None
+            self._members[int(places[place])] = extreme, [_words_of(own[number])]
+        words = _words_of(members)
+        for number, place in enumerate(places.tolist()):
+            self._members[place][1].extend(words[:, number])
+        self.state[places] = PENDING
+
+    def _settle(self, places: Places) -> None:
+        """Compute accumulators whose members are still collected."""
+        if not self._members or not (self.state[places] == PENDING).any():
+            return
+        every = np.arange(len(self.state))[places]
+        pending = every[self.state[every] == PENDING].tolist()
+        groups: dict[tuple[Extreme, int], list[int]] = {}
+        for place in dict.fromkeys(pending):
+            extreme, members = self._members[place]
+            groups.setdefault((extreme, len(members)), []).append(place)
+        for (extreme, _), group in groups.items():
+            rows = np.concatenate([row for place in group for row in self._members.pop(place)[1]])
+            stack = rows.view(ELEMENT).reshape(len(group), -1, self.lanes).transpose(1, 0, 2)
+            self.put(np.array(group), self._domain.values(extreme(np.ascontiguousarray(stack))))
+
+    def constants(self, places: Places) -> Indices | None:
+        """Return the values of accumulators of constants, int64[n, lanes]; None if some are none."""
+        self._settle(places)
+        state = self.state[places]
+        if (state == WORDS).all():
+            return self.words[places]
+        source = self._sources(places)
+        if source is None or (source["function"] == SEVERAL).any() or source["kind"].any():
+            return None
+        values: Indices = self._domain.functions.least[source["function"]]
+        return values
+
+
+@dataclass(frozen=True)
+class Scratchpads:
+    """The other memories on chip.
+
+    Attributes:
+        inputs: lanes of inputs [depth, batch * block_in].
+        weights: int8[depth, block_out, block_in]; 0 where weights are activations.
+        activations: lanes of weights that are activations [depth, block_out * block_in].
+        is_activation: bool[depth], which weights are activations.
+        uops: int64[depth], encoded micro-ops.
+        table: int8[entries of all elements].
+        residuals: elements[depth, batch * block_out].
+    """
+
+    inputs: Lanes
+    weights: NDArray[np.int8]
+    activations: Lanes
+    is_activation: NDArray[np.bool_]
+    uops: Indices
+    table: NDArray[np.int8]
+    residuals: Elements
+    pad_registers: dict[int, int] = field(default_factory=dict)
+
+
+def of_one_root(sums: Sums, what: str) -> Elements:
+    """Return sums of at most one root as functions of it.
+
+    Args:
+        what: is wanted of them.
+
+    Raises:
+        ProofError: a sum has several roots.
+    """
+    if sums.source is None or (sums.source["function"] == SEVERAL).any():
+        raise ProofError(f"a proof does not cover {what} of a sum of several activations")
+    return sums.source
+
+
+def _words_of(elements: Elements) -> NDArray[np.uint64]:
+    """Return elements[..., lanes] as words, uint64[..., words], which NumPy joins quickly."""
+    return np.ascontiguousarray(elements).view(np.uint64)
+
+
+def are_defined(elements: Elements) -> bool:
+    """Whether no element is undefined."""
+    return not np.any(elements["function"] == UNDEFINED)
+
+
+def constant_bytes(domain: Domain, elements: Elements) -> NDArray[np.uint8] | None:
+    """Return uint8[...], the values of elements that are all constants; None if one is none."""
+    if elements["kind"].any():
+        return None
+    values: NDArray[np.uint8] = domain.functions.least[elements["function"]].astype(np.uint8)
+    return values

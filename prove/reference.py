@@ -1,0 +1,147 @@
+"""Graphs evaluated over elements: what a proof compares streams, and other graphs, with.
+
+Operators of `vdla.prove.operators` are computed; those of `vdla.prove.moves` move elements. Every other
+operator is an unknown function: its results are new roots, which the operator, its attributes and all its
+inputs name. So two graphs are equal only if they apply it to the same values.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from vdla.compiler.graph.interpret import last_uses
+from vdla.compiler.graph.nodes import Graph, GraphError, Node, TensorType
+from vdla.prove.domain import Domain
+from vdla.prove.elements import ELEMENT, Elements
+from vdla.prove.elementwise import BY_ELEMENT, ByElement, Operand, bits_of
+from vdla.prove.moves import MOVED_INPUTS, moved
+from vdla.prove.operators import OPERATORS
+from vdla.runtime.host.evaluate import FAILURES, OperatorError
+
+Values = Mapping[str, Elements]
+
+
+def inputs_of(domain: Domain, graph: Graph) -> dict[str, Elements]:
+    """Return the inputs of a graph as unknown elements, by name. Equal names are equal elements."""
+    return {name: unknown(domain, type_, "input", name) for name, type_ in graph.inputs.items()}
+
+
+def evaluate(domain: Domain, graph: Graph, inputs: Values | None = None) -> dict[str, Elements]:
+    """Return the outputs of a graph by name.
+
+    Args:
+        inputs: elements by name; None: `inputs_of` the graph.
+
+    Raises:
+        GraphError: an operator refuses its inputs.
+        ProofError: an operator cannot be represented.
+    """
+    values = dict(inputs_of(domain, graph) if inputs is None else inputs)
+    values |= {
+        name: constant_elements(domain, array)
+        for name, array in graph.constants.items()
+        if name in graph.outputs
+    }
+    for _, results in steps(domain, graph, values):
+        values |= {name: each for name, each in results.items() if name in graph.outputs}
+    return {name: values[name] for name in graph.outputs}
+
+
+def steps(
+    domain: Domain, graph: Graph, inputs: Values | None = None
+) -> Iterator[tuple[Node, dict[str, Elements]]]:
+    """Yield each node of a graph with its results by name, in order. A value is freed after its last use.
+
+    Args:
+        inputs: as in `evaluate`.
+
+    Raises:
+        GraphError, ProofError: as `evaluate`.
+    """
+    values = dict(inputs_of(domain, graph) if inputs is None else inputs)
+    last = last_uses(graph)
+    for place, node in enumerate(graph.nodes):
+        results = results_of(domain, graph, node, values)
+        values |= results
+        yield node, results
+        for name in last.get(place, ()):
+            values.pop(name, None)
+
+
+def results_of(domain: Domain, graph: Graph, node: Node, values: Values) -> dict[str, Elements]:
+    """Return the results of a node by name.
+
+    Args:
+        values: elements by name; constants need not be among them.
+
+    Raises:
+        GraphError, ProofError: as `evaluate`.
+    """
+    try:
+        results = _results(domain, graph, node, values)
+    except (*FAILURES, OperatorError) as error:
+        raise GraphError(f"{node}: {error}") from error
+    for name, result in zip(node.outputs, results, strict=False):
+        type_ = graph.types[name]
+        if type_.is_known and result.shape != type_.shape:
+            raise GraphError(f"{node} made {name} of the extents {result.shape}, not {type_}")
+    return dict(zip(node.outputs, results, strict=False))
+
+
+def _results(domain: Domain, graph: Graph, node: Node, values: Values) -> Sequence[Elements]:
+    is_known = all(graph.types[name].is_known for name in (*node.inputs, *node.outputs) if name)
+    if node.op in BY_ELEMENT and is_known and all(node.inputs):
+        return [_by_element(domain, graph, node, values)]
+    count = OPERATORS[node.op][1] if node.op in OPERATORS else MOVED_INPUTS.get(node.op, 0)
+    others = node.inputs[count:]
+    placed = all(name in graph.constants for name in others if name)
+    if not (count and is_known and placed):
+        return _unknown_results(domain, graph, node, values)
+    elements = [_elements(domain, graph, name, values) for name in node.inputs[:count]]
+    constants = [graph.constants[name] if name else None for name in others]
+    if node.op in OPERATORS:
+        return [OPERATORS[node.op][0](domain, *elements, *constants, **node.attributes)]
+    border = np.array(node.attributes.get("value", 0)).astype(graph.types[node.inputs[0]].dtype)
+    return moved(node.op, elements, constants, node.attributes, constant_elements(domain, border))
+
+
+def _by_element(domain: Domain, graph: Graph, node: Node, values: Values) -> Elements:
+    type_ = graph.types[node.result]
+    operands = [
+        Operand.of_constant(graph.constants[name])
+        if name in graph.constants
+        else Operand(values[name], graph.types[name].dtype)
+        for name in node.inputs
+    ]
+    return ByElement(domain, node.op, node.attributes, type_.shape, type_.dtype).result(operands)
+
+
+def _elements(domain: Domain, graph: Graph, name: str, values: Values) -> Elements:
+    return values[name] if name in values else constant_elements(domain, graph.constants[name])
+
+
+def constant_elements(domain: Domain, array: np.ndarray) -> Elements:
+    """Return a constant as elements: bytes as such, elements of other types by their bits."""
+    if array.itemsize == 1:
+        return domain.constants(array.view(np.int8))
+    elements = domain.unknown(domain.kind("constant", str(array.dtype)), array.shape, str(array.dtype))
+    elements["lo"] = bits_of(array).view(np.uint64)
+    return elements
+
+
+def _unknown_results(domain: Domain, graph: Graph, node: Node, values: Values) -> list[Elements]:
+    """Return the results of an operator that is an unknown function of its inputs."""
+    digest = hashlib.sha256()
+    for name in node.inputs:
+        elements = _elements(domain, graph, name, values) if name else np.zeros(0, ELEMENT)
+        digest.update(f"{bool(name)} {elements.shape} ".encode() + np.ascontiguousarray(elements).tobytes())
+    application = node.op, tuple(node.attributes.items()), digest.hexdigest()
+    return [
+        unknown(domain, graph.types[name], *application, place) for place, name in enumerate(node.outputs)
+    ]
+
+
+def unknown(domain: Domain, type_: TensorType, *what: object) -> Elements:
+    """Return unknown elements of a type; a single one for a tensor whose extents are unknown."""
+    return domain.unknown(domain.kind(*what), type_.shape if type_.is_known else (), type_.dtype)

@@ -1,0 +1,232 @@
+"""The greatest of several elements, in a unique form.
+
+The greatest of functions T_i of distinct roots r_i is at least L, the greatest of the T_i's least values. So
+each T_i may be replaced by max(T_i, L), and what is then constant left out. The functions that remain follow
+from the result: max(T_i(r_i), L) is the result where every other root takes a value at which its function is
+at most L. Therefore two sets of functions of distinct roots have the same greatest only if their forms are
+equal.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.prove.axioms import Axiom
+from vdla.prove.elements import ELEMENT, Elements, undefined
+from vdla.prove.functions import BYTES, IDENTITY, Functions, Numbers
+from vdla.prove.kernels import name_rows, number_roots
+
+NONE = np.iinfo(np.int64).max
+"""In place of the code of a member."""
+HALF = 32
+Codes = NDArray[np.int64]
+"""Members: the number of the root times 2**32, plus the number of the function."""
+
+
+class Roots:
+    """Roots, numbered in order of appearance. No root is number 0."""
+
+    def __init__(self) -> None:
+        self._table = np.full(1 << 10, -1, np.int64)
+        self._roots = np.zeros(1 << 10, ELEMENT)
+        self._count = np.zeros(1, np.int64)
+        self.numbers(np.zeros(1, ELEMENT))
+
+    def numbers(self, elements: Elements) -> Codes:
+        """Return the numbers of the roots of elements[...], int64[...]."""
+        flat = np.ascontiguousarray(elements).reshape(-1)
+        needed = 2 * (int(self._count[0]) + flat.size)
+        if needed > len(self._table):
+            self._grow(1 << needed.bit_length())
+        out = np.empty(flat.size, np.int64)
+        number_roots(flat, self._table, self._roots, self._count, out)
+        return out.reshape(elements.shape)
+
+    def _grow(self, size: int) -> None:
+        known = self._roots[: int(self._count[0])]
+        self._table, self._roots = np.full(size, -1, np.int64), np.zeros(size, ELEMENT)
+        self._count[0] = 0
+        number_roots(known, self._table, self._roots, self._count, np.empty(len(known), np.int64))
+
+    def elements(self, codes: Codes) -> Elements:
+        """Return members by their codes, elements[...]."""
+        elements: Elements = self._roots[codes >> HALF]
+        elements["function"] = codes & (1 << HALF) - 1
+        return elements
+
+
+class Sets:
+    """The sets of a proof.
+
+    Args:
+        functions: the functions of the proof.
+        keys: uint64[2], secret.
+        kind: number of the kind of their roots.
+        use: is told of each axiom that is used.
+    """
+
+    def __init__(
+        self, functions: Functions, keys: NDArray[np.uint64], kind: int, use: Callable[[Axiom], None]
+    ) -> None:
+        self._functions, self._keys, self._kind, self._use = functions, keys, kind, use
+        self._roots = Roots()
+        self._blocks: list[Codes] = []  # sets that were named together, codes[n, m] each
+        self._places = np.zeros((0, 2), np.int64)  # of a set, by the number of its root: block and row
+        self.count = 0
+        self._inverse = functions.number(~BYTES)
+
+    def maximum(self, stack: Elements) -> Elements:
+        """Return the greatest along the first axis of elements[m, ...]."""
+        self._use(Axiom.GREATEST_OF_SET)
+        rows = np.ascontiguousarray(stack.reshape(len(stack), -1).T)
+        codes = self._roots.numbers(rows) << HALF | rows["function"]
+        return self._named(self._expanded(codes, rows)).reshape(stack.shape[1:])
+
+    def named_by(self, rows: Elements, kind: int) -> Elements:
+        """Return roots of a kind, elements[n], which rows of elements[n, m] name."""
+        words = np.ascontiguousarray(rows).view(np.uint64).reshape(len(rows), -1)
+        return self._hashed(words, np.full(len(rows), words.shape[1], np.int64), kind)
+
+    def _hashed(self, words: NDArray[np.uint64], counts: NDArray[np.int64], kind: int) -> Elements:
+        result = undefined((len(words),))
+        name_rows(words, counts, self._keys, kind, result)
+        self.count += len(words)
+        return result
+
+    def distributed(self, elements: Elements) -> Elements:
+        """Return elements whose functions of sets are applied to the members, where they are monotone."""
+        chosen = (elements["kind"] == self._kind) & (elements["function"] != IDENTITY)
+        if not chosen.any():
+            return elements
+        directions = self._functions.of_pairs(
+            "direction", _direction, elements["function"][chosen], np.zeros(1, np.int32)
+        )
+        result = elements.reshape(-1).copy()
+        places = np.flatnonzero(chosen)
+        for direction in (1, -1):
+            at = places[directions == self._functions.constants(np.array(direction))]
+            if at.size:
+                result[at] = self._moved_inside(result[at], direction)
+        return result.reshape(elements.shape)
+
+    def _moved_inside(self, elements: Elements, direction: int) -> Elements:
+        """Return elements[n], functions of sets that never decrease (`direction` 1), or whose inverses never
+        do (-1)."""
+        if direction < 0 and (elements["function"] == self._inverse).all():
+            return elements
+        self._use(Axiom.MONOTONE_OF_GREATEST)
+        outer = self._turned(elements["function"], direction)
+        codes = self._members(self._roots.numbers(elements))
+        defined = codes != NONE
+        inner = np.where(defined, codes & (1 << HALF) - 1, IDENTITY).astype(np.int32)
+        functions = self._functions.composed(outer[:, None], inner)
+        result = self._named(np.where(defined, codes >> HALF << HALF | functions, NONE))
+        result["function"] = self._turned(result["function"], direction)
+        return result
+
+    def _turned(self, functions: Numbers, direction: int) -> Numbers:
+        """Return functions, or, where the direction is -1, their inverses: ~f(x)."""
+        if direction > 0:
+            return functions
+        return self._functions.of_pairs("inverse", lambda values, _: ~values, functions, functions[:1])
+
+    def _members(self, numbers: NDArray[np.int64]) -> Codes:
+        """Return the members of sets, by the numbers of their roots int64[n], as codes[n, m]."""
+        places = self._places[numbers]
+        blocks = np.unique(places[:, 0]).tolist()
+        codes = np.full((len(numbers), max(self._blocks[block].shape[1] for block in blocks)), NONE)
+        for block in blocks:
+            at = np.flatnonzero(places[:, 0] == block)
+            members = self._blocks[block][places[at, 1]]
+            codes[at, : members.shape[1]] = members
+        return codes
+
+    def _expanded(self, codes: Codes, rows: Elements) -> Codes:
+        """Return codes[n, m] with the members of sets in place of the sets."""
+        is_set = (rows["kind"] == self._kind) & (rows["function"] == IDENTITY)
+        if not is_set.any():
+            return codes
+        columns = []
+        for column, chosen in zip(codes.T, is_set.T, strict=True):
+            expanded = column[:, None]
+            if chosen.any():
+                members = self._members(column[chosen] >> HALF)
+                expanded = np.full((len(column), members.shape[1]), NONE)
+                expanded[:, 0] = column
+                expanded[chosen] = members
+            columns.append(expanded)
+        return np.concatenate(columns, 1)
+
+    def _named(self, codes: Codes) -> Elements:
+        """Return the greatest, elements[n], of each row of codes[n, m] without sets."""
+        codes = np.sort(codes, axis=1)
+        repeated = codes[:, 1:] == codes[:, :-1]
+        codes[:, 1:][repeated] = NONE
+        if repeated.any():
+            codes.sort(axis=1)
+        if self._merge(codes) | self._raise(codes):
+            codes.sort(axis=1)
+        counts = (codes != NONE).sum(1)
+        several = counts > 1
+        result = undefined((len(codes),))
+        result[~several] = self._roots.elements(codes[~several, 0])
+        if several.any():
+            result[several] = self._several(codes[several, : int(counts.max())], counts[several])
+        return result
+
+    def _several(self, codes: Codes, counts: NDArray[np.int64]) -> Elements:
+        result = self._hashed(codes.view(np.uint64), counts, self._kind)
+        numbers = self._roots.numbers(result)
+        if numbers.max() >= len(self._places):
+            missing = 2 * int(numbers.max()) - len(self._places)
+            self._places = np.concatenate((self._places, np.zeros((missing, 2), np.int64)))
+        self._places[numbers] = np.stack(
+            (np.full(len(numbers), len(self._blocks)), np.arange(len(numbers))), 1
+        )
+        self._blocks.append(codes)
+        return result
+
+    def _merge(self, codes: Codes) -> bool:
+        """Join functions of the same root in sorted rows; return whether there were any."""
+        same = (codes[:, 1:] >> HALF == codes[:, :-1] >> HALF) & (codes[:, 1:] != NONE)
+        for place in np.flatnonzero(same.any(0))[::-1]:
+            rows = np.flatnonzero(same[:, place])
+            one, other = (codes[rows, at] for at in (place, place + 1))
+            functions = self._functions.of_pairs("maximum", np.maximum, *map(_functions_of, (one, other)))
+            codes[rows, place] = one >> HALF << HALF | functions
+            codes[rows, place + 1] = NONE
+        return bool(same.any())
+
+    def _raise(self, codes: Codes) -> bool:
+        """Clip each row's functions from below, and leave out constants; return whether a row changed."""
+        defined = codes != NONE
+        functions = np.where(defined, codes & (1 << HALF) - 1, IDENTITY)
+        least = np.where(defined, self._functions.least[functions], np.iinfo(np.int64).min)
+        bound = least.max(1, keepdims=True)
+        low = defined & (least < bound)
+        if low.any():
+            bounds = np.broadcast_to(bound, low.shape)[low]
+            functions[low] = self._functions.of_number_pairs("raised", self._raised, functions[low], bounds)
+            codes[low] = codes[low] >> HALF << HALF | functions[low]
+        constant = defined & self._functions.is_constant[functions]
+        if not constant.any():
+            return False
+        only = (constant == defined).all(1)
+        codes[constant] = NONE
+        codes[only, 0] = self._functions.constants(bound[only, 0])
+        return True
+
+    def _raised(self, function: int, limit: int) -> np.ndarray:
+        values: np.ndarray = np.maximum(self._functions.values[function], limit)
+        return values
+
+
+def _functions_of(codes: Codes) -> Numbers:
+    return (codes & (1 << HALF) - 1).astype(np.int32)
+
+
+def _direction(values: np.ndarray, _: np.ndarray) -> np.ndarray:
+    """Return 1 for a function that never decreases, else -1 if it never increases, else 0."""
+    steps = np.diff(values)
+    return np.full_like(values, 1 if (steps >= 0).all() else -1 if (steps <= 0).all() else 0)

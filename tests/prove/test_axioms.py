@@ -1,0 +1,103 @@
+"""Each axiom holds, for all values that are few, and for random values of the rest."""
+
+import numpy as np
+import pytest
+
+from vdla.hw.spec import numerics
+from vdla.prove.axioms import Axiom
+from vdla.prove.elementwise import BY_ELEMENT
+from vdla.prove.functions import BYTES
+from vdla.runtime.host.evaluate import OperatorError, attributes_of, evaluate
+
+RNG = np.random.default_rng(1)
+SUMS = sorted(
+    {*range(-300, 300), *RNG.integers(-(1 << 31), 1 << 31, 300).tolist(), -(1 << 31), (1 << 31) - 1}
+)
+
+
+def words(bias=0, multiplier=1, shift=0, zero=0, least=-128, greatest=127):
+    return numerics.requantise_parameters(bias, multiplier, shift, zero, least, greatest)
+
+
+def check_odd_multiplier():
+    for multiplier in (0, 2, 4, 6, 40, 256, 65534, 32768):
+        for shift in (1, 2, 3, 15, 16, 31, 40, 63):
+            for value in SUMS:
+                even = numerics.requantise(value, words(5, multiplier, shift, -3), 32)
+                odd = numerics.requantise(value, words(5, multiplier // 2, shift - 1, -3), 32)
+                assert even == odd
+
+
+def check_bounds_as_function():
+    for least, greatest in ((-128, 127), (0, 127), (-5, 9), (7, 7), (9, -5), (-128, -128)):
+        for value in SUMS:
+            bounded = numerics.requantise(value, words(7, 321, 9, 3, least, greatest), 32)
+            whole = numerics.requantise(value, words(7, 321, 9, 3), 32)
+            assert bounded == max(least, min(whole, greatest))
+
+
+def check_residual_as_sum():
+    for factor, other, addend in ((1, 1, 0), (32767, -32768, 1 << 30), (-300, 17, -77)):
+        for value, residual in RNG.integers(-128, 128, (300, 2)).tolist():
+            residual_words = numerics.residual_parameters(addend, (factor, other), 9, 3, -100, 90)
+            total = value * factor + residual * other
+            assert abs(total + addend) < 1 << 31
+            assert numerics.add_residual(value, residual, residual_words) == numerics.requantise(
+                total, words(addend, 1, 9, 3, -100, 90), 32
+            )
+
+
+def check_greatest_of_set():
+    for values in RNG.integers(-128, 128, (300, 4)).tolist():
+        shuffled = [values[place] for place in RNG.integers(0, 4, 9)]
+        assert max(values) == max([*shuffled, *values[::-1]])
+        least_of_first = min(values[0], 20)
+        assert max(max(values[0], least_of_first), values[1]) == max(
+            max(values[0], least_of_first), max(values[1], least_of_first)
+        )
+
+
+def check_monotone_of_greatest():
+    for _ in range(300):
+        rising = np.sort(RNG.integers(-128, 128, 256))
+        values = RNG.integers(0, 256, 5)
+        assert rising[values.max()] == rising[values].max()
+        assert rising[::-1][values.max()] == rising[::-1][values].min()
+
+
+def check_by_element():
+    """The host's operators give the same at all places of arrays of all lengths, for all bytes."""
+    checked = 0
+    for op in sorted(BY_ELEMENT - {"QuantizeLinear", "DequantizeLinear"}):
+        if attributes_of(op):
+            continue
+        for count in (1, 2, 3):
+            x = (BYTES / 17).astype(np.float32)
+            try:
+                (whole,) = evaluate(op, [x] * count, {})
+            except OperatorError:
+                continue
+            pieces = [evaluate(op, [x[place : place + 1]] * count, {})[0] for place in range(256)]
+            shifted = [evaluate(op, [x[place:]] * count, {})[0] for place in (1, 3, 7)]
+            assert np.concatenate(pieces).tobytes() == whole.tobytes(), op
+            for place, part in zip((1, 3, 7), shifted, strict=True):
+                assert part.tobytes() == whole[place:].tobytes(), op
+            checked += 1
+    assert checked > 30
+
+
+CHECKS = {
+    Axiom.ODD_MULTIPLIER: check_odd_multiplier,
+    Axiom.BOUNDS_AS_FUNCTION: check_bounds_as_function,
+    Axiom.RESIDUAL_AS_SUM: check_residual_as_sum,
+    Axiom.BY_ELEMENT: check_by_element,
+    Axiom.GREATEST_OF_SET: check_greatest_of_set,
+    Axiom.MONOTONE_OF_GREATEST: check_monotone_of_greatest,
+}
+
+
+@pytest.mark.parametrize("axiom", Axiom)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_axiom(axiom):
+    CHECKS[axiom]()
+    assert axiom.value.endswith(".")

@@ -1,0 +1,105 @@
+"""The stream machine gives the bytes of the functional model where all activations are constants."""
+
+import numpy as np
+import pytest
+from generators.programs import Program, random_config, random_program
+
+from tests.programs import test_cases, test_depthwise, test_gather
+from tests.programs.model import Model
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.vocabulary import MemoryType
+from vdla.prove.domain import Domain
+from vdla.prove.errors import ProofError
+from vdla.prove.machine import StreamMachine, require_covered
+from vdla.prove.memory import Accumulators, Dram, Lanes, constant_bytes
+from vdla.sim.decoded import decode_stream
+from vdla.sim.interleave import interleave
+
+
+def run(program: Program) -> np.ndarray:
+    """Return DRAM after a program, all of whose activations are constants: DRAM as a whole."""
+    config, domain = program.config, Domain(1)
+    alignment = max(config.element_bytes(memory) for memory in MemoryType)
+    dram = Dram(domain, np.zeros(0, np.uint8), 0, len(program.image), alignment)
+    values = program.image.view(np.int8)[:, None]
+    dram.write(0, Lanes.of_constants(domain, values))
+    stream = np.frombuffer(program.stream, np.uint8).reshape(-1, config.instruction_bytes)
+    decoded = decode_stream(stream, config)
+    StreamMachine(config, domain, dram).run(decoded, interleave(decoded).order.tolist())
+    found = constant_bytes(domain, dram.elements[: len(program.image)])
+    assert found is not None
+    return found
+
+
+def is_covered(config: AcceleratorConfig) -> bool:
+    """Whether proofs cover a configuration: values of 8 bits, accumulators of 32."""
+    try:
+        require_covered(config)
+    except ProofError:
+        return False
+    return True
+
+
+def expected(program: Program) -> np.ndarray:
+    return np.frombuffer(Model(program.config, bytearray(program.image)).run(program.instructions), np.uint8)
+
+
+@pytest.mark.parametrize("name", test_cases.CASES)
+def test_programs_of_constants_give_the_bytes_of_the_model(name):
+    program = test_cases.program_of(test_cases.CASES[name])
+    np.testing.assert_array_equal(run(program), expected(program))
+
+
+@pytest.mark.parametrize("name", test_depthwise.CASES)
+def test_depthwise_gives_the_bytes_of_the_model(name):
+    for config in test_depthwise.CONFIGS:
+        if is_covered(config):
+            program = test_depthwise.program_of(name, config)
+            np.testing.assert_array_equal(run(program), expected(program), err_msg=config.name)
+
+
+@pytest.mark.parametrize("name", test_gather.CASES)
+def test_gather_gives_the_bytes_of_the_model(name):
+    for config in test_gather.CONFIGS:
+        if is_covered(config):
+            program = test_gather.program_of(config, test_gather.CASES[name])
+            np.testing.assert_array_equal(run(program), expected(program), err_msg=config.name)
+
+
+def test_random_programs_give_the_bytes_of_the_model():
+    checked = 0
+    for seed in range(60):
+        config = random_config(seed)
+        if is_covered(config):
+            program = random_program(config, seed, 25)
+            np.testing.assert_array_equal(run(program), expected(program), err_msg=str(seed))
+            checked += 1
+    assert checked >= 10
+
+
+def test_an_accumulator_that_is_written_anew_forgets_the_members_of_its_maximum():
+    domain = Domain(1)
+    accumulators = Accumulators(domain, 4, 2)
+    place = np.array([1])
+    member = domain.constants(np.full((1, 1, 2), 9))
+    accumulators.extreme(place, domain.maximum, member)
+    accumulators.load_words(place, np.full((1, 2), -5))
+    accumulators.extreme(place, domain.maximum, domain.constants(np.full((1, 1, 2), -7)))
+    assert accumulators.constants(place).tolist() == [[-5, -5]]
+    accumulators.extreme(place, domain.minimum, domain.constants(np.array([[[-6, 3]], [[4, -9]]])))
+    accumulators.extreme(place, domain.maximum, member)
+    accumulators.add(place, domain.values(domain.constants(np.array([[1, 2]]))))
+    assert accumulators.constants(np.arange(3)).tolist() == [[0, 0], [10, 11], [0, 0]]
+
+
+def test_bytes_that_nothing_has_written_are_unknown_and_differ_by_address():
+    domain = Domain(1)
+    dram = Dram(domain, np.zeros(0, np.uint8), 64, 128, 16)
+    dram.write(70, Lanes.of_constants(domain, np.full((2, 1), 5)))
+    addresses = np.array([[70, 71, 72, 73]])
+    first, second = dram.read(addresses), dram.read(addresses)
+    assert (first.elements == second.elements).all()
+    assert (first.residues == second.residues).all()
+    assert (first.elements["kind"] != 0).tolist() == [[False, False, True, True]]
+    assert first.elements[0, 2] != first.elements[0, 3]
+    np.testing.assert_array_equal(first.residues, domain.values(first.elements).residues)

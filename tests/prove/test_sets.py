@@ -1,0 +1,131 @@
+"""The greatest of elements has one form."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from tests.prove.assignments import Assignments
+from vdla.prove.axioms import Axiom
+from vdla.prove.domain import Domain
+from vdla.prove.functions import BYTES
+
+
+def equal(left, right):
+    return bool((left == right).all())
+
+
+def element(domain, name, table=BYTES):
+    return domain.apply(domain.fresh(name, (1,)), domain.functions.number(np.asarray(table)))
+
+
+def greatest(domain, *members):
+    return domain.maximum(np.stack(members))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_greatest_and_least_of_random_elements(seed):
+    assignments = Assignments(rng=np.random.default_rng(seed))
+    domain = assignments.domain
+    x, values = assignments.mixed("x", (5, 40))
+    once, twice = domain.maximum(x[:2]), domain.maximum(x[2:])
+    assignments.check(x, values)
+    assignments.check(once, values[:, :2].max(1))
+    assignments.check(domain.maximum(np.stack((once, twice))), values.max(1))
+    assignments.check(domain.minimum(x), values.min(1))
+    lowered = domain.apply(domain.minimum(x), domain.functions.number(np.minimum(BYTES, 30)))
+    assignments.check(lowered, np.minimum(values.min(1), 30))
+    assignments.check(
+        domain.maximum(np.stack((lowered, once))), np.maximum(lowered_of(values), values[:, :2].max(1))
+    )
+
+
+def lowered_of(values):
+    return np.minimum(values.min(1), 30)
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(4)))[::3])
+def test_order_nesting_and_repetition_do_not_count(order):
+    domain = Domain(1)
+    members = [element(domain, name) for name in "wxyz"]
+    whole = greatest(domain, *members)
+    a, b, c, d = (members[place] for place in order)
+    assert equal(greatest(domain, greatest(domain, a, b, a), greatest(domain, b, c, d)), whole)
+    assert equal(greatest(domain, whole, c), whole)
+    assert not equal(greatest(domain, a, b, c), whole)
+
+
+def test_padding_does_not_count():
+    domain = Domain(1)
+    x, y, padding = element(domain, "x"), element(domain, "y"), domain.constants(np.array([-128]))
+    assert equal(greatest(domain, x, padding), x)
+    assert equal(greatest(domain, x, padding, y), greatest(domain, x, y))
+    assert not equal(greatest(domain, x, domain.constants(np.array([-127])), y), greatest(domain, x, y))
+
+
+def test_constants_are_joined_with_every_member():
+    domain = Domain(1)
+    x, y, bound = element(domain, "x"), element(domain, "y"), domain.constants(np.array([5]))
+    clipped = element(domain, "x", np.maximum(BYTES, 5))
+    assert equal(greatest(domain, x, y, bound), greatest(domain, clipped, y))
+    assert equal(greatest(domain, x, bound), clipped)
+    assert equal(greatest(domain, x, y, domain.constants(np.array([127]))), domain.constants(np.array([127])))
+
+
+def test_functions_of_one_root_become_one():
+    domain = Domain(1)
+    tables = np.random.default_rng(1).integers(-128, 128, (3, 256))
+    members = [element(domain, "x", table) for table in tables]
+    assert equal(greatest(domain, *members), element(domain, "x", tables.max(0)))
+
+
+def test_functions_that_never_decrease_move_to_the_members():
+    domain = Domain(1)
+    x, y, relu = element(domain, "x"), element(domain, "y"), domain.functions.number(np.maximum(BYTES, 0))
+    after = domain.apply(greatest(domain, x, y), relu)
+    assert Axiom.MONOTONE_OF_GREATEST in domain.axioms
+    assert equal(after, greatest(domain, domain.apply(x, relu), domain.apply(y, relu)))
+    assert equal(after, greatest(domain, domain.apply(x, relu), y))
+
+
+def test_functions_that_never_increase_exchange_greatest_and_least():
+    domain = Domain(1)
+    falling = domain.functions.number(-(BYTES // 2))
+    members = np.stack([element(domain, name) for name in "xyz"])
+    assert equal(
+        domain.apply(domain.maximum(members), falling), domain.minimum(domain.apply(members, falling))
+    )
+    assert equal(
+        domain.apply(domain.minimum(members), falling), domain.maximum(domain.apply(members, falling))
+    )
+    assert not equal(domain.maximum(members), domain.minimum(members))
+
+
+@pytest.mark.parametrize("slope", [1000, -1000])
+def test_functions_beyond_bytes_move_to_the_members(slope):
+    """So do tables of floats, whose values are bits."""
+    domain = Domain(1)
+    wide = np.array(domain.functions.number(slope * BYTES), np.int32)
+    members = np.stack([element(domain, name) for name in "xyz"])
+    operation = domain.maximum if slope > 0 else domain.minimum
+    assert equal(domain.apply(operation(members), wide), domain.maximum(domain.apply(members, wide)))
+
+
+def test_other_functions_stay_outside():
+    domain = Domain(1)
+    square = domain.functions.number(np.minimum(BYTES * BYTES, 127))
+    members = np.stack([element(domain, name) for name in "xy"])
+    outside = domain.apply(domain.maximum(members), square)
+    assert not equal(outside, domain.maximum(domain.apply(members, square)))
+    assert equal(outside, domain.apply(domain.maximum(members[::-1]), square))
+    assert Axiom.MONOTONE_OF_GREATEST not in domain.axioms
+
+
+def test_large_sets():
+    domain = Domain(1)
+    x = domain.fresh("x", (50, 300))
+    whole = domain.maximum(x)
+    assert len(np.unique(whole)) == 300
+    shuffled = np.random.default_rng(1).permuted(x, axis=0)
+    assert equal(domain.maximum(shuffled), whole)
+    assert equal(domain.maximum(np.stack((domain.maximum(x[:20]), domain.maximum(x[15:])))), whole)

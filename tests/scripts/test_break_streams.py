@@ -1,0 +1,132 @@
+"""Faults planted in streams: every kind is planted, as it says, and the verdicts follow from runs and proofs."""
+
+import importlib
+import json
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+import pytest
+
+from tests.compiler.network.compiled import handmade
+from vdla.prove.proof import Proof
+
+TITLES = ("residual", "several ends", "with the host between")
+KINDS = ("address", "factor", "padding", "weight block", "parameters", "micro-op", "stale tile", "trips")
+
+
+@pytest.fixture(scope="module")
+def scripts():
+    """Return what imports a module of the scripts."""
+    return importlib.import_module
+
+
+@pytest.fixture
+def script(scripts):
+    return scripts("break_streams")
+
+
+def planted(scripts, kind):
+    """Return plans with a fault of a kind planted, and the faults."""
+    faults = scripts("proving.faults")
+    pairs = [
+        (plan, faults.planted(plan, kind, Random(f"{kind} {seed}")))
+        for title in TITLES
+        for plan in (handmade(title)[1],)
+        for seed in range(4)
+    ]
+    return [(plan, fault) for plan, fault in pairs if fault is not None]
+
+
+def test_the_kinds_are_those_of_the_table(scripts):
+    assert tuple(scripts("proving.faults").KINDS) == KINDS
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_fault_changes_one_instruction_one_micro_op_or_two_blocks(scripts, kind):
+    found = planted(scripts, kind)
+    assert len(found) > 3
+    for plan, fault in found:
+        words = sum(
+            int(np.any(stream.words != fault.plan.streams[name].words, axis=1).sum())
+            for name, stream in plan.streams.items()
+        )
+        uops = sum(
+            int(np.sum(stream.uops != fault.plan.streams[name].uops)) for name, stream in plan.streams.items()
+        )
+        arrays = [
+            name
+            for name, array in plan.weights.items()
+            if not np.array_equal(array, fault.plan.weights[name])
+        ]
+        assert (words, uops, len(arrays)) in {(1, 0, 0), (0, 1, 0), (0, 0, 1)}
+        for name in arrays:
+            assert sorted(plan.weights[name].tobytes()) == sorted(fault.plan.weights[name].tobytes())
+        assert fault.kind == kind
+
+
+def test_a_fault_in_an_instruction_tells_the_field_and_its_values(scripts):
+    faults = scripts("proving.faults")
+    for plan, fault in planted(scripts, "factor"):
+        place, _, change = fault.text.partition(": ")
+        launch, _, index = place.partition(", instruction ")
+        (name, before, _, after) = change.split()
+        items = [faults.instructions_of(one.streams[launch])[int(index)] for one in (plan, fault.plan)]
+        assert [type(item).__name__.upper() for item in items] == [name.partition(".")[0]] * 2
+        assert [str(getattr(item, name.partition(".")[2])) for item in items] == [before, after]
+
+
+def test_equal_seeds_plant_equal_faults(scripts):
+    texts = [[fault.text for _, fault in planted(scripts, "address")] for _ in range(2)]
+    assert texts[0] == texts[1]
+    assert len(set(texts[0])) > 3
+
+
+@pytest.fixture
+def subject(script):
+    graph, plan = handmade("residual")
+    return script.Subject("residual", graph, plan)
+
+
+@pytest.mark.parametrize(
+    ("changes", "proved", "verdict"),
+    [(True, False, "caught"), (True, True, "missed"), (False, True, "same"), (False, False, "unseen")],
+)
+def test_the_verdict_follows_from_runs_and_the_proof(script, subject, monkeypatch, changes, proved, verdict):
+    proof = Proof(proved, 0.0, (), (), "" if proved else "the difference", 0)
+    monkeypatch.setattr(script, "proof_of", lambda *_, **__: proof)
+    weights = {name: array.copy() for name, array in subject.plan.weights.items()}
+    if changes:
+        for array in weights.values():
+            array[...] = 1
+    fault = script.Fault("weight block", "text", replace(subject.plan, weights=weights))
+    outcome = script.judged(subject, 3, fault)
+    assert (outcome.verdict, outcome.difference) == (verdict, proof.difference)
+
+
+def test_the_table_counts_verdicts_by_kind(script):
+    outcomes = [
+        script.Outcome("1", -1, "", "the unbroken stream", "same"),
+        script.Outcome("1", 0, "address", "", "caught"),
+        script.Outcome("1", 1, "address", "", "same"),
+        script.Outcome("2", 0, "trips", "", "missed"),
+    ]
+    rows = {
+        line[:14].strip(): [int(word) for word in line[14:].split()]
+        for line in script.table(outcomes).splitlines()[1:]
+    }
+    assert rows["address"] == [2, 1, 0, 1, 0, 0, 0]
+    assert rows["trips"] == [1, 0, 1, 0, 0, 0, 0]
+    assert rows["all"] == [3, 1, 1, 1, 0, 0, 0]
+
+
+def test_a_journal_is_continued(script, tmp_path):
+    from click.testing import CliRunner
+
+    journal = tmp_path / "journal.jsonl"
+    row = {"subject": "0", "number": 0, "kind": "address", "text": "", "verdict": "missed", "difference": ""}
+    journal.write_text(json.dumps(row) + "\n")
+    done = CliRunner().invoke(script.main, ["--faults", "1", "--journal", str(journal)])
+    assert done.exit_code == 1, done.output
+    assert "1 networks, 0 alarms" in done.output
+    assert len(journal.read_text().splitlines()) == 1
