@@ -13,8 +13,8 @@ from pathlib import Path
 import click
 from formal.ledger import Ledger
 from formal.obligations import OBLIGATIONS, Obligation
-from formal.provers import Effort, Method, Verdict
-from formal.summary import Result, table
+from formal.provers import Verdict
+from formal.summary import Result, table, together
 
 from vdla.cli._options import reports_errors
 from vdla.hw.spec.writing import write_text
@@ -24,29 +24,28 @@ FOLDER = Path("build", "formal")
 
 def proved(obligation: Obligation, ledger: Ledger) -> Result:
     """Return what the prover says of an obligation and of its faults; tell what went wrong."""
-    outcome = ledger.decide(obligation.rtlil(), obligation.effort)
+    outcomes = [ledger.decide(obligation.rtlil(case), obligation.effort) for case in obligation.cases]
+    outcome = together(outcomes)
     click.echo(f"{obligation.name}: {outcome.verdict}, {outcome.seconds:.1f} s", err=True)
     if outcome.verdict is Verdict.REFUTED:
-        for claim in refuted_claims(obligation, outcome.cycle or 0, ledger):
+        for claim in refuted_claims(obligation, ledger):
             click.echo(f'  cycle {outcome.cycle}: "{claim}" fails', err=True)
     faults = []
     for fault in obligation.faults:
-        found = ledger.decide(obligation.rtlil(fault), obligation.fault_effort())
+        found = ledger.decide(obligation.rtlil(obligation.fault_case, fault), obligation.fault_effort())
         if found.verdict is not Verdict.REFUTED:
             click.echo(f"  the fault is not noticed: {fault}", err=True)
         faults.append(found)
     return Result(obligation, len(obligation.claims()), outcome, tuple(faults))
 
 
-def refuted_claims(obligation: Obligation, cycle: int, ledger: Ledger) -> list[str]:
-    """Return the claims that fail in one of the cycles up to `cycle`."""
-    effort = obligation.effort
-    if effort.method is not Method.EVERY_INPUT:
-        effort = Effort(Method.BOUNDED, cycle + 1, effort.seconds)
+def refuted_claims(obligation: Obligation, ledger: Ledger) -> list[str]:
+    """Return the claims that are refuted."""
     return [
         claim
         for claim in obligation.claims()
-        if ledger.decide(obligation.rtlil(only=claim), effort).verdict is Verdict.REFUTED
+        for case in obligation.cases
+        if ledger.decide(obligation.rtlil(case, only=claim), obligation.effort).verdict is Verdict.REFUTED
     ]
 
 

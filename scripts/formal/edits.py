@@ -81,9 +81,9 @@ def _swap(module: ModuleType, text: str) -> list[tuple[Any, str, object]]:
 
 
 def _functions(members: Mapping[str, Any], module: str) -> Iterator[tuple[str, FunctionType]]:
-    """Yield the functions, methods and properties that a module or class defines, by name."""
+    """Yield the functions, methods and (cached) properties that a module or class defines, by name."""
     for name, member in members.items():
-        value = member.fget if isinstance(member, property) else member
+        value = getattr(member, "fget", None) or getattr(member, "func", None) or member
         if isinstance(value, FunctionType) and value.__module__ == module:
             yield name, value
         elif isinstance(value, type) and value.__module__ == module:

@@ -3,9 +3,19 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from formal.edits import Edit, edited
 from formal.provers import TOP, Effort, Method
+from vdla.hw.formal.arithmetic import (
+    GIVEN,
+    AluProof,
+    ProductsProof,
+    RequantiserProof,
+    ResidualProof,
+    ScalingProof,
+    TableProof,
+)
 from vdla.hw.formal.axi import AxiLiteProof, AxiMasterProof
 from vdla.hw.formal.bursts import RowCutterProof
 from vdla.hw.formal.dispatch import DispatchProof
@@ -16,7 +26,10 @@ from vdla.hw.formal.queue import QueueProof
 from vdla.hw.formal.tokens import TokenProof
 from vdla.hw.rtlil import rtlil_of
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.numerics import SHIFT_BITS
 from vdla.hw.spec.presets import TINY
+from vdla.hw.spec.timing import REQUANTISE_STAGES, RESIDUAL_STAGES, TABLE_STAGES, alu_delay
+from vdla.hw.spec.vocabulary import AluOpcode, Extension
 
 FAULT_SECONDS = 120
 
@@ -27,11 +40,12 @@ class Obligation:
 
     Attributes:
         name: of the component and its size, as in "queue, depth 4".
-        proof: returns the circuit; its argument `only` names the one claim to assert.
+        proof: returns the circuit of a case; its argument `only` names the one claim to assert.
         effort: how the claims are proved.
         faults: changes of the sources, each of which must refute a claim.
         cycles: within which a fault must show.
         settings: constants of the sources that are made smaller.
+        cases: what `proof` takes, one circuit for each; None: it takes nothing.
         slow: takes more than a second or two; `make formal` alone proves it.
     """
 
@@ -41,20 +55,26 @@ class Obligation:
     faults: tuple[Edit, ...]
     cycles: int = 20
     settings: tuple[Edit, ...] = ()
+    cases: tuple[int | None, ...] = (None,)
     slow: bool = False
 
-    def rtlil(self, fault: Edit | None = None, only: str | None = None) -> str:
-        """Return the circuit for a prover, with a fault planted in the hardware or without."""
-        with edited(*self.settings, *([fault] if fault else [])):
-            proof = self.proof(only=only)
-            return rtlil_of(proof, TOP, proof.ports).text
+    @property
+    def fault_case(self) -> int | None:
+        """The case in which faults are planted: that in the middle."""
+        return self.cases[len(self.cases) // 2]
+
+    def rtlil(self, case: int | None, fault: Edit | None = None, only: str | None = None) -> str:
+        """Return the circuit of a case for a prover, with a fault planted in the hardware or without."""
+        return self._built(case, fault, only)[1]
 
     def claims(self) -> list[str]:
         """Return the names of the claims."""
-        with edited(*self.settings):
-            proof = self.proof()
-            rtlil_of(proof, TOP, proof.ports)
-        return list(proof.claims)
+        return list(self._built(self.fault_case, None, None)[0].claims)
+
+    def _built(self, case: int | None, fault: Edit | None, only: str | None) -> tuple[Proof, str]:
+        with edited(*self.settings, *([fault] if fault else [])):
+            proof = self.proof(*([] if case is None else [case]), only=only)
+            return proof, rtlil_of(proof, TOP, proof.ports).text
 
     def fault_effort(self) -> Effort:
         """Return how a fault is looked for."""
@@ -65,6 +85,9 @@ class Obligation:
 
 QUEUE, TOKENS, DMA, FETCH, DISPATCH, AXI, BURSTS = (
     f"vdla.hw.{name}" for name in ("queue", "tokens", "dma", "fetch", "dispatch", "axi", "bursts")
+)
+ALU, SCALING, REQUANTISE, RESIDUAL, TABLES, PACKING = (
+    f"vdla.hw.{name}" for name in ("alu", "scaling", "requantise", "residual", "tables", "packing")
 )
 INDUCTION = Effort(Method.INDUCTION)
 
@@ -146,41 +169,46 @@ def _dma() -> list[Obligation]:
 
 
 NARROW_FETCH = (
-    Edit("vdla.hw.spec.config", "return DRAM_BASE_BITS + max(", "return 8 + 0 * max("),
+    Edit("vdla.hw.spec.config", "return DRAM_BASE_BITS + max(", "return 12 + 0 * max("),
     Edit(
-        FETCH, "Signal(self.config.address_bits - item_bits), Signal(32)", "Signal(8 - item_bits), Signal(3)"
+        FETCH, "Signal(self.config.address_bits - item_bits), Signal(32)", "Signal(8 - item_bits), Signal(4)"
     ),
-    Edit(FETCH, "RowCutter(self.config, 32 + item_bits)", "RowCutter(self.config, 3 + item_bits)"),
-    Edit(FETCH, "Signal(exact_log2(lanes)), Signal(32)", "Signal(exact_log2(lanes)), Signal(3)"),
+    Edit(FETCH, "RowCutter(self.config, 32 + item_bits)", "RowCutter(self.config, 4 + item_bits)"),
+    Edit(FETCH, "Signal(exact_log2(lanes)), Signal(32)", "Signal(exact_log2(lanes)), Signal(4)"),
 )
-"""Fetch with addresses of 8 bits, and counters of instructions of 3."""
+"""Fetch with addresses of 8 bits, and counters of instructions of 4."""
+
+
+def _fetch_proof(most: int, compared: int, only: str | None = None, **changes: Any) -> FetchProof:
+    """Return a proof whose configuration is made with it, so that edits of its properties count."""
+    return FetchProof(_small(**changes), most, compared, only)
 
 
 def _fetch() -> list[Obligation]:
-    faults = (
-        Edit(
-            FETCH,
-            "final[:low_bits] - low + 1 if low_bits else 1",
-            "final[:low_bits] - low if low_bits else 0",
-        ),
-        Edit(FETCH, "active.eq(~cutter.ends),", "active.eq(1),"),
-        Edit(FETCH, "queue.i.valid.eq(moves & ~self.stop)", "queue.i.valid.eq(moves)"),
+    asked = Edit(
+        FETCH, "final[:low_bits] - low + 1 if low_bits else 1", "final[:low_bits] - low if low_bits else 0"
     )
-    obligations = []
-    for bus_bits, burst_bytes in ((64, 32), (128, 32), (256, 32), (256, 64)):
-        name = f"fetch, bus of {bus_bits} bits, bursts of {burst_bytes} bytes"
-        config = _small(bus_bits=bus_bits, burst_bytes=burst_bytes)
-        obligations += [
-            Obligation(
-                f"{name}, narrow",
-                partial(FetchProof, config, 3, 2),
-                INDUCTION,
-                faults[1:2],
-                settings=NARROW_FETCH,
-            ),
-            Obligation(name, partial(FetchProof, config, 3), Effort(Method.BOUNDED, 12), (), slow=True),
-        ]
-    return obligations
+    ends = Edit(FETCH, "active.eq(~cutter.ends),", "active.eq(1),")
+    part = Edit(FETCH, "self.read_data.valid & (part == parts - 1)", "self.read_data.valid & (part == 0)")
+    final = Edit(FETCH, "final.eq(expected == 2)", "final.eq(expected == 1)")
+    buses = {64: (ends, asked, part), 128: (ends, asked), 256: (ends, final)}
+    narrow = [
+        Obligation(
+            f"fetch, bus of {bus_bits} bits, narrow",
+            partial(_fetch_proof, 12, 2, bus_bits=bus_bits, burst_bytes=32),
+            INDUCTION,
+            faults,
+            settings=NARROW_FETCH,
+            cycles=40,
+            slow=True,
+        )
+        for bus_bits, faults in buses.items()
+    ]
+    whole = partial(_fetch_proof, 3, 0, bus_bits=64, burst_bytes=32)
+    return [
+        *narrow,
+        Obligation("fetch, all bits", whole, Effort(Method.BOUNDED, 12), (ends, part), cycles=12, slow=True),
+    ]
 
 
 def _axi() -> list[Obligation]:
@@ -214,9 +242,106 @@ def _axi() -> list[Obligation]:
     ]
 
 
-def _small(**changes: int) -> AcceleratorConfig:
+def _small(**changes: Any) -> AcceleratorConfig:
     """Return a configuration with short bursts and few requests."""
     return TINY.with_changes(name="formal", **changes)
 
 
-OBLIGATIONS = [*_queues(), *_tokens(), *_dispatch(), *_dma(), *_fetch(), *_axi()]
+def _unrolled(last_cycle: int) -> Effort:
+    """Return the effort for a pipeline whose claims are about cycles up to `last_cycle`."""
+    return Effort(Method.EVERY_INPUT, last_cycle + 1)
+
+
+def _alu() -> list[Obligation]:
+    fault = {
+        AluOpcode.MIN: Edit(ALU, "Mux(greatest ^ reversed_, ~self.right, self.left)", "self.left"),
+        AluOpcode.MAX: Edit(ALU, "Mux(greatest ^ reversed_, ~self.right, self.left)", "self.left"),
+        AluOpcode.ADD: Edit(ALU, "total[1:-1], others", "total[2:], others"),
+        AluOpcode.SHR: Edit(ALU, "~high.all() | (low == 0)", "~high.all()"),
+        AluOpcode.MUL: Edit(
+            ALU, "rest == 0:\n            return low", "rest == 0:\n            return low ^ 1"
+        ),
+    }
+    configs = [
+        _small(acc_bits=bits, alu_stages=stages, acc_ports=2) for bits in (16, 32) for stages in (1, 2)
+    ]
+    return [
+        Obligation(
+            f"ALU, {opcode.name}, {config.acc_bits} bits, {config.alu_stages} stages",
+            partial(AluProof, config, opcode),
+            _unrolled(1 + alu_delay(opcode, config.alu_stages)),
+            (fault[opcode],),
+        )
+        for config in configs
+        for opcode in config.alu_opcodes
+        if opcode != AluOpcode.MUL or config.acc_bits == 16
+    ]
+
+
+def _store_stages() -> list[Obligation]:
+    limit = Edit(SCALING, "limits.limits_above & (moved > limits.greatest)", "moved > limits.greatest + 1")
+    rounds = Edit(SCALING, "value + limits.zero + rounds", "value + limits.zero")
+    window = Edit(SCALING, "differs[step + COARSE_WINDOW - 1 :]", "differs[step + COARSE_WINDOW :]")
+    kept = Edit(
+        REQUANTISE, "keeps[delay] & (row[delay] == operand.row)", "keeps[0] & (row[0] == operand.row)"
+    )
+    extended = _small(extensions=tuple(Extension), table_buffer_bytes=512)
+    return [
+        *(
+            Obligation(
+                f"requantiser, {bits} bits, small operands",
+                partial(RequantiserProof, _small(acc_bits=bits)),
+                _unrolled(GIVEN + REQUANTISE_STAGES),
+                (rounds, kept),
+                slow=bits == 32,
+            )
+            for bits in (16, 32)
+        ),
+        *(
+            Obligation(
+                f"scaling of {bits} bits, each shift",
+                partial(ScalingProof, bits),
+                _unrolled(4),
+                (limit, rounds, window),
+                cases=tuple(range(1 << SHIFT_BITS)),
+                slow=True,
+            )
+            for bits in (32, 33, 48)
+        ),
+        Obligation(
+            "residual, small operands",
+            partial(ResidualProof, extended),
+            _unrolled(ResidualProof.READ + 1 + RESIDUAL_STAGES),
+            (rounds, Edit(RESIDUAL, "own * scalars[OTHER]", "own * scalars[FACTOR]")),
+            slow=True,
+        ),
+        Obligation(
+            "table",
+            partial(TableProof, extended),
+            _unrolled(TableProof.READ + TABLE_STAGES),
+            (Edit(TABLES, "choose(entries, value[:low])", "choose(entries, self.value[:low])"),),
+            slow=True,
+        ),
+    ]
+
+
+def _products() -> list[Obligation]:
+    carried = Edit(PACKING, "upper - carried", "upper")
+    configs = [_small(block_in=1, block_out=2, packed=bits) for bits in (18, 25)]
+    return [
+        Obligation(
+            f"packed products, multipliers of {config.packed} bits, each input",
+            partial(ProductsProof, config),
+            _unrolled(config.gemm_stages),
+            (carried,),
+            cases=tuple(range(1 << config.inp_bits)),
+            slow=True,
+        )
+        for config in configs
+    ]
+
+
+OBLIGATIONS = [
+    *(*_queues(), *_tokens(), *_dispatch(), *_dma(), *_fetch(), *_axi()),
+    *(*_alu(), *_store_stages(), *_products()),
+]

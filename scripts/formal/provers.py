@@ -57,8 +57,8 @@ class Method(StrEnum):
     """How a circuit is proved.
 
     INDUCTION: for every number of cycles, by ABC's `pdr`, which finds an inductive invariant. BOUNDED: for a
-    number of cycles from a reset on, by `bmc3`. EVERY_INPUT: a circuit without registers, for every input, by
-    SAT sweeping (`&cec -m`).
+    number of cycles from a reset on, by `bmc3`. EVERY_INPUT: a circuit without registers, or one that is unrolled,
+    for every input, by SAT sweeping (`&cec -m`).
     """
 
     INDUCTION = "induction"
@@ -93,7 +93,7 @@ class Effort:
     """A method and what it may take.
 
     Attributes:
-        cycles: of a bounded proof; 0 for other methods.
+        cycles: of a bounded proof, or to unroll; else 0.
         seconds: after which the prover gives up.
     """
 
@@ -110,7 +110,8 @@ class Effort:
             case Method.BOUNDED:
                 return f"bmc3 -F {self.cycles} -T {self.seconds}"
             case Method.EVERY_INPUT:
-                return f"&get; &cec -m -T {self.seconds}"
+                unrolled = f"frames -i -F {self.cycles}; orpos; " if self.cycles else ""
+                return f"{unrolled}&get; &cec -m -T {self.seconds}"
 
 
 SAID = {

@@ -30,6 +30,13 @@ class Result:
         return self.outcome.verdict is Verdict.PROVED and refuted
 
 
+def together(outcomes: Sequence[Outcome]) -> Outcome:
+    """Return the outcome of several circuits: the first that is not proved, if any, and the sum of times."""
+    seconds = sum(outcome.seconds for outcome in outcomes)
+    worst = next((one for one in outcomes if one.verdict is not Verdict.PROVED), outcomes[0])
+    return Outcome(worst.verdict, seconds, worst.cycle)
+
+
 def table(results: Sequence[Result]) -> str:
     """Return the results as a table in Markdown."""
     rows = [HEAD, *map(_row, results)]
