@@ -24,7 +24,6 @@ from vdla.hw.spec.timing import REQUANTISE_STAGES, RESIDUAL_STAGES, TABLE_STAGES
 from vdla.hw.spec.vocabulary import AluOpcode, Parameter
 from vdla.hw.tables import TableLane
 
-
 ALWAYS = Const(1)
 
 

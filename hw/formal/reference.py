@@ -145,8 +145,8 @@ def _bitwise(one: Number, other: Number, value: Value) -> Number:
 def _amount(amount: Operand) -> tuple[Value, tuple[int, int]]:
     """Return how far to shift, and its least and greatest value.
 
-    A shift by a negative number is an error in Python, and never chosen: of the number, the bits of those that
-    are not negative are taken.
+    A shift by a negative number is an error in Python, and never chosen. The bits that numbers from 0 on have
+    are taken.
     """
     amount = number(amount)
     ends = max(0, amount.low), max(0, amount.high)
@@ -164,8 +164,11 @@ class _Choices(ast.NodeTransformer):
         self.generic_visit(node)
         while len(node.body) > 1 and isinstance(branch := node.body[-2], ast.If):
             (early,), last = branch.body, node.body[-1]
-            assert isinstance(early, ast.Return) and isinstance(last, ast.Return) and not branch.orelse
-            assert early.value and last.value
+            assert isinstance(early, ast.Return)
+            assert isinstance(last, ast.Return)
+            assert not branch.orelse
+            assert early.value
+            assert last.value
             node.body[-2:] = [ast.Return(_call(branch.test, early.value, last.value))]
         return node
 

@@ -1,6 +1,7 @@
 """What `make formal` proves: circuits with claims, how each is proved, and faults that must refute it."""
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -252,12 +253,27 @@ def _unrolled(last_cycle: int) -> Effort:
     return Effort(Method.EVERY_INPUT, last_cycle + 1)
 
 
+SPLIT_BITS = 10
+SPLIT_PRODUCT = (
+    Edit(ALU, "NARROW_MULTIPLIER_BITS = 18", "NARROW_MULTIPLIER_BITS = 6"),
+    Edit(ALU, "LOW_FACTOR_BITS = 17", "LOW_FACTOR_BITS = 6"),
+)
+"""Factors of SPLIT_BITS are divided as those of 32 bits are."""
+
+
+def _split(lanes: int) -> AcceleratorConfig:
+    """Return a configuration for factors of SPLIT_BITS, which accelerators do not have: for a lane alone."""
+    config = copy(_small(alu_lanes=lanes, alu_stages=2, acc_ports=2, alu_opcodes="ADD,MUL"))
+    object.__setattr__(config, "acc_bits", SPLIT_BITS)
+    return config
+
+
 def _alu() -> list[Obligation]:
     fault = {
         AluOpcode.MIN: Edit(ALU, "Mux(greatest ^ reversed_, ~self.right, self.left)", "self.left"),
         AluOpcode.MAX: Edit(ALU, "Mux(greatest ^ reversed_, ~self.right, self.left)", "self.left"),
         AluOpcode.ADD: Edit(ALU, "total[1:-1], others", "total[2:], others"),
-        AluOpcode.SHR: Edit(ALU, "~high.all() | (low == 0)", "~high.all()"),
+        AluOpcode.SHR: Edit(ALU, "(low == 0), high.any())", "(low == 0), high[0])"),
         AluOpcode.MUL: Edit(
             ALU, "rest == 0:\n            return low", "rest == 0:\n            return low ^ 1"
         ),
@@ -265,7 +281,23 @@ def _alu() -> list[Obligation]:
     configs = [
         _small(acc_bits=bits, alu_stages=stages, acc_ports=2) for bits in (16, 32) for stages in (1, 2)
     ]
-    return [
+    second = "_low_product(right[:rest], left[low_bits:])"
+    parts = {
+        1: Edit(ALU, "(sum(halves[::2]) + sum(halves[1::2]))[:rest]", "sum(halves[::2])[:rest]"),
+        0: Edit(ALU, second, second.replace("low_bits:", ":low_bits")),
+    }
+    split = [
+        Obligation(
+            f"ALU, MUL of parts, {SPLIT_BITS} bits, {form}",
+            partial(AluProof, _split(lanes), AluOpcode.MUL),
+            _unrolled(1 + alu_delay(AluOpcode.MUL, 2)),
+            (parts[lanes],),
+            settings=SPLIT_PRODUCT,
+            slow=True,
+        )
+        for lanes, form in ((1, "one of logic"), (0, "all of multipliers"))
+    ]
+    return split + [
         Obligation(
             f"ALU, {opcode.name}, {config.acc_bits} bits, {config.alu_stages} stages",
             partial(AluProof, config, opcode),
