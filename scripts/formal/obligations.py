@@ -47,7 +47,6 @@ class Obligation:
         cycles: within which a fault must show.
         settings: constants of the sources that are made smaller.
         cases: what `proof` takes, one circuit for each; None: it takes nothing.
-        slow: takes more than a second or two; `make formal` alone proves it.
     """
 
     name: str
@@ -57,7 +56,6 @@ class Obligation:
     cycles: int = 20
     settings: tuple[Edit, ...] = ()
     cases: tuple[int | None, ...] = (None,)
-    slow: bool = False
 
     @property
     def fault_case(self) -> int | None:
@@ -125,7 +123,6 @@ def _queues() -> list[Obligation]:
             INDUCTION,
             tuple(fault for fault in faults if fault is not POINTER_FAULT or depth & (depth - 1)),
             settings=settings,
-            slow=depth == 5,
         )
         for form, (settings, depths, faults) in forms.items()
         for depth in depths
@@ -163,7 +160,6 @@ def _dma() -> list[Obligation]:
             partial(DmaProof, _small(burst_bytes=32, max_requests=most)),
             INDUCTION,
             faults,
-            slow=True,
         )
         for most in (1, 2)
     ]
@@ -201,14 +197,13 @@ def _fetch() -> list[Obligation]:
             faults,
             settings=NARROW_FETCH,
             cycles=40,
-            slow=True,
         )
         for bus_bits, faults in buses.items()
     ]
     whole = partial(_fetch_proof, 3, 0, bus_bits=64, burst_bytes=32)
     return [
         *narrow,
-        Obligation("fetch, all bits", whole, Effort(Method.BOUNDED, 12), (ends, part), cycles=12, slow=True),
+        Obligation("fetch, all bits", whole, Effort(Method.BOUNDED, 12), (ends, part), cycles=12),
     ]
 
 
@@ -232,7 +227,7 @@ def _axi() -> list[Obligation]:
         ),
     )
     return [
-        Obligation("AXI4 master", partial(AxiMasterProof, TINY), INDUCTION, master, slow=True),
+        Obligation("AXI4 master", partial(AxiMasterProof, TINY), INDUCTION, master),
         Obligation("AXI4-Lite slave", AxiLiteProof, INDUCTION, slave, cycles=40),
         Obligation(
             "division of rows into bursts",
@@ -293,7 +288,6 @@ def _alu() -> list[Obligation]:
             _unrolled(1 + alu_delay(AluOpcode.MUL, 2)),
             (parts[lanes],),
             settings=SPLIT_PRODUCT,
-            slow=True,
         )
         for lanes, form in ((1, "one of logic"), (0, "all of multipliers"))
     ]
@@ -325,7 +319,6 @@ def _store_stages() -> list[Obligation]:
                 partial(RequantiserProof, _small(acc_bits=bits)),
                 _unrolled(GIVEN + REQUANTISE_STAGES),
                 (rounds, kept),
-                slow=bits == 32,
             )
             for bits in (16, 32)
         ),
@@ -336,7 +329,6 @@ def _store_stages() -> list[Obligation]:
                 _unrolled(4),
                 (limit, rounds, window),
                 cases=tuple(range(1 << SHIFT_BITS)),
-                slow=True,
             )
             for bits in (32, 33, 48)
         ),
@@ -345,14 +337,12 @@ def _store_stages() -> list[Obligation]:
             partial(ResidualProof, extended),
             _unrolled(ResidualProof.READ + 1 + RESIDUAL_STAGES),
             (rounds, Edit(RESIDUAL, "own * scalars[OTHER]", "own * scalars[FACTOR]")),
-            slow=True,
         ),
         Obligation(
             "table",
             partial(TableProof, extended),
             _unrolled(TableProof.READ + TABLE_STAGES),
             (Edit(TABLES, "choose(entries, value[:low])", "choose(entries, self.value[:low])"),),
-            slow=True,
         ),
     ]
 
@@ -367,7 +357,6 @@ def _products() -> list[Obligation]:
             _unrolled(config.gemm_stages),
             (carried,),
             cases=tuple(range(1 << config.inp_bits)),
-            slow=True,
         )
         for config in configs
     ]
