@@ -3,6 +3,7 @@
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.utils import exact_log2
 
+from vdla.hw import fetch as unit
 from vdla.hw.fetch import Fetch
 from vdla.hw.formal.proof import Proof, implies, is_taken
 from vdla.hw.spec.config import AcceleratorConfig
@@ -97,7 +98,10 @@ class FetchProof(Proof):
         word = fetch.instruction.payload.word[: self.compared]
         self.stays(m, "instruction", fetch.instruction.valid, fetch.instruction.ready, word)
         arrives = is_taken(fetch.read_data)
-        owed, delivered = Signal(range(4 * self.config.burst_beats + 2)), Signal(self.count_bits + 1)
+        owed, delivered = (
+            Signal(range(unit.BURSTS_FETCHED_AHEAD * self.config.burst_beats + 2)),
+            Signal(self.count_bits + 1),
+        )
         asked = Mux(is_taken(fetch.request), fetch.request.payload.beats, 0)
         m.d.sync += [owed.eq(owed + asked - arrives), delivered.eq(delivered + is_taken(fetch.instruction))]
         self.assumptions["memory: beats only for accepted requests"] = implies(
@@ -108,7 +112,8 @@ class FetchProof(Proof):
             "busy: a beat is outstanding": fetch.busy == (owed != 0),
             "blocked: nothing outstanding, nothing asked for": fetch.blocked
             == ((owed == 0) & ~fetch.request.valid),
-            "at most four bursts outstanding": owed <= 4 * self.config.burst_beats,
+            "at most BURSTS_FETCHED_AHEAD bursts outstanding": owed
+            <= unit.BURSTS_FETCHED_AHEAD * self.config.burst_beats,
             "no instruction beyond count": implies(fetch.instruction.valid, delivered < count),
         }
         number = self.constant(m, "number", self.count_bits)

@@ -166,14 +166,15 @@ def _dma() -> list[Obligation]:
 
 
 NARROW_FETCH = (
+    Edit(FETCH, "from vdla.hw.spec.timing import BURSTS_FETCHED_AHEAD", "BURSTS_FETCHED_AHEAD = 2"),
     Edit("vdla.hw.spec.config", "return DRAM_BASE_BITS + max(", "return 12 + 0 * max("),
     Edit(
-        FETCH, "Signal(self.config.address_bits - item_bits), Signal(32)", "Signal(8 - item_bits), Signal(4)"
+        FETCH, "Signal(self.config.address_bits - item_bits), Signal(32)", "Signal(8 - item_bits), Signal(3)"
     ),
-    Edit(FETCH, "RowCutter(self.config, 32 + item_bits)", "RowCutter(self.config, 4 + item_bits)"),
-    Edit(FETCH, "Signal(exact_log2(lanes)), Signal(32)", "Signal(exact_log2(lanes)), Signal(4)"),
+    Edit(FETCH, "RowCutter(self.config, 32 + item_bits)", "RowCutter(self.config, 3 + item_bits)"),
+    Edit(FETCH, "Signal(exact_log2(lanes)), Signal(32)", "Signal(exact_log2(lanes)), Signal(3)"),
 )
-"""Fetch with addresses of 8 bits, and counters of instructions of 4."""
+"""Fetch with addresses of 8 bits, counters of instructions of 3, and two bursts ahead of dispatch."""
 
 
 def _fetch_proof(most: int, compared: int, only: str | None = None, **changes: Any) -> FetchProof:
@@ -192,7 +193,7 @@ def _fetch() -> list[Obligation]:
     narrow = [
         Obligation(
             f"fetch, bus of {bus_bits} bits, narrow",
-            partial(_fetch_proof, 12, 2, bus_bits=bus_bits, burst_bytes=32),
+            partial(_fetch_proof, 7, 2, bus_bits=bus_bits, burst_bytes=32),
             INDUCTION,
             faults,
             settings=NARROW_FETCH,
