@@ -266,7 +266,7 @@ class ProductsProof(PipelineProof):
 
     Parameters:
         config: the accelerator; `block_in` is 1, so that a sum is a product.
-        factor: the input; a proof for each input is quicker than one for all.
+        factor: the input, signed; a proof for each input is quicker than one for all.
     """
 
     def __init__(self, config: AcceleratorConfig, factor: int, only: str | None = None) -> None:

@@ -6,7 +6,7 @@ from typing import Self
 
 import msgspec
 
-from formal.provers import Effort, Outcome, Verdict, decide, tool_version
+from formal.provers import TO_AIGER, Effort, Outcome, Verdict, decide, tool_version
 from vdla.hw.spec.cache import digest_of
 from vdla.hw.spec.errors import VdlaError
 from vdla.runtime.journal import Appender, Kind
@@ -37,7 +37,7 @@ class Ledger:
     """Decides circuits, those alone that were not decided before.
 
     A circuit is known by its RTLIL, which holds the component, the claims and the assumptions, with the
-    command for the prover and the version of the tools. What was not closed in time is tried again.
+    commands for the tools and their version. What was not closed in time is tried again.
 
     Args:
         path: of the journal; its folder is made.
@@ -62,7 +62,7 @@ class Ledger:
 
     def decide(self, rtlil: str, effort: Effort) -> Outcome:
         """Return what the prover says, or said before; errors as those of `provers.decide`."""
-        key = digest_of([rtlil, effort.command, tool_version()])
+        key = digest_of([rtlil, TO_AIGER, effort.command, tool_version()])
         known = self._known.get(key)
         if known:
             return Outcome(known.verdict, known.seconds, known.cycle)

@@ -47,6 +47,7 @@ class Obligation:
         cycles: within which a fault must show.
         settings: constants of the sources that are made smaller.
         cases: what `proof` takes, one circuit for each; None: it takes nothing.
+        fault_case: the case in which faults are planted.
     """
 
     name: str
@@ -56,11 +57,7 @@ class Obligation:
     cycles: int = 20
     settings: tuple[Edit, ...] = ()
     cases: tuple[int | None, ...] = (None,)
-
-    @property
-    def fault_case(self) -> int | None:
-        """The case in which faults are planted: that in the middle."""
-        return self.cases[len(self.cases) // 2]
+    fault_case: int | None = None
 
     def rtlil(self, case: int | None, fault: Edit | None = None, only: str | None = None) -> str:
         """Return the circuit of a case for a prover, with a fault planted in the hardware or without."""
@@ -330,6 +327,7 @@ def _store_stages() -> list[Obligation]:
                 _unrolled(4),
                 (limit, rounds, window),
                 cases=tuple(range(1 << SHIFT_BITS)),
+                fault_case=4,
             )
             for bits in (32, 33, 48)
         ),
@@ -357,7 +355,8 @@ def _products() -> list[Obligation]:
             partial(ProductsProof, config),
             _unrolled(config.gemm_stages),
             (carried,),
-            cases=tuple(range(1 << config.inp_bits)),
+            cases=tuple(range(-1 << config.inp_bits - 1, 1 << config.inp_bits - 1)),
+            fault_case=77,
         )
         for config in configs
     ]

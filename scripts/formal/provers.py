@@ -43,6 +43,9 @@ aigmap
 opt_clean
 write_aiger -B -zinit -symbols design.aig
 """
+"""Undefined values become free inputs before anything is optimised, else Yosys chooses them as it likes.
+`techmap` leaves more of them, for shifts out of range. Registers without an initial value start as inputs."""
+
 RUN_YOSYS = """
 import sys
 from pyosys import libyosys
