@@ -12,7 +12,7 @@ help:
 	@echo "make env    set up .venv only          make tools  check or install the RTL tools"
 	@echo "make lint   check style and types          make docs   write the generated documentation"
 	@echo "make bench  measure simulators and RTL make campaign  the slow tests and the long checks: random programs, operators, broken streams, RTL and files"
-	@echo "make formal prove the claims about the RTL, where it has changed (an hour at first)"
+	@echo "make formal prove the claims about the RTL, where it has changed (a quarter of an hour at first)"
 	@echo "make area   measure area and clock anew, where the hardware has changed (hours)"
 	@echo "make figures measure the stale figures of the documentation anew (minutes)"
 	@echo "make recorded write anew what tests compare: sizes of the hardware, cycles, lengths of code, pictures"

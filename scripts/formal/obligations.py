@@ -356,7 +356,7 @@ def _products() -> list[Obligation]:
             _unrolled(config.gemm_stages),
             (carried,),
             cases=tuple(range(-1 << config.inp_bits - 1, 1 << config.inp_bits - 1)),
-            fault_case=77,
+            fault_case=-77,
         )
         for config in configs
     ]

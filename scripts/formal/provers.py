@@ -124,6 +124,7 @@ SAID = {
 }
 """What ABC says of a circuit whose claims hold."""
 
+OUT_OF_TIME = re.compile("timeout|Timed out|UNDECIDED", re.IGNORECASE)
 REFUTED = re.compile(r"asserted in frame (\d+)|(Networks are NOT EQUIVALENT)")
 
 
@@ -172,13 +173,24 @@ def _proof(folder: Path, effort: Effort) -> tuple[Verdict, int | None]:
         done = run([*NICE, str(abc), "-c", commands], folder, seconds=effort.seconds + LATE)
     except TimeoutExpired:
         return Verdict.OPEN, None
-    if SAID[effort.method].format(cycles=effort.cycles) in done.output:
-        return Verdict.PROVED, None
-    if refuted := REFUTED.search(done.output):
-        return Verdict.REFUTED, int(refuted[1] or 0)
-    if done.status or not re.search("imeout|UNDECIDED", done.output):
+    if done.status:
         raise ToolError(f"ABC failed: {_end(done)}")
-    return Verdict.OPEN, None
+    return understood(done.output, effort)
+
+
+def understood(output: str, effort: Effort) -> tuple[Verdict, int | None]:
+    """Return the verdict that ABC prints, and the cycle in which a claim fails.
+
+    Raises:
+        ToolError: it is none of the known ones.
+    """
+    if refuted := REFUTED.search(output):
+        return Verdict.REFUTED, int(refuted[1] or 0)
+    if OUT_OF_TIME.search(output):  # with the cycles that bmc3 had begun, which may be all of them
+        return Verdict.OPEN, None
+    if SAID[effort.method].format(cycles=effort.cycles) in output:
+        return Verdict.PROVED, None
+    raise ToolError(f"ABC says nothing known: {output.strip()[-MESSAGE_CHARACTERS:]}")
 
 
 def _end(done: Finished) -> str:
