@@ -3,10 +3,10 @@
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.utils import exact_log2
 
-from vdla.hw import fetch as unit
 from vdla.hw.fetch import Fetch
 from vdla.hw.formal.proof import Proof, implies, is_taken
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.timing import BURSTS_FETCHED_AHEAD
 
 START_CYCLES = 4
 """Cycles from `begin`, or from a full queue, to the next request at the latest, and one more."""
@@ -24,13 +24,19 @@ class FetchProof(Proof):
         most: instructions of the longest stream.
         compared: bits of an instruction that are compared with those that memory returned; 0: all. Fetch only
             moves them, but for their kind.
+        ahead: bursts that are asked for ahead of dispatch.
     """
 
     def __init__(
-        self, config: AcceleratorConfig, most: int, compared: int = 0, only: str | None = None
+        self,
+        config: AcceleratorConfig,
+        most: int,
+        compared: int = 0,
+        ahead: int = BURSTS_FETCHED_AHEAD,
+        only: str | None = None,
     ) -> None:
         super().__init__(only)
-        self.config, self.most = config, most
+        self.config, self.most, self.ahead = config, most, ahead
         self.bits = config.instruction_bits
         self.compared = compared or self.bits
         self.count_bits = most.bit_length()
@@ -99,7 +105,7 @@ class FetchProof(Proof):
         self.stays(m, "instruction", fetch.instruction.valid, fetch.instruction.ready, word)
         arrives = is_taken(fetch.read_data)
         owed, delivered = (
-            Signal(range(unit.BURSTS_FETCHED_AHEAD * self.config.burst_beats + 2)),
+            Signal(range(self.ahead * self.config.burst_beats + 2)),
             Signal(self.count_bits + 1),
         )
         asked = Mux(is_taken(fetch.request), fetch.request.payload.beats, 0)
@@ -112,8 +118,7 @@ class FetchProof(Proof):
             "busy: a beat is outstanding": fetch.busy == (owed != 0),
             "blocked: nothing outstanding, nothing asked for": fetch.blocked
             == ((owed == 0) & ~fetch.request.valid),
-            "at most BURSTS_FETCHED_AHEAD bursts outstanding": owed
-            <= unit.BURSTS_FETCHED_AHEAD * self.config.burst_beats,
+            "at most BURSTS_FETCHED_AHEAD bursts outstanding": owed <= self.ahead * self.config.burst_beats,
             "no instruction beyond count": implies(fetch.instruction.valid, delivered < count),
         }
         number = self.constant(m, "number", self.count_bits)

@@ -29,7 +29,13 @@ from vdla.hw.rtlil import rtlil_of
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.numerics import SHIFT_BITS
 from vdla.hw.spec.presets import TINY
-from vdla.hw.spec.timing import REQUANTISE_STAGES, RESIDUAL_STAGES, TABLE_STAGES, alu_delay
+from vdla.hw.spec.timing import (
+    BURSTS_FETCHED_AHEAD,
+    REQUANTISE_STAGES,
+    RESIDUAL_STAGES,
+    TABLE_STAGES,
+    alu_delay,
+)
 from vdla.hw.spec.vocabulary import AluOpcode, Extension
 
 FAULT_SECONDS = 120
@@ -162,8 +168,13 @@ def _dma() -> list[Obligation]:
     ]
 
 
+NARROW_AHEAD = 2
 NARROW_FETCH = (
-    Edit(FETCH, "from vdla.hw.spec.timing import BURSTS_FETCHED_AHEAD", "BURSTS_FETCHED_AHEAD = 2"),
+    Edit(
+        FETCH,
+        "from vdla.hw.spec.timing import BURSTS_FETCHED_AHEAD",
+        f"BURSTS_FETCHED_AHEAD = {NARROW_AHEAD}",
+    ),
     Edit("vdla.hw.spec.config", "return DRAM_BASE_BITS + max(", "return 12 + 0 * max("),
     Edit(
         FETCH, "Signal(self.config.address_bits - item_bits), Signal(32)", "Signal(8 - item_bits), Signal(3)"
@@ -174,9 +185,9 @@ NARROW_FETCH = (
 """Fetch with addresses of 8 bits, counters of instructions of 3, and two bursts ahead of dispatch."""
 
 
-def _fetch_proof(most: int, compared: int, only: str | None = None, **changes: Any) -> FetchProof:
+def _fetch_proof(most: int, compared: int, ahead: int, only: str | None = None, **changes: Any) -> FetchProof:
     """Return a proof whose configuration is made with it, so that edits of its properties count."""
-    return FetchProof(_small(**changes), most, compared, only)
+    return FetchProof(_small(**changes), most, compared, ahead, only)
 
 
 def _fetch() -> list[Obligation]:
@@ -190,7 +201,7 @@ def _fetch() -> list[Obligation]:
     narrow = [
         Obligation(
             f"fetch, bus of {bus_bits} bits, narrow",
-            partial(_fetch_proof, 7, 2, bus_bits=bus_bits, burst_bytes=32),
+            partial(_fetch_proof, 7, 2, NARROW_AHEAD, bus_bits=bus_bits, burst_bytes=32),
             INDUCTION,
             faults,
             settings=NARROW_FETCH,
@@ -198,7 +209,7 @@ def _fetch() -> list[Obligation]:
         )
         for bus_bits, faults in buses.items()
     ]
-    whole = partial(_fetch_proof, 3, 0, bus_bits=64, burst_bytes=32)
+    whole = partial(_fetch_proof, 3, 0, BURSTS_FETCHED_AHEAD, bus_bits=64, burst_bytes=32)
     return [
         *narrow,
         Obligation("fetch, all bits", whole, Effort(Method.BOUNDED, 12), (ends, part), cycles=12),
