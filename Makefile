@@ -1,6 +1,6 @@
 # The two commands to know: `make demo` and `make test`. Nothing here asks a question.
 .DEFAULT_GOAL := help
-.PHONY: help env demo test tools lint docs figures lock clean bench campaign area recorded
+.PHONY: help env demo test tools lint docs figures lock clean bench campaign area recorded formal
 
 PYTHON := .venv/bin/python
 READY  := .venv/.ready
@@ -12,6 +12,7 @@ help:
 	@echo "make env    set up .venv only          make tools  check or install the RTL tools"
 	@echo "make lint   check style and types          make docs   write the generated documentation"
 	@echo "make bench  measure simulators and RTL make campaign  the slow tests and the long checks: random programs, operators, broken streams, RTL and files"
+	@echo "make formal prove the claims about the RTL, where it has changed (a quarter of an hour at first)"
 	@echo "make area   measure area and clock anew, where the hardware has changed (hours)"
 	@echo "make figures measure the stale figures of the documentation anew (minutes)"
 	@echo "make recorded write anew what tests compare: sizes of the hardware, cycles, lengths of code, pictures"
@@ -57,6 +58,7 @@ campaign: env tools
 	@$(PYTHON) scripts/random_programs.py --programs 5000 --configurations 16
 	@$(PYTHON) scripts/planted_delays.py
 	@$(PYTHON) scripts/check_netlist.py
+	@$(PYTHON) scripts/prove_rtl.py
 	@$(PYTHON) scripts/random_operators.py --cases 3000
 	@$(PYTHON) scripts/random_graphs.py --graphs 500
 	@$(PYTHON) scripts/verify_faults.py --flags 1000 --changes 20
@@ -75,6 +77,9 @@ campaign: env tools
 	@$(PYTHON) scripts/kill_tune.py
 	@$(PYTHON) scripts/fuzz_inputs.py
 	@$(PYTHON) scripts/mutants.py
+
+formal: env
+	@$(PYTHON) scripts/prove_rtl.py
 
 area: env
 	@$(PYTHON) scripts/fill_silicon.py

