@@ -32,7 +32,7 @@ def refused(*arguments: object) -> str:
         ("x.bin", ("disasm", "FILE"), STREAM_BYTES),
         ("x.npz", ("replay", "FILE"), 512 << 20),
         ("x.onnx", ("compile", "FILE", "-o", "x.vdla"), 512 << 20),
-        ("x.vdla", ("inspect", "FILE"), 512 << 20),
+        ("x.vdla", ("inspect", "FILE"), 1 << 30),
     ],
 )
 def test_a_file_that_never_ends_is_not_read_to_its_end(name, arguments, limit, tmp_path, monkeypatch):
