@@ -95,8 +95,7 @@ def judge(
             violations |= {(EMPTY, *place) for place in now.needs - written}
         for other, earlier in accesses.items():
             if unit_of(instructions[other]) != unit_of(item) and not done_before[index] >> other & 1:
-                shared = earlier.writes & (now.reads | now.writes) | earlier.reads & now.writes
-                violations |= {(CONFLICT, *place) for place in shared}
+                violations |= {(CONFLICT, *place) for place in shared_places(earlier, now)}
         if isinstance(item, isa.Load) and promises(item):
             violations |= {
                 (BROKEN, *place) for place in now.writes if half_of(place[1], config) in halves_in_use
@@ -104,8 +103,7 @@ def judge(
         if violations:
             return Verdict("unsafe", index, frozenset(violations))
         if isinstance(item, isa.Gemm | isa.Alu | isa.Depthwise):
-            used = now.reads | now.writes
-            halves_in_use = {half_of(element, config) for memory, element in used if memory == ACC}
+            halves_in_use = halves_of(now, config)
         if isinstance(item, isa.Load) and item.memory_type == UOP:
             load_uops(item, uops, dram, config)
         written |= {place for place in now.writes if place[0] != DRAM}
@@ -321,6 +319,17 @@ def read_unless_written(found: Accesses, place: Place) -> None:
 
 
 # Places
+
+
+def shared_places(earlier: Accesses, now: Accesses) -> set[Place]:
+    """Return the places that two instructions use and at least one of them writes."""
+    return earlier.writes & (now.reads | now.writes) | earlier.reads & now.writes
+
+
+def halves_of(accesses: Accesses, config: AcceleratorConfig) -> set[int]:
+    """Return the halves of ACC, 0 and 1, in which an instruction uses accumulators."""
+    used = accesses.reads | accesses.writes
+    return {half_of(element, config) for memory, element in used if memory == ACC}
 
 
 def exists(place: Place, dram: bytes, config: AcceleratorConfig) -> bool:
