@@ -87,6 +87,11 @@ def test_they_agree_on_random_and_damaged_streams(seed):
     assert disagreement(damaged(subject, random.Random(seed))) == ""
 
 
+def test_a_place_in_conflict_with_two_units_counts_twice_among_the_findings():
+    """The verifier reports 100 findings of this stream, which are 96 violations, and leaves out others."""
+    assert disagreement(damaged(random_stream(90019), random.Random("90019 6"))) == ""
+
+
 def test_damaged_streams_are_safe_stuck_and_unsafe():
     verdicts = Counter(
         verifier_verdict(damaged(random_stream(seed), random.Random(seed))).fault for seed in range(1, 120, 2)
