@@ -32,22 +32,6 @@ class ChannelAffine:
         return ChannelAffine(first.x, first.factors * self.factors, first.shifts * self.factors + self.shifts)
 
 
-class AffineChain(NamedTuple):
-    """Affine functions that follow a product or a DequantizeLinear.
-
-    Attributes:
-        node: the product; after a DequantizeLinear, the first of the affine functions.
-        affine: the composition of the functions.
-        alone: the functions follow a DequantizeLinear, not a product.
-        last: channels are the last dimension, even if the tensor has the rank of an image.
-    """
-
-    node: Node
-    affine: ChannelAffine
-    alone: bool
-    last: bool
-
-
 def affine_of(graph: Values, node: Node, axis: int) -> ChannelAffine | None:
     """Return the affine function of a node with channels along `axis` of its result, or None."""
     result = graph.types[node.result]

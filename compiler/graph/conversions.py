@@ -6,7 +6,6 @@ from math import inf
 
 import numpy as np
 
-from vdla.compiler.graph.affine import AffineChain
 from vdla.compiler.graph.def_use import DefUse
 from vdla.compiler.graph.integers import Quantisation
 from vdla.compiler.graph.nodes import Graph, GraphError, Node
@@ -66,15 +65,10 @@ class Conversions(DefUse):
     """The conversions of a graph, with the maker and the readers of each value.
 
     Chains of Relu and Clip are followed once, in the constructor, and without recursion.
-
-    Attributes:
-        affine_chains: the cache of `vdla.compiler.graph.integer_forms.reasons`, by the last affine
-            function and its axis.
     """
 
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph)
-        self.affine_chains: dict[tuple[str, int], AffineChain | None] = {}
         self._producing_bounds: dict[str, ProducingBounds] = {}
         self._bounded_readers: dict[str, BoundedReaders] = {}
         bounds = [node for node in graph.nodes if node.op in BOUNDS]

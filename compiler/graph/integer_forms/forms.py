@@ -35,7 +35,7 @@ from vdla.compiler.graph.integer_forms.rules import (
 )
 from vdla.compiler.graph.integer_forms.site import CHANGE, PAIRED, Site
 from vdla.compiler.graph.integers import GREATEST, LEAST, Quantisation, factors_and_shift, scaling
-from vdla.compiler.graph.nodes import Attribute, Graph, TensorType
+from vdla.compiler.graph.nodes import Attribute, TensorType
 from vdla.compiler.graph.rewrite import GraphBuilder
 from vdla.compiler.rules import Rule, unfit
 from vdla.runtime.requantise import parameter_words
@@ -49,9 +49,9 @@ class Lowering(GraphBuilder):
         moved: int8 results of operators that only move elements, by the real result and the int8 operands.
     """
 
-    def __init__(self, graph: Graph) -> None:
-        super().__init__(graph)
-        self.conversions = Conversions(graph)
+    def __init__(self, conversions: Conversions) -> None:
+        super().__init__(conversions.graph)
+        self.conversions = conversions
         self.moved: dict[tuple[str, ...], str] = {}
 
     # Operators
@@ -88,7 +88,7 @@ class Lowering(GraphBuilder):
         """Add a scale of channels, with a factor for each channel or a single factor."""
         words = site.product.parameters(site.operands[0].quantisation, site.result)
         factors = _shared(site.product.weights[:, 0])
-        self.add_weighted(site, factors, _shared(words), "Int8Scale", {"axis": -1 if site.last else 1})
+        self.add_weighted(site, factors, _shared(words), "Int8Scale", {"axis": site.node.integer("axis")})
 
     def transposed(self, site: Site) -> None:
         """Add a transposed convolution of an image less its zero point, with a dense (undilated) kernel. The

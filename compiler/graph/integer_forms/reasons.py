@@ -2,20 +2,22 @@
 node.
 
 Channelwise affine operators after a product belong to its form, as its requantisation absorbs them: batch
-normalisation, scales, shifts and biases.
+normalisation, scales, shifts and biases. `AffineChain` is their canonical form: a single function of float64
+numbers. No rule writes it into the graph, because operators without an integer form, and tables, must round
+after each operator, as the file does.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
-from vdla.compiler.graph.affine import AffineChain, ChannelAffine, affine_of
+from vdla.compiler.graph.affine import ChannelAffine, affine_of
 from vdla.compiler.graph.conversions import BOUNDS, CONVERSIONS, Conversions
 from vdla.compiler.graph.integer_forms.forms import RULES
 from vdla.compiler.graph.integer_forms.prerequisites import RULES as PREREQUISITES
 from vdla.compiler.graph.integer_forms.prerequisites import Located
 from vdla.compiler.graph.integer_forms.rules import FUNCTION_RULES, MOVES, QUANTISE, RESULT
-from vdla.compiler.graph.integer_forms.site import Site, multiplies_activations
+from vdla.compiler.graph.integer_forms.site import CHANGE, Site, multiplies_activations
 from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.graph.rewrite import rebuilt
 from vdla.compiler.rules import Rule, Unfit, unfit
@@ -24,26 +26,75 @@ from vdla.runtime.module.reasons import reason_of
 
 Case = TypeVar("Case")
 IMAGE_RANK = 4
-PRODUCTS = {
-    "Conv": 1,
-    "ConvTranspose": 1,
-    "Gemm": -1,
-    "MatMul": -1,
-}  # with the axis of output channels
+CHANNEL_AXES = {"Conv": 1, "ConvTranspose": 1, "Gemm": -1, "MatMul": -1}  # of the results of products
 NONE: Mapping[str, str] = {}
 INTEGER = "Int8"  # prefix of operators from int8 tensors to int8 tensors
 
 
-def fit(conversions: Conversions, node: Node, quantise: Node | None) -> Site | Unfit:
+class AffineChain(NamedTuple):
+    """Channelwise affine operators after a product or a DequantizeLinear, merged into a single function.
+
+    Attributes:
+        node: the product; after a DequantizeLinear, the operator `Affine` with the axis of the channels.
+        affine: the composition of the functions.
+    """
+
+    node: Node
+    affine: ChannelAffine
+
+
+class MergedConversions(Conversions):
+    """The conversions of a graph, and its chains of affine operators.
+
+    Attributes:
+        chains: the chain that ends with a value, by the value's name and the axis of the channels.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        super().__init__(graph)
+        self.chains: dict[tuple[str, int], AffineChain] = {}
+        for node in graph.nodes:
+            for axis in (1, -1):
+                change = affine_of(graph, node, axis)
+                chain = None if change is None else self._chain(node, change, axis)
+                if chain is not None:
+                    self.chains[node.result, axis] = chain
+
+    def chain(self, node: Node) -> AffineChain | None:
+        """Return the chain that ends with a node; None if there is no such chain."""
+        return self.chains.get((node.result, 1)) or self.chains.get((node.result, -1))
+
+    def _chain(self, node: Node, change: ChannelAffine, axis: int) -> AffineChain | None:
+        """Return the chain that an affine operator begins or continues."""
+        before = self.maker(change.x)
+        if before is not None and before.op == "DequantizeLinear":
+            fits = axis == -1 or len(self.types[change.x].shape) == IMAGE_RANK
+            merged = Node(CHANGE, (change.x,), node.outputs, {"axis": axis}, node.name)
+            return AffineChain(merged, change) if fits else None
+        if before is None or not self.is_read_once(change.x):
+            return None
+        if CHANNEL_AXES.get(before.op) == axis and self._multiplies(before):
+            return AffineChain(before, change)
+        chain = self.chains.get((change.x, axis))
+        return chain and chain._replace(affine=change.after(chain.affine))
+
+    def _multiplies(self, node: Node) -> bool:
+        """Whether a product has quantised constant weights, or two quantised operands."""
+        return self.dequantised_constants(node.inputs[1]) is not None or (
+            multiplies_activations(self, node) and all(map(self.is_dequantised, node.inputs))
+        )
+
+
+def fit(conversions: MergedConversions, node: Node, quantise: Node | None) -> Site | Unfit:
     """Return the site of the integer form of `node`; Unfit with the reason if it has no integer form.
 
     Args:
         quantise: the QuantizeLinear of its result, directly or after Relu and Clip; None if there is none.
     """
-    chain = affine_chain_of(conversions, node)
+    chain = conversions.chain(node)
     if chain is not None:
-        site = Site(conversions, chain.node, quantise, chain.affine, chain.alone, chain.last)
-        subject = node.op if chain.alone else chain.node.op
+        site = Site(conversions, chain.node, quantise, chain.affine)
+        subject = node.op if site.kind == CHANGE else chain.node.op
         return unfit(subject, RULES[site.kind], site) or site
     if node.op in PREREQUISITES:
         located = Located(conversions.graph, node)
@@ -72,11 +123,11 @@ def with_reasons(graph: Graph, rejected: Mapping[str, str] = NONE) -> Graph:
     Args:
         rejected: the reasons why operators were not lowered, by their first result.
     """
-    conversions = Conversions(graph)
+    conversions = MergedConversions(graph)
     return rebuilt(graph, (_with_reason(conversions, node, rejected) for node in graph.nodes))
 
 
-def _with_reason(conversions: Conversions, node: Node, rejected: Mapping[str, str]) -> Node:
+def _with_reason(conversions: MergedConversions, node: Node, rejected: Mapping[str, str]) -> Node:
     if node.reason or _is_integer(conversions.graph, node):
         return node
     return replace(node, reason=_why_on_host(conversions, node, rejected).reason)
@@ -95,7 +146,7 @@ def is_float(graph: Graph, node: Node) -> bool:
     return any(graph.types[name].dtype.startswith("float") for name in names)
 
 
-def _why_on_host(conversions: Conversions, node: Node, rejected: Mapping[str, str]) -> Unfit:
+def _why_on_host(conversions: MergedConversions, node: Node, rejected: Mapping[str, str]) -> Unfit:
     """Return the reason why an operator remains: it was rejected, it converts a tensor that a float operator
     makes or reads, no QuantizeLinear reads its result, or its result is also read as float32."""
     read_as_float = node.op == "DequantizeLinear" and conversions.float_use(node.result)
@@ -169,65 +220,3 @@ def _use(conversions: Conversions, node: Node, real: str) -> str:
     maker, dtype = conversions.makers.get(real), conversions.graph.types[real].dtype
     origin = f"enters the network as {dtype}" if maker is None else f"{maker} makes in {dtype}"
     return f"input {real} that {origin}"
-
-
-# Channelwise affine operators after a product
-
-
-def affine_chain_of(conversions: Conversions, node: Node) -> AffineChain | None:
-    """Return the chain of channelwise affine operators that ends with `node`; None if there is no such chain.
-
-    The chain begins after a DequantizeLinear, or after a product of quantised operands without other readers.
-    """
-    return next((chain for axis in (1, -1) if (chain := _along(conversions, node, axis)) is not None), None)
-
-
-def _multiplies(conversions: Conversions, node: Node) -> bool:
-    """Whether a product has quantised constant weights, or two quantised operands."""
-    return conversions.dequantised_constants(node.inputs[1]) is not None or (
-        multiplies_activations(conversions, node) and all(map(conversions.is_dequantised, node.inputs))
-    )
-
-
-def _along(conversions: Conversions, node: Node, axis: int) -> AffineChain | None:
-    """Return the chain along an axis that ends with `node`. Results for earlier nodes are cached, so each
-    node is visited once."""
-    later: list[tuple[Node, ChannelAffine]] = []
-    current: Node | None = node
-    while current is not None and (current.result, axis) not in conversions.affine_chains:
-        change = affine_of(conversions.graph, current, axis)
-        if change is None:
-            conversions.affine_chains[current.result, axis] = None
-            break
-        later.append((current, change))
-        current = _change_before(conversions, change, axis)
-    chain = None if current is None else conversions.affine_chains[current.result, axis]
-    for current, change in reversed(later):
-        begun = _begun(conversions, current, change, axis)
-        chain = begun or (None if chain is None else chain._replace(affine=change.after(chain.affine)))
-        conversions.affine_chains[current.result, axis] = chain
-    return chain
-
-
-def _change_before(conversions: Conversions, change: ChannelAffine, axis: int) -> Node | None:
-    """Return the operator before a change if it may belong to the same chain; None at the start of a
-    chain."""
-    before = conversions.makers.get(change.x)
-    if before is None or before.op == "DequantizeLinear" or not conversions.is_read_once(change.x):
-        return None
-    return None if PRODUCTS.get(before.op) == axis and _multiplies(conversions, before) else before
-
-
-def _begun(conversions: Conversions, node: Node, change: ChannelAffine, axis: int) -> AffineChain | None:
-    """Return the chain that starts with `node`, after a product or a DequantizeLinear; None if it starts
-    none."""
-    before = conversions.makers.get(change.x)
-    if before is None:
-        return None
-    if before.op == "DequantizeLinear":
-        alone = axis == -1 or len(conversions.graph.types[change.x].shape) == IMAGE_RANK
-        return AffineChain(node, change, alone, last=axis == -1) if alone else None
-    if not conversions.is_read_once(change.x):
-        return None
-    product = PRODUCTS.get(before.op) == axis and _multiplies(conversions, before)
-    return AffineChain(before, change, alone=False, last=axis == -1) if product else None

@@ -256,9 +256,8 @@ def _ratios(site: Site) -> str:
 
 
 def _shifts(site: Site) -> str:
-    if site.lone_change is None:
-        return ""
-    coarse = site.ratios[(site.lone_change.shifts != 0) & (site.ratios > LARGEST_STEP)]
+    assert site.affine is not None, f"{site.node} is no affine change"
+    coarse = site.ratios[(site.affine.shifts != 0) & (site.ratios > LARGEST_STEP)]
     return f"added constants in steps of {coarse.max():g} times the result's scale" if coarse.size else ""
 
 

@@ -1,9 +1,10 @@
 """A float operator with its conversions in a quantised graph: the inputs of its rules and of its integer
 form."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from vdla.compiler.graph.nodes import Attribute, Graph, Node
 CHANGE = "Affine"
 PAIRED = "MatMul of activations"
 POOLS = ("AveragePool", "GlobalAveragePool")
-OUTPUTS_AXIS = {"Conv": 0, "ConvTranspose": 1, "MatMul": 1}  # of the weights
+OUTPUTS_AXIS = {"Conv": 0, "ConvTranspose": 1, "MatMul": 1}  # of the weights; Gemm: see `outputs_axis`
 WHOLE: Mapping[str, Attribute] = {
     "ceil_mode": 0,
     "count_include_pad": 1,
@@ -40,6 +41,20 @@ class Weights(NamedTuple):
     centred: np.ndarray
 
 
+class RealProduct(NamedTuple):
+    """Real sums of products with integer weights: `sum(weights * integers) * scales + bias`.
+
+    Attributes:
+        weights: int16[channels, terms].
+        scales: float64[channels], of weights and operand together, greater than 0.
+        bias: float64[channels].
+    """
+
+    weights: np.ndarray
+    scales: np.ndarray
+    bias: np.ndarray
+
+
 def multiplies_activations(conversions: Conversions, node: Node) -> bool:
     """Whether a node is a MatMul without constant operands."""
     if node.op != "MatMul":
@@ -57,12 +72,11 @@ class Site:
 
     Attributes:
         conversions: the graph's conversions.
-        node: the operator.
+        node: the operator; `Affine` in place of affine changes of channels without a product.
         quantise: the QuantizeLinear of one of its results, directly or after Relu and Clip; None if there is
             none.
-        affine: the affine change of each channel of its result, which the requantisation absorbs.
-        alone: there is no product: the operator is the first of the affine changes.
-        last: the channels of the affine changes are the last dimension.
+        affine: the affine change of each channel of a product's result, which the requantisation absorbs; or
+            the change that `Affine` is.
 
     The properties of the integer form are valid only after the preceding rules pass.
     """
@@ -71,15 +85,10 @@ class Site:
     node: Node
     quantise: Node | None = None
     affine: ChannelAffine | None = None
-    alone: bool = False
-    last: bool = False
 
     @property
     def kind(self) -> str:
-        """The operator's name; "Affine" for affine changes without a product; "MatMul of activations" for a
-        MatMul without constant operands."""
-        if self.alone:
-            return CHANGE
+        """The operator's name; "MatMul of activations" for a MatMul without constant operands."""
         return PAIRED if multiplies_activations(self.conversions, self.node) else self.node.op
 
     @property
@@ -92,19 +101,12 @@ class Site:
         """The real operands that must come from DequantizeLinear."""
         if self.node.op == "DequantizeLinear":
             return self.node.outputs
-        if self.lone_change is not None:
-            return (self.lone_change.x,)
         return self.node.inputs[:1] if self.is_product else tuple(name for name in self.node.inputs if name)
 
     @property
     def is_product(self) -> bool:
         """Whether the operator sums products with weights."""
-        return self.kind in (*OUTPUTS_AXIS, "Gemm", *POOLS, CHANGE)
-
-    @property
-    def lone_change(self) -> ChannelAffine | None:
-        """The affine changes of channels if there is no product; None otherwise."""
-        return self.affine if self.alone else None
+        return self.kind in REAL_PRODUCTS
 
     @property
     def weights_name(self) -> str:
@@ -115,11 +117,6 @@ class Site:
     def bias_name(self) -> str:
         """Name of the real bias of a product; "" if it has none."""
         return self.node.inputs[2] if len(self.node.inputs) > 2 else ""
-
-    @property
-    def groups(self) -> int:
-        """Groups of channels of a product with weights."""
-        return 1 if self.alone or "group" not in self.node.attributes else self.node.integer("group")
 
     @property
     def outputs_axis(self) -> int:
@@ -174,36 +171,22 @@ class Site:
 
     @cached_property
     def weights(self) -> Weights:
-        """The quantised weights. An average has weights of 1. Affine changes have the signs of their factors
-        as weights, times 127 if there are shifts, so that the scale is fine enough for them."""
-        if self.lone_change is not None:
-            factors, step = self.lone_change.factors, GREATEST if self.lone_change.shifts.any() else 1
-            alone = self.result.scale / self.operands[0].quantisation.scale  # for channels with a factor of 0
-            scale = np.where(factors, np.abs(factors), alone) / step
-            signs = np.sign(factors).astype(np.int16)[:, None] * np.int16(step)
-            return Weights(signs, scale, signs)
-        if self.node.op not in POOLS:
-            values, scale, zero = self.dequantised(self.weights_name)
-            axis = self.conversions.makers[self.weights_name].integer("axis") % max(values.ndim, 1)
-            along = [-1 if place == axis else 1 for place in range(values.ndim)] if zero.size > 1 else ()
-            return Weights(values, scale, values.astype(np.int16) - zero.reshape(along))
-        channels, kernel = self.shape(self.node.inputs[0])[1], self.window.extents("kernel_shape")
-        ones = np.ones((channels, 1, *kernel), np.int8)
-        return Weights(ones, np.ones(()), ones.astype(np.int16))
+        """The constant weights of a product."""
+        values, scale, zero = self.dequantised(self.weights_name)
+        axis = self.conversions.makers[self.weights_name].integer("axis") % max(values.ndim, 1)
+        along = [-1 if place == axis else 1 for place in range(values.ndim)] if zero.size > 1 else ()
+        return Weights(values, scale, values.astype(np.int16) - zero.reshape(along))
 
     @property
     def channels(self) -> int:
-        """Output channels of a product."""
-        first = self.node.op in POOLS or self.alone
-        channels: int = self.weights.values.shape[0 if first else self.outputs_axis]
+        """Output channels of a product with constant weights."""
+        channels: int = self.weights.values.shape[self.outputs_axis]
         return channels
 
-    @cached_property
+    @property
     def bias(self) -> np.ndarray:
-        """float64[channels]: the real bias of a product; 0 if it has none."""
-        if self.lone_change is not None:
-            return self.lone_change.shifts
-        if self.is_pool or not self.bias_name:
+        """float64[channels]: the real bias of a product with constant weights; 0 if it has none."""
+        if not self.bias_name:
             return np.zeros(self.channels)
         if self.bias_name in self.graph.constants:
             real = self.graph.constants[self.bias_name].astype(np.float64)
@@ -214,33 +197,18 @@ class Site:
 
     @cached_property
     def product(self) -> IntegerProduct:
-        """The product with integer weights and biases."""
-        (_, scale, values), (x,) = self.weights, self.operands
-        averaged = values[0].size if self.is_pool else 1
-        if not self.is_pool and not self.alone and self.outputs_axis:
-            values = values.swapaxes(0, 1)
-        scales = np.broadcast_to(scale.astype(np.float64).reshape(-1), self.channels)
-        factors, of_bias, shifts = self.output_affine
-        signs = np.sign(factors).astype(np.int16)[:, None]
+        """The product with integer weights and biases, and the affine change of its channels."""
+        weights, scales, bias = REAL_PRODUCTS[self.kind](self)
+        alpha, beta = self.node.real("alpha", 1), self.node.real("beta", 1)
+        ones, shifts = np.ones(len(scales)), np.zeros(len(scales))
+        if self.affine is not None and self.kind != CHANGE:
+            ones, shifts = self.affine.factors, self.affine.shifts
+        factors = ones * alpha
         return integer_product(
-            values.reshape(self.channels, -1) * signs,
-            x.quantisation.scale * scales / averaged * np.where(factors, np.abs(factors), 1.0),
-            self.bias * of_bias + shifts,
+            weights * np.sign(factors).astype(np.int16)[:, None],
+            scales * np.where(factors, np.abs(factors), 1.0),
+            bias * (ones * beta) + shifts,
         )
-
-    @property
-    def is_pool(self) -> bool:
-        """Whether the operator averages."""
-        return self.kind in POOLS
-
-    @property
-    def output_affine(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Factors of the sums of products, factors of the bias, and shifts after both, float64[channels]
-        each."""
-        ones, alpha, beta = np.ones(self.channels), self.node.real("alpha", 1), self.node.real("beta", 1)
-        if self.affine is None or self.alone:
-            return ones * alpha, ones * beta, 0 * ones
-        return self.affine.factors * alpha, self.affine.factors * beta, self.affine.shifts
 
     @cached_property
     def ratios(self) -> np.ndarray:
@@ -254,3 +222,37 @@ class Site:
             factors = 1.0 if self.affine is None else self.affine.factors
             return np.unique(scales[0] * scales[1] / self.result.scale * factors)
         return np.array(scales) / self.result.scale
+
+
+def _product_with_weights(site: Site) -> RealProduct:
+    values = site.weights.centred.swapaxes(0, 1) if site.outputs_axis else site.weights.centred
+    scales = np.broadcast_to(site.weights.scale.astype(np.float64).reshape(-1), site.channels)
+    return RealProduct(
+        values.reshape(site.channels, -1), site.operands[0].quantisation.scale * scales, site.bias
+    )
+
+
+def _average(site: Site) -> RealProduct:
+    """Return an average as a product with weights of 1."""
+    channels, terms = site.shape(site.node.inputs[0])[1], prod(site.window.extents("kernel_shape"))
+    scales = np.full(channels, site.operands[0].quantisation.scale / terms)
+    return RealProduct(np.ones((channels, terms), np.int16), scales, np.zeros(channels))
+
+
+def _affine_change(site: Site) -> RealProduct:
+    """Return an affine change with the signs of its factors as weights, times 127 if there are shifts, so
+    that the scale is fine enough for them."""
+    assert site.affine is not None, f"{site.node} is no affine change"
+    factors, shifts, scale = site.affine.factors, site.affine.shifts, site.operands[0].quantisation.scale
+    step = GREATEST if shifts.any() else 1
+    without = site.result.scale / scale  # of channels with a factor of 0
+    scales = scale * (np.where(factors, np.abs(factors), without) / step)
+    return RealProduct(np.sign(factors).astype(np.int16)[:, None] * np.int16(step), scales, shifts)
+
+
+REAL_PRODUCTS: Mapping[str, Callable[[Site], RealProduct]] = {
+    **dict.fromkeys((*OUTPUTS_AXIS, "Gemm"), _product_with_weights),
+    **dict.fromkeys(POOLS, _average),
+    CHANGE: _affine_change,
+}
+"""The kinds of operators that sum products with weights."""

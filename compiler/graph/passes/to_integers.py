@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from vdla.compiler.graph.conversions import check_scales
 from vdla.compiler.graph.integer_forms.forms import FORMS, Lowering
-from vdla.compiler.graph.integer_forms.reasons import fit, with_reasons
+from vdla.compiler.graph.integer_forms.reasons import MergedConversions, fit, with_reasons
 from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.graph.passes.cleanup import DeadCode
 from vdla.compiler.rules import Unfit
@@ -29,23 +29,26 @@ class ToIntegers:
             GraphError: a scale is no number or not positive.
         """
         check_scales(graph)
-        lowering, rejected = Lowering(graph), dict[str, str]()
+        conversions, rejected = MergedConversions(graph), dict[str, str]()
+        lowering = Lowering(conversions)
         for node in graph.nodes:
-            if node.op != "QuantizeLinear" or not _is_lowered(lowering, node, rejected):
+            if node.op != "QuantizeLinear" or not _is_lowered(conversions, lowering, node, rejected):
                 lowering.nodes.append(node)
         return with_reasons(DeadCode().run(lowering.finished()), rejected)
 
 
-def _is_lowered(lowering: Lowering, quantise: Node, rejected: dict[str, str]) -> bool:
+def _is_lowered(
+    conversions: MergedConversions, lowering: Lowering, quantise: Node, rejected: dict[str, str]
+) -> bool:
     """Lower the operator before a QuantizeLinear; return whether it has an integer form.
 
     Args:
         rejected: reasons why operators have none, by their first result; a reason is added.
     """
-    maker = lowering.conversions.makers.get(lowering.conversions.source(quantise.inputs[0]))
+    maker = conversions.makers.get(conversions.source(quantise.inputs[0]))
     if maker is None:
         return False
-    form = fit(lowering.conversions, maker, quantise)
+    form = fit(conversions, maker, quantise)
     if isinstance(form, Unfit):
         for node in (maker, quantise) if maker.op == "DequantizeLinear" else (maker,):  # a requantisation
             rejected.setdefault(node.result, form.reason)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from tests.compiler.graph.passes.qdq import QdqBuilder, float_operators, signed
-from vdla.compiler.graph.conversions import Conversions
 from vdla.compiler.graph.integer_forms.prerequisites import becomes_another
-from vdla.compiler.graph.integer_forms.reasons import affine_chain_of, is_float, moved_by_elements
+from vdla.compiler.graph.integer_forms.reasons import MergedConversions, is_float, moved_by_elements
+from vdla.compiler.graph.integer_forms.site import CHANGE
 from vdla.compiler.graph.interpret import all_values
 from vdla.compiler.graph.nodes import Graph, Node, producers
 from vdla.compiler.graph.parse import parse_graph
@@ -246,17 +246,39 @@ def test_changes_of_channels_go_into_the_requantisation(title, dtype, prepared):
         assert largest_difference(graph, lowered, of.feeds()) <= 1, f"seed {seed}"
 
 
-def test_the_tail_names_the_product_or_the_first_change():
+def test_a_chain_is_merged_into_the_product_or_into_one_change():
     for cases, alone in ((BEHIND, False), (ALONE, True)):
         for title, make in cases.items():
             of = QdqBuilder(0)
             graph = of.finish(of.pair(make(of)))
-            found = Conversions(graph)
+            found = MergedConversions(graph)
             maker = found.makers[found.source(producers(graph)[graph.outputs[0]].inputs[0])]
-            maker = found.makers[found.source(maker.inputs[0])]
-            chain = affine_chain_of(found, maker)
-            assert chain.alone is alone, title
-            assert found.is_dequantised(chain.node.inputs[0]) or alone
+            chain = found.chain(found.makers[found.source(maker.inputs[0])])
+            assert (chain.node.op == CHANGE) is alone, title
+            assert found.is_dequantised(chain.node.inputs[0])
+
+
+def test_a_merged_chain_computes_what_its_operators_compute():
+    """A factor for all channels fits both axes of an image; the next operator decides."""
+    graph = parse_graph(
+        """def f(k: int8[1, 2, 3, 4]):
+    s: float32 = constant(0.5)
+    z: int8 = constant(-3)
+    one: float32 = constant(3.0)
+    last: float32[4] = constant([1.0, -2.0, 0.0, 4.0])
+    a: float32[1, 2, 3, 4] = DequantizeLinear(k, s, z, axis=0)
+    b: float32[1, 2, 3, 4] = Mul(a, one)
+    c: float32[1, 2, 3, 4] = Sub(last, b)
+    y: float32[1, 2, 3, 4] = Div(c, one)
+    return y
+"""
+    )
+    found = MergedConversions(graph)
+    chain = found.chain(found.makers["y"])
+    assert (chain.node.inputs, chain.node.attributes) == (("a",), {"axis": -1})
+    np.testing.assert_allclose(chain.affine.factors, [-1] * 4)
+    np.testing.assert_allclose(chain.affine.shifts, np.array([1, -2, 0, 4]) / 3)
+    assert found.chain(found.makers["b"]).node.attributes == {"axis": 1}
 
 
 def read_twice(of: QdqBuilder) -> tuple[str, ...]:
