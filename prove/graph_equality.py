@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from vdla.compiler.graph.nodes import Graph, Node, producers
+from vdla.compiler.graph.def_use import DefUse
+from vdla.compiler.graph.nodes import Graph, Node
 from vdla.prove.domain import Domain
 from vdla.prove.elements import Elements
 from vdla.prove.reference import evaluate, results_of, unknown
@@ -61,7 +62,7 @@ class _Pair:
     theirs: dict[str, Elements] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.makers = producers(self.other)
+        self.makers = DefUse(self.other).makers
         self.known: set[str] = set()  # values of `equal`
         self._note({name: name for name in self.graph.inputs})
         self.nodes = {

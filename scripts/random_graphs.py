@@ -32,8 +32,9 @@ from proving.check import proof_faults
 
 from vdla.cli._options import needs
 from vdla.compiler.codegen.choose import by_estimate
+from vdla.compiler.graph.def_use import DefUse
 from vdla.compiler.graph.interpret import interpret, run_node
-from vdla.compiler.graph.nodes import Graph, GraphError, Node, producers
+from vdla.compiler.graph.nodes import Graph, GraphError, Node
 from vdla.compiler.graph.onnx.export import export
 from vdla.compiler.graph.onnx.importer import Importer
 from vdla.compiler.graph.onnx.read import read_model
@@ -171,7 +172,7 @@ def layer_faults(lowered: Graph, inputs: Tensors, known: Known, graph: Graph) ->
     numbers made of these may be one step off.
     """
     values, found, layers = {**lowered.constants, **inputs}, [], 0
-    makers = producers(lowered)
+    makers = DefUse(lowered).makers
     for node in lowered.nodes:
         values |= run_node(node, values, lowered.types)
         is_open = node.op == "DequantizeLinear" and node.inputs[0] in makers and node.inputs[0] not in known
@@ -251,7 +252,7 @@ def _run_off(graph: Graph, steps: Iterable[Node], begin: Known, off: Mapping[str
 
 def _steps_to(graph: Graph, name: str, begin: Known) -> list[Node]:
     """Return the nodes of a graph that make a value of others; none where they need still others."""
-    makers, wanted, found = producers(graph), [name], set()
+    makers, wanted, found = DefUse(graph).makers, [name], set()
     while wanted:
         value = wanted.pop()
         if not value or value in begin or value in graph.constants:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from vdla.compiler.graph.nodes import Graph, Node
+from vdla.compiler.graph.nodes import Node, Values
 from vdla.runtime.host.evaluate import evaluate
 from vdla.runtime.host.int8 import BYTES
 
@@ -19,7 +19,7 @@ SHARED: Mapping[str, tuple[int, ...]] = {
 UNARY = ("Int8Lookup", "Int8Requantise", "Int8Scale")
 
 
-def shares_constants(graph: Graph, node: Node) -> bool:
+def shares_constants(graph: Values, node: Node) -> bool:
     """Whether all elements share the constants of an operator of `SHARED`."""
     sizes = tuple(graph.types[name].size for name in node.inputs if name in graph.constants)
     return sizes == SHARED[node.op]
@@ -30,7 +30,7 @@ def as_column(shape: tuple[int, ...]) -> np.ndarray:
     return BYTES.reshape(-1, *[1] * (len(shape) - 1))
 
 
-def table_of(graph: Graph, node: Node) -> np.ndarray | None:
+def table_of(graph: Values, node: Node) -> np.ndarray | None:
     """Return the lookup table int8[256] of an operator, for the elements -128 to 127.
 
     The result is None if the operator is not an elementwise function of a single int8 tensor, or if its

@@ -195,19 +195,6 @@ def node_inputs(graph: Graph) -> Iterator[tuple[Node, str]]:
         yield from ((node, name) for name in node.inputs if name)
 
 
-def producers(graph: Graph) -> dict[str, Node]:
-    """Return the producer of each value by name; inputs and constants have none."""
-    return {name: node for node in graph.nodes for name in node.outputs}
-
-
-def consumers(graph: Graph) -> dict[str, list[Node]]:
-    """Return the consumers of each value by name; a node that reads a value twice is listed twice."""
-    readers: dict[str, list[Node]] = {name: [] for name in graph.types}
-    for node, name in node_inputs(graph):
-        readers[name].append(node)
-    return readers
-
-
 class TakenNames:
     """Names that no new value may have. A taken name stays taken.
 

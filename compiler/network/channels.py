@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from vdla.compiler.graph.def_use import DefUse
 from vdla.compiler.graph.integers import POINTWISE, Quantisation, scaling
-from vdla.compiler.graph.nodes import Graph, Node, consumers
+from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.graph.rewrite import GraphBuilder
 from vdla.runtime.host.evaluate import evaluate
 from vdla.runtime.layout import IMAGE_RANK
@@ -104,7 +105,7 @@ class Channels:
                 before = any(name in self.scattered for name in node.inputs)
                 if before or not self._in_blocks(node):
                     self.scattered.update(node.outputs)
-        self.readers = consumers(self.graph)
+        self.uses = DefUse(self.graph)
         self._firsts = [source.first for source in self.sources]
 
     # Values
@@ -238,8 +239,8 @@ class ChannelUses:
             self._find_free(name)
 
     def _find_free(self, name: str) -> None:
-        outputs, readers = self.channels.graph.outputs, self.channels.readers
-        if name not in outputs and all(self.accepts(reader, name) for reader in readers[name]):
+        outputs, uses = self.channels.graph.outputs, self.channels.uses
+        if name not in outputs and all(self.accepts(reader, name) for reader in uses.readers(name)):
             self.free.add(name)
 
     def accepts(self, node: Node, name: str) -> bool:

@@ -12,9 +12,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from vdla.compiler.graph.def_use import DefUse
 from vdla.compiler.graph.integers import GREATEST, LEAST, Quantisation, scaling, signed_bytes
 from vdla.compiler.graph.macs import macs
-from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType, producers
+from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType
 from vdla.compiler.graph.rewrite import GraphBuilder
 from vdla.compiler.network.channels import selected_channels
 from vdla.compiler.network.offload import OPERATORS, offload
@@ -80,7 +81,7 @@ class _Expansion(GraphBuilder):
     def __init__(self, graph: Graph, config: AcceleratorConfig, reasons: Mapping[str, str]) -> None:
         super().__init__(graph)
         self.config, self.reasons = config, reasons
-        self.makers = producers(graph)
+        self.makers = DefUse(graph).makers
         self.copies: dict[tuple[str, str, int, int], str] = {}
 
     def run(self) -> Graph:

@@ -6,7 +6,7 @@ unit executes after requantisation: a table lookup, or a sum with a residual. A 
 another rule.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -15,7 +15,8 @@ import numpy as np
 from vdla.compiler.codegen.epilogue import RESIDUAL, SUM, TABLE, table_entries
 from vdla.compiler.codegen.space import space_of
 from vdla.compiler.graph.by_element import table_of
-from vdla.compiler.graph.nodes import Graph, Node
+from vdla.compiler.graph.def_use import DefUse
+from vdla.compiler.graph.nodes import Node
 from vdla.compiler.network.offload import offload
 from vdla.compiler.network.placed import Offloaded, OnHost, Placed, Stored, View
 from vdla.compiler.rules import Unfit
@@ -35,16 +36,13 @@ from vdla.runtime.layout import Layout
 class Placements:
     """The operators of a graph that have been placed so far, in order, by their first result.
 
-    Args:
-        readers: the nodes that read each value, once for each read.
-
     Attributes:
         numbers: position of each operator in the graph.
     """
 
-    def __init__(self, graph: Graph, readers: Mapping[str, list[Node]]) -> None:
-        self.graph, self._readers = graph, readers
-        self.numbers = {node.result: number for number, node in enumerate(graph.nodes)}
+    def __init__(self, uses: DefUse) -> None:
+        self.graph, self.uses = uses.graph, uses
+        self.numbers = {node.result: number for number, node in enumerate(uses.graph.nodes)}
         self._placed: dict[str, Placed] = {}
 
     def add(self, operator: Placed) -> None:
@@ -58,10 +56,6 @@ class Placements:
         does."""
         placed = self._placed.get(name)
         return None if isinstance(placed, OnHost) else placed
-
-    def is_read_once(self, name: str) -> bool:
-        """Whether a value has a single reader, which reads it once, and is no output of the network."""
-        return len(self._readers[name]) == 1 and name not in self.graph.outputs
 
     def in_order(self) -> list[Placed]:
         """Return the operators."""
@@ -101,7 +95,7 @@ def _producer(placed: Placements, name: str) -> _Producer | None:
     more than once, or an epilogue already adds a residual."""
     inner: tuple[str, ...] = ()
     layout: Layout | None = None
-    while placed.is_read_once(name) and (operator := placed.maker(name)) is not None:
+    while placed.uses.is_read_once(name) and (operator := placed.maker(name)) is not None:
         inner, layout = (name, *inner), layout or operator.output.layout
         if isinstance(operator, Offloaded):
             if PARAMETERS not in operator.constants or operator.epilogue.adds:

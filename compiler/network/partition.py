@@ -10,7 +10,7 @@ from heapq import heappop, heappush
 from vdla.compiler.graph.conversions import Conversions
 from vdla.compiler.graph.integer_forms.reasons import is_float, moved_by_elements, unsupported
 from vdla.compiler.graph.integer_forms.rules import MOVES
-from vdla.compiler.graph.nodes import Graph, Node, consumers
+from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.network.groups import Placements, grouped
 from vdla.compiler.network.offload import OPERATORS, offload
 from vdla.compiler.network.placed import Offloaded, OnHost, Placed, Stored, View
@@ -37,7 +37,7 @@ def place(
     """
     layouts: dict[str, Layout] = {}  # of values in the accelerator's DRAM
     conversions = Conversions(graph)
-    placed = Placements(graph, consumers(graph))
+    placed = Placements(conversions)
     for node in graph.nodes:
         report(node)
         operator: Placed

@@ -16,8 +16,9 @@ import numpy as np
 
 from vdla.compiler.codegen.estimate import estimated_cycles
 from vdla.compiler.codegen.space import space_of
+from vdla.compiler.graph.def_use import DefUse
 from vdla.compiler.graph.integers import LARGEST_BIAS, POINTWISE
-from vdla.compiler.graph.nodes import Graph, Node, TensorType, consumers
+from vdla.compiler.graph.nodes import Graph, Node, TensorType
 from vdla.compiler.graph.rewrite import GraphBuilder
 from vdla.compiler.network.channels import keeps_places
 from vdla.compiler.network.eight_bits import in_eight_bits
@@ -71,12 +72,12 @@ def _cycles_of(graph: Graph, node: Node, target: Target) -> float:
     return cycles * prod(task.size.stride) if isinstance(task, TransposedTask) else cycles  # of one phase
 
 
-class _PhasePlan:
+class _PhasePlan(DefUse):
     """Decides which operators of a graph make phases as channels."""
 
     def __init__(self, graph: Graph, config: AcceleratorConfig) -> None:
-        self.graph, self.config = graph, config
-        self.readers = consumers(graph)
+        super().__init__(graph)
+        self.config = config
 
     def begins(self, node: Node) -> bool:
         """Whether an operator on an image is the first to make phases as channels."""
@@ -93,7 +94,7 @@ class _PhasePlan:
         while waiting:
             operator, around = waiting.pop()
             added, out = self.added_sides(operator, around), operator.result
-            readers = self.readers[out]
+            readers = self.readers(out)
             if added is None or not (readers or out in self.graph.outputs):
                 return False
             waiting += [(reader, (*around, *added)) for reader in readers if not self.is_end(reader)]
@@ -191,7 +192,7 @@ class _PhaseBuilder(GraphBuilder):
         self.nodes.append(spread)
         if op in PRODUCTS:
             self.products.append(spread)
-        if out in self.graph.outputs or any(map(self.plan.is_end, self.plan.readers[out])):
+        if out in self.graph.outputs or any(map(self.plan.is_end, self.plan.readers(out))):
             self.restore_pixels(out)
 
     def constants_of(self, node: Node, groups: int, phases: int) -> tuple[str, str]:

@@ -5,15 +5,16 @@ product lists the part of a matrix for each head instead, so these moves become 
 operator between the moves, for example a scale of 1/sqrt(d), becomes a lookup table of the operand.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from vdla.compiler.graph.by_element import table_of
+from vdla.compiler.graph.def_use import DefUse
 from vdla.compiler.graph.moves import REARRANGING
-from vdla.compiler.graph.nodes import Graph, Node, consumers, producers
+from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.graph.passes.cleanup import DeadCode
 from vdla.compiler.graph.rewrite import GraphBuilder
 from vdla.runtime.host.evaluate import evaluate
@@ -59,22 +60,22 @@ class _Move(NamedTuple):
 
 def _with_reads_in_place(graph: Graph) -> Graph:
     """Return `graph` with products that read the tensors before the moves."""
-    builder, makers = GraphBuilder(graph), producers(graph)
+    builder, at = GraphBuilder(graph), DefUse(graph)
     for node in graph.nodes:
-        builder.nodes.append(_reading(builder, makers, node) if node.op == PRODUCTS else node)
+        builder.nodes.append(_reading(builder, at, node) if node.op == PRODUCTS else node)
     return builder.finished()
 
 
-def _reading(builder: GraphBuilder, makers: Mapping[str, Node], node: Node) -> Node:
-    graph, (rows, columns, depth) = builder.graph, node.extents("size")
+def _reading(builder: GraphBuilder, at: DefUse, node: Node) -> Node:
+    rows, columns, depth = node.extents("size")
     transposed = bool(node.integer("transposed"))
     right = (columns, depth) if transposed else (depth, columns)
     names = (*node.inputs[3:], "", "")[:2]
-    old_tables = [graph.constants.get(name) for name in names]
+    old_tables = [at.constants.get(name) for name in names]
     first = _Operand(node.inputs[0], node.extents("a_places"), table=old_tables[0])
     second = _Operand(node.inputs[1], node.extents("b_places"), table=old_tables[1])
-    a = _source(graph, makers, first, (rows, depth))
-    b = _source(graph, makers, second, right, turns=True)
+    a = _source(at, first, (rows, depth))
+    b = _source(at, second, right, turns=True)
     tables = [
         name
         if operand.table is old or operand.table is None
@@ -95,9 +96,7 @@ def _reading(builder: GraphBuilder, makers: Mapping[str, Node], node: Node) -> N
     )
 
 
-def _source(
-    graph: Graph, makers: Mapping[str, Node], operand: _Operand, size: tuple[int, int], *, turns: bool = False
-) -> _Operand:
+def _source(at: DefUse, operand: _Operand, size: tuple[int, int], *, turns: bool = False) -> _Operand:
     """Return an operand as parts of the earliest tensor before the moves in which each part is a submatrix.
 
     Args:
@@ -105,19 +104,19 @@ def _source(
         turns: the parts may be transposed.
     """
     name, places, table, steps = operand.name, operand.places, operand.table, list[_Move]()
-    columns = graph.types[name].shape[-1]
-    while (maker := makers.get(name)) is not None:
-        lookup = table_of(graph, maker)
-        moves = maker.op in REARRANGING or (maker.op in PICKING and _picks_by_constants(graph, maker))
+    columns = at.types[name].shape[-1]
+    while (maker := at.maker(name)) is not None:
+        lookup = table_of(at, maker)
+        moves = maker.op in REARRANGING or (maker.op in PICKING and _picks_by_constants(at, maker))
         if lookup is not None:
             table = lookup if table is None else table[lookup.astype(np.int16) + len(BYTES) // 2]
-        elif not moves or graph.types[name].dtype != "int8":
+        elif not moves or at.types[name].dtype != "int8":
             break
         else:
             steps.append(_Move(maker, maker.outputs.index(name)))
         name = maker.inputs[0]
-        type_ = graph.types[name]
-        numbers = _moved_numbers(graph, steps, np.arange(type_.size).reshape(type_.shape))
+        type_ = at.types[name]
+        numbers = _moved_numbers(at, steps, np.arange(type_.size).reshape(type_.shape))
         for turned in (False, True)[: 1 + turns]:
             corners = _parts(numbers.reshape(-1, columns), places, size, type_.shape[-1], turned=turned)
             if corners is not None:
@@ -126,15 +125,15 @@ def _source(
     return operand
 
 
-def _picks_by_constants(graph: Graph, node: Node) -> bool:
+def _picks_by_constants(at: DefUse, node: Node) -> bool:
     """Whether a node picks elements by constants alone."""
-    return all(name in graph.constants for name in node.inputs[1:])
+    return at.are_constant(*node.inputs[1:])
 
 
-def _moved_numbers(graph: Graph, steps: Sequence[_Move], numbers: np.ndarray) -> np.ndarray:
+def _moved_numbers(at: DefUse, steps: Sequence[_Move], numbers: np.ndarray) -> np.ndarray:
     """Return the numbers of elements after the moves `steps`, which are given in reverse order."""
     for step in reversed(steps):
-        rest = [graph.constants[name] for name in step.node.inputs[1:]]
+        rest = [at.constants[name] for name in step.node.inputs[1:]]
         numbers = evaluate(step.node.op, [numbers, *rest], step.node.attributes)[step.output]
     return numbers
 
@@ -168,9 +167,9 @@ def _parts(
 
 def _with_writes_in_place(graph: Graph) -> Graph:
     """Return `graph` with products that write their results in the order after the following moves."""
-    builder, readers = GraphBuilder(graph), consumers(graph)
+    builder, at = GraphBuilder(graph), DefUse(graph)
     for node in graph.nodes:
-        builder.nodes.append(_writing(graph, readers, node) if node.op == PRODUCTS else node)
+        builder.nodes.append(_writing(at, node) if node.op == PRODUCTS else node)
     produced: set[str] = set()
     kept = []
     for node in builder.nodes:
@@ -182,13 +181,12 @@ def _with_writes_in_place(graph: Graph) -> Graph:
     return builder.finished()
 
 
-def _writing(graph: Graph, readers: Mapping[str, list[Node]], node: Node) -> Node:
+def _writing(at: DefUse, node: Node) -> Node:
     (name,), (rows, columns, _) = node.outputs, node.extents("size")
     places, best = node.extents("places"), node
-    numbers = np.arange(graph.types[name].size).reshape(graph.types[name].shape)
+    numbers = np.arange(at.types[name].size).reshape(at.types[name].shape)
     columns = numbers.shape[-1]
-    while name not in graph.outputs and len(readers[name]) == 1 and readers[name][0].op in REARRANGING:
-        (reader,) = readers[name]
+    while (reader := at.only_reader(name, *REARRANGING)) is not None:
         (numbers,) = evaluate(reader.op, [numbers], reader.attributes)
         (name,) = reader.outputs
         there = np.empty_like(numbers.reshape(-1))

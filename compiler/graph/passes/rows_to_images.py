@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vdla.compiler.graph.conversions import CONVERSIONS
+from vdla.compiler.graph.def_use import DefUse
 from vdla.compiler.graph.moves import RESHAPING
-from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType, producers
+from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType
 from vdla.compiler.graph.rewrite import GraphBuilder
 from vdla.runtime.host import elementwise
 
@@ -92,7 +93,7 @@ class _RowsWidener(GraphBuilder):
 
     def __init__(self, graph: Graph, chosen: set[int]) -> None:
         super().__init__(graph)
-        self.chosen, self.makers = chosen, producers(graph)
+        self.chosen, self.makers = chosen, DefUse(graph).makers
         self.images: dict[str, str] = {}
         self.rows: dict[str, str] = {}
 

@@ -7,7 +7,8 @@ make, stay uint8; a `FlipSign` converts between both.
 from dataclasses import dataclass, replace
 
 from vdla.compiler.graph.conversions import CONVERSIONS
-from vdla.compiler.graph.nodes import Graph, Node, TensorType, consumers, producers
+from vdla.compiler.graph.def_use import DefUse
+from vdla.compiler.graph.nodes import Graph, Node, TensorType
 from vdla.compiler.graph.rewrite import GraphBuilder
 from vdla.runtime.host.int8 import flip_sign
 
@@ -33,7 +34,7 @@ class _SignFlipper(GraphBuilder):
 
     def __init__(self, graph: Graph) -> None:
         super().__init__(graph)
-        self.makers, self.readers = producers(graph), consumers(graph)
+        self.uses = DefUse(graph)
         self.points: dict[str, str] = {}
         self.signed = {name: self.signed_name(name) for name in graph.types if self.is_converted(name)}
 
@@ -52,7 +53,7 @@ class _SignFlipper(GraphBuilder):
         """Whether a value is uint8 and a conversion reads or makes it."""
         if self.graph.types[name].dtype != "uint8":
             return False
-        return self.is_quantised(name) or any(self.converts(node, name) for node in self.readers[name])
+        return self.is_quantised(name) or any(self.converts(node, name) for node in self.uses.readers(name))
 
     def converts(self, node: Node, name: str) -> bool:
         """Whether a node dequantises a value with a constant zero point."""
@@ -61,12 +62,14 @@ class _SignFlipper(GraphBuilder):
 
     def is_quantised(self, name: str) -> bool:
         """Whether a QuantizeLinear with a constant zero point makes a value."""
-        maker = self.makers.get(name)
-        return maker is not None and maker.op == "QuantizeLinear" and maker.inputs[2] in self.graph.constants
+        maker = self.uses.maker(name, "QuantizeLinear")
+        return maker is not None and maker.inputs[2] in self.graph.constants
 
     def is_needed_unsigned(self, name: str) -> bool:
         """Whether an operator other than a conversion, or the network's output, needs the uint8 value."""
-        return name in self.graph.outputs or not all(self.converts(node, name) for node in self.readers[name])
+        return name in self.graph.outputs or not all(
+            self.converts(node, name) for node in self.uses.readers(name)
+        )
 
     def signed_name(self, name: str) -> str:
         """Return the name of the int8 tensor: the name of the uint8 value if that is no longer needed."""

@@ -19,8 +19,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from vdla.compiler.graph.def_use import DefUse
 from vdla.compiler.graph.interpret import interpret
-from vdla.compiler.graph.nodes import Graph, Node, producers
+from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.graph.quantisation.roles import PRODUCTS, Roles
 from vdla.compiler.graph.quantise_weights import product_parts
 from vdla.compiler.graph.rewrite import GraphBuilder
@@ -309,7 +310,7 @@ def _products(roles: Roles, quantised: Graph) -> Iterator[BiasedProduct]:
     ours, theirs = (
         [node for node in graph.nodes if node.op in PRODUCTS] for graph in (roles.graph, quantised)
     )
-    makers = producers(quantised)
+    makers = DefUse(quantised).makers
     for node, other in zip(ours, theirs, strict=True):
         biased = node.op in ("Conv", "Gemm") or any(
             each.result in roles.biases for each in roles.readers(node.result)

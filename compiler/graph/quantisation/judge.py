@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vdla.compiler.graph.def_use import DefUse
 from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.macs import macs
 from vdla.compiler.graph.moves import REARRANGING
-from vdla.compiler.graph.nodes import Graph, Node, producers
+from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.graph.quantisation.noise import noise_of
 from vdla.runtime.module.plan import OutputNoise
 
@@ -124,7 +125,7 @@ class Judge:
         count = min(_enough_samples(graph, len(samples)), max(1, (self.runs - shortlisted) // candidates))
         places = np.linspace(0, len(samples) - 1, count).astype(int)
         self.samples = [samples[place] for place in places]
-        makers = producers(graph)
+        makers = DefUse(graph).makers
         reals = [out for out in graph.outputs if graph.types[out].dtype.startswith("float")]
         self._probes = [probe for out in reals for probe in _Probe.of(out, makers)]
         self._graph, self._known = graph, list[_Run]()
@@ -158,7 +159,7 @@ class Judge:
         return Assessment(sum(_relative(*pair) for pair in pairs), outputs, len(actual))
 
     def _run(self, graph: Graph, sample: Sample) -> _Run:
-        makers = producers(graph)
+        makers = DefUse(graph).makers
         names = [probe.name if probe.op is None else makers[probe.name].inputs[0] for probe in self._probes]
         seen: dict[str, np.ndarray] = dict(sample)
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from vdla.compiler.graph.affine import affine_of, factor_of
+from vdla.compiler.graph.def_use import DefUse
 from vdla.compiler.graph.interpret import interpret
-from vdla.compiler.graph.nodes import producers
 from vdla.compiler.graph.parse import parse_graph
 
 CHANGES = {
@@ -31,7 +31,7 @@ def graph_of(call: str, shape: str = "2, 3", constant: str = "float32[3] = const
 )
 def test_factors_and_shifts_compute_the_same_as_the_operator(title, constant):
     graph = graph_of(CHANGES[title], constant=constant)
-    change = affine_of(graph, producers(graph)["y"], -1)
+    change = affine_of(graph, DefUse(graph).makers["y"], -1)
     assert change.x == "x"
     x = np.random.default_rng(0).normal(size=(2, 3)).astype(np.float32)
     expected = interpret(graph, {"x": x})["y"]
@@ -62,17 +62,17 @@ OTHERS = {
 @pytest.mark.parametrize("title", OTHERS)
 def test_other_operators_are_not_affine(title):
     graph = OTHERS[title]
-    assert affine_of(graph, producers(graph)["y"], -1) is None
+    assert affine_of(graph, DefUse(graph).makers["y"], -1) is None
 
 
 def test_an_axis_beyond_the_rank_is_not_affine():
     graph = graph_of("Add(x, c)")
-    assert affine_of(graph, producers(graph)["y"], 2) is None
+    assert affine_of(graph, DefUse(graph).makers["y"], 2) is None
 
 
 def test_two_affine_functions_compose():
-    first = affine_of(graph := graph_of("Mul(x, c)"), producers(graph)["y"], -1)
-    last = affine_of(graph := graph_of("Sub(c, x)"), producers(graph)["y"], -1)
+    first = affine_of(graph := graph_of("Mul(x, c)"), DefUse(graph).makers["y"], -1)
+    last = affine_of(graph := graph_of("Sub(c, x)"), DefUse(graph).makers["y"], -1)
     both = last.after(first)
     np.testing.assert_array_equal(both.factors, [-2, 4, -0.5])
     np.testing.assert_array_equal(both.shifts, [2, -4, 0.5])
@@ -94,7 +94,7 @@ def test_two_affine_functions_compose():
 )
 def test_a_positive_scalar_multiplication_has_a_factor(call, constant, factor):
     graph = graph_of(call, constant=constant)
-    assert factor_of(graph, producers(graph)["y"]) == (None if factor is None else ("x", factor))
+    assert factor_of(graph, DefUse(graph).makers["y"]) == (None if factor is None else ("x", factor))
 
 
 NORMALISED = """\
@@ -128,7 +128,7 @@ def f(x: float32[1, 3, 2, 2]):
 @pytest.mark.parametrize("text", [NORMALISED, depthwise(), depthwise("")], ids=["norm", "bias", "none"])
 def test_normalisations_and_1x1_depthwise_convolutions_are_affine(text):
     graph = parse_graph(text)
-    node = producers(graph)["y"]
+    node = DefUse(graph).makers["y"]
     change = affine_of(graph, node, 1)
     x = np.random.default_rng(0).normal(size=(1, 3, 2, 2)).astype(np.float32)
     wide = [numbers[:, None, None] for numbers in (change.factors, change.shifts)]
@@ -158,4 +158,4 @@ COMPUTED = {
 @pytest.mark.parametrize("title", COMPUTED)
 def test_other_convolutions_are_not_affine(title):
     graph = parse_graph(COMPUTED[title])
-    assert affine_of(graph, producers(graph)["y"], 1) is None
+    assert affine_of(graph, DefUse(graph).makers["y"], 1) is None

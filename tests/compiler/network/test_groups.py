@@ -6,7 +6,8 @@ import pytest
 from tests.compiler.network.compiled import plan_of
 from tests.compiler.network.graphs import Net
 from tests.compiler.network.test_networks import check
-from vdla.compiler.graph.nodes import Graph, consumers
+from vdla.compiler.graph.def_use import DefUse
+from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.network.groups import Placements, grouped
 from vdla.compiler.network.partition import place
 from vdla.hw.spec.presets import TINY
@@ -227,7 +228,7 @@ def test_a_table_of_what_the_accelerator_makes_is_a_copy_through_it(name):
 @pytest.mark.parametrize("make", FUSED)
 def test_without_the_extensions_nothing_follows(make):
     graph, _ = make(EpilogueNet())
-    placed = Placements(graph, consumers(graph))
+    placed = Placements(DefUse(graph))
     assert not any(grouped(placed, node, Target(TINY)) for node in graph.nodes)
     plan = plan_of(graph, TINY)
     assert operators(plan) == {node.op for node in graph.nodes}

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 from tests.compiler.graph.passes.qdq import QdqBuilder, float_operators, signed
+from vdla.compiler.graph.def_use import DefUse
 from vdla.compiler.graph.integer_forms.prerequisites import becomes_another
 from vdla.compiler.graph.integer_forms.reasons import MergedConversions, is_float, moved_by_elements
 from vdla.compiler.graph.integer_forms.site import CHANGE
 from vdla.compiler.graph.interpret import all_values
-from vdla.compiler.graph.nodes import Graph, Node, producers
+from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.graph.parse import parse_graph
 from vdla.compiler.graph.passes.to_integers import ToIntegers
 from vdla.compiler.graph.pipeline import INTEGERS
@@ -94,12 +95,12 @@ NODES = {
 def test_the_reason_is_recorded_in_the_node(title):
     line, reason = NODES[title]
     graph = parse_graph(f"{HEAD}    {line}\n    return y\n")
-    assert producers(ToIntegers().run(graph))["y"].reason == reason
+    assert DefUse(ToIntegers().run(graph)).makers["y"].reason == reason
 
 
 def test_a_recorded_reason_names_the_operator_that_reads_a_conversion():
     graph = parse_graph(f'{HEAD}    y: float32[1, 4] = Softmax(a, axis=1, name="soft")\n    return y\n')
-    assert producers(ToIntegers().run(graph))["a"].reason == (
+    assert DefUse(ToIntegers().run(graph)).makers["a"].reason == (
         "DequantizeLinear with result a that Softmax 'soft' reads as float32; the accelerator takes int8 tensors"
     )
 
@@ -117,7 +118,7 @@ MOVES = {
 @pytest.mark.parametrize("line", MOVES)
 def test_a_move_of_integers_gets_its_reason_from_placement(line):
     graph = ToIntegers().run(parse_graph(f"{HEAD}    {line}\n    return y\n"))
-    node = producers(graph)["y"]
+    node = DefUse(graph).makers["y"]
     assert (node.reason, moved_by_elements(graph, node).reason) == ("", MOVES[line])
 
 
@@ -126,7 +127,7 @@ def test_operators_that_have_another_form_become_that():
     for title, (line, _) in NODES.items():
         if title.startswith(early):
             graph = parse_graph(f"{HEAD}    {line}\n    return y\n")
-            becomes = becomes_another(graph, producers(graph)["y"])
+            becomes = becomes_another(graph, DefUse(graph).makers["y"])
             assert becomes is (title == "a mean of rows that stays"), title
 
 
@@ -142,7 +143,7 @@ def test_operators_that_have_another_form_become_that():
 )
 def test_what_reads_or_makes_real_numbers(line, floats):
     graph = parse_graph(f"{HEAD}    {line}\n    return y\n")
-    assert is_float(graph, producers(graph)["y"]) is floats
+    assert is_float(graph, DefUse(graph).makers["y"]) is floats
 
 
 def test_an_input_that_is_left_out_is_no_real_number():
@@ -158,7 +159,7 @@ ONCE = {"dilations": (1, 1), "group": 1, "pads": (1, 1, 1, 1), "strides": (1, 1)
 def largest_difference(graph: Graph, lowered: Graph, feeds: dict[str, np.ndarray]) -> int:
     """Return how far the quantised outputs of the lowered graph are off."""
     expected, found = all_values(graph, feeds), all_values(lowered, feeds)
-    outs = [producers(graph)[name].inputs[0] for name in graph.outputs]
+    outs = [DefUse(graph).makers[name].inputs[0] for name in graph.outputs]
     return max(int(np.abs(signed(found[name]) - signed(expected[name])).max()) for name in outs)
 
 
@@ -252,7 +253,7 @@ def test_a_chain_is_merged_into_the_product_or_into_one_change():
             of = QdqBuilder(0)
             graph = of.finish(of.pair(make(of)))
             found = MergedConversions(graph)
-            maker = found.makers[found.source(producers(graph)[graph.outputs[0]].inputs[0])]
+            maker = found.makers[found.source(DefUse(graph).makers[graph.outputs[0]].inputs[0])]
             chain = found.chain(found.makers[found.source(maker.inputs[0])])
             assert (chain.node.op == CHANGE) is alone, title
             assert found.is_dequantised(chain.node.inputs[0])

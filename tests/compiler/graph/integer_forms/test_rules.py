@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from tests.compiler.graph.passes.qdq import QdqBuilder, float_operators, pooled
+from vdla.compiler.graph.def_use import DefUse
 from vdla.compiler.graph.interpret import interpret
-from vdla.compiler.graph.nodes import Graph, producers
+from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.graph.passes.to_integers import ToIntegers
 
 
@@ -125,7 +126,7 @@ UNFIT = {
 
 def why(graph: Graph, real: str) -> str:
     """Return the reason recorded in the operator that makes `real` in a lowered graph."""
-    return producers(graph)[real].reason
+    return DefUse(graph).makers[real].reason
 
 
 @pytest.mark.parametrize("reason", UNFIT)
