@@ -12,9 +12,23 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Unfit:
-    """A target cannot run an operator; `reason` says why."""
+    """A target cannot run an operator.
 
-    reason: str
+    Attributes:
+        what: the operator and its unsupported property.
+        taken: the supported property; "" if there is none.
+        cure: the change that makes the operator run on the accelerator; "" if there is no such change.
+    """
+
+    what: str
+    taken: str = ""
+    cure: str = ""
+
+    @property
+    def reason(self) -> str:
+        """The reason as a text: what the operator has, and the cure or else the supported property."""
+        instead = self.cure or self.taken
+        return reason_of(self.what, instead) if instead else self.what
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +51,12 @@ class Rule(Generic[T]):
 def unfit(
     subject: str, rules: Iterable[Rule[T]], case: T, takes: str = "the accelerator takes"
 ) -> Unfit | None:
-    """Return the reason why `subject` is unfit: the first of `rules` that `case` violates, with its cure or
-    else the supported property. Return None if all rules hold."""
+    """Return the reason why `subject` is unfit: the first of `rules` that `case` violates. Return None if all
+    rules hold."""
     for rule in rules:
         violation = rule.violation(case)
         if violation:
-            return Unfit(reason_of(f"{subject} with {violation}", rule.cure or f"{takes} {rule.takes}"))
+            return Unfit(f"{subject} with {violation}", f"{takes} {rule.takes}", rule.cure)
     return None
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from vdla.compiler.graph.integer_forms.cures import GENERAL, Cures
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.graph.passes.cleanup import CommonSubexpressions, ConstantFolding, DeadCode, RemoveIdentity
 from vdla.compiler.graph.passes.heads_in_place import HeadsInPlace
@@ -127,24 +128,34 @@ FLOATS = Pipeline(
         DeadCode(),
     )
 )
-# From the result of FLOATS or the quantiser to integer operators, wherever the graph is quantised.
-INTEGERS = Pipeline(
-    (
-        *QDQ_FORM,
-        RowsToImages(),
-        MergeMoves(),
-        SignedActivations(),
-        MOVE_INTEGERS,
-        CONVERT_BEFORE_MAXIMA,
-        SPLIT_PRELU,
-        CONVERT_AFTER_CHOICES,
-        ToIntegers(),
-        RemoveIdentity(),
-        MergeMoves(),
-        DENSE_TO_CONVOLUTION,
-        FUSE_CONVERSIONS,
-        Tabulate(),
-        RemoveIdentity(),
-        HeadsInPlace(),
+
+
+def integer_passes(cures: Cures = GENERAL) -> Pipeline:
+    """Return the passes from the result of FLOATS, or of the quantiser, to integer operators.
+
+    Args:
+        cures: the cures in the reasons of operators that the host runs.
+    """
+    return Pipeline(
+        (
+            *QDQ_FORM,
+            RowsToImages(),
+            MergeMoves(),
+            SignedActivations(),
+            MOVE_INTEGERS,
+            CONVERT_BEFORE_MAXIMA,
+            SPLIT_PRELU,
+            CONVERT_AFTER_CHOICES,
+            ToIntegers(cures),
+            RemoveIdentity(),
+            MergeMoves(),
+            DENSE_TO_CONVOLUTION,
+            FUSE_CONVERSIONS,
+            Tabulate(),
+            RemoveIdentity(),
+            HeadsInPlace(),
+        )
     )
-)
+
+
+INTEGERS = integer_passes()

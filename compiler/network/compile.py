@@ -8,11 +8,11 @@ import numpy as np
 from vdla.compiler.codegen.choice_cache import cached
 from vdla.compiler.codegen.tuned.best_records import NO_RECORDS, TuningRecords
 from vdla.compiler.graph.explain import Explanation, Write
-from vdla.compiler.graph.integer_forms.cures import NOTHING, cured_here, cured_in_file, with_cures
+from vdla.compiler.graph.integer_forms.cures import GENERAL, NOTHING_QUANTISED, cures_here, cures_in_file
 from vdla.compiler.graph.integer_forms.prerequisites import DYNAMIC, PRODUCTS
 from vdla.compiler.graph.nodes import Graph, GraphError
 from vdla.compiler.graph.onnx.load import Loaded, load_with_samples
-from vdla.compiler.graph.pipeline import FLOATS, INTEGERS, SILENT, SIMPLIFY, Pipeline, Trace
+from vdla.compiler.graph.pipeline import FLOATS, SILENT, SIMPLIFY, Pipeline, Trace, integer_passes
 from vdla.compiler.graph.quantisation.options import Options
 from vdla.compiler.graph.quantisation.sensitivity import Contribution, contributions
 from vdla.compiler.graph.quantisation_error import LayerError, layer_errors
@@ -182,11 +182,11 @@ def integers_of(
         GraphError: it is of floats, and no samples were given.
     """
     if _quantised(simple):
-        return Lowered(cured_in_file(INTEGERS.run(simple, trace), samples is not None))
+        cures = cures_in_file(simple, samples is not None)
+        return Lowered(integer_passes(cures).run(simple, trace))
     if not has_quantisable(simple, sampled=samples is not None):
         helps = samples is None and has_quantisable(simple, sampled=True)
-        lowered = INTEGERS.run(simple, trace)
-        return Lowered(lowered if helps else with_cures(lowered, NOTHING))
+        return Lowered(integer_passes(GENERAL if helps else NOTHING_QUANTISED).run(simple, trace))
     if samples is None:
         raise GraphError(
             f"{simple.name} is a float network, and the accelerator computes with integers; give samples of "
@@ -194,8 +194,8 @@ def integers_of(
         )
     quantised = quantise(simple, list(samples), options, progress)
     in_float = (*quantised.in_float, *quantised.roles.in_float)
-    graph = cured_here(INTEGERS.run(quantised.graph, trace), in_float, quantised.fidelity.kept)
-    return Lowered(graph, quantised)
+    cures = cures_here(in_float, quantised.fidelity.kept)
+    return Lowered(integer_passes(cures).run(quantised.graph, trace), quantised)
 
 
 def _quantised(graph: Graph) -> bool:

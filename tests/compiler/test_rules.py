@@ -18,11 +18,20 @@ SMALL = Rule("numbers below 10", lambda number: f"{number}" if number >= 10 else
     ],
 )
 def test_the_first_broken_rule_is_the_reason(number, reason):
-    assert unfit("Op", (EVEN, SMALL), number) == (None if reason is None else Unfit(reason))
+    broken = unfit("Op", (EVEN, SMALL), number)
+    assert (broken and broken.reason) == reason
+
+
+def test_a_reason_keeps_what_is_taken_beside_the_cure():
+    assert unfit("Op", (SMALL,), 12) == Unfit(
+        "Op with 12", "the accelerator takes numbers below 10", "divide it"
+    )
+    assert Unfit("Op is a part of another").reason == "Op is a part of another"
+    assert Unfit("Op", "it needs numbers").reason == "Op; it needs numbers"
 
 
 def test_what_is_taken_may_be_told_otherwise():
-    assert unfit("Op", (EVEN,), 1, "it needs") == Unfit("Op with an odd number; it needs even numbers")
+    assert unfit("Op", (EVEN,), 1, "it needs").reason == "Op with an odd number; it needs even numbers"
     assert unfit("Op", (), 1) is None
 
 

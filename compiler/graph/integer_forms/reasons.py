@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from vdla.compiler.graph.affine import ChannelAffine, affine_of
 from vdla.compiler.graph.conversions import BOUNDS, CONVERSIONS, Conversions
+from vdla.compiler.graph.integer_forms.cures import Cures
 from vdla.compiler.graph.integer_forms.forms import RULES
 from vdla.compiler.graph.integer_forms.prerequisites import RULES as PREREQUISITES
 from vdla.compiler.graph.integer_forms.prerequisites import Located
@@ -22,12 +23,10 @@ from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.graph.rewrite import rebuilt
 from vdla.compiler.rules import Rule, Unfit, unfit
 from vdla.runtime.host import elementwise
-from vdla.runtime.module.reasons import reason_of
 
 Case = TypeVar("Case")
 IMAGE_RANK = 4
 CHANNEL_AXES = {"Conv": 1, "ConvTranspose": 1, "Gemm": -1, "MatMul": -1}  # of the results of products
-NONE: Mapping[str, str] = {}
 INTEGER = "Int8"  # prefix of operators from int8 tensors to int8 tensors
 
 
@@ -114,7 +113,7 @@ def _bounded(conversions: Conversions, node: Node) -> Node:
     return maker if maker is not None and maker.op == "DequantizeLinear" else node
 
 
-def with_reasons(graph: Graph, rejected: Mapping[str, str] = NONE) -> Graph:
+def with_reasons(graph: Graph, rejected: Mapping[str, Unfit], cures: Cures) -> Graph:
     """Return `graph` with the reason why the host runs it recorded in each node without an integer form.
 
     Operators that move int8 elements have no reason yet: whether the accelerator moves them depends on the
@@ -122,15 +121,16 @@ def with_reasons(graph: Graph, rejected: Mapping[str, str] = NONE) -> Graph:
 
     Args:
         rejected: the reasons why operators were not lowered, by their first result.
+        cures: the cures for this network.
     """
     conversions = MergedConversions(graph)
-    return rebuilt(graph, (_with_reason(conversions, node, rejected) for node in graph.nodes))
 
+    def with_reason(node: Node) -> Node:
+        if node.reason or _is_integer(graph, node):
+            return node
+        return replace(node, reason=cures.of(node, _why_on_host(conversions, node, rejected)).reason)
 
-def _with_reason(conversions: MergedConversions, node: Node, rejected: Mapping[str, str]) -> Node:
-    if node.reason or _is_integer(conversions.graph, node):
-        return node
-    return replace(node, reason=_why_on_host(conversions, node, rejected).reason)
+    return rebuilt(graph, map(with_reason, graph.nodes))
 
 
 def _is_integer(graph: Graph, node: Node) -> bool:
@@ -146,12 +146,12 @@ def is_float(graph: Graph, node: Node) -> bool:
     return any(graph.types[name].dtype.startswith("float") for name in names)
 
 
-def _why_on_host(conversions: MergedConversions, node: Node, rejected: Mapping[str, str]) -> Unfit:
+def _why_on_host(conversions: MergedConversions, node: Node, rejected: Mapping[str, Unfit]) -> Unfit:
     """Return the reason why an operator remains: it was rejected, it converts a tensor that a float operator
     makes or reads, no QuantizeLinear reads its result, or its result is also read as float32."""
     read_as_float = node.op == "DequantizeLinear" and conversions.float_use(node.result)
     if node.result in rejected and not read_as_float:
-        return Unfit(rejected[node.result])
+        return rejected[node.result]
     if node.op in CONVERSIONS:
         return _conversion(conversions, node)
     form = fit(conversions, node, _first_quantiser(conversions, node))
@@ -178,7 +178,7 @@ def _unchanged(node: Node) -> Unfit:
 def _also_read_as_float(node: Node) -> Unfit:
     """Return the reason why an elementwise operator with int8 inputs and a quantised result runs on the host:
     its result is also read as real numbers, and its table makes real numbers."""
-    return Unfit(reason_of(f"{node.op} with a result that is also read as real numbers", QUANTISE))
+    return Unfit(f"{node.op} with a result that is also read as real numbers", cure=QUANTISE)
 
 
 def unsupported(node: Node) -> Unfit:

@@ -11,6 +11,7 @@ Source: Jacob et al., CVPR 2018, section 2.
 from dataclasses import dataclass
 
 from vdla.compiler.graph.conversions import check_scales
+from vdla.compiler.graph.integer_forms.cures import GENERAL, Cures
 from vdla.compiler.graph.integer_forms.forms import FORMS, Lowering
 from vdla.compiler.graph.integer_forms.reasons import MergedConversions, fit, with_reasons
 from vdla.compiler.graph.nodes import Graph, Node
@@ -20,7 +21,13 @@ from vdla.compiler.rules import Unfit
 
 @dataclass(frozen=True, slots=True)
 class ToIntegers:
-    """The pass. Operators without an integer form remain, and so do values that are read as float."""
+    """The pass. Operators without an integer form remain, and so do values that are read as float.
+
+    Attributes:
+        cures: the cures in reasons.
+    """
+
+    cures: Cures = GENERAL
 
     def run(self, graph: Graph) -> Graph:
         """Return `graph` with integer operators. Each other node has the reason why the host runs it.
@@ -29,16 +36,16 @@ class ToIntegers:
             GraphError: a scale is no number or not positive.
         """
         check_scales(graph)
-        conversions, rejected = MergedConversions(graph), dict[str, str]()
+        conversions, rejected = MergedConversions(graph), dict[str, Unfit]()
         lowering = Lowering(conversions)
         for node in graph.nodes:
             if node.op != "QuantizeLinear" or not _is_lowered(conversions, lowering, node, rejected):
                 lowering.nodes.append(node)
-        return with_reasons(DeadCode().run(lowering.finished()), rejected)
+        return with_reasons(DeadCode().run(lowering.finished()), rejected, self.cures)
 
 
 def _is_lowered(
-    conversions: MergedConversions, lowering: Lowering, quantise: Node, rejected: dict[str, str]
+    conversions: MergedConversions, lowering: Lowering, quantise: Node, rejected: dict[str, Unfit]
 ) -> bool:
     """Lower the operator before a QuantizeLinear; return whether it has an integer form.
 
@@ -51,7 +58,7 @@ def _is_lowered(
     form = fit(conversions, maker, quantise)
     if isinstance(form, Unfit):
         for node in (maker, quantise) if maker.op == "DequantizeLinear" else (maker,):  # a requantisation
-            rejected.setdefault(node.result, form.reason)
+            rejected.setdefault(node.result, form)
         return False
     FORMS[form.kind].lower(lowering, form)
     return True
