@@ -1,6 +1,6 @@
 """The QuantizeLinear and DequantizeLinear nodes of a graph: which float tensors represent int8 tensors."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import inf
 
@@ -15,7 +15,6 @@ BOUNDS: Mapping[str, Callable[[Node], tuple[float, float]]] = {
     "Clip": lambda node: (node.real("min"), node.real("max")),
 }
 CONVERSIONS = ("DequantizeLinear", "QuantizeLinear")
-SEVERAL = 2  # ends from which on a Relu or Clip is an end itself; a single end replaces it
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +52,20 @@ class BoundedReaders:
         use: the first tensor that is read as float32, with its reader; the reader is None if the tensor is an
             output of the network. None if no tensor is read as float32.
         quantiser: the first QuantizeLinear, or None.
-        ends: each QuantizeLinear, and each result of a Relu or Clip with several ends after it, in order.
     """
 
     use: tuple[str, Node | None] | None = None
     quantiser: Node | None = None
-    ends: tuple[Node | str, ...] = ()
+
+
+def has_one_scale(at: DefUse, conversion: Node) -> bool:
+    """Whether a conversion has a single scale and a single zero point."""
+    return all(at.types[name].size == 1 for name in conversion.inputs[1:3])
+
+
+def has_one_constant_scale(at: DefUse, conversion: Node) -> bool:
+    """Whether a conversion has a single constant scale and a single constant zero point."""
+    return has_one_scale(at, conversion) and at.are_constant(*conversion.inputs[1:3])
 
 
 class Conversions(DefUse):
@@ -82,19 +89,15 @@ class Conversions(DefUse):
         """Return the readers of a value; those of each Relu and Clip after it must be collected already."""
         use: tuple[str, Node | None] | None = (real, None) if real in self.graph.outputs else None
         first: Node | None = None
-        ends: list[Node | str] = []
         for reader in self.readers(real):
             if reader.op == "QuantizeLinear":
                 first = first or reader
-                ends.append(reader)
             elif reader.op in BOUNDS:
-                (out,) = reader.outputs
-                further = self._bounded_readers[out]
+                further = self._bounded_readers[reader.result]
                 use, first = use or further.use, first or further.quantiser
-                ends += further.ends if len(further.ends) < SEVERAL else (out,)
             else:
                 use = use or (real, reader)
-        return BoundedReaders(use, first, tuple(ends))
+        return BoundedReaders(use, first)
 
     def bounded_readers(self, real: str) -> BoundedReaders:
         """Return the readers of a value, directly or through Relu and Clip."""
@@ -126,20 +129,6 @@ class Conversions(DefUse):
         """Return `out` clipped to the bounds of the Relu and Clip that produce `real`."""
         chain = self.producing_bounds(real)
         return out.bounded(chain.low, chain.high)
-
-    def quantisers(self, real: str) -> Iterator[Node]:
-        """Yield each QuantizeLinear that reads `real`, directly or through Relu and Clip."""
-        readers = self.bounded_readers(real)
-        if readers.quantiser is None:
-            return
-        yield readers.quantiser
-        waiting = list(reversed(readers.ends))
-        while waiting:
-            end = waiting.pop()
-            if isinstance(end, str):
-                waiting += reversed(self._bounded_readers[end].ends)
-            elif end is not readers.quantiser:
-                yield end
 
     def float_use(self, real: str) -> str:
         """Describe the first float32 read of `real`, directly or through Relu and Clip; "" if there is none.

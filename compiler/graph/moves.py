@@ -5,3 +5,6 @@ RESHAPING = ("Flatten", "Reshape", "Squeeze", "Unsqueeze")
 
 REARRANGING = (*RESHAPING, "Transpose")
 """Operators whose result is a permutation of the elements of their first input."""
+
+PICKING = ("Gather", "Slice")
+"""Operators whose result consists of elements of their first input."""

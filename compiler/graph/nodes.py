@@ -1,6 +1,6 @@
 """Graphs: operators in execution order, on tensors of static types. All nodes are frozen."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from math import prod
@@ -187,12 +187,6 @@ def type_of(array: np.ndarray) -> TensorType:
 def _name_of(dtype: np.dtype) -> str:
     """Return the name of an element type, cached because NumPy formats it on each call."""
     return str(dtype)
-
-
-def node_inputs(graph: Graph) -> Iterator[tuple[Node, str]]:
-    """Yield each pair of a node and a value that it reads, in order."""
-    for node in graph.nodes:
-        yield from ((node, name) for name in node.inputs if name)
 
 
 class TakenNames:

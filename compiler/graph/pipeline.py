@@ -28,7 +28,7 @@ from vdla.compiler.graph.rewrites.conversions import (
     FUSE_CONVERSIONS,
     SPLIT_PRELU,
 )
-from vdla.compiler.graph.rewrites.normalisation import JOIN_NORMALISATION
+from vdla.compiler.graph.rewrites.normalisation import JOIN_NORMALISATION, JOIN_SOFTMAX
 from vdla.compiler.graph.rewrites.quantised import (
     DEQUANTISE_CONSTANTS,
     EXPAND_INTEGERS,
@@ -95,14 +95,7 @@ class Pipeline:
         return graph
 
 
-# Quantised networks of all tools in QDQ form: float operators between conversions.
-QDQ_FORM = (
-    EXPAND_QLINEAR,
-    EXPAND_INTEGERS,
-    RemoveIdentity(),
-    QUANTISE_CONSTANTS,
-    DEQUANTISE_CONSTANTS,
-)
+# For every network. MergeMoves follows in FLOATS, after RowsToImages has added moves.
 SIMPLIFY = Pipeline(
     (
         RemoveIdentity(),
@@ -110,22 +103,26 @@ SIMPLIFY = Pipeline(
         CommonSubexpressions(),
         FOLD_PADS,
         JOIN_NORMALISATION,
+        JOIN_SOFTMAX,
         REDUCTIONS_TO_POOLS,
         GATHERS_TO_MOVES,
-        MergeMoves(),
         DeadCode(),
     )
 )
-# From the result of SIMPLIFY to the form that is quantised.
+# From the result of SIMPLIFY to the form that is quantised. Quantised networks of all tools come into QDQ
+# form: float operators between conversions.
 FLOATS = Pipeline(
     (
-        *QDQ_FORM,
+        EXPAND_QLINEAR,
+        EXPAND_INTEGERS,
+        RemoveIdentity(),
+        QUANTISE_CONSTANTS,
+        DEQUANTISE_CONSTANTS,
         SPLIT_SUMS,
         RowsToImages(),
         MergeMoves(),
         SCALES_AFTER_PRODUCTS,
         FOLD_CHANNEL_SCALES,
-        DeadCode(),
     )
 )
 
@@ -138,21 +135,18 @@ def integer_passes(cures: Cures = GENERAL) -> Pipeline:
     """
     return Pipeline(
         (
-            *QDQ_FORM,
-            RowsToImages(),
-            MergeMoves(),
             SignedActivations(),
             MOVE_INTEGERS,
             CONVERT_BEFORE_MAXIMA,
             SPLIT_PRELU,
             CONVERT_AFTER_CHOICES,
             ToIntegers(cures),
-            RemoveIdentity(),
+            RemoveIdentity(),  # requantisations that change nothing stand between moves that MergeMoves joins
             MergeMoves(),
             DENSE_TO_CONVOLUTION,
             FUSE_CONVERSIONS,
             Tabulate(),
-            RemoveIdentity(),
+            RemoveIdentity(),  # Tabulate replaces operators that change nothing by Identity
             HeadsInPlace(),
         )
     )

@@ -23,11 +23,17 @@ from vdla.compiler.graph.quantisation.grids import (
     within_percentile,
 )
 from vdla.compiler.graph.quantisation.insert import with_grids
-from vdla.compiler.graph.quantisation.judge import Assessment, Judge
+from vdla.compiler.graph.quantisation.judge import Judge
 from vdla.compiler.graph.quantisation.observe import observe
 from vdla.compiler.graph.quantisation.options import Options
 from vdla.compiler.graph.quantisation.roles import Roles
-from vdla.compiler.graph.quantisation.sensitivity import costly_layers, costly_names, layers_named, repaired
+from vdla.compiler.graph.quantisation.sensitivity import (
+    Candidate,
+    costly_layers,
+    costly_names,
+    layers_named,
+    repaired,
+)
 from vdla.runtime.module.plan import LOST_DB, Fidelity
 
 EQUALISING_SAMPLES = 2
@@ -41,42 +47,19 @@ Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Quantised:
-    """A quantised network.
+class Quantised(Candidate):
+    """The chosen candidate.
 
     Attributes:
-        graph: the quantised graph, with QuantizeLinear and DequantizeLinear.
-        roles: the roles of the nodes of the float graph; its values have the same names as in `graph`.
-        grids: the grid of each leader of int8 values; see `Roles.leaders`.
-        criterion: the criterion that chose the ranges of its tensors.
         fidelity: the signal-to-noise ratios of its outputs on samples.
     """
 
-    graph: Graph
-    roles: Roles
-    grids: Mapping[str, Grid]
-    criterion: str
     fidelity: Fidelity
 
     @property
     def in_float(self) -> tuple[str, ...]:
         """The layers that were kept in float, by name."""
         return _names(self.roles)
-
-
-@dataclass(frozen=True, slots=True)
-class _Candidate:
-    """A quantised network that has been compared with the float network; attributes as in `Quantised`.
-
-    Attributes:
-        assessment: the comparison on all samples of the judge, or on the first few.
-    """
-
-    graph: Graph
-    roles: Roles
-    grids: Mapping[str, Grid]
-    criterion: str
-    assessment: Assessment
 
 
 def quantise(
@@ -108,12 +91,12 @@ def quantise(
     return _repaired(candidate, judge, options, progress)
 
 
-def _repaired(candidate: _Candidate, judge: Judge, options: Options, progress: Progress) -> Quantised:
+def _repaired(candidate: Candidate, judge: Judge, options: Options, progress: Progress) -> Quantised:
     """Return a candidate with enough layers in float to reach the target, and its fidelity."""
     before, chosen = candidate.assessment, _names(candidate.roles)
     repair = None if options.target_db is None else repaired(candidate, judge, options.target_db, progress)
     if repair is not None:
-        candidate = replace(candidate, graph=repair.graph, roles=repair.roles, assessment=repair.assessment)
+        candidate = repair.candidate
     after = candidate.assessment
     fidelity = Fidelity(
         after.samples,
@@ -124,7 +107,7 @@ def _repaired(candidate: _Candidate, judge: Judge, options: Options, progress: P
         min((output.decibels for output in before.outputs if output.decibels is not None), default=None),
         () if after.reaches(LOST_DB) else costly_names(candidate, judge),
     )
-    return Quantised(candidate.graph, candidate.roles, candidate.grids, candidate.criterion, fidelity)
+    return Quantised(candidate.graph, candidate.roles, candidate.grids, candidate.criterion, after, fidelity)
 
 
 def _names(roles: Roles) -> tuple[str, ...]:
@@ -135,7 +118,7 @@ def _names(roles: Roles) -> tuple[str, ...]:
 
 def _choose(
     graph: Graph, samples: Samples, options: Options, in_float: frozenset[str], progress: Progress
-) -> tuple[_Candidate, Judge]:
+) -> tuple[Candidate, Judge]:
     """Return the best candidate, and its judge."""
     progress(f"quantise: ranges on {len(samples)} samples")
     roles = Roles(with_equalised_channels(Roles(graph, in_float), samples[:EQUALISING_SAMPLES]), in_float)
@@ -172,15 +155,15 @@ def has_quantisable(graph: Graph, *, sampled: bool) -> bool:
 
 def _candidate_of(
     roles: Roles, grids: Mapping[str, Grid], criterion: str, judge: Judge, count: int | None = None
-) -> _Candidate:
+) -> Candidate:
     """Return a candidate, compared on the first `count` samples of the judge, or on all."""
     graph = with_grids(roles, grids)
-    return _Candidate(graph, roles, grids, criterion, judge.assess(graph, count))
+    return Candidate(graph, roles, grids, criterion, judge.assess(graph, count))
 
 
 def _best_candidate(
     roles: Roles, calibrations: Mapping[str, Calibration], judge: Judge, progress: Progress
-) -> _Candidate:
+) -> Candidate:
     """Return the candidate with the least error within the judge's budget, compared on all its samples."""
     candidates = _candidates(roles, calibrations, judge, progress)
     least = min(each.assessment.error for each in candidates)
@@ -196,7 +179,7 @@ def _best_candidate(
 
 def _candidates(
     roles: Roles, calibrations: Mapping[str, Calibration], judge: Judge, progress: Progress
-) -> list[_Candidate]:
+) -> list[Candidate]:
     """Return as many candidates as the judge's budget allows, at least 1, compared on the first sample."""
     count = max(1, min(len(Criterion), judge.runs))
     candidates = []
@@ -207,7 +190,7 @@ def _candidates(
     return candidates
 
 
-def _corrected(best: _Candidate, judge: Judge) -> _Candidate:
+def _corrected(best: Candidate, judge: Judge) -> Candidate:
     """Return the candidate with corrected biases if they lower its error, else `best`."""
     graph = with_corrected_biases(best.roles, best.graph, judge.samples)
     if graph is best.roles.graph:

@@ -8,10 +8,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from vdla.compiler.graph.integers import LARGEST_BIAS
 from vdla.compiler.graph.nodes import Graph, Node, Values
 
 LARGEST_INT8 = 127
-LARGEST_BIAS = 1 << 30  # leaves room for the sums
+
+WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+"""Operators that sum products of a tensor with weights."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +97,6 @@ def is_quantisable_product(graph: Values, node: Node) -> bool:
                 graph.constants, node, weights.shape[0 if node.attributes["transB"] else 1]
             )
     return False
-
-
-def quantised_constant(array: np.ndarray) -> Integers:
-    """Return a constant as int8 with a single scale."""
-    return _rounded(array, scale_for(np.abs(array).max()), 0)
 
 
 def scale_for(magnitude: np.ndarray | float) -> np.ndarray:

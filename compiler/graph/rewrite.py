@@ -74,10 +74,6 @@ class GraphBuilder:
         self.constants[name] = array
         return name
 
-    def real_value(self, name: str) -> str:
-        """Declare the float32 value that the integer value `name` represents; return its name."""
-        return self.value(f"{name}_real", TensorType(self.graph.types[name].shape, "float32"))
-
     def value(self, wish: str, type_: TensorType) -> str:
         """Declare a value; return its name: `wish`, with a number if that is taken."""
         name = self._taken.take(wish)

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from vdla.compiler.graph.nodes import Node, Values
 from vdla.compiler.rules import Rule, counted
+from vdla.runtime.layout import IMAGE_RANK
 
-IMAGE_RANK = 4
 IMAGE_RANKS = (3, IMAGE_RANK)  # rows, and images
 SPACE = 2  # the first spatial dimension
 REDUCTIONS = ("GlobalMaxPool", "ReduceMax", "ReduceMean")

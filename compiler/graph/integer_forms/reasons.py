@@ -23,9 +23,9 @@ from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.graph.rewrite import rebuilt
 from vdla.compiler.rules import Rule, Unfit, unfit
 from vdla.runtime.host import elementwise
+from vdla.runtime.layout import IMAGE_RANK
 
 Case = TypeVar("Case")
-IMAGE_RANK = 4
 CHANNEL_AXES = {"Conv": 1, "ConvTranspose": 1, "Gemm": -1, "MatMul": -1}  # of the results of products
 INTEGER = "Int8"  # prefix of operators from int8 tensors to int8 tensors
 

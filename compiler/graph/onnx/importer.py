@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, defs, helper
 
+from vdla.compiler.graph.conversions import CONVERSIONS
 from vdla.compiler.graph.interpret import run_node
 from vdla.compiler.graph.nodes import Graph, GraphError, Node, TensorType
 from vdla.compiler.graph.onnx import quantised
@@ -48,7 +49,6 @@ from vdla.compiler.graph.onnx.values import (
     printable,
     without_trailing_names,
 )
-from vdla.compiler.graph.passes.cleanup import QUANTISATION
 from vdla.hw.spec.showing import short
 from vdla.runtime.host import onnx_runtime
 
@@ -375,7 +375,7 @@ class Importer:
         values = [name for name in (*node.inputs, *node.outputs) if name]
         inputs_known = all(name in self.constants for name in node.inputs if name)
         return (
-            node.op not in QUANTISATION
+            node.op not in CONVERSIONS
             and inputs_known
             and all(self.types[name].size <= PARAMETER_ELEMENTS for name in values)
         )

@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from vdla.compiler.graph.conversions import CONVERSIONS
 from vdla.compiler.graph.interpret import run_node
 from vdla.compiler.graph.moves import RESHAPING
 from vdla.compiler.graph.nodes import Graph, Node, type_of
 from vdla.compiler.graph.rewrite import rebuilt, renamed
 
-QUANTISATION = ("DequantizeLinear", "QuantizeLinear")
 ALWAYS = ("Dropout", "Identity")
 WITH_EQUAL_TYPES = (*ALWAYS, "Cast", "Expand", *RESHAPING)
 
@@ -24,7 +24,7 @@ class ConstantFolding:
         limit_elements: larger results are computed at run time.
     """
 
-    kept: tuple[str, ...] = QUANTISATION
+    kept: tuple[str, ...] = CONVERSIONS
     limit_elements: int = 1 << 27
 
     def run(self, graph: Graph) -> Graph:

@@ -13,14 +13,14 @@ import numpy as np
 
 from vdla.compiler.graph.by_element import table_of
 from vdla.compiler.graph.def_use import DefUse
-from vdla.compiler.graph.moves import REARRANGING
+from vdla.compiler.graph.moves import PICKING, REARRANGING
 from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.graph.passes.cleanup import DeadCode
 from vdla.compiler.graph.rewrite import GraphBuilder
 from vdla.runtime.host.evaluate import evaluate
 from vdla.runtime.host.int8 import BYTES
 
-PICKING = ("Gather", "Slice", "Split")
+MOVES = (*REARRANGING, *PICKING, "Split")
 PRODUCTS = "Int8Products"
 Places = tuple[int, ...]  # first row and first column of each part
 
@@ -107,7 +107,7 @@ def _source(at: DefUse, operand: _Operand, size: tuple[int, int], *, turns: bool
     columns = at.types[name].shape[-1]
     while (maker := at.maker(name)) is not None:
         lookup = table_of(at, maker)
-        moves = maker.op in REARRANGING or (maker.op in PICKING and _picks_by_constants(at, maker))
+        moves = maker.op in MOVES and at.are_constant(*maker.inputs[1:])
         if lookup is not None:
             table = lookup if table is None else table[lookup.astype(np.int16) + len(BYTES) // 2]
         elif not moves or at.types[name].dtype != "int8":
@@ -123,11 +123,6 @@ def _source(at: DefUse, operand: _Operand, size: tuple[int, int], *, turns: bool
                 operand = _Operand(name, corners, turned, table)
                 break
     return operand
-
-
-def _picks_by_constants(at: DefUse, node: Node) -> bool:
-    """Whether a node picks elements by constants alone."""
-    return at.are_constant(*node.inputs[1:])
 
 
 def _moved_numbers(at: DefUse, steps: Sequence[_Move], numbers: np.ndarray) -> np.ndarray:

@@ -18,8 +18,8 @@ from vdla.compiler.graph.moves import REARRANGING
 from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType
 from vdla.compiler.graph.passes.cleanup import DeadCode, RemoveIdentity
 from vdla.compiler.graph.rewrite import GraphBuilder
+from vdla.runtime.layout import IMAGE_RANK
 
-IMAGE_RANK = 4
 CHANNELS_LAST, CHANNELS_FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
 LARGEST = 1 << 22  # elements of the largest tensor whose order is computed
 LONGEST = 16  # most moves of a chain that are merged at once, the last moves first

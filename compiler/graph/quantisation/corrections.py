@@ -22,8 +22,8 @@ import numpy as np
 from vdla.compiler.graph.def_use import DefUse
 from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.nodes import Graph, Node
-from vdla.compiler.graph.quantisation.roles import PRODUCTS, Roles
-from vdla.compiler.graph.quantise_weights import product_parts
+from vdla.compiler.graph.quantisation.roles import Roles
+from vdla.compiler.graph.quantise_weights import WEIGHTED, product_parts
 from vdla.compiler.graph.rewrite import GraphBuilder
 
 SHARES = (0.25, 0.5, 0.75, 1.0)  # exponents: the share of the channel differences moved into the weights
@@ -308,7 +308,7 @@ def with_corrected_biases(
 def _products(roles: Roles, quantised: Graph) -> Iterator[BiasedProduct]:
     """Yield the products whose bias can be corrected; both graphs have their products in the same order."""
     ours, theirs = (
-        [node for node in graph.nodes if node.op in PRODUCTS] for graph in (roles.graph, quantised)
+        [node for node in graph.nodes if node.op in WEIGHTED] for graph in (roles.graph, quantised)
     )
     makers = DefUse(quantised).makers
     for node, other in zip(ours, theirs, strict=True):

@@ -24,10 +24,9 @@ from vdla.compiler.graph.integer_forms.forms import FORMS
 from vdla.compiler.graph.integer_forms.rules import MOVES, PAIR_SUMS
 from vdla.compiler.graph.integer_forms.site import PAIRED, Site, multiplies_activations
 from vdla.compiler.graph.nodes import Graph, Node
-from vdla.compiler.graph.quantise_weights import is_quantisable_product
+from vdla.compiler.graph.quantise_weights import WEIGHTED, is_quantisable_product
 from vdla.runtime.host import elementwise
 
-PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 PAIRS = ("Add", "Mul")
 POOLS = ("AveragePool", "GlobalAveragePool", "MaxPool")
 VIEWS = (*(op for op in MOVES if op != "Concat"), "Gather")  # of one tensor
@@ -155,7 +154,7 @@ class Roles:
 
     def _is_product(self, node: Node) -> bool:
         return (
-            node.op in PRODUCTS
+            node.op in WEIGHTED
             and is_quantisable_product(self.graph, node)
             and all(self._is_finite(name) for name in node.inputs[1:] if name)
         )

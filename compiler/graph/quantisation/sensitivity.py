@@ -8,9 +8,8 @@ do not change.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import Protocol
 
 import numpy as np
 
@@ -31,16 +30,23 @@ COSTLIEST = 3  # layers that a summary names
 Progress = Callable[[str], None]
 
 
-class Candidate(Protocol):
-    """A quantised network."""
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A quantised network that was compared with its float network.
 
-    @property
-    def roles(self) -> Roles:
-        """The roles of the nodes of the float graph."""
+    Attributes:
+        graph: the quantised graph, with QuantizeLinear and DequantizeLinear.
+        roles: the roles of the nodes of the float graph; its values have the same names as in `graph`.
+        grids: the grid of each leader of int8 values; see `Roles.leaders`.
+        criterion: the criterion that chose the ranges of its tensors.
+        assessment: the comparison on all samples of the judge, or on the first few.
+    """
 
-    @property
-    def grids(self) -> Mapping[str, Grid]:
-        """The grid of each leader of int8 values; see `Roles.leaders`."""
+    graph: Graph
+    roles: Roles
+    grids: Mapping[str, Grid]
+    criterion: str
+    assessment: Assessment
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,32 +138,16 @@ def layers_named(graph: Graph, names: Sequence[str]) -> frozenset[str]:
 # Repair
 
 
-class Assessed(Candidate, Protocol):
-    """A quantised network that was compared with its float network."""
-
-    @property
-    def graph(self) -> Graph:
-        """The quantised graph, with conversions."""
-
-    @property
-    def assessment(self) -> Assessment:
-        """The comparison with the float network."""
-
-
 @dataclass(frozen=True, slots=True)
 class Repair:
     """A quantised network with more layers in float.
 
     Attributes:
-        graph: the quantised graph, with conversions.
-        roles: the roles of the nodes of the float graph.
-        assessment: the comparison with the float network.
+        candidate: the network.
         layers: the additional layers in float.
     """
 
-    graph: Graph
-    roles: Roles
-    assessment: Assessment
+    candidate: Candidate
     layers: tuple[Contribution, ...]
 
     @property
@@ -166,7 +156,7 @@ class Repair:
         return tuple(layer.layer for layer in self.layers)
 
 
-def repaired(candidate: Assessed, judge: Judge, target_db: float, progress: Progress) -> Repair | None:
+def repaired(candidate: Candidate, judge: Judge, target_db: float, progress: Progress) -> Repair | None:
     """Return a network whose outputs all reach `target_db` decibels, with few layers in float.
 
     The result is None if the candidate already reaches the target, or if no number of layers does.
@@ -180,7 +170,7 @@ def repaired(candidate: Assessed, judge: Judge, target_db: float, progress: Prog
         count = (low + high) // 2
         progress(f"quantise: {count} of {len(order)} layers in float")
         tried = _with_float(candidate, judge, order[:count])
-        if tried.assessment.reaches(target_db):
+        if tried.candidate.assessment.reaches(target_db):
             best, high = tried, count - 1
         else:
             low = count + 1
@@ -188,26 +178,27 @@ def repaired(candidate: Assessed, judge: Judge, target_db: float, progress: Prog
 
 
 def _with_fewer_float_layers(
-    candidate: Assessed, judge: Judge, repair: Repair, target_db: float, progress: Progress
+    candidate: Candidate, judge: Judge, repair: Repair, target_db: float, progress: Progress
 ) -> Repair:
     """Return a repair in which the largest layers are int8 again if the target is reached without them."""
     largest = sorted(repair.layers, key=lambda layer: -layer.macs)[:MOST_RETURNED]
     for number, returned in enumerate(largest if len(repair.layers) > 1 else (), 1):
         progress(f"quantise: {number} of {len(largest)} layers in int8 again")
         tried = _with_float(candidate, judge, [layer for layer in repair.layers if layer is not returned])
-        repair = tried if tried.assessment.reaches(target_db) else repair
+        repair = tried if tried.candidate.assessment.reaches(target_db) else repair
     return repair
 
 
-def costly_names(candidate: Assessed, judge: Judge) -> tuple[str, ...]:
+def costly_names(candidate: Candidate, judge: Judge) -> tuple[str, ...]:
     """Return the names of the `COSTLIEST` layers that cause the most error."""
     return tuple(layer.layer for layer in contributions(candidate, judge.samples, ORDERING_RUNS)[:COSTLIEST])
 
 
-def _with_float(candidate: Assessed, judge: Judge, layers: Sequence[Contribution]) -> Repair:
+def _with_float(candidate: Candidate, judge: Judge, layers: Sequence[Contribution]) -> Repair:
     """Return the candidate with `layers` in float, too."""
     roles = candidate.roles
     grids = {name: candidate.grids[leader] for name, leader in roles.leaders.items()}
     fewer = Roles(roles.graph, roles.in_float | {layer.result for layer in layers})
     graph = with_grids(fewer, grids)
-    return Repair(graph, fewer, judge.assess(graph), tuple(layers))
+    tried = replace(candidate, graph=graph, roles=fewer, assessment=judge.assess(graph))
+    return Repair(tried, tuple(layers))

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from vdla.compiler.graph.conversions import has_one_constant_scale
 from vdla.compiler.graph.integer_forms.prerequisites import REDUCTIONS, SPACE, becomes_another
 from vdla.compiler.graph.nodes import Attribute, Node, TensorType
 from vdla.compiler.graph.rewrites.normalisation import squared
@@ -137,12 +138,11 @@ def _pad_before(at: Rewriter, name: str) -> Node | None:
 
 def _same_scale(at: Rewriter, first: Node, second: Node) -> bool:
     """Whether two conversions have the same constant scale and zero point."""
+    if not (has_one_constant_scale(at, first) and has_one_constant_scale(at, second)):
+        return False
     pairs = zip(first.inputs[1:3], second.inputs[1:3], strict=True)
-    arrays = [[at.constants.get(name) for name in pair] for pair in pairs]
-    return all(
-        a is not None and b is not None and a.dtype == b.dtype and a.size == 1 and np.array_equal(a, b)
-        for a, b in arrays
-    )
+    arrays = [[at.constants[name] for name in pair] for pair in pairs]
+    return all(a.dtype == b.dtype and a.item() == b.item() for a, b in arrays)
 
 
 def _is_of_zeros(at: Rewriter, pad: Node) -> bool:

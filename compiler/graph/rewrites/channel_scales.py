@@ -22,11 +22,11 @@ import numpy as np
 
 from vdla.compiler.graph.affine import AFFINE, ChannelAffine, affine_of, factor_of
 from vdla.compiler.graph.def_use import DefUse
-from vdla.compiler.graph.integer_forms.prerequisites import IMAGE_RANK
 from vdla.compiler.graph.moves import REARRANGING
 from vdla.compiler.graph.nodes import Attribute, Node
 from vdla.compiler.graph.quantise_weights import is_quantisable_product, product_parts, without_factors
 from vdla.compiler.graph.rules import Rewriter, RewriteRule, Rules
+from vdla.runtime.layout import IMAGE_RANK
 
 CHANNEL_CONSTANT = (
     "a constant for each channel of an image, which becomes a depthwise Conv or is folded into the Conv "

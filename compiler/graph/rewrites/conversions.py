@@ -17,13 +17,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from vdla.compiler.graph.conversions import BOUNDS
+from vdla.compiler.graph.conversions import BOUNDS, has_one_constant_scale
 from vdla.compiler.graph.def_use import DefUse
 from vdla.compiler.graph.integers import POINTWISE
 from vdla.compiler.graph.nodes import Attribute, Node, TensorType
 from vdla.compiler.graph.rules import Rewriter, RewriteRule, Rules
 from vdla.runtime.host import elementwise
 from vdla.runtime.host.evaluate import evaluate
+from vdla.runtime.layout import IMAGE_RANK
 
 LEAST: float = float(np.finfo(np.float32).min)
 SLOPES = "a constant slope for each channel, between conversions, which becomes a sum"
@@ -31,14 +32,9 @@ BELOW_ZERO: dict[str, Attribute] = {"max": 0.0, "min": LEAST}
 CHOOSING = ("GlobalMaxPool", "MaxPool", *BOUNDS)
 """Operators whose result consists of elements of their input, or of a bound."""
 FLATTENING = ("Flatten", "Reshape")
-IMAGE_RANK = 4
 
 
 # Added conversions
-
-
-def _has_one_constant_scale(at: DefUse, conversion: Node) -> bool:
-    return all(name in at.constants and at.types[name].size == 1 for name in conversion.inputs[1:])
 
 
 def _converted(
@@ -72,7 +68,7 @@ def _split_prelu(at: Rewriter, node: Node) -> None:
     values = at.constants.get(slopes)
     if values is None or values.size == 1 or before is None or after is None:
         return
-    if not (_has_one_constant_scale(at, before) and _has_one_constant_scale(at, after)):
+    if not (has_one_constant_scale(at, before) and has_one_constant_scale(at, after)):
         at.missed(node, "a conversion around it has several scales, or scales that are not constant")
         return
 
@@ -121,10 +117,10 @@ def _combines(at: DefUse, node: Node) -> bool:
 def _stays_on_grid(at: DefUse, node: Node, before: Node) -> bool:
     """Whether both conversions leave every possible result of a node unchanged, if its input comes from the
     DequantizeLinear `before`."""
-    if not at.are_constant(*before.inputs[1:]):
+    if not has_one_constant_scale(at, before):
         return False
     scale, zero = (at.constants[name] for name in before.inputs[1:])
-    if scale.size > 1 or zero.dtype.itemsize > 1:
+    if zero.dtype.itemsize > 1:
         return False
     limits = np.iinfo(zero.dtype)
     integers = np.arange(limits.min, limits.max + 1).astype(zero.dtype)
@@ -147,7 +143,7 @@ def _convert_before_maximum(at: Rewriter, node: Node) -> None:
     (x, *_), quantise = node.inputs, at.only_reader(node.result, "QuantizeLinear")
     if quantise is None or at.maker(x, "DequantizeLinear") is not None:
         return
-    if not _has_one_constant_scale(at, quantise):
+    if not has_one_constant_scale(at, quantise):
         return
     first, second = _converted(at, x, quantise, quantise.name, node.result)
     at.replace(node, [first, second, replace(node, inputs=second.outputs)])
@@ -158,10 +154,8 @@ def _convert_before_maximum(at: Rewriter, node: Node) -> None:
 
 def _is_narrow(at: DefUse, conversion: Node) -> bool:
     """Whether a conversion is between real numbers and int8, by a single constant scale and zero point."""
-    _, *parameters = conversion.inputs
-    return at.types[parameters[1]].dtype == "int8" and all(  # the zero point has the integers' type
-        name in at.constants and at.types[name].size == 1 for name in parameters
-    )
+    narrow = at.types[conversion.inputs[2]].dtype == "int8"  # the zero point has the integers' type
+    return narrow and has_one_constant_scale(at, conversion)
 
 
 def _softmax_of_integers(at: Rewriter, node: Node) -> None:

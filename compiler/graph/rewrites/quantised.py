@@ -29,19 +29,19 @@ from math import prod
 
 import numpy as np
 
+from vdla.compiler.graph.conversions import has_one_scale
 from vdla.compiler.graph.def_use import DefUse
 from vdla.compiler.graph.integer_forms.prerequisites import DYNAMIC, MEANINGS, PRODUCTS, becomes_another
 from vdla.compiler.graph.integer_forms.rules import MOVES
 from vdla.compiler.graph.interpret import run_node
-from vdla.compiler.graph.moves import REARRANGING, RESHAPING
+from vdla.compiler.graph.moves import PICKING, REARRANGING, RESHAPING
 from vdla.compiler.graph.nodes import Node, TensorType
+from vdla.compiler.graph.quantise_weights import WEIGHTED
 from vdla.compiler.graph.rules import Rewriter, RewriteRule, Rules
 from vdla.runtime.host.evaluate import evaluate
 from vdla.runtime.host.quantise import dequantize_linear
 
 BYTES = ("int8", "uint8")
-PICKING = ("Gather", "Slice")  # operators whose result has some elements of their first input
-WEIGHTED = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 KEEPING_ORDER = ("Identity", *RESHAPING)
 ROUNDING = ("Cast", "Floor", "Round")
 
@@ -222,14 +222,10 @@ def _is_weight(at: DefUse, reader: Node, real: str) -> bool:
 # Moves of elements between conversions
 
 
-def _has_one_scale(at: DefUse, conversion: Node) -> bool:
-    return all(at.types[name].size == 1 for name in conversion.inputs[1:3])
-
-
 def _move_after_dequantise(at: Rewriter, node: Node) -> None:
     """Operators that move elements, or pick some, do so before DequantizeLinear."""
     conversion = at.maker(node.inputs[0], "DequantizeLinear")
-    if conversion is None or not _has_one_scale(at, conversion):
+    if conversion is None or not has_one_scale(at, conversion):
         return
     (integers, *parameters), (out,) = conversion.inputs, node.outputs
     moved = at.value(f"{out}_moved", TensorType(at.types[out].shape, at.types[integers].dtype))
@@ -246,7 +242,7 @@ def _move_before_quantise(at: Rewriter, node: Node) -> None:
     """Operators that move elements do so after the QuantizeLinear that alone reads their result."""
     (real, *parameters), (out,) = node.inputs, node.outputs
     move = at.maker(real, *REARRANGING)
-    if move is None or not at.is_read_once(real) or not _has_one_scale(at, node):
+    if move is None or not at.is_read_once(real) or not has_one_scale(at, node):
         return
     x = move.inputs[0]
     integers = at.value(f"{x}_quantised", TensorType(at.types[x].shape, at.types[out].dtype))

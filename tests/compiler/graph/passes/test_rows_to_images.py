@@ -8,7 +8,7 @@ from tests.compiler.graph.passes.qdq import QdqBuilder
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.graph.passes.merge_moves import MergeMoves
 from vdla.compiler.graph.passes.rows_to_images import RowsToImages
-from vdla.compiler.graph.pipeline import INTEGERS
+from vdla.compiler.graph.pipeline import FLOATS, INTEGERS
 
 ONCE = {"dilations": (1,), "group": 1, "pads": (0, 0), "strides": (1,)}
 WINDOW = {"ceil_mode": 0, "dilations": (1,), "kernel_shape": (4,), "pads": (1, 2), "strides": (3,)}
@@ -105,7 +105,7 @@ def test_values_keep_their_names():
 
 
 def test_a_quantised_network_of_rows_has_integer_operators():
-    lowered = [node.op for node in INTEGERS.run(classifier()).nodes]
+    lowered = [node.op for node in INTEGERS.run(FLOATS.run(classifier())).nodes]
     assert lowered.count("Int8Conv") == 2
     assert {"Int8AveragePool", "Int8MaxPool", "Int8Add"} <= set(lowered)
     assert not WINDOWED & set(lowered)

@@ -20,6 +20,10 @@ from vdla.compiler.graph.quantisation.sensitivity import (
 from vdla.compiler.graph.quantise import quantise
 
 
+def compared(reaches: bool) -> SimpleNamespace:
+    return SimpleNamespace(assessment=SimpleNamespace(reaches=lambda target: reaches))
+
+
 def test_each_product_has_its_share_of_the_errors():
     made = quantise(residual(), samples(4), Options())
     found = contributions(made, samples(4))
@@ -160,11 +164,11 @@ def test_the_largest_layers_become_int8_again_where_the_target_is_reached_withou
     def with_float(candidate, judge, layers):
         tried.append("".join(one.layer for one in layers))
         reached = needed <= set(tried[-1])
-        return Repair(None, None, SimpleNamespace(reaches=lambda target: reached), tuple(layers))
+        return Repair(compared(reached), tuple(layers))
 
     monkeypatch.setattr(sensitivity, "contributions", lambda *_: list(order))
     monkeypatch.setattr(sensitivity, "_with_float", with_float)
-    candidate = SimpleNamespace(assessment=SimpleNamespace(reaches=lambda target: False))
+    candidate = compared(False)
     told: list[str] = []
     found = sensitivity.repaired(candidate, SimpleNamespace(samples=()), 20.0, told.append)
     assert told[:2] == ["quantise: error of each layer", f"quantise: 2 of {len(order)} layers in float"]
@@ -186,11 +190,11 @@ def test_of_many_layers_twelve_are_tried_in_int8_again_and_three_are_named(monke
     def with_float(candidate, judge, layers):
         tried.append("".join(one.layer for one in layers))
         whole = len(layers) == len(order)
-        return Repair(None, None, SimpleNamespace(reaches=lambda target: whole), tuple(layers))
+        return Repair(compared(whole), tuple(layers))
 
     monkeypatch.setattr(sensitivity, "contributions", lambda *_: list(order))
     monkeypatch.setattr(sensitivity, "_with_float", with_float)
-    candidate = SimpleNamespace(assessment=SimpleNamespace(reaches=lambda target: False))
+    candidate = compared(False)
     judge, told = SimpleNamespace(samples=()), []
     assert len(sensitivity.repaired(candidate, judge, 20.0, told.append).kept) == len(order)
     assert [line for line in told if "again" in line] == [
