@@ -38,7 +38,34 @@ def renamed(node: Node, names: Mapping[str, str]) -> Node:
     return node if inputs == node.inputs else replace(node, inputs=inputs)
 
 
-class GraphBuilder:
+class NewValues:
+    """The values that are added to a graph while it is changed.
+
+    Attributes:
+        graph: the existing graph.
+        constants, types: constants and types, by name.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.constants: dict[str, np.ndarray] = {}
+        self.types: dict[str, TensorType] = {}
+        self._taken = TakenNames(graph.types)
+
+    def value(self, wish: str, type_: TensorType) -> str:
+        """Declare a value; return its name: `wish`, with a number if that is taken."""
+        name = self._taken.take(wish)
+        self.types[name] = type_
+        return name
+
+    def constant(self, wish: str, array: np.ndarray) -> str:
+        """Add a constant; return its name: `wish`, with a number if that is taken."""
+        name = self.value(wish, type_of(array))
+        self.constants[name] = array
+        return name
+
+
+class GraphBuilder(NewValues):
     """A graph under construction, derived from an existing graph.
 
     Args:
@@ -50,11 +77,8 @@ class GraphBuilder:
     """
 
     def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+        super().__init__(graph)
         self.nodes: list[Node] = []
-        self.constants: dict[str, np.ndarray] = {}
-        self.types: dict[str, TensorType] = {}
-        self._taken = TakenNames(graph.types)
 
     def add(
         self,
@@ -67,18 +91,6 @@ class GraphBuilder:
         """Append a node with the single output `out`; return `out`."""
         self.nodes.append(Node(op, inputs, (out,), attributes or {}, name))
         return out
-
-    def constant(self, wish: str, array: np.ndarray) -> str:
-        """Add a constant; return its name: `wish`, with a number if that is taken."""
-        name = self.value(wish, type_of(array))
-        self.constants[name] = array
-        return name
-
-    def value(self, wish: str, type_: TensorType) -> str:
-        """Declare a value; return its name: `wish`, with a number if that is taken."""
-        name = self._taken.take(wish)
-        self.types[name] = type_
-        return name
 
     def type_of(self, name: str) -> TensorType:
         """Return the type of a value of either graph."""

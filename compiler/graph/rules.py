@@ -15,8 +15,8 @@ from typing import Protocol
 import numpy as np
 
 from vdla.compiler.graph.def_use import DefUse
-from vdla.compiler.graph.nodes import Graph, Node, TakenNames, TensorType, type_of
-from vdla.compiler.graph.rewrite import rebuilt, renamed
+from vdla.compiler.graph.nodes import Graph, Node, TensorType, type_of
+from vdla.compiler.graph.rewrite import NewValues, rebuilt, renamed
 
 MOST_REWRITES = 50  # per node of the graph, beyond which the rules of a table undo each other
 
@@ -76,35 +76,26 @@ class Rules:
         return rewriter.finished()
 
 
-class Rewriter(DefUse):
+class Rewriter(NewValues, DefUse):
     """A graph while rules change it, with makers and readers of its values.
 
     New nodes take the position of the node that they replace, so the order remains topological.
     """
 
+    types: dict[str, TensorType]
+    constants: dict[str, np.ndarray]
+
     def __init__(self, graph: Graph, watcher: Watcher | None = None) -> None:
-        super().__init__(graph)
-        self.types: dict[str, TensorType] = dict(graph.types)
-        self.constants: dict[str, np.ndarray] = dict(graph.constants)
-        self._taken = TakenNames(graph.types)
+        DefUse.__init__(self, graph)
+        NewValues.__init__(self, graph)
+        self.types |= graph.types
+        self.constants |= graph.constants
         self._slots: list[list[Node]] = [[node] for node in graph.nodes]
         self._slot: dict[int, int] = {id(node): place for place, node in enumerate(graph.nodes)}
         self._work = deque(graph.nodes)
         self._watcher, self._rule, self._changes = watcher, "", 0
 
     # What rules call
-
-    def value(self, wish: str, type_: TensorType) -> str:
-        """Declare a value; return its name: `wish`, with a number if that is taken."""
-        name = self._taken.take(wish)
-        self.types[name] = type_
-        return name
-
-    def constant(self, wish: str, array: np.ndarray) -> str:
-        """Add a constant; return its name: `wish`, with a number if that is taken."""
-        name = self.value(wish, type_of(array))
-        self.constants[name] = array
-        return name
 
     def replace(self, node: Node, new: Iterable[Node]) -> None:
         """Replace a node by nodes in topological order, which make all its results."""

@@ -58,10 +58,6 @@ class _ChainMerger(GraphBuilder):
         if node.op in REARRANGING:
             self.makers[node.result] = node
 
-    def type_of(self, name: str) -> TensorType:
-        """Return the type of a value of the new graph."""
-        return self.types.get(name) or self.graph.types[name]
-
     def shortened(self, last: Node) -> bool:
         """Append a shorter equivalent of the chain that ends with a node; return whether one exists."""
         chain = [last]
