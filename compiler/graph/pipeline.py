@@ -28,11 +28,10 @@ from vdla.compiler.graph.rewrites.conversions import (
     FUSE_CONVERSIONS,
     SPLIT_PRELU,
 )
-from vdla.compiler.graph.rewrites.normalisation import JOIN_NORMALISATION, JOIN_SOFTMAX
+from vdla.compiler.graph.rewrites.normalisation import JOIN_PIECES
 from vdla.compiler.graph.rewrites.quantised import (
     DEQUANTISE_CONSTANTS,
     EXPAND_INTEGERS,
-    EXPAND_QLINEAR,
     MOVE_INTEGERS,
     QUANTISE_CONSTANTS,
 )
@@ -102,8 +101,7 @@ SIMPLIFY = Pipeline(
         ConstantFolding(),
         CommonSubexpressions(),
         FOLD_PADS,
-        JOIN_NORMALISATION,
-        JOIN_SOFTMAX,
+        JOIN_PIECES,
         REDUCTIONS_TO_POOLS,
         GATHERS_TO_MOVES,
         DeadCode(),
@@ -113,7 +111,6 @@ SIMPLIFY = Pipeline(
 # form: float operators between conversions.
 FLOATS = Pipeline(
     (
-        EXPAND_QLINEAR,
         EXPAND_INTEGERS,
         RemoveIdentity(),
         QUANTISE_CONSTANTS,

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from vdla.compiler.graph.integer_forms.prerequisites import SPACE
 from vdla.compiler.graph.integer_forms.site import Site
 from vdla.compiler.graph.integers import (
     LARGEST_MULTIPLE,
@@ -14,11 +15,10 @@ from vdla.compiler.graph.integers import (
 from vdla.compiler.graph.moves import REARRANGING
 from vdla.compiler.graph.nodes import Node
 from vdla.compiler.rules import Rule, counted
+from vdla.runtime.layout import IMAGE_RANK
 
-SPATIAL = 2
 FARTHEST = 255  # largest distance of an int8 value from a zero point
 LARGEST_STEP = 1  # of shifts of channels, in steps of the result; the error is at most half a step
-CHANNELS_FIRST = 2  # dimensions before the spatial dimensions: images and channels
 MOVES = ("Concat", "DepthToSpace", "Resize", "Slice", "SpaceToDepth", "Split", *REARRANGING)
 """Operators that only move elements, so that input and result have the same scale."""
 
@@ -27,8 +27,8 @@ MOVES = ("Concat", "DepthToSpace", "Resize", "Slice", "SpaceToDepth", "Split", *
 
 
 def _dimensions(site: Site) -> str:
-    count = len(site.shape(site.node.inputs[0])) - CHANNELS_FIRST
-    return "" if count == SPATIAL else counted(count, "spatial dimension")
+    rank = len(site.shape(site.node.inputs[0]))
+    return "" if rank == IMAGE_RANK else counted(rank - SPACE, "spatial dimension")
 
 
 def attribute(name: str, wanted: object) -> Rule[Site]:
@@ -61,7 +61,7 @@ def _shapes(site: Site) -> str:
 def _factors_shapes(site: Site) -> str:
     shapes = [site.shape(name) for name in site.node.inputs]
     for image, factors in (shapes, shapes[::-1]):
-        if len(image) == CHANNELS_FIRST + SPATIAL and factors == (image[0], image[1], 1, 1):
+        if len(image) == IMAGE_RANK and factors == (image[0], image[1], 1, 1):
             return ""
     return _shapes(site)
 

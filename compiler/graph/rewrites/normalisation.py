@@ -378,5 +378,10 @@ def _join(at: Rewriter, match: Normalisation) -> None:
     )
 
 
-JOIN_NORMALISATION = Rules("join_normalisation", (RewriteRule(("Add", "Div", "Mul"), _join_normalisation),))
-JOIN_SOFTMAX = Rules("join_softmax", (RewriteRule(("Div", "Mul"), _join_softmax),))
+JOIN_PIECES = Rules(
+    "join_pieces",
+    (
+        RewriteRule(("Add", "Div", "Mul"), _join_normalisation),
+        RewriteRule(("Div", "Mul"), _join_softmax),
+    ),
+)

@@ -367,10 +367,10 @@ def _real_weights(
     return real.astype(np.float32)
 
 
-EXPAND_QLINEAR = Rules("expand_qlinear", (RewriteRule(tuple(MEANINGS), _expand_qlinear),))
 EXPAND_INTEGERS = Rules(
     "expand_integers",
     (
+        RewriteRule(tuple(MEANINGS), _expand_qlinear),
         RewriteRule(tuple(PRODUCTS), _expand_integer_product),
         RewriteRule(("MaxPool", *MOVES), _convert_bytes),
     ),

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.compiler.graph.passes.golden import check_text
-from vdla.compiler.graph.rewrites.quantised import EXPAND_QLINEAR
+from vdla.compiler.graph.rewrites.quantised import EXPAND_INTEGERS
 
 TEXTS = {
     "a convolution, with a scale for each output channel": (
@@ -74,12 +74,12 @@ def f(x: int8[2, 2]):
 
 @pytest.mark.parametrize("title", TEXTS)
 def test_the_text_before_and_after(title):
-    check_text(EXPAND_QLINEAR, *TEXTS[title])
+    check_text(EXPAND_INTEGERS, *TEXTS[title])
 
 
 def test_scales_that_are_no_constants_are_left_alone():
     check_text(
-        EXPAND_QLINEAR,
+        EXPAND_INTEGERS,
         """\
 def f(x: int8[2, 2], s: float32):
     p: int8 = constant(0)

@@ -11,7 +11,7 @@ from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.graph.onnx.load import load
 from vdla.compiler.graph.parse import parse_graph
 from vdla.compiler.graph.pipeline import SIMPLIFY
-from vdla.compiler.graph.rewrites.normalisation import JOIN_NORMALISATION
+from vdla.compiler.graph.rewrites.normalisation import JOIN_PIECES
 
 FULL, KEPT, DROPPED = "float32[2, 3, 4]", "float32[2, 3, 1]", "float32[2, 3]"
 CONSTANTS = """\
@@ -106,7 +106,7 @@ JOINED = {
 @pytest.mark.parametrize("title", JOINED)
 def test_pieces_become_one_operator(title):
     graph = JOINED[title]
-    changed = JOIN_NORMALISATION.run(graph)
+    changed = JOIN_PIECES.run(graph)
     first, *behind = changed.nodes
     assert (first.op, first.inputs[0], first.attributes) == (
         "LayerNormalization",
@@ -114,7 +114,7 @@ def test_pieces_become_one_operator(title):
         {"axis": 2, "epsilon": float(np.float32(0.001))},
     )
     assert [one.op for one in behind] == (["Mul"] if title.endswith("is read") else [])
-    assert JOIN_NORMALISATION.run(changed) == changed
+    assert JOIN_PIECES.run(changed) == changed
     assert_same_meaning(graph, changed)
 
 
@@ -132,7 +132,7 @@ def test_another_dimension_is_brought_to_the_end():
         f"z: {FULL} = Mul(y, w)",
         gives="z",
     )
-    changed = JOIN_NORMALISATION.run(graph)
+    changed = JOIN_PIECES.run(graph)
     assert [one.op for one in changed.nodes] == ["Transpose", "LayerNormalization", "Transpose"]
     assert changed.constants[changed.nodes[1].inputs[1]].tolist() == [1, 2, 3]
     assert_same_meaning(graph, changed)
@@ -146,7 +146,7 @@ def test_a_scale_along_another_dimension_stays():
         f"z: {FULL} = Mul(y, w)",
         gives="z",
     )
-    changed = JOIN_NORMALISATION.run(graph)
+    changed = JOIN_PIECES.run(graph)
     assert [one.op for one in changed.nodes] == ["LayerNormalization", "Mul"]
     assert_same_meaning(graph, changed)
 
@@ -230,7 +230,7 @@ LEFT_ALONE = {
 @pytest.mark.parametrize("title", LEFT_ALONE)
 def test_what_is_left_alone(title):
     graph = LEFT_ALONE[title]
-    assert JOIN_NORMALISATION.run(graph) == graph
+    assert JOIN_PIECES.run(graph) == graph
 
 
 @pytest.mark.parametrize("power", [True, False])

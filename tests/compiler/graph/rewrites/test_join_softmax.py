@@ -4,7 +4,7 @@ import pytest
 
 from tests.compiler.graph.passes.golden import check_text
 from vdla.compiler.graph.parse import parse_graph
-from vdla.compiler.graph.rewrites.normalisation import JOIN_SOFTMAX
+from vdla.compiler.graph.rewrites.normalisation import JOIN_PIECES
 
 FULL, KEPT, DROPPED = "float32[2, 3, 4]", "float32[2, 3, 1]", "float32[2, 3]"
 GREATEST = f"m: {KEPT} = ReduceMax(x, axes=(2,), keepdims=1)"
@@ -43,14 +43,14 @@ JOINED = {
 
 @pytest.mark.parametrize("title", JOINED)
 def test_pieces_become_one_operator(title):
-    check_text(JOIN_SOFTMAX, JOINED[title], WHOLE)
+    check_text(JOIN_PIECES, JOINED[title], WHOLE)
 
 
 def test_without_maxima():
     half = "h: float32 = constant(0.125)"
     product = f"d: {FULL} = Mul(x, h)"
     check_text(
-        JOIN_SOFTMAX,
+        JOIN_PIECES,
         function(half, product, POWERS, SUMS, QUOTIENT),
         function(half, product, f'y: {FULL} = Softmax(d, axis=2, name="softmax")'),
     )
@@ -59,7 +59,7 @@ def test_without_maxima():
 def test_other_maxima_stay():
     maxima = "m: float32[2, 1, 4] = ReduceMax(x, axes=(1,), keepdims=1)"
     check_text(
-        JOIN_SOFTMAX,
+        JOIN_PIECES,
         function(maxima, BELOW, POWERS, SUMS, QUOTIENT),
         function(maxima, BELOW, f'y: {FULL} = Softmax(d, axis=2, name="softmax")'),
     )
@@ -85,4 +85,4 @@ LEFT_ALONE = {
 @pytest.mark.parametrize("title", LEFT_ALONE)
 def test_what_is_left_alone(title):
     graph = parse_graph(LEFT_ALONE[title])
-    assert JOIN_SOFTMAX.run(graph) == graph
+    assert JOIN_PIECES.run(graph) == graph

@@ -20,7 +20,7 @@ from vdla.compiler.graph.parse import parse_graph
 from vdla.compiler.graph.rewrites.canonical import FOLD_PADS
 from vdla.compiler.graph.rewrites.channel_scales import FOLD_CHANNEL_SCALES
 from vdla.compiler.graph.rewrites.conversions import CONVERT_AFTER_CHOICES, FUSE_CONVERSIONS, SPLIT_PRELU
-from vdla.compiler.graph.rewrites.normalisation import JOIN_NORMALISATION, JOIN_SOFTMAX
+from vdla.compiler.graph.rewrites.normalisation import JOIN_PIECES
 from vdla.compiler.graph.rewrites.quantised import EXPAND_INTEGERS, FIX_RANGES, QUANTISE_CONSTANTS
 from vdla.compiler.graph.rules import Rules
 
@@ -76,18 +76,18 @@ REASONS = {
         test_fuse_normalisation.LEFT_ALONE["rows of several dimensions"],
     ),
     "join_normalisation of y: another node reads a value in the middle of the normalisation": (
-        JOIN_NORMALISATION,
+        JOIN_PIECES,
         test_join_normalisation.LEFT_ALONE["a mean that goes out"],
     ),
     "join_normalisation of y: scale and bias are no constants along axis 2 of x": (
-        JOIN_NORMALISATION,
+        JOIN_PIECES,
         test_join_normalisation.LEFT_ALONE["a scale along another dimension in the reciprocal"],
     ),
     "join_softmax of y: another node reads a value in the middle of the softmax": (
-        JOIN_SOFTMAX,
+        JOIN_PIECES,
         test_join_softmax.LEFT_ALONE["powers that go out"],
     ),
-    "join_softmax of y: x is float64[2, 3, 4], and the quotient float64[2, 3, 4]": (JOIN_SOFTMAX, WIDE),
+    "join_softmax of y: x is float64[2, 3, 4], and the quotient float64[2, 3, 4]": (JOIN_PIECES, WIDE),
     "convert_after_choice of b: its results are not multiples of the scale of DequantizeLinear 'a'": (
         CONVERT_AFTER_CHOICES,
         test_on_grid.LEFT_ALONE["bounds between the numbers of the grid"],
