@@ -36,7 +36,7 @@ Record = Callable[[MicroKernel, Loop, Loop], None]
 Recorded = list[tuple[Record, ComputeInstruction]]
 LoopSteps = Mapping[str, Steps]  # trips and operand steps of each loop
 LONGEST_ROW = (1 << LOOP_BITS) - 1
-ALWAYS_ADDS = AffineSum(-1, ())
+NEVER, ALWAYS = AffineSum(-1, ()), AffineSum(0, ())  # as conditions, which hold if a sum is not negative
 
 
 def product(emission: Emission, nest: Nest) -> Action:
@@ -52,14 +52,12 @@ def reset(emission: Emission, nest: Nest) -> Action:
 def started_sum(emission: Emission, nest: Nest) -> Action:
     """Emit products of which the first of each sum overwrites its accumulators: gemm_from(acc, inp, wgt,
     first)."""
-    (starts,) = conditions_of(nest.call.operands[-1])
-    gemm = emission.builder.gemm
+    starts, gemm = _starts_of(nest.call), emission.builder.gemm
 
     def mapped(base: Base, steps: LoopSteps, values: Known) -> Recorded:
-        fixed, free = starts.at(values, steps)
-        if fixed < 0:
+        summed = _overwriting_loops(starts, steps, values)
+        if summed is None:
             return _instructions_over(gemm, steps.values(), base, emission.config)
-        summed = {name for name, _ in free}
         outer, inner = (
             tuple(step for name, step in steps.items() if (name in summed) is inside)
             for inside in (False, True)
@@ -73,6 +71,18 @@ def started_sum(emission: Emission, nest: Nest) -> Action:
         return started if others is None else [*started, (gemm, others)]
 
     return _nest_action(nest, emission.tiles(nest.call), mapped, starts)
+
+
+def _starts_of(call: Call) -> AffineSum:
+    """Return the condition of a call under which it overwrites its accumulators: the sum is not negative."""
+    (starts,) = conditions_of(call.operands[-1]) or [ALWAYS]
+    return starts
+
+
+def _overwriting_loops(starts: AffineSum, steps: LoopSteps, values: Known) -> frozenset[str] | None:
+    """Return the loops in whose first iteration accumulators are overwritten; None if they never are."""
+    fixed, free = starts.at(values, steps)
+    return None if fixed < 0 else frozenset(name for name, _ in free)
 
 
 def fill(emission: Emission, nest: Nest) -> Action:
@@ -190,55 +200,36 @@ def _by_operand(numbers: Iterable[int]) -> Base:
 
 
 @dataclass(frozen=True, slots=True)
-class WindowInstruction:
+class WindowInstruction(ComputeInstruction):
     """A DEPTHWISE instruction; its inner loop steps from column to column."""
 
-    uops: MicroKernel
-    outer: Loop
-    inner: Loop
     stride_2: bool
     overwrite: bool
 
 
 def window_sum(emission: Emission, nest: Nest) -> Action:
     """Emit sums over windows that are added to accumulators: slide(acc, left, middle, right, wgt)."""
-    return _window_action(emission, nest, ALWAYS_ADDS)
+    return _window_action(emission, nest, NEVER)
 
 
 def started_window_sum(emission: Emission, nest: Nest) -> Action:
     """Emit sums over windows of which the first overwrites its accumulators: slide_from(acc, left, middle,
     right, wgt, first)."""
-    condition = nest.call.operands[-1]
-    if isinstance(condition, Const):
-        return _window_action(emission, nest, AffineSum(0 if condition.value else -1, ()))
-    (starts,) = conditions_of(condition)
-    return _window_action(emission, nest, starts)
+    return _window_action(emission, nest, _starts_of(nest.call))
 
 
 def _window_action(emission: Emission, nest: Nest, starts: AffineSum) -> Action:
     """Return the action that records a nest. Accumulators are overwritten if `starts` is not negative."""
     operands, column = _operands_and_column(emission.tiles(nest.call))
 
-    def find(values: Values) -> Iterator[WindowInstruction]:
-        for fixed, ranges in condition_boxes(nest.conditions, nest.loops, values):
-            base, steps = steps_of(operands, fixed, ranges)
-            summed = _overwriting_loops(starts, steps, fixed)
-            yield from window_instructions(steps, summed, base, column, emission.config)
+    def mapped(base: Base, steps: LoopSteps, values: Known) -> Recorded:
+        summed = _overwriting_loops(starts, steps, values)
+        return [
+            (partial(emission.builder.depthwise, stride_2=part.stride_2, overwrite=part.overwrite), part)
+            for part in window_instructions(steps, summed, base, column, emission.config)
+        ]
 
-    sums = (*nest.conditions, *(operand.index for operand in operands), starts)
-    instructions = memoized(sums, nest.loops, find)
-
-    def act(values: Values) -> None:
-        for instruction in instructions(values):
-            emission.builder.depthwise(
-                instruction.uops,
-                instruction.outer,
-                instruction.inner,
-                stride_2=instruction.stride_2,
-                overwrite=instruction.overwrite,
-            )
-
-    return act
+    return _nest_action(nest, operands, mapped, starts)
 
 
 def _operands_and_column(tiles: list[IndexedBuffer]) -> tuple[list[IndexedBuffer], int]:
@@ -256,14 +247,8 @@ def _operands_and_column(tiles: list[IndexedBuffer]) -> tuple[list[IndexedBuffer
     return [acc, left, wgt], step
 
 
-def _overwriting_loops(starts: AffineSum, steps: dict[str, Steps], values: Known) -> frozenset[str] | None:
-    """Return the loops in whose first iteration accumulators are overwritten; None if they never are."""
-    fixed, free = starts.at(values, steps)
-    return None if fixed < 0 else frozenset(name for name, _ in free)
-
-
 def window_instructions(
-    loops: dict[str, Steps], summed: frozenset[str] | None, base: Base, column: int, config: AcceleratorConfig
+    loops: LoopSteps, summed: frozenset[str] | None, base: Base, column: int, config: AcceleratorConfig
 ) -> Iterator[WindowInstruction]:
     """Yield the instructions that iterate over `loops` from `base` on.
 
