@@ -14,7 +14,7 @@ from vdla.compiler.codegen.actions import (
     first_and_steps,
     memoized,
 )
-from vdla.compiler.codegen.emission import Emission
+from vdla.compiler.codegen.emission import Emission, immediate
 from vdla.compiler.codegen.hardware_loops import (
     ComputeInstruction,
     Steps,
@@ -24,7 +24,7 @@ from vdla.compiler.codegen.hardware_loops import (
     sum_instructions,
 )
 from vdla.compiler.codegen.nest import AffineSum, Nest, Ranges, condition_boxes, conditions_of
-from vdla.compiler.ir.nodes import Call, Const, Expr, IrError
+from vdla.compiler.ir.nodes import Call, IrError
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.isa import LOOP_BITS
 from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
@@ -88,7 +88,7 @@ def _overwriting_loops(starts: AffineSum, steps: LoopSteps, values: Known) -> fr
 def fill(emission: Emission, nest: Nest) -> Action:
     """Emit fills of accumulators with a constant, by a reset and an addition: fill(dst, imm)."""
     (operand,) = emission.tiles(nest.call)
-    constant = _constant(nest.call.operands[-1])
+    constant = immediate(nest.call.operands[-1])
     builder, config = emission.builder, emission.config
 
     def mapped(base: Base, steps: LoopSteps, values: Known) -> Recorded:
@@ -110,13 +110,8 @@ def alu(opcode: AluOpcode, emission: Emission, nest: Nest) -> Action:
 def alu_immediate(opcode: AluOpcode, emission: Emission, nest: Nest) -> Action:
     """Emit an ALU operation on accumulators and a constant: dst = left op imm."""
     operands = _in_place(nest.call, emission.tiles(nest.call))
-    constant = _constant(nest.call.operands[-1])
+    constant = immediate(nest.call.operands[-1])
     return _operation(emission, nest, operands, partial(emission.builder.alu, opcode, imm=constant))
-
-
-def _constant(operand: Expr) -> int:
-    assert isinstance(operand, Const), "the verifier lets only constants be immediate"
-    return int(operand.value)
 
 
 def _in_place(call: Call, operands: list[IndexedBuffer]) -> list[IndexedBuffer]:

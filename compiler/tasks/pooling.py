@@ -19,7 +19,7 @@ from typing import ClassVar
 from vdla.compiler.codegen.intrinsics import accelerator
 from vdla.compiler.ir.nodes import Func, Scope
 from vdla.compiler.operands.address_map import AddressMap
-from vdla.compiler.operands.interleaved import Interleaved
+from vdla.compiler.operands.interleaved import Interleaved, interleaved
 from vdla.compiler.tasks.base import Choice, PartedTask
 from vdla.compiler.tasks.plane_tile import PlaneTile, divisors, plane_tile
 from vdla.compiler.tasks.program_text import (
@@ -83,11 +83,10 @@ class PoolingTask(PartedTask[Tile]):
     def address_maps(self, config: AcceleratorConfig) -> dict[str, AddressMap]:
         """Return the address maps of the program's parameters that are not dense."""
         size, count = self.size, blocks(self.size.channels, config.block_out)
-        maps = {
-            "X": Interleaved(self.reads, size.height * size.width, count),
-            "Z": Interleaved(self.writes, prod(size.out_size), count),
-        }
-        return {name: address_map for name, address_map in maps.items() if address_map.parts > 1}
+        return interleaved(
+            X=Interleaved(self.reads, size.height * size.width, count),
+            Z=Interleaved(self.writes, prod(size.out_size), count),
+        )
 
 
 def schedule_max_pool(

@@ -6,7 +6,7 @@ with the reason and the current loops.
 Source: Halide, PLDI 2013, and TVM, OSDI 2018, sections 4.1 to 4.4.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from vdla.compiler.ir.nodes import Buffer, Expr, Func, Intrinsic, IrError, LoopKind, Scope, Var
@@ -135,7 +135,10 @@ class Schedule:
             stage = self.stage(reader)
             if all(source.name != tensor.name for source in stage.tensor.inputs):
                 raise ScheduleError(f"cache_read: {reader.name} does not read {tensor.name}")
-            self._change_value(stage, _redirected(stage.value, tensor, copy))
+            self._change_value(
+                stage,
+                _with_elements(stage.value, tensor, lambda read: Element(copy.buffer, read.indices, copy)),
+            )
         self.stages.insert(place, Stage(copy, Scope(scope), whole=whole))
         return copy
 
@@ -208,15 +211,13 @@ def _letter(number: int) -> str:
     return "ijlmnpqr"[number] if number < 8 else f"i{number}"
 
 
-def _redirected(value: Expr, old: Tensor, new: Tensor) -> Expr:
-    """Return `value` with reads of `old` redirected to `new`."""
+def _with_elements(value: Expr, tensor: Tensor, change: Callable[[Element], Expr]) -> Expr:
+    """Return `value` with each element of `tensor` replaced by the result of `change`."""
 
-    def change(part: Node) -> Node | None:
-        if isinstance(part, Element) and part.tensor.name == old.name:
-            return Element(new.buffer, part.indices, new)
-        return None
+    def at(part: Node) -> Node | None:
+        return change(part) if isinstance(part, Element) and part.tensor.name == tensor.name else None
 
-    return rewrite(value, change)
+    return rewrite(value, at)
 
 
 def _loop_lines(stage: Stage) -> Iterator[str]:
@@ -386,7 +387,8 @@ class StageHandle:
             raise self._refuse("compute_inline", "it is an output")
         self._refuse_if_attached("compute_inline")
         for reader in self.schedule.consumers(stage.tensor):
-            self.schedule._change_value(reader, _inlined(reader.value, stage))
+            value = _with_elements(reader.value, stage.tensor, lambda read: _inlined(read, stage))
+            self.schedule._change_value(reader, value)
         self.schedule.stages.remove(stage)
 
     def tensorize(self, loop: str, intrinsics: Sequence[Intrinsic]) -> None:
@@ -415,16 +417,10 @@ def _is_inside_loop(stage: Stage, outer: Stage, loop: str) -> bool:
     return stage is outer
 
 
-def _inlined(value: Expr, stage: Stage) -> Expr:
-    """Return `value` with the elements of `stage` replaced by its expression."""
-
-    def change(part: Node) -> Node | None:
-        if isinstance(part, Element) and part.tensor.name == stage.name:
-            axes = zip(stage.tensor.axes, part.indices, strict=True)
-            return substitute(stage.value, {axis.name: index for axis, index in axes})
-        return None
-
-    return rewrite(value, change)
+def _inlined(element: Element, stage: Stage) -> Expr:
+    """Return the expression of `stage` for the subscripts of an element."""
+    axes = zip(stage.tensor.axes, element.indices, strict=True)
+    return substitute(stage.value, {axis.name: index for axis, index in axes})
 
 
 def create_schedule(*outputs: Tensor) -> Schedule:

@@ -242,11 +242,6 @@ def max_over(value: Expr, axis: Axis | Iterable[Axis], *, start: int | float | N
     return reduction("max", value, axis, start)
 
 
-def min_over(value: Expr, axis: Axis | Iterable[Axis], *, start: int | float | None = None) -> Reduce:
-    """Return the minimum of `start`, if given, and all values over the given axes."""
-    return reduction("min", value, axis, start)
-
-
 def with_plain_axes(value: Expr) -> Expr:
     """Return an expression with axes replaced by variables."""
 
