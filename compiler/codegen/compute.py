@@ -24,7 +24,7 @@ from vdla.compiler.codegen.hardware_loops import (
     sum_instructions,
 )
 from vdla.compiler.codegen.nest import AffineSum, Nest, Ranges, condition_boxes, conditions_of
-from vdla.compiler.ir.nodes import Call, IrError
+from vdla.compiler.ir.nodes import Call, IrError, Read
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.isa import LOOP_BITS
 from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
@@ -36,12 +36,6 @@ Record = Callable[[MicroKernel, Loop, Loop], None]
 Recorded = list[tuple[Record, ComputeInstruction]]
 LoopSteps = Mapping[str, Steps]  # trips and operand steps of each loop
 LONGEST_ROW = (1 << LOOP_BITS) - 1
-NEVER, ALWAYS = AffineSum(-1, ()), AffineSum(0, ())  # as conditions, which hold if a sum is not negative
-
-
-def product(emission: Emission, nest: Nest) -> Action:
-    """Emit products that are added to accumulators: gemm(acc, inp, wgt)."""
-    return _operation(emission, nest, emission.tiles(nest.call), emission.builder.gemm)
 
 
 def reset(emission: Emission, nest: Nest) -> Action:
@@ -49,9 +43,9 @@ def reset(emission: Emission, nest: Nest) -> Action:
     return _operation(emission, nest, emission.tiles(nest.call), partial(emission.builder.gemm, reset=True))
 
 
-def started_sum(emission: Emission, nest: Nest) -> Action:
-    """Emit products of which the first of each sum overwrites its accumulators: gemm_from(acc, inp, wgt,
-    first)."""
+def product(emission: Emission, nest: Nest) -> Action:
+    """Emit products that are added to accumulators: gemm(acc, inp, wgt). The products of gemm_from(acc, inp,
+    wgt, first) for which `first` holds overwrite them."""
     starts, gemm = _starts_of(nest.call), emission.builder.gemm
 
     def mapped(base: Base, steps: LoopSteps, values: Known) -> Recorded:
@@ -74,8 +68,10 @@ def started_sum(emission: Emission, nest: Nest) -> Action:
 
 
 def _starts_of(call: Call) -> AffineSum:
-    """Return the condition of a call under which it overwrites its accumulators: the sum is not negative."""
-    (starts,) = conditions_of(call.operands[-1]) or [ALWAYS]
+    """Return the sum that is not negative where a call overwrites its accumulators, by its last operand."""
+    if isinstance(call.operands[-1], Read):  # the call has no condition
+        return AffineSum(-1, ())
+    (starts,) = conditions_of(call.operands[-1]) or [AffineSum(0, ())]
     return starts
 
 
@@ -102,15 +98,11 @@ def fill(emission: Emission, nest: Nest) -> Action:
 
 
 def alu(opcode: AluOpcode, emission: Emission, nest: Nest) -> Action:
-    """Emit an ALU operation on accumulators, dst = left op right, where dst is left or right."""
+    """Emit an ALU operation on accumulators: dst = left op right, where dst is left or right, or dst = left
+    op imm."""
+    right = nest.call.operands[-1]
+    constant = None if isinstance(right, Read) else immediate(right)
     operands = _in_place(nest.call, emission.tiles(nest.call))
-    return _operation(emission, nest, operands, partial(emission.builder.alu, opcode, imm=None))
-
-
-def alu_immediate(opcode: AluOpcode, emission: Emission, nest: Nest) -> Action:
-    """Emit an ALU operation on accumulators and a constant: dst = left op imm."""
-    operands = _in_place(nest.call, emission.tiles(nest.call))
-    constant = immediate(nest.call.operands[-1])
     return _operation(emission, nest, operands, partial(emission.builder.alu, opcode, imm=constant))
 
 
@@ -203,19 +195,10 @@ class WindowInstruction(ComputeInstruction):
 
 
 def window_sum(emission: Emission, nest: Nest) -> Action:
-    """Emit sums over windows that are added to accumulators: slide(acc, left, middle, right, wgt)."""
-    return _window_action(emission, nest, NEVER)
-
-
-def started_window_sum(emission: Emission, nest: Nest) -> Action:
-    """Emit sums over windows of which the first overwrites its accumulators: slide_from(acc, left, middle,
-    right, wgt, first)."""
-    return _window_action(emission, nest, _starts_of(nest.call))
-
-
-def _window_action(emission: Emission, nest: Nest, starts: AffineSum) -> Action:
-    """Return the action that records a nest. Accumulators are overwritten if `starts` is not negative."""
+    """Emit sums over windows that are added to accumulators: slide(acc, left, middle, right, wgt). The sums
+    of slide_from(acc, left, middle, right, wgt, first) for which `first` holds overwrite them."""
     operands, column = _operands_and_column(emission.tiles(nest.call))
+    starts = _starts_of(nest.call)
 
     def mapped(base: Base, steps: LoopSteps, values: Known) -> Recorded:
         summed = _overwriting_loops(starts, steps, values)

@@ -93,7 +93,7 @@ def accelerator(config: AcceleratorConfig) -> Accelerator:
         store=tuple(_stores(config, out("dst"), acc("src", Scope.ACCUMULATOR))),
         alu=(
             _tile("fill", (dst, Buffer(IMMEDIATE, (1,), dst.dtype)), "imm[0]", compute.fill),
-            *(make(opcode, dst) for opcode in config.alu_opcodes for make in (_alu_immediate, _alu)),
+            *(operation for opcode in config.alu_opcodes for operation in _alu(opcode, dst)),
         ),
     )
 
@@ -133,7 +133,7 @@ def _gemm(config: AcceleratorConfig, *, starts: bool = False) -> HardwareIntrins
     wide = f"int{config.acc_bits}"
     term = f"acc[i, j] = acc[i, j] + {wide}(inp[i, k]) * {wide}(wgt[j, k])"
     body = f"for k in range({config.block_in}):\n    {term}"
-    return _sum("gemm", ("inp",), body, compute.started_sum if starts else compute.product, config, starts)
+    return _sum("gemm", ("inp",), body, compute.product, config, starts)
 
 
 def _slide(config: AcceleratorConfig, *, starts: bool = False) -> HardwareIntrinsic:
@@ -145,8 +145,7 @@ def _slide(config: AcceleratorConfig, *, starts: bool = False) -> HardwareIntrin
         for tap, column in enumerate(columns)
     )
     body = f"acc[i, j] = acc[i, j] + ({' + '.join(terms)})"
-    emit = compute.started_window_sum if starts else compute.window_sum
-    return _sum("slide", columns, body, emit, config, starts)
+    return _sum("slide", columns, body, compute.window_sum, config, starts)
 
 
 def _sum(
@@ -211,15 +210,12 @@ def _stores(config: AcceleratorConfig, dst: Buffer, src: Buffer) -> Iterator[Har
         yield _tile("store_scaled", (dst, src, kept), print_expr(value), transfers.scaled_store)
 
 
-def _alu(opcode: AluOpcode, dst: Buffer) -> HardwareIntrinsic:
-    left, right = (replace(dst, name=name) for name in ("left", "right"))
-    value = ALU_OPERATIONS[opcode].text.format(left="left[i, j]", right="right[i, j]")
-    return _tile(opcode.name.lower(), (dst, left, right), value, partial(compute.alu, opcode))
-
-
-def _alu_immediate(opcode: AluOpcode, dst: Buffer) -> HardwareIntrinsic:
-    left, constant = replace(dst, name="left"), Buffer(IMMEDIATE, (1,), dst.dtype)
-    value = ALU_OPERATIONS[opcode].text.format(left="left[i, j]", right=f"{IMMEDIATE}[0]")
-    return _tile(
-        f"{opcode.name.lower()}_imm", (dst, left, constant), value, partial(compute.alu_immediate, opcode)
-    )
+def _alu(opcode: AluOpcode, dst: Buffer) -> Iterator[HardwareIntrinsic]:
+    """Yield the operation with a constant, and with other accumulators."""
+    left, text = replace(dst, name="left"), ALU_OPERATIONS[opcode].text
+    for suffix, right, index in (
+        ("_imm", Buffer(IMMEDIATE, (1,), dst.dtype), "0"),
+        ("", replace(dst, name="right"), "i, j"),
+    ):
+        value = text.format(left="left[i, j]", right=f"{right.name}[{index}]")
+        yield _tile(opcode.name.lower() + suffix, (dst, left, right), value, partial(compute.alu, opcode))

@@ -152,11 +152,12 @@ class Schedule:
                 taken.
         """
         stage = self.stage(tensor)
+        handle = StageHandle(self, stage)
         if stage.relations or stage.attach or stage.tensorized:
-            raise self.refusal(
-                stage, "cache_write", "its loops have been scheduled already; write it to a cache first"
+            raise handle._refuse(
+                "cache_write", "its loops have been scheduled already; write it to a cache first"
             )
-        StageHandle(self, stage)._refuse_if_attached("cache_write")
+        handle._refuse_if_attached("cache_write")
 
         output = stage.tensor
         self._names -= {axis.name for axis in output.reduce_axes}  # the cache takes the reduction loops over
@@ -201,11 +202,6 @@ class Schedule:
             None,
         )
 
-    def refusal(self, stage: Stage, primitive: str, reason: str) -> ScheduleError:
-        """Return the error that says why `primitive` cannot be applied to `stage`, with the current loops."""
-        loops = "\n".join(_loop_lines(stage))
-        return ScheduleError(f"{primitive} of {stage.name}: {reason}\n{loops}")
-
 
 def _letter(number: int) -> str:
     return "ijlmnpqr"[number] if number < 8 else f"i{number}"
@@ -221,9 +217,9 @@ def _with_elements(value: Expr, tensor: Tensor, change: Callable[[Element], Expr
 
 
 def _loop_lines(stage: Stage) -> Iterator[str]:
-    extents = stage.extents()
+    extents, reducing = stage.extents(), stage.reducing()
     for depth, leaf in enumerate(stage.leaves):
-        note = "  # combines" if stage.reduces(leaf) else ""
+        note = "  # combines" if reducing[leaf] else ""
         yield (
             f"{'    ' * depth}for {leaf} in "
             f"{stage.kinds.get(leaf, LoopKind.SERIAL).value}({extents[leaf]}):{note}"
@@ -255,8 +251,14 @@ class StageHandle:
         """Current loops, outermost first."""
         return list(self._stage.leaves)
 
+    @property
+    def _is_output(self) -> bool:
+        return any(tensor.name == self._stage.name for tensor in self.schedule.outputs)
+
     def _refuse(self, primitive: str, reason: str) -> ScheduleError:
-        return self.schedule.refusal(self._stage, primitive, reason)
+        """Return the error that says why `primitive` cannot be applied, with the current loops."""
+        loops = "\n".join(_loop_lines(self._stage))
+        return ScheduleError(f"{primitive} of {self._stage.name}: {reason}\n{loops}")
 
     def _place(self, primitive: str, loop: object) -> int:
         """Return the position of a loop."""
@@ -290,7 +292,8 @@ class StageHandle:
         place = self._place("fuse", outer)
         if self._place("fuse", inner) != place + 1:
             raise self._refuse("fuse", f"{inner} is not directly inside {outer}")
-        if self._stage.reduces(outer) != self._stage.reduces(inner):
+        reducing = self._stage.reducing()
+        if reducing[outer] != reducing[inner]:
             raise self._refuse("fuse", f"of {outer} and {inner}, only one is a reduction")
         self._refuse_if_attached("fuse", outer, inner)
         fused = self.schedule._unique_name(f"{outer}_{inner}", self._stage.name)
@@ -348,13 +351,13 @@ class StageHandle:
         """
         place = self._place("vthread", loop)
         name = self._stage.leaves[place]
-        if self._stage.reduces(name):
+        if self._stage.reducing()[name]:
             raise self._refuse("vthread", f"{name} is a reduction; its iterations are not independent")
         self._stage.kinds[name] = LoopKind.VTHREAD
 
     def set_scope(self, scope: Scope | str) -> None:
         """Set the memory of the tensor's buffer."""
-        if self._stage.tensor.name in (tensor.name for tensor in self.schedule.outputs):
+        if self._is_output:
             raise self._refuse("set_scope", "it is an output, which is stored in DRAM; use cache_write")
         self._stage.scope = Scope(scope)
 
@@ -366,7 +369,7 @@ class StageHandle:
         other = self.schedule.stage(consumer)
         handle = StageHandle(self.schedule, other)
         handle._place("compute_at", loop)
-        if any(tensor.name == self._stage.name for tensor in self.schedule.outputs):
+        if self._is_output:
             raise self._refuse("compute_at", "it is an output, which is computed as a whole")
         if _is_inside(other, self._stage):
             raise self._refuse("compute_at", f"{other.name} is computed inside it")
@@ -383,7 +386,7 @@ class StageHandle:
             raise self._refuse(
                 "compute_inline", "it is a reduction, which cannot be substituted into its readers"
             )
-        if any(tensor.name == stage.name for tensor in self.schedule.outputs):
+        if self._is_output:
             raise self._refuse("compute_inline", "it is an output")
         self._refuse_if_attached("compute_inline")
         for reader in self.schedule.consumers(stage.tensor):

@@ -215,7 +215,7 @@ def _check(name: str, spatial: tuple[Axis, ...], value: Expr) -> None:
         if isinstance(part, Var) and part.name not in known:
             raise IrError(
                 f"{name}: {part.name} is not an axis of {name}; it has {', '.join(sorted(known))}. Pass "
-                "reduction axes to sum, min or max"
+                "reduction axes to sum_over or max_over"
             )
 
 
