@@ -1,7 +1,6 @@
-"""Choices for tasks on a target, and their JSON form."""
+"""Choices for the tasks of a network on a target, and the JSON form of a choice."""
 
-import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -11,7 +10,7 @@ from vdla.hw.spec.errors import VdlaError
 
 
 class ChoiceError(VdlaError):
-    """An invalid record of choices."""
+    """Choices that cannot be used for a network on a target."""
 
 
 @dataclass(frozen=True)
@@ -20,47 +19,11 @@ class Choices:
 
     Attributes:
         target: timing digest of the target; "" if there are no choices.
-        by_task: choice of each task, by the text of the task.
+        by_task: choice of each task.
     """
 
     target: str = ""
-    by_task: Mapping[str, Choice] = field(default_factory=dict)
-
-    def of(self, task: Task) -> Choice | None:
-        """Return the choice for a task, or None."""
-        return self.by_task.get(str(task))
-
-    def __str__(self) -> str:
-        return json.dumps(
-            {
-                "target": self.target,
-                "choices": {task: choice_to_json(choice) for task, choice in self.by_task.items()},
-            },
-            indent=1,
-        )
-
-
-def choices_of(target: str, chosen: Iterable[tuple[Task, Choice]]) -> Choices:
-    """Return the record of the choices of tasks for a target."""
-    return Choices(target, {str(task): choice for task, choice in chosen})
-
-
-def parse_choices(text: str) -> Choices:
-    """Parse a record from the text that `str(choices)` returns.
-
-    Raises:
-        ChoiceError: the text is not a record of choices.
-    """
-    try:
-        values = json.loads(text)
-        return Choices(
-            str(values["target"]),
-            {task: choice_from_json(choice) for task, choice in values["choices"].items()},
-        )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ChoiceError(
-            f"the text is not a record of choices: {error!r}; write one with str(choices)"
-        ) from error
+    by_task: Mapping[Task, Choice] = field(default_factory=dict)
 
 
 def choice_to_json(choice: Choice) -> dict[str, object]:

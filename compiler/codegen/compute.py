@@ -14,7 +14,7 @@ from vdla.compiler.codegen.actions import (
     first_and_steps,
     memoized,
 )
-from vdla.compiler.codegen.emission import Emission
+from vdla.compiler.codegen.emission import Emission, immediate
 from vdla.compiler.codegen.hardware_loops import (
     ComputeInstruction,
     Steps,
@@ -24,7 +24,7 @@ from vdla.compiler.codegen.hardware_loops import (
     sum_instructions,
 )
 from vdla.compiler.codegen.nest import AffineSum, Nest, Ranges, condition_boxes, conditions_of
-from vdla.compiler.ir.nodes import Call, Const, Expr, IrError
+from vdla.compiler.ir.nodes import Call, IrError, Read
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.isa import LOOP_BITS
 from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
@@ -36,12 +36,6 @@ Record = Callable[[MicroKernel, Loop, Loop], None]
 Recorded = list[tuple[Record, ComputeInstruction]]
 LoopSteps = Mapping[str, Steps]  # trips and operand steps of each loop
 LONGEST_ROW = (1 << LOOP_BITS) - 1
-ALWAYS_ADDS = AffineSum(-1, ())
-
-
-def product(emission: Emission, nest: Nest) -> Action:
-    """Emit products that are added to accumulators: gemm(acc, inp, wgt)."""
-    return _operation(emission, nest, emission.tiles(nest.call), emission.builder.gemm)
 
 
 def reset(emission: Emission, nest: Nest) -> Action:
@@ -49,17 +43,15 @@ def reset(emission: Emission, nest: Nest) -> Action:
     return _operation(emission, nest, emission.tiles(nest.call), partial(emission.builder.gemm, reset=True))
 
 
-def started_sum(emission: Emission, nest: Nest) -> Action:
-    """Emit products of which the first of each sum overwrites its accumulators: gemm_from(acc, inp, wgt,
-    first)."""
-    (starts,) = conditions_of(nest.call.operands[-1])
-    gemm = emission.builder.gemm
+def product(emission: Emission, nest: Nest) -> Action:
+    """Emit products that are added to accumulators: gemm(acc, inp, wgt). The products of gemm_from(acc, inp,
+    wgt, first) for which `first` holds overwrite them."""
+    starts, gemm = _starts_of(nest.call), emission.builder.gemm
 
     def mapped(base: Base, steps: LoopSteps, values: Known) -> Recorded:
-        fixed, free = starts.at(values, steps)
-        if fixed < 0:
+        summed = _overwriting_loops(starts, steps, values)
+        if summed is None:
             return _instructions_over(gemm, steps.values(), base, emission.config)
-        summed = {name for name, _ in free}
         outer, inner = (
             tuple(step for name, step in steps.items() if (name in summed) is inside)
             for inside in (False, True)
@@ -75,10 +67,24 @@ def started_sum(emission: Emission, nest: Nest) -> Action:
     return _nest_action(nest, emission.tiles(nest.call), mapped, starts)
 
 
+def _starts_of(call: Call) -> AffineSum:
+    """Return the sum that is not negative where a call overwrites its accumulators, by its last operand."""
+    if isinstance(call.operands[-1], Read):  # the call has no condition
+        return AffineSum(-1, ())
+    (starts,) = conditions_of(call.operands[-1]) or [AffineSum(0, ())]
+    return starts
+
+
+def _overwriting_loops(starts: AffineSum, steps: LoopSteps, values: Known) -> frozenset[str] | None:
+    """Return the loops in whose first iteration accumulators are overwritten; None if they never are."""
+    fixed, free = starts.at(values, steps)
+    return None if fixed < 0 else frozenset(name for name, _ in free)
+
+
 def fill(emission: Emission, nest: Nest) -> Action:
     """Emit fills of accumulators with a constant, by a reset and an addition: fill(dst, imm)."""
     (operand,) = emission.tiles(nest.call)
-    constant = _constant(nest.call.operands[-1])
+    constant = immediate(nest.call.operands[-1])
     builder, config = emission.builder, emission.config
 
     def mapped(base: Base, steps: LoopSteps, values: Known) -> Recorded:
@@ -92,21 +98,12 @@ def fill(emission: Emission, nest: Nest) -> Action:
 
 
 def alu(opcode: AluOpcode, emission: Emission, nest: Nest) -> Action:
-    """Emit an ALU operation on accumulators, dst = left op right, where dst is left or right."""
+    """Emit an ALU operation on accumulators: dst = left op right, where dst is left or right, or dst = left
+    op imm."""
+    right = nest.call.operands[-1]
+    constant = None if isinstance(right, Read) else immediate(right)
     operands = _in_place(nest.call, emission.tiles(nest.call))
-    return _operation(emission, nest, operands, partial(emission.builder.alu, opcode, imm=None))
-
-
-def alu_immediate(opcode: AluOpcode, emission: Emission, nest: Nest) -> Action:
-    """Emit an ALU operation on accumulators and a constant: dst = left op imm."""
-    operands = _in_place(nest.call, emission.tiles(nest.call))
-    constant = _constant(nest.call.operands[-1])
     return _operation(emission, nest, operands, partial(emission.builder.alu, opcode, imm=constant))
-
-
-def _constant(operand: Expr) -> int:
-    assert isinstance(operand, Const), "the verifier lets only constants be immediate"
-    return int(operand.value)
 
 
 def _in_place(call: Call, operands: list[IndexedBuffer]) -> list[IndexedBuffer]:
@@ -190,55 +187,27 @@ def _by_operand(numbers: Iterable[int]) -> Base:
 
 
 @dataclass(frozen=True, slots=True)
-class WindowInstruction:
+class WindowInstruction(ComputeInstruction):
     """A DEPTHWISE instruction; its inner loop steps from column to column."""
 
-    uops: MicroKernel
-    outer: Loop
-    inner: Loop
     stride_2: bool
     overwrite: bool
 
 
 def window_sum(emission: Emission, nest: Nest) -> Action:
-    """Emit sums over windows that are added to accumulators: slide(acc, left, middle, right, wgt)."""
-    return _window_action(emission, nest, ALWAYS_ADDS)
-
-
-def started_window_sum(emission: Emission, nest: Nest) -> Action:
-    """Emit sums over windows of which the first overwrites its accumulators: slide_from(acc, left, middle,
-    right, wgt, first)."""
-    condition = nest.call.operands[-1]
-    if isinstance(condition, Const):
-        return _window_action(emission, nest, AffineSum(0 if condition.value else -1, ()))
-    (starts,) = conditions_of(condition)
-    return _window_action(emission, nest, starts)
-
-
-def _window_action(emission: Emission, nest: Nest, starts: AffineSum) -> Action:
-    """Return the action that records a nest. Accumulators are overwritten if `starts` is not negative."""
+    """Emit sums over windows that are added to accumulators: slide(acc, left, middle, right, wgt). The sums
+    of slide_from(acc, left, middle, right, wgt, first) for which `first` holds overwrite them."""
     operands, column = _operands_and_column(emission.tiles(nest.call))
+    starts = _starts_of(nest.call)
 
-    def find(values: Values) -> Iterator[WindowInstruction]:
-        for fixed, ranges in condition_boxes(nest.conditions, nest.loops, values):
-            base, steps = steps_of(operands, fixed, ranges)
-            summed = _overwriting_loops(starts, steps, fixed)
-            yield from window_instructions(steps, summed, base, column, emission.config)
+    def mapped(base: Base, steps: LoopSteps, values: Known) -> Recorded:
+        summed = _overwriting_loops(starts, steps, values)
+        return [
+            (partial(emission.builder.depthwise, stride_2=part.stride_2, overwrite=part.overwrite), part)
+            for part in window_instructions(steps, summed, base, column, emission.config)
+        ]
 
-    sums = (*nest.conditions, *(operand.index for operand in operands), starts)
-    instructions = memoized(sums, nest.loops, find)
-
-    def act(values: Values) -> None:
-        for instruction in instructions(values):
-            emission.builder.depthwise(
-                instruction.uops,
-                instruction.outer,
-                instruction.inner,
-                stride_2=instruction.stride_2,
-                overwrite=instruction.overwrite,
-            )
-
-    return act
+    return _nest_action(nest, operands, mapped, starts)
 
 
 def _operands_and_column(tiles: list[IndexedBuffer]) -> tuple[list[IndexedBuffer], int]:
@@ -256,14 +225,8 @@ def _operands_and_column(tiles: list[IndexedBuffer]) -> tuple[list[IndexedBuffer
     return [acc, left, wgt], step
 
 
-def _overwriting_loops(starts: AffineSum, steps: dict[str, Steps], values: Known) -> frozenset[str] | None:
-    """Return the loops in whose first iteration accumulators are overwritten; None if they never are."""
-    fixed, free = starts.at(values, steps)
-    return None if fixed < 0 else frozenset(name for name, _ in free)
-
-
 def window_instructions(
-    loops: dict[str, Steps], summed: frozenset[str] | None, base: Base, column: int, config: AcceleratorConfig
+    loops: LoopSteps, summed: frozenset[str] | None, base: Base, column: int, config: AcceleratorConfig
 ) -> Iterator[WindowInstruction]:
     """Yield the instructions that iterate over `loops` from `base` on.
 

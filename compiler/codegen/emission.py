@@ -6,10 +6,9 @@ from functools import partial
 
 from vdla.compiler.codegen.actions import Action, IndexedBuffer
 from vdla.compiler.codegen.nest import Nest, element_index
-from vdla.compiler.ir.nodes import Buffer, Call, Intrinsic, Read
+from vdla.compiler.ir.nodes import Buffer, Call, Const, Expr, Intrinsic, Read
 from vdla.compiler.operands.address_map import Move, Operand
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.vocabulary import MemoryType
 from vdla.runtime.stream.builder import StreamBuilder
 
 
@@ -40,13 +39,6 @@ class Emission:
         """Return the position of a program's parameter in DRAM."""
         return self.operands.get(buffer.name) or Operand(buffer.name)
 
-    def load(
-        self, memory: MemoryType, buffer: Buffer, *, pad_minimum: bool = False, pad_value: int = 0
-    ) -> Move:
-        """Return the recorder of LOADs of a parameter."""
-        operand = self.operand(buffer)
-        return operand.load(self.builder, memory, pad_minimum=pad_minimum, pad_value=pad_value)
-
     def store(self, buffer: Buffer, parameters: int = 0) -> Move:
         """Return the recorder of STOREs to a parameter.
 
@@ -67,6 +59,12 @@ class Emission:
         base = self.bases.get(tile.buffer.name)
         begin = self.operand(tile.buffer).begin if base is None else base
         return IndexedBuffer(tile.buffer, element_index(tile, begin))
+
+
+def immediate(operand: Expr) -> int:
+    """Return the value of an operand that is a constant of the instruction."""
+    assert isinstance(operand, Const), "the verifier lets only constants be immediate"
+    return int(operand.value)
 
 
 Emit = Callable[[Emission, Nest], Action]

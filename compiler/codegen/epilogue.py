@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vdla.compiler.operands.address_map import Move, Operand
+from vdla.compiler.operands.address_map import Move, Operand, Transfer
 from vdla.hw.spec import isa
 from vdla.hw.spec.numerics import ENTRIES_OF_ELEMENT, TABLE_ENTRIES
 from vdla.hw.spec.vocabulary import MemoryType, Parameter
@@ -51,19 +51,6 @@ def table_entries(table: np.ndarray) -> np.ndarray:
     return np.roll(table, -TABLE_ENTRIES // 2).reshape(-1, ENTRIES_OF_ELEMENT)
 
 
-class RowsPart(NamedTuple):
-    """Some rows of a transfer, or some columns of a row.
-
-    Attributes:
-        chip, dram: first element, relative to the transfer, on chip and in the tensor.
-        rows: the rows.
-    """
-
-    chip: int
-    dram: int
-    rows: Rows
-
-
 class PlannedStore(NamedTuple):
     """A STORE that the program will record: first element in the tensor, and rows."""
 
@@ -71,18 +58,19 @@ class PlannedStore(NamedTuple):
     rows: Rows
 
 
-def row_parts(rows: Rows, most: int) -> Iterator[RowsPart]:
-    """Split rows, which are contiguous on chip, into parts of at most `most` elements."""
+def row_parts(rows: Rows, most: int) -> Iterator[Transfer]:
+    """Split rows, which are contiguous on chip, into parts of at most `most` elements, whose first elements
+    count from the first of the rows."""
     height, width, stride = rows.height, rows.width, rows.stride
     if width > most:
         for y in range(height):
             for x in range(0, width, most):
                 count = min(most, width - x)
-                yield RowsPart(y * width + x, y * stride + x, Rows(1, count, count))
+                yield Transfer(y * width + x, y * stride + x, Rows(1, count, count))
         return
     at_once = max(1, most // max(1, width))
     for y in range(0, height, at_once):
-        yield RowsPart(y * width, y * stride, Rows(min(at_once, height - y), width, stride))
+        yield Transfer(y * width, y * stride, Rows(min(at_once, height - y), width, stride))
 
 
 class EpilogueStores:

@@ -6,6 +6,7 @@ from functools import lru_cache
 from itertools import product
 from math import prod
 
+from vdla.compiler.operands.address_map import Transfer
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import MemoryType
@@ -171,15 +172,6 @@ class Dimension:
 
 
 POINT = Dimension(1, 1, 1, 0, 1)
-
-
-@dataclass(frozen=True, slots=True)
-class Transfer:
-    """A LOAD or STORE: first element on chip, first element in DRAM, and rows."""
-
-    chip: int
-    dram: int
-    rows: Rows
 
 
 def transfer_instructions(

@@ -73,7 +73,7 @@ def accelerator(config: AcceleratorConfig) -> Accelerator:
             f"inp_bits = {config.inp_bits} and wgt_bits = {config.wgt_bits}: "
             f"programs are compiled for {NARROW}-bit inputs and weights only"
         )
-    inp, wgt, acc, out = _shapes(config)
+    inp, wgt, acc, out = element_shapes(config)
     dst = acc("dst", Scope.ACCUMULATOR)
     reset = _tile("reset", (dst,), f"{dst.dtype}(0)", compute.reset)
     starts, slides = config.has(Extension.OVERWRITE), config.has(Extension.DEPTHWISE)
@@ -93,7 +93,7 @@ def accelerator(config: AcceleratorConfig) -> Accelerator:
         store=tuple(_stores(config, out("dst"), acc("src", Scope.ACCUMULATOR))),
         alu=(
             _tile("fill", (dst, Buffer(IMMEDIATE, (1,), dst.dtype)), "imm[0]", compute.fill),
-            *(make(opcode, dst) for opcode in config.alu_opcodes for make in (_alu_immediate, _alu)),
+            *(operation for opcode in config.alu_opcodes for operation in _alu(opcode, dst)),
         ),
     )
 
@@ -101,7 +101,7 @@ def accelerator(config: AcceleratorConfig) -> Accelerator:
 Shape = Callable[..., Buffer]  # from a name, and a scope (default DRAM), to a buffer
 
 
-def _shapes(config: AcceleratorConfig) -> tuple[Shape, Shape, Shape, Shape]:
+def element_shapes(config: AcceleratorConfig) -> tuple[Shape, Shape, Shape, Shape]:
     """Return the constructors of tiles that hold an element of inputs, weights, accumulators and outputs."""
 
     def shape(rows: int, columns: int, bits: int) -> Shape:
@@ -111,66 +111,60 @@ def _shapes(config: AcceleratorConfig) -> tuple[Shape, Shape, Shape, Shape]:
     return shape(b, i, NARROW), shape(o, i, NARROW), shape(b, o, config.acc_bits), shape(b, o, NARROW)
 
 
-def _declared(name: str, params: Iterable[Buffer], body: str, emit: Emit) -> HardwareIntrinsic:
-    """Return an intrinsic with the semantics of `body`, the text of a loop nest."""
-    head = f"def {name}({', '.join(map(print_param, params))}):\n"
-    return HardwareIntrinsic(parse_intrinsic(head + indent(body, "    ")).meaning, emit)
-
-
-def _tile(name: str, params: Sequence[Buffer], value: str, emit: Emit) -> HardwareIntrinsic:
-    """Return an intrinsic that writes the expression `value` to each element of its first tile, `dst`."""
+def _declared(name: str, params: Sequence[Buffer], body: str, emit: Emit) -> HardwareIntrinsic:
+    """Return an intrinsic that executes the statements `body` for each element [i, j] of its first tile."""
     rows, columns = params[0].shape
-    return _declared(
-        name,
-        params,
-        f"for i in range({rows}):\n    for j in range({columns}):\n        dst[i, j] = {value}\n",
+    return HardwareIntrinsic(
+        parse_intrinsic(
+            f"def {name}({', '.join(map(print_param, params))}):\n"
+            f"    for i in range({rows}):\n        for j in range({columns}):\n{indent(body, ' ' * 12)}\n"
+        ).meaning,
         emit,
     )
 
 
+def _tile(name: str, params: Sequence[Buffer], value: str, emit: Emit) -> HardwareIntrinsic:
+    """Return an intrinsic that writes the expression `value` to each element of its first tile, `dst`."""
+    return _declared(name, params, f"dst[i, j] = {value}", emit)
+
+
 def _gemm(config: AcceleratorConfig, *, starts: bool = False) -> HardwareIntrinsic:
     """Return the product; with `starts`, the product that resets accumulators under a condition."""
-    inp, wgt, acc, _ = _shapes(config)
-    params = (acc("acc", Scope.ACCUMULATOR), inp("inp", Scope.INPUT), wgt("wgt", Scope.WEIGHT))
-    wide, first = (
-        f"int{config.acc_bits}",
-        f"""
-        if first[0]:
-            acc[i, j] = int{config.acc_bits}(0)""",
-    )
-    body = f"""\
-for i in range({config.batch}):
-    for j in range({config.block_out}):{first * starts}
-        for k in range({config.block_in}):
-            acc[i, j] = acc[i, j] + {wide}(inp[i, k]) * {wide}(wgt[j, k])
-"""
-    if starts:
-        return _declared("gemm_from", (*params, Buffer("first", (1,), "bool")), body, compute.started_sum)
-    return _declared("gemm", params, body, compute.product)
+    wide = f"int{config.acc_bits}"
+    term = f"acc[i, j] = acc[i, j] + {wide}(inp[i, k]) * {wide}(wgt[j, k])"
+    body = f"for k in range({config.block_in}):\n    {term}"
+    return _sum("gemm", ("inp",), body, compute.product, config, starts)
 
 
 def _slide(config: AcceleratorConfig, *, starts: bool = False) -> HardwareIntrinsic:
-    """Return the sum over a window; with `starts`, the sum that resets accumulators under a condition."""
-    inp, wgt, acc, _ = _shapes(config)
-    columns = [inp(name, Scope.INPUT) for name in ("left", "middle", "right")]
-    params = (acc("acc", Scope.ACCUMULATOR), *columns, wgt("wgt", Scope.WEIGHT))
-    wide = f"int{config.acc_bits}"
-    first = f"""
-        if first[0]:
-            acc[i, j] = {wide}(0)"""
+    """Return the sum over windows of three columns; with `starts`, the sum that resets accumulators under a
+    condition."""
+    wide, columns = f"int{config.acc_bits}", ("left", "middle", "right")
     terms = (
-        f"{wide}({column.name}[i, j]) * {wide}(wgt[j, j % {PAIR} * {TAPS} + {tap}])"
+        f"{wide}({column}[i, j]) * {wide}(wgt[j, j % {PAIR} * {TAPS} + {tap}])"
         for tap, column in enumerate(columns)
     )
-    body = f"""\
-for i in range({config.batch}):
-    for j in range({config.block_out}):{first * starts}
-        acc[i, j] = acc[i, j] + ({" + ".join(terms)})
-"""
-    if starts:
-        started = Buffer("first", (1,), "bool")
-        return _declared("slide_from", (*params, started), body, compute.started_window_sum)
-    return _declared("slide", params, body, compute.window_sum)
+    body = f"acc[i, j] = acc[i, j] + ({' + '.join(terms)})"
+    return _sum("slide", columns, body, compute.window_sum, config, starts)
+
+
+def _sum(
+    name: str, inputs: Iterable[str], body: str, emit: Emit, config: AcceleratorConfig, starts: bool
+) -> HardwareIntrinsic:
+    """Return the intrinsic `name`, which adds to each accumulator by the statements `body`.
+
+    Args:
+        inputs: names of the tiles of inputs.
+        starts: the intrinsic resets accumulators first if its last parameter holds; `_from` is added to its
+            name.
+    """
+    inp, wgt, acc, _ = element_shapes(config)
+    columns = (inp(column, Scope.INPUT) for column in inputs)
+    params = [acc("acc", Scope.ACCUMULATOR), *columns, wgt("wgt", Scope.WEIGHT)]
+    if not starts:
+        return _declared(name, params, body, emit)
+    reset = f"if first[0]:\n    acc[i, j] = int{config.acc_bits}(0)"
+    return _declared(f"{name}_from", [*params, Buffer("first", (1,), "bool")], f"{reset}\n{body}", emit)
 
 
 def _widened(dst: Buffer, src: Buffer) -> str:
@@ -216,15 +210,12 @@ def _stores(config: AcceleratorConfig, dst: Buffer, src: Buffer) -> Iterator[Har
         yield _tile("store_scaled", (dst, src, kept), print_expr(value), transfers.scaled_store)
 
 
-def _alu(opcode: AluOpcode, dst: Buffer) -> HardwareIntrinsic:
-    left, right = (replace(dst, name=name) for name in ("left", "right"))
-    value = ALU_OPERATIONS[opcode].text.format(left="left[i, j]", right="right[i, j]")
-    return _tile(opcode.name.lower(), (dst, left, right), value, partial(compute.alu, opcode))
-
-
-def _alu_immediate(opcode: AluOpcode, dst: Buffer) -> HardwareIntrinsic:
-    left, constant = replace(dst, name="left"), Buffer(IMMEDIATE, (1,), dst.dtype)
-    value = ALU_OPERATIONS[opcode].text.format(left="left[i, j]", right=f"{IMMEDIATE}[0]")
-    return _tile(
-        f"{opcode.name.lower()}_imm", (dst, left, constant), value, partial(compute.alu_immediate, opcode)
-    )
+def _alu(opcode: AluOpcode, dst: Buffer) -> Iterator[HardwareIntrinsic]:
+    """Yield the operation with a constant, and with other accumulators."""
+    left, text = replace(dst, name="left"), ALU_OPERATIONS[opcode].text
+    for suffix, right, index in (
+        ("_imm", Buffer(IMMEDIATE, (1,), dst.dtype), "0"),
+        ("", replace(dst, name="right"), "i, j"),
+    ):
+        value = text.format(left="left[i, j]", right=f"{right.name}[{index}]")
+        yield _tile(opcode.name.lower() + suffix, (dst, left, right), value, partial(compute.alu, opcode))

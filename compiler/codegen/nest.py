@@ -179,13 +179,6 @@ def inside_box(
     Raises:
         IrError: a condition depends on two loops, so the iterations are not a box.
     """
-    ranges: Ranges = {name: (0, extent) for name, extent in loops.items()}
-    for condition in conditions:
-        fixed, free = condition.at(values, loops)
-        if len(free) > 1:
-            raise IrError(
-                "a padding condition depends on two loops of a transfer at once; split neither of them"
-            )
-        if not _restrict(ranges, fixed, free):
-            return None
-    return ranges
+    if any(len(condition.at(values, loops)[1]) > 1 for condition in conditions):
+        raise IrError("a padding condition depends on two loops of a transfer at once; split neither of them")
+    return next((ranges for _, ranges in condition_boxes(conditions, loops, values)), None)

@@ -137,7 +137,7 @@ def _planned_stores(
         raise IrError(
             f"operand {RESIDUAL} has the address map {residual} and operand {RESULT} of {func.name} has "
             f"{result}, so the elements of the residuals would be mapped twice; "
-            "leave the address map of one of them out, or copy the residual to a tensor of its own"
+            f"omit one of the two maps, or copy {RESIDUAL} into a separate dense tensor"
         )
     stores: list[PlannedStore] = []
 

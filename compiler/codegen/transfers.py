@@ -15,8 +15,8 @@ from vdla.compiler.codegen.actions import (
     repeated,
     shifted,
 )
-from vdla.compiler.codegen.emission import Emission
-from vdla.compiler.codegen.hardware_loops import Dimension, Transfer, transfer_instructions
+from vdla.compiler.codegen.emission import Emission, immediate
+from vdla.compiler.codegen.hardware_loops import Dimension, transfer_instructions
 from vdla.compiler.codegen.nest import (
     AffineSum,
     Nest,
@@ -26,8 +26,8 @@ from vdla.compiler.codegen.nest import (
     evaluator,
     inside_box,
 )
-from vdla.compiler.ir.nodes import Const, Expr, IrError
-from vdla.compiler.operands.address_map import Move
+from vdla.compiler.ir.nodes import Expr, IrError
+from vdla.compiler.operands.address_map import Move, Transfer
 from vdla.hw.spec import isa
 from vdla.hw.spec.vocabulary import MemoryType, Parameter
 
@@ -43,13 +43,13 @@ def load(memory: MemoryType, emission: Emission, nest: Nest, *, pad_minimum: boo
     inside, constant = nest.call.operands[2:3], nest.call.operands[3:]
     padding = [affine_sum for condition in inside for affine_sum in conditions_of(condition)]
     value = _pad_value(*constant) if constant else 0
-    record = emission.load(memory, dram.buffer, pad_minimum=pad_minimum, pad_value=value)
-    return _transfer(nest, chip, dram, emission.operand(dram.buffer).tensor, padding, lambda values: record)
+    operand = emission.operand(dram.buffer)
+    record = operand.load(emission.builder, memory, pad_minimum=pad_minimum, pad_value=value)
+    return _transfer(nest, chip, dram, operand.tensor, padding, lambda values: record)
 
 
 def _pad_value(constant: Expr) -> int:
-    assert isinstance(constant, Const), "the verifier lets only constants be immediate"
-    value, beyond = int(constant.value), 1 << isa.PAD_VALUE_BITS - 1
+    value, beyond = immediate(constant), 1 << isa.PAD_VALUE_BITS - 1
     if not -beyond <= value < beyond:
         raise IrError(f"a border of {value} is outside {-beyond}..{beyond - 1}, which LOADs can pad with")
     return value

@@ -58,13 +58,15 @@ class StartSums:
         if not isinstance(part, Block):
             return None
         for place, statement in enumerate(part.statements[:-1]):
-            reset = _only_call(statement, self.reset)
-            following = part.statements[place + 1]
-            if reset is not None and (changed := self._with_start(following, statement, reset)) is not None:
+            extents, reset = _nested_loops(statement)
+            if not isinstance(reset, Call) or reset.intrinsic != self.reset:
+                continue
+            changed = self._with_start(part.statements[place + 1], extents, reset)
+            if changed is not None:
                 return block(*part.statements[:place], changed, *part.statements[place + 2 :])
         return None
 
-    def _with_start(self, stmt: Stmt, reset_nest: Stmt, reset: Call) -> Stmt | None:
+    def _with_start(self, stmt: Stmt, reset_loops: dict[str, int], reset: Call) -> Stmt | None:
         """Return `stmt` with products that start their sums, which makes `reset` redundant; None if products
         and resets cover different accumulators."""
         name = _tile(reset).buffer.name
@@ -77,7 +79,7 @@ class StartSums:
         if (
             any(isinstance(part, If) for part in around)
             or target != _tile(reset)
-            or not _covers(loops, _loop_extents(reset_nest), target)
+            or not _covers(loops, reset_loops, target)
         ):
             return None
         started = Call(self.started, (*product.operands, _first_step(loops, target)))
@@ -99,19 +101,13 @@ def _first_step(loops: dict[str, int], target: Read) -> Expr:
     return position < 1
 
 
-def _only_call(stmt: Stmt, intrinsic: Intrinsic) -> Call | None:
-    """Return the call if `stmt` is a nest of unconditional loops around a call of `intrinsic`, else None."""
-    while isinstance(stmt, For):
-        stmt = stmt.body
-    return stmt if isinstance(stmt, Call) and stmt.intrinsic == intrinsic else None
-
-
-def _loop_extents(stmt: Stmt) -> dict[str, int]:
+def _nested_loops(stmt: Stmt) -> tuple[dict[str, int], Stmt]:
+    """Return the extents of nested loops, by name, and the statement inside them."""
     extents = {}
     while isinstance(stmt, For):
         extents[stmt.var.name] = stmt.extent
         stmt = stmt.body
-    return extents
+    return extents, stmt
 
 
 def _touches(call: Call, name: str) -> bool:

@@ -84,8 +84,3 @@ def reads(node: Node) -> list[Read]:
 def variables(node: Node) -> set[str]:
     """Return the names of all variables that `node` uses."""
     return {part.name for part in walk(node) if isinstance(part, Var)}
-
-
-def has_reads(node: Node) -> bool:
-    """Whether `node` contains a read of a buffer."""
-    return any(isinstance(part, Read) for part in walk(node))

@@ -28,7 +28,7 @@ from vdla.compiler.ir.nodes import (
     Write,
     is_tile,
 )
-from vdla.compiler.ir.rewrite import has_reads
+from vdla.compiler.ir.rewrite import reads
 from vdla.compiler.ir.text import print_expr, print_stmt
 from vdla.compiler.ir.types import DTYPES, INDEX, wrap
 
@@ -226,7 +226,7 @@ class _Checker:
                 self.in_range(buffer, indices, axis)
 
     def in_range(self, buffer: Buffer, indices: tuple[Expr, ...], axis: int) -> None:
-        if has_reads(indices[axis]):
+        if reads(indices[axis]):
             return
         reach = bounds(indices[axis], self.ranges)
         if reach.low < 0 or reach.high >= buffer.shape[axis]:

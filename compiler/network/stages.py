@@ -12,7 +12,7 @@ from itertools import count
 
 import numpy as np
 
-from vdla.compiler.codegen.choices import ChoiceError, Choices, choices_of
+from vdla.compiler.codegen.choices import ChoiceError, Choices
 from vdla.compiler.codegen.choose import Chooser, by_simulator
 from vdla.compiler.codegen.space import ChoiceSpace, space_of
 from vdla.compiler.codegen.stream import lowered_task
@@ -148,7 +148,7 @@ def choices_for(
     choosing = counted(progress, "tiles", len(tasks))
     for task in tasks:
         choosing(task)
-        space, given = space_of(task, target), choices.of(task)
+        space, given = space_of(task, target), choices.by_task.get(task)
         assert not isinstance(space, Unfit), "an operator without choices stays on the host"
         chosen[task] = choose(space) if given is None else _legal(given, space)
     return chosen
@@ -161,11 +161,6 @@ def _legal(choice: Choice, space: ChoiceSpace) -> Choice:
             "choose again"
         )
     return choice
-
-
-def record_of(chosen: Mapping[Task, Choice], target: Target) -> Choices:
-    """Return choices in the form that can be printed and parsed."""
-    return choices_of(target.timing_digest, chosen.items())
 
 
 def programs_of(chosen: Mapping[Task, Choice], config: AcceleratorConfig) -> dict[Task, Func]:

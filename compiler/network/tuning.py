@@ -83,7 +83,7 @@ def tuned_plan(
         choose: makes the choices for tasks without a record.
         progress: called with a text for each step of the work.
     """
-    from vdla.compiler.codegen.tuned.chooser import RecordUse, by_records
+    from vdla.compiler.codegen.tuned.chooser import RecordChooser, RecordUse
     from vdla.compiler.codegen.version import task_version
     from vdla.compiler.network.stages import layers_of, parts_of, plan_of_parts, texts_of
 
@@ -92,7 +92,7 @@ def tuned_plan(
     settled = records.settled.get((network_of(layers), target.timing_digest), ())
     choices = settled_choices(settled, layers, target)
     if choices is None:
-        chooser = by_records(records, choose)
+        chooser = RecordChooser(records, choose)
         plan = plan_of_parts(ready, parted, target, choose=chooser, progress=progress)
         return replace(plan, graphs=texts), tuning_of(chooser.uses, layers)
     plan, use = plan_of_parts(ready, parted, target, choices, progress=progress), RecordUse.APPLIED
@@ -113,11 +113,11 @@ def settled_choices(
 ) -> "Choices | None":
     """Return the choices that were settled for the tasks of a network; None if a choice is missing or no
     longer legal."""
-    from vdla.compiler.codegen.choices import choices_of
+    from vdla.compiler.codegen.choices import Choices
     from vdla.compiler.codegen.space import ChoiceSpace, space_of
     from vdla.compiler.codegen.tuned.chooser import legal_choice
 
-    by_text, chosen = {record.task: record for record in settled}, []
+    by_text, chosen = {record.task: record for record in settled}, {}
     for task in tasks:
         space, record = space_of(task, target), by_text.get(str(task))
         choice = (
@@ -125,8 +125,8 @@ def settled_choices(
         )
         if choice is None:
             return None
-        chosen.append((task, choice))
-    return choices_of(target.timing_digest, chosen) if chosen else None
+        chosen[task] = choice
+    return Choices(target.timing_digest, chosen) if chosen else None
 
 
 def cycles_of_plan(plan: "Plan") -> int:

@@ -15,13 +15,13 @@ Move = Callable[[int, str, int, Rows], None]
 """Records a transfer: first element on chip, tensor, first element of the tensor, rows."""
 
 
-class TransferPart(NamedTuple):
-    """A part of a transfer.
+class Transfer(NamedTuple):
+    """A LOAD or STORE, or a part of one.
 
     Attributes:
-        chip: elements on chip that precede the part in the transfer.
-        dram: first element of the part in the tensor, or in the operand before it is mapped.
-        rows: rows of the part.
+        chip: first element on chip; of a part, relative to the whole transfer.
+        dram: first element in the tensor, or in the operand before it is mapped.
+        rows: rows of elements.
     """
 
     chip: int
@@ -175,28 +175,28 @@ class Joined(AddressMap):
         return load
 
 
-def _within_segments(element: int, rows: Rows, ends: Sequence[int]) -> Iterator[TransferPart]:
+def _within_segments(element: int, rows: Rows, ends: Sequence[int]) -> Iterator[Transfer]:
     """Split a LOAD that begins at `element` into parts within a single segment; segments end at `ends`."""
     height, width, stride = rows.height, rows.width, rows.stride
     last = element + max(height - 1, 0) * stride + width - 1
     if not height or bisect_right(ends, element) == bisect_right(ends, last):
-        yield TransferPart(0, element, rows)
+        yield Transfer(0, element, rows)
         return
     pitch, (above, below) = rows.x_pads[0] + width + rows.x_pads[1], rows.y_pads
     if above:
-        yield TransferPart(0, 0, replace(rows, height=0, y_pads=(above, 0)))
+        yield Transfer(0, 0, replace(rows, height=0, y_pads=(above, 0)))
     y = 0
     while y < height:
         first = element + y * stride
         count = whole_rows(rows, height - y, ends[bisect_right(ends, first)] - first)
         chip = (above + y) * pitch
         if count:
-            yield TransferPart(chip, first, replace(rows, height=count, y_pads=(0, 0)))
+            yield Transfer(chip, first, replace(rows, height=count, y_pads=(0, 0)))
         else:
             yield from _pieces(chip, first, rows, ends)
         y += max(count, 1)
     if below:
-        yield TransferPart((above + height) * pitch, 0, replace(rows, height=0, y_pads=(0, below)))
+        yield Transfer((above + height) * pitch, 0, replace(rows, height=0, y_pads=(0, below)))
 
 
 def whole_rows(rows: Rows, most: int, room: int) -> int:
@@ -205,14 +205,14 @@ def whole_rows(rows: Rows, most: int, room: int) -> int:
     return 0 if spare < 0 else min(most, spare // max(rows.stride, 1) + 1)
 
 
-def _pieces(chip: int, first: int, rows: Rows, ends: Sequence[int]) -> Iterator[TransferPart]:
+def _pieces(chip: int, first: int, rows: Rows, ends: Sequence[int]) -> Iterator[Transfer]:
     """Split a single row, padded at both ends, at the ends of segments."""
     before, after = rows.x_pads
     done = 0
     while done < rows.width:
         count = min(rows.width - done, ends[bisect_right(ends, first + done)] - first - done)
         pads = before if not done else 0, after if done + count == rows.width else 0
-        yield TransferPart(
+        yield Transfer(
             chip + (before + done if done else 0), first + done, Rows(1, count, count, (0, 0), pads)
         )
         done += count

@@ -8,7 +8,7 @@ the other planes, by rows of a single element or by a GATHER.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from vdla.compiler.operands.address_map import AddressMap, Move, TransferPart, whole_rows
+from vdla.compiler.operands.address_map import AddressMap, Move, Transfer, whole_rows
 from vdla.compiler.te.operators.sizes import blocks
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
@@ -72,6 +72,11 @@ class Interleaved(AddressMap):
         return move
 
 
+def interleaved(**maps: Interleaved) -> dict[str, AddressMap]:
+    """Return the maps, by operand, that interleave several blocks; the others are dense."""
+    return {name: address_map for name, address_map in maps.items() if address_map.parts > 1}
+
+
 def uses_gathers(parts: int, config: AcceleratorConfig) -> bool:
     """Whether inputs with `parts` interleaved blocks are loaded by GATHERs: `config` has the extension, and
     GATHERs are no slower than LOADs with rows of a single element."""
@@ -98,7 +103,7 @@ def _gathering(builder: StreamBuilder, record: Move, layout: Interleaved) -> Mov
     return move
 
 
-def _single_elements(element: int, rows: Rows, layout: Interleaved) -> Iterator[TransferPart]:
+def _single_elements(element: int, rows: Rows, layout: Interleaved) -> Iterator[Transfer]:
     """Split a transfer that begins at `element` into transfers with rows of a single element."""
     (above, below), (left, right), pitch = rows.y_pads, rows.x_pads, _pitch(rows)
     yield from _padding(0, pitch, above)
@@ -113,18 +118,18 @@ def _single_elements(element: int, rows: Rows, layout: Interleaved) -> Iterator[
     yield from _padding((above + rows.height) * pitch, pitch, below)
 
 
-def _column(chip: int, place: int, rows: Rows) -> Iterator[TransferPart]:
+def _column(chip: int, place: int, rows: Rows) -> Iterator[Transfer]:
     """Split rows of a single element into transfers that fit the fields of an instruction."""
     (before, after), done = rows.y_pads, 0
     while done < rows.height:
         count = min(rows.height - done, isa.LONGEST_ROW)
         pads = 0 if done else before, after if done + count == rows.height else 0
         at = chip + (before + done if done else 0)
-        yield TransferPart(at, place + done * rows.stride, replace(rows, height=count, y_pads=pads))
+        yield Transfer(at, place + done * rows.stride, replace(rows, height=count, y_pads=pads))
         done += count
 
 
-def _gathered_rows(element: int, rows: Rows, layout: Interleaved, longest: int) -> Iterator[TransferPart]:
+def _gathered_rows(element: int, rows: Rows, layout: Interleaved, longest: int) -> Iterator[Transfer]:
     """Split a transfer that begins at `element` into GATHERs, with strides in elements, and rows of padding.
 
     Consecutive rows of the same plane without horizontal padding stay a single GATHER.
@@ -139,14 +144,14 @@ def _gathered_rows(element: int, rows: Rows, layout: Interleaved, longest: int) 
         together = 0 if left or right else whole_rows(replace(rows, width=width), height - number, room)
         if together * max(rows.stride, width) and max(rows.stride, width) <= longest:
             size = Rows(together, width, rows.stride * layout.parts if together > 1 else 0)
-            yield TransferPart(chip, layout.place(first), size)
+            yield Transfer(chip, layout.place(first), size)
         else:
             together = 1
             yield from _padding(chip, 0 if number else left, 1)
             for done, place, count in layout.runs(first, width):
                 for begin in range(0, count, longest):
                     size = Rows(1, min(longest, count - begin), 0)
-                    yield TransferPart(chip + left + done + begin, place + begin * layout.parts, size)
+                    yield Transfer(chip + left + done + begin, place + begin * layout.parts, size)
             ends = right + left if number + 1 < height else right
             yield from _padding(chip + left + width, ends, 1)
         number += together
@@ -164,7 +169,7 @@ def _pitch(rows: Rows) -> int:
     return sum(rows.x_pads) + rows.width
 
 
-def _padding(chip: int, width: int, rows: int) -> Iterator[TransferPart]:
+def _padding(chip: int, width: int, rows: int) -> Iterator[Transfer]:
     """Yield a transfer of `rows` rows of padding, unless it is empty."""
     if width and rows:
-        yield TransferPart(chip, 0, Rows(0, width, width, (rows, 0)))
+        yield Transfer(chip, 0, Rows(0, width, width, (rows, 0)))

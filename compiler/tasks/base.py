@@ -4,16 +4,12 @@ A task is an operator with its sizes. A schedule is chosen per task. Equal tasks
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar
 
-from vdla.compiler.codegen.intrinsics import accelerator
 from vdla.compiler.codegen.tiles import Tiles
 from vdla.compiler.ir.nodes import Func, IrError
-from vdla.compiler.ir.parse import parse_func
 from vdla.compiler.operands.address_map import AddressMap
-from vdla.compiler.tasks.program_text import function
 from vdla.hw.spec.config import AcceleratorConfig
 
 BUS_BOUND_THREADS = (3, 2, 1)
@@ -99,8 +95,3 @@ class PartedTask(Task, Generic[TileT]):
     @abstractmethod
     def tiled(self, tile: TileT, choice: Choice, config: AcceleratorConfig) -> Func:
         """Return the loop program with a tile size."""
-
-
-def parse_program(params: Mapping[str, str], statements: Iterable[str], config: AcceleratorConfig) -> Func:
-    """Return the loop program with these parameters (types by name) and statements, as text."""
-    return parse_func(function(params, statements), accelerator(config).every)

@@ -11,7 +11,7 @@ from vdla.compiler.codegen.nest import TILE_RANK
 from vdla.compiler.codegen.tiles import GROUPS, INPUTS, OUTPUTS, ROWS, WEIGHTS, Tiles, TilingProblem
 from vdla.compiler.ir.nodes import Func, Scope
 from vdla.compiler.operands.address_map import AddressMap
-from vdla.compiler.operands.interleaved import Interleaved
+from vdla.compiler.operands.interleaved import Interleaved, interleaved
 from vdla.compiler.tasks.base import Choice, Task
 from vdla.compiler.tasks.scheduling import narrow, tensorize, virtual_threads
 from vdla.compiler.te.operators.convolution import (
@@ -94,11 +94,10 @@ class TiledTask(Task):
         """Return the address maps of the program's parameters that are not dense."""
         size = self.size
         inputs, outputs = blocks(size.channels, config.block_in), blocks(size.outputs, config.block_out)
-        maps = {
-            "X": Interleaved(self.reads, size.height * size.width, inputs),
-            "Z": Interleaved(self.writes, prod(size.out_size), outputs),
-        }
-        return {name: address_map for name, address_map in maps.items() if address_map.parts > 1}
+        return interleaved(
+            X=Interleaved(self.reads, size.height * size.width, inputs),
+            Z=Interleaved(self.writes, prod(size.out_size), outputs),
+        )
 
 
 @dataclass(frozen=True, slots=True)

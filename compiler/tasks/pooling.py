@@ -19,10 +19,19 @@ from typing import ClassVar
 from vdla.compiler.codegen.intrinsics import accelerator
 from vdla.compiler.ir.nodes import Func, Scope
 from vdla.compiler.operands.address_map import AddressMap
-from vdla.compiler.operands.interleaved import Interleaved
-from vdla.compiler.tasks.base import Choice, PartedTask, parse_program
+from vdla.compiler.operands.interleaved import Interleaved, interleaved
+from vdla.compiler.tasks.base import Choice, PartedTask
 from vdla.compiler.tasks.plane_tile import PlaneTile, divisors, plane_tile
-from vdla.compiler.tasks.program_text import joined, nest
+from vdla.compiler.tasks.program_text import (
+    IDENTITY,
+    REQUANTISATION,
+    SCALED,
+    ChipBuffer,
+    nest,
+    operand_type,
+    parse_program,
+    threaded,
+)
 from vdla.compiler.tasks.scheduling import tensorize, virtual_threads
 from vdla.compiler.te.operators.alu import MaxPoolTensors, max_pool
 from vdla.compiler.te.operators.sizes import Pooling, blocks
@@ -74,11 +83,10 @@ class PoolingTask(PartedTask[Tile]):
     def address_maps(self, config: AcceleratorConfig) -> dict[str, AddressMap]:
         """Return the address maps of the program's parameters that are not dense."""
         size, count = self.size, blocks(self.size.channels, config.block_out)
-        maps = {
-            "X": Interleaved(self.reads, size.height * size.width, count),
-            "Z": Interleaved(self.writes, prod(size.out_size), count),
-        }
-        return {name: address_map for name, address_map in maps.items() if address_map.parts > 1}
+        return interleaved(
+            X=Interleaved(self.reads, size.height * size.width, count),
+            Z=Interleaved(self.writes, prod(size.out_size), count),
+        )
 
 
 def schedule_max_pool(
@@ -172,24 +180,17 @@ class MaximumTask(PartedTask[MaximaTile]):
         """Return the loop program. Its parameters are the identity weights W, the input X and the result Z,
         in blocks."""
         size, threads = self.size, choice.threads
-        b, o, weights = config.batch, config.block_out, f"int8[1, {config.block_out}, {config.block_out}]"
-        outer = f"int8[{blocks(size.batch, b)}, {blocks(size.channels, o)}"
-        params = {
-            "W": weights,
-            "X": f"{outer}, {size.height}, {size.width}, {b}, {o}]",
-            "Z": f"{outer}, {size.out_size[0]}, {size.out_size[1]}, {b}, {o}]",
+        outer = blocks(size.batch, config.batch), blocks(size.channels, config.block_out)
+        operands = {
+            "X": operand_type(config, *outer, size.height, size.width),
+            "Z": operand_type(config, *outer, *size.out_size),
         }
         trips = _trips(size, config, tile.rows, tile.columns)
         loops = {name: trips[name] for name in TILE_LOOPS if name != tile.threaded}
         loops |= {"outer": trips[tile.threaded] // threads, "thread": threads}
         at = {name: name for name in TILE_LOOPS} | {tile.threaded: f"(outer * {threads} + thread)"}
-        body = joined(_Body(size, config, tile, at).statements())
-        statements = (
-            f'WL = alloc({weights}, "weight")',
-            nest({"w": 1}, "load_wgt(WL[w, 0, 0], W[w, 0, 0])"),
-            nest(loops, body, threads="thread"),
-        )
-        return parse_program(params, statements, config)
+        body = _Body(size, config, tile, at).statements()
+        return parse_program(operands, [threaded(loops, body)], config, [IDENTITY])
 
 
 @dataclass(frozen=True)
@@ -207,10 +208,10 @@ class _Body:
 
     def statements(self) -> Iterator[str]:
         """Yield the program, statement by statement."""
-        tile = f"{self.config.batch}, {self.config.block_out}"
         rows, columns = _read(self.size, self.tile.rows, self.tile.columns)
-        yield f'XL = alloc(int8[{rows}, {columns}, {tile}], "input")'
-        yield nest({"y": rows, "x": columns}, self._load())
+        inputs = ChipBuffer("XL", Scope.INPUT, {"y": rows, "x": columns}, self.config)
+        yield inputs.allocation
+        yield inputs.each(self._load())
         (sy, sx), (ky, kx) = self.size.stride, self.size.kernel
         phases = [
             {phase: len(range(phase, extent, step)) for phase in range(min(step, kernel))}
@@ -218,11 +219,10 @@ class _Body:
         ]
         for y, height in phases[0].items():
             for x, width in phases[1].items():
-                part = f"L{y}{x}[y, x, 0, 0]"
-                yield f'L{y}{x} = alloc(int{self.config.acc_bits}[{height}, {width}, {tile}], "accumulator")'
-                yield nest({"y": height, "x": width}, f"reset({part})")
+                part = ChipBuffer(f"L{y}{x}", Scope.ACCUMULATOR, {"y": height, "x": width}, self.config)
+                yield part.zeros()
                 source = f"XL[y * {sy} + {y}, x * {sx} + {x}, 0, 0]"
-                yield nest({"y": height, "x": width}, f"gemm({part}, {source}, WL[0, 0, 0])")
+                yield part.each(f"gemm({part.element}, {source}, WL[0, 0, 0])")
         yield from self._combine(phases[1])
         place = ", ".join((self.at["n"], self.at["c"], self._begin("ty", self.tile.rows) + " + y"))
         place += f", {self._begin('tx', self.tile.columns)} + x"
@@ -320,28 +320,20 @@ class MeanTask(PartedTask[PlaneTile]):
         The parameters of the program are P, a single set for all channels, the image X, the identity weights
         W, and the result Z.
         """
-        b, o = config.batch, config.block_out
-        params = {
-            "P": f"int{config.acc_bits}[1, {SETS}, {b}, {o}]",
-            "X": f"int8[{self.blocks}, {self.elements}, {b}, {o}]",
-            "W": f"int8[1, {o}, {o}]",
-            "Z": f"int8[{self.blocks}, {b}, {o}]",
-        }
         loops, block, element = tile.loops(self.blocks, self.elements, choice.threads)
-        each = {"c": tile.blocks, "e": tile.elements}
+        image = ChipBuffer("XL", Scope.INPUT, {"c": tile.blocks, "e": tile.elements}, config)
+        sums = ChipBuffer("S", Scope.ACCUMULATOR, {"s": self.blocks}, config)
         body = (
-            f'XL = alloc(int8[{tile.blocks}, {tile.elements}, {b}, {o}], "input")',
-            nest(each, f"load_inp(XL[c, e, 0, 0], X[{block} + c, {element} + e, 0, 0])"),
-            nest(each, f"gemm(S[{block} + c, 0, 0], XL[c, e, 0, 0], WL[0, 0, 0])"),
+            image.loaded(f"X[{block} + c, {element} + e, 0, 0]"),
+            image.each(f"gemm(S[{block} + c, 0, 0], {image.element}, WL[0, 0, 0])"),
         )
         statements = (
-            f'PL = alloc({params["P"]}, "parameters")',
-            nest({"p": SETS}, "load_parameters(PL[0, p, 0, 0], P[0, p, 0, 0])"),
-            f'WL = alloc({params["W"]}, "weight")',
-            nest({"w": 1}, "load_wgt(WL[w, 0, 0], W[w, 0, 0])"),
-            f'S = alloc(int{config.acc_bits}[{self.blocks}, {b}, {o}], "accumulator")',
-            nest({"s": self.blocks}, "reset(S[s, 0, 0])"),
-            nest(loops, joined(body), threads="thread"),
-            nest({"s": self.blocks}, "store_scaled(Z[s, 0, 0], S[s, 0, 0], PL[0, 0, 0, 0])"),
+            sums.zeros(),
+            threaded(loops, body),
+            sums.each(f"store_scaled(Z[s, 0, 0], {sums.element}, {SCALED})"),
         )
-        return parse_program(params, statements, config)
+        operands = {
+            "X": operand_type(config, self.blocks, self.elements),
+            "Z": operand_type(config, self.blocks),
+        }
+        return parse_program(operands, statements, config, [REQUANTISATION, IDENTITY])

@@ -1,9 +1,106 @@
 """Text of loop programs that are written directly, not lowered from a schedule."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from textwrap import indent
 
+from vdla.compiler.codegen.intrinsics import accelerator, element_shapes
+from vdla.compiler.ir.nodes import Buffer, Func, Scope
+from vdla.compiler.ir.parse import parse_func
+from vdla.compiler.ir.text import buffer_type
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.vocabulary import Parameter
+
 STEP = "    "
+LOADS = {
+    Scope.INPUT: "load_inp",
+    Scope.WEIGHT: "load_wgt",
+    Scope.ACCUMULATOR: "load_acc8",
+    Scope.PARAMETERS: "load_parameters",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ChipBuffer:
+    """A buffer on chip, with a loop for each dimension above its elements.
+
+    Attributes:
+        name: name in the program.
+        scope: memory, which also decides shape and type of an element.
+        loops: extents by name of the loop, outermost first.
+    """
+
+    name: str
+    scope: Scope
+    loops: Mapping[str, int]
+    config: AcceleratorConfig
+
+    @property
+    def kind(self) -> str:
+        """Type of the buffer, and of an operand in DRAM that has the same elements."""
+        return operand_type(self.config, *self.loops.values(), scope=self.scope)
+
+    @property
+    def element(self) -> str:
+        """The element that an iteration of the loops accesses."""
+        return f"{self.name}[{', '.join(self.loops)}, 0, 0]"
+
+    @property
+    def allocation(self) -> str:
+        """The statement that allocates the buffer."""
+        return f'{self.name} = alloc({self.kind}, "{self.scope}")'
+
+    def each(self, call: str) -> str:
+        """Return the loops around a call."""
+        return nest(self.loops, call)
+
+    def loaded(self, source: str) -> str:
+        """Return the allocation of the buffer and the load of each element from element `source` of an
+        operand."""
+        return f"{self.allocation}\n{self.each(f'{LOADS[self.scope]}({self.element}, {source})')}"
+
+    def zeros(self) -> str:
+        """Return the allocation of accumulators and their reset to 0."""
+        return f"{self.allocation}\n{self.each(f'reset({self.element})')}"
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantOperand:
+    """An operand that a program loads as a whole, ahead of its other statements.
+
+    Attributes:
+        name: name of the parameter; the buffer that holds the operand is called `{name}L`.
+        scope: memory of that buffer.
+        count: number of elements; for parameters of requantisation, the number of sets.
+    """
+
+    name: str
+    scope: Scope
+    count: int = 1
+
+    def buffer(self, config: AcceleratorConfig) -> ChipBuffer:
+        """Return the buffer that holds the operand."""
+        rows = {"row": len(Parameter)} if self.scope is Scope.PARAMETERS else {}
+        return ChipBuffer(f"{self.name}L", self.scope, {"k": self.count, **rows}, config)
+
+
+IDENTITY = ConstantOperand("W", Scope.WEIGHT)
+"""The identity matrix as weights."""
+REQUANTISATION = ConstantOperand("P", Scope.PARAMETERS)
+"""A single set of parameters for all channels."""
+SCALED = "PL[0, 0, 0, 0]"
+"""The last operand of a `store_scaled` by that set."""
+
+
+def operand_type(config: AcceleratorConfig, *extents: int, scope: Scope = Scope.DRAM) -> str:
+    """Return the type of an array of elements.
+
+    Args:
+        scope: memory whose elements the array holds; DRAM: int8[batch, block_out], the elements of results.
+    """
+    inp, wgt, acc, out = element_shapes(config)
+    element: Buffer = {Scope.INPUT: inp, Scope.WEIGHT: wgt, Scope.DRAM: out}.get(scope, acc)("element")
+    return buffer_type(replace(element, shape=(*extents, *element.shape)))
 
 
 def nest(loops: Mapping[str, int], body: str, *, threads: str = "") -> str:
@@ -15,12 +112,25 @@ def nest(loops: Mapping[str, int], body: str, *, threads: str = "") -> str:
     return body
 
 
-def function(params: Mapping[str, str], statements: Iterable[str]) -> str:
-    """Return the text of a program `main` with parameters `params` (types by name)."""
-    listed = ", ".join(f"{name}: {kind}" for name, kind in params.items())
-    return f"def main({listed}):\n{indent(joined(statements), STEP)}"
+def threaded(loops: Mapping[str, int], statements: Iterable[str]) -> str:
+    """Return a nest of loops around statements; the loop `thread` becomes virtual threads."""
+    return nest(loops, "\n".join(statements), threads="thread")
 
 
-def joined(statements: Iterable[str]) -> str:
-    """Return the statements as a text with a line break after each."""
-    return "".join(f"{statement.rstrip()}\n" for statement in statements)
+def parse_program(
+    operands: Mapping[str, str],
+    statements: Iterable[str],
+    config: AcceleratorConfig,
+    constants: Iterable[ConstantOperand] = (),
+) -> Func:
+    """Return the loop program with these statements, which follow the loads of `constants`.
+
+    Args:
+        operands: types by name of all other parameters.
+    """
+    held = {constant.name: constant.buffer(config) for constant in constants}
+    params = {name: buffer.kind for name, buffer in held.items()} | dict(operands)
+    loads = [buffer.loaded(f"{name}[{', '.join(buffer.loops)}, 0, 0]") for name, buffer in held.items()]
+    head = ", ".join(f"{name}: {kind}" for name, kind in params.items())
+    body = indent("\n".join([*loads, *statements]), STEP)
+    return parse_func(f"def main({head}):\n{body}\n", accelerator(config).every)

@@ -10,10 +10,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from vdla.compiler.ir.nodes import Func
-from vdla.compiler.tasks.base import BUS_BOUND_THREADS, Choice, PartedTask, parse_program
+from vdla.compiler.ir.nodes import Func, Scope
+from vdla.compiler.tasks.base import BUS_BOUND_THREADS, Choice, PartedTask
 from vdla.compiler.tasks.plane_tile import PlaneTile, plane_tile
-from vdla.compiler.tasks.program_text import joined, nest
+from vdla.compiler.tasks.program_text import (
+    IDENTITY,
+    ChipBuffer,
+    ConstantOperand,
+    nest,
+    operand_type,
+    parse_program,
+    threaded,
+)
 from vdla.compiler.te.operators.sizes import blocks
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import MemoryType
@@ -62,49 +70,36 @@ class RepeatTask(PartedTask[PlaneTile]):
         The parameters of the program are the image X, the identity weights W, if `block_in` equals
         `block_out`, and the result Z.
         """
-        (down, across), (b, o) = self.factors, (config.batch, config.block_out)
-        multiplies = config.block_in == config.block_out
-        weights = {"W": f"int8[1, {o}, {o}]"} if multiplies else {}
-        params = {
-            "X": f"int8[{self.blocks}, {self.height}, {self.width}, {self.parts}, {b}, {o}]",
-            **weights,
-            "Z": f"int8[{self.blocks}, {self.height}, {down}, {self.width}, {across}, {self.parts}, "
-            f"{b}, {o}]",
-        }
         loops, block, row = tile.loops(self.blocks, self.height, choice.threads)
+        multiplies = config.block_in == config.block_out
         body = (self._products if multiplies else self._elements)(tile, config, block, row)
-        loaded = [nest({"w": 1}, "load_wgt(WL[w, 0, 0], W[w, 0, 0])")] if multiplies else []
-        statements = (
-            *(f'WL = alloc({shape}, "weight")' for shape in weights.values()),
-            *loaded,
-            nest(loops, joined(body), threads="thread"),
-        )
-        return parse_program(params, statements, config)
+        (down, across), (height, width) = self.factors, (self.height, self.width)
+        operands = {
+            "X": operand_type(config, self.blocks, height, width, self.parts),
+            "Z": operand_type(config, self.blocks, height, down, width, across, self.parts),
+        }
+        return parse_program(operands, [threaded(loops, body)], config, [IDENTITY] * multiplies)
 
     def _products(self, tile: PlaneTile, config: AcceleratorConfig, block: str, row: str) -> Iterator[str]:
         """Yield the statements of a tile: a product with the identity per horizontal copy."""
-        across, element = self.factors[1], f"{config.batch}, {config.block_out}"
         each = {"c": tile.blocks, "y": tile.elements, "x": self.width}
-        place, copies = ", ".join(map(str, each.values())), {**each, "d": across}
-        yield f'XL = alloc(int8[{place}, {element}], "input")'
-        yield nest(each, f"load_inp(XL[c, y, x, 0, 0], X[{block} + c, {row} + y, x, 0, 0, 0])")
-        yield f'S = alloc(int{config.acc_bits}[{place}, {across}, {element}], "accumulator")'
-        yield nest(copies, "reset(S[c, y, x, d, 0, 0])")
-        yield nest(copies, "gemm(S[c, y, x, d, 0, 0], XL[c, y, x, 0, 0], WL[0, 0, 0])")
+        image = ChipBuffer("XL", Scope.INPUT, each, config)
+        copies = ChipBuffer("S", Scope.ACCUMULATOR, {**each, "d": self.factors[1]}, config)
+        yield image.loaded(f"X[{block} + c, {row} + y, x, 0, 0, 0]")
+        yield copies.zeros()
+        yield copies.each(f"gemm({copies.element}, {image.element}, WL[0, 0, 0])")
         for copy in range(self.factors[0]):
-            yield nest(
-                copies, f"store(Z[{block} + c, {row} + y, {copy}, x, d, 0, 0, 0], S[c, y, x, d, 0, 0])"
-            )
+            yield copies.each(f"store(Z[{block} + c, {row} + y, {copy}, x, d, 0, 0, 0], {copies.element})")
 
     def _elements(self, tile: PlaneTile, config: AcceleratorConfig, block: str, row: str) -> Iterator[str]:
         """Yield the statements of a tile: elements in the accumulators, stored once per copy."""
         each = {"c": tile.blocks, "y": tile.elements, "x": self.width, "p": self.parts}
-        place, sums = ", ".join(map(str, each.values())), "S[c, y, x, p, 0, 0]"
-        yield f'S = alloc(int{config.acc_bits}[{place}, {config.batch}, {config.block_out}], "accumulator")'
-        yield nest(each, f"load_acc8({sums}, X[{block} + c, {row} + y, x, p, 0, 0])")
+        image = ChipBuffer("S", Scope.ACCUMULATOR, each, config)
+        yield image.loaded(f"X[{block} + c, {row} + y, x, p, 0, 0]")
         for down in range(self.factors[0]):
             for copy in range(self.factors[1]):
-                yield nest(each, f"store(Z[{block} + c, {row} + y, {down}, x, {copy}, p, 0, 0], {sums})")
+                place = f"Z[{block} + c, {row} + y, {down}, x, {copy}, p, 0, 0]"
+                yield image.each(f"store({place}, {image.element})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,30 +133,22 @@ class RowsTask(PartedTask[int]):
         """
         o, threads = config.block_out, choice.threads
         whole = (self.rows - 1) // tile
-        rest = self.rows - whole * tile
-        params = {
-            "B": f"int8[{self.blocks}, {self.rows}, 1, {o}]",
-            "U": f"int8[1, {o}, {o}]",
-            "D": f"int8[{blocks(self.rows, o)}, {self.pitch or self.blocks}, {o}, 1, {o}]",
-        }
+        begin, column = whole * tile, f"outer * {threads} + thread"
         shared = {"outer": self.blocks // threads, "thread": threads}
 
         def statements() -> Iterator[str]:
             """Yield the statements of the program."""
-            yield f'UL = alloc({params["U"]}, "weight")'
-            yield nest({"u": 1}, "load_wgt(UL[u, 0, 0], U[u, 0, 0])")
-            column = f"outer * {threads} + thread"
             if whole:
-                body = joined(_rows("M", column, f"part * {tile}", f"part * {tile // o}", tile, config))
-                yield nest({"part": whole, **shared}, body, threads="thread")
-            begin = whole * tile
-            yield nest(
-                shared,
-                joined(_rows("R", column, str(begin), str(begin // o), rest, config)),
-                threads="thread",
-            )
+                body = _rows("M", column, f"part * {tile}", f"part * {tile // o}", tile, config)
+                yield threaded({"part": whole, **shared}, body)
+            rest = self.rows - begin
+            yield threaded(shared, _rows("R", column, str(begin), str(begin // o), rest, config))
 
-        return parse_program(params, statements(), config)
+        operands = {
+            "B": operand_type(config, self.blocks, self.rows),
+            "D": f"int8[{blocks(self.rows, o)}, {self.pitch or self.blocks}, {o}, 1, {o}]",
+        }
+        return parse_program(operands, statements(), config, [ConstantOperand("U", Scope.WEIGHT)])
 
 
 def _rows(
@@ -169,17 +156,15 @@ def _rows(
 ) -> Iterator[str]:
     """Yield the statements for `count` rows of channel block `column`, from row `row` and block of weights
     `block` on. Names of buffers and loops begin with `name`."""
-    o = config.block_out
+    o, e, r = config.block_out, f"{name}_e", f"{name}_r"
     high = blocks(count, o)
-    e, r = f"{name}_e", f"{name}_r"
-    yield f'{name}A = alloc(int8[{count}, 1, {o}], "input")'
-    yield nest({e: count}, f"load_inp({name}A[{e}, 0, 0], B[{column}, {row} + {e}, 0, 0])")
-    yield f'{name}S = alloc(int{config.acc_bits}[{high * o}, 1, {o}], "accumulator")'
-    yield nest({e: high * o}, f"reset({name}S[{e}, 0, 0])")
-    yield nest({e: count}, f"gemm({name}S[{e}, 0, 0], {name}A[{e}, 0, 0], UL[0, 0, 0])")
-    yield nest(
-        {r: high, e: o}, f"store(D[{block} + {r}, {column}, {e}, 0, 0], {name}S[{r} * {o} + {e}, 0, 0])"
-    )
+    rows = ChipBuffer(f"{name}A", Scope.INPUT, {e: count}, config)
+    weights = ChipBuffer(f"{name}S", Scope.ACCUMULATOR, {e: high * o}, config)
+    yield rows.loaded(f"B[{column}, {row} + {e}, 0, 0]")
+    yield weights.zeros()
+    yield rows.each(f"gemm({weights.element}, {rows.element}, UL[0, 0, 0])")
+    place = f"D[{block} + {r}, {column}, {e}, 0, 0]"
+    yield nest({r: high, e: o}, f"store({place}, {name}S[{r} * {o} + {e}, 0, 0])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,23 +196,18 @@ class TurnTask(PartedTask[PlaneTile]):
         The parameters of the program are the weights B, the inputs U of `one_hot_inputs`, and the result D.
         """
         o, each = config.block_out, {"r": tile.blocks, "c": tile.elements}
-        params = {
+        loops, row, column = tile.loops(self.rows, self.columns, choice.threads)
+        weights = ChipBuffer("WL", Scope.WEIGHT, each, config)
+        turned = ChipBuffer("S", Scope.ACCUMULATOR, {**each, "n": o}, config)
+        body = (
+            weights.loaded(f"B[{row} + r, {column} + c, 0, 0]"),
+            turned.zeros(),
+            turned.each(f"gemm({turned.element}, UL[n, 0, 0], {weights.element})"),
+            turned.each(f"store(D[{column} + c, {row} + r, n, 0, 0], {turned.element})"),
+        )
+        operands = {
             "B": f"int8[{self.rows}, {self.columns}, {o}, {o}]",
-            "U": f"int8[{o}, 1, {o}]",
             "D": f"int8[{self.columns}, {self.pitch or self.rows}, {o}, 1, {o}]",
         }
-        loops, row, column = tile.loops(self.rows, self.columns, choice.threads)
-        body = (
-            f'WL = alloc(int8[{tile.blocks}, {tile.elements}, {o}, {o}], "weight")',
-            nest(each, f"load_wgt(WL[r, c, 0, 0], B[{row} + r, {column} + c, 0, 0])"),
-            f'S = alloc(int{config.acc_bits}[{tile.blocks}, {tile.elements}, {o}, 1, {o}], "accumulator")',
-            nest({**each, "n": o}, "reset(S[r, c, n, 0, 0])"),
-            nest({**each, "n": o}, "gemm(S[r, c, n, 0, 0], UL[n, 0, 0], WL[r, c, 0, 0])"),
-            nest({**each, "n": o}, f"store(D[{column} + c, {row} + r, n, 0, 0], S[r, c, n, 0, 0])"),
-        )
-        statements = (
-            f'UL = alloc({params["U"]}, "input")',
-            nest({"n": o}, "load_inp(UL[n, 0, 0], U[n, 0, 0])"),
-            nest(loops, joined(body), threads="thread"),
-        )
-        return parse_program(params, statements, config)
+        units = ConstantOperand("U", Scope.INPUT, o)
+        return parse_program(operands, [threaded(loops, body)], config, [units])

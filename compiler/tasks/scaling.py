@@ -17,11 +17,19 @@ from typing import ClassVar
 
 import numpy as np
 
-from vdla.compiler.ir.nodes import Func
-from vdla.compiler.tasks.base import BUS_BOUND_THREADS, Choice, PartedTask, parse_program
+from vdla.compiler.ir.nodes import Func, Scope
+from vdla.compiler.tasks.base import BUS_BOUND_THREADS, Choice, PartedTask
 from vdla.compiler.tasks.constant_operands import scalar_weights
 from vdla.compiler.tasks.plane_tile import PlaneTile, plane_tile
-from vdla.compiler.tasks.program_text import joined, nest
+from vdla.compiler.tasks.program_text import (
+    REQUANTISATION,
+    SCALED,
+    ChipBuffer,
+    ConstantOperand,
+    operand_type,
+    parse_program,
+    threaded,
+)
 from vdla.compiler.te.operators.sizes import blocks
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType, Parameter
@@ -84,27 +92,20 @@ class SumTask(PartedTask[int]):
         needs a condition.
         """
         threads = choice.threads
-        b, o, acc, sets = config.batch, config.block_out, f"int{config.acc_bits}", len(Parameter)
-        kept, weights = f"{acc}[1, {sets}, {b}, {o}]", f"int8[{WEIGHTS}, {o}, {o}]"
-        params = {"P": kept, "W": weights}
-        params |= dict.fromkeys((*OPERANDS, "Z"), f"int8[1, {self.elements}, {b}, {o}]")
 
         def statements() -> Iterator[str]:
             """Yield the statements of the program."""
-            yield f'PL = alloc({kept}, "parameters")'
-            yield nest({"p": sets}, "load_parameters(PL[0, p, 0, 0], P[0, p, 0, 0])")
-            yield f'WL = alloc({weights}, "weight")'
-            yield nest({"w": WEIGHTS}, "load_wgt(WL[w, 0, 0], W[w, 0, 0])")
             rounds, size = _tiling(self.elements, tile, threads)
             done = rounds * threads * size
             if size:
                 begin = f"outer * {threads * size} + thread * {size}"
-                body = joined(_tile("S", begin, size, config))
-                yield nest({"outer": rounds, "thread": threads}, body, threads="thread")
+                yield threaded({"outer": rounds, "thread": threads}, _tile("S", begin, size, config))
             if done < self.elements:
                 yield from _tile("R", str(done), self.elements - done, config)
 
-        return parse_program(params, statements(), config)
+        operands = dict.fromkeys((*OPERANDS, "Z"), operand_type(config, 1, self.elements))
+        constants = REQUANTISATION, ConstantOperand("W", Scope.WEIGHT, WEIGHTS)
+        return parse_program(operands, statements(), config, constants)
 
 
 def elements_of_a_sum(config: AcceleratorConfig, copies: int) -> int:
@@ -129,23 +130,18 @@ def _tiling(elements: int, most: int, threads: int) -> tuple[int, int]:
 def _tile(name: str, begin: str, count: int, config: AcceleratorConfig) -> Iterator[str]:
     """Yield the statements that compute `count` elements, beginning at `begin`. Names of buffers and loops
     begin with `name`."""
-    shape, index = f"[1, {count}, {config.batch}, {config.block_out}]", f"{name}_e"
-    sums = f"{name}[0, {index}, 0, 0]"
-
-    def each(call: str) -> str:
-        return nest({index: count}, call)
-
-    yield f'{name} = alloc(int{config.acc_bits}{shape}, "accumulator")'
-    for operand in OPERANDS:
-        yield f'{name}{operand} = alloc(int8{shape}, "input")'
-        yield each(f"load_inp({name}{operand}[0, {index}, 0, 0], {operand}[0, {begin} + {index}, 0, 0])")
-    yield each(f"reset({sums})")
+    index = f"{name}_e"
+    inputs = [ChipBuffer(name + operand, Scope.INPUT, {index: count}, config) for operand in OPERANDS]
+    sums = ChipBuffer(name, Scope.ACCUMULATOR, {index: count}, config)
+    for operand, source in zip(inputs, OPERANDS, strict=True):
+        yield operand.loaded(f"{source}[0, {begin} + {index}, 0, 0]")
+    yield sums.zeros()
     for part in range(PARTS):
         if part:
-            yield each(f"shr_imm({sums}, {sums}, int{config.acc_bits}({-PART_BITS}))")
-        for place, operand in enumerate(OPERANDS, part * len(OPERANDS)):
-            yield each(f"gemm({sums}, {name}{operand}[0, {index}, 0, 0], WL[{place}, 0, 0])")
-    yield each(f"store_scaled(Z[0, {begin} + {index}, 0, 0], {sums}, PL[0, 0, 0, 0])")
+            yield sums.each(f"shr_imm({sums.element}, {sums.element}, int{config.acc_bits}({-PART_BITS}))")
+        for place, operand in enumerate(inputs, part * len(OPERANDS)):
+            yield sums.each(f"gemm({sums.element}, {operand.element}, WL[{place}, 0, 0])")
+    yield sums.each(f"store_scaled(Z[0, {begin} + {index}, 0, 0], {sums.element}, {SCALED})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,33 +174,27 @@ class ScalingTask(PartedTask[PlaneTile]):
 
         The parameters of the program are P, the image A, the factors F and the result Z.
         """
-        acc, element = f"int{config.acc_bits}", f"{config.batch}, {config.block_out}"
-        params = {
-            "P": f"{acc}[1, {SETS}, {element}]",
-            "A": f"int8[{self.blocks}, {self.elements}, {self.parts}, {element}]",
-            "F": f"int8[{self.blocks}, {self.parts}, {element}]",
-            "Z": f"int8[{self.blocks}, {self.elements}, {self.parts}, {element}]",
-        }
         loops, block, first = tile.loops(self.blocks, self.elements, choice.threads)
-        each = {"c": tile.blocks, "e": tile.elements, "p": self.parts}
-        factors, values, place = "FL[c, p, 0, 0]", "S[c, e, p, 0, 0]", f"[{block} + c, {first} + e, p, 0, 0]"
-        of_channels = {"c": tile.blocks, "p": self.parts}
+        channels, elements = {"c": tile.blocks, "p": self.parts}, {"c": tile.blocks, "e": tile.elements}
+        factors = ChipBuffer("FL", Scope.ACCUMULATOR, channels, config)
+        image = ChipBuffer("S", Scope.ACCUMULATOR, elements | {"p": self.parts}, config)
+        place = f"[{block} + c, {first} + e, p, 0, 0]"
+
+        def shifted(values: ChipBuffer, zero: int) -> str:
+            """Return the subtraction of a zero point."""
+            return values.each(f"add_imm({values.element}, {values.element}, int{config.acc_bits}({-zero}))")
+
         body = (
-            f'FL = alloc({acc}[{tile.blocks}, {self.parts}, {element}], "accumulator")',
-            nest(of_channels, f"load_acc8({factors}, F[{block} + c, p, 0, 0])"),
-            nest(of_channels, f"add_imm({factors}, {factors}, {acc}({-self.zeros[1]}))"),
-            f'S = alloc({acc}[{tile.blocks}, {tile.elements}, {self.parts}, {element}], "accumulator")',
-            nest(each, f"load_acc8({values}, A{place})"),
-            nest(each, f"add_imm({values}, {values}, {acc}({-self.zeros[0]}))"),
-            nest(each, f"mul({values}, {values}, {factors})"),
-            nest(each, f"store_scaled(Z{place}, {values}, PL[0, 0, 0, 0])"),
+            factors.loaded(f"F[{block} + c, p, 0, 0]"),
+            shifted(factors, self.zeros[1]),
+            image.loaded(f"A{place}"),
+            shifted(image, self.zeros[0]),
+            image.each(f"mul({image.element}, {image.element}, {factors.element})"),
+            image.each(f"store_scaled(Z{place}, {image.element}, {SCALED})"),
         )
-        statements = (
-            f'PL = alloc({params["P"]}, "parameters")',
-            nest({"p": SETS}, "load_parameters(PL[0, p, 0, 0], P[0, p, 0, 0])"),
-            nest(loops, joined(body), threads="thread"),
-        )
-        return parse_program(params, statements, config)
+        planes = operand_type(config, self.blocks, self.elements, self.parts)
+        operands = {"A": planes, "F": operand_type(config, self.blocks, self.parts), "Z": planes}
+        return parse_program(operands, [threaded(loops, body)], config, [REQUANTISATION])
 
 
 def int8_parts(number: int) -> tuple[int, ...]:
@@ -239,28 +229,19 @@ class DiagonalTask(PartedTask[PlaneTile]):
 
         Its parameters are the factors F, the weights U of `channel_masks`, and the result D.
         """
-        o, count = config.block_out, tile.blocks
-        params = {
-            "F": f"int8[{self.blocks}, 1, {o}]",
-            "U": f"int8[{o}, {o}, {o}]",
-            "D": f"int8[{self.blocks}, {o}, 1, {o}]",
-        }
+        o = config.block_out
         loops, block, _ = tile.loops(self.blocks, o, choice.threads)
-        each = {"c": count, "r": o}
+        factors = ChipBuffer("FL", Scope.INPUT, {"c": tile.blocks}, config)
+        sums = ChipBuffer("S", Scope.ACCUMULATOR, {"c": tile.blocks, "r": o}, config)
         body = (
-            f'FL = alloc(int8[{count}, 1, {o}], "input")',
-            nest({"c": count}, f"load_inp(FL[c, 0, 0], F[{block} + c, 0, 0])"),
-            f'S = alloc(int{config.acc_bits}[{count}, {o}, 1, {o}], "accumulator")',
-            nest(each, "reset(S[c, r, 0, 0])"),
-            nest(each, "gemm(S[c, r, 0, 0], FL[c, 0, 0], UL[r, 0, 0])"),
-            nest(each, f"store(D[{block} + c, r, 0, 0], S[c, r, 0, 0])"),
+            factors.loaded(f"F[{block} + c, 0, 0]"),
+            sums.zeros(),
+            sums.each(f"gemm({sums.element}, {factors.element}, UL[r, 0, 0])"),
+            sums.each(f"store(D[{block} + c, r, 0, 0], {sums.element})"),
         )
-        statements = (
-            f'UL = alloc({params["U"]}, "weight")',
-            nest({"r": o}, "load_wgt(UL[r, 0, 0], U[r, 0, 0])"),
-            nest(loops, joined(body), threads="thread"),
-        )
-        return parse_program(params, statements, config)
+        operands = {"F": operand_type(config, self.blocks), "D": f"int8[{self.blocks}, {o}, 1, {o}]"}
+        masks = ConstantOperand("U", Scope.WEIGHT, o)
+        return parse_program(operands, [threaded(loops, body)], config, [masks])
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,45 +277,32 @@ class FactorsTask(PartedTask[PlaneTile]):
         result Z. If the zero point of the factors is not 0, the weights K multiply by its negative. If the
         zero point of A is not 0, the inputs C hold its negative.
         """
-        b, o = config.batch, config.block_out
-        params = {
-            "P": f"int{config.acc_bits}[1, {SETS}, {b}, {o}]",
-            "A": f"int8[{self.blocks}, {self.elements}, {b}, {o}]",
-            "D": f"int8[{self.blocks}, {o}, {o}]",
-            "Z": f"int8[{self.blocks}, {self.elements}, {b}, {o}]",
-            **({"K": f"int8[{self.units}, {o}, {o}]"} if self.units else {}),
-            **({"C": f"int8[{self.constants}, {b}, {o}]"} if self.constants else {}),
-        }
-
-        def statements() -> Iterator[str]:
-            """Yield the statements of the program."""
-            yield f'PL = alloc({params["P"]}, "parameters")'
-            yield nest({"p": SETS}, "load_parameters(PL[0, p, 0, 0], P[0, p, 0, 0])")
-            if self.units:
-                yield f'KL = alloc({params["K"]}, "weight")'
-                yield nest({"k": self.units}, "load_wgt(KL[k, 0, 0], K[k, 0, 0])")
-            if self.constants:
-                yield f'CL = alloc({params["C"]}, "input")'
-                yield nest({"k": self.constants}, "load_inp(CL[k, 0, 0], C[k, 0, 0])")
-            loops, block, element = tile.loops(self.blocks, self.elements, choice.threads)
-            yield nest(loops, joined(self._body(tile, config, block, element)), threads="thread")
-
-        return parse_program(params, statements(), config)
+        loops, block, element = tile.loops(self.blocks, self.elements, choice.threads)
+        image = operand_type(config, self.blocks, self.elements)
+        operands = {"A": image, "D": operand_type(config, self.blocks, scope=Scope.WEIGHT), "Z": image}
+        optional = (
+            ConstantOperand("K", Scope.WEIGHT, self.units),
+            ConstantOperand("C", Scope.INPUT, self.constants),
+        )
+        return parse_program(
+            operands,
+            [threaded(loops, self._body(tile, config, block, element))],
+            config,
+            [REQUANTISATION, *(constant for constant in optional if constant.count)],
+        )
 
     def _body(self, tile: PlaneTile, config: AcceleratorConfig, block: str, element: str) -> Iterator[str]:
         """Yield the statements of the tile that begins at `block` and `element`."""
-        plane, o = f"[{tile.blocks}, {tile.elements}, {config.batch}, {config.block_out}]", config.block_out
-        loops = {"c": tile.blocks, "e": tile.elements}
-        yield f'DL = alloc(int8[{tile.blocks}, {o}, {o}], "weight")'
-        yield nest({"c": tile.blocks}, f"load_wgt(DL[c, 0, 0], D[{block} + c, 0, 0])")
-        yield f'AL = alloc(int8{plane}, "input")'
-        yield nest(loops, f"load_inp(AL[c, e, 0, 0], A[{block} + c, {element} + e, 0, 0])")
-        yield f'S = alloc(int{config.acc_bits}{plane}, "accumulator")'
-        sums = "S[c, e, 0, 0]"
-        yield nest(loops, f"reset({sums})")
-        yield nest(loops, f"gemm({sums}, AL[c, e, 0, 0], DL[c, 0, 0])")
+        loops, place = {"c": tile.blocks, "e": tile.elements}, f"[{block} + c, {element} + e, 0, 0]"
+        factors = ChipBuffer("DL", Scope.WEIGHT, {"c": tile.blocks}, config)
+        image = ChipBuffer("AL", Scope.INPUT, loops, config)
+        sums = ChipBuffer("S", Scope.ACCUMULATOR, loops, config)
+        yield factors.loaded(f"D[{block} + c, 0, 0]")
+        yield image.loaded(f"A{place}")
+        yield sums.zeros()
+        yield sums.each(f"gemm({sums.element}, {image.element}, {factors.element})")
         for number in range(self.units):
-            yield nest(loops, f"gemm({sums}, AL[c, e, 0, 0], KL[{number}, 0, 0])")
+            yield sums.each(f"gemm({sums.element}, {image.element}, KL[{number}, 0, 0])")
         for number in range(self.constants):
-            yield nest(loops, f"gemm({sums}, CL[{number}, 0, 0], DL[c, 0, 0])")
-        yield nest(loops, f"store_scaled(Z[{block} + c, {element} + e, 0, 0], {sums}, PL[0, 0, 0, 0])")
+            yield sums.each(f"gemm({sums.element}, CL[{number}, 0, 0], {factors.element})")
+        yield sums.each(f"store_scaled(Z{place}, {sums.element}, {SCALED})")

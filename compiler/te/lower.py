@@ -18,7 +18,6 @@ from vdla.compiler.ir.nodes import (
     For,
     Func,
     If,
-    Intrinsic,
     LoopKind,
     Read,
     Stmt,
@@ -235,17 +234,16 @@ class _ScheduleLowering:
 
     def _nest(self, stage: Stage, place: int) -> Stmt:
         """Return the loops of `stage` from the loop at `place` inwards."""
-        domain = self.domains[stage.name]
-        if stage.tensorized and place < len(stage.leaves) and stage.leaves[place] == stage.tensorized[0]:
-            return self._tensorized(stage, place, stage.tensorized[1])
-        return self._loops(stage, domain, place)
-
-    def _loops(self, stage: Stage, domain: Domain, place: int) -> Stmt:
+        domain, body = self.domains[stage.name], self._loop(stage, place)
+        if stage.tensorized and stage.leaves[place : place + 1] == [stage.tensorized[0]]:
+            body = tensorized_call(body, stage.tensorized[1])
         if self._first_reduction(stage) == place:
-            return block(self._initialisation(stage, domain, place), self._loop(stage, domain, place))
-        return self._loop(stage, domain, place)
+            return block(self._initialisation(stage, domain, place), body)
+        return body
 
-    def _loop(self, stage: Stage, domain: Domain, place: int) -> Stmt:
+    def _loop(self, stage: Stage, place: int) -> Stmt:
+        """Return the loop at `place`, or the statement inside all loops, with what is computed inside it."""
+        domain = self.domains[stage.name]
         if place == len(stage.leaves):
             return self._guarded(stage, domain, self._update(stage, domain), with_reductions=True)
         leaf = stage.leaves[place]
@@ -255,11 +253,16 @@ class _ScheduleLowering:
             if other.attach is not None and other.attach[0] is stage and other.attach[1] == leaf
         ]
         body = self._statements(children, lambda: self._nest(stage, place + 1))
-        return self._for(stage, domain, leaf, body)
+        return self._loops(stage, domain, [leaf], body)
 
-    def _for(self, stage: Stage, domain: Domain, leaf: str, body: Stmt) -> Stmt:
-        extent = domain.extents[leaf]
-        return body if extent == 1 else For(Var(leaf), extent, body, stage.kinds.get(leaf, LoopKind.SERIAL))
+    def _loops(self, stage: Stage, domain: Domain, leaves: Sequence[str], body: Stmt) -> Stmt:
+        """Return a nest of loops, outermost first, around `body`; loops with a single iteration are left
+        out."""
+        for leaf in reversed(leaves):
+            if domain.extents[leaf] > 1:
+                kind = stage.kinds.get(leaf, LoopKind.SERIAL)
+                body = For(Var(leaf), domain.extents[leaf], body, kind)
+        return body
 
     def _first_reduction(self, stage: Stage) -> int | None:
         """Return the position of the outermost reduction loop, or None."""
@@ -277,22 +280,12 @@ class _ScheduleLowering:
             with_reductions=False,
         )
         inner = [leaf for leaf in stage.leaves[place:] if not self.reducing[stage.name][leaf]]
-        for leaf in reversed(inner):
-            body = self._for(stage, domain, leaf, body)
-            if stage.tensorized and leaf == stage.tensorized[0]:
-                body = tensorized_call(body, stage.tensorized[1])
-        if stage.tensorized and stage.tensorized[0] not in inner:
-            body = self._tensorized_initialisation(stage, *stage.tensorized, body, inner)
-        return body
-
-    def _tensorized_initialisation(
-        self, stage: Stage, loop: str, intrinsics: Sequence[Intrinsic], body: Stmt, inner: list[str]
-    ) -> Stmt:
-        """Tensorize the initialisation if the tensorized `loop` is itself a reduction: the intrinsic covers
-        all loops inside it."""
-        place = stage.leaves.index(loop)
-        covered = [leaf for leaf in stage.leaves[place:] if leaf in inner]
-        return _tensorized_below(body, covered, intrinsics)
+        if stage.tensorized:
+            loop, intrinsics = stage.tensorized
+            tile = [leaf for leaf in inner if stage.leaves.index(leaf) >= stage.leaves.index(loop)]
+            body = tensorized_call(self._loops(stage, domain, tile, body), intrinsics)
+            inner = [leaf for leaf in inner if leaf not in tile]
+        return self._loops(stage, domain, inner, body)
 
     def _element_indices(self, stage: Stage, domain: Domain) -> tuple[Expr, ...]:
         return tuple(domain.local[axis.name] for axis in stage.tensor.axes)
@@ -345,18 +338,3 @@ class _ScheduleLowering:
                 yield index < dimension
             if reach.low < 0:
                 yield Const(-1) < index
-
-    def _tensorized(self, stage: Stage, place: int, intrinsics: Sequence[Intrinsic]) -> Stmt:
-        """Return the tensorized loop, with all loops inside it, as calls of its intrinsic."""
-        domain = self.domains[stage.name]
-        update = tensorized_call(self._loop(stage, domain, place), intrinsics)
-        if self._first_reduction(stage) == place:
-            return block(self._initialisation(stage, domain, place), update)
-        return update
-
-
-def _tensorized_below(stmt: Stmt, covered: list[str], intrinsics: Sequence[Intrinsic]) -> Stmt:
-    """Replace the outermost loop of `covered`, with its body, by an intrinsic."""
-    if isinstance(stmt, For) and stmt.var.name not in covered:
-        return For(stmt.var, stmt.extent, _tensorized_below(stmt.body, covered, intrinsics), stmt.kind)
-    return tensorized_call(stmt, intrinsics)

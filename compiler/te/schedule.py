@@ -6,7 +6,7 @@ with the reason and the current loops.
 Source: Halide, PLDI 2013, and TVM, OSDI 2018, sections 4.1 to 4.4.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from vdla.compiler.ir.nodes import Buffer, Expr, Func, Intrinsic, IrError, LoopKind, Scope, Var
@@ -135,7 +135,10 @@ class Schedule:
             stage = self.stage(reader)
             if all(source.name != tensor.name for source in stage.tensor.inputs):
                 raise ScheduleError(f"cache_read: {reader.name} does not read {tensor.name}")
-            self._change_value(stage, _redirected(stage.value, tensor, copy))
+            self._change_value(
+                stage,
+                _with_elements(stage.value, tensor, lambda read: Element(copy.buffer, read.indices, copy)),
+            )
         self.stages.insert(place, Stage(copy, Scope(scope), whole=whole))
         return copy
 
@@ -149,11 +152,12 @@ class Schedule:
                 taken.
         """
         stage = self.stage(tensor)
+        handle = StageHandle(self, stage)
         if stage.relations or stage.attach or stage.tensorized:
-            raise self.refusal(
-                stage, "cache_write", "its loops have been scheduled already; write it to a cache first"
+            raise handle._refuse(
+                "cache_write", "its loops have been scheduled already; write it to a cache first"
             )
-        StageHandle(self, stage)._refuse_if_attached("cache_write")
+        handle._refuse_if_attached("cache_write")
 
         output = stage.tensor
         self._names -= {axis.name for axis in output.reduce_axes}  # the cache takes the reduction loops over
@@ -198,31 +202,24 @@ class Schedule:
             None,
         )
 
-    def refusal(self, stage: Stage, primitive: str, reason: str) -> ScheduleError:
-        """Return the error that says why `primitive` cannot be applied to `stage`, with the current loops."""
-        loops = "\n".join(_loop_lines(stage))
-        return ScheduleError(f"{primitive} of {stage.name}: {reason}\n{loops}")
-
 
 def _letter(number: int) -> str:
     return "ijlmnpqr"[number] if number < 8 else f"i{number}"
 
 
-def _redirected(value: Expr, old: Tensor, new: Tensor) -> Expr:
-    """Return `value` with reads of `old` redirected to `new`."""
+def _with_elements(value: Expr, tensor: Tensor, change: Callable[[Element], Expr]) -> Expr:
+    """Return `value` with each element of `tensor` replaced by the result of `change`."""
 
-    def change(part: Node) -> Node | None:
-        if isinstance(part, Element) and part.tensor.name == old.name:
-            return Element(new.buffer, part.indices, new)
-        return None
+    def at(part: Node) -> Node | None:
+        return change(part) if isinstance(part, Element) and part.tensor.name == tensor.name else None
 
-    return rewrite(value, change)
+    return rewrite(value, at)
 
 
 def _loop_lines(stage: Stage) -> Iterator[str]:
-    extents = stage.extents()
+    extents, reducing = stage.extents(), stage.reducing()
     for depth, leaf in enumerate(stage.leaves):
-        note = "  # combines" if stage.reduces(leaf) else ""
+        note = "  # combines" if reducing[leaf] else ""
         yield (
             f"{'    ' * depth}for {leaf} in "
             f"{stage.kinds.get(leaf, LoopKind.SERIAL).value}({extents[leaf]}):{note}"
@@ -254,8 +251,14 @@ class StageHandle:
         """Current loops, outermost first."""
         return list(self._stage.leaves)
 
+    @property
+    def _is_output(self) -> bool:
+        return any(tensor.name == self._stage.name for tensor in self.schedule.outputs)
+
     def _refuse(self, primitive: str, reason: str) -> ScheduleError:
-        return self.schedule.refusal(self._stage, primitive, reason)
+        """Return the error that says why `primitive` cannot be applied, with the current loops."""
+        loops = "\n".join(_loop_lines(self._stage))
+        return ScheduleError(f"{primitive} of {self._stage.name}: {reason}\n{loops}")
 
     def _place(self, primitive: str, loop: object) -> int:
         """Return the position of a loop."""
@@ -289,7 +292,8 @@ class StageHandle:
         place = self._place("fuse", outer)
         if self._place("fuse", inner) != place + 1:
             raise self._refuse("fuse", f"{inner} is not directly inside {outer}")
-        if self._stage.reduces(outer) != self._stage.reduces(inner):
+        reducing = self._stage.reducing()
+        if reducing[outer] != reducing[inner]:
             raise self._refuse("fuse", f"of {outer} and {inner}, only one is a reduction")
         self._refuse_if_attached("fuse", outer, inner)
         fused = self.schedule._unique_name(f"{outer}_{inner}", self._stage.name)
@@ -347,13 +351,13 @@ class StageHandle:
         """
         place = self._place("vthread", loop)
         name = self._stage.leaves[place]
-        if self._stage.reduces(name):
+        if self._stage.reducing()[name]:
             raise self._refuse("vthread", f"{name} is a reduction; its iterations are not independent")
         self._stage.kinds[name] = LoopKind.VTHREAD
 
     def set_scope(self, scope: Scope | str) -> None:
         """Set the memory of the tensor's buffer."""
-        if self._stage.tensor.name in (tensor.name for tensor in self.schedule.outputs):
+        if self._is_output:
             raise self._refuse("set_scope", "it is an output, which is stored in DRAM; use cache_write")
         self._stage.scope = Scope(scope)
 
@@ -365,7 +369,7 @@ class StageHandle:
         other = self.schedule.stage(consumer)
         handle = StageHandle(self.schedule, other)
         handle._place("compute_at", loop)
-        if any(tensor.name == self._stage.name for tensor in self.schedule.outputs):
+        if self._is_output:
             raise self._refuse("compute_at", "it is an output, which is computed as a whole")
         if _is_inside(other, self._stage):
             raise self._refuse("compute_at", f"{other.name} is computed inside it")
@@ -382,11 +386,12 @@ class StageHandle:
             raise self._refuse(
                 "compute_inline", "it is a reduction, which cannot be substituted into its readers"
             )
-        if any(tensor.name == stage.name for tensor in self.schedule.outputs):
+        if self._is_output:
             raise self._refuse("compute_inline", "it is an output")
         self._refuse_if_attached("compute_inline")
         for reader in self.schedule.consumers(stage.tensor):
-            self.schedule._change_value(reader, _inlined(reader.value, stage))
+            value = _with_elements(reader.value, stage.tensor, lambda read: _inlined(read, stage))
+            self.schedule._change_value(reader, value)
         self.schedule.stages.remove(stage)
 
     def tensorize(self, loop: str, intrinsics: Sequence[Intrinsic]) -> None:
@@ -415,16 +420,10 @@ def _is_inside_loop(stage: Stage, outer: Stage, loop: str) -> bool:
     return stage is outer
 
 
-def _inlined(value: Expr, stage: Stage) -> Expr:
-    """Return `value` with the elements of `stage` replaced by its expression."""
-
-    def change(part: Node) -> Node | None:
-        if isinstance(part, Element) and part.tensor.name == stage.name:
-            axes = zip(stage.tensor.axes, part.indices, strict=True)
-            return substitute(stage.value, {axis.name: index for axis, index in axes})
-        return None
-
-    return rewrite(value, change)
+def _inlined(element: Element, stage: Stage) -> Expr:
+    """Return the expression of `stage` for the subscripts of an element."""
+    axes = zip(stage.tensor.axes, element.indices, strict=True)
+    return substitute(stage.value, {axis.name: index for axis, index in axes})
 
 
 def create_schedule(*outputs: Tensor) -> Schedule:

@@ -101,10 +101,6 @@ class Stage:
             if isinstance(relation, Split) and extents[relation.parent] % extents[relation.inner]
         ]
 
-    def reduces(self, loop: str) -> bool:
-        """Whether a loop iterates over a reduction axis or part of it."""
-        return self.reducing()[loop]
-
     def reducing(self) -> dict[str, bool]:
         """Return for every past and present loop whether it iterates over a reduction axis."""
         origins = {axis.name: axis.reduces for axis in self.axes}

@@ -215,7 +215,7 @@ def _check(name: str, spatial: tuple[Axis, ...], value: Expr) -> None:
         if isinstance(part, Var) and part.name not in known:
             raise IrError(
                 f"{name}: {part.name} is not an axis of {name}; it has {', '.join(sorted(known))}. Pass "
-                "reduction axes to sum, min or max"
+                "reduction axes to sum_over or max_over"
             )
 
 
@@ -240,11 +240,6 @@ def sum_over(value: Expr, axis: Axis | Iterable[Axis]) -> Reduce:
 def max_over(value: Expr, axis: Axis | Iterable[Axis], *, start: int | float | None = None) -> Reduce:
     """Return the maximum of `start`, if given, and all values over the given axes."""
     return reduction("max", value, axis, start)
-
-
-def min_over(value: Expr, axis: Axis | Iterable[Axis], *, start: int | float | None = None) -> Reduce:
-    """Return the minimum of `start`, if given, and all values over the given axes."""
-    return reduction("min", value, axis, start)
 
 
 def with_plain_axes(value: Expr) -> Expr:

@@ -45,8 +45,7 @@ def tensorized_call(stmt: Stmt, intrinsics: Sequence[Intrinsic]) -> Stmt:
     Raises:
         MatchError: no intrinsic matches; the message shows the first difference for each.
     """
-    conditions, nest = _without_conditions(stmt)
-    loops, target = _nest(nest)
+    loops, conditions, target = _nest(stmt)
     target = simplify(target)
     reasons = []
     for intrinsic in intrinsics:
@@ -62,29 +61,6 @@ def tensorized_call(stmt: Stmt, intrinsics: Sequence[Intrinsic]) -> Stmt:
     raise MatchError(f"no intrinsic means these loops\n{print_stmt(simplify(stmt))}{tried}")
 
 
-def _without_conditions(stmt: Stmt) -> tuple[list[Expr], Stmt]:
-    """Return the conditions of a nest, none of which depends on its loops, and the nest without them.
-
-    Raises:
-        MatchError: a condition depends on a loop of the nest.
-    """
-    loops, body, conditions = [], stmt, []
-    while isinstance(body, (For, If)):
-        if isinstance(body, For):
-            loops.append(body)
-        elif variables(body.condition) & {loop.var.name for loop in loops}:
-            raise MatchError(
-                f"the condition {print_expr(body.condition)} cuts the tile: its loops must "
-                f"divide\n{print_stmt(stmt)}"
-            )
-        else:
-            conditions.append(body.condition)
-        body = body.body
-    for loop in reversed(loops):
-        body = For(loop.var, loop.extent, body, loop.kind)
-    return conditions, body
-
-
 def _match(intrinsic: Intrinsic, loops: Loops, target: Stmt) -> tuple[Expr, ...]:
     """Prove that `target` inside `loops` is equivalent to the intrinsic, up to renaming and affine
     re-indexing; return the operands.
@@ -95,8 +71,8 @@ def _match(intrinsic: Intrinsic, loops: Loops, target: Stmt) -> tuple[Expr, ...]
     Raises:
         MatchError: they are not equivalent.
     """
-    wanted, pattern = _nest(intrinsic.meaning.body)
-    if not isinstance(target, Write) or not isinstance(pattern, Write):
+    wanted, conditions, pattern = _nest(intrinsic.meaning.body)
+    if not isinstance(target, Write) or not isinstance(pattern, Write) or conditions:
         raise MatchError("the loops hold more than one statement")
     if sorted(extent for _, extent in wanted) != sorted(extent for _, extent in loops):
         raise MatchError(f"its loops have extents {_extents(wanted)}, these {_extents(loops)}")
@@ -112,16 +88,29 @@ def _match(intrinsic: Intrinsic, loops: Loops, target: Stmt) -> tuple[Expr, ...]
     raise problems[0]
 
 
-def _nest(stmt: Stmt) -> tuple[Loops, Stmt]:
-    """Return the loops with two or more iterations, and their body."""
-    loops = []
-    while isinstance(stmt, For):
-        if stmt.extent > 1:
-            loops.append((stmt.var.name, stmt.extent))
-            stmt = stmt.body
+def _nest(stmt: Stmt) -> tuple[Loops, list[Expr], Stmt]:
+    """Return the loops with two or more iterations, the conditions between them, and the statement inside.
+
+    Raises:
+        MatchError: a condition depends on a loop around it.
+    """
+    loops: Loops = []
+    conditions, body = [], stmt
+    while isinstance(body, (For, If)):
+        inner = body.body
+        if isinstance(body, If):
+            if variables(body.condition) & {name for name, _ in loops}:
+                raise MatchError(
+                    f"the condition {print_expr(body.condition)} cuts the tile: its loops must "
+                    f"divide\n{print_stmt(stmt)}"
+                )
+            conditions.append(body.condition)
+        elif body.extent > 1:
+            loops.append((body.var.name, body.extent))
         else:
-            stmt = substitute(stmt.body, {stmt.var.name: Const(0)})
-    return loops, stmt
+            inner = substitute(inner, {body.var.name: Const(0)})
+        body = inner
+    return loops, conditions, body
 
 
 def _extents(loops: Sequence[tuple[str, int]]) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from vdla.compiler.codegen.choice_cache import cached
 from vdla.compiler.codegen.choose import Chooser
 from vdla.compiler.codegen.tuned.best_records import TuningRecords, best_records
-from vdla.compiler.codegen.tuned.chooser import by_records
+from vdla.compiler.codegen.tuned.chooser import RecordChooser
 from vdla.compiler.codegen.tuned.record import TuningRecord
 from vdla.compiler.tasks.base import Task
 from vdla.explore.tune.features import SpacePoints
@@ -55,7 +55,7 @@ class Tuned:
 
     def chooser(self) -> Chooser:
         """Return a chooser that takes the best choices; for other tasks the compiler chooses."""
-        return by_records(self.records, cached())
+        return RecordChooser(self.records, cached())
 
 
 @dataclass(frozen=True, eq=False)

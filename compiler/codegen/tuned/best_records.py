@@ -107,14 +107,10 @@ def best_records(source: str, records: Iterable[TuningRecord], *, torn: bool = F
     current = best_of(record for record in every if record.version == task_version())
     other = best_of(record for record in every if record.version != task_version())
     older = {
-        key: record for key, record in other.items() if key not in current or _better(record, current[key])
+        key: record
+        for key, record in other.items()
+        if key not in current or rank_of(record)[0] < rank_of(current[key])[0]
     }
     settled = settled_of(every) | settled_of(record for record in every if record.version == task_version())
     targets = {record.timing: record.target for record in every}
     return TuningRecords(source, current, older, settled, torn, targets)
-
-
-def _better(record: TuningRecord, other: TuningRecord) -> bool:
-    assert record.cycles is not None, "the best records are legal"
-    assert other.cycles is not None, "the best records are legal"
-    return record.cycles < other.cycles

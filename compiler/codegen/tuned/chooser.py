@@ -65,11 +65,6 @@ class RecordChooser:
         return best
 
 
-def by_records(records: TuningRecords, choose: Chooser) -> RecordChooser:
-    """Return a chooser that applies records and reports the outcome of each task."""
-    return RecordChooser(records, choose)
-
-
 def legal_choice(record: TuningRecord, space: ChoiceSpace) -> Choice | None:
     """Return the choice of a record; None if the space does not contain it, which is possible for records of
     other versions."""

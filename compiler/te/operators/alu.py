@@ -3,7 +3,6 @@
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, TypeAlias
 
 from vdla.compiler.ir.nodes import Expr, cast
@@ -105,7 +104,7 @@ def _of_two(
     """
     inputs, wide = _operands(shape, config, 2)
     left, right = prepared = [
-        _alu_pass(f"{source.name[0]}S", partial(_with_constant, prepare, constant), source)
+        _alu_pass(f"{source.name[0]}S", lambda value, constant=constant: prepare(value, constant), source)
         if constant != neutral
         else source
         for source, constant in zip(wide, constants, strict=True)
@@ -113,10 +112,6 @@ def _of_two(
     total = _alu_pass("S", combine, left, right)
     passes = (*(part for part in prepared if part not in wide), total)
     return ElementwiseTensors(inputs, wide, passes, narrow(total, narrowing, config, ("c",)))
-
-
-def _with_constant(step: Step, constant: int, value: Expr) -> Expr:
-    return step(value, constant)
 
 
 def _operands(
@@ -165,7 +160,7 @@ def max_pool(size: Pooling, config: AcceleratorConfig) -> MaxPoolTensors:
         (blocks(size.batch, b), blocks(size.channels, o), size.height, size.width, b, o), "X", "int8"
     )
     wide = (
-        with_border(inp, size, LEAST, "XW", acc)
+        with_border(inp, size.padding, LEAST, "XW", acc)
         if any(size.padding)
         else compute(inp.shape, lambda n, c, y, x, b, k: cast(acc, inp[n, c, y, x, b, k]), "XW")
     )

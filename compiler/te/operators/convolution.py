@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import add
-from typing import Protocol
 
 import numpy as np
 
@@ -107,22 +106,14 @@ def padded_input(inp: Tensor, size: Convolution, border: int) -> Tensor | None:
     """Return the padded input, or the rows of the input that the stride keeps; None if neither differs from
     the input."""
     if any(size.padding):
-        return with_border(inp, size, border, "XP")
+        return with_border(inp, size.padding, border, "XP")
     return _used_rows(inp, size) if size.skips_rows else None
 
 
-class Padded(Protocol):
-    """Sizes of an operator with padding, for `with_border`."""
-
-    @property
-    def padding(self) -> Pads:
-        """Pixels above, to the left, below, to the right."""
-
-
-def with_border(inp: Tensor, size: Padded, border: int, name: str, dtype: str = "int8") -> Tensor:
-    """Return [n, c, h, w, batch, block] padded by `size.padding` with the value `border`, as `dtype`."""
+def with_border(inp: Tensor, padding: Pads, border: int, name: str, dtype: str = "int8") -> Tensor:
+    """Return [n, c, h, w, batch, block] padded by `padding` pixels with the value `border`, as `dtype`."""
     n, channels, height, width, *tile = inp.shape
-    top, left, below, right = size.padding
+    top, left, below, right = padding
 
     def element(n: Expr, c: Expr, y: Expr, x: Expr, b: Expr, k: Expr) -> Expr:
         inside = all_of(y >= top, y < top + height, x >= left, x < left + width)
@@ -224,13 +215,6 @@ def window_weights(weights: np.ndarray, size: Convolution, config: AcceleratorCo
     return packed.reshape(*packed.shape[:5], block, block)
 
 
-@dataclass(frozen=True, slots=True)
-class _InputPadding:
-    """Padding of the input, for `with_border`."""
-
-    padding: Pads
-
-
 def phases_by_side(size: Transposed) -> tuple[Phases, Phases]:
     """Return the phases of the result's rows and columns.
 
@@ -285,9 +269,7 @@ def conv2d_transposed(
     wgt = placeholder(
         (outputs, channels, rows.stride, columns.stride, rows.taps, columns.taps, o, i), "W", "int8"
     )
-    padded = with_border(
-        inp, _InputPadding((rows.before, columns.before, rows.after, columns.after)), 0, "XP"
-    )
+    padded = with_border(inp, (rows.before, columns.before, rows.after, columns.after), 0, "XP")
     ci, dy, dx, k = (
         reduce_axis(extent, name)
         for extent, name in ((channels, "ci"), (rows.taps, "dy"), (columns.taps, "dx"), (i, "k"))

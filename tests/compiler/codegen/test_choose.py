@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from vdla.compiler.codegen import choice_cache
-from vdla.compiler.codegen.choices import ChoiceError, choices_of, parse_choices
+from vdla.compiler.codegen.choices import choice_from_json
 from vdla.compiler.codegen.choose import by_estimate, by_simulator, simulated_cycles
 from vdla.compiler.codegen.estimate import estimated_cycles, ranked_tiles
 from vdla.compiler.codegen.space import space_of
@@ -164,26 +164,24 @@ def test_equal_work_on_another_memory_is_other_work():
     )
 
 
-def test_choices_read_back_equal():
-    chosen = [(task, by_estimate(space_of(task, TARGET))) for task in (CONVOLUTION, POOLING, SUM)]
-    choices = choices_of(TARGET.timing_digest, chosen)
-    assert parse_choices(str(choices)) == choices
-    assert choices.of(CONVOLUTION) == chosen[0][1]
-
-
 @pytest.mark.parametrize(
-    "text",
+    "values",
     [
-        "",
-        "[]",
-        "{}",
-        '{"target": "", "choices": {"a": {"threads": 0, "tiles": null}}}',
-        '{"target": "", "choices": {"a": {"threads": 2, "tiles": {"outputs": 1}}}}',
+        {},
+        {"threads": 0, "tiles": None, "parts": 1},
+        {"threads": True, "tiles": None, "parts": 1},
+        {"threads": 2, "tiles": None},
+        {"threads": 2, "tiles": {"outputs": 1}, "parts": 1},
+        {
+            "threads": 2,
+            "tiles": dict.fromkeys(("outputs", "rows", "columns", "inputs"), 1) | {"keeps": "all"},
+            "parts": 1,
+        },
     ],
 )
-def test_what_is_no_record_is_refused(text):
-    with pytest.raises(ChoiceError, match="the text is not a record of choices"):
-        parse_choices(text)
+def test_what_is_no_choice_is_refused(values):
+    with pytest.raises((KeyError, TypeError, ValueError)):
+        choice_from_json(values)
 
 
 # Kept

@@ -107,7 +107,7 @@ def test_residuals_and_results_with_an_address_map_each_are_refused(residual, re
         return
     message = (
         r"operand R has the address map Interleaved\(parts=2, .*\) and operand Z of \w+ has Interleaved.*mapped "
-        "twice; .*copy the residual to a tensor of its own"
+        "twice; .*copy R into a separate dense tensor"
     )
     with pytest.raises(IrError, match=message):
         emit_calls(program, builder, operands, Epilogue(adds=True))

@@ -12,12 +12,12 @@ from vdla.compiler.codegen.hardware_loops import (
     ComputeInstruction,
     Dimension,
     Steps,
-    Transfer,
     compute_instructions,
     fits_hardware_loop,
     sum_instructions,
     transfer_instructions,
 )
+from vdla.compiler.operands.address_map import Transfer
 from vdla.hw.spec import isa
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.vocabulary import MemoryType

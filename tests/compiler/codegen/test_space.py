@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from vdla.compiler.codegen.choices import choice_from_json, choice_to_json, choices_of
+from vdla.compiler.codegen.choices import Choices, choice_from_json, choice_to_json
 from vdla.compiler.codegen.space import KNOBS, space_of
 from vdla.compiler.codegen.tiles import INPUTS, KEEPS, OUTPUTS, Tiles
 from vdla.compiler.graph.interpret import interpret
@@ -90,6 +90,6 @@ def test_no_choice_changes_what_a_convolution_computes(name):
     assert {KEEPS[keeps] for _, keeps in groups[0]} == set(KEEPS)
     for place in groups[1]:
         choice = space.choice(int(place))
-        plan = plan_of(graph, target, choices_of(target.timing_digest, [(task, choice)]))
+        plan = plan_of(graph, target, Choices(target.timing_digest, {task: choice}))
         found = Session(FunctionalDevice(plan.config, plan.dram_bytes), plan).run(inputs)
         assert np.array_equal(found.outputs["y"], expected), choice

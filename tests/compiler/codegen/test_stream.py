@@ -13,7 +13,6 @@ from vdla.compiler.codegen.estimate import ranked_tiles
 from vdla.compiler.codegen.hardware_loops import (
     Dimension,
     Steps,
-    Transfer,
     compute_instructions,
     transfer_instructions,
 )
@@ -23,6 +22,7 @@ from vdla.compiler.codegen.tiles import Tiles, TilingProblem
 from vdla.compiler.ir.nodes import Func, IrError
 from vdla.compiler.ir.parse import parse_func
 from vdla.compiler.ir.text import print_calls, print_func
+from vdla.compiler.operands.address_map import Transfer
 from vdla.compiler.tasks.base import Choice
 from vdla.compiler.tasks.convolution import ConvolutionTask, schedule_conv2d
 from vdla.compiler.tasks.pooling import PoolingTask

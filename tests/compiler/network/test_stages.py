@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.compiler.network.graphs import HANDMADE, Net, random_inputs
-from vdla.compiler.codegen.choices import ChoiceError, Choices, parse_choices
+from vdla.compiler.codegen.choices import ChoiceError, Choices
 from vdla.compiler.codegen.choose import by_estimate
 from vdla.compiler.codegen.tiles import Tiles
 from vdla.compiler.graph.interpret import interpret
@@ -65,7 +65,7 @@ def test_equal_layers_are_chosen_once():
 @pytest.mark.parametrize("title", ["residual", "pooled", "joined", "spread"])
 def test_recorded_choices_give_the_same_module(title):
     graph = HANDMADE[title](Net())
-    record = parse_choices(str(stages.record_of(chosen_for(graph), TARGET)))
+    record = Choices(TARGET.timing_digest, chosen_for(graph))
     again = stages.plan_of(
         graph, TARGET, record, choose=lambda space: pytest.fail(f"{space.task} is recorded")
     )
@@ -74,7 +74,7 @@ def test_recorded_choices_give_the_same_module(title):
 
 def test_choices_of_another_target_are_refused():
     graph = twins(Net())
-    record = stages.record_of(chosen_for(graph), TARGET)
+    record = Choices(TARGET.timing_digest, chosen_for(graph))
     with pytest.raises(
         ChoiceError,
         match=r"the choices were made for the target .* configuration or memory differ; choose again",
@@ -84,7 +84,7 @@ def test_choices_of_another_target_are_refused():
 
 def test_a_choice_outside_its_space_is_refused():
     graph = twins(Net())
-    record = stages.record_of(dict.fromkeys(chosen_for(graph), Choice(2, Tiles(99, 1, 1, 1))), TARGET)
+    record = Choices(TARGET.timing_digest, dict.fromkeys(chosen_for(graph), Choice(2, Tiles(99, 1, 1, 1))))
     with pytest.raises(
         ChoiceError, match=r"Choice\(threads=2, .* is not among the \d+ choices for ConvolutionTask"
     ):

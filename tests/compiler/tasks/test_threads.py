@@ -24,7 +24,7 @@ OF_THREADS: dict[Task, str] = {
     ElementsTask(Elements.COPY, 64): "AL",
     ElementsTask(Elements.MULTIPLY, 64, (3, -4)): "AL AS BL BS S",
     ElementsTask(Elements.REQUANTISE, 64): "AL",
-    SumTask(64): "S SA SB",
+    SumTask(64): "SA SB S",
     MaximumTask(POOLING): "XL L00 L01 L10 L11",
     FactorsTask(2, 2, 3, 4): "DL AL S",
     ScalingTask(2, 2, 3, (4, -5)): "FL S",

@@ -434,7 +434,7 @@ for x in range(12):
         ),
         (
             lambda: compute((4,), lambda i: A[reduce_axis(3, "k")], "C"),
-            "C: k is not an axis of C; it has i. Pass reduction axes to sum, min or max",
+            "C: k is not an axis of C; it has i. Pass reduction axes to sum_over or max_over",
         ),
         (
             lambda: compute((4,), lambda i: sum_over(A[i], "k"), "C"),

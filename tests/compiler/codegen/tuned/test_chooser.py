@@ -11,7 +11,7 @@ from vdla.compiler.codegen import choose
 from vdla.compiler.codegen.choose import by_simulator, simulated_cycles
 from vdla.compiler.codegen.tuned import chooser
 from vdla.compiler.codegen.tuned.best_records import NO_RECORDS, best_records
-from vdla.compiler.codegen.tuned.chooser import RecordUse, by_records, legal_choice
+from vdla.compiler.codegen.tuned.chooser import RecordChooser, RecordUse, legal_choice
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.presets import TINY
 
@@ -30,7 +30,7 @@ def ranked():
 
 def chosen(records, default, target=TARGET):
     """Return what is chosen beside a default, and how records served."""
-    using = by_records(best_records("log", records), lambda space: default)
+    using = RecordChooser(best_records("log", records), lambda space: default)
     return using(space(target)), using.uses[str(TASK)]
 
 
@@ -103,6 +103,6 @@ def test_no_damaged_choice_is_an_error():
 
 
 def test_without_records_the_default_chooses():
-    using = by_records(NO_RECORDS, by_simulator)
+    using = RecordChooser(NO_RECORDS, by_simulator)
     assert using(space()) == choose.by_simulator(space())
     assert using.uses == {str(TASK): RecordUse.NONE}
