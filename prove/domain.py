@@ -281,9 +281,23 @@ class Domain:
             ProofError: coefficients of the sums could exceed the primes.
         """
         words = np.asarray(parameters, np.int64)
-        columns = self._requantisations.columns(words.reshape(4, -1), bits)
+        columns = self.columns(words.reshape(4, -1), bits)
         aligned = columns.reshape(4, *[1] * (len(sums.shape) - words.ndim + 1), *words.shape[1:])
-        compact, shape = as_channels(aligned, sums.shape)
+        return self.requantised(sums, aligned)
+
+    def columns(self, parameters: NDArray[np.int64], bits: int) -> NDArray[np.int64]:
+        """Return what the parameters int64[4, n] of a requantisation are to sums of `bits` bits, int64[4, n];
+        see `Requantisations.columns`."""
+        return self._requantisations.columns(parameters, bits)
+
+    def requantised(self, sums: Sums, columns: NDArray[np.int64]) -> Elements:
+        """Return sums requantised, elements[...], by `columns` int64[4, ...] of the same rank, which
+        broadcast against them.
+
+        Raises:
+            ProofError: coefficients of the sums could exceed the primes.
+        """
+        compact, shape = as_channels(columns, sums.shape)
         out = np.empty(shape, ELEMENT)
         residues = np.ascontiguousarray(sums.residues).reshape(RESIDUES, *shape)
         name_sums(residues, compact, self._counts(sums), out)
@@ -361,15 +375,16 @@ class Domain:
         counts: NDArray[np.int64] = self._named[CLASSES.index((max(1, sums.degree), divisors))]
         return counts
 
-    def add_residual(self, values: Elements, residuals: Elements, parameters: np.ndarray) -> Elements:
+    def add_residual(self, values: Elements, residuals: Sums, parameters: np.ndarray) -> Elements:
         """Return bytes with residuals added (`vdla.hw.spec.numerics.add_residual`), elements[...].
 
         Args:
+            residuals: bytes as sums of one term.
             parameters: int[4, ...] that broadcasts against the elements.
         """
         words = np.asarray(parameters, np.int64)
         addend, factor, other, *_ = residual_operands(tuple(words))
-        total = self.add(self.scale(self.values(values), factor), self.scale(self.values(residuals), other))
+        total = self.add(self.scale(self.values(values), factor), self.scale(residuals, other))
         largest = total.reach + total.offset + int(np.abs(addend).max(initial=0))
         fits = largest < 1 << SUM_BITS - 1
         if fits:

@@ -20,8 +20,8 @@ from vdla.hw.spec.memories import MEMORIES, scratchpads_of
 from vdla.hw.spec.vocabulary import AluOpcode, MemoryType, Parameter
 from vdla.prove.alu import Operation, sums_of_bytes
 from vdla.prove.domain import Domain
-from vdla.prove.elements import RESIDUES, Elements, Sums, undefined
-from vdla.prove.errors import ProofError
+from vdla.prove.elements import RESIDUES, Sums, undefined
+from vdla.prove.errors import ProofError, StoreError
 from vdla.prove.indices import (
     Gathered,
     LoopFactors,
@@ -38,6 +38,7 @@ from vdla.prove.indices import (
     steps_of,
 )
 from vdla.prove.memory import Accumulators, Dram, Lanes, Scratchpads, are_defined, constant_bytes, of_one_root
+from vdla.prove.stores import Form, Stores, Taken
 from vdla.prove.stream_products import Operands, matrix_product, row_sums
 from vdla.sim.access import uop_column
 from vdla.sim.decoded import DecodedStream, slots
@@ -84,6 +85,7 @@ class StreamMachine:
         lanes = config.batch * config.block_out
         self._steps: list[tuple[int, Indices, bool]] = []
         self._running = 0
+        self._stores = Stores(domain, dram)
         self.accumulators = Accumulators(domain, config.depth(MemoryType.ACC), lanes)
         self._operands = Operands(
             self.pads.inputs, self.pads.weights, self.pads.activations, self.pads.is_activation
@@ -102,7 +104,11 @@ class StreamMachine:
             try:
                 self._execute(_instruction(program, index), index)
             except ProofError as error:
-                raise ProofError(f"{program.describe(index)}: {error}") from error
+                raise _named(program, index, error) from error
+        try:
+            self._stores.compute()
+        except ProofError as error:
+            raise _named(program, self._running, error) from error
 
     def contributors(self, store: int, program: DecodedStream, place: int) -> list[int]:
         """Return the instructions of the last run that computed an element which a STORE wrote, in order.
@@ -169,6 +175,7 @@ class StreamMachine:
             first = begin + block.source * unit_bytes
             self._put_bytes(memory, places, self.dram.constants[first[:, None] + np.arange(size)])
         elif self.dram.low <= begin and end <= self.dram.high:
+            self._stores.compute_before(begin - self.dram.low, end - self.dram.low)
             lanes = self._activations(it, begin, block.source, size)
             constants = None if memory in LANES else constant_bytes(self.domain, lanes.elements)
             if constants is None:
@@ -233,7 +240,7 @@ class StreamMachine:
             case MemoryType.INP:
                 pads.inputs.put(places, values)
             case MemoryType.RES:
-                pads.residuals[places] = values.elements
+                pads.residuals.put(places, values)
             case MemoryType.ACC_8BIT:
                 self.accumulators.put(places, sums_of_bytes(values))
             case MemoryType.WGT:
@@ -245,33 +252,30 @@ class StreamMachine:
     def _store(self, it: isa.Store, index: int) -> None:
         """Copy a block of accumulators, narrowed or requantised, into DRAM."""
         block = block_of(it)
-        sums = self.accumulators.sums(slice(it.sram_base, it.sram_base + block.elements))
-        out = self._requantised(sums, it) if it.parameters else self.domain.narrowed(sums)
         size = self.config.element_bytes(it.memory_type)
         begin = first_byte(it, self.config)
         end = begin + (int(block.source[-1]) + 1) * size
         if begin < self.dram.low or end > self.dram.high:
             raise ProofError(f"it writes bytes {begin:#x}..{end - 1:#x}, of which some are constants")
         places = (begin - self.dram.low) // size + block.source
-        view = self.dram.view(size)
-        view.put(places, Lanes(out, self.domain.values(out).residues))
-        self.dram.writers[: len(view.elements) * size].reshape(-1, size)[places] = index
-
-    def _requantised(self, sums: Sums, it: isa.Store) -> Elements:
-        """Return sums [n, lanes] as a STORE requantises them."""
-        parameters = self._parameters(it.parameters_base)
-        out = self.domain.requantise(sums, parameters[:, None, :], self.config.acc_bits)
-        if it.table:
-            first = it.table_base * self.config.entries
-            entries = self.pads.table[first : first + numerics.TABLE_ENTRIES].astype(np.int64)
-            out = self.domain.apply(out, self.domain.functions.number(np.roll(entries, len(entries) // 2)))
-        if it.residual:
-            residuals = self.pads.residuals[it.residual - 1 : it.residual - 1 + len(out)]
-            if not are_defined(residuals):
+        sums = self.accumulators.taken(slice(it.sram_base, it.sram_base + block.elements))
+        columns = table = words = residuals = None
+        if it.parameters:
+            columns = self.domain.columns(self._parameters(it.parameters_base), self.config.acc_bits)
+            table = self._table(it) if it.table else None
+        if it.parameters and it.residual:
+            words = self._parameters(0)[:, 0].tobytes()
+            residuals = self.pads.residuals.chosen(slice(it.residual - 1, it.residual - 1 + len(places)))
+            if not are_defined(residuals.elements):
                 raise ProofError("it adds residuals that nothing has loaded")
-            words = self._parameters(0)[:, :1]
-            out = self.domain.add_residual(out, residuals, words[:, :, None])
-        return out
+        form = Form(size, columns is not None, table, words)
+        self._stores.add(form, Taken(index, sums, columns, residuals, places))
+
+    def _table(self, it: isa.Store) -> int:
+        """Return the number of the function that a STORE looks up."""
+        first = it.table_base * self.config.entries
+        entries = self.pads.table[first : first + numerics.TABLE_ENTRIES].astype(np.int64)
+        return self.domain.functions.number(np.roll(entries, len(entries) // 2))
 
     def _parameters(self, base: int) -> Indices:
         """Return int64[4, lanes]: the parameters in accumulators from `base` on."""
@@ -422,8 +426,13 @@ def _scratchpads(config: AcceleratorConfig, domain: Domain) -> Scratchpads:
         np.zeros(wgt, bool),
         np.zeros(depth[MemoryType.UOP], np.int64),
         np.zeros(depth.get(MemoryType.TABLE, 0) * config.entries, np.int8),
-        domain.constants(residuals),
+        Lanes.of_constants(domain, residuals),
     )
+
+
+def _named(program: DecodedStream, index: int, error: ProofError) -> ProofError:
+    """Return an error of the instruction at `index`, or of an earlier STORE, with the instruction's name."""
+    return ProofError(f"{program.describe(error.index if isinstance(error, StoreError) else index)}: {error}")
 
 
 def _instruction(program: DecodedStream, index: int) -> isa.Instruction:

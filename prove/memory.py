@@ -1,7 +1,7 @@
 """DRAM and scratchpads of the stream machine: elements and their residues in place of bytes."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,10 @@ class Lanes:
         """Return lanes of constant bytes, int[n, lanes]."""
         residues = np.broadcast_to(values.astype(np.float64), (RESIDUES, *values.shape))
         return cls(domain.constants(values), np.ascontiguousarray(residues))
+
+    def chosen(self, places: "Places | NDArray[np.bool_]") -> "Lanes":
+        """Return a copy of some elements."""
+        return Lanes(self.elements[places].copy(), self.residues[:, places].copy())
 
     def put(self, places: Places, values: "Lanes") -> None:
         """Replace some elements."""
@@ -165,6 +169,11 @@ class Accumulators:
             REDUCED,
         )
 
+    def taken(self, places: slice) -> Sums:
+        """Return a copy of accumulators as sums[n, lanes]."""
+        sums = self.sums(places)
+        return replace(sums, residues=sums.residues.copy())
+
     def _sources(self, places: Places) -> Elements | None:
         state = self.state[places]
         if (state == ALL_SEVERAL).all():
@@ -266,7 +275,7 @@ class Scratchpads:
         is_activation: bool[depth], which weights are activations.
         uops: int64[depth], encoded micro-ops.
         table: int8[entries of all elements].
-        residuals: elements[depth, batch * block_out].
+        residuals: lanes of residuals [depth, batch * block_out].
     """
 
     inputs: Lanes
@@ -275,7 +284,7 @@ class Scratchpads:
     is_activation: NDArray[np.bool_]
     uops: Indices
     table: NDArray[np.int8]
-    residuals: Elements
+    residuals: Lanes
     pad_registers: dict[int, int] = field(default_factory=dict)
 
 
