@@ -274,9 +274,10 @@ def _require_own_stores(layer: Layer, stream: Stream, program: DecodedStream) ->
     """Refuse a layer that writes tensors other than its result and its scratch tensors."""
     own = {*layer.scratch, *(() if layer.result is None else (layer.result.tensor,))}
     members = stream.labels[layer.label]
-    stores = members[program.opcode[members] == isa.Opcode.STORE]
+    is_own_store = np.zeros(len(program), bool)
+    is_own_store[members] = program.opcode[members] == isa.Opcode.STORE
     for name, positions in stream.tensors.items():
-        strange = np.intersect1d(stores, positions)
+        strange = positions[is_own_store[positions]]
         if name not in own and strange.size:
             raise DifferenceError(
                 f"layer {layer.name} ({layer.op}): {program.describe(int(strange[0]))} writes the tensor "

@@ -7,7 +7,7 @@ on numbers are `vdla.sim.reference`; a stream whose activations are constants gi
 The verifier of streams (`vdla.sim.verify`) has judged tokens, bounds and initialisation before.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache, partial
 from typing import NamedTuple
 
@@ -20,7 +20,7 @@ from vdla.hw.spec.memories import MEMORIES, scratchpads_of
 from vdla.hw.spec.vocabulary import AluOpcode, MemoryType, Parameter
 from vdla.prove.alu import Operation, sums_of_bytes
 from vdla.prove.domain import Domain
-from vdla.prove.elements import RESIDUES, Sums, undefined
+from vdla.prove.elements import Sums
 from vdla.prove.errors import ProofError, StoreError
 from vdla.prove.indices import (
     Gathered,
@@ -37,7 +37,16 @@ from vdla.prove.indices import (
     products,
     steps_of,
 )
-from vdla.prove.memory import Accumulators, Dram, Lanes, Scratchpads, are_defined, constant_bytes, of_one_root
+from vdla.prove.memory import (
+    Accumulators,
+    Dram,
+    Lanes,
+    Scratchpads,
+    Weights,
+    are_defined,
+    constant_bytes,
+    of_one_root,
+)
 from vdla.prove.stores import Form, Stores, Taken
 from vdla.prove.stream_products import Operands, matrix_product, row_sums
 from vdla.sim.access import uop_column
@@ -87,9 +96,7 @@ class StreamMachine:
         self._running = 0
         self._stores = Stores(domain, dram)
         self.accumulators = Accumulators(domain, config.depth(MemoryType.ACC), lanes)
-        self._operands = Operands(
-            self.pads.inputs, self.pads.weights, self.pads.activations, self.pads.is_activation
-        )
+        self._operands = Operands(self.pads.inputs, self.pads.weights)
 
     def run(self, program: DecodedStream, order: Iterable[int]) -> None:
         """Execute instructions of a program, by their positions in a legal order.
@@ -99,10 +106,10 @@ class StreamMachine:
                 message names it.
         """
         self._steps.clear()
-        for index in order:
+        for index, instruction in _instructions(program, list(order)):
             self._running = index
             try:
-                self._execute(_instruction(program, index), index)
+                self._execute(instruction, index)
             except ProofError as error:
                 raise _named(program, index, error) from error
         try:
@@ -118,7 +125,7 @@ class StreamMachine:
             program: the stream.
             place: the element, counted in DRAM from the first activation on.
         """
-        it = _instruction(program, store)
+        ((_, it),) = _instructions(program, [store])
         assert isinstance(it, isa.Store)
         size = self.config.element_bytes(it.memory_type)
         first = (first_byte(it, self.config) - self.dram.low) // size
@@ -190,10 +197,7 @@ class StreamMachine:
         if isinstance(it, isa.Gather):
             return self.dram.read(begin + source[:, None] + np.arange(size))
         view, places = self.dram.view(size), (begin - self.dram.low) // size + source
-        lanes = Lanes(view.elements[places], view.residues.take(places, axis=1))
-        if are_defined(lanes.elements):
-            return lanes
-        return self.dram.read(begin + size * source[:, None] + np.arange(size))
+        return Lanes(view.elements[places], view.residues.take(places, axis=1))
 
     def _fill(self, memory: MemoryType, places: slice, value: int) -> None:
         """Write padding."""
@@ -204,7 +208,7 @@ class StreamMachine:
             case MemoryType.TABLE:
                 pads.table.reshape(-1, self.config.entries)[places] = value
             case MemoryType.WGT:
-                pads.weights[places], pads.is_activation[places] = value, False
+                pads.weights.put_numbers(places, value)
             case MemoryType.ACC | MemoryType.ACC_8BIT:
                 self.accumulators.load_words(
                     places, np.full((count, self.config.values(MemoryType.ACC)), value, np.int64)
@@ -224,8 +228,7 @@ class StreamMachine:
             case MemoryType.TABLE:
                 pads.table.reshape(-1, self.config.entries)[places] = source.view(np.int8)
             case MemoryType.WGT:
-                pads.weights[places] = source.view(np.int8).reshape(len(source), *pads.weights.shape[1:])
-                pads.is_activation[places] = False
+                pads.weights.put_numbers(places, source.view(np.int8))
             case MemoryType.ACC:
                 self.accumulators.load_words(places, source.view("<i4").astype(np.int64))
             case MemoryType.ACC_8BIT:
@@ -244,8 +247,7 @@ class StreamMachine:
             case MemoryType.ACC_8BIT:
                 self.accumulators.put(places, sums_of_bytes(values))
             case MemoryType.WGT:
-                pads.activations.put(places, values)
-                pads.weights[places], pads.is_activation[places] = 0, True
+                pads.weights.put_activations(places, values)
             case _:
                 raise ProofError(f"it reads activations as {MEMORIES[memory].values}")
 
@@ -314,7 +316,7 @@ class StreamMachine:
         """Add sums to accumulators, or replace them.
 
         Args:
-            sums_of: returns the sums; its argument says whether to find those of one root.
+            sums_of: returns the sums; its argument says whether to find the sums of a single root.
         """
         self._steps.append((self._running, dst, overwrite))
         sums = sums_of(overwrite or self.accumulators.may_have_one_root(dst))
@@ -417,13 +419,10 @@ def _scratchpads(config: AcceleratorConfig, domain: Domain) -> Scratchpads:
     """Return scratchpads of zeros."""
     depth = {memory: config.depth(memory) for memory in scratchpads_of(config)}
     inputs, outputs = (config.values(memory) for memory in (MemoryType.INP, MemoryType.OUT))
-    wgt, weights = depth[MemoryType.WGT], config.block_out * config.block_in
     residuals = np.zeros((depth.get(MemoryType.RES, 0), outputs), np.int64)
     return Scratchpads(
         Lanes.of_constants(domain, np.zeros((depth[MemoryType.INP], inputs), np.int64)),
-        np.zeros((wgt, config.block_out, config.block_in), np.int8),
-        Lanes(undefined((wgt, weights)), np.zeros((RESIDUES, wgt, weights))),
-        np.zeros(wgt, bool),
+        Weights(depth[MemoryType.WGT], config.block_out, config.block_in),
         np.zeros(depth[MemoryType.UOP], np.int64),
         np.zeros(depth.get(MemoryType.TABLE, 0) * config.entries, np.int8),
         Lanes.of_constants(domain, residuals),
@@ -435,10 +434,15 @@ def _named(program: DecodedStream, index: int, error: ProofError) -> ProofError:
     return ProofError(f"{program.describe(error.index if isinstance(error, StoreError) else index)}: {error}")
 
 
-def _instruction(program: DecodedStream, index: int) -> isa.Instruction:
-    """Return the instruction at `index`, from the columns of a stream that has been verified."""
-    form = isa.BY_OPCODE[isa.Opcode(program.opcode[index])]
-    fields = dict(zip(slots(form, program.config), program.table[index].tolist(), strict=False))
-    if "memory_type" in fields:
-        fields["memory_type"] = MemoryType(fields["memory_type"])
-    return form(**fields)
+def _instructions(program: DecodedStream, order: list[int]) -> Iterator[tuple[int, isa.Instruction]]:
+    """Yield instructions with their positions, from the columns of a stream that has been verified."""
+    forms = {
+        opcode: isa.BY_OPCODE[isa.Opcode(opcode)] for opcode in np.unique(program.opcode[order]).tolist()
+    }
+    names = {opcode: tuple(slots(form, program.config)) for opcode, form in forms.items()}
+    opcodes, rows = program.opcode[order].tolist(), program.table[order].tolist()
+    for index, opcode, row in zip(order, opcodes, rows, strict=True):
+        fields = dict(zip(names[opcode], row, strict=False))
+        if "memory_type" in fields:
+            fields["memory_type"] = MemoryType(fields["memory_type"])
+        yield index, forms[opcode](**fields)

@@ -49,7 +49,8 @@ class Taken:
         sums: sums[n, lanes], which nothing changes any more.
         columns: int64[4, lanes] of `Domain.columns`; None if sums are narrowed.
         residuals: lanes[n, lanes] of the residuals; None without.
-        places: int64[n], the elements of DRAM, counted from the first activation on.
+        places: int64[n], the elements of DRAM, counted from the first activation on; the first is the
+            least, the last the greatest.
     """
 
     index: int
@@ -82,7 +83,7 @@ class Stores:
         """
         if form != self._form or self._lanes >= MOST_LANES:
             self.compute()
-        first, last = int(taken.places.min()), int(taken.places.max()) + 1
+        first, last = int(taken.places[0]), int(taken.places[-1]) + 1
         low, high = first * form.element_bytes, last * form.element_bytes
         self._low, self._high = (min(self._low, low), max(self._high, high)) if self._taken else (low, high)
         self._form = form
