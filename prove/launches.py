@@ -10,13 +10,13 @@ from vdla.compiler.graph.nodes import Graph, Node
 from vdla.hw.spec import isa
 from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.vocabulary import MemoryType
-from vdla.prove.demanded import DemandedValues
 from vdla.prove.domain import Domain
 from vdla.prove.elements import Elements, equal
 from vdla.prove.machine import StreamMachine, require_covered
 from vdla.prove.memory import NO_WRITER, Dram, Lanes
 from vdla.prove.positions import positions_of
 from vdla.prove.proof import LayerProof
+from vdla.prove.reference import DemandedValues
 from vdla.runtime.devices.functional import FunctionalDevice
 from vdla.runtime.module.plan import Crossing, HostStep, LaunchStep, Layer, Plan
 from vdla.runtime.session.placement import PlacedPlan, place_plan

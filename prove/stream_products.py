@@ -17,15 +17,15 @@ from vdla.prove.elements import ELEMENT, REDUCED, RESIDUES, SEVERAL, Elements, F
 from vdla.prove.errors import ProofError
 from vdla.prove.functions import BYTES
 from vdla.prove.indices import Product, Rows
-from vdla.prove.memory import Lanes, Weights, constant_bytes
-from vdla.prove.products import field_products
-from vdla.prove.stream_kernels import (
-    common_roots,
+from vdla.prove.kernels import (
     depthwise_roots,
     depthwise_sums,
+    product_roots,
     term_of_depthwise,
     term_of_product,
 )
+from vdla.prove.memory import Lanes, Weights, constant_bytes
+from vdla.prove.products import field_products
 
 Bytes = NDArray[np.int8]
 Indices = NDArray[np.int64]
@@ -93,7 +93,7 @@ def _sources_of_product(
     return _sources(
         domain,
         (len(src) * len(wgt), batch * weights.shape[1]),
-        lambda found, counts, offsets: common_roots(*steps, domain.functions.least, found, counts, offsets),
+        lambda found, counts, offsets: product_roots(*steps, domain.functions.least, found, counts, offsets),
         lambda *term: term_of_product(*steps, *term),
     )
 
