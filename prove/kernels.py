@@ -268,7 +268,27 @@ def common_roots(
             out[row, column] = common_root(elements, bases[column], offsets, scratch, count)
 
 
-# Sums of the stream machine
+# The stream machine
+
+
+@whole
+def add_rows(values: Floats, places: Integers, out: Floats) -> None:
+    """Add rows, float64[n, rows, m], to the rows `places`, int64[rows], of float64[n, all, m]; the places
+    differ."""
+    for outer in range(values.shape[0]):
+        for row in range(values.shape[1]):
+            for inner in range(values.shape[2]):
+                out[outer, places[row], inner] += values[outer, row, inner]
+
+
+@whole
+def copy_rows(source: Words, chosen: Integers, out: Words, places: Integers) -> None:
+    """Copy the rows `chosen`, int64[rows], of uint64[n, all, m] to the rows `places`, int64[rows], of
+    another array."""
+    for outer in range(source.shape[0]):
+        for row in range(len(places)):
+            for inner in range(source.shape[2]):
+                out[outer, places[row], inner] = source[outer, chosen[row], inner]
 
 
 @part

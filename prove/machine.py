@@ -23,6 +23,7 @@ from vdla.prove.domain import Domain
 from vdla.prove.elements import Sums
 from vdla.prove.errors import ProofError, StoreError
 from vdla.prove.indices import (
+    Block,
     Gathered,
     LoopFactors,
     Product,
@@ -183,21 +184,29 @@ class StreamMachine:
             self._put_bytes(memory, places, self.dram.constants[first[:, None] + np.arange(size)])
         elif self.dram.low <= begin and end <= self.dram.high:
             self._stores.compute_before(begin - self.dram.low, end - self.dram.low)
-            lanes = self._activations(it, begin, block.source, size)
-            constants = None if memory in LANES else constant_bytes(self.domain, lanes.elements)
-            if constants is None:
-                self._put_elements(memory, places, lanes)
-            else:
-                self._put_bytes(memory, places, constants)
+            self._load_activations(it, memory, begin, block)
         else:
             raise ProofError(f"it reads bytes {begin:#x}..{end - 1:#x}, of which some are activations")
 
-    def _activations(self, it: isa.Load | isa.Gather, begin: int, source: Indices, size: int) -> Lanes:
-        """Return elements of activations as lanes of `size` bytes; those of a GATHER begin at any byte."""
+    def _load_activations(
+        self, it: isa.Load | isa.Gather, memory: MemoryType, begin: int, block: Block
+    ) -> None:
+        """Copy a block of activations from DRAM; those of a GATHER begin at any byte."""
+        size, places = self.config.element_bytes(memory), it.sram_base + block.filled
         if isinstance(it, isa.Gather):
-            return self.dram.read(begin + source[:, None] + np.arange(size))
-        view, places = self.dram.view(size), (begin - self.dram.low) // size + source
-        return Lanes(view.elements[places], view.residues.take(places, axis=1))
+            lanes = self.dram.read(begin + block.source[:, None] + np.arange(size))
+        else:
+            view, chosen = self.dram.view(size), (begin - self.dram.low) // size + block.source
+            if memory in COPIED:
+                pad = self.pads.inputs if memory is MemoryType.INP else self.pads.residuals
+                pad.copy(places, view, chosen)
+                return
+            lanes = view.chosen(chosen)
+        constants = None if memory in LANES else constant_bytes(self.domain, lanes.elements)
+        if constants is None:
+            self._put_elements(memory, places, lanes)
+        else:
+            self._put_bytes(memory, places, constants)
 
     def _fill(self, memory: MemoryType, places: slice, value: int) -> None:
         """Write padding."""
@@ -345,7 +354,9 @@ class StreamMachine:
             self.accumulators.put(dst, result)
 
 
-LANES = (MemoryType.INP, MemoryType.RES, MemoryType.ACC_8BIT)
+COPIED = (MemoryType.INP, MemoryType.RES)
+"""Memories that hold activations as DRAM does."""
+LANES = (*COPIED, MemoryType.ACC_8BIT)
 """Memories into which activations are loaded as such."""
 LOOP_FACTORS = (
     "dst_factor_out",

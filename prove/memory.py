@@ -1,7 +1,7 @@
 """DRAM and scratchpads of the stream machine: elements and their residues in place of bytes."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from vdla.prove.elements import (
     within,
 )
 from vdla.prove.errors import ProofError
+from vdla.prove.kernels import add_rows, copy_rows
 
 Indices = NDArray[np.int64]
 Places = Indices | slice
@@ -53,6 +54,14 @@ class Lanes:
         """Replace some elements."""
         self.elements[places] = values.elements
         self.residues[:, places] = values.residues
+
+    def copy(self, places: Indices, source: "Lanes", chosen: Indices) -> None:
+        """Replace elements, int64[n], by those of other lanes, int64[n]."""
+        words, others = (
+            each.elements.view(np.uint64).reshape(len(each.elements), -1) for each in (self, source)
+        )
+        copy_rows(others[None], chosen, words[None], places)
+        copy_rows(source.residues.view(np.uint64), chosen, self.residues.view(np.uint64), places)
 
 
 class Dram:
@@ -154,17 +163,19 @@ class Accumulators:
     def sums(self, places: Places) -> Sums:
         """Return accumulators as sums[n, lanes]."""
         self._settle(places)
-        residues, bounds = self._residues[:, places], self._bounds[:, places].max(1, initial=0)
-        return Sums(residues, self._sources(places), *bounds.tolist())
+        return self._sums(places, self._residues[:, places])
+
+    def _sums(self, places: Places, residues: Floats) -> Sums:
+        return Sums(residues, self._sources(places), *self._bounds[:, places].max(1, initial=0).tolist())
 
     def taken(self, places: slice) -> Sums:
         """Return a copy of accumulators as sums[n, lanes]."""
-        sums = self.sums(places)
-        return replace(sums, residues=sums.residues.copy())
+        self._settle(places)
+        return self._sums(places, self._residues[:, places].copy())
 
     def _sources(self, places: Places) -> Elements | None:
         state = self.state[places]
-        if (state == ALL_SEVERAL).all():
+        if state.min(initial=ALL_SEVERAL) == ALL_SEVERAL:  # none is PENDING any more
             return None
         elements = self._elements[places].copy()
         words = state == WORDS
@@ -194,11 +205,15 @@ class Accumulators:
             self._residues[:, places] = reduced(self._residues[:, places])
             self._bounds[MAGNITUDE, places] = REDUCED
             sums = within(sums, LARGEST_MAGNITUDE - REDUCED)
-        self._residues[:, places] += sums.residues
+        add_rows(np.ascontiguousarray(sums.residues), self._numbers(places), self._residues)
         self.state[places] = ALL_SEVERAL
         degree = np.maximum(self._bounds[DEGREE, places], sums.degree)
         self._bounds[:, places] += np.array([_bounds_of(sums)]).T
         self._bounds[DEGREE, places] = degree
+
+    def _numbers(self, places: Places) -> Indices:
+        """Return places as indices, int64[n]."""
+        return np.arange(len(self.state))[places] if isinstance(places, slice) else places
 
     def extreme(self, places: Indices, extreme: Extreme, members: Elements) -> None:
         """Replace accumulators by the greatest, or the least, of themselves and of members.
@@ -232,7 +247,7 @@ class Accumulators:
         """Compute accumulators whose members are still collected."""
         if not self._members or not (self.state[places] == PENDING).any():
             return
-        every = np.arange(len(self.state))[places]
+        every = self._numbers(places)
         pending = every[self.state[every] == PENDING].tolist()
         groups: dict[tuple[Extreme, int], list[int]] = {}
         for place in dict.fromkeys(pending):
@@ -248,7 +263,7 @@ class Accumulators:
         is no constant."""
         self._settle(places)
         state = self.state[places]
-        if (state == WORDS).all():
+        if not state.any():  # WORDS is 0
             return self.words[places]
         source = self._sources(places)
         if source is None or (source["function"] == SEVERAL).any() or source["kind"].any():
