@@ -282,13 +282,27 @@ def add_rows(values: Floats, places: Integers, out: Floats) -> None:
 
 
 @whole
-def copy_rows(source: Words, chosen: Integers, out: Words, places: Integers) -> None:
-    """Copy the rows `chosen`, int64[rows], of uint64[n, all, m] to the rows `places`, int64[rows], of
-    another array."""
-    for outer in range(source.shape[0]):
+def copy_rows(
+    words: Words,
+    residues: Floats,
+    chosen: Integers,
+    out_words: Words,
+    out_residues: Floats,
+    places: Integers,
+) -> None:
+    """Copy the rows `chosen`, int64[n], of lanes to the rows `places`, int64[n], of others.
+
+    Args:
+        words, out_words: uint64[rows, words], elements.
+        residues, out_residues: float64[RESIDUES, rows, lanes].
+    """
+    for row in range(len(places)):
+        for inner in range(words.shape[1]):
+            out_words[places[row], inner] = words[chosen[row], inner]
+    for number in range(RESIDUES):
         for row in range(len(places)):
-            for inner in range(source.shape[2]):
-                out[outer, places[row], inner] = source[outer, chosen[row], inner]
+            for inner in range(residues.shape[2]):
+                out_residues[number, places[row], inner] = residues[number, chosen[row], inner]
 
 
 @part

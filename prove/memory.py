@@ -57,11 +57,10 @@ class Lanes:
 
     def copy(self, places: Indices, source: "Lanes", chosen: Indices) -> None:
         """Replace elements, int64[n], by those of other lanes, int64[n]."""
-        words, others = (
+        mine, others = (
             each.elements.view(np.uint64).reshape(len(each.elements), -1) for each in (self, source)
         )
-        copy_rows(others[None], chosen, words[None], places)
-        copy_rows(source.residues.view(np.uint64), chosen, self.residues.view(np.uint64), places)
+        copy_rows(others, source.residues, chosen, mine, self.residues, places)
 
 
 class Dram:
