@@ -115,11 +115,8 @@ def add(
     domain: Domain, a: Elements, b: Elements, parameters: np.ndarray, *, factors: Sequence[int]
 ) -> Elements:
     """Int8Add."""
-    left, right = (
-        domain.scale(domain.values(value), np.array(factor))
-        for value, factor in zip((a, b), factors, strict=True)
-    )
-    return domain.requantise(domain.add(left, right), parameters.reshape(4, *[1] * a.ndim))
+    total = domain.add_scaled(domain.values(a), domain.values(b), [np.array(factor) for factor in factors])
+    return domain.requantise(total, parameters.reshape(4, *[1] * a.ndim))
 
 
 def multiply(

@@ -326,3 +326,22 @@ def test_parameters_that_change_after_a_requantisation_do_not_change_its_functio
         each.functions.values[result["function"][0]] for each, result in ((domain, found), (fresh, expected))
     )
     assert values.tolist() == wanted.tolist() == BYTES.tolist()
+
+
+@pytest.mark.parametrize("shared", [0, 2, 5])
+def test_scaled_sums_that_are_added_keep_the_sums_of_one_root(shared):
+    domain = Domain(1)
+    left, right = domain.fresh("x", (5,)), domain.fresh("y", (5,))
+    right[:shared] = left[:shared]
+    factors = np.array(3), np.array(-2)
+    added = domain.add_scaled(domain.values(left), domain.values(right), factors)
+    scaled = (
+        domain.scale(domain.values(each), factor) for each, factor in zip((left, right), factors, strict=True)
+    )
+    expected = domain.add(*scaled)
+    np.testing.assert_array_equal(added.residues, expected.residues)
+    assert (added.source is None) == (expected.source is None) == (shared == 0)
+    if shared:
+        assert (added.source["function"] == expected.source["function"]).all()
+        assert (added.source["function"] == 0).tolist() == [True] * shared + [False] * (5 - shared)
+        assert (added.source["lo"] == left["lo"]).all()
