@@ -46,7 +46,6 @@ from vdla.prove.memory import (
     Weights,
     are_defined,
     constant_bytes,
-    of_one_root,
 )
 from vdla.prove.stores import Form, Stores, Taken
 from vdla.prove.stream_products import Operands, matrix_product, row_sums
@@ -95,6 +94,7 @@ class StreamMachine:
         lanes = config.batch * config.block_out
         self._steps: list[tuple[int, Indices, bool]] = []
         self._running = 0
+        self._paddings: dict[int, Lanes] = {}
         self._stores = Stores(domain, dram)
         self.accumulators = Accumulators(domain, config.depth(MemoryType.ACC), lanes)
         self._operands = Operands(self.pads.inputs, self.pads.weights)
@@ -223,10 +223,15 @@ class StreamMachine:
                     places, np.full((count, self.config.values(MemoryType.ACC)), value, np.int64)
                 )
             case MemoryType.INP | MemoryType.RES:
-                one = Lanes.of_constants(self.domain, np.full((1, 1), value))
-                self._put_elements(memory, places, one)
+                self._put_elements(memory, places, self._padding(value))
             case MemoryType.OUT:
                 raise AssertionError("OUT is not loaded")
+
+    def _padding(self, value: int) -> Lanes:
+        """Return a lane of a constant."""
+        if value not in self._paddings:
+            self._paddings[value] = Lanes.of_constants(self.domain, np.full((1, 1), value))
+        return self._paddings[value]
 
     def _put_bytes(self, memory: MemoryType, places: Indices | slice, source: NDArray[np.uint8]) -> None:
         """Write constants from DRAM, uint8[n, element bytes], into a scratchpad."""
@@ -342,7 +347,7 @@ class StreamMachine:
         if extremes is not None:
             for each in extremes:
                 self._steps.append((self._running, each.dst, False))
-                members = [of_one_root(self.accumulators.sums(places), opcode.name) for places in each.src]
+                members = [self.accumulators.of_one_root(places, opcode.name) for places in each.src]
                 self.accumulators.extreme(each.dst, operation.extreme, np.stack(members))
             return
         steps, sums = _steps(self._key(it)), self.accumulators.sums

@@ -21,7 +21,7 @@ from vdla.prove.elements import (
     within,
 )
 from vdla.prove.errors import ProofError
-from vdla.prove.kernels import add_rows, copy_rows
+from vdla.prove.stream_kernels import add_rows, copy_rows
 
 Indices = NDArray[np.int64]
 Places = Indices | slice
@@ -167,6 +167,12 @@ class Accumulators:
     def _sums(self, places: Places, residues: Floats) -> Sums:
         return Sums(residues, self._sources(places), *self._bounds[:, places].max(1, initial=0).tolist())
 
+    def of_one_root(self, places: Places, what: str) -> Elements:
+        """Return accumulators of at most one root as functions of it, elements[n, lanes]; see
+        `require_one_root` for the errors."""
+        self._settle(places)
+        return require_one_root(self._sources(places), what)
+
     def taken(self, places: slice) -> Sums:
         """Return a copy of accumulators as sums[n, lanes]."""
         self._settle(places)
@@ -233,7 +239,7 @@ class Accumulators:
             for number, (place, state) in enumerate(zip(places.tolist(), self.state[places], strict=True))
             if state != PENDING or self._members[place][0] != extreme
         ]
-        own = of_one_root(self.sums(places[new]), "the greatest or least") if new else None
+        own = self.of_one_root(places[new], "the greatest or least") if new else None
         for number, place in enumerate(new):
             assert own is not None
             self._members[int(places[place])] = extreme, [_words_of(own[number])]
@@ -330,18 +336,19 @@ def _bounds_of(sums: Sums) -> tuple[int, int, int, int]:
     return sums.reach, sums.offset, sums.degree, sums.magnitude
 
 
-def of_one_root(sums: Sums, what: str) -> Elements:
-    """Return sums of at most one root as functions of it.
+def require_one_root(source: Elements | None, what: str) -> Elements:
+    """Return the source of sums, all of which must have at most one root.
 
     Args:
-        what: is wanted of them.
+        source: of `Sums`.
+        what: is wanted of the sums.
 
     Raises:
         ProofError: a sum has several roots.
     """
-    if sums.source is None or (sums.source["function"] == SEVERAL).any():
+    if source is None or (source["function"] == SEVERAL).any():
         raise ProofError(f"a proof does not cover {what} of a sum of several activations")
-    return sums.source
+    return source
 
 
 def _words_of(elements: Elements) -> NDArray[np.uint64]:

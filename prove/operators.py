@@ -12,7 +12,7 @@ import numpy as np
 from vdla.prove.domain import Domain
 from vdla.prove.elements import ELEMENT, RESIDUES, SEVERAL, Elements, Floats, Sums
 from vdla.prove.functions import BYTES
-from vdla.prove.products import Terms, field_products, products, single_sources, weighted
+from vdla.prove.products import Terms, field_products, pieces, products, single_sources, weighted
 from vdla.runtime.host.int8 import parts_of_matrices
 from vdla.runtime.host.windows import sliding_windows
 
@@ -243,7 +243,7 @@ def _by_group(windows: Floats, weights: np.ndarray, group: int) -> Floats:
     """Return sums float64[n, M, OH, OW] of windows[n, C, OH, OW, KH, KW], as matrix products."""
     outputs, channels = weights.shape[:2]
     count, _, high, wide = windows.shape[:4]
-    matrices = weights.reshape(group, outputs // group, -1).astype(np.float64)
+    matrices = weights.reshape(group, outputs // group, -1)
     sums = np.empty((count, group, outputs // group, high, wide))
     rows = max(1, TILE // (matrices.shape[2] * count * wide))
     for number, matrix in enumerate(matrices):
@@ -251,8 +251,10 @@ def _by_group(windows: Floats, weights: np.ndarray, group: int) -> Floats:
         for first in range(0, high, rows):
             tile = inner[..., first : first + rows, :]
             columns = tile.reshape(count, matrix.shape[1], -1)
-            product = (matrix @ columns).reshape(count, -1, *tile.shape[4:])
-            sums[:, number, :, first : first + rows] = product
+            for some in pieces(matrix):
+                product = matrix[some].astype(np.float64) @ columns
+                part = product.reshape(count, -1, *tile.shape[4:])
+                sums[:, number, some, first : first + rows] = part
     return sums.reshape(count, outputs, high, wide)
 
 

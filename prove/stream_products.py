@@ -17,15 +17,16 @@ from vdla.prove.elements import ELEMENT, REDUCED, RESIDUES, SEVERAL, Elements, F
 from vdla.prove.errors import ProofError
 from vdla.prove.functions import BYTES
 from vdla.prove.indices import Product, Rows
-from vdla.prove.kernels import (
+from vdla.prove.memory import Lanes, Weights, constant_bytes
+from vdla.prove.products import field_products
+from vdla.prove.stream_kernels import (
     depthwise_roots,
     depthwise_sums,
+    gather_columns,
     product_roots,
     term_of_depthwise,
     term_of_product,
 )
-from vdla.prove.memory import Lanes, Weights, constant_bytes
-from vdla.prove.products import field_products
 
 Bytes = NDArray[np.int8]
 Indices = NDArray[np.int64]
@@ -65,8 +66,10 @@ def matrix_product(domain: Domain, operands: Operands, product: Product, with_so
     weights = operands.weights
     if weights.is_activation[product.wgt].any():
         return _product_of_activations(domain, operands, product, with_source)
-    blocks = weights.columns[product.wgt.T]  # of shape [R, O, block_in, block_out]
-    columns = blocks.swapaxes(1, 2).reshape(-1, blocks.shape[1] * blocks.shape[3])
+    count, terms = product.wgt.shape
+    _, depth, width = weights.columns.shape
+    columns = np.empty((terms * depth, count * width))
+    gather_columns(weights.columns, product.wgt, columns)
     largest = _largest(weights.magnitudes[product.wgt].sum(1))
     rows = _rows(operands.inputs.residues, product.src, operands.batch)
     residues = _as_lanes(rows @ columns, product.dst.shape, operands.batch)

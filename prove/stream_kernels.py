@@ -1,0 +1,279 @@
+"""Inner loops of the stream machine, which run as machine code (`vdla.sim.compiled`). Arrays are
+contiguous."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from vdla.hw.spec.isa import PAIR, TAPS
+from vdla.prove.elements import NO_ROOT, RESIDUES, SEVERAL, Elements, Floats
+from vdla.sim.compiled import part, whole
+
+Integers = NDArray[np.int64]
+Words = NDArray[np.uint64]
+Bytes = NDArray[np.int8]
+
+
+@whole
+def add_rows(values: Floats, places: Integers, out: Floats) -> None:
+    """Add rows, float64[n, rows, m], to the rows `places`, int64[rows], of float64[n, all, m]; the places
+    differ."""
+    for outer in range(values.shape[0]):
+        for row in range(values.shape[1]):
+            for inner in range(values.shape[2]):
+                out[outer, places[row], inner] += values[outer, row, inner]
+
+
+@whole
+def copy_rows(
+    words: Words,
+    residues: Floats,
+    chosen: Integers,
+    out_words: Words,
+    out_residues: Floats,
+    places: Integers,
+) -> None:
+    """Copy the rows `chosen`, int64[n], of lanes to the rows `places`, int64[n], of others.
+
+    Args:
+        words, out_words: uint64[rows, words], elements.
+        residues, out_residues: float64[RESIDUES, rows, lanes].
+    """
+    for row in range(len(places)):
+        for inner in range(words.shape[1]):
+            out_words[places[row], inner] = words[chosen[row], inner]
+    for number in range(RESIDUES):
+        for row in range(len(places)):
+            for inner in range(residues.shape[2]):
+                out_residues[number, places[row], inner] = residues[number, chosen[row], inner]
+
+
+@whole
+def gather_columns(blocks: Floats, wgt: Integers, out: Floats) -> None:
+    """Write the matrix of the weights of a matrix product.
+
+    Args:
+        blocks: float64[depth, block_in, block_out].
+        wgt: int64[O, R].
+        out: float64[R * block_in, O * block_out].
+    """
+    high, wide = blocks.shape[1], blocks.shape[2]
+    for o in range(wgt.shape[0]):
+        for r in range(wgt.shape[1]):
+            for k in range(high):
+                for column in range(wide):
+                    out[r * high + k, o * wide + column] = blocks[wgt[o, r], k, column]
+
+
+@part
+def take_root(found: Elements, place: int, elements: Elements, element: int, lane: int) -> Any:
+    """Let a sum depend on an element that is no constant. Return whether it depends on several roots now."""
+    one, other = found[place], elements[element, lane]
+    if one.kind == NO_ROOT:
+        one.kind = other.kind
+        one.lo = other.lo
+        one.hi = other.hi
+        return False
+    return one.kind != other.kind or one.lo != other.lo or one.hi != other.hi
+
+
+@part
+def forget_root(found: Elements, place: int) -> None:
+    """Let a sum depend on several roots."""
+    one = found[place]
+    one.kind = NO_ROOT
+    one.lo = 0
+    one.hi = 0
+    one.function = SEVERAL
+
+
+@part
+def take_term(
+    elements: Elements,
+    element: int,
+    lane: int,
+    factor: Any,
+    constants: Integers,
+    found: Elements,
+    counts: Integers,
+    offsets: Integers,
+    place: int,
+) -> Any:
+    """Add a term to a sum, for `product_roots`. Return whether the sum has several roots now."""
+    one = elements[element, lane]
+    if one.kind == NO_ROOT:
+        offsets[place] += factor * constants[one.function]
+        return False
+    if take_root(found, place, elements, element, lane):
+        forget_root(found, place)
+        counts[place] = 0
+        return True
+    counts[place] += 1
+    return False
+
+
+@whole
+def product_roots(
+    elements: Elements,
+    weights: Bytes,
+    src: Integers,
+    wgt: Integers,
+    constants: Integers,
+    found: Elements,
+    counts: Integers,
+    offsets: Integers,
+) -> None:
+    """Find the one root of each sum of a matrix product, or that there are several.
+
+    Args:
+        elements: elements[depth, batch * block_in], the inputs.
+        weights: int8[depth, block_out, block_in].
+        constants: int64[functions], the value of each function that is a constant.
+        src: int64[P, R]; wgt: int64[O, R].
+        found: elements[P * O * batch * block_out], without a root; gets the root of each sum; its function
+            becomes `SEVERAL` where a sum has several.
+        counts: int64[like found], gets the number of terms with the root.
+        offsets: int64[like found], gets the sum of the terms without a root.
+    """
+    rows, depth = weights.shape[1], weights.shape[2]
+    batch = elements.shape[1] // depth
+    for place in range(src.shape[0] * wgt.shape[0] * batch * rows):
+        row, b = place % rows, place // rows % batch
+        o, p = place // (rows * batch) % wgt.shape[0], place // (rows * batch * wgt.shape[0])
+        several = False
+        for r in range(src.shape[1]):
+            for k in range(depth):
+                factor = np.int64(weights[wgt[o, r], row, k])
+                if factor != 0 and not several:
+                    several = take_term(
+                        elements, src[p, r], b * depth + k, factor, constants, found, counts, offsets, place
+                    )
+            if several:
+                break
+
+
+@whole
+def term_of_product(
+    elements: Elements,
+    weights: Bytes,
+    src: Integers,
+    wgt: Integers,
+    counts: Integers,
+    number: int,
+    functions: Integers,
+    factors: Integers,
+) -> None:
+    """Find one term with a root of each sum of a matrix product that has so many.
+
+    Args:
+        elements, weights, src, wgt, counts: as of `product_roots`.
+        number: of the term, from 0 on.
+        functions, factors: int64[like counts], get function and weight of the term.
+    """
+    rows, depth = weights.shape[1], weights.shape[2]
+    batch = elements.shape[1] // depth
+    place = -1
+    for p in range(src.shape[0]):
+        for o in range(wgt.shape[0]):
+            for b in range(batch):
+                for row in range(rows):
+                    place += 1
+                    left = number if number < counts[place] else -1
+                    for r in range(src.shape[1]):
+                        if left < 0:
+                            break
+                        for k in range(depth):
+                            factor = np.int64(weights[wgt[o, r], row, k])
+                            one = elements[src[p, r], b * depth + k]
+                            if factor != 0 and one.kind != NO_ROOT:
+                                if left == 0:
+                                    functions[place] = one.function
+                                    factors[place] = factor
+                                left -= 1
+                            if left < 0:
+                                break
+
+
+@whole
+def depthwise_sums(residues: Floats, weights: Bytes, src: Integers, wgt: Integers, sums: Floats) -> None:
+    """Write the sums of a DEPTHWISE.
+
+    Args:
+        residues: float64[RESIDUES, depth, batch * block], of inputs.
+        weights: int8[depth, block, block].
+        src: int64[n, TAPS]; wgt: int64[n].
+        sums: float64[RESIDUES, n, batch * block].
+    """
+    block = weights.shape[1]
+    for number in range(RESIDUES):
+        for step in range(src.shape[0]):
+            for lane in range(sums.shape[2]):
+                row = lane % block
+                total = 0.0
+                for term in range(PAIR * TAPS):
+                    factor = weights[wgt[step], row, term]
+                    if factor != 0:
+                        other = lane - row % PAIR + term // TAPS
+                        total += residues[number, src[step, term % TAPS], other] * factor
+                sums[number, step, lane] = total
+
+
+@whole
+def depthwise_roots(
+    elements: Elements,
+    weights: Bytes,
+    src: Integers,
+    wgt: Integers,
+    constants: Integers,
+    found: Elements,
+    counts: Integers,
+    offsets: Integers,
+) -> None:
+    """Find the one root of each sum of a DEPTHWISE, or that there are several.
+
+    Args:
+        elements, weights, constants, found, counts, offsets: as of `product_roots`, for n * batch * block
+            sums.
+        src: int64[n, TAPS]; wgt: int64[n].
+    """
+    block, lanes = weights.shape[1], elements.shape[1]
+    for place in range(src.shape[0] * lanes):
+        step, lane = place // lanes, place % lanes
+        row = lane % block
+        several = False
+        for term in range(PAIR * TAPS):
+            factor = np.int64(weights[wgt[step], row, term])
+            if factor != 0 and not several:
+                element, other = src[step, term % TAPS], lane - row % PAIR + term // TAPS
+                several = take_term(
+                    elements, element, other, factor, constants, found, counts, offsets, place
+                )
+
+
+@whole
+def term_of_depthwise(
+    elements: Elements,
+    weights: Bytes,
+    src: Integers,
+    wgt: Integers,
+    counts: Integers,
+    number: int,
+    functions: Integers,
+    factors: Integers,
+) -> None:
+    """Find one term with a root of each sum of a DEPTHWISE that has so many; see `term_of_product`."""
+    block, lanes = weights.shape[1], elements.shape[1]
+    for step in range(src.shape[0]):
+        for lane in range(lanes):
+            place = step * lanes + lane
+            row = lane % block
+            left = number if number < counts[place] else -1
+            for term in range(PAIR * TAPS):
+                factor = np.int64(weights[wgt[step], row, term])
+                one = elements[src[step, term % TAPS], lane - row % PAIR + term // TAPS]
+                if factor != 0 and one.kind != NO_ROOT:
+                    if left == 0:
+                        functions[place] = one.function
+                        factors[place] = factor
+                    left -= 1
