@@ -11,7 +11,7 @@ from vdla.prove.domain import Domain
 from vdla.prove.elements import REDUCED, SEVERAL, Elements, Sums
 from vdla.prove.errors import ProofError
 from vdla.prove.functions import BYTES
-from vdla.prove.memory import Lanes, of_one_root
+from vdla.prove.memory import Lanes, require_one_root
 
 Values = NDArray[np.int64]
 POLYNOMIALS = (AluOpcode.ADD, AluOpcode.MUL)
@@ -96,7 +96,7 @@ class Operation:
 
     def _extreme_of(self, left: Sums, right: Sums) -> Sums:
         """Return the least or the greatest of two operands of one shape."""
-        stack = np.stack([of_one_root(sums, self.opcode.name) for sums in (left, right)])
+        stack = np.stack([require_one_root(sums.source, self.opcode.name) for sums in (left, right)])
         return self.domain.values(self.extreme(stack))
 
     def _powers(self, amounts: Sums) -> Sums:
@@ -105,7 +105,7 @@ class Operation:
         Raises:
             ProofError: an amount varies, or a shift is to the right.
         """
-        source, functions = of_one_root(amounts, "a shift"), self.domain.functions
+        source, functions = require_one_root(amounts.source, "a shift"), self.domain.functions
         shifts = -functions.least[source["function"]]
         if not functions.is_constant[source["function"]].all() or (shifts < 0).any():
             raise ProofError("a proof does not cover a shift to the right of a sum of several activations")

@@ -9,7 +9,7 @@ matrix B is scaled so that the byte of a root itself has the residue G[root, 0].
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from math import prod
@@ -220,6 +220,14 @@ class Domain:
             sums.magnitude * largest,
         )
 
+    def add_scaled(self, left: Sums, right: Sums, factors: Sequence[np.ndarray]) -> Sums:
+        """Return left * factors[0] + right * factors[1], of sums and integers as `scale` takes them."""
+        if left.source is not None and right.source is not None:
+            shared = _roots_agree(left.source, right.source)
+            if not shared.any():  # as almost always: then no functions of one root are computed
+                left, right = replace(left, source=None), replace(right, source=None)
+        return self.add(self.scale(left, factors[0]), self.scale(right, factors[1]))
+
     def multiply(self, left: Sums, right: Sums) -> Sums:
         """Return the products of sums that broadcast together.
 
@@ -259,11 +267,11 @@ class Domain:
         if left.source is None or right.source is None:
             return None
         one, other = np.broadcast_arrays(left.source, right.source)
-        constant = one["kind"] == NO_ROOT
-        single = constant | (other["kind"] == NO_ROOT) | same_roots(one, other)
+        single = _roots_agree(one, other)
         single &= (one["function"] != SEVERAL) & (other["function"] != SEVERAL)
         if not single.any():
             return None
+        constant = one["kind"] == NO_ROOT
         functions = np.full(one.shape, SEVERAL, np.int32)
         functions[single] = self.functions.of_pairs(
             name, rule, one["function"][single], other["function"][single]
@@ -281,9 +289,23 @@ class Domain:
             ProofError: coefficients of the sums could exceed the primes.
         """
         words = np.asarray(parameters, np.int64)
-        columns = self._requantisations.columns(words.reshape(4, -1), bits)
+        columns = self.columns(words.reshape(4, -1), bits)
         aligned = columns.reshape(4, *[1] * (len(sums.shape) - words.ndim + 1), *words.shape[1:])
-        compact, shape = as_channels(aligned, sums.shape)
+        return self.requantised(sums, aligned)
+
+    def columns(self, parameters: NDArray[np.int64], bits: int) -> NDArray[np.int64]:
+        """Return what the parameters int64[4, n] of a requantisation are to sums of `bits` bits, int64[4, n];
+        see `Requantisations.columns`."""
+        return self._requantisations.columns(parameters, bits)
+
+    def requantised(self, sums: Sums, columns: NDArray[np.int64]) -> Elements:
+        """Return sums requantised, elements[...], by `columns` int64[4, ...] of the same rank, which
+        broadcast against them.
+
+        Raises:
+            ProofError: coefficients of the sums could exceed the primes.
+        """
+        compact, shape = as_channels(columns, sums.shape)
         out = np.empty(shape, ELEMENT)
         residues = np.ascontiguousarray(sums.residues).reshape(RESIDUES, *shape)
         name_sums(residues, compact, self._counts(sums), out)
@@ -361,15 +383,16 @@ class Domain:
         counts: NDArray[np.int64] = self._named[CLASSES.index((max(1, sums.degree), divisors))]
         return counts
 
-    def add_residual(self, values: Elements, residuals: Elements, parameters: np.ndarray) -> Elements:
+    def add_residual(self, values: Elements, residuals: Sums, parameters: np.ndarray) -> Elements:
         """Return bytes with residuals added (`vdla.hw.spec.numerics.add_residual`), elements[...].
 
         Args:
+            residuals: bytes as sums of one term.
             parameters: int[4, ...] that broadcasts against the elements.
         """
         words = np.asarray(parameters, np.int64)
         addend, factor, other, *_ = residual_operands(tuple(words))
-        total = self.add(self.scale(self.values(values), factor), self.scale(self.values(residuals), other))
+        total = self.add_scaled(self.values(values), residuals, (factor, other))
         largest = total.reach + total.offset + int(np.abs(addend).max(initial=0))
         fits = largest < 1 << SUM_BITS - 1
         if fits:
@@ -415,10 +438,19 @@ def require_defined(elements: Elements) -> None:
 
 def same_roots(one: Elements, other: Elements) -> NDArray[np.bool_]:
     """Return whether elements have the same roots, bool[...]."""
-    same: NDArray[np.bool_] = one["kind"] == other["kind"]
-    same &= one["lo"] == other["lo"]
+    same: NDArray[np.bool_] = one["lo"] == other["lo"]
+    same &= one["kind"] == other["kind"]
     same &= one["hi"] == other["hi"]
     return same
+
+
+def _roots_agree(one: Elements, other: Elements) -> NDArray[np.bool_]:
+    """Return whether elements that broadcast together have the same root, or one of the two is a constant,
+    bool[...]."""
+    agree = same_roots(one, other)
+    for each in (one, other):
+        agree |= each["kind"] == NO_ROOT
+    return agree
 
 
 def as_channels(

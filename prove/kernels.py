@@ -202,7 +202,7 @@ def number_roots(
     Args:
         elements: elements[n].
         table: int64[size], a power of two, at least twice the roots: numbers by hash, -1 where there is none.
-        roots: elements[size], the root of each number.
+        roots: elements[room], the root of each number, with room for n more.
         count: int64[1], of the roots.
         out: int64[n].
     """

@@ -10,13 +10,13 @@ from vdla.compiler.graph.nodes import Graph, Node
 from vdla.hw.spec import isa
 from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.vocabulary import MemoryType
-from vdla.prove.demanded import DemandedValues
 from vdla.prove.domain import Domain
 from vdla.prove.elements import Elements, equal
 from vdla.prove.machine import StreamMachine, require_covered
 from vdla.prove.memory import NO_WRITER, Dram, Lanes
 from vdla.prove.positions import positions_of
 from vdla.prove.proof import LayerProof
+from vdla.prove.reference import DemandedValues
 from vdla.runtime.devices.functional import FunctionalDevice
 from vdla.runtime.module.plan import Crossing, HostStep, LaunchStep, Layer, Plan
 from vdla.runtime.session.placement import PlacedPlan, place_plan
@@ -274,9 +274,10 @@ def _require_own_stores(layer: Layer, stream: Stream, program: DecodedStream) ->
     """Refuse a layer that writes tensors other than its result and its scratch tensors."""
     own = {*layer.scratch, *(() if layer.result is None else (layer.result.tensor,))}
     members = stream.labels[layer.label]
-    stores = members[program.opcode[members] == isa.Opcode.STORE]
+    is_own_store = np.zeros(len(program), bool)
+    is_own_store[members] = program.opcode[members] == isa.Opcode.STORE
     for name, positions in stream.tensors.items():
-        strange = np.intersect1d(stores, positions)
+        strange = positions[is_own_store[positions]]
         if name not in own and strange.size:
             raise DifferenceError(
                 f"layer {layer.name} ({layer.op}): {program.describe(int(strange[0]))} writes the tensor "

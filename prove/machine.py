@@ -7,7 +7,7 @@ on numbers are `vdla.sim.reference`; a stream whose activations are constants gi
 The verifier of streams (`vdla.sim.verify`) has judged tokens, bounds and initialisation before.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache, partial
 from typing import NamedTuple
 
@@ -20,9 +20,10 @@ from vdla.hw.spec.memories import MEMORIES, scratchpads_of
 from vdla.hw.spec.vocabulary import AluOpcode, MemoryType, Parameter
 from vdla.prove.alu import Operation, sums_of_bytes
 from vdla.prove.domain import Domain
-from vdla.prove.elements import RESIDUES, Elements, Sums, undefined
-from vdla.prove.errors import ProofError
+from vdla.prove.elements import Sums
+from vdla.prove.errors import ProofError, StoreError
 from vdla.prove.indices import (
+    Block,
     Gathered,
     LoopFactors,
     Product,
@@ -37,7 +38,16 @@ from vdla.prove.indices import (
     products,
     steps_of,
 )
-from vdla.prove.memory import Accumulators, Dram, Lanes, Scratchpads, are_defined, constant_bytes, of_one_root
+from vdla.prove.memory import (
+    Accumulators,
+    Dram,
+    Lanes,
+    Scratchpads,
+    Weights,
+    are_defined,
+    constant_bytes,
+)
+from vdla.prove.stores import Form, Stores, Taken
 from vdla.prove.stream_products import Operands, matrix_product, row_sums
 from vdla.sim.access import uop_column
 from vdla.sim.decoded import DecodedStream, slots
@@ -84,10 +94,10 @@ class StreamMachine:
         lanes = config.batch * config.block_out
         self._steps: list[tuple[int, Indices, bool]] = []
         self._running = 0
+        self._paddings: dict[int, Lanes] = {}
+        self._stores = Stores(domain, dram)
         self.accumulators = Accumulators(domain, config.depth(MemoryType.ACC), lanes)
-        self._operands = Operands(
-            self.pads.inputs, self.pads.weights, self.pads.activations, self.pads.is_activation
-        )
+        self._operands = Operands(self.pads.inputs, self.pads.weights)
 
     def run(self, program: DecodedStream, order: Iterable[int]) -> None:
         """Execute instructions of a program, by their positions in a legal order.
@@ -97,12 +107,16 @@ class StreamMachine:
                 message names it.
         """
         self._steps.clear()
-        for index in order:
+        for index, instruction in _instructions(program, list(order)):
             self._running = index
             try:
-                self._execute(_instruction(program, index), index)
+                self._execute(instruction, index)
             except ProofError as error:
-                raise ProofError(f"{program.describe(index)}: {error}") from error
+                raise _named(program, index, error) from error
+        try:
+            self._stores.compute()
+        except ProofError as error:
+            raise _named(program, self._running, error) from error
 
     def contributors(self, store: int, program: DecodedStream, place: int) -> list[int]:
         """Return the instructions of the last run that computed an element which a STORE wrote, in order.
@@ -112,7 +126,7 @@ class StreamMachine:
             program: the stream.
             place: the element, counted in DRAM from the first activation on.
         """
-        it = _instruction(program, store)
+        ((_, it),) = _instructions(program, [store])
         assert isinstance(it, isa.Store)
         size = self.config.element_bytes(it.memory_type)
         first = (first_byte(it, self.config) - self.dram.low) // size
@@ -169,24 +183,30 @@ class StreamMachine:
             first = begin + block.source * unit_bytes
             self._put_bytes(memory, places, self.dram.constants[first[:, None] + np.arange(size)])
         elif self.dram.low <= begin and end <= self.dram.high:
-            lanes = self._activations(it, begin, block.source, size)
-            constants = None if memory in LANES else constant_bytes(self.domain, lanes.elements)
-            if constants is None:
-                self._put_elements(memory, places, lanes)
-            else:
-                self._put_bytes(memory, places, constants)
+            self._stores.compute_before(begin - self.dram.low, end - self.dram.low)
+            self._load_activations(it, memory, begin, block)
         else:
             raise ProofError(f"it reads bytes {begin:#x}..{end - 1:#x}, of which some are activations")
 
-    def _activations(self, it: isa.Load | isa.Gather, begin: int, source: Indices, size: int) -> Lanes:
-        """Return elements of activations as lanes of `size` bytes; those of a GATHER begin at any byte."""
+    def _load_activations(
+        self, it: isa.Load | isa.Gather, memory: MemoryType, begin: int, block: Block
+    ) -> None:
+        """Copy a block of activations from DRAM; those of a GATHER begin at any byte."""
+        size, places = self.config.element_bytes(memory), it.sram_base + block.filled
         if isinstance(it, isa.Gather):
-            return self.dram.read(begin + source[:, None] + np.arange(size))
-        view, places = self.dram.view(size), (begin - self.dram.low) // size + source
-        lanes = Lanes(view.elements[places], view.residues.take(places, axis=1))
-        if are_defined(lanes.elements):
-            return lanes
-        return self.dram.read(begin + size * source[:, None] + np.arange(size))
+            lanes = self.dram.read(begin + block.source[:, None] + np.arange(size))
+        else:
+            view, chosen = self.dram.view(size), (begin - self.dram.low) // size + block.source
+            if memory in COPIED:
+                pad = self.pads.inputs if memory is MemoryType.INP else self.pads.residuals
+                pad.copy(places, view, chosen)
+                return
+            lanes = view.chosen(chosen)
+        constants = None if memory in LANES else constant_bytes(self.domain, lanes.elements)
+        if constants is None:
+            self._put_elements(memory, places, lanes)
+        else:
+            self._put_bytes(memory, places, constants)
 
     def _fill(self, memory: MemoryType, places: slice, value: int) -> None:
         """Write padding."""
@@ -197,16 +217,21 @@ class StreamMachine:
             case MemoryType.TABLE:
                 pads.table.reshape(-1, self.config.entries)[places] = value
             case MemoryType.WGT:
-                pads.weights[places], pads.is_activation[places] = value, False
+                pads.weights.put_numbers(places, value)
             case MemoryType.ACC | MemoryType.ACC_8BIT:
                 self.accumulators.load_words(
                     places, np.full((count, self.config.values(MemoryType.ACC)), value, np.int64)
                 )
             case MemoryType.INP | MemoryType.RES:
-                one = Lanes.of_constants(self.domain, np.full((1, 1), value))
-                self._put_elements(memory, places, one)
+                self._put_elements(memory, places, self._padding(value))
             case MemoryType.OUT:
                 raise AssertionError("OUT is not loaded")
+
+    def _padding(self, value: int) -> Lanes:
+        """Return a lane of a constant."""
+        if value not in self._paddings:
+            self._paddings[value] = Lanes.of_constants(self.domain, np.full((1, 1), value))
+        return self._paddings[value]
 
     def _put_bytes(self, memory: MemoryType, places: Indices | slice, source: NDArray[np.uint8]) -> None:
         """Write constants from DRAM, uint8[n, element bytes], into a scratchpad."""
@@ -217,8 +242,7 @@ class StreamMachine:
             case MemoryType.TABLE:
                 pads.table.reshape(-1, self.config.entries)[places] = source.view(np.int8)
             case MemoryType.WGT:
-                pads.weights[places] = source.view(np.int8).reshape(len(source), *pads.weights.shape[1:])
-                pads.is_activation[places] = False
+                pads.weights.put_numbers(places, source.view(np.int8))
             case MemoryType.ACC:
                 self.accumulators.load_words(places, source.view("<i4").astype(np.int64))
             case MemoryType.ACC_8BIT:
@@ -233,45 +257,41 @@ class StreamMachine:
             case MemoryType.INP:
                 pads.inputs.put(places, values)
             case MemoryType.RES:
-                pads.residuals[places] = values.elements
+                pads.residuals.put(places, values)
             case MemoryType.ACC_8BIT:
                 self.accumulators.put(places, sums_of_bytes(values))
             case MemoryType.WGT:
-                pads.activations.put(places, values)
-                pads.weights[places], pads.is_activation[places] = 0, True
+                pads.weights.put_activations(places, values)
             case _:
                 raise ProofError(f"it reads activations as {MEMORIES[memory].values}")
 
     def _store(self, it: isa.Store, index: int) -> None:
         """Copy a block of accumulators, narrowed or requantised, into DRAM."""
         block = block_of(it)
-        sums = self.accumulators.sums(slice(it.sram_base, it.sram_base + block.elements))
-        out = self._requantised(sums, it) if it.parameters else self.domain.narrowed(sums)
         size = self.config.element_bytes(it.memory_type)
         begin = first_byte(it, self.config)
         end = begin + (int(block.source[-1]) + 1) * size
         if begin < self.dram.low or end > self.dram.high:
             raise ProofError(f"it writes bytes {begin:#x}..{end - 1:#x}, of which some are constants")
         places = (begin - self.dram.low) // size + block.source
-        view = self.dram.view(size)
-        view.put(places, Lanes(out, self.domain.values(out).residues))
-        self.dram.writers[: len(view.elements) * size].reshape(-1, size)[places] = index
-
-    def _requantised(self, sums: Sums, it: isa.Store) -> Elements:
-        """Return sums [n, lanes] as a STORE requantises them."""
-        parameters = self._parameters(it.parameters_base)
-        out = self.domain.requantise(sums, parameters[:, None, :], self.config.acc_bits)
-        if it.table:
-            first = it.table_base * self.config.entries
-            entries = self.pads.table[first : first + numerics.TABLE_ENTRIES].astype(np.int64)
-            out = self.domain.apply(out, self.domain.functions.number(np.roll(entries, len(entries) // 2)))
-        if it.residual:
-            residuals = self.pads.residuals[it.residual - 1 : it.residual - 1 + len(out)]
-            if not are_defined(residuals):
+        sums = self.accumulators.taken(slice(it.sram_base, it.sram_base + block.elements))
+        columns = table = words = residuals = None
+        if it.parameters:
+            columns = self.domain.columns(self._parameters(it.parameters_base), self.config.acc_bits)
+            table = self._table(it) if it.table else None
+        if it.parameters and it.residual:
+            words = self._parameters(0)[:, 0].tobytes()
+            residuals = self.pads.residuals.chosen(slice(it.residual - 1, it.residual - 1 + len(places)))
+            if not are_defined(residuals.elements):
                 raise ProofError("it adds residuals that nothing has loaded")
-            words = self._parameters(0)[:, :1]
-            out = self.domain.add_residual(out, residuals, words[:, :, None])
-        return out
+        form = Form(size, columns is not None, table, words)
+        self._stores.add(form, Taken(index, sums, columns, residuals, places))
+
+    def _table(self, it: isa.Store) -> int:
+        """Return the number of the function that a STORE looks up."""
+        first = it.table_base * self.config.entries
+        entries = self.pads.table[first : first + numerics.TABLE_ENTRIES].astype(np.int64)
+        return self.domain.functions.number(np.roll(entries, len(entries) // 2))
 
     def _parameters(self, base: int) -> Indices:
         """Return int64[4, lanes]: the parameters in accumulators from `base` on."""
@@ -310,7 +330,7 @@ class StreamMachine:
         """Add sums to accumulators, or replace them.
 
         Args:
-            sums_of: returns the sums; its argument says whether to find those of one root.
+            sums_of: returns the sums; its argument says whether to find the sums of a single root.
         """
         self._steps.append((self._running, dst, overwrite))
         sums = sums_of(overwrite or self.accumulators.may_have_one_root(dst))
@@ -327,7 +347,7 @@ class StreamMachine:
         if extremes is not None:
             for each in extremes:
                 self._steps.append((self._running, each.dst, False))
-                members = [of_one_root(self.accumulators.sums(places), opcode.name) for places in each.src]
+                members = [self.accumulators.of_one_root(places, opcode.name) for places in each.src]
                 self.accumulators.extreme(each.dst, operation.extreme, np.stack(members))
             return
         steps, sums = _steps(self._key(it)), self.accumulators.sums
@@ -339,7 +359,9 @@ class StreamMachine:
             self.accumulators.put(dst, result)
 
 
-LANES = (MemoryType.INP, MemoryType.RES, MemoryType.ACC_8BIT)
+COPIED = (MemoryType.INP, MemoryType.RES)
+"""Memories that hold activations as DRAM does."""
+LANES = (*COPIED, MemoryType.ACC_8BIT)
 """Memories into which activations are loaded as such."""
 LOOP_FACTORS = (
     "dst_factor_out",
@@ -413,23 +435,30 @@ def _scratchpads(config: AcceleratorConfig, domain: Domain) -> Scratchpads:
     """Return scratchpads of zeros."""
     depth = {memory: config.depth(memory) for memory in scratchpads_of(config)}
     inputs, outputs = (config.values(memory) for memory in (MemoryType.INP, MemoryType.OUT))
-    wgt, weights = depth[MemoryType.WGT], config.block_out * config.block_in
     residuals = np.zeros((depth.get(MemoryType.RES, 0), outputs), np.int64)
     return Scratchpads(
         Lanes.of_constants(domain, np.zeros((depth[MemoryType.INP], inputs), np.int64)),
-        np.zeros((wgt, config.block_out, config.block_in), np.int8),
-        Lanes(undefined((wgt, weights)), np.zeros((RESIDUES, wgt, weights))),
-        np.zeros(wgt, bool),
+        Weights(depth[MemoryType.WGT], config.block_out, config.block_in),
         np.zeros(depth[MemoryType.UOP], np.int64),
         np.zeros(depth.get(MemoryType.TABLE, 0) * config.entries, np.int8),
-        domain.constants(residuals),
+        Lanes.of_constants(domain, residuals),
     )
 
 
-def _instruction(program: DecodedStream, index: int) -> isa.Instruction:
-    """Return the instruction at `index`, from the columns of a stream that has been verified."""
-    form = isa.BY_OPCODE[isa.Opcode(program.opcode[index])]
-    fields = dict(zip(slots(form, program.config), program.table[index].tolist(), strict=False))
-    if "memory_type" in fields:
-        fields["memory_type"] = MemoryType(fields["memory_type"])
-    return form(**fields)
+def _named(program: DecodedStream, index: int, error: ProofError) -> ProofError:
+    """Return an error of the instruction at `index`, or of an earlier STORE, with the instruction's name."""
+    return ProofError(f"{program.describe(error.index if isinstance(error, StoreError) else index)}: {error}")
+
+
+def _instructions(program: DecodedStream, order: list[int]) -> Iterator[tuple[int, isa.Instruction]]:
+    """Yield instructions with their positions, from the columns of a stream that has been verified."""
+    forms = {
+        opcode: isa.BY_OPCODE[isa.Opcode(opcode)] for opcode in np.unique(program.opcode[order]).tolist()
+    }
+    names = {opcode: tuple(slots(form, program.config)) for opcode, form in forms.items()}
+    opcodes, rows = program.opcode[order].tolist(), program.table[order].tolist()
+    for index, opcode, row in zip(order, opcodes, rows, strict=True):
+        fields = dict(zip(names[opcode], row, strict=False))
+        if "memory_type" in fields:
+            fields["memory_type"] = MemoryType(fields["memory_type"])
+        yield index, forms[opcode](**fields)

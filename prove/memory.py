@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from vdla.prove.domain import Domain
 from vdla.prove.elements import (
     ELEMENT,
+    LARGEST_MAGNITUDE,
     REDUCED,
     RESIDUES,
     SEVERAL,
-    UNDEFINED,
     Elements,
     Floats,
     Sums,
@@ -21,6 +21,7 @@ from vdla.prove.elements import (
     within,
 )
 from vdla.prove.errors import ProofError
+from vdla.prove.stream_kernels import add_rows, copy_rows
 
 Indices = NDArray[np.int64]
 Places = Indices | slice
@@ -45,10 +46,21 @@ class Lanes:
         residues = np.broadcast_to(values.astype(np.float64), (RESIDUES, *values.shape))
         return cls(domain.constants(values), np.ascontiguousarray(residues))
 
+    def chosen(self, places: "Places | NDArray[np.bool_]") -> "Lanes":
+        """Return a copy of some elements."""
+        return Lanes(self.elements[places].copy(), self.residues[:, places].copy())
+
     def put(self, places: Places, values: "Lanes") -> None:
         """Replace some elements."""
         self.elements[places] = values.elements
         self.residues[:, places] = values.residues
+
+    def copy(self, places: Indices, source: "Lanes", chosen: Indices) -> None:
+        """Replace elements, int64[n], by those of other lanes, int64[n]."""
+        mine, others = (
+            each.elements.view(np.uint64).reshape(len(each.elements), -1) for each in (self, source)
+        )
+        copy_rows(others, source.residues, chosen, mine, self.residues, places)
 
 
 class Dram:
@@ -72,11 +84,13 @@ class Dram:
     ) -> None:
         if low % alignment:
             raise ValueError(f"activations from byte {low} on are not aligned to {alignment} bytes")
-        self.constants, self.low, self._domain = constants, low, domain
+        self.constants, self.low = constants, low
         size = -(-(high - low) // alignment) * alignment
         self.high = low + size
-        self.elements = undefined((size,))
-        self.residues = np.zeros((RESIDUES, size))
+        self.elements = np.zeros(size, ELEMENT)
+        self.elements["kind"] = domain.kind("unwritten byte")
+        self.elements["lo"] = np.arange(low, low + size)
+        self.residues = domain.values(self.elements).residues
         self.writers = np.full(size, NO_WRITER)
 
     def view(self, size: int) -> Lanes:
@@ -91,14 +105,7 @@ class Dram:
     def read(self, addresses: Indices) -> Lanes:
         """Return bytes of activations by address, lanes[n, m] for int64[n, m]."""
         places = addresses - self.low
-        lanes = Lanes(self.elements[places], self.residues[:, places])
-        unwritten = lanes.elements["function"] == UNDEFINED
-        if unwritten.any():
-            unknown = np.zeros(int(unwritten.sum()), ELEMENT)
-            unknown["kind"], unknown["lo"] = self._domain.kind("unwritten byte"), addresses[unwritten]
-            lanes.elements[unwritten] = unknown
-            lanes.residues[:, unwritten] = self._domain.values(unknown).residues
-        return lanes
+        return Lanes(self.elements[places], self.residues[:, places])
 
     def write(self, begin: int, values: Lanes) -> None:
         """Replace bytes of activations from address `begin` on by lanes[n, 1]."""
@@ -113,11 +120,14 @@ WORDS, ELEMENTS, ALL_SEVERAL, PENDING = range(4)
 lane is a sum of several roots; they are the greatest or the least of members that are still collected."""
 
 
+OFFSET, DEGREE, MAGNITUDE = 1, 2, 3
+"""Rows of the bounds of accumulators; row 0 is the reach."""
 Extreme = Callable[[Elements], Elements]
 
 
 class Accumulators:
-    """The accumulators: sums[depth, lanes]. At first, they are zero.
+    """The accumulators: sums[depth, lanes]. At first, they are zero. Residues are reduced only where they
+    could exceed `LARGEST_MAGNITUDE`.
 
     Attributes:
         words: int64[depth, lanes], the values of accumulators of constants.
@@ -131,18 +141,14 @@ class Accumulators:
         self._members: dict[int, tuple[Extreme, list[NDArray[np.uint64]]]] = {}
         self._elements = undefined((depth, lanes))
         self._residues = np.zeros((RESIDUES, depth, lanes))
-        self._reach = np.zeros(depth, np.int64)
-        self._offset = np.zeros(depth, np.int64)
-        self._degree = np.zeros(depth, np.int64)
+        self._bounds = np.zeros((4, depth), np.int64)  # reach, offset, degree and magnitude of `Sums`
 
     def load_words(self, places: Places, words: Indices) -> None:
         """Replace accumulators by constants, int64[n, lanes]."""
         self.words[places], self.state[places] = words, WORDS
-        self._residues[:, places] = reduced(
-            np.broadcast_to(words.astype(np.float64), (RESIDUES, *words.shape))
-        )
-        self._reach[places], self._degree[places] = 0, 0
-        self._offset[places] = np.abs(words).max(1, initial=0)
+        self._residues[:, places] = words
+        self._bounds[:, places] = 0
+        self._bounds[OFFSET, places] = self._bounds[MAGNITUDE, places] = np.abs(words).max(1, initial=0)
 
     @property
     def lanes(self) -> int:
@@ -156,18 +162,25 @@ class Accumulators:
     def sums(self, places: Places) -> Sums:
         """Return accumulators as sums[n, lanes]."""
         self._settle(places)
-        return Sums(
-            self._residues[:, places],
-            self._sources(places),
-            int(self._reach[places].max(initial=0)),
-            int(self._offset[places].max(initial=0)),
-            int(self._degree[places].max(initial=0)),
-            REDUCED,
-        )
+        return self._sums(places, self._residues[:, places])
+
+    def _sums(self, places: Places, residues: Floats) -> Sums:
+        return Sums(residues, self._sources(places), *self._bounds[:, places].max(1, initial=0).tolist())
+
+    def of_one_root(self, places: Places, what: str) -> Elements:
+        """Return accumulators of at most one root as functions of it, elements[n, lanes]; see
+        `require_one_root` for the errors."""
+        self._settle(places)
+        return require_one_root(self._sources(places), what)
+
+    def taken(self, places: slice) -> Sums:
+        """Return a copy of accumulators as sums[n, lanes]."""
+        self._settle(places)
+        return self._sums(places, self._residues[:, places].copy())
 
     def _sources(self, places: Places) -> Elements | None:
         state = self.state[places]
-        if (state == ALL_SEVERAL).all():
+        if state.min(initial=ALL_SEVERAL) == ALL_SEVERAL:  # none is PENDING any more
             return None
         elements = self._elements[places].copy()
         words = state == WORDS
@@ -178,9 +191,8 @@ class Accumulators:
 
     def put(self, places: Places, sums: Sums) -> None:
         """Replace accumulators by sums[n, lanes]."""
-        self._residues[:, places] = within(sums, REDUCED).residues
-        self._reach[places], self._offset[places] = sums.reach, sums.offset
-        self._degree[places] = sums.degree
+        self._residues[:, places] = sums.residues
+        self._bounds[:, places] = np.array([_bounds_of(sums)]).T
         if sums.source is None:
             self.state[places] = ALL_SEVERAL
         else:
@@ -193,11 +205,20 @@ class Accumulators:
         if sums.source is not None:
             self.put(places, self._domain.add(self.sums(places), sums))
             return
-        self._residues[:, places] = reduced(self._residues[:, places] + sums.residues)
+        largest = int(self._bounds[MAGNITUDE, places].max(initial=0))
+        if largest + sums.magnitude > LARGEST_MAGNITUDE:
+            self._residues[:, places] = reduced(self._residues[:, places])
+            self._bounds[MAGNITUDE, places] = REDUCED
+            sums = within(sums, LARGEST_MAGNITUDE - REDUCED)
+        add_rows(np.ascontiguousarray(sums.residues), self._numbers(places), self._residues)
         self.state[places] = ALL_SEVERAL
-        self._reach[places] += sums.reach
-        self._offset[places] += sums.offset
-        self._degree[places] = np.maximum(self._degree[places], sums.degree)
+        degree = np.maximum(self._bounds[DEGREE, places], sums.degree)
+        self._bounds[:, places] += np.array([_bounds_of(sums)]).T
+        self._bounds[DEGREE, places] = degree
+
+    def _numbers(self, places: Places) -> Indices:
+        """Return places as indices, int64[n]."""
+        return np.arange(len(self.state))[places] if isinstance(places, slice) else places
 
     def extreme(self, places: Indices, extreme: Extreme, members: Elements) -> None:
         """Replace accumulators by the greatest, or the least, of themselves and of members.
@@ -218,7 +239,7 @@ class Accumulators:
             for number, (place, state) in enumerate(zip(places.tolist(), self.state[places], strict=True))
             if state != PENDING or self._members[place][0] != extreme
         ]
-        own = of_one_root(self.sums(places[new]), "the greatest or least") if new else None
+        own = self.of_one_root(places[new], "the greatest or least") if new else None
         for number, place in enumerate(new):
             assert own is not None
             self._members[int(places[place])] = extreme, [_words_of(own[number])]
@@ -231,7 +252,7 @@ class Accumulators:
         """Compute accumulators whose members are still collected."""
         if not self._members or not (self.state[places] == PENDING).any():
             return
-        every = np.arange(len(self.state))[places]
+        every = self._numbers(places)
         pending = every[self.state[every] == PENDING].tolist()
         groups: dict[tuple[Extreme, int], list[int]] = {}
         for place in dict.fromkeys(pending):
@@ -243,10 +264,11 @@ class Accumulators:
             self.put(np.array(group), self._domain.values(extreme(np.ascontiguousarray(stack))))
 
     def constants(self, places: Places) -> Indices | None:
-        """Return the values of accumulators of constants, int64[n, lanes]; None if some are none."""
+        """Return the values of accumulators of constants, int64[n, lanes]; None if an accumulator
+        is no constant."""
         self._settle(places)
         state = self.state[places]
-        if (state == WORDS).all():
+        if not state.any():  # WORDS is 0
             return self.words[places]
         source = self._sources(places)
         if source is None or (source["function"] == SEVERAL).any() or source["kind"].any():
@@ -255,42 +277,78 @@ class Accumulators:
         return values
 
 
+class Weights:
+    """The weights: numbers, or activations. At first, they are the number 0.
+
+    Attributes:
+        numbers: int8[depth, block_out, block_in]; 0 where weights are activations.
+        columns: float64[depth, block_in, block_out], the numbers for matrix products.
+        magnitudes: int64[depth, block_out], magnitudes of the numbers, added up along block_in.
+        activations: lanes of weights that are activations [depth, block_out * block_in].
+        is_activation: bool[depth], which weights are activations.
+    """
+
+    def __init__(self, depth: int, block_out: int, block_in: int) -> None:
+        self.numbers = np.zeros((depth, block_out, block_in), np.int8)
+        self.columns = np.zeros((depth, block_in, block_out))
+        self.magnitudes = np.zeros((depth, block_out), np.int64)
+        values = block_out * block_in
+        self.activations = Lanes(undefined((depth, values)), np.zeros((RESIDUES, depth, values)))
+        self.is_activation = np.zeros(depth, bool)
+
+    def put_numbers(self, places: Places, numbers: NDArray[np.int8] | int) -> None:
+        """Replace weights by numbers, int8[n, block_out * block_in] or one for all."""
+        shaped = np.reshape(numbers, (-1, *self.numbers.shape[1:])) if np.ndim(numbers) else numbers
+        self.numbers[places], self.is_activation[places] = shaped, False
+        written = self.numbers[places]
+        self.columns[places] = written.transpose(0, 2, 1)
+        self.magnitudes[places] = np.abs(written.astype(np.int16)).sum(2, dtype=np.int64)
+
+    def put_activations(self, places: Places, values: Lanes) -> None:
+        """Replace weights by activations, lanes [n, block_out * block_in]."""
+        self.put_numbers(places, 0)
+        self.activations.put(places, values)
+        self.is_activation[places] = True
+
+
 @dataclass(frozen=True)
 class Scratchpads:
     """The other memories on chip.
 
     Attributes:
         inputs: lanes of inputs [depth, batch * block_in].
-        weights: int8[depth, block_out, block_in]; 0 where weights are activations.
-        activations: lanes of weights that are activations [depth, block_out * block_in].
-        is_activation: bool[depth], which weights are activations.
+        weights: weights.
         uops: int64[depth], encoded micro-ops.
         table: int8[entries of all elements].
-        residuals: elements[depth, batch * block_out].
+        residuals: lanes of residuals [depth, batch * block_out].
     """
 
     inputs: Lanes
-    weights: NDArray[np.int8]
-    activations: Lanes
-    is_activation: NDArray[np.bool_]
+    weights: Weights
     uops: Indices
     table: NDArray[np.int8]
-    residuals: Elements
+    residuals: Lanes
     pad_registers: dict[int, int] = field(default_factory=dict)
 
 
-def of_one_root(sums: Sums, what: str) -> Elements:
-    """Return sums of at most one root as functions of it.
+def _bounds_of(sums: Sums) -> tuple[int, int, int, int]:
+    """Return the bounds of sums in the order of the rows of `Accumulators`."""
+    return sums.reach, sums.offset, sums.degree, sums.magnitude
+
+
+def require_one_root(source: Elements | None, what: str) -> Elements:
+    """Return the source of sums, all of which must have at most one root.
 
     Args:
-        what: is wanted of them.
+        source: of `Sums`.
+        what: is wanted of the sums.
 
     Raises:
         ProofError: a sum has several roots.
     """
-    if sums.source is None or (sums.source["function"] == SEVERAL).any():
+    if source is None or (source["function"] == SEVERAL).any():
         raise ProofError(f"a proof does not cover {what} of a sum of several activations")
-    return sums.source
+    return source
 
 
 def _words_of(elements: Elements) -> NDArray[np.uint64]:
@@ -300,11 +358,11 @@ def _words_of(elements: Elements) -> NDArray[np.uint64]:
 
 def are_defined(elements: Elements) -> bool:
     """Whether no element is undefined."""
-    return not np.any(elements["function"] == UNDEFINED)
+    return not elements.size or int(elements["function"].min()) >= 0
 
 
 def constant_bytes(domain: Domain, elements: Elements) -> NDArray[np.uint8] | None:
-    """Return uint8[...], the values of elements that are all constants; None if one is none."""
+    """Return uint8[...], the values of elements that are all constants; None if an element has a root."""
     if elements["kind"].any():
         return None
     values: NDArray[np.uint8] = domain.functions.least[elements["function"]].astype(np.uint8)

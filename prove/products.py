@@ -34,7 +34,7 @@ def products(domain: Domain, weights: np.ndarray, columns: Elements) -> Sums:
     values = domain.values(columns)
     depth, count = columns.shape
     side_by_side = values.residues.transpose(1, 0, 2).reshape(depth, RESIDUES * count)
-    rows = [weights[rows].astype(np.float64) @ side_by_side for rows in _pieces(weights)]
+    rows = [weights[rows].astype(np.float64) @ side_by_side for rows in pieces(weights)]
     residues = np.concatenate(rows).reshape(len(weights), RESIDUES, count)
     places = Terms(columns.reshape(-1), np.arange(count), np.arange(depth) * count)
     source = single_sources(domain, weights, places)
@@ -48,7 +48,7 @@ def weighted(values: Sums, residues: Floats, source: Elements | None, weights: n
         ProofError: weights are so large that residues could exceed `LARGEST_MAGNITUDE`.
     """
     flat = weights.reshape(len(weights), -1)
-    sums = (np.abs(flat[rows].astype(np.int64)).sum(1).max(initial=0) for rows in _pieces(flat))
+    sums = (np.abs(flat[rows].astype(np.int64)).sum(1).max(initial=0) for rows in pieces(flat))
     largest = int(max(sums, default=0))
     if largest * values.magnitude > LARGEST_MAGNITUDE:
         raise ProofError(
@@ -65,7 +65,7 @@ def weighted(values: Sums, residues: Floats, source: Elements | None, weights: n
     )
 
 
-def _pieces(weights: np.ndarray) -> list[slice]:
+def pieces(weights: np.ndarray) -> list[slice]:
     """Return slices of the rows of weights [M, K], of about `PIECE` elements each."""
     step = max(1, PIECE // max(1, weights.shape[1]))
     return [slice(first, first + step) for first in range(0, len(weights), step)]

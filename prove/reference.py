@@ -1,25 +1,46 @@
 """Graphs evaluated over elements: what a proof compares streams, and other graphs, with.
 
-Operators of `vdla.prove.operators` are computed; those of `vdla.prove.moves` move elements. Every other
+Operators of `vdla.prove.operators` are computed; those of `MOVED_INPUTS` move elements. Every other
 operator is an unknown function: its results are new roots, which the operator, its attributes and all its
 inputs name. So two graphs are equal only if they apply it to the same values.
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from vdla.compiler.graph.interpret import last_uses
+from vdla.compiler.graph.moves import REARRANGING
 from vdla.compiler.graph.nodes import Graph, GraphError, Node, TensorType
 from vdla.prove.domain import Domain
 from vdla.prove.elements import ELEMENT, Elements
 from vdla.prove.elementwise import BY_ELEMENT, ByElement, Operand, bits_of
-from vdla.prove.moves import MOVED_INPUTS, moved
+from vdla.prove.errors import ProofError
 from vdla.prove.operators import OPERATORS
 from vdla.runtime.host.evaluate import FAILURES, OperatorError
+from vdla.runtime.host.evaluate import evaluate as evaluate_arrays
 
 Values = Mapping[str, Elements]
+ALL = 1 << 30
+MOVED_INPUTS = {
+    "Concat": ALL,
+    "DepthToSpace": 1,
+    "Expand": 1,
+    "Gather": 1,
+    "Dropout": 1,
+    "GatherElements": 1,
+    "Identity": 1,
+    "Pad": 1,
+    "Resize": 1,
+    "Slice": 1,
+    "SpaceToDepth": 1,
+    "Split": 1,
+    "Tile": 1,
+    **dict.fromkeys(REARRANGING, 1),
+}
+"""How many inputs of an operator hold what it moves. The others are constants that say where to."""
 
 
 def inputs_of(domain: Domain, graph: Graph) -> dict[str, Elements]:
@@ -145,3 +166,88 @@ def _unknown_results(domain: Domain, graph: Graph, node: Node, values: Values) -
 def unknown(domain: Domain, type_: TensorType, *what: object) -> Elements:
     """Return unknown elements of a type; a single one for a tensor whose extents are unknown."""
     return domain.unknown(domain.kind(*what), type_.shape if type_.is_known else (), type_.dtype)
+
+
+def moved(
+    op: str,
+    inputs: Sequence[Elements],
+    others: Sequence[np.ndarray | None],
+    attributes: Mapping[str, object],
+    border: Elements,
+) -> list[Elements]:
+    """Return the results of an operator of `MOVED_INPUTS`: its result on the numbers of places tells where
+    each element comes from.
+
+    Args:
+        inputs: elements that it moves.
+        others: its other inputs.
+        border: element[], with which Pad fills.
+    """
+    flat = np.concatenate([border.reshape(1), *(each.reshape(-1) for each in inputs)])
+    ends = np.cumsum([1, *(each.size for each in inputs)])
+    places = [
+        np.arange(end, end + each.size).reshape(each.shape) for end, each in zip(ends, inputs, strict=False)
+    ]
+    if op == "Pad":
+        attributes = {**attributes, "value": 0}  # the place of the border
+    return [flat[result] for result in evaluate_arrays(op, [*places, *others], attributes)]
+
+
+class DemandedValues:
+    """The values of a graph, each computed when it is first asked for and freed after its last use. A plan
+    computes them in another order than the graph lists them.
+
+    Args:
+        domain: of the proof.
+        graph: the graph.
+        uses: names of the values that will be asked for, once for each time.
+    """
+
+    def __init__(self, domain: Domain, graph: Graph, uses: Iterable[str]) -> None:
+        self._domain, self._graph = domain, graph
+        self._values = inputs_of(domain, graph)
+        self._makers = {name: node for node in graph.nodes for name in node.outputs if name}
+        self._left = Counter(uses)
+        self._left.update(name for node in graph.nodes for name in node.inputs if name)
+
+    def take(self, name: str) -> Elements:
+        """Return a value; the caller uses it up.
+
+        Raises:
+            ProofError: the graph has no such value.
+            GraphError, ProofError: as `evaluate`.
+        """
+        if name not in self._graph.types:
+            raise ProofError(f"the graph {self._graph.name} has no value {name!r}, which the plan compares")
+        if name in self._graph.constants:
+            return constant_elements(self._domain, self._graph.constants[name])
+        self._compute(name)
+        value = self._values[name]
+        self._use(name)
+        return value
+
+    def _compute(self, name: str) -> None:
+        """Compute a value, and those that it needs, in order."""
+        waiting = [name]
+        while waiting:
+            node = self._makers.get(waiting[-1])
+            if waiting[-1] in self._values or node is None:
+                waiting.pop()
+                continue
+            missing = [
+                each
+                for each in node.inputs
+                if each and each not in self._values and each not in self._graph.constants
+            ]
+            if missing:
+                waiting += missing
+                continue
+            self._values |= results_of(self._domain, self._graph, node, self._values)
+            for each in node.inputs:
+                self._use(each)
+
+    def _use(self, name: str) -> None:
+        """Count a use of a value, and free it after its last one."""
+        self._left[name] -= 1
+        if self._left[name] <= 0:
+            self._values.pop(name, None)

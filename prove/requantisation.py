@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from vdla.hw.spec.numerics import requantise_operands
 from vdla.prove.axioms import Axiom
 from vdla.prove.elements import NO_ROOT
-from vdla.prove.functions import BYTES, Functions
+from vdla.prove.functions import BYTES, IDENTITY, Functions
 from vdla.runtime.requantise import requantise
 
 EXACT = 64
@@ -36,6 +36,7 @@ class Requantisations:
         self._sets: list[tuple[Integers, int]] = []  # parameters int64[4, n] and the bits of the sums
         self._firsts = [0]  # number of the first parameters of each set, and of the next
         self._columns: dict[tuple[bytes, int], Integers] = {}
+        self._clip_numbers: dict[tuple[int, int], int] = {}  # of functions, by least and greatest value
 
     def columns(self, words: Integers, bits: int) -> Integers:
         """Return int64[4, n] for parameters int64[4, n] of sums of `bits` bits: a number, the bias, the kind
@@ -60,11 +61,12 @@ class Requantisations:
 
     def _clips(self, least: Integers, greatest: Integers) -> Integers:
         """Return the numbers of the functions that clip a byte, int64[n]."""
-        pairs, places = np.unique(np.stack((least, greatest)), axis=1, return_inverse=True)
-        clips = [np.maximum(np.minimum(BYTES, high), low) for low, high in pairs.T]
-        if any((clip != BYTES).any() for clip in clips):
+        pairs = list(zip(least.tolist(), greatest.tolist(), strict=True))
+        for low, high in set(pairs) - self._clip_numbers.keys():
+            self._clip_numbers[low, high] = self._functions.number(np.maximum(np.minimum(BYTES, high), low))
+        if any(self._clip_numbers[pair] != IDENTITY for pair in set(pairs)):
             self._use(Axiom.BOUNDS_AS_FUNCTION)
-        return np.array([self._functions.number(clip) for clip in clips], np.int64)[places]
+        return np.array([self._clip_numbers[pair] for pair in pairs], np.int64)
 
     def _kinds(self, multiplier: Integers, shift: Integers, zero: Integers, bits: int) -> Integers:
         """Return the numbers of the kinds of roots, int64[n]."""
@@ -73,9 +75,7 @@ class Requantisations:
         if halvings.any():
             self._use(Axiom.ODD_MULTIPLIER)
         odd = np.stack((multiplier >> halvings, shift - halvings, zero))
-        distinct, places = np.unique(odd, axis=1, return_inverse=True)
-        kinds = [self._kind("requantised", *each, bits) for each in distinct.T.tolist()]
-        return np.array(kinds, np.int64)[places]
+        return np.array([self._kind("requantised", *each, bits) for each in odd.T.tolist()], np.int64)
 
     def result(self, number: int, values: np.ndarray) -> np.ndarray:
         """Return int64[256]: sums int64[256] requantised by the parameters of a number."""

@@ -36,18 +36,23 @@ class Roots:
     def numbers(self, elements: Elements) -> Codes:
         """Return the numbers of the roots of elements[...], int64[...]."""
         flat = np.ascontiguousarray(elements).reshape(-1)
-        needed = 2 * (int(self._count[0]) + flat.size)
-        if needed > len(self._table):
-            self._grow(1 << needed.bit_length())
+        self._make_room(int(self._count[0]) + flat.size)
         out = np.empty(flat.size, np.int64)
         number_roots(flat, self._table, self._roots, self._count, out)
         return out.reshape(elements.shape)
 
-    def _grow(self, size: int) -> None:
-        known = self._roots[: int(self._count[0])]
-        self._table, self._roots = np.full(size, -1, np.int64), np.zeros(size, ELEMENT)
-        self._count[0] = 0
-        number_roots(known, self._table, self._roots, self._count, np.empty(len(known), np.int64))
+    def _make_room(self, most: int) -> None:
+        """Make room for so many roots. The table grows by more than is needed, since all roots enter a new
+        one."""
+        count = int(self._count[0])
+        if most > len(self._roots):
+            room = np.zeros(max(most, 2 * len(self._roots)) - count, ELEMENT)
+            self._roots = np.concatenate((self._roots[:count], room))
+        if 2 * most > len(self._table):
+            self._table = np.full(4 << most.bit_length(), -1, np.int64)
+            self._count[0] = 0
+            known = self._roots[:count].copy()
+            number_roots(known, self._table, self._roots, self._count, np.empty(count, np.int64))
 
     def elements(self, codes: Codes) -> Elements:
         """Return members by their codes, elements[...]."""

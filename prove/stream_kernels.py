@@ -11,7 +11,59 @@ from vdla.prove.elements import NO_ROOT, RESIDUES, SEVERAL, Elements, Floats
 from vdla.sim.compiled import part, whole
 
 Integers = NDArray[np.int64]
+Words = NDArray[np.uint64]
 Bytes = NDArray[np.int8]
+
+
+@whole
+def add_rows(values: Floats, places: Integers, out: Floats) -> None:
+    """Add rows, float64[n, rows, m], to the rows `places`, int64[rows], of float64[n, all, m]; the places
+    differ."""
+    for outer in range(values.shape[0]):
+        for row in range(values.shape[1]):
+            for inner in range(values.shape[2]):
+                out[outer, places[row], inner] += values[outer, row, inner]
+
+
+@whole
+def copy_rows(
+    words: Words,
+    residues: Floats,
+    chosen: Integers,
+    out_words: Words,
+    out_residues: Floats,
+    places: Integers,
+) -> None:
+    """Copy the rows `chosen`, int64[n], of lanes to the rows `places`, int64[n], of others.
+
+    Args:
+        words, out_words: uint64[rows, words], elements.
+        residues, out_residues: float64[RESIDUES, rows, lanes].
+    """
+    for row in range(len(places)):
+        for inner in range(words.shape[1]):
+            out_words[places[row], inner] = words[chosen[row], inner]
+    for number in range(RESIDUES):
+        for row in range(len(places)):
+            for inner in range(residues.shape[2]):
+                out_residues[number, places[row], inner] = residues[number, chosen[row], inner]
+
+
+@whole
+def gather_columns(blocks: Floats, wgt: Integers, out: Floats) -> None:
+    """Write the matrix of the weights of a matrix product.
+
+    Args:
+        blocks: float64[depth, block_in, block_out].
+        wgt: int64[O, R].
+        out: float64[R * block_in, O * block_out].
+    """
+    high, wide = blocks.shape[1], blocks.shape[2]
+    for o in range(wgt.shape[0]):
+        for r in range(wgt.shape[1]):
+            for k in range(high):
+                for column in range(wide):
+                    out[r * high + k, o * wide + column] = blocks[wgt[o, r], k, column]
 
 
 @part
@@ -36,8 +88,33 @@ def forget_root(found: Elements, place: int) -> None:
     one.function = SEVERAL
 
 
+@part
+def take_term(
+    elements: Elements,
+    element: int,
+    lane: int,
+    factor: Any,
+    constants: Integers,
+    found: Elements,
+    counts: Integers,
+    offsets: Integers,
+    place: int,
+) -> Any:
+    """Add a term to a sum, for `product_roots`. Return whether the sum has several roots now."""
+    one = elements[element, lane]
+    if one.kind == NO_ROOT:
+        offsets[place] += factor * constants[one.function]
+        return False
+    if take_root(found, place, elements, element, lane):
+        forget_root(found, place)
+        counts[place] = 0
+        return True
+    counts[place] += 1
+    return False
+
+
 @whole
-def common_roots(
+def product_roots(
     elements: Elements,
     weights: Bytes,
     src: Integers,
@@ -61,31 +138,19 @@ def common_roots(
     """
     rows, depth = weights.shape[1], weights.shape[2]
     batch = elements.shape[1] // depth
-    place = -1
-    for p in range(src.shape[0]):
-        for o in range(wgt.shape[0]):
-            for b in range(batch):
-                for row in range(rows):
-                    place += 1
-                    several = False
-                    for r in range(src.shape[1]):
-                        if several:
-                            break
-                        for k in range(depth):
-                            factor = np.int64(weights[wgt[o, r], row, k])
-                            if factor == 0:
-                                continue
-                            one = elements[src[p, r], b * depth + k]
-                            if one.kind == NO_ROOT:
-                                offsets[place] += factor * constants[one.function]
-                            elif take_root(found, place, elements, src[p, r], b * depth + k):
-                                several = True
-                                break
-                            else:
-                                counts[place] += 1
-                    if several:
-                        forget_root(found, place)
-                        counts[place] = 0
+    for place in range(src.shape[0] * wgt.shape[0] * batch * rows):
+        row, b = place % rows, place // rows % batch
+        o, p = place // (rows * batch) % wgt.shape[0], place // (rows * batch * wgt.shape[0])
+        several = False
+        for r in range(src.shape[1]):
+            for k in range(depth):
+                factor = np.int64(weights[wgt[o, r], row, k])
+                if factor != 0 and not several:
+                    several = take_term(
+                        elements, src[p, r], b * depth + k, factor, constants, found, counts, offsets, place
+                    )
+            if several:
+                break
 
 
 @whole
@@ -102,7 +167,7 @@ def term_of_product(
     """Find one term with a root of each sum of a matrix product that has so many.
 
     Args:
-        elements, weights, src, wgt, counts: as of `common_roots`.
+        elements, weights, src, wgt, counts: as of `product_roots`.
         number: of the term, from 0 on.
         functions, factors: int64[like counts], get function and weight of the term.
     """
@@ -168,31 +233,22 @@ def depthwise_roots(
     """Find the one root of each sum of a DEPTHWISE, or that there are several.
 
     Args:
-        elements, weights, constants, found, counts, offsets: as of `common_roots`, for n * batch * block
+        elements, weights, constants, found, counts, offsets: as of `product_roots`, for n * batch * block
             sums.
         src: int64[n, TAPS]; wgt: int64[n].
     """
     block, lanes = weights.shape[1], elements.shape[1]
-    for step in range(src.shape[0]):
-        for lane in range(lanes):
-            place = step * lanes + lane
-            row = lane % block
-            several = False
-            for term in range(PAIR * TAPS):
-                factor = np.int64(weights[wgt[step], row, term])
-                if factor == 0 or several:
-                    continue
+    for place in range(src.shape[0] * lanes):
+        step, lane = place // lanes, place % lanes
+        row = lane % block
+        several = False
+        for term in range(PAIR * TAPS):
+            factor = np.int64(weights[wgt[step], row, term])
+            if factor != 0 and not several:
                 element, other = src[step, term % TAPS], lane - row % PAIR + term // TAPS
-                one = elements[element, other]
-                if one.kind == NO_ROOT:
-                    offsets[place] += factor * constants[one.function]
-                elif take_root(found, place, elements, element, other):
-                    several = True
-                else:
-                    counts[place] += 1
-            if several:
-                forget_root(found, place)
-                counts[place] = 0
+                several = take_term(
+                    elements, element, other, factor, constants, found, counts, offsets, place
+                )
 
 
 @whole

@@ -17,12 +17,13 @@ from vdla.prove.elements import ELEMENT, REDUCED, RESIDUES, SEVERAL, Elements, F
 from vdla.prove.errors import ProofError
 from vdla.prove.functions import BYTES
 from vdla.prove.indices import Product, Rows
-from vdla.prove.memory import Lanes, constant_bytes
+from vdla.prove.memory import Lanes, Weights, constant_bytes
 from vdla.prove.products import field_products
 from vdla.prove.stream_kernels import (
-    common_roots,
     depthwise_roots,
     depthwise_sums,
+    gather_columns,
+    product_roots,
     term_of_depthwise,
     term_of_product,
 )
@@ -41,20 +42,16 @@ class Operands:
 
     Attributes:
         inputs: lanes of inputs [depth, batch * block_in].
-        weights: int8[depth, block_out, block_in]; 0 where weights are activations.
-        activations: lanes of weights that are activations [depth, block_out * block_in].
-        is_activation: bool[depth], which weights are activations.
+        weights: of GEMM and DEPTHWISE.
     """
 
     inputs: Lanes
-    weights: Bytes
-    activations: Lanes
-    is_activation: NDArray[np.bool_]
+    weights: Weights
 
     @property
     def batch(self) -> int:
         """Rows of an input."""
-        return int(self.inputs.elements.shape[1] // self.weights.shape[2])
+        return int(self.inputs.elements.shape[1] // self.weights.numbers.shape[2])
 
 
 def matrix_product(domain: Domain, operands: Operands, product: Product, with_source: bool) -> Sums:
@@ -66,17 +63,20 @@ def matrix_product(domain: Domain, operands: Operands, product: Product, with_so
     Raises:
         ProofError: weights are too large to be added up exactly, or the degree of a product is too high.
     """
-    if operands.is_activation[product.wgt].any():
+    weights = operands.weights
+    if weights.is_activation[product.wgt].any():
         return _product_of_activations(domain, operands, product, with_source)
-    weights = operands.weights[product.wgt]
-    columns = weights.transpose(1, 3, 0, 2).reshape(-1, weights.shape[0] * weights.shape[2])
-    largest = _largest(np.abs(columns.astype(np.int16)).sum(0, dtype=np.int64))
+    count, terms = product.wgt.shape
+    _, depth, width = weights.columns.shape
+    columns = np.empty((terms * depth, count * width))
+    gather_columns(weights.columns, product.wgt, columns)
+    largest = _largest(weights.magnitudes[product.wgt].sum(1))
     rows = _rows(operands.inputs.residues, product.src, operands.batch)
-    residues = _as_lanes(rows @ columns.astype(np.float64), product.dst.shape, operands.batch)
+    residues = _as_lanes(rows @ columns, product.dst.shape, operands.batch)
     source = None
     if with_source:
         elements = operands.inputs.elements
-        source = _sources_of_product(domain, elements, operands.weights, product.src, product.wgt)
+        source = _sources_of_product(domain, elements, weights.numbers, product.src, product.wgt)
     return _sums(residues, source, largest)
 
 
@@ -96,7 +96,7 @@ def _sources_of_product(
     return _sources(
         domain,
         (len(src) * len(wgt), batch * weights.shape[1]),
-        lambda found, counts, offsets: common_roots(*steps, domain.functions.least, found, counts, offsets),
+        lambda found, counts, offsets: product_roots(*steps, domain.functions.least, found, counts, offsets),
         lambda *term: term_of_product(*steps, *term),
     )
 
@@ -104,16 +104,16 @@ def _sources_of_product(
 def row_sums(domain: Domain, operands: Operands, rows: Rows, with_source: bool) -> Sums:
     """Return the sums of a DEPTHWISE, [n, batch * block]. The arguments and errors are those of
     `matrix_product`."""
-    if operands.is_activation[rows.wgt].any():
+    if operands.weights.is_activation[rows.wgt].any():
         raise ProofError("a DEPTHWISE by activations is not covered; use a GEMM")
-    weights = np.ascontiguousarray(operands.weights[rows.wgt][:, :, : isa.PAIR * isa.TAPS])
-    largest = _largest(np.abs(weights.astype(np.int16)).sum(2, dtype=np.int64))
-    inputs = operands.inputs
+    weights, inputs = operands.weights.numbers, operands.inputs
+    terms = weights[rows.wgt][:, :, : isa.PAIR * isa.TAPS]
+    largest = _largest(np.abs(terms.astype(np.int16)).sum(2, dtype=np.int64))
     residues = np.empty((RESIDUES, len(rows.dst), inputs.elements.shape[1]))
-    depthwise_sums(inputs.residues, operands.weights, rows.src, rows.wgt, residues)
+    depthwise_sums(inputs.residues, weights, rows.src, rows.wgt, residues)
     source = None
     if with_source:
-        steps = inputs.elements, operands.weights, rows.src, rows.wgt
+        steps = inputs.elements, weights, rows.src, rows.wgt
         source = _sources(
             domain,
             residues.shape[1:],
@@ -224,10 +224,10 @@ def _product_of_activations(domain: Domain, operands: Operands, product: Product
 def _elements_of_weights(domain: Domain, operands: Operands, wgt: Indices) -> Elements:
     """Return weights, elements[R * block_in, O * block_out]: activations, and constants among them."""
     columns, terms = wgt.shape
-    _, rows, depth = operands.weights.shape
-    weights = operands.activations.elements[wgt]
-    constants = ~operands.is_activation[wgt]
-    weights[constants] = domain.constants(operands.weights[wgt].reshape(weights.shape)[constants])
+    _, rows, depth = operands.weights.numbers.shape
+    weights = operands.weights.activations.elements[wgt]
+    constants = ~operands.weights.is_activation[wgt]
+    weights[constants] = domain.constants(operands.weights.numbers[wgt].reshape(weights.shape)[constants])
     turned = weights.reshape(columns, terms, rows, depth).transpose(1, 3, 0, 2)
     return turned.reshape(terms * depth, columns * rows)
 
@@ -236,9 +236,9 @@ def _weights_of_activations(operands: Operands, wgt: Indices) -> Floats:
     """Return the residues of weights, float64[RESIDUES, R * block_in, O * block_out]: of activations, and of
     constants among them."""
     columns, terms = wgt.shape
-    _, rows, depth = operands.weights.shape
-    numbers = operands.weights[wgt].reshape(columns, terms, -1).astype(np.float64)
-    is_activation = operands.is_activation[wgt][..., None]
-    residues = np.where(is_activation, operands.activations.residues[:, wgt], numbers)
+    _, rows, depth = operands.weights.numbers.shape
+    numbers = operands.weights.numbers[wgt].reshape(columns, terms, -1).astype(np.float64)
+    is_activation = operands.weights.is_activation[wgt][..., None]
+    residues = np.where(is_activation, operands.weights.activations.residues[:, wgt], numbers)
     turned = residues.reshape(RESIDUES, columns, terms, rows, depth).transpose(0, 2, 4, 1, 3)
     return turned.reshape(RESIDUES, terms * depth, columns * rows)

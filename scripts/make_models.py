@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import numpy as np
 import onnx
-from models.catalogue import NETWORKS, Network
+from models.catalogue import NETWORKS, OPTIONAL, Network
 from models.regions import regions
 from models.run import Tensors, run, session_of
 
@@ -115,7 +115,10 @@ def _say(path: Path, began: float, text: str) -> None:
     show_default=True,
 )
 @click.option(
-    "--only", type=click.Choice(list(NETWORKS)), multiple=True, help="Make this network; may be repeated."
+    "--only",
+    type=click.Choice([*NETWORKS, *OPTIONAL]),
+    multiple=True,
+    help=f"Make this network; may be repeated. Made only by name: {', '.join(OPTIONAL)}.",
 )
 @click.option("--force", is_flag=True, help="Write files that are there again.")
 @click.option("--list", "lists", is_flag=True, help="Name the networks and stop.")
@@ -125,7 +128,7 @@ def main(output: Path, only: tuple[str, ...], force: bool, lists: bool) -> None:
         click.echo("\n".join(f"{network.name:18} {network.summary}" for network in NETWORKS.values()))
         return
     for name in only or NETWORKS:
-        make(NETWORKS[name], output, force)
+        make({**NETWORKS, **OPTIONAL}[name], output, force)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ from models.statistics import settle
 from models.transformer import TOKENS, WIDTH, transformer
 from models.unet import SIDE as UNET_SIDE
 from models.unet import unet
+from models.vgg import vgg19
 from models.vit import vit
 from models.waveform import SAMPLES, waveform
 from models.yolo import SIDE as YOLO_SIDE
@@ -191,3 +192,9 @@ NETWORKS = {
         ),
     )
 }
+
+OPTIONAL = {
+    network.name: network
+    for network in (Network("vgg19", "VGG-19, 224x224 image, 1,000 classes", vgg19, _image, _classifier),)
+}
+"""Networks whose files are so large that they are made only where they are asked for."""

@@ -234,7 +234,7 @@ def test_a_residual_that_cannot_wrap_is_a_requantised_sum():
     domain = Domain(1)
     value, residual = domain.fresh("v", (6,)), domain.fresh("r", (6,))
     parameters = np.array(numerics.residual_parameters(1000, (311, -208), 9, 3, -100, 100))[:, None]
-    added = domain.add_residual(value, residual, parameters)
+    added = domain.add_residual(value, domain.values(residual), parameters)
     total = domain.add(
         domain.scale(domain.values(value), np.array(311)),
         domain.scale(domain.values(residual), np.array(-208)),
@@ -248,7 +248,7 @@ def test_a_residual_of_the_same_root_is_a_function_of_it():
     domain = Domain(1)
     (value,) = x = domain.fresh("v", (1,))
     parameters = numerics.residual_parameters((1 << 31) - 1, (32767, 32767), 25, 3, -128, 127)
-    (element,) = domain.add_residual(x, x, np.array(parameters)[:, None])
+    (element,) = domain.add_residual(x, domain.values(x), np.array(parameters)[:, None])
     expected = [numerics.add_residual(int(byte), int(byte), parameters) for byte in BYTES]
     assert domain.functions.values[element["function"]].tolist() == expected
     assert Axiom.RESIDUAL_AS_SUM not in domain.axioms
@@ -262,7 +262,7 @@ def test_a_residual_of_the_same_root_is_a_function_of_it():
         lambda domain, bytes_: domain.apply(bytes_, domain.functions.number(BYTES // 2)),
         lambda domain, bytes_: domain.maximum(bytes_),
         lambda domain, bytes_: domain.minimum(bytes_),
-        lambda domain, bytes_: domain.add_residual(bytes_[:1], bytes_[1:2], WORDS),
+        lambda domain, bytes_: domain.add_residual(bytes_[:1], domain.values(bytes_[1:2]), WORDS),
     ],
 )
 def test_undefined_bytes_are_not_used(use):
@@ -326,3 +326,22 @@ def test_parameters_that_change_after_a_requantisation_do_not_change_its_functio
         each.functions.values[result["function"][0]] for each, result in ((domain, found), (fresh, expected))
     )
     assert values.tolist() == wanted.tolist() == BYTES.tolist()
+
+
+@pytest.mark.parametrize("shared", [0, 2, 5])
+def test_scaled_sums_that_are_added_keep_the_sums_of_one_root(shared):
+    domain = Domain(1)
+    left, right = domain.fresh("x", (5,)), domain.fresh("y", (5,))
+    right[:shared] = left[:shared]
+    factors = np.array(3), np.array(-2)
+    added = domain.add_scaled(domain.values(left), domain.values(right), factors)
+    scaled = (
+        domain.scale(domain.values(each), factor) for each, factor in zip((left, right), factors, strict=True)
+    )
+    expected = domain.add(*scaled)
+    np.testing.assert_array_equal(added.residues, expected.residues)
+    assert (added.source is None) == (expected.source is None) == (shared == 0)
+    if shared:
+        assert (added.source["function"] == expected.source["function"]).all()
+        assert (added.source["function"] == 0).tolist() == [True] * shared + [False] * (5 - shared)
+        assert (added.source["lo"] == left["lo"]).all()

@@ -5,7 +5,7 @@ import pytest
 
 from vdla.compiler.graph.moves import REARRANGING
 from vdla.prove.domain import Domain
-from vdla.prove.moves import MOVED_INPUTS, moved
+from vdla.prove.reference import MOVED_INPUTS, moved
 from vdla.runtime.host.evaluate import OPERATORS, evaluate
 
 NEAREST = {

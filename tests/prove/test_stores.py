@@ -1,0 +1,125 @@
+"""STOREs computed together write what each of them writes alone."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from vdla.hw.spec import numerics
+from vdla.prove import stores
+from vdla.prove.domain import Domain
+from vdla.prove.elements import SEVERAL, Sums, equal
+from vdla.prove.errors import StoreError
+from vdla.prove.memory import NO_WRITER, Dram, Lanes
+from vdla.prove.stores import Form, Stores, Taken, joined
+
+LANES = 4
+RESIDUAL = np.array(numerics.residual_parameters(5, (3, -2), 2, 1, -128, 127), np.int64)
+FORMS = {
+    "narrowed": Form(LANES, False, None, None),
+    "requantised": Form(LANES, True, None, None),
+    "looked up": Form(LANES, True, 1, None),
+    "with residuals": Form(LANES, True, None, RESIDUAL.tobytes()),
+}
+
+
+def sums_of(domain: Domain, name: str, rows: int) -> Sums:
+    """Return sums[rows, LANES]: of two roots in the first row, functions of one root in the others."""
+    one, other = (domain.values(domain.fresh(f"{name} {part}", (rows, LANES))) for part in "ab")
+    total = domain.add(one, domain.scale(other, np.array(3)))
+    source = one.source.copy()
+    source["function"][0] = SEVERAL
+    residues = one.residues.copy()
+    residues[:, 0] = total.residues[:, 0]
+    return replace(total, residues=residues, source=None if rows == 1 else source)
+
+
+def taken_stores(domain: Domain, form: Form) -> list[Taken]:
+    """Return STOREs at different places, of different parameters; the last writes over the first."""
+    result = []
+    for index, (first, rows) in enumerate(((0, 2), (3, 1), (4, 3), (1, 2))):
+        columns = residuals = None
+        if form.is_requantised:
+            parameters = numerics.requantise_parameters(np.full(LANES, index), 3 + index, 4, 1, -100, 127)
+            columns = domain.columns(np.array(np.broadcast_arrays(*parameters), np.int64), 32)
+        if form.residual is not None:
+            elements = domain.fresh(f"residual {index}", (rows, LANES))
+            residuals = Lanes(elements, domain.values(elements).residues)
+        sums = sums_of(domain, str(index), rows)
+        result.append(Taken(7 + index, sums, columns, residuals, first + np.arange(rows)))
+    return result
+
+
+def written(form: Form, together: bool) -> tuple[Domain, Dram]:
+    domain = Domain(1)
+    dram = Dram(domain, np.zeros(0, np.uint8), 0, 8 * LANES, LANES)
+    waiting = Stores(domain, dram)
+    for taken in taken_stores(domain, form):
+        waiting.add(form, taken)
+        if not together:
+            waiting.compute()
+    waiting.compute()
+    return domain, dram
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_stores_computed_together_write_what_each_writes_alone(name):
+    (_, one), (domain, other) = (written(FORMS[name], together) for together in (False, True))
+    assert equal(one.elements, other.elements).all()
+    np.testing.assert_array_equal(one.residues, other.residues)
+    np.testing.assert_array_equal(one.residues, domain.values(one.elements).residues)
+    writers = one.writers.reshape(-1, LANES)[:, 0].tolist()
+    assert writers == other.writers.reshape(-1, LANES)[:, 0].tolist() == [7, 10, 10, 8, 9, 9, 9, NO_WRITER]
+
+
+def test_results_are_computed_before_their_bytes_are_read_and_not_before_others_are():
+    domain = Domain(1)
+    dram = Dram(domain, np.zeros(0, np.uint8), 0, 8 * LANES, LANES)
+    waiting = Stores(domain, dram)
+    waiting.add(FORMS["narrowed"], Taken(3, sums_of(domain, "x", 2), None, None, np.array([2, 3])))
+    for low, high in ((0, 2 * LANES), (4 * LANES, 8 * LANES)):
+        waiting.compute_before(low, high)
+        assert (dram.writers == NO_WRITER).all()
+    waiting.compute_before(4 * LANES - 1, 4 * LANES)
+    assert (dram.writers[2 * LANES : 4 * LANES] == 3).all()
+
+
+def test_stores_of_another_form_or_too_many_are_computed_apart(monkeypatch):
+    domain = Domain(1)
+    dram = Dram(domain, np.zeros(0, np.uint8), 0, 8 * LANES, LANES)
+    waiting = Stores(domain, dram)
+    first, second = taken_stores(domain, FORMS["requantised"])[:2]
+    waiting.add(FORMS["requantised"], first)
+    waiting.add(FORMS["looked up"], second)
+    assert sorted(set(dram.writers.tolist())) == [NO_WRITER, first.index]
+    monkeypatch.setattr(stores, "MOST_LANES", LANES)
+    waiting.add(FORMS["looked up"], replace(second, index=99, places=np.array([5])))
+    assert sorted(set(dram.writers.tolist())) == [NO_WRITER, first.index, second.index]
+
+
+def test_an_error_names_its_store():
+    domain = Domain(1)
+    dram = Dram(domain, np.zeros(0, np.uint8), 0, 8 * LANES, LANES)
+    waiting = Stores(domain, dram)
+    first, second = taken_stores(domain, FORMS["requantised"])[:2]
+    waiting.add(FORMS["requantised"], first)
+    waiting.add(FORMS["requantised"], replace(second, sums=replace(second.sums, reach=1 << 125)))
+    with pytest.raises(StoreError, match="a sum has coefficients of up to") as caught:
+        waiting.compute()
+    assert caught.value.index == second.index
+    assert sorted(set(dram.writers.tolist())) == [NO_WRITER, first.index]
+
+
+def test_joined_sums_keep_the_bounds_of_all():
+    domain = Domain(1)
+    one, other = sums_of(domain, "x", 1), sums_of(domain, "y", 3)
+    both = joined([replace(one, reach=9), replace(other, offset=11, degree=2, magnitude=1 << 51)])
+    assert (both.reach, both.offset, both.degree, both.magnitude) == (
+        max(9, other.reach),
+        max(one.offset, 11),
+        2,
+        1 << 51,
+    )
+    assert both.source is not None
+    assert (both.source["function"] == SEVERAL).any(1).tolist() == [True, True, False, False]
+    np.testing.assert_array_equal(both.residues, np.concatenate((one.residues, other.residues), 1))
