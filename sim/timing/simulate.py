@@ -45,8 +45,7 @@ from vdla.sim.timing.state import (
 )
 from vdla.sim.timing.tokens import EMPTY, OPEN
 
-LOOKS_AT_ONCE = 1 << 15  # evaluated Decisions between two looks at Python's signals: well below a second,
-TRANSFERS_AT_ONCE = 1 << 10  # even if so many Transfers are between two of them
+LOOKS_AT_ONCE = 1 << 19  # evaluated cycles between two looks at Python's signals: well below a second
 LOGGED_PER_CYCLE = 8  # no cycle logs more spans or bursts
 LOG_PLACES = 1 << 12  # of a log at first
 NO_STARTS = Flags(False, False, False)
@@ -180,9 +179,10 @@ def _cycle(
     spans: Records[Span],
     bursts: Records[Burst],
     until: int,
-) -> None:
+    looks: int,
+) -> int:
     """Carry out the cycle that the registers stand at, and those after it in which nothing but Transfers
-    happens."""
+    happens; return how many were evaluated, at most `looks`."""
     decision, transfers = decide(machine, program, queued), decide_transfers(machine, program)
     ends = machine.compute.finished != 0 and decision.drained
     still = Still(waiting_states(decision, machine.dispatch.ended), queue_heads(machine, queued))
@@ -193,8 +193,9 @@ def _cycle(
     calm_until = min(until, compute_changes(machine))
     machine.control.cycle += 1
     _control(machine, spans, ends, decision.quiet)
-    if calm:
-        _transfer(machine, program, times, spans, bursts, still, calm_until)
+    if not calm:
+        return 1
+    return 1 + _transfer(machine, program, times, spans, bursts, still, calm_until, looks - 1)
 
 
 @part
@@ -206,11 +207,13 @@ def _transfer(
     bursts: Records[Burst],
     still: Still,
     until: int,
-) -> None:
-    """Carry out the Transfers of the cycles before `until`, as long as no Decision depends on them."""
-    for _ in range(TRANSFERS_AT_ONCE):
+    looks: int,
+) -> int:
+    """Carry out the Transfers of the cycles before `until`, as long as no Decision depends on them;
+    return how many were evaluated, at most `looks`."""
+    for evaluated in range(looks):
         if machine.control.cycle >= until or not _has_room(machine, spans, bursts):
-            break
+            return evaluated
         streamed = stream_load(machine, program, bursts, until)
         if streamed > 0:
             busy = Flags(True, compute_issues(machine), False)
@@ -227,7 +230,8 @@ def _transfer(
         _count(machine, spans, still, busy_units(transfers, done, NO_STARTS), steady)
         machine.control.cycle += 1 + steady
         if done.wakes:
-            break
+            return evaluated + 1
+    return looks
 
 
 @part
@@ -278,10 +282,10 @@ def advance(
 ) -> None:
     """Go on until the run is done, cycle `until` is reached, a log has no more room, or after `looks`
     evaluated cycles."""
-    for _ in range(looks):
+    while looks > 0:
         if machine.control.cycle >= until or machine.control.done or not _has_room(machine, spans, bursts):
             break
-        _cycle(machine, program, queued, times, spans, bursts, until)
+        looks -= _cycle(machine, program, queued, times, spans, bursts, until, looks)
 
 
 @part
