@@ -1,4 +1,4 @@
-"""The clocked half of a cycle: changes the registers as `decide` has decided."""
+"""The clocked half of a cycle: changes the registers as `decide` and `decide_transfers` have decided."""
 
 from typing import NamedTuple
 
@@ -8,9 +8,19 @@ from vdla.sim.compiled import part
 from vdla.sim.records import Ints, Records
 from vdla.sim.timing.columns import TimedProgram
 from vdla.sim.timing.compute import compute_compares, compute_retires, compute_starts, compute_yields
-from vdla.sim.timing.decide import Decision
+from vdla.sim.timing.decide import Decision, Transfers
 from vdla.sim.timing.fetch import dispatch_move, fetch_receives
-from vdla.sim.timing.loader import RETIRES, STEP, TAKES_BEAT, TURNS, loader_cuts, loader_starts, loader_writes
+from vdla.sim.timing.loader import (
+    BEGINS,
+    LAST_CUT,
+    RETIRES,
+    STEP,
+    TAKES_BEAT,
+    TURNS,
+    loader_cuts,
+    loader_starts,
+    loader_writes,
+)
 from vdla.sim.timing.memory import (
     COMPUTE,
     FETCH,
@@ -38,60 +48,69 @@ OUT = COUNTED_MEMORIES.index(MemoryType.OUT)
 
 
 class Done(NamedTuple):
-    """What a cycle did."""
+    """What the Transfers of a cycle did."""
 
     load: int  # what the load engines did, see `loader_writes`
     compute_load: int
     drains: bool  # memory took a beat of the store unit
     streams: bool  # memory moved a beat, of whomever
     turns: bool  # something ended or began: the next cycle must be looked at by itself
+    wakes: bool  # something changed on which the next Decision depends
 
 
 @part
-def act(
-    machine: Machine,
-    program: TimedProgram,
-    queued: Ints,
-    times: Times,
-    bursts: Records[Burst],
-    decision: Decision,
+def act_transfers(
+    machine: Machine, program: TimedProgram, times: Times, bursts: Records[Burst], transfers: Transfers
 ) -> Done:
-    """Carry out a cycle; return what was Done. The order matters only where a comment says so."""
-    turns = _answer_stores(machine, program, times)
-    load = _write_load(machine, machine.load, program, times, decision.gives == LOAD, False)
-    held = _held_back(machine, program, decision)
-    compute_load = _write_load(machine, machine.compute_load, program, times, decision.gives == COMPUTE, held)
-    turns |= _retire_step(machine, program, times)
-    turns |= _move_beats(machine, bursts, decision, load, compute_load)
-    turns |= _pass_requests(machine, bursts, decision)
-    turns |= _read_stores(machine, program, decision)
-    turns |= _cut_requests(machine, program)  # the DMA must have taken the request before
-    turns |= compute_compares(machine, program, queued, decision.starts.compute)
-    # what starts is not cut in the same cycle, and its first slot may be taken
-    turns |= _start(machine, program, queued, times, decision)
+    """Carry out the Transfers of a cycle; return what was Done. The order matters only where a comment says
+    so."""
+    turns, wakes = _answer_stores(machine, program, times)
+    load = _write_load(machine, machine.load, program, times, transfers.gives == LOAD, False)
+    held = _held_back(machine, program, transfers)
+    compute_load = _write_load(
+        machine, machine.compute_load, program, times, transfers.gives == COMPUTE, held
+    )
+    turns |= _move_beats(machine, bursts, transfers, load, compute_load)
+    turns |= _pass_requests(machine, bursts, transfers)
+    waited = machine.store.waits
+    turns |= _read_stores(machine, program, transfers)
+    cuts = _cut_requests(machine, program)  # the DMA must have taken the request before
+    turns |= cuts != 0 or (load | compute_load) & (TURNS | RETIRES) != 0
+    wakes |= transfers.gives == FETCH or waited != machine.store.waits
+    wakes |= cuts & LAST_CUT != 0 or (load | compute_load) & (BEGINS | RETIRES) != 0
+    return Done(load, compute_load, transfers.serves == STORE, transfers.serves != NOBODY, turns, wakes)
+
+
+@part
+def act(machine: Machine, program: TimedProgram, queued: Ints, times: Times, decision: Decision) -> bool:
+    """Carry out the Decision of a cycle, behind its Transfers: what starts is not cut in the same cycle, and
+    its first slot may be taken. Return whether something changed on which the next Decision depends."""
+    changes = _retire_step(machine, program, times)
+    changes |= compute_compares(machine, program, queued, decision.starts.compute)
+    changes |= _start(machine, program, queued, times, decision)
     if decision.moves:
         dispatch_move(machine, program, times.dispatched)
-    turns |= decision.moves or (load | compute_load) & (TURNS | RETIRES) != 0
-    return Done(load, compute_load, decision.serves == STORE, decision.serves != NOBODY, turns)
+    return changes or decision.moves
 
 
 @part
-def _answer_stores(machine: Machine, program: TimedProgram, times: Times) -> bool:
-    """Match what memory answered in this cycle; before anything new waits for an answer."""
+def _answer_stores(machine: Machine, program: TimedProgram, times: Times) -> tuple[bool, bool]:
+    """Match what memory answered in this cycle, before anything new waits for an answer; return whether there
+    was an answer, and whether it retired an instruction."""
     answered = store_answered(machine.store, machine.memory.write_done)
     was_done, machine.memory.write_done = machine.memory.write_done, 0
     if answered >= 0:
         retire(machine, program, answered, times.retired)
-    return answered != NOTHING or was_done != 0
+    return answered != NOTHING or was_done != 0, answered >= 0
 
 
 @part
-def _held_back(machine: Machine, program: TimedProgram, decision: Decision) -> bool:
+def _held_back(machine: Machine, program: TimedProgram, transfers: Transfers) -> bool:
     """Whether the LOAD that the compute unit's engine writes must wait for slots in the pipeline."""
     written = machine.compute_load.written
-    if decision.settling and program[written].settles:
+    if transfers.settling and program[written].settles:
         return True
-    return decision.holds and program[written].ordered
+    return transfers.holds and program[written].ordered
 
 
 @part
@@ -121,11 +140,11 @@ def _retire_step(machine: Machine, program: TimedProgram, times: Times) -> bool:
 
 @part
 def _move_beats(
-    machine: Machine, bursts: Records[Burst], decision: Decision, load: int, compute_load: int
+    machine: Machine, bursts: Records[Burst], transfers: Transfers, load: int, compute_load: int
 ) -> bool:
     """Move a beat between memory and the DMA or the store unit, and one from the DMA to its client; `ended`
     is still that of the cycle's start."""
-    gives, serves = decision.gives, decision.serves
+    gives, serves = transfers.gives, transfers.serves
     takes, turns = ((load | compute_load) & TAKES_BEAT) != 0, gives == FETCH
     if gives == FETCH:
         takes = fetch_receives(machine)
@@ -146,30 +165,31 @@ def _write_beat(machine: Machine, bursts: Records[Burst]) -> bool:
 
 
 @part
-def _pass_requests(machine: Machine, bursts: Records[Burst], decision: Decision) -> bool:
+def _pass_requests(machine: Machine, bursts: Records[Burst], transfers: Transfers) -> bool:
     """Let memory accept the request in the output register, and the DMA take the next one into it."""
-    if decision.accepts:
+    if transfers.accepts:
         memory_accepts(machine, bursts)
-    if decision.client != NOBODY:
-        dma_takes(machine, decision.client)
-    return decision.accepts or decision.client != NOBODY
+    if transfers.client != NOBODY:
+        dma_takes(machine, transfers.client)
+    return transfers.accepts or transfers.client != NOBODY
 
 
 @part
-def _cut_requests(machine: Machine, program: TimedProgram) -> bool:
-    """Let the load engines put their next bursts into their request registers."""
+def _cut_requests(machine: Machine, program: TimedProgram) -> int:
+    """Let the load engines put their next bursts into their request registers; return what both did, see
+    `loader_cuts`."""
     cuts = loader_cuts(machine.load, program, machine.hardware)
     return cuts | loader_cuts(machine.compute_load, program, machine.hardware)
 
 
 @part
-def _read_stores(machine: Machine, program: TimedProgram, decision: Decision) -> bool:
+def _read_stores(machine: Machine, program: TimedProgram, transfers: Transfers) -> bool:
     """Let a mark pass, what was read some cycles before enter the queues, and a read be issued."""
-    if decision.marks:
+    if transfers.marks:
         store_remembers(machine.store, True)
-    if decision.reads and store_takes(machine.store, machine.hardware):
+    if transfers.reads and store_takes(machine.store, machine.hardware):
         compute_yields(machine)
-    return decision.marks | store_moves_on(machine, program, decision.reads)
+    return transfers.marks | store_moves_on(machine, program, transfers.reads)
 
 
 @part

@@ -122,6 +122,19 @@ def compute_steady_cycles(machine: Machine) -> int:
 
 
 @part
+def compute_changes(machine: Machine) -> int:
+    """Return a cycle up to which `compute_free`, `pipeline_empty_from` and `compute_retires` give the answer
+    of this cycle, if nothing starts."""
+    compute, cycle = machine.compute, machine.control.cycle
+    until = FAR
+    if cycle < compute.issue_last:
+        until = compute.issue_last
+    elif cycle < pipeline_empty_from(machine):
+        until = pipeline_empty_from(machine)
+    return min(until, compute.retires[compute.first]) if compute.level > 0 else until
+
+
+@part
 def operand_reads(machine: Machine, program: TimedProgram) -> Reads:
     """Return when second accumulators are read that have not all been read before this cycle: by the first
     instruction in the pipeline of that kind."""

@@ -31,30 +31,35 @@ class Flags(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What happens in a cycle."""
+    """What dispatch, the queues and the compute unit do in a cycle."""
+
+    moves: bool  # dispatch moves an instruction
+    gates: Gates
+    starts: Flags  # the head of the unit's queue starts
+    idle: Flags  # nothing is in progress in that unit; of the compute unit, in its load engine
+    resting: bool  # nothing is in progress in any unit, and fetch awaits no beat
+    drained: bool  # and no queue holds an instruction
+    quiet: bool  # and nothing moves
+
+
+class Transfers(NamedTuple):
+    """What memory, the DMA, the load engines and the store unit do in a cycle."""
 
     client: int  # whose request the DMA takes, or NOBODY
     accepts: bool  # memory accepts the request in the DMA's output register
     serves: int  # for whom memory moves a beat, or NOBODY
     gives: int  # to whom the DMA offers a beat that has arrived, or NOBODY
-    moves: bool  # dispatch moves an instruction
-    gates: Gates
-    starts: Flags  # the head of the unit's queue starts
-    idle: Flags  # nothing is in progress in that unit; of the compute unit, in its load engine
     issues: bool  # the compute unit issues a slot
     holds: bool  # a slot is in its pipeline: its load engine must not write what waits for that
     settling: bool  # one of an instruction before the latest: nor what waits for that
     reads: bool  # the store unit issues a read
     marks: bool  # it passes on the mark of a STORE that writes nothing
-    drained: bool  # no unit, no queue and no read of fetch is left
-    quiet: bool  # nothing is in progress and nothing moves
 
 
 @part
 def decide(machine: Machine, program: TimedProgram, queued: Ints) -> Decision:
     """Return the Decision for the cycle that the registers stand at."""
-    memory, client = machine.memory, dma_chooses(machine)
-    reads, moves = store_reads(machine, program), dispatch_moves(machine, program)
+    moves = dispatch_moves(machine, program)
     gates = Gates(
         gate(machine, program, queued, LOAD_UNIT),
         gate(machine, program, queued, COMPUTE_UNIT),
@@ -66,25 +71,34 @@ def decide(machine: Machine, program: TimedProgram, queued: Ints) -> Decision:
         gates.compute == OPEN and _compute_takes(machine, program, queued, idle.compute),
         gates.store == OPEN and not machine.store.waits,
     )
-    holds = machine.control.cycle < pipeline_empty_from(machine)
-    resting = idle.load and idle.compute and not holds and idle.store and machine.fetch.outstanding == 0
+    empty = machine.control.cycle >= pipeline_empty_from(machine)
+    resting = idle.load and idle.compute and empty and idle.store and machine.fetch.outstanding == 0
     moving = moves or starts.load or starts.compute or starts.store or machine.control.cycle == 1
     return Decision(
-        client,
-        memory.offered != 0 and memory.level < machine.hardware.memory_depth,
-        memory_serves(machine),
-        dma_gives(memory),
         moves,
         gates,
         starts,
         idle,
-        compute_issues(machine),
-        holds,
-        machine.control.cycle < pipeline_settled_from(machine),
-        reads,
-        store_passes_mark(machine),
+        resting,
         resting and _queues_empty(machine),
         resting and not moving and not fetch_offers(machine),
+    )
+
+
+@part
+def decide_transfers(machine: Machine, program: TimedProgram) -> Transfers:
+    """Return the Transfers of the cycle that the registers stand at."""
+    memory, cycle = machine.memory, machine.control.cycle
+    return Transfers(
+        dma_chooses(machine),
+        memory.offered != 0 and memory.level < machine.hardware.memory_depth,
+        memory_serves(machine),
+        dma_gives(memory),
+        compute_issues(machine),
+        cycle < pipeline_empty_from(machine),
+        cycle < pipeline_settled_from(machine),
+        store_reads(machine, program),
+        store_passes_mark(machine),
     )
 
 

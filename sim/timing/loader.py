@@ -6,8 +6,11 @@ from vdla.sim.timing.burst import burst_beats, burst_size
 from vdla.sim.timing.columns import TimedInstruction, TimedProgram
 from vdla.sim.timing.state import Hardware, Loader
 
-STEP, TAKES_BEAT, TURNS, RETIRES = 1, 2, 4, 8
-"""What `loader_writes` did: a step; took a beat; turned to another kind of work; ended the instruction."""
+STEP, TAKES_BEAT, TURNS, RETIRES, BEGINS = 1, 2, 4, 8, 16
+"""What `loader_writes` did: a step; took a beat; turned to another kind of work; ended the instruction; began
+with the next."""
+CUT, LAST_CUT = 1, 2
+"""What `loader_cuts` did: put a burst into the request register; the instruction's last."""
 
 
 @part
@@ -34,10 +37,10 @@ def loader_starts(loader: Loader, program: TimedProgram, index: int) -> None:
 
 
 @part
-def loader_cuts(loader: Loader, program: TimedProgram, hardware: Hardware) -> bool:
-    """Put the next burst into the request register, if that is empty; return whether there was one."""
+def loader_cuts(loader: Loader, program: TimedProgram, hardware: Hardware) -> int:
+    """Put the next burst into the request register, if that is empty; return what was done."""
     if loader.offered or not loader.requesting:
-        return False
+        return 0
     loader.offered, loader.offered_instruction = 1, loader.asked
     loader.offered_beats = burst_beats(hardware, loader.address, loader.remaining)
     size = burst_size(hardware, loader.address, loader.remaining)
@@ -49,7 +52,13 @@ def loader_cuts(loader: Loader, program: TimedProgram, hardware: Hardware) -> bo
         loader.address, loader.remaining = loader.row, instruction.row_bytes
         loader.rows -= 1
         loader.requesting = loader.rows > 0
-    return True
+    return CUT if loader.requesting else CUT | LAST_CUT
+
+
+@part
+def loader_cuts_last(loader: Loader, hardware: Hardware) -> bool:
+    """Whether the next burst to be cut is its instruction's last."""
+    return loader.rows == 1 and loader.remaining == burst_size(hardware, loader.address, loader.remaining)
 
 
 @part
@@ -61,7 +70,7 @@ def loader_writes(loader: Loader, program: TimedProgram, hardware: Hardware, dat
         done = _step(loader, program, hardware, data)
     if waiting > 0 and not loader.writing:
         _begin(loader, program, hardware)
-        done |= TURNS
+        done |= TURNS | BEGINS
     return done
 
 
@@ -137,6 +146,12 @@ def _gather(loader: Loader, program: TimedProgram, hardware: Hardware, data: boo
         loader.missing -= 1 << hardware.bus_shift
         done |= STEP | TAKES_BEAT
     return done
+
+
+@part
+def loader_turns(loader: Loader, program: TimedProgram) -> None:
+    """Go on to the next row of the instruction being written."""
+    _next_row(loader, program[loader.written])
 
 
 @part

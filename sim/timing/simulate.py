@@ -8,6 +8,8 @@ allows, at once.
 The states of the units are summed and logged; see `UnitState`.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from vdla.hw.spec.errors import CycleLimitError
@@ -25,29 +27,28 @@ from vdla.hw.spec.units import Unit
 from vdla.sim.compiled import part, whole
 from vdla.sim.decoded import DecodedStream
 from vdla.sim.records import Ints, Records
-from vdla.sim.timing.act import OUT, Done, act
+from vdla.sim.timing.act import Done, act, act_transfers
 from vdla.sim.timing.columns import TimedProgram, timing_columns
-from vdla.sim.timing.compute import compute_steady_cycles, pipeline_settled_from, port_steady_cycles
-from vdla.sim.timing.decide import Decision, decide
-from vdla.sim.timing.loader import STEP, TAKES_BEAT, loader_skips, loader_steady_cycles
-from vdla.sim.timing.memory import memory_free
+from vdla.sim.timing.compute import compute_changes, compute_issues
+from vdla.sim.timing.decide import Decision, Flags, Transfers, decide, decide_transfers
+from vdla.sim.timing.leaps import skip, steady_cycles, stream_load
+from vdla.sim.timing.loader import STEP
 from vdla.sim.timing.result import BURST, NEVER, SPAN, Burst, Log, Span, Timing
 from vdla.sim.timing.state import (
     COMPUTE_UNIT,
     FAR,
     LOAD_UNIT,
     STORE_UNIT,
-    Loader,
     Machine,
     Times,
     new_machine,
 )
-from vdla.sim.timing.store import store_skips, store_steady_cycles
 from vdla.sim.timing.tokens import EMPTY, OPEN
 
 LOOKS_AT_ONCE = 1 << 19  # evaluated cycles between two looks at Python's signals: well below a second
 LOGGED_PER_CYCLE = 8  # no cycle logs more spans or bursts
 LOG_PLACES = 1 << 12  # of a log at first
+NO_STARTS = Flags(False, False, False)
 BUSY, MEMORY, INSTRUCTION, IDLE = (
     tuple(UnitState).index(state)
     for state in (UnitState.BUSY, UnitState.MEMORY, UnitState.INSTRUCTION, UnitState.IDLE)
@@ -162,6 +163,13 @@ class _Simulation:
         return {name: int(value) for name, value in values.items()}
 
 
+class Still(NamedTuple):
+    """What stays as it is while nothing but Transfers happens."""
+
+    states: tuple[int, int, int]  # of the units while they are not busy
+    heads: tuple[int, int, int]  # of their queues
+
+
 @part
 def _cycle(
     machine: Machine,
@@ -171,69 +179,80 @@ def _cycle(
     spans: Records[Span],
     bursts: Records[Burst],
     until: int,
-) -> None:
-    """Carry out the cycle that the registers stand at, and those after it that are like it."""
-    decision, ended = decide(machine, program, queued), machine.dispatch.ended
+    looks: int,
+) -> int:
+    """Carry out the cycle that the registers stand at, and those after it in which nothing but Transfers
+    happens; return how many were evaluated, at most `looks`."""
+    decision, transfers = decide(machine, program, queued), decide_transfers(machine, program)
     ends = machine.compute.finished != 0 and decision.drained
-    heads = queue_heads(machine, queued)
-    done = act(machine, program, queued, times, bursts, decision)
-    states = unit_states(decision, done, ended)
-    if machine.log.wanted:
-        log_states(machine, spans, states, heads)
-    steady = 0
-    if not (done.turns or decision.quiet or machine.control.cycle == 1):
-        steady = min(_steady_cycles(machine, program, decision, done), until - machine.control.cycle - 1)
-        _skip(machine, program, decision, done, steady)
-    count(machine, states, 1 + steady)
-    machine.control.cycle += 1 + steady
+    still = Still(waiting_states(decision, machine.dispatch.ended), queue_heads(machine, queued))
+    done = act_transfers(machine, program, times, bursts, transfers)
+    changes = act(machine, program, queued, times, decision)
+    _count(machine, spans, still, busy_units(transfers, done, decision.starts), 0)
+    calm = not (changes or done.wakes or decision.resting or machine.control.cycle == 1)
+    calm_until = min(until, compute_changes(machine))
+    machine.control.cycle += 1
     _control(machine, spans, ends, decision.quiet)
+    if not calm:
+        return 1
+    return 1 + _transfer(machine, program, times, spans, bursts, still, calm_until, looks - 1)
 
 
 @part
-def _steady_cycles(machine: Machine, program: TimedProgram, decision: Decision, done: Done) -> int:
-    """Return how many cycles behind this one are like it; nothing ended or began in this one."""
-    steady, memory, store, hardware = (
-        compute_steady_cycles(machine),
-        machine.memory,
-        machine.store,
-        machine.hardware,
+def _transfer(
+    machine: Machine,
+    program: TimedProgram,
+    times: Times,
+    spans: Records[Span],
+    bursts: Records[Burst],
+    still: Still,
+    until: int,
+    looks: int,
+) -> int:
+    """Carry out the Transfers of the cycles before `until`, as long as no Decision depends on them;
+    return how many were evaluated, at most `looks`."""
+    for evaluated in range(looks):
+        if machine.control.cycle >= until or not _has_room(machine, spans, bursts):
+            return evaluated
+        streamed = stream_load(machine, program, bursts, until)
+        if streamed > 0:
+            busy = Flags(True, compute_issues(machine), False)
+            _count(machine, spans, still, busy, streamed - 1)
+            machine.control.cycle += streamed
+            continue
+        transfers = decide_transfers(machine, program)
+        done = act_transfers(machine, program, times, bursts, transfers)
+        steady = 0
+        if not done.turns:
+            steady = steady_cycles(machine, program, transfers, done)
+            steady = min(steady, until - machine.control.cycle - 1)
+            skip(machine, program, transfers, done, steady)
+        _count(machine, spans, still, busy_units(transfers, done, NO_STARTS), steady)
+        machine.control.cycle += 1 + steady
+        if done.wakes:
+            return evaluated + 1
+    return looks
+
+
+@part
+def _count(machine: Machine, spans: Records[Span], still: Still, busy: Flags, more: int) -> None:
+    """Count this cycle, and `more` cycles like it, in the states of the units, and log them."""
+    states = (
+        BUSY if busy.load else still.states[LOAD_UNIT],
+        BUSY if busy.compute else still.states[COMPUTE_UNIT],
+        BUSY if busy.store else still.states[STORE_UNIT],
     )
-    if memory.level > 0:
-        if done.streams:
-            steady = min(steady, memory.beats_left[memory.first] - 1) if hardware.cycles_per_beat == 1 else 0
-        elif memory_free(memory) > machine.control.cycle:
-            steady = min(steady, memory_free(memory) - machine.control.cycle - 1)
-    if done.load & STEP:
-        steady = min(steady, loader_steady_cycles(machine.load, program, hardware, done.load))
-    if done.compute_load & STEP:
-        steady = min(steady, loader_steady_cycles(machine.compute_load, program, hardware, done.compute_load))
-    if decision.settling and machine.compute_load.writing:
-        steady = min(steady, pipeline_settled_from(machine) - machine.control.cycle - 1)
-    if store.active:
-        steady = min(steady, port_steady_cycles(machine, program))
-    return min(steady, store_steady_cycles(machine, program, decision.reads, done.drains))
+    if machine.log.wanted:
+        log_states(machine, spans, states, still.heads)
+    for unit in (LOAD_UNIT, COMPUTE_UNIT, STORE_UNIT):
+        machine.counts.states[unit, states[unit]] += 1 + more
 
 
 @part
-def _skip(machine: Machine, program: TimedProgram, decision: Decision, done: Done, cycles: int) -> None:
-    """Do what this cycle did `cycles` times more."""
-    if done.load & STEP:
-        _skip_load(machine, machine.load, program, done.load, cycles)
-    if done.compute_load & STEP:
-        _skip_load(machine, machine.compute_load, program, done.compute_load, cycles)
-    store_skips(machine, program, decision.reads, cycles)
-    if done.drains:
-        machine.store.beats -= cycles
-        machine.counts.beats[OUT] += cycles
-    if done.streams:
-        machine.memory.beats_left[machine.memory.first] -= cycles
-
-
-@part
-def _skip_load(machine: Machine, loader: Loader, program: TimedProgram, done: int, cycles: int) -> None:
-    loader_skips(loader, program, cycles)
-    if done & TAKES_BEAT:
-        machine.counts.beats[program[loader.written].beats] += cycles
+def _has_room(machine: Machine, spans: Records[Span], bursts: Records[Burst]) -> bool:
+    """Whether the logs, if they are wanted, have room for a cycle."""
+    log = machine.log
+    return not log.wanted or min(spans.size - log.spans, bursts.size - log.bursts) >= LOGGED_PER_CYCLE
 
 
 @part
@@ -263,22 +282,15 @@ def advance(
 ) -> None:
     """Go on until the run is done, cycle `until` is reached, a log has no more room, or after `looks`
     evaluated cycles."""
-    for _ in range(looks):
-        if machine.control.cycle >= until or machine.control.done:
+    while looks > 0:
+        if machine.control.cycle >= until or machine.control.done or not _has_room(machine, spans, bursts):
             break
-        if (
-            machine.log.wanted
-            and min(spans.size - machine.log.spans, bursts.size - machine.log.bursts) < LOGGED_PER_CYCLE
-        ):
-            break
-        _cycle(machine, program, queued, times, spans, bursts, until)
+        looks -= _cycle(machine, program, queued, times, spans, bursts, until, looks)
 
 
 @part
-def state_of(busy: bool, idle: bool, gate: int, ended: int) -> int:
-    """Return the state of a unit: the first that applies, in the order of `UnitState`."""
-    if busy:
-        return BUSY
+def waiting_state(idle: bool, gate: int, ended: int) -> int:
+    """Return the state of a unit that is not busy: the first that applies, in the order of `UnitState`."""
     if not idle:
         return MEMORY
     if gate == EMPTY:
@@ -287,23 +299,24 @@ def state_of(busy: bool, idle: bool, gate: int, ended: int) -> int:
 
 
 @part
-def unit_states(decision: Decision, done: Done, ended: int) -> tuple[int, int, int]:
-    """Return the states of the three units in a cycle at whose start dispatch had `ended` or not."""
-    load_busy = decision.starts.load or done.load & STEP != 0
-    compute_busy = decision.starts.compute or decision.issues or done.compute_load & STEP != 0
-    store_busy = decision.starts.store or decision.reads
+def waiting_states(decision: Decision, ended: int) -> tuple[int, int, int]:
+    """Return the states of the three units, unless they are busy, in a cycle at whose start dispatch had
+    `ended` or not."""
     return (
-        state_of(load_busy, decision.idle.load, decision.gates.load, ended),
-        state_of(compute_busy, decision.idle.compute, decision.gates.compute, ended),
-        state_of(store_busy, decision.idle.store, decision.gates.store, ended),
+        waiting_state(decision.idle.load, decision.gates.load, ended),
+        waiting_state(decision.idle.compute, decision.gates.compute, ended),
+        waiting_state(decision.idle.store, decision.gates.store, ended),
     )
 
 
 @part
-def count(machine: Machine, states: tuple[int, int, int], cycles: int) -> None:
-    """Add `cycles` to each unit's state."""
-    for unit in (LOAD_UNIT, COMPUTE_UNIT, STORE_UNIT):
-        machine.counts.states[unit, states[unit]] += cycles
+def busy_units(transfers: Transfers, done: Done, starts: Flags) -> Flags:
+    """Return which units are busy in a cycle."""
+    return Flags(
+        starts.load or done.load & STEP != 0,
+        starts.compute or transfers.issues or done.compute_load & STEP != 0,
+        starts.store or transfers.reads,
+    )
 
 
 @part

@@ -133,11 +133,12 @@ def counted(
             break
         evaluated += AT_ONCE
         assert evaluated < MOST_CYCLES, "the run does not end"
-    run.state[:] = before  # to count the last ones
-    while not run.done:
-        advance(run.state[0], *arrays, FAR, 1)
-        evaluated += 1
-    return [run.cycle, evaluated]
+    for last in range(1, AT_ONCE + 1):  # to count the last ones
+        run.state[:] = before
+        advance(run.state[0], *arrays, FAR, last)
+        if run.done:
+            break
+    return [run.cycle, evaluated + last]
 
 
 def evaluated_in(memory: MemoryParameters) -> dict[str, list[int]]:
