@@ -243,10 +243,14 @@ class StreamMachine:
                 raise ProofError(f"it reads activations as {MEMORIES[memory].values}")
 
     def _store(self, it: isa.Store, index: int) -> None:
-        """Copy a block of accumulators, narrowed or requantised, into DRAM."""
+        """Copy a block of accumulators, narrowed or requantised, into DRAM or INP."""
         block = block_of(it)
         sums = self.accumulators.sums(slice(it.sram_base, it.sram_base + block.elements))
         out = self._requantised(sums, it) if it.parameters else self.domain.narrowed(sums)
+        outputs = Lanes(out, self.domain.values(out).residues)
+        if it.memory_type == MemoryType.INP:
+            self.pads.inputs.put(it.dram_base + block.source, outputs)
+            return
         size = self.config.element_bytes(it.memory_type)
         begin = first_byte(it, self.config)
         end = begin + (int(block.source[-1]) + 1) * size
@@ -254,7 +258,7 @@ class StreamMachine:
             raise ProofError(f"it writes bytes {begin:#x}..{end - 1:#x}, of which some are constants")
         places = (begin - self.dram.low) // size + block.source
         view = self.dram.view(size)
-        view.put(places, Lanes(out, self.domain.values(out).residues))
+        view.put(places, outputs)
         self.dram.writers[: len(view.elements) * size].reshape(-1, size)[places] = index
 
     def _requantised(self, sums: Sums, it: isa.Store) -> Elements:
