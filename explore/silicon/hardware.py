@@ -24,7 +24,7 @@ REFERENCES = (
     SMALL.with_changes(name="full", packed=18, requantise_lanes=1, extensions=DEFAULT.extensions),
 )
 """Configurations whose Verilog stands for the generator: together they use every component in two forms, and
-have every extension."""
+have every extension of a preset."""
 
 _DIGESTS = Shelf("hardware", 1 << 20)
 

@@ -92,7 +92,11 @@ def test_a_store_into_inputs_writes_what_it_would_write_into_dram_and_leaves_tha
         steps = {"table": table, "residual": residual} if parameters else {}
         item = store(
             memory_type=INP,
-            **{"sram_base": 8, "y_size": 2, "x_size": 2, "x_stride": seed, "dram_base": 1},
+            sram_base=8,
+            y_size=2,
+            x_size=2,
+            x_stride=seed,
+            dram_base=1,
             parameters=parameters,
             **steps,
         )
