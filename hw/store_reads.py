@@ -104,7 +104,7 @@ class ReadIssue(wiring.Component):
             m.d.sync += self._active.eq(begins)
         self._read(m, walk, decode(isa.Store, self.config, word), begins)
         if self._feeds is not None:
-            self._feed(m, walk, decode(isa.Store, self.config, word), begins)
+            self._feed(m, walk, decode(isa.Store, self.config, word), begins, self._feeds)
         self._announce(m, walk, decode(isa.Store, self.config, word), begins, last)
         return m
 
@@ -174,12 +174,12 @@ class ReadIssue(wiring.Component):
         ]
         return further.last_set
 
-    def _feed(self, m: Module, walk: RowWalk, store: data.View, begins: Signal) -> None:
+    def _feed(self, m: Module, walk: RowWalk, store: data.View, begins: Signal, feeds: Signal) -> None:
         """Send outputs to INP where the STORE says so: they end no beat, and no burst but with the last."""
         with m.If(begins):
-            m.d.sync += self._feeds.eq(store.memory_type == MemoryType.INP)
-        m.d.comb += self.read.feeds.eq(self._feeds & ~self._empty)
-        with m.If(self._feeds):
+            m.d.sync += feeds.eq(store.memory_type == MemoryType.INP)
+        m.d.comb += self.read.feeds.eq(feeds & ~self._empty)
+        with m.If(feeds):
             m.d.comb += [self.read.beat_ends.eq(0), self.read.burst_ends.eq(walk.last)]
 
     def _announce(self, m: Module, walk: RowWalk, store: data.View, begins: Signal, last: Signal) -> None:
