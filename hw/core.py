@@ -147,6 +147,8 @@ class Datapath(wiring.Component):
             connect(m, compute.acc_load, pads[MemoryType.ACC].load)
             if has_shadow(self.config):
                 connect(m, compute.out_load, pads[MemoryType.OUT].load)
+        if self.config.has(Extension.FEEDBACK):
+            connect(m, store.inp, load.fed)
         if self.config.has(Extension.TABLE):
             connect(m, compute.table_write, store.table)
         if self.config.has(Extension.RESIDUAL):

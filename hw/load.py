@@ -1,12 +1,13 @@
 """The load unit: INP and WGT loads."""
 
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Mux
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from vdla.hw.loader import LoadEngine
 from vdla.hw.signatures import (
     instruction_stream,
+    lent_write,
     read_stream,
     request_stream,
     scratchpad_write,
@@ -16,7 +17,7 @@ from vdla.hw.signatures import (
 )
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.memories import loaded_by
-from vdla.hw.spec.vocabulary import MemoryType, Unit
+from vdla.hw.spec.vocabulary import Extension, MemoryType, Unit
 from vdla.hw.start_gate import StartGate
 
 
@@ -31,10 +32,12 @@ class LoadUnit(wiring.Component):
         pop_next, push_next: token edges from and to the compute unit.
         request, read_data: DRAM.
         inp, wgt: write ports.
+        fed: writes of the store unit into INP; only where the configuration has that path.
         beats: a read beat was taken for that scratchpad.
         status: for counters and run control.
 
-    Timing: as `LoadEngine`. An instruction starts as soon as its tokens are there and the engine takes it.
+    Timing: as `LoadEngine`. An instruction starts as soon as its tokens are there and the engine takes it. A
+    write of `fed` passes to `inp` in its cycle.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
@@ -48,6 +51,7 @@ class LoadUnit(wiring.Component):
                 "read_data": In(read_stream(config)),
                 "inp": Out(scratchpad_write(config, MemoryType.INP)),
                 "wgt": Out(scratchpad_write(config, MemoryType.WGT)),
+                **fed_port(config),
                 "beats": Out(data.StructLayout({"inp": 1, "wgt": 1})),
                 "status": Out(unit_status()),
             }
@@ -57,13 +61,10 @@ class LoadUnit(wiring.Component):
         m = Module()
         m.submodules.gate = gate = StartGate(self.config, ("next",))
         m.submodules.engine = engine = LoadEngine(self.config, loaded_by(Unit.LOAD, self.config))
-        for own, inner in (
-            (self.pop_next, gate.pop_next),
-            (self.request, engine.request),
-            (self.inp, engine.inp),
-            (self.wgt, engine.wgt),
-        ):
-            connect(m, inner, flipped(own))
+        connect(m, gate.pop_next, flipped(self.pop_next))
+        connect(m, engine.request, flipped(self.request))
+        self._write_inputs(m, engine)
+        connect(m, engine.wgt, flipped(self.wgt))
         connect(m, flipped(self.read_data), engine.read_data)
         waiting = engine.idle & ~gate.start
         m.d.comb += [
@@ -85,3 +86,21 @@ class LoadUnit(wiring.Component):
             self.status.waits_room.eq(waiting & gate.waits_room),
         ]
         return m
+
+    def _write_inputs(self, m: Module, engine: LoadEngine) -> None:
+        """Drive the write port of INP, which the engine leaves alone in cycles of the store unit."""
+        if not self.config.has(Extension.FEEDBACK):
+            connect(m, engine.inp, flipped(self.inp))
+            return
+        fed = self.fed.enable[0]
+        m.d.comb += [
+            engine.lent.eq(self.fed.next),
+            self.inp.address.eq(Mux(fed, self.fed.address, engine.inp.address)),
+            self.inp.data.eq(Mux(fed, self.fed.data, engine.inp.data)),
+            self.inp.enable.eq(engine.inp.enable | self.fed.enable),
+        ]
+
+
+def fed_port(config: AcceleratorConfig) -> dict[str, wiring.Member]:
+    """Return the member of the load unit by which the store unit writes INP, where it can."""
+    return {"fed": In(lent_write(config, MemoryType.INP))} if config.has(Extension.FEEDBACK) else {}

@@ -25,6 +25,11 @@ def steps_of_element(config: AcceleratorConfig, memory: MemoryType) -> int:
     return max(1, config.element_bits(memory) // config.bus_bits)
 
 
+def lends(config: AcceleratorConfig, memories: tuple[MemoryType, ...]) -> bool:
+    """Return whether an engine that loads `memories` lends the write port of INP to the store unit."""
+    return config.has(Extension.FEEDBACK) and MemoryType.INP in memories
+
+
 class ElementWriter(wiring.Component):
     """Write one step of an element of one memory type: a beat, an element of a beat, or padding.
 
@@ -119,6 +124,7 @@ class WriteHalf(wiring.Component):
         hold: make no step in this cycle, unless the LOAD is of micro-ops, a table or residuals and pushes no
             token, or writes the half of ACC in which no step works.
         settling: nor if it does that: earlier steps are in the pipeline; only where ACC has halves.
+        lent: nor if it writes INP, whose write port is another's behind the next edge; only where it may be.
         read_data: beats in the order of the requests.
         inp, wgt, uop, acc: write ports of the scratchpads concerned.
         retire: the LOAD ends in this cycle; `push_prev`, `push_next`: and pushes these tokens.
@@ -144,6 +150,7 @@ class WriteHalf(wiring.Component):
                 "busy": Out(1),
                 "hold": In(1),
                 **({"settling": In(1)} if has_halves(config, memories) else {}),
+                **({"lent": In(1)} if lends(config, memories) else {}),
                 "read_data": In(read_stream(config)),
                 **{memory.name.lower(): Out(scratchpad_write(config, memory)) for memory in pads},
                 **{name: Out(1) for name in ("retire", "push_prev", "push_next", "step", "overrun")},
@@ -157,9 +164,7 @@ class WriteHalf(wiring.Component):
         load = Signal(plan_layout(self.config, self.memories))
         writes, element_ends, waits = Signal(), Signal(), Signal()
         part = self._count_parts(m, writes, element_ends)
-        may = self.busy & ~(self.hold & waits)
-        if has_halves(self.config, self.memories):
-            may &= ~(self.settling & load.beside)
+        may = self._may(load, waits)
         window = self._gather(m, load, walk, may) if self._gathers else None
         there = Mux(load.gathers, window.due, self.read_data.valid) if window else self.read_data.valid
         m.d.comb += [
@@ -191,6 +196,15 @@ class WriteHalf(wiring.Component):
                     with m.If(load.gathers):
                         m.d.comb += self.read_data.ready.eq(window.wants)
         return m
+
+    def _may(self, load: data.View, waits: Value) -> Value:
+        """Return whether nothing holds the LOAD back in this cycle."""
+        may = self.busy & ~(self.hold & waits)
+        if has_halves(self.config, self.memories):
+            may &= ~(self.settling & load.beside)
+        if lends(self.config, self.memories):
+            may &= ~(self.lent & load.inp)
+        return may
 
     @property
     def _gathers(self) -> bool:

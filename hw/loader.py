@@ -10,7 +10,7 @@ from vdla.hw.bursts import RowCutter
 from vdla.hw.gather import gathers, row_bytes_less_one
 from vdla.hw.halves import has_halves
 from vdla.hw.layouts import decode
-from vdla.hw.load_writes import WriteHalf, scratchpads
+from vdla.hw.load_writes import WriteHalf, lends, scratchpads
 from vdla.hw.queue import Queue
 from vdla.hw.signatures import instruction_stream, read_stream, request_stream, scratchpad_write
 from vdla.hw.spec import isa
@@ -148,7 +148,7 @@ class LoadEngine(wiring.Component):
 
     Members:
         instruction: a LOAD to execute.
-        hold, settling: as `WriteHalf`.
+        hold, settling, lent: as `WriteHalf`.
         request, read_data: DRAM.
         inp, wgt, uop, acc: write ports of the scratchpads concerned.
         retire: an instruction ends, with its flags `push_prev` and `push_next`.
@@ -169,6 +169,7 @@ class LoadEngine(wiring.Component):
                 "instruction": In(instruction_stream(config)),
                 "hold": In(1),
                 **({"settling": In(1)} if has_halves(config, memories) else {}),
+                **({"lent": In(1)} if lends(config, memories) else {}),
                 "request": Out(request_stream(config)),
                 "read_data": In(read_stream(config)),
                 **{memory.name.lower(): Out(scratchpad_write(config, memory)) for memory in pads},
@@ -202,6 +203,7 @@ class LoadEngine(wiring.Component):
             started.i.valid.eq(self.instruction.valid & requests.instruction.ready),
             writes.hold.eq(self.hold),
             *([writes.settling.eq(self.settling)] if has_halves(self.config, self.memories) else []),
+            *([writes.lent.eq(self.lent)] if lends(self.config, self.memories) else []),
             self.idle.eq(~started.o.valid & ~writes.busy),
             *(
                 getattr(self, name).eq(getattr(writes, name))

@@ -135,6 +135,12 @@ def lent_read(config: AcceleratorConfig, memory: MemoryType) -> Signature:
     return Signature({"next": Out(1), **scratchpad_read(config, memory).members})
 
 
+def lent_write(config: AcceleratorConfig, memory: MemoryType) -> Signature:
+    """Return a write port that another unit lends, for the cycles behind those in which `next` is high: in
+    these, `enable` has all bits, and none in others."""
+    return Signature({"next": Out(1), **scratchpad_write(config, memory).members})
+
+
 def taken_read(config: AcceleratorConfig) -> Signature:
     """Return the reads for which the store unit takes slots of the compute unit, where there is no shadow.
 

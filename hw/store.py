@@ -1,4 +1,4 @@
-"""The store unit: accumulators, narrowed or requantised, to DRAM."""
+"""The store unit: accumulators, narrowed or requantised, to DRAM or to INP."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import data, wiring
@@ -15,12 +15,13 @@ from vdla.hw.signatures import (
 )
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.start_gate import StartGate
+from vdla.hw.store_beats import input_port
 from vdla.hw.store_outputs import accumulator_ports, further_ports
 from vdla.hw.store_reads import ReadHalf
 
 
 class StoreUnit(wiring.Component):
-    """Execute STOREs in order; one is done when memory has accepted all it wrote.
+    """Execute STOREs in order; one is done when memory has accepted all it wrote, or INP has it.
 
     Parameters:
         config: the accelerator; at most `max_requests` bursts wait for their answer.
@@ -32,6 +33,7 @@ class StoreUnit(wiring.Component):
             which come before the unit's own; where there is no shadow, `acc`: reads for which slots of the
             compute unit are taken.
         res: read port of the residuals; table: write port of the tables; where the configuration has them.
+        inp: write port of INP, lent by the load unit, where the configuration has that path.
         request, write_data, write_done: DRAM.
         beats: a beat is written.
         status: for counters and run control.
@@ -39,7 +41,8 @@ class StoreUnit(wiring.Component):
     Timing: as `ReadHalf`; a burst is offered in the cycle after its last beat was formed, so memory never
     waits for data. Whether an instruction is taken depends on the tokens and on a register. A STORE retires
     in the cycle in which `write_done` answers its last burst, or behind the STOREs before it that wrote
-    nothing, one per cycle.
+    nothing, one per cycle. One that writes INP retires like one that writes nothing, when its last element is
+    there: a unit that is told so reads it two cycles later at the earliest.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
@@ -56,6 +59,7 @@ class StoreUnit(wiring.Component):
                 "beats": Out(1),
                 "status": Out(unit_status()),
                 **further_ports(config),
+                **input_port(config),
             }
         )
 
@@ -68,7 +72,7 @@ class StoreUnit(wiring.Component):
         )
         connect(m, gate.pop_prev, flipped(self.pop_prev))
         connect(m, reads.beats, flipped(self.write_data))
-        for name in accumulator_ports(self.config) | further_ports(self.config):
+        for name in accumulator_ports(self.config) | further_ports(self.config) | input_port(self.config):
             connect(m, flipped(getattr(self, name)), getattr(reads, name))
         m.d.comb += [
             gate.instruction.eq(self.instruction.payload),

@@ -5,7 +5,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 from amaranth.utils import exact_log2
 
-from vdla.hw.signatures import request_layout
+from vdla.hw.signatures import lent_write, request_layout
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import Extension, MemoryType
 from vdla.hw.tables import table_number_bits
@@ -40,7 +40,8 @@ def read_layout(config: AcceleratorConfig) -> data.StructLayout:
 
     `empty`: of a STORE that writes nothing. `lane`: place of the outputs in their beat. `part`: place in the
     element that was read. `beat_ends`, `burst_ends`: the read completes a beat, a burst. `scales`: the
-    outputs are requantised by parameters. `further`: what is done then, where there are such steps.
+    outputs are requantised by parameters. `further`: what is done then, where there are such steps. `feeds`:
+    the outputs go to element `input` of INP, and complete no beat; only where they can.
     """
     further = further_layout(config)
     return data.StructLayout(
@@ -53,6 +54,11 @@ def read_layout(config: AcceleratorConfig) -> data.StructLayout:
             "burst_ends": 1,
             "scales": 1,
             **({"further": further} if further.size else {}),
+            **(
+                {"feeds": 1, "input": config.index_bits(MemoryType.INP)}
+                if config.has(Extension.FEEDBACK)
+                else {}
+            ),
         }
     )
 
@@ -75,7 +81,8 @@ class BeatFormer(wiring.Component):
         read: the read whose outputs are there in this cycle.
         outputs: of the read.
         beat: high for a cycle with each beat.
-        burst: high for a cycle with the last beat of each burst, and for each STORE that writes nothing.
+        burst: high for a cycle with the last beat of each burst, for each STORE that writes nothing, and with
+            the last read of each that writes INP.
 
     Timing: a beat and a burst appear in the cycle of the read that completes them. Never stalls.
     """
@@ -125,11 +132,63 @@ class BeatFormer(wiring.Component):
             beat.data.eq(Cat(*gathered, self.outputs)),
             beat.written.eq(Cat(written[first] for first in range(0, lanes, per_element))),
         ]
-        with m.If(read.valid & ~read.empty):
+        gathers = read.valid & ~read.empty
+        with m.If(gathers & ~read.feeds if self.config.has(Extension.FEEDBACK) else gathers):
             for lane in range(lanes - 1):
                 with m.If(here[lane]):
                     m.d.sync += held[lane].eq(self.outputs)
             m.d.sync += filled.eq(Mux(read.beat_ends, 0, written))
+
+
+class InputFormer(wiring.Component):
+    """Gather the outputs of reads into elements of INP, and write them.
+
+    Parameters:
+        config: the accelerator; it has the path from the store unit to INP.
+
+    Members:
+        coming: the read whose outputs are there in the next cycle.
+        read: the read whose outputs are there in this cycle.
+        outputs: of the read.
+        write: the write port of INP; `next` is high in the cycle in which the last outputs of an element are
+            there.
+
+    Timing: an element is written in the cycle after its last outputs were there. Never stalls. All outputs
+    come from registers.
+    """
+
+    def __init__(self, config: AcceleratorConfig) -> None:
+        self.config = config
+        super().__init__(
+            {
+                "coming": In(read_layout(config)),
+                "read": In(read_layout(config)),
+                "outputs": In(8 * config.store_read_bytes),
+                "write": Out(lent_write(config, MemoryType.INP)),
+            }
+        )
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        size, read, coming = len(self.outputs), self.read, self.coming
+        parts = self.config.element_bits(MemoryType.INP) // size
+        held = Signal(data.ArrayLayout(size, parts - 1), reset_less=True)
+        with m.If(read.valid & read.feeds):
+            for part in range(parts - 1):
+                with m.If(read.part == part):
+                    m.d.sync += held[part].eq(self.outputs)
+        m.d.sync += [
+            self.write.next.eq(coming.valid & coming.feeds & (coming.part == parts - 1)),
+            self.write.address.eq(read.input),
+            self.write.data.eq(Cat(held.as_value(), self.outputs)),
+            self.write.enable.eq(self.write.next.replicate(len(self.write.enable))),
+        ]
+        return m
+
+
+def input_port(config: AcceleratorConfig) -> dict[str, wiring.Member]:
+    """Return the member of the store unit by which it writes INP, where it can."""
+    return {"inp": Out(lent_write(config, MemoryType.INP))} if config.has(Extension.FEEDBACK) else {}
 
 
 def byte_strobe(config: AcceleratorConfig, written: Signal) -> Cat:

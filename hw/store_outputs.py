@@ -45,6 +45,7 @@ class OutputPath(wiring.Component):
         res: read port of the residuals.
         table: write port of the tables.
         leaving: the read of `store_stages` cycles before.
+        coming: the read that leaves in the next cycle; only where outputs can go to INP.
         outputs: of it.
         busy: there are reads on their way.
 
@@ -60,6 +61,7 @@ class OutputPath(wiring.Component):
                 "read": In(read_layout(config)),
                 "kept": In(kept_layout()),
                 "leaving": Out(read_layout(config)),
+                **({"coming": Out(read_layout(config))} if config.has(Extension.FEEDBACK) else {}),
                 "outputs": Out(8 * config.store_read_bytes),
                 "busy": Out(1),
                 **further_ports(config),
@@ -82,6 +84,8 @@ class OutputPath(wiring.Component):
             self.leaving.eq(stages[-1]),
             self.busy.eq(Cat(stage.valid for stage in stages).any()),
         ]
+        if config.has(Extension.FEEDBACK):
+            m.d.comb += self.coming.eq(stages[-2])
         if config.has(Extension.REQUANTISE):
             self._requantise(m, element, kept, stages)
         else:
@@ -159,7 +163,7 @@ def accumulator_ports(config: AcceleratorConfig) -> dict[str, wiring.Member]:
 
 
 def further_ports(config: AcceleratorConfig) -> dict[str, wiring.Member]:
-    """Return the members of the store unit that only extensions bring: ports of tables and of residuals."""
+    """Return the members of the output path that only extensions bring: ports of tables and of residuals."""
     table = {"table": In(scratchpad_write(config, MemoryType.TABLE))}
     res = {"res": Out(scratchpad_read(config, MemoryType.RES))}
     return (table if config.has(Extension.TABLE) else {}) | (res if config.has(Extension.RESIDUAL) else {})

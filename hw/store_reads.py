@@ -19,9 +19,11 @@ from vdla.hw.spec.timing import (
 from vdla.hw.spec.vocabulary import Extension, MemoryType, Parameter
 from vdla.hw.store_beats import (
     BeatFormer,
+    InputFormer,
     burst_layout,
     burst_stream,
     byte_strobe,
+    input_port,
     output_beat_layout,
     read_layout,
 )
@@ -45,12 +47,13 @@ class ReadIssue(wiring.Component):
         address: what is read.
         read: where the outputs of this cycle's read go; `valid` for elements only.
         kept: what this cycle's read brings.
-        ends_burst: this cycle's read is the last of a burst, or of a STORE that writes nothing.
-        burst: high for a cycle with each burst, in the cycle after its last read was issued.
+        ends_burst: this cycle's read is the last of a burst, or of a STORE that writes nothing or INP.
+        burst: high for a cycle with each burst, in the cycle after its last read was issued; a STORE that
+            writes INP has just the last, a mark.
         idle: no STORE is in progress or waits.
         step: a read is issued, or a STORE that writes nothing ends.
-        overrun: the index of the cycle before, or that of the residual, or the STORE's table, was past the
-            end of its scratchpad (it wraps).
+        overrun: the index of the cycle before, or that of the residual, or of the element of INP that is
+            written, or the STORE's table, was past the end of its scratchpad (it wraps).
 
     Timing: an instruction is taken while none waits, and begins in the next cycle, or in that of the last
     read of the one before. Its first read is issued in the cycle after, and each in the first cycle in which
@@ -59,7 +62,7 @@ class ReadIssue(wiring.Component):
 
     def __init__(self, config: AcceleratorConfig) -> None:
         self.config = config
-        self._requantises = config.has(Extension.REQUANTISE)
+        self._requantises, self._may_feed = config.has(Extension.REQUANTISE), config.has(Extension.FEEDBACK)
         super().__init__(
             {
                 "instruction": In(instruction_stream(config)),
@@ -80,6 +83,7 @@ class ReadIssue(wiring.Component):
         m = Module()
         m.submodules.walk = walk = RowWalk(self.config)
         self._active, self._prepares, self._empty = Signal(), Signal(), Signal()
+        self._feeds = Signal() if self._may_feed else None
         waits, word = Signal(), Signal(self.config.instruction_bits, reset_less=True)
         last, begins = Signal(), Signal()
         m.d.comb += [
@@ -99,6 +103,8 @@ class ReadIssue(wiring.Component):
         with m.If(begins | (self.step & last)):
             m.d.sync += self._active.eq(begins)
         self._read(m, walk, decode(isa.Store, self.config, word), begins)
+        if self._feeds is not None:
+            self._feed(m, walk, decode(isa.Store, self.config, word), begins, self._feeds)
         self._announce(m, walk, decode(isa.Store, self.config, word), begins, last)
         return m
 
@@ -126,7 +132,10 @@ class ReadIssue(wiring.Component):
             self.read.empty.eq(self._empty),
             self.read.scales.eq(scales),
         ]
-        m.d.sync += self.overrun.eq(self.step & ~self._empty & (index[inside:].any() | beyond))
+        past = index[inside:].any() | beyond
+        if self._feeds is not None:
+            past |= self._feeds & walk.beyond
+        m.d.sync += self.overrun.eq(self.step & ~self._empty & past)
         with m.If(keeps | (walk.advance & walk.element_ends)):
             m.d.sync += index.eq(index + 1)
         empty = (store.x_size == 0) | (store.y_size == 0)
@@ -165,16 +174,25 @@ class ReadIssue(wiring.Component):
         ]
         return further.last_set
 
+    def _feed(self, m: Module, walk: RowWalk, store: data.View, begins: Signal, feeds: Signal) -> None:
+        """Send outputs to INP where the STORE says so: they end no beat, and no burst but with the last."""
+        with m.If(begins):
+            m.d.sync += feeds.eq(store.memory_type == MemoryType.INP)
+        m.d.comb += self.read.feeds.eq(feeds & ~self._empty)
+        with m.If(feeds):
+            m.d.comb += [self.read.beat_ends.eq(0), self.read.burst_ends.eq(walk.last)]
+
     def _announce(self, m: Module, walk: RowWalk, store: data.View, begins: Signal, last: Signal) -> None:
         """Give each burst in the cycle after its last read."""
         push_prev = Signal()
         with m.If(begins):
             m.d.sync += push_prev.eq(store.push_prev)
-        m.d.comb += self.ends_burst.eq(self.read.valid & (self._empty | walk.read.burst_ends))
+        burst_ends = walk.read.burst_ends if self._feeds is None else self.read.burst_ends
+        m.d.comb += self.ends_burst.eq(self.read.valid & (self._empty | burst_ends))
         m.d.sync += [
             self.burst.valid.eq(self.ends_burst),
             self.burst.payload.address.eq(walk.address),
-            self.burst.payload.mark.eq(self._empty),
+            self.burst.payload.mark.eq(self._empty if self._feeds is None else self._empty | self._feeds),
             self.burst.payload.beats.eq(walk.beats),
             self.burst.payload.last.eq(last),
             self.burst.payload.push_prev.eq(push_prev),
@@ -191,6 +209,7 @@ class ReadHalf(wiring.Component):
         instruction: a STORE to carry out.
         out, operand, or acc: as those of `StoreUnit`.
         res, table: as those of `OutputPath`.
+        inp: as that of `StoreUnit`.
         bursts: bursts whose beats are all in `beats`.
         beats: their data.
         idle: nothing in progress here; `bursts` may still hold something.
@@ -202,7 +221,9 @@ class ReadHalf(wiring.Component):
     lent (a parameter, or `store_read_bytes` of outputs); reads of elements while, with those that have not
     reached the queues, `beats` has a place and fewer bursts wait than its queue holds. A beat enters its
     queue, and the last of a burst completes the burst, `store_stages` cycles after its last read. A STORE
-    that writes nothing reads no parameters, takes one step and gives a burst of no beats.
+    that writes nothing reads no parameters, takes one step and gives a burst of no beats. A STORE that writes
+    INP gives such a burst with its last read; an element is written a cycle after its last read reaches the
+    end of the stages.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
@@ -217,6 +238,7 @@ class ReadHalf(wiring.Component):
                 "step": Out(1),
                 "overrun": Out(1),
                 **further_ports(config),
+                **input_port(config),
             }
         )
 
@@ -238,6 +260,8 @@ class ReadHalf(wiring.Component):
         for name in further_ports(config):
             connect(m, flipped(getattr(self, name)), getattr(path, name))
         self._address(m, issue, path)
+        if config.has(Extension.FEEDBACK):
+            self._feed(m, path)
         m.d.comb += [
             path.read.eq(issue.read),
             path.kept.eq(issue.kept),
@@ -267,6 +291,16 @@ class ReadHalf(wiring.Component):
             self.operand.data.eq(self.out.data),
             path.element.eq(self.out.data),
         ]
+
+    def _feed(self, m: Module, path: OutputPath) -> None:
+        """Write INP."""
+        m.submodules.inputs = inputs = InputFormer(self.config)
+        m.d.comb += [
+            inputs.coming.eq(path.coming),
+            inputs.read.eq(path.leaving),
+            inputs.outputs.eq(path.outputs),
+        ]
+        connect(m, inputs.write, flipped(self.inp))
 
     def _give(self, m: Module, beats: Queue, bursts: Queue, former: BeatFormer) -> None:
         """Offer beats as they are, and bursts when they are complete; their queue has them before."""

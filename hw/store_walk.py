@@ -11,7 +11,7 @@ from vdla.hw.layouts import decode
 from vdla.hw.signatures import request_layout
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.vocabulary import MemoryType
+from vdla.hw.spec.vocabulary import Extension, MemoryType
 from vdla.hw.store_beats import parts_of_element, read_layout
 
 
@@ -53,10 +53,12 @@ class RowWalk(wiring.Component):
         taken: a STORE to begin with, as encoded.
         take: begin with it.
         advance: go on to the next read.
-        read: where the outputs go; `valid`, `empty` and `scales` are left to others.
+        read: where the outputs go; `valid`, `empty`, `scales` and `feeds` are left to others.
         element_ends: this is the last read of its element.
         last: it is the last of the STORE.
         address, beats: of the burst that the read belongs to; beats up to this read's.
+        beyond: the element is past the end of INP; only where outputs can go there. The walk is then one
+            through INP: its elements have the bytes of those of OUT.
 
     Timing: outputs follow `take` and `advance` in the next cycle. What they depend on over more than a few
     bits was computed the read before.
@@ -78,6 +80,7 @@ class RowWalk(wiring.Component):
                 "last": Out(1),
                 "address": Out(request["address"].shape),
                 "beats": Out(request["beats"].shape),
+                **({"beyond": Out(1)} if config.has(Extension.FEEDBACK) else {}),
             }
         )
 
@@ -98,6 +101,10 @@ class RowWalk(wiring.Component):
             ),
             self.beats.eq(in_burst - walk.begun[: len(in_burst)] + 1),
         ]
+        if self.config.has(Extension.FEEDBACK):
+            element = walk.address[exact_log2(self.config.element_bytes(MemoryType.OUT)) :]
+            inside = self.config.index_bits(MemoryType.INP)
+            m.d.comb += [self.read.input.eq(element), self.beyond.eq(element[inside:].any())]
         size = _Size(Signal(16), Signal.like(walk.reads), Signal(), Signal.like(walk.rows))
         with m.If(self.advance):
             self._go_on(m, walk, size)

@@ -266,15 +266,22 @@ class StreamMachine:
                 raise ProofError(f"it reads activations as {MEMORIES[memory].values}")
 
     def _store(self, it: isa.Store, index: int) -> None:
-        """Copy a block of accumulators, narrowed or requantised, into DRAM."""
+        """Copy a block of accumulators, narrowed or requantised, into DRAM or INP."""
         block = block_of(it)
+        if it.memory_type == MemoryType.INP:
+            form, taken = self._taken(it, index, it.dram_base + block.source)
+            self.pads.inputs.put(taken.places, self._stores.results(form, [taken]))
+            return
         size = self.config.element_bytes(it.memory_type)
         begin = first_byte(it, self.config)
         end = begin + (int(block.source[-1]) + 1) * size
         if begin < self.dram.low or end > self.dram.high:
             raise ProofError(f"it writes bytes {begin:#x}..{end - 1:#x}, of which some are constants")
-        places = (begin - self.dram.low) // size + block.source
-        sums = self.accumulators.taken(slice(it.sram_base, it.sram_base + block.elements))
+        self._stores.add(*self._taken(it, index, (begin - self.dram.low) // size + block.source))
+
+    def _taken(self, it: isa.Store, index: int, places: Indices) -> tuple[Form, Taken]:
+        """Return what a STORE writes to the elements `places`, and how it is computed."""
+        sums = self.accumulators.taken(slice(it.sram_base, it.sram_base + len(places)))
         columns = table = words = residuals = None
         if it.parameters:
             columns = self.domain.columns(self._parameters(it.parameters_base), self.config.acc_bits)
@@ -284,8 +291,8 @@ class StreamMachine:
             residuals = self.pads.residuals.chosen(slice(it.residual - 1, it.residual - 1 + len(places)))
             if not are_defined(residuals.elements):
                 raise ProofError("it adds residuals that nothing has loaded")
-        form = Form(size, columns is not None, table, words)
-        self._stores.add(form, Taken(index, sums, columns, residuals, places))
+        form = Form(self.config.element_bytes(it.memory_type), columns is not None, table, words)
+        return form, Taken(index, sums, columns, residuals, places)
 
     def _table(self, it: isa.Store) -> int:
         """Return the number of the function that a STORE looks up."""

@@ -123,19 +123,28 @@ class Stores:
                 raise StoreError(each.index, str(error)) from error
 
     def _write(self, form: Form, taken: list[Taken]) -> None:
-        out = self._results(form, taken)
+        values = self.results(form, taken)
         counts = [len(each.places) for each in taken]
         places = np.concatenate([each.places for each in taken])
         last = last_of_each(places)
         view = self._dram.view(form.element_bytes)
-        values = Lanes(out, self._domain.values(out).residues)
         self._dram.writers[: view.elements.size].reshape(-1, form.element_bytes)[places[last]] = np.repeat(
             [each.index for each in taken], counts
         )[last, None]
-        view.put(places, values) if last.all() else view.put(places[last], values.chosen(last))
+        if not last.all():
+            places, values = places[last], values.chosen(last)
+        view.put(places, values)
 
-    def _results(self, form: Form, taken: list[Taken]) -> Elements:
-        """Return what STOREs write, elements[n, lanes]."""
+    def results(self, form: Form, taken: list[Taken]) -> Lanes:
+        """Return what STOREs write, lanes[n, lanes].
+
+        Raises:
+            ProofError: a proof does not cover a STORE.
+        """
+        out = self._outputs(form, taken)
+        return Lanes(out, self._domain.values(out).residues)
+
+    def _outputs(self, form: Form, taken: list[Taken]) -> Elements:
         domain, sums = self._domain, joined([each.sums for each in taken])
         if not form.is_requantised:
             return domain.narrowed(sums)

@@ -18,17 +18,23 @@ from generators.programs import IMAGE_BYTES, random_program
 
 import vdla.hw.core
 import vdla.hw.pipeline
+import vdla.hw.store_beats
+import vdla.hw.store_reads
 from vdla.hw.queue import Queue
 from vdla.hw.spec.cache import digest_of
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.timing import given_stage
+from vdla.hw.spec.vocabulary import Extension
 from vdla.hw.verilog import emit
 from vdla.runtime.devices.cycle import CycleDevice
 from vdla.runtime.devices.rtl.build import Optimise
 from vdla.runtime.devices.rtl.design import Design, core_sources
 from vdla.runtime.devices.rtl.device import RtlDevice
+
+CONFIG = TINY.with_changes(name="fed", extensions=(*TINY.extensions, Extension.FEEDBACK))
+"""What is changed: the preset `tiny`, with the path from the store unit to INP."""
 
 
 class Late(wiring.Component):
@@ -81,6 +87,19 @@ class LateTokens(vdla.hw.core.TokenCounter):
         return m
 
 
+class LateInputs(vdla.hw.store_beats.InputFormer):
+    """A writer of INP that announces and writes each element one cycle late."""
+
+    def elaborate(self, platform) -> Module:
+        m = Module()
+        m.submodules.inner = inner = vdla.hw.store_beats.InputFormer(self.config)
+        for name in ("coming", "read", "outputs"):
+            m.d.comb += getattr(inner, name).eq(getattr(self, name))
+        for name in self.write.signature.members:
+            m.d.sync += getattr(self.write, name).eq(getattr(inner.write, name))
+        return m
+
+
 def _late(name: str, stream: str):
     original = getattr(vdla.hw.core, name)
     return patch.object(vdla.hw.core, name, lambda config: Late(original(config), stream))
@@ -102,6 +121,9 @@ PLANTS = {
     "compute unit: requests leave a cycle later": lambda: _late("ComputeUnit", "request"),
     "store unit: instructions come a cycle later": lambda: _late("StoreUnit", "instruction"),
     "store unit: requests leave a cycle later": lambda: _late("StoreUnit", "request"),
+    "store unit: inputs are written a cycle later": lambda: patch.object(
+        vdla.hw.store_reads, "InputFormer", LateInputs
+    ),
     "tokens: a push counts a cycle later": lambda: patch.object(vdla.hw.core, "TokenCounter", LateTokens),
 }
 
@@ -120,9 +142,9 @@ def planted_design(name: str) -> Design:
 def programs_that_differ(name: str, programs: int) -> int:
     """Return how many of `programs` random programs take other cycles on the planted hardware, or do not even
     end there."""
-    planted = RtlDevice(TINY, 2 * IMAGE_BYTES, optimise=Optimise.BUILD, design=planted_design(name))
-    simulator = CycleDevice(TINY, 2 * IMAGE_BYTES, arithmetic=False)
-    return sum(_differs(random_program(TINY, seed, 30), planted, simulator) for seed in range(programs))
+    planted = RtlDevice(CONFIG, 2 * IMAGE_BYTES, optimise=Optimise.BUILD, design=planted_design(name))
+    simulator = CycleDevice(CONFIG, 2 * IMAGE_BYTES, arithmetic=False)
+    return sum(_differs(random_program(CONFIG, seed, 30), planted, simulator) for seed in range(programs))
 
 
 def _differs(program, planted: RtlDevice, simulator: CycleDevice) -> bool:

@@ -60,7 +60,7 @@ def load(instruction: isa.Load | isa.Gather, pads: Scratchpads, dram: np.ndarray
 
 
 def store(instruction: isa.Store, pads: Scratchpads, dram: np.ndarray) -> None:
-    """Copy a block of accumulators, cut to their low output bits or requantised, into DRAM, row by row."""
+    """Copy a block of accumulators, cut to their low output bits or requantised, row by row."""
     it = instruction
     for y in range(it.y_size if it.x_size else 0):
         first = it.sram_base + y * it.x_size
@@ -69,7 +69,13 @@ def store(instruction: isa.Store, pads: Scratchpads, dram: np.ndarray) -> None:
             values = _requantised(values, _parameters(it.parameters_base, pads), pads.config)
             values = _looked_up(values, it, pads) if it.table else values
             values = _with_residual(values, y * it.x_size, it, pads) if it.residual else values
-        _dram_row(dram, it, y, pads.config)[:] = pack(values, pads.config.out_bits)
+        outputs = pack(values, pads.config.out_bits)
+        if it.memory_type == MemoryType.INP:
+            place = it.dram_base + y * it.x_stride
+            inputs = unpack(outputs, pads.config.inp_bits).reshape(it.x_size, *pads.inp.shape[1:])
+            pads.inp[place : place + it.x_size] = inputs
+        else:
+            _dram_row(dram, it, y, pads.config)[:] = outputs
 
 
 def _requantised(values: np.ndarray, parameters: np.ndarray, config: AcceleratorConfig) -> np.ndarray:

@@ -202,7 +202,7 @@ DESIGNS = (
     ),
     SMALL.with_changes(
         name="all-8x8",
-        extensions=tuple(Extension),
+        extensions=DEFAULT.extensions,
         bus_bits=256,
         max_requests=32,
         alu_lanes=4,

@@ -5,9 +5,8 @@ from functools import cache
 from vdla.hw.components import Component
 from vdla.hw.spec.cache import digest_of
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.presets import SMALL, TINY
+from vdla.hw.spec.presets import DEFAULT, SMALL, TINY
 from vdla.hw.spec.shelf import Shelf
-from vdla.hw.spec.vocabulary import Extension
 from vdla.hw.verilog import convert
 from vdla.runtime.devices.rtl.design import CORE, core_sources, verilog_files, without_comments
 
@@ -22,10 +21,10 @@ REFERENCES = (
     TINY.with_changes(
         name="plain", batch=2, block_in=8, bus_bits=128, acc_bits=16, gemm_stages=1, extensions=()
     ),
-    SMALL.with_changes(name="full", packed=18, requantise_lanes=1, extensions=tuple(Extension)),
+    SMALL.with_changes(name="full", packed=18, requantise_lanes=1, extensions=DEFAULT.extensions),
 )
 """Configurations whose Verilog stands for the generator: together they use every component in two forms, and
-have every extension."""
+have every extension of a preset."""
 
 _DIGESTS = Shelf("hardware", 1 << 20)
 

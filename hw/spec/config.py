@@ -26,8 +26,12 @@ from vdla.hw.spec.vocabulary import (
 
 Member = TypeVar("Member", bound=Enum)
 
-LEAST_DEPTHWISE_BLOCK = 8
-"""The least power of two that holds the inputs of a DEPTHWISE's sum: 3 taps of 2 channels."""
+LEAST_BLOCKS = {Extension.DEPTHWISE: 8, Extension.FEEDBACK: 1}
+"""Extensions that have no effect unless `block_in` and `block_out` are equal, and the least such block.
+
+That of DEPTHWISE is the least power of two that holds the inputs of a sum: 3 taps of 2 channels. With
+FEEDBACK, an element of OUT becomes one of INP, so both must have one shape.
+"""
 
 
 def _parameter(
@@ -121,7 +125,8 @@ class AcceleratorConfig:
         default=(),
         metadata={
             "help": f"instruction-set extensions that are on; `{Extension.DEPTHWISE}` has no effect unless "
-            f"block_in and block_out are equal and at least {LEAST_DEPTHWISE_BLOCK}"
+            f"block_in and block_out are equal and at least {LEAST_BLOCKS[Extension.DEPTHWISE]}, "
+            f"`{Extension.FEEDBACK}` unless they are equal"
         },
     )
 
@@ -279,9 +284,8 @@ class AcceleratorConfig:
 
     def has(self, extension: Extension) -> bool:
         """Whether `extension` is on and has an effect."""
-        if extension is Extension.DEPTHWISE and not self.block_in == self.block_out >= LEAST_DEPTHWISE_BLOCK:
-            return False
-        return extension in self.extensions
+        least = LEAST_BLOCKS.get(extension, 0)
+        return extension in self.extensions and (not least or self.block_in == self.block_out >= least)
 
     @cached_property
     def digest(self) -> str:

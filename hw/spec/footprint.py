@@ -56,6 +56,7 @@ class Access:
         where: fields; where one of them is 0, the instruction makes no such access.
         unless: fields; where one of them is not 0, the instruction makes no such access.
         fresh: fields; where one of them is not 0, elements are written without being read.
+        of: the instruction makes the access only if its `memory_type` is this; None: whatever that is.
     """
 
     memory: MemoryType | None
@@ -70,6 +71,7 @@ class Access:
     where: tuple[str, ...] = ()
     unless: tuple[str, ...] = ()
     fresh: tuple[str, ...] = ()
+    of: MemoryType | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +165,8 @@ FOOTPRINTS: dict[type[isa.Instruction], Footprint] = {
             Access(
                 MemoryType.RES, "residual - 1", *_STORED_ROWS, reads=True, where=("parameters", "residual")
             ),
-            Access(MemoryType.OUT, "dram_base", *_DRAM_ROWS, writes=True, in_dram=True),
+            Access(MemoryType.INP, "dram_base", *_DRAM_ROWS, writes=True, of=MemoryType.INP),
+            Access(MemoryType.OUT, "dram_base", *_DRAM_ROWS, writes=True, in_dram=True, of=MemoryType.OUT),
         ),
     ),
     isa.Gemm: Footprint(

@@ -149,11 +149,19 @@ class Load(_Transfer):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Store(_Transfer):
-    """Copy a block of accumulators, narrowed to their low output bits or requantised, into DRAM.
+    """Copy a block of accumulators, narrowed to their low output bits or requantised, into DRAM or into INP.
 
     STORE reads element `sram_base + y * x_size + x` and writes element `dram_base + y * x_stride + x`.
-    Narrowing to the low bits does not saturate. `memory_type` is OUT (any type if `x_size` is 0). Padding
-    fields have no effect.
+    Narrowing to the low bits does not saturate. `memory_type` is OUT or INP (any type if `x_size` is 0).
+    Padding fields have no effect.
+
+    With `memory_type` OUT, the elements that are written stand in DRAM. INP needs the extension FEEDBACK. The
+    elements that are then written are those of the input scratchpad: `dram_base` and `x_stride` count them,
+    and the STORE accesses no DRAM. Everything else is the same. Output o of row b becomes input o of row b.
+
+    The compute unit reads INP, and the load unit writes it, too. Tokens order these accesses like all others.
+    No edge joins the load unit and the store unit. An instruction of the compute unit stands between them: it
+    pops a token that one of them pushed, and pushes a token that the other pops.
 
     If `parameters` is not 0, every value is requantised with the parameters of its own row and column. They
     are in the four accumulator elements from 4 * (parameters - 1) on: bias; multiplier; shift and zero point;
@@ -172,6 +180,14 @@ class Store(_Transfer):
 
     opcode: ClassVar[Opcode] = Opcode.STORE
 
+    memory_type: MemoryType = code(
+        3, "where outputs go: OUT, into DRAM; INP, into that scratchpad", MemoryType
+    )
+    sram_base: int = bits(ANY_INDEX, "first accumulator element")
+    dram_base: int = bits(
+        DRAM_BASE_BITS, "first element that is written: byte address in DRAM / element bytes; index in INP"
+    )
+    x_stride: int = bits(SIZE_BITS, "elements from one row to the next where they are written")
     parameters: int = bits(
         PARAMETER_SET_BITS,
         "requantise with this set of parameters, counted from 1; 0: keep the low bits",

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from vdla.hw.spec import isa
-from vdla.hw.spec.config import LEAST_DEPTHWISE_BLOCK, AcceleratorConfig
+from vdla.hw.spec.config import LEAST_BLOCKS, AcceleratorConfig
 from vdla.hw.spec.errors import EncodingError
-from vdla.hw.spec.memories import loadable_in, memories_of
+from vdla.hw.spec.memories import loadable_in, memories_of, storable_in
 from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType
 
 
@@ -20,18 +20,24 @@ class Restriction:
         allowed: the values that a configuration allows.
         refusal: what to say of another value, with `allowed` as a list of names.
         moot: a field; where it is 0, any member of the enumeration is allowed. Empty: there is none.
+        brought: values that only an extension allows, with the extension.
     """
 
     field: str
     allowed: Callable[[AcceleratorConfig], tuple[MemoryType | AluOpcode, ...]]
     refusal: str
     moot: str = ""
+    brought: tuple[tuple[MemoryType, Extension], ...] = ()
 
 
 RESTRICTIONS: dict[type[isa.Instruction], Restriction] = {
     isa.Load: Restriction("memory_type", loadable_in, "cannot be loaded; {allowed} can"),
     isa.Store: Restriction(
-        "memory_type", lambda config: (MemoryType.OUT,), "cannot be stored; only {allowed} can", "x_size"
+        "memory_type",
+        storable_in,
+        "cannot be stored; only {allowed} can",
+        "x_size",
+        ((MemoryType.INP, Extension.FEEDBACK),),
     ),
     isa.Gather: Restriction(
         "memory_type", lambda config: (MemoryType.INP,), "cannot be gathered; only {allowed} can"
@@ -61,7 +67,7 @@ def missing(extension: Extension, config: AcceleratorConfig) -> str:
         return f"the extension {extension.value!r}, which this configuration has switched off"
     return (
         f"the extension {extension.value!r}, which has no effect with block_in = {config.block_in} and "
-        f"block_out = {config.block_out}: they must be equal and at least {LEAST_DEPTHWISE_BLOCK}"
+        f"block_out = {config.block_out}: they must be equal and at least {LEAST_BLOCKS[extension]}"
     )
 
 
@@ -76,14 +82,16 @@ def check_meaning(instruction: isa.Instruction, config: AcceleratorConfig) -> No
     """Refuse field values that are encodable but name nothing this configuration has.
 
     Raises:
-        EncodingError: a LOAD into OUT, a STORE from anything else, an ALU operation that is not built.
+        EncodingError: a LOAD into OUT, a STORE into neither OUT nor INP, an ALU operation that is not built.
     """
     rule = RESTRICTIONS.get(type(instruction))
     if rule is None or (rule.moot and not getattr(instruction, rule.moot)):
         return
     value, allowed = getattr(instruction, rule.field), rule.allowed(config)
     if value not in allowed:
+        name = f"{instruction.opcode.name}.{rule.field} = {value.name}"
+        for brought, extension in rule.brought:
+            if value == brought:
+                raise EncodingError(f"{name} needs {missing(extension, config)}")
         names = ", ".join(member.name for member in allowed) or "none"
-        raise EncodingError(
-            f"{instruction.opcode.name}.{rule.field} = {value.name} {rule.refusal.format(allowed=names)}"
-        )
+        raise EncodingError(f"{name} {rule.refusal.format(allowed=names)}")

@@ -112,6 +112,11 @@ def loadable_in(config: HasExtensions) -> tuple[MemoryType, ...]:
     return tuple(memory for memory in memories_of(config) if memory in LOADABLE)
 
 
+def storable_in(config: HasExtensions) -> tuple[MemoryType, ...]:
+    """Return the memory types that a STORE of an accelerator can write: OUT in DRAM, INP on chip."""
+    return (MemoryType.OUT, *([MemoryType.INP] if config.has(Extension.FEEDBACK) else []))
+
+
 LOADED_INTO_ACC = tuple(memory for memory in LOADABLE if MEMORIES[memory].scratchpad is MemoryType.ACC)
 """Memory types whose LOADs write accumulators."""
 UNREAD_BY_STEPS = (MemoryType.TABLE, MemoryType.RES)

@@ -6,7 +6,7 @@ from inspect import getdoc
 from typing import Any
 
 from vdla.hw.spec import isa, registers, units
-from vdla.hw.spec.config import LEAST_DEPTHWISE_BLOCK, AcceleratorConfig
+from vdla.hw.spec.config import LEAST_BLOCKS, AcceleratorConfig
 from vdla.hw.spec.declared import INDEX_LETTERS
 from vdla.hw.spec.footprint import FOOTPRINTS, Access
 from vdla.hw.spec.memories import MEMORIES, loaded_by
@@ -31,13 +31,15 @@ _EXTENSIONS = {
     "their channel",
     Extension.PAD_VALUE: "`LOAD.pad_value`: padding holds any 8-bit value, from a register of the unit",
     Extension.DEPTHWISE: "`DEPTHWISE`, for depthwise convolutions. It has no effect unless block_in and "
-    f"block_out are equal and at least {LEAST_DEPTHWISE_BLOCK}",
+    f"block_out are equal and at least {LEAST_BLOCKS[Extension.DEPTHWISE]}",
     Extension.TABLE: "`STORE.table` and the memory TABLE: each requantised value is replaced by its entry in "
     "a table of 256",
     Extension.GATHER: "`GATHER` loads inputs that begin at any byte and may overlap: windows of an image "
     "with few channels, parts of wider blocks",
     Extension.ACC_HALVES: "`LOAD.beside`: a LOAD writes one half of the accumulators while instructions use "
     "the other half",
+    Extension.FEEDBACK: "STORE of memory type INP: outputs become inputs on chip, without DRAM. It has no "
+    "effect unless block_in and block_out are equal",
     Extension.RESIDUAL: "`STORE.residual` and the memory RES: another tensor is added to requantised values",
 }
 _RESIDUAL_PARAMETERS = {
@@ -211,6 +213,7 @@ def _access_cells(access: Access) -> Iterator[str]:
         yield f"`({axis.every}) x ({axis.step})`"
     conditions = [f"`{name}`" for name in access.where]
     conditions += [f"not `{name}`" for name in access.unless]
+    conditions += [] if access.of is None else [f"`memory_type` is {access.of.name}"]
     yield " and ".join(conditions) or "always"
 
 

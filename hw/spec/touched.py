@@ -48,6 +48,7 @@ def happens(footprint: Footprint, access: Access, fields: Fields) -> Value:
     """Return whether the instruction makes an access and it touches anything."""
     positive = (*footprint.trips, access.outer.every, access.inner.every, *access.where)
     tests = [total(text, fields) > 0 for text in dict.fromkeys(positive) if not text.isdigit()]
+    tests += [] if access.of is None else [fields("memory_type") == access.of]
     return reduce(and_, (*tests, *(fields(name) <= 0 for name in access.unless)))
 
 

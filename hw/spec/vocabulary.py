@@ -29,6 +29,7 @@ class Extension(StrEnum):
     RESIDUAL = "residual"
     GATHER = "gather"
     ACC_HALVES = "acc_halves"
+    FEEDBACK = "feedback"
 
 
 NEEDED = {Extension.TABLE: Extension.REQUANTISE, Extension.RESIDUAL: Extension.REQUANTISE}

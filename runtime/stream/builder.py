@@ -13,6 +13,7 @@ from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import EncodingError
 from vdla.hw.spec.footprint import executing_unit
+from vdla.hw.spec.meaning import missing
 from vdla.hw.spec.units import Unit
 from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType
 from vdla.runtime.stream.encode import encode_rows
@@ -192,17 +193,22 @@ class StreamBuilder:
     ) -> None:
         """Store rows of outputs from `sram` to `tensor`, from its `element` on; requantised where a set of
         `parameters` is given, and then by `table` and with the residuals from `residual` on."""
-        place = (
-            MemoryType.OUT,
-            sram,
-            element,
-            rows.height,
-            rows.width,
-            rows.stride,
-            *rows.y_pads,
-            *rows.x_pads,
-        )
+        place = MemoryType.OUT, sram, element, *rows.fields
         self._record.transfer(isa.Store, (*place, parameters, table, residual), self._number(tensor))
+
+    def feed_back(
+        self, sram: int, inp: int, rows: Rows, *, parameters: int = 0, table: int = 0, residual: int = 0
+    ) -> None:
+        """Write rows of outputs from `sram` into INP, from its element `inp` on, as `store` writes them into
+        a tensor.
+
+        Raises:
+            EncodingError: the accelerator has no such path.
+        """
+        if not self.config.has(Extension.FEEDBACK):
+            raise EncodingError(f"a STORE into INP needs {missing(Extension.FEEDBACK, self.config)}")
+        place = MemoryType.INP, sram, inp, *rows.fields
+        self._record.transfer(isa.Store, (*place, parameters, table, residual), NO_TENSOR)
 
     def gemm(
         self, uops: MicroOps, outer: Loop, inner: Loop, *, reset: bool = False, overwrite: bool = False

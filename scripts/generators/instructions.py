@@ -15,6 +15,7 @@ UOP_TABLE = 4096  # byte address of the micro-ops that programs load
 DATA = 8192  # byte address of the first data that programs load and store
 GRANULE_BYTES = 64  # DRAM conflicts are kept in units of this
 UOP_TABLE_ENTRIES = 512
+FED_BACK = 0.6  # of the STOREs, where they can write INP
 PLACES_TRIED = 4  # for a LOAD that could run beside the instruction before it
 
 
@@ -243,9 +244,31 @@ class InstructionMaker:
         return instruction, access
 
     def _store(self) -> tuple[isa.Instruction, Access]:
+        if self._config.has(Extension.FEEDBACK) and self._rng.random() < FED_BACK:
+            return self._feed_back()
         block = self._block(MemoryType.OUT, DATA, self._image_bytes, padded=False)
         taken = {name: value for name, value in block.items() if "pad" not in name}
         return self._touching(isa.Store(**taken, **self._parameters(block["x_size"] * block["y_size"])))
+
+    def _feed_back(self) -> tuple[isa.Instruction, Access]:
+        """Return a STORE that writes INP, within it and within the accumulators."""
+        rng, inp, acc = self._rng, self._config.depth(MemoryType.INP), self._config.depth(MemoryType.OUT)
+        while True:
+            x_size, y_size = self._size(inp), self._size(acc)
+            x_stride = rng.choice((x_size, x_size, x_size + rng.randrange(8), rng.randrange(x_size + 1)))
+            span = (max(y_size, 1) - 1) * x_stride + x_size
+            if x_size * y_size <= acc and span <= inp:
+                break
+        store = isa.Store(
+            memory_type=MemoryType.INP,
+            sram_base=rng.randrange(acc - x_size * y_size + 1),
+            dram_base=rng.randrange(inp - span + 1),
+            x_size=x_size,
+            y_size=y_size,
+            x_stride=x_stride,
+            **self._parameters(x_size * y_size),
+        )
+        return self._touching(store)
 
     def _parameters(self, elements: int) -> dict:
         """Return whether and by what a STORE of `elements` requantises, looks up and adds."""

@@ -269,7 +269,10 @@ def _choices(rng: random.Random) -> dict[str, Any]:
     choices["packed"] = rng.choice((0, 18, 25))
     if Extension.DEPTHWISE in choices["extensions"]:
         choices |= dict.fromkeys(("block_in", "block_out"), rng.choice((8, 8, 16)))
-    return choices | {"acc_ports": rng.choice((1, 2))}
+    choices["acc_ports"] = rng.choice((1, 2))
+    if Extension.FEEDBACK in choices["extensions"] and rng.random() < 0.5:
+        choices["block_in"] = choices["block_out"]
+    return choices
 
 
 def _requantise_lanes(config: AcceleratorConfig) -> tuple[int, ...]:

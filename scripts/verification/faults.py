@@ -99,6 +99,16 @@ FAULTS = (
     Fault(FOOTPRINT, "isa.TAPS - 1}", "isa.TAPS}"),
     Fault(
         FOOTPRINT,
+        'Access(MemoryType.INP, "dram_base", *_DRAM_ROWS, writes=True, of=MemoryType.INP)',
+        'Access(MemoryType.INP, "dram_base", *_STORED_ROWS, writes=True, of=MemoryType.INP)',
+    ),
+    Fault(
+        FOOTPRINT,
+        'Access(MemoryType.INP, "dram_base", *_DRAM_ROWS, writes=True, of=MemoryType.INP)',
+        'Access(MemoryType.INP, "dram_base", *_DRAM_ROWS, writes=True, of=MemoryType.OUT)',
+    ),
+    Fault(
+        FOOTPRINT,
         'Access(\n                MemoryType.RES, "residual - 1", *_STORED_ROWS',
         'Access(\n                MemoryType.RES, "residual", *_STORED_ROWS',
     ),

@@ -264,8 +264,11 @@ def store(item: isa.Store, found: Accesses, config: AcceleratorConfig) -> None:
             found.read(*((RES, item.residual - 1 + number) for number in elements))
     size = config.element_bytes(OUT)
     for y in range(item.y_size):
-        begin = (item.dram_base + y * item.x_stride) * size
-        found.writes |= {(DRAM, byte) for byte in range(begin, begin + item.x_size * size)}
+        begin, end = (item.dram_base + y * item.x_stride + x for x in (0, item.x_size))
+        if item.memory_type == INP:
+            found.writes |= {(INP, element) for element in range(begin, end)}
+        else:
+            found.writes |= {(DRAM, byte) for byte in range(begin * size, end * size)}
 
 
 def steps(

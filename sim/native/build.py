@@ -15,7 +15,7 @@ from vdla.hw.spec.isa import Opcode
 from vdla.hw.spec.shelf import Shelf
 from vdla.hw.spec.vocabulary import Extension
 from vdla.sim.decoded import DecodedStream, slot_count
-from vdla.sim.native.compute import emit_alu, emit_depthwise, emit_gemm
+from vdla.sim.native.compute import emit_alu, emit_depthwise, emit_gemm, emit_pack_inp
 from vdla.sim.native.dot import Dot, choose_dot
 from vdla.sim.native.emit import DONE, I8, I64, POINTER, STATE, Emitter, i64
 from vdla.sim.native.steps import steps_at_once
@@ -126,9 +126,10 @@ def emit_module(config: AcceleratorConfig, dot: Dot) -> ir.Module:
     there is some left and an instruction was refused.
     """
     module = ir.Module(name="vdla")
+    pack_inp = emit_pack_inp(module, config)
     functions = {
-        **emit_loads(module, config, dot),
-        Opcode.STORE: emit_store(module, config),
+        **emit_loads(module, config, dot, pack_inp),
+        Opcode.STORE: emit_store(module, config, pack_inp),
         Opcode.GEMM: emit_gemm(module, config, dot),
         Opcode.ALU: emit_alu(module, config),
     }

@@ -9,6 +9,7 @@ from llvmlite import ir
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.footprint import FOOTPRINTS
+from vdla.hw.spec.memories import storable_in
 from vdla.hw.spec.numerics import (
     BYTE_BITS,
     MULTIPLIER_BITS,
@@ -18,8 +19,9 @@ from vdla.hw.spec.numerics import (
     residual_parameters,
 )
 from vdla.hw.spec.vocabulary import Extension, MemoryType, Parameter
-from vdla.sim.native.emit import I8, I64, Emitter, InstructionEmitter, i64, splat
-from vdla.sim.native.transfer import Shape, dram_start, refuse_outside, shape_of
+from vdla.sim.native.emit import DONE, I8, I64, Emitter, InstructionEmitter, i64, splat
+from vdla.sim.native.transfer import Shape, dram_start, shape_of
+from vdla.sim.scratchpads import padded_block_in
 
 OUTPUT_LANES = 16  # values that are stored at a time
 
@@ -39,24 +41,82 @@ class Part(NamedTuple):
 Narrowing = Callable[[ir.Value, Part], ir.Value]  # what becomes of values before they are cut
 
 
-def emit_store(module: ir.Module, config: AcceleratorConfig) -> ir.Function:
-    """Emit `store(state, row)`."""
+class Destination(NamedTuple):
+    """Where a STORE writes.
+
+    Attributes:
+        start: address of the first row.
+        stride: bytes from one row to the next.
+        bits: of a value there.
+        row_ends: emits what is done behind a row, given its address and its number.
+    """
+
+    start: ir.Value
+    stride: ir.Value
+    bits: int
+    row_ends: Callable[[ir.Value, ir.Value], None]
+
+
+def emit_store(module: ir.Module, config: AcceleratorConfig, pack_inp: ir.Function) -> ir.Function:
+    """Emit `store(state, row)`; where the configuration has several, it hands over to one function per
+    memory type.
+
+    Args:
+        pack_inp: what prepares inputs for the array.
+    """
+    memories = storable_in(config)
+    if len(memories) == 1:
+        return _emit_store_into(InstructionEmitter(module, "store", isa.Store, config), *memories, pack_inp)
     e = InstructionEmitter(module, "store", isa.Store, config)
+    for memory in memories:
+        own = InstructionEmitter(module, f"store_{memory.name}", isa.Store, config)
+        function = _emit_store_into(own, memory, pack_inp)
+        with e.when(e.builder.icmp_unsigned("==", e.field("memory_type"), i64(memory))):
+            e.builder.ret(e.builder.call(function, [e.state, e.row]))
+    return e.finish(DONE)
+
+
+def _emit_store_into(e: InstructionEmitter, memory: MemoryType, pack_inp: ir.Function) -> ir.Function:
+    """Emit a STORE of one memory type."""
     b = e.builder
     e.done_if_nothing()
-    refuse_outside(e, MemoryType.OUT, e.field("y_size"))
-    if not config.has(Extension.REQUANTISE):
-        _emit_rows(e, lambda value, part: value)
+    for access in FOOTPRINTS[isa.Store].accesses:
+        if not access.where and access.of in (None, memory):
+            e.refuse_beyond(access, access.memory)
+    target = _inputs(e, pack_inp) if memory is MemoryType.INP else _dram(e)
+    if not e.config.has(Extension.REQUANTISE):
+        _emit_rows(e, target, lambda value, part: value)
         return e.finish()
     with b.if_else(b.icmp_unsigned("==", e.field("parameters"), i64(0))) as (plain, scaled):
         with plain:
-            _emit_rows(e, lambda value, part: value)
+            _emit_rows(e, target, lambda value, part: value)
         with scaled:
-            _emit_scaled(e)
+            _emit_scaled(e, target)
     return e.finish()
 
 
-def _emit_scaled(e: InstructionEmitter) -> None:
+def _dram(e: InstructionEmitter) -> Destination:
+    """Return the outputs' place in DRAM."""
+    shape = shape_of(MemoryType.OUT, e.config)
+    return Destination(*dram_start(e, shape), shape.dram_bits, lambda row, number: None)
+
+
+def _inputs(e: InstructionEmitter, pack_inp: ir.Function) -> Destination:
+    """Return the outputs' place in INP; behind each row its elements are prepared for the array."""
+    b, shape = e.builder, shape_of(MemoryType.INP, e.config)
+    base, stride = e.field("dram_base"), e.field("x_stride")
+    operand = e.config.batch * padded_block_in(e.config)
+
+    def prepare(row: ir.Value, number: ir.Value) -> None:
+        first = b.add(base, b.mul(number, stride))
+        prepared = e.at(e.memory("inp_operand"), e.scaled(first, operand))
+        b.call(pack_inp, [row, prepared, e.field("x_size")])
+
+    start = e.at(e.memory(shape.array), e.scaled(base, shape.chip_bytes))
+    return Destination(start, e.scaled(stride, shape.chip_bytes), shape.chip_bits, prepare)
+
+
+def _emit_scaled(e: InstructionEmitter, target: Destination) -> None:
     """Emit a STORE with parameters."""
     b, config = e.builder, e.config
     for access in FOOTPRINTS[isa.Store].accesses:
@@ -66,15 +126,15 @@ def _emit_scaled(e: InstructionEmitter) -> None:
     requantiser = _requantiser(e)
     further = [extension for extension in _FURTHER if config.has(extension)]
     if not further:
-        _emit_rows(e, requantiser)
+        _emit_rows(e, target, requantiser)
         return
     with b.if_else(reduce(b.or_, (e.is_set(_FURTHER[extension]) for extension in further))) as (more, alone):
         with more:
             makers = {Extension.TABLE: _table, Extension.RESIDUAL: _residual}
             steps = [requantiser, *(makers[extension](e) for extension in further)]
-            _emit_rows(e, lambda value, part: _through(steps, value, part))
+            _emit_rows(e, target, lambda value, part: _through(steps, value, part))
         with alone:
-            _emit_rows(e, requantiser)
+            _emit_rows(e, target, requantiser)
 
 
 _FURTHER = {Extension.TABLE: "table", Extension.RESIDUAL: "residual"}
@@ -87,36 +147,41 @@ def _through(steps: list[Narrowing], value: ir.Value, part: Part) -> ir.Value:
     return value
 
 
-def _emit_rows(e: InstructionEmitter, narrowed: Narrowing) -> None:
-    """Copy the elements of a STORE to DRAM, cut to their low bits after `narrowed`."""
+def _emit_rows(e: InstructionEmitter, target: Destination, narrowed: Narrowing) -> None:
+    """Copy the elements of a STORE, cut to their low bits after `narrowed`."""
     b, shape = e.builder, shape_of(MemoryType.OUT, e.config)
     size, trips = e.field("x_size"), e.field("y_size")
-    target, stride = dram_start(e, shape)
     source = e.at(e.memory("acc"), e.scaled(e.field("sram_base"), shape.chip_bytes))
 
     def row(y: ir.Value) -> None:
-        first, there = b.mul(y, size), e.at(target, b.mul(y, stride))
+        first, there = b.mul(y, size), e.at(target.start, b.mul(y, target.stride))
 
         def element(x: ir.Value) -> None:
             number = b.add(first, x)
             own = e.at(source, e.scaled(number, shape.chip_bytes))
-            _emit_element(e, shape, own, e.at(there, e.scaled(x, shape.dram_bytes)), number, narrowed)
+            place = e.at(there, e.scaled(x, shape.values * target.bits // 8))
+            _emit_element(e, shape, own, (place, target.bits), number, narrowed)
 
         e.loop(size, element)
+        target.row_ends(there, y)
 
     e.spend(b.mul(size, trips))
     e.loop(trips, row)
 
 
 def _emit_element(
-    e: Emitter, shape: Shape, source: ir.Value, target: ir.Value, number: ir.Value, narrowed: Narrowing
+    e: Emitter,
+    shape: Shape,
+    source: ir.Value,
+    target: tuple[ir.Value, int],
+    number: ir.Value,
+    narrowed: Narrowing,
 ) -> None:
-    """Copy an element to DRAM, some values at a time."""
-    b = e.builder
+    """Copy an element, some values at a time; `target`: its address, and the bits of a value there."""
+    b, (place, bits) = e.builder, target
     lanes = min(shape.values, OUTPUT_LANES)
-    wide, narrow = (
-        ir.VectorType(ir.IntType(shape.chip_bits), lanes),
-        ir.VectorType(ir.IntType(shape.dram_bits), lanes),
+    wide, narrow, stored = (
+        ir.VectorType(ir.IntType(width), lanes) for width in (shape.chip_bits, shape.dram_bits, bits)
     )
 
     def part(index: ir.Value) -> None:
@@ -124,8 +189,10 @@ def _emit_element(
         value = narrowed(
             e.load(wide, e.at(source, e.scaled(first, shape.chip_bits // 8))), Part(number, first)
         )
-        packed = b.bitcast(b.trunc(value, narrow), ir.IntType(lanes * shape.dram_bits))  # low bits first
-        e.store(packed, e.at(target, e.scaled(index, lanes * shape.dram_bits // 8)))
+        cut = b.trunc(value, narrow)
+        cut = b.sext(cut, stored) if bits > shape.dram_bits else cut
+        packed = b.bitcast(cut, ir.IntType(lanes * bits))  # low bits first
+        e.store(packed, e.at(place, e.scaled(index, lanes * bits // 8)))
 
     e.repeat(shape.values // lanes, part)
 

@@ -10,7 +10,7 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.footprint import chip_access, dram_access
 from vdla.hw.spec.memories import MEMORIES, loadable_in, scratchpad_of
 from vdla.hw.spec.vocabulary import Extension, MemoryType
-from vdla.sim.native.compute import emit_pack_inp, emit_pack_wgt
+from vdla.sim.native.compute import emit_pack_wgt
 from vdla.sim.native.dot import Dot
 from vdla.sim.native.emit import DONE, I8, I64, POINTER, Emitter, InstructionEmitter, i64
 from vdla.sim.scratchpads import K_GROUP, padded_block_in, padded_block_out
@@ -50,9 +50,11 @@ def shape_of(memory: MemoryType, config: AcceleratorConfig) -> Shape:
     return Shape(pad.name.lower(), config.values(memory), chip_bits, bits)
 
 
-def emit_loads(module: ir.Module, config: AcceleratorConfig, dot: Dot) -> dict[isa.Opcode, ir.Function]:
-    """Emit `load(state, row)` and, where the configuration has it, `gather(state, row)`."""
-    pack_inp = emit_pack_inp(module, config)
+def emit_loads(
+    module: ir.Module, config: AcceleratorConfig, dot: Dot, pack_inp: ir.Function
+) -> dict[isa.Opcode, ir.Function]:
+    """Emit `load(state, row)` and, where the configuration has it, `gather(state, row)`; `pack_inp`: what
+    prepares inputs for the array."""
     packers = {MemoryType.INP: pack_inp, MemoryType.WGT: emit_pack_wgt(module, config, dot)}
     functions = {isa.Opcode.LOAD: _emit_load(module, config, packers)}
     if config.has(Extension.GATHER):
@@ -90,7 +92,7 @@ def _emit_load_of(e: InstructionEmitter, memory: MemoryType, packer: ir.Function
         _emit_pad_register(e, memory)
     e.done_if_nothing()
     e.done_if(b.icmp_unsigned("==", elements, i64(0)))
-    refuse_outside(e, memory, trips)
+    _refuse_outside(e, memory, trips)
     e.spend(elements)
 
     padding = _padding(e, shape, memory)
@@ -147,7 +149,7 @@ def _padding(e: InstructionEmitter, shape: Shape, memory: MemoryType) -> ir.Valu
     return b.select(_is_set(e, "pad_minimum"), ir.Constant(kind, e.config.least_value(memory)), value)
 
 
-def refuse_outside(e: InstructionEmitter, memory: MemoryType, trips: ir.Value) -> None:
+def _refuse_outside(e: InstructionEmitter, memory: MemoryType, trips: ir.Value) -> None:
     """Refuse a transfer of `memory` that leaves its scratchpad or, where it has rows, DRAM."""
     e.refuse_beyond(chip_access(e.form), memory)
     with e.when(e.builder.icmp_unsigned("!=", trips, i64(0))):

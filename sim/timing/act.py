@@ -37,6 +37,7 @@ from vdla.sim.timing.state import COMPUTE_UNIT, LOAD_UNIT, STORE_UNIT, Loader, M
 from vdla.sim.timing.store import (
     NOTHING,
     store_answered,
+    store_feeds,
     store_moves_on,
     store_remembers,
     store_starts,
@@ -65,7 +66,8 @@ def act_transfers(
     """Carry out the Transfers of a cycle; return what was Done. The order matters only where a comment says
     so."""
     turns, wakes = _answer_stores(machine, program, times)
-    load = _write_load(machine, machine.load, program, times, transfers.gives == LOAD, False)
+    lent = program[machine.load.written].inputs and store_feeds(machine)  # before reads enter the queues
+    load = _write_load(machine, machine.load, program, times, transfers.gives == LOAD, lent)
     held = _held_back(machine, program, transfers)
     compute_load = _write_load(
         machine, machine.compute_load, program, times, transfers.gives == COMPUTE, held

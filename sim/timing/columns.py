@@ -45,6 +45,8 @@ class TimedInstruction:
     gap_steps: Int32  # between two rows,
     tail_steps: Int32  # and behind the last
     parameters: Annotated[int, np.int8]  # that a STORE reads before its rows
+    feeds: bool  # a STORE that writes INP
+    inputs: bool  # a LOAD or GATHER that writes INP
     lane_bytes: Annotated[int, np.int16]  # that one such cycle, or a STORE's read, moves
     gathers: bool  # elements of its rows begin anywhere,
     step_bytes: Narrow  # so far from each other
@@ -123,12 +125,13 @@ def _fill_transfers(columns: np.ndarray, program: DecodedStream, form: type[isa.
         "lane_bytes": lane,
     }
     if form is isa.Gather:
-        values |= {"gathers": True, "step_bytes": fields("step"), "ordered": True}
+        values |= {"gathers": True, "step_bytes": fields("step"), "ordered": True, "inputs": True}
     if form in (isa.Load, isa.Gather):
         values |= _padding(program, form, rows, width)
     if form is isa.Load:
-        values |= _order(fields)
+        values |= _order(fields) | {"inputs": memory == MemoryType.INP}
     if form is isa.Store:
+        values["feeds"] = fields("memory_type") == MemoryType.INP
         sets = np.where(fields("residual") > 0, 2, 1)
         values["parameters"] = np.where((fields("parameters") > 0) & (rows > 0), sets * len(Parameter), 0)
     for name, value in values.items():

@@ -68,6 +68,7 @@ class Hardware:
     store_requests: int
     store_stages: int
     store_element: int  # bytes of outputs for which a slot of the compute unit is taken; 0 where none is
+    out_bytes: int
     loads_in_progress: int
     quiet_cycles: int
     queue_depth: Units
@@ -176,6 +177,7 @@ class Store:
     run_plain: Stages  # its reads bring just a beat each
     run_beat_ends: Stages
     run_burst_ends: Stages
+    run_feeds: Stages  # its read completes an element of INP
     run_last: Stages
     run_instruction: Stages
     run_beats: Stages
@@ -310,6 +312,7 @@ def _hardware(config: AcceleratorConfig, memory: MemoryParameters) -> dict[str, 
         "store_requests": STORE_REQUESTS_AHEAD + store_stages(config.extensions) - 1,
         "store_stages": stages,
         "store_element": config.element_bytes(MemoryType.OUT) if config.acc_ports == 1 else 0,
+        "out_bytes": config.element_bytes(MemoryType.OUT),
         "loads_in_progress": LOADS_IN_PROGRESS,
         "quiet_cycles": QUIET_CYCLES,
         "queue_depth": [config.load_queue_depth, config.compute_queue_depth, config.store_queue_depth],

@@ -183,10 +183,7 @@ def _issue(machine: Machine, program: TimedProgram) -> bool:
     """Issue one read, which enters the queues `store_stages` cycles later; return whether it is more or less
     than a beat."""
     store, last = machine.store, store_reads_last(machine.store, program)
-    if store.rows == 0:
-        beat_ends, burst_ends, store.burst_beats = False, True, 0
-    else:
-        beat_ends, burst_ends = _reads_data(store, program[store.instruction], machine.hardware)
+    beat_ends, burst_ends, feeds = _reads(machine, program, last)
     if last:
         store.active = 0
     store.staged += 1
@@ -200,8 +197,32 @@ def _issue(machine: Machine, program: TimedProgram) -> bool:
     store.runs += 1
     store.run_due[run], store.run_length[run], store.run_plain[run] = due, 1, plain
     store.run_beat_ends[run], store.run_burst_ends[run], store.run_last[run] = beat_ends, burst_ends, last
+    store.run_feeds[run] = feeds
     store.run_beats[run], store.run_instruction[run] = store.burst_beats, store.instruction
     return not plain
+
+
+@part
+def _reads(machine: Machine, program: TimedProgram, last: bool) -> tuple[bool, bool, bool]:
+    """Go on behind one read; return whether it ends a beat, a burst (the `last` one of a STORE without bursts
+    ends a mark), and an element of INP."""
+    store, instruction = machine.store, program[machine.store.instruction]
+    if store.rows == 0:
+        store.burst_beats = 0
+        return False, True, False
+    beat_ends, burst_ends = _reads_data(store, instruction, machine.hardware)
+    if not instruction.feeds:
+        return beat_ends, burst_ends, False
+    store.burst_beats = 0
+    return False, last, (store.address & (machine.hardware.out_bytes - 1)) == 0
+
+
+@part
+def store_feeds(machine: Machine) -> bool:
+    """Whether the last outputs of an element of INP are there: its port is the store unit's behind this
+    cycle."""
+    store = machine.store
+    return next_enters(store) == machine.control.cycle and store.run_feeds[store.runs_first] != 0
 
 
 @part

@@ -1,5 +1,7 @@
 """Runs inside the simulator: the load unit against a memory in Python and the plain-Python model of LOAD."""
 
+import random
+
 import cocotb
 from cocotb.triggers import FallingEdge, RisingEdge
 from dram import memory, note_writes, written
@@ -89,6 +91,12 @@ GATHERED = (
 """Elements that overlap, touch, leave gaps and stay where they are, from every byte of a beat on."""
 
 
+def inputs() -> tuple[str, ...]:
+    """Return the inputs of the unit."""
+    fed = ("fed__next", "fed__enable", "fed__address", "fed__data")
+    return INPUTS + fed * configuration().has(Extension.FEEDBACK)
+
+
 async def watch(dut, config, pads: dict, pushes: list, busy: list) -> None:
     """Record what is written, lane by lane, the tokens pushed and the cycles with a write."""
     while True:
@@ -104,7 +112,7 @@ async def test_scratchpads_hold_what_the_loads_say(dut, share):
     has = configuration().has
     loads = LOADS + VALUED * has(Extension.PAD_VALUE) + GATHERED * has(Extension.GATHER)
     config, pads, pushes, requests, busy = configuration(), {}, [], [], []
-    await start(dut, *INPUTS)
+    await start(dut, *inputs())
     dut.pop_next__available.value = dut.push_next__room.value = 1
     cocotb.start_soon(memory(dut, config, share, requests))
     cocotb.start_soon(watch(dut, config, pads, pushes, busy))
@@ -128,7 +136,7 @@ async def test_scratchpads_hold_what_the_loads_say(dut, share):
 @cocotb.test()
 async def test_nothing_starts_without_its_token_and_room(dut):
     config = configuration()
-    await start(dut, *INPUTS)
+    await start(dut, *inputs())
     dut.instruction__valid.value = 1
     dut.instruction__payload.value = codec.encode(
         isa.Load(memory_type=INP, x_size=1, y_size=1, pop_next=1, push_next=1), config
@@ -153,7 +161,7 @@ async def test_nothing_starts_without_its_token_and_room(dut):
 @cocotb.test()
 async def test_pads_are_written_one_each_cycle_from_instruction_to_instruction(dut):
     config, pads, pushes, busy = configuration(), {}, [], []
-    await start(dut, *INPUTS)
+    await start(dut, *inputs())
     pad = codec.encode(isa.Load(memory_type=INP, x_size=1, y_pad_0=8), config)
     cocotb.start_soon(watch(dut, config, pads, pushes, busy))
     await send(dut, "instruction", [pad] * 4)
@@ -176,7 +184,7 @@ async def test_an_overrun_is_reported_from_the_first_element_past_the_end_on(dut
     for load in loads:
         steps = max(1, config.element_bytes(kind) // config.bus_bytes) if load.y_size else 1
         expected += [place >= 2 for place in range(load.x_size) for _ in range(steps)]
-    await start(dut, *INPUTS)
+    await start(dut, *inputs())
     cocotb.start_soon(memory(dut, config, 0.0, []))
     cocotb.start_soon(send(dut, "instruction", [codec.encode(load, config) for load in loads]))
     for _ in range(40 + 2 * len(expected)):
@@ -187,3 +195,30 @@ async def test_an_overrun_is_reported_from_the_first_element_past_the_end_on(dut
         else:
             assert not overrun
     assert found == expected
+
+
+@cocotb.test()
+async def test_writes_of_the_store_unit_come_first_and_no_load_loses_a_step(dut):
+    """The store unit writes an element above those of the LOADs, in half of the cycles."""
+    config, rng, pads, busy = configuration(), random.Random(3), {}, []
+    if not config.has(Extension.FEEDBACK):
+        return
+    await start(dut, *inputs())
+    dut.pop_next__available.value = dut.push_next__room.value = 1
+    own, whole = config.depth(INP) - 1, (1 << len(dut.fed__data)) - 1
+    pad = isa.Load(memory_type=INP, x_size=1, y_pad_0=8)
+    weights = isa.Load(memory_type=WGT, x_size=1, y_pad_0=8)
+    cocotb.start_soon(watch(dut, config, pads, [], busy))
+    cocotb.start_soon(send(dut, "instruction", [codec.encode(load, config) for load in (pad, weights, pad)]))
+    lent, steps = False, 0
+    dut.fed__address.value, dut.fed__data.value = own, whole
+    for _ in range(120):
+        dut.fed__enable.value = ((1 << len(dut.fed__enable)) - 1) * lent
+        lent = rng.random() < 0.5
+        dut.fed__next.value = int(lent)
+        await RisingEdge(dut.clk)
+        steps += int(dut.engine.step.value)
+        assert not (lent and int(dut.engine.step.value) and steps not in range(9, 17))
+        await FallingEdge(dut.clk)
+    assert steps == 24
+    assert pads == written(config, (pad, weights)) | {(INP, own): whole}

@@ -546,3 +546,99 @@ async def test_a_store_that_waits_begins_behind_the_last_read_of_the_one_before(
         busy.append(int(dut.reads.step.value))
         await FallingEdge(dut.clk)
     assert "".join(map(str, busy)).strip("0") == "1" * reads
+
+
+def mixed(config) -> tuple[isa.Store, ...]:
+    """Return the STOREs of a configuration, of which every second writes INP instead of DRAM."""
+    depth = config.depth(MemoryType.INP)
+    found = []
+    for number, store in enumerate(stores(config)):
+        last = max(store.y_size - 1, 0) * store.x_stride + store.x_size
+        base = 37 * number % max(1, depth - last)
+        found += [
+            store,
+            replace(store, memory_type=MemoryType.INP, dram_base=base, push_prev=number % 3 == 0),
+        ]
+    return tuple(found)
+
+
+class Inputs:
+    """Takes what is written into INP, and counts elements; each is announced in the cycle before."""
+
+    def __init__(self, dut) -> None:
+        self.dut, self.elements, self.written = dut, {}, 0
+
+    async def serve(self) -> None:
+        dut, announced = self.dut, 0
+        while True:
+            await RisingEdge(dut.clk)
+            enable = int(dut.inp__enable.value)
+            assert enable == announced * ((1 << len(dut.inp__enable)) - 1)
+            if enable:
+                self.written += 1
+                self.elements[int(dut.inp__address.value)] = int(dut.inp__data.value)
+            announced = int(dut.inp__next.value)
+            await FallingEdge(dut.clk)
+
+
+@cocotb.test()
+@cocotb.parametrize(share=[0.0, 0.7])
+async def test_inputs_hold_what_the_stores_say_when_their_tokens_are_pushed(dut, share):
+    config = configuration()
+    if not config.has(Extension.FEEDBACK):
+        return
+    await start(dut, *inputs(config))
+    dut.pop_prev__available.value = dut.push_prev__room.value = 1
+    memory, pads, program = Memory(dut, config, share), Inputs(dut), mixed(config)
+    for task in (scratchpad(dut, config), residuals(dut, config), memory.serve(), pads.serve()):
+        cocotb.start_soon(task)
+    await fill_tables(dut, config)
+    sent = cocotb.start_soon(send(dut, "instruction", [codec.encode(store, config) for store in program]))
+    due, pushed = [], 0
+    elements = 0
+    for store in program:
+        elements += store.x_size * store.y_size * (store.memory_type is MemoryType.INP)
+        due += [elements] * store.push_prev
+    for _ in range(20000):
+        await RisingEdge(dut.clk)
+        if int(dut.push_prev__push.value):
+            assert pads.written >= due[pushed]
+            pushed += 1
+        await FallingEdge(dut.clk)
+        if sent.done() and int(dut.status__idle.value):
+            break
+    assert pushed == len(due)
+    assert pads.written == elements
+    size, found = config.element_bytes(OUT), {}
+    for store in program:
+        if store.memory_type is MemoryType.INP:
+            bytes_of = expected(config, (store,))
+            for element in {byte // size for byte in bytes_of}:
+                own = bytes(bytes_of[element * size + place] for place in range(size))
+                found[element] = int.from_bytes(own, "little")
+    assert pads.elements == found
+    assert memory.bytes == expected(config, tuple(each for each in program if each.memory_type is OUT))
+
+
+@cocotb.test()
+async def test_an_element_beyond_inputs_is_an_overrun(dut):
+    config, found = configuration(), []
+    if not config.has(Extension.FEEDBACK):
+        return
+    depth = config.depth(MemoryType.INP)
+    await start(dut, *inputs(config))
+    cocotb.start_soon(Memory(dut, config, 0.0).serve())
+    for memory, base in (
+        (MemoryType.INP, depth - 1),
+        (MemoryType.INP, depth),
+        (OUT, depth),
+        (OUT, depth - 1),
+    ):
+        store = isa.Store(memory_type=memory, dram_base=base, y_size=1, x_size=1)
+        await send(dut, "instruction", [codec.encode(store, config)])
+        seen = 0
+        for _ in range(80):
+            seen |= int(dut.status__overrun.value)
+            await FallingEdge(dut.clk)
+        found.append(seen)
+    assert found == [0, 1, 0, 0]

@@ -13,6 +13,7 @@ IDLE = {
     "ElementWriter": {"part", "lane"},
     "Fetch": {"read_data__ready"},
     "FetchedOperand": {"slot"},
+    "InputFormer": {"coming"},
     "InputWindow": {"window", "advances"},
     "LoadUnit": {"status__waits_prev"},
     "ResidualAdder": {"part"},

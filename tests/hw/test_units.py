@@ -151,6 +151,14 @@ UNITS = {
         StoreUnit,
         NARROW.with_changes(acc_ports=1, extensions=EVERY, res_buffer_bytes=8192),
     ),
+    "store feedback": (
+        StoreUnit,
+        VALUED.with_changes(acc_ports=2, requantise_lanes=2, res_buffer_bytes=8192),
+    ),
+    "store feedback plain": (
+        StoreUnit,
+        PLAIN.with_changes(acc_ports=2, batch=4, bus_bits=64, extensions=(Extension.FEEDBACK,)),
+    ),
     "store short bursts": (StoreUnit, WIDE.with_changes(bus_bits=256, burst_bytes=32)),
     "store plain": (StoreUnit, PLAIN),
     "store one port further": (

@@ -112,9 +112,12 @@ class Model:
                 values = self.pads[ACC][store.sram_base + y * store.x_size + x]
                 if store.parameters:
                     values = self.requantised(store, values, y * store.x_size + x)
+                place = store.dram_base + y * store.x_stride + x
+                if store.memory_type is INP:
+                    self.pads[INP][place] = [numerics.wrap(value, bits) for value in values]
+                    continue
                 word = sum((value & (1 << bits) - 1) << bits * place for place, value in enumerate(values))
-                start = (store.dram_base + y * store.x_stride + x) * size
-                self.dram[start : start + size] = word.to_bytes(size, "little")
+                self.dram[place * size : (place + 1) * size] = word.to_bytes(size, "little")
 
     def requantised(self, store: isa.Store, values: list[int], number: int) -> list[int]:
         """What becomes of the values of element `number` of a STORE with parameters."""

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from generators.programs import Program, random_config, random_program
 
-from tests.programs import test_cases, test_depthwise, test_gather
+from tests.programs import test_cases, test_depthwise, test_feedback, test_gather
 from tests.programs.model import Model
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import MemoryType
@@ -64,6 +64,12 @@ def test_gather_gives_the_bytes_of_the_model(name):
         if is_covered(config):
             program = test_gather.program_of(config, test_gather.CASES[name])
             np.testing.assert_array_equal(run(program), expected(program), err_msg=config.name)
+
+
+@pytest.mark.parametrize("config", test_feedback.CONFIGS, ids=test_feedback.IDS)
+def test_layers_chained_through_inputs_give_the_bytes_of_the_model(config):
+    program = test_feedback.program_of(config, True)
+    np.testing.assert_array_equal(run(program), expected(program))
 
 
 def test_random_programs_give_the_bytes_of_the_model():

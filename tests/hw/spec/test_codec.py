@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from vdla.hw.spec import assembly, codec, isa
 from vdla.hw.spec.declared import PlacedField
 from vdla.hw.spec.errors import AssemblyError, EncodingError
-from vdla.hw.spec.memories import loadable_in
+from vdla.hw.spec.memories import loadable_in, storable_in
 from vdla.hw.spec.presets import DEFAULT, SMALL, TINY, VTA
 from vdla.hw.spec.vocabulary import NEEDED, Extension
 from vdla.runtime.vectors import load_vector
@@ -27,7 +27,7 @@ def encodables(draw):
     form = draw(st.sampled_from([*isa.instructions_of(config), isa.MicroOp]))
     values = {field.name: _value(draw, field, config) for field in isa.layout(form, config)}
     if form is isa.Store and values["x_size"]:
-        values["memory_type"] = isa.MemoryType.OUT
+        values["memory_type"] = draw(st.sampled_from(storable_in(config)))
     if form is isa.Gather:
         values["memory_type"] = isa.MemoryType.INP
     return config, form(**values)
@@ -139,6 +139,33 @@ def test_what_an_extension_adds_is_refused_where_it_is_off(item, config, message
     assert str(caught.value) == message
 
 
+@pytest.mark.parametrize(
+    ("item", "config", "message"),
+    [
+        (
+            isa.Store(memory_type=isa.MemoryType.INP, x_size=1),
+            DEFAULT,
+            "STORE.memory_type = INP needs the extension 'feedback', which this configuration has switched off",
+        ),
+        (
+            isa.Store(memory_type=isa.MemoryType.INP, x_size=1),
+            DEFAULT.with_changes(block_out=32, extensions=tuple(Extension)),
+            "STORE.memory_type = INP needs the extension 'feedback', which has no effect with block_in = 16 and "
+            "block_out = 32: they must be equal and at least 1",
+        ),
+        (
+            isa.Store(memory_type=isa.MemoryType.WGT, x_size=1),
+            DEFAULT.with_changes(extensions=tuple(Extension)),
+            "STORE.memory_type = WGT cannot be stored; only OUT, INP can",
+        ),
+    ],
+)
+def test_a_store_into_another_memory_is_refused(item, config, message):
+    with pytest.raises(EncodingError) as caught:
+        codec.decode(codec.encode(item, config), config)
+    assert str(caught.value) == message
+
+
 def test_fields_of_extensions_stand_in_free_bits():
     assert codec.encode(isa.Load(pad_minimum=1), DEFAULT) == 1 << 58
     assert codec.encode(isa.Load(pad_value=1), DEFAULT) == 1 << 59
@@ -169,7 +196,7 @@ def test_depthwise_is_no_instruction_without_its_extension_or_in_small_blocks(co
             1 | 7 << 7,
             "STORE.memory_type = 7 is none of UOP (0), WGT (1), INP (2), ACC (3), OUT (4), ACC_8BIT (5)",
         ),
-        (1 | 1 << 80, "STORE.memory_type = UOP cannot be stored; only OUT can"),
+        (1 | 1 << 80, "STORE.memory_type = UOP cannot be stored; only OUT, INP can"),
         (4 | 7 << 108, "ALU.alu_opcode = 7 is none of MIN (0), MAX (1), ADD (2), SHR (3), MUL (4)"),
     ],
 )

@@ -44,7 +44,7 @@ REFUSED = [
     (
         {"extensions": ("warp",)},
         "extensions holds 'warp', which is none of pad_minimum, overwrite, requantise, pad_value, depthwise, "
-        "table, residual, gather, acc_halves",
+        "table, residual, gather, acc_halves, feedback",
     ),
     (
         {"block_in": 2, "inp_buffer_bytes": 1 << 23},
@@ -395,11 +395,20 @@ def test_the_page_has_every_parameter_that_is_a_number():
 )
 def test_depthwise_needs_square_blocks_of_eight_and_other_extensions_do_not(block_in, block_out, has):
     config = DEFAULT.with_changes(block_in=block_in, block_out=block_out)
-    assert [config.has(extension) for extension in Extension] == [
-        has or extension is not Extension.DEPTHWISE for extension in Extension
+    assert [config.has(extension) for extension in DEFAULT.extensions] == [
+        has or extension is not Extension.DEPTHWISE for extension in DEFAULT.extensions
     ]
     none = config.with_changes(extensions=())
     assert not any(none.has(extension) for extension in Extension)
+
+
+@pytest.mark.parametrize(("block_in", "block_out", "has"), [(4, 4, True), (1, 1, True), (8, 16, False)])
+def test_feedback_needs_inputs_of_the_shape_of_outputs(block_in, block_out, has):
+    blocks = {"block_in": block_in, "block_out": block_out}
+    config = DEFAULT.with_changes(**blocks, extensions=(*DEFAULT.extensions, Extension.FEEDBACK))
+    assert config.has(Extension.FEEDBACK) is has
+    assert (config.digest == DEFAULT.with_changes(**blocks).digest) is not has
+    assert not DEFAULT.has(Extension.FEEDBACK)
 
 
 def test_parameters_are_plain_values_in_the_order_of_their_declaration():

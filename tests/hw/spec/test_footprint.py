@@ -147,6 +147,7 @@ def test_accesses_of_two_units_that_can_conflict_all_do():
         (Unit.COMPUTE, MemoryType.WGT),
         (Unit.COMPUTE, MemoryType.ACC),
         (Unit.STORE, MemoryType.ACC),
+        (Unit.STORE, MemoryType.INP),
         *((unit, pad) for unit in (Unit.COMPUTE, Unit.STORE) for pad in (MemoryType.TABLE, MemoryType.RES)),
     }
     for (unit, pad, one), (other_unit, other_pad, other) in product(kept, kept):

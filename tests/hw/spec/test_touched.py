@@ -1,5 +1,7 @@
 """Sums of products of fields, on numbers and on columns, and rows of bytes, against counting."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -99,22 +101,24 @@ def made(item: isa.Instruction) -> list[bool]:
 @pytest.mark.parametrize(
     ("item", "expected"),
     [
-        (STORE, [True] * 6),
-        (isa.Store(memory_type=MemoryType.OUT, **TRANSFER), [True, False, False, False, False, True]),
+        (STORE, [True] * 5 + [False, True]),
+        (replace(STORE, memory_type=MemoryType.INP), [True] * 6 + [False]),
+        (isa.Store(memory_type=MemoryType.OUT, **TRANSFER), [True] + [False] * 5 + [True]),
+        (isa.Store(memory_type=MemoryType.INP, **TRANSFER), [True] + [False] * 4 + [True, False]),
         (
             isa.Store(memory_type=MemoryType.OUT, **TRANSFER, parameters=1),
-            [True, True, False, False, False, True],
+            [True, True, False, False, False, False, True],
         ),
         (
             isa.Store(memory_type=MemoryType.OUT, **TRANSFER, table=1, residual=1),
-            [True, False, False, False, False, True],
+            [True] + [False] * 5 + [True],
         ),
         (
             isa.Store(memory_type=MemoryType.OUT, **TRANSFER, parameters=1, residual=1),
-            [True, True, False, True, True, True],
+            [True, True, False, True, True, False, True],
         ),
-        (isa.Store(memory_type=MemoryType.OUT, **TRANSFER | {"x_size": 0}), [False] * 6),
-        (isa.Store(memory_type=MemoryType.OUT, **TRANSFER | {"y_size": 0}), [False] * 6),
+        (isa.Store(memory_type=MemoryType.OUT, **TRANSFER | {"x_size": 0}), [False] * 7),
+        (isa.Store(memory_type=MemoryType.INP, **TRANSFER | {"y_size": 0}), [False] * 7),
         (isa.Load(memory_type=MemoryType.INP, **TRANSFER | {"y_size": 0}, y_pad_1=1), [True, False]),
         (isa.Load(memory_type=MemoryType.INP, **TRANSFER | {"x_size": 0}, y_pad_1=1), [False, False]),
         (isa.Gemm(**GEMM), [True] * 4),

@@ -52,6 +52,13 @@ def test_a_form_that_the_configuration_lacks_is_refused():
         encode_rows(isa.Depthwise, TINY, ["iter_in"], [[1]])
 
 
+def test_a_store_into_inputs_that_the_accelerator_lacks_is_refused():
+    with pytest.raises(
+        EncodingError, match=r"a STORE into INP needs the extension 'feedback', which this config"
+    ):
+        StreamBuilder(DEFAULT).feed_back(0, 0, Rows(1, 1, 1))
+
+
 def test_a_value_that_does_not_fit_is_named():
     with pytest.raises(EncodingError, match=r"LOAD.x_size = 70000 is outside 0..65535"):
         encode_rows(isa.Load, TINY, ["x_size"], [[1], [70000]])
@@ -270,6 +277,12 @@ RECORDED = {
         lambda builder: builder.store(5, "x", 6, ROWS, parameters=1, table=2, residual=3),
         isa.Store,
         {"memory_type": MemoryType.OUT, "sram_base": 5, "dram_base": 6, **SIZE}
+        | {"parameters": 1, "table": 2, "residual": 3},
+    ),
+    "a store into inputs": (
+        lambda builder: builder.feed_back(5, 6, ROWS, parameters=1, table=2, residual=3),
+        isa.Store,
+        {"memory_type": INP, "sram_base": 5, "dram_base": 6, **SIZE}
         | {"parameters": 1, "table": 2, "residual": 3},
     ),
     "a plain store": (

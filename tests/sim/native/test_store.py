@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.programs.model import Model
-from tests.sim.helpers import ACC, CONFIG, RES, TABLE, machine_with, run, store
+from tests.sim.helpers import ACC, CONFIG, INP, RES, TABLE, machine_with, run, store
 from vdla.hw.spec.isa import TABLE_ELEMENTS
 from vdla.hw.spec.numerics import requantise_parameters, residual_parameters
 from vdla.hw.spec.vocabulary import Extension
@@ -79,6 +79,38 @@ def test_a_store_sends_values_through_the_steps_that_it_names(name, native, seed
         for memory in (ACC, TABLE, RES):
             model.pads[memory][: len(contents[memory.name.lower()])] = contents[memory.name.lower()].tolist()
         assert dram.tobytes() == bytes(model.run([item])), item
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("native", [True, False], ids=["native", "reference"])
+@pytest.mark.parametrize("bits", [2, 4, 8])
+def test_a_store_into_inputs_writes_what_it_would_write_into_dram_and_leaves_that_alone(bits, native, seed):
+    config = FURTHER.with_changes(block_in=8, block_out=8, inp_bits=bits, inp_buffer_bytes=128, batch=2)
+    config = config.with_changes(acc_buffer_bytes=1024, wgt_buffer_bytes=256, res_buffer_bytes=256)
+    contents = random_contents(config, seed)
+    for parameters, table, residual in product(SETS, TABLES, RESIDUALS):
+        steps = {"table": table, "residual": residual} if parameters else {}
+        item = store(
+            memory_type=INP,
+            sram_base=8,
+            y_size=2,
+            x_size=2,
+            x_stride=seed,
+            dram_base=1,
+            parameters=parameters,
+            **steps,
+        )
+        machine, dram = machine_with(config, **contents), np.full(1024, 9, np.uint8)
+        run(machine, item, dram=dram, native=native)
+        model = Model(config, bytearray(1024))
+        for memory in (ACC, TABLE, RES):
+            model.pads[memory][: len(contents[memory.name.lower()])] = contents[memory.name.lower()].tolist()
+        model.run([item])
+        assert (dram == 9).all()
+        assert machine.pads.inp.reshape(config.depth(INP), -1).tolist() == model.pads[INP], item
+        prepared = machine.pads.inp_operand.copy()
+        machine.pads.refresh_operands()
+        assert (machine.pads.inp_operand == prepared).all()
 
 
 def code_of_stores(*extensions: Extension) -> str:

@@ -1,5 +1,7 @@
 """What the timing model reads of each instruction, field by field, against sizes counted by hand."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.sim.helpers import ACC, ACC_8BIT, INP, RES, TABLE, UOP, WGT, alu, gemm, load, store, stream_of
@@ -39,6 +41,7 @@ CASES = {
         load(INP, dram_base=9, push_next=1, **PADDED),
         {
             **LOADS,
+            "inputs": True,
             "pushes": 1,
             "beats": 2,
             "address": 9 * 16,
@@ -56,6 +59,7 @@ CASES = {
         load(INP, **{**PADDED, "y_size": 0}),
         {
             **LOADS,
+            "inputs": True,
             "beats": 2,
             "stride_bytes": 5 * 16,
             "row_bytes": 2 * 16,
@@ -69,6 +73,7 @@ CASES = {
         load(INP, **{**PADDED, "y_size": 1}),
         {
             **LOADS,
+            "inputs": True,
             "beats": 2,
             "stride_bytes": 5 * 16,
             "row_bytes": 2 * 16,
@@ -84,6 +89,7 @@ CASES = {
         load(INP, **{**PADDED, "x_size": 1}),
         {
             **LOADS,
+            "inputs": True,
             "beats": 2,
             "stride_bytes": 5 * 16,
             "row_bytes": 16,
@@ -97,7 +103,7 @@ CASES = {
     ),
     "LOAD of no columns with padding": (
         load(INP, **{**PADDED, "x_size": 0}),
-        {**LOADS, "beats": 2, "stride_bytes": 5 * 16, "gap_steps": 3 + 1, "lane_bytes": 8},
+        {**LOADS, "inputs": True, "beats": 2, "stride_bytes": 5 * 16, "gap_steps": 3 + 1, "lane_bytes": 8},
     ),
     "LOAD of weights for a token": (
         load(WGT, pop_next=1, dram_base=3, beside=1),
@@ -174,6 +180,7 @@ CASES = {
         ),
         {
             **LOADS,
+            "inputs": True,
             "beats": 2,
             "address": 33,
             "stride_bytes": 70,
@@ -185,6 +192,17 @@ CASES = {
             "lane_bytes": 16,
             "gathers": True,
             "step_bytes": 5,
+        },
+    ),
+    "STORE into INP": (
+        replace(store(y_size=3, x_size=2, dram_base=7), memory_type=INP),
+        {
+            **STORES,
+            "feeds": True,
+            "address": 7 * 16,
+            "row_bytes": 2 * 16,
+            "rows": 3,
+            "row_steps": 2 * 8,
         },
     ),
     "STORE": (

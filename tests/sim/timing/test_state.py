@@ -62,6 +62,7 @@ HARDWARE = {
             "store_beats": 2 * 32 + 7,
             "store_requests": 4 + 1,
             "store_element": 8,
+            "out_bytes": 8,
         },
     ),
     "wide": (
@@ -79,6 +80,7 @@ HARDWARE = {
             "store_beats": 2 * 16 + 21,
             "store_requests": 4 + 21,
             "store_element": 0,
+            "out_bytes": 8,
         },
     ),
 }
