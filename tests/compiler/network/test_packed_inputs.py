@@ -1,6 +1,7 @@
 """Convolutions over windows of packed lines mean the same, take fewer steps, and are chosen by their cycles."""
 
 from math import prod
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -97,6 +98,26 @@ def test_the_fewest_steps_are_those_of_full_blocks(size, config, pixels, steps):
     assert prod(size.kernel) * blocks(size.channels, config.block_in) == pixels
     assert blocks(prod(size.kernel) * size.channels, config.block_in) == steps
     assert packed_inputs(size, 0, config)[0].costs[0] == steps
+
+
+def test_the_page_shows_forms_of_the_first_layer_of_resnet():
+    page = (Path(__file__).parents[3] / "docs" / "compiler.md").read_text()
+    _, _, table = page.partition("| rows | bytes per column |")
+    rows = [line.strip("| ") for line in table.partition("\n\n")[0].splitlines()[2:]]
+    forms = {
+        " | ".join(
+            (
+                f"{windows.rows} | {windows.column} | {windows.step}{', by GATHER' if windows.pitch else ''}",
+                f"{windows.elements}",
+                ", ".join(f"{down}x{across}" for down, across in (size.kernel, size.stride, size.dilation)),
+                f"{each.costs[0]} | {each.costs[1]:,}",
+            )
+        )
+        for each in packed_inputs(RESNET, 0, DEFAULT)
+        for windows, size in [each]
+    }
+    assert len(rows) == len(set(rows)) > 3
+    assert set(rows) <= forms
 
 
 @pytest.mark.parametrize("config", CONFIGS)
