@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.compiler.network.compiled import plan_of
 from tests.compiler.network.graphs import Net, random_inputs
 from tests.compiler.network.test_offload import sums
+from tests.programs.test_gather import GATHERING as WITH_RTL
 from vdla.compiler.codegen.choose import by_simulator, least_estimate, simulated_cycles
 from vdla.compiler.codegen.space import ChoiceSpace, space_of
 from vdla.compiler.graph.interpret import interpret
@@ -263,3 +264,27 @@ def test_only_the_host_packs(config):
         assert isinstance(found, Offloaded)
         assert (found.inputs["X"].layout.windows is not None) == packs
         assert found.macs == 4 * 3 * 9 * 100
+
+
+def test_the_rtl_reads_windows_in_the_cycles_of_the_simulator():
+    from vdla.runtime.devices.rtl.build import Optimise
+    from vdla.runtime.devices.rtl.device import RtlDevice
+
+    net = Net()
+    graph = net.graph(net.conv(net.input(1, 3, 21, 17), 6, (3, 3), pads=(1, 1, 1, 1), border=5))
+    plan, inputs = plan_of(graph, WITH_RTL), random_inputs(graph, 0)
+    (launch,) = (step for step in plan.steps if isinstance(step, LaunchStep))
+    (image,) = launch.packs
+    assert image.layout.windows.rows > 1
+    assert image.layout.windows.pitch
+    devices = (
+        RtlDevice(WITH_RTL, plan.dram_bytes, optimise=Optimise.BUILD),
+        CycleDevice(WITH_RTL, plan.dram_bytes),
+    )
+    rtl, simulated = (Session(device, plan).run(inputs) for device in devices)
+    for name, values in interpret(graph, inputs).items():
+        np.testing.assert_array_equal(rtl.outputs[name], values)
+    assert rtl.cycles == simulated.cycles
+    assert [ran.result.counters for ran in rtl.launches] == [
+        ran.result.counters for ran in simulated.launches
+    ]
