@@ -24,7 +24,7 @@ from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import Extension
 from vdla.runtime.windows import Windows
 
-NEAR = 1.02  # a smaller difference of estimates means nothing; then the bytes that the host packs decide
+NEAR = 1.02  # a smaller ratio of estimates means nothing; then the bytes that the host packs decide
 
 
 class PackedInput(NamedTuple):

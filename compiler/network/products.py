@@ -104,8 +104,7 @@ def _convolution(candidate: OffloadCandidate) -> Offloaded:
 
 
 def convolved(candidate: OffloadCandidate, size: Convolution, weights: np.ndarray, border: int) -> Offloaded:
-    """Return a convolution of pixels: a depthwise convolution by windows along rows, or
-    products."""
+    """Return a convolution of pixels: a depthwise convolution by windows along rows, or products."""
     if prefers_windows(size, candidate.config):
         wide = with_whole_windows(size)
         task = ConvolutionTask(wide, border=border, slides=True)

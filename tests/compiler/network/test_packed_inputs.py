@@ -288,3 +288,15 @@ def test_the_rtl_reads_windows_in_the_cycles_of_the_simulator():
     assert [ran.result.counters for ran in rtl.launches] == [
         ran.result.counters for ran in simulated.launches
     ]
+
+
+def test_an_image_of_one_channel_is_packed_even_where_a_depthwise_convolution_slides():
+    net = Net()
+    graph = net.graph(net.conv(net.input(1, 1, 12, 40), 1, (3, 2), pads=(0, 1, 1, 0)))
+    config = TINY.with_changes(block_in=8, block_out=8, extensions=tuple(Extension))
+    for packs, slides in ((False, True), (True, False)):
+        found = offload(graph, graph.nodes[0], Target(config), packs=packs)
+        assert isinstance(found, Offloaded)
+        (piece,) = found.pieces
+        assert piece.task.slides == slides
+    check_devices(graph, plan_of(graph, config))
