@@ -50,7 +50,7 @@ def positions_of(layout: Layout) -> Positions:
 
 def _beyond(layout: Layout) -> Indices:
     """Return the bytes of images, or rows, behind the last."""
-    if layout.windows is not None or layout.batch == 1:
+    if layout.batch == 1:
         return np.zeros(0, np.int64)
     outer, _, high, _, batch, _ = layout.blocks
     is_image = len(layout.shape) == IMAGE_RANK

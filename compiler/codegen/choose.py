@@ -4,13 +4,15 @@ Timing does not depend on data, so the cycle simulator evaluates a choice withou
 """
 
 from collections.abc import Callable
+from math import inf
 
 from vdla.compiler.codegen.epilogue import RESIDUAL, SUM, Epilogue
-from vdla.compiler.codegen.estimate import ranked_tiles, slots_of
-from vdla.compiler.codegen.space import ChoiceFamily, ChoiceSpace
+from vdla.compiler.codegen.estimate import estimated_cycles, ranked_tiles, slots_of
+from vdla.compiler.codegen.space import ChoiceFamily, ChoiceSpace, space_of
 from vdla.compiler.codegen.stream import emit_calls, lowered_task
 from vdla.compiler.codegen.tiles import Tiles, TilingProblem
 from vdla.compiler.operands.address_map import Operand
+from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.base import Choice, Task
 from vdla.compiler.tasks.convolution import ConvolutionTask, TiledTask
 from vdla.compiler.te.operators.narrowing import Scale, Shift
@@ -32,6 +34,17 @@ Chooser = Callable[[ChoiceSpace], Choice]
 def by_estimate(space: ChoiceSpace) -> Choice:
     """Return the choice with the fewest estimated cycles."""
     return _candidates(space.usual, 1)[0]
+
+
+def least_estimate(task: TiledTask, target: Target) -> float:
+    """Return the fewest estimated cycles of a convolution; infinity if no tile fits."""
+    space = space_of(task, target)
+    if isinstance(space, Unfit):
+        return inf
+    work, table = space.usual.work, space.usual.table
+    assert work is not None, "a tiled task has a tiling problem"
+    assert table is not None, "the choices of a tiled task are tiles"
+    return float(estimated_cycles(work, table).min())
 
 
 def by_simulator(space: ChoiceSpace, candidates: int = CANDIDATES) -> Choice:

@@ -273,6 +273,8 @@ def _inputs(shape: _Shape) -> Traffic:
         np.where(whole_rows, rows / shape.down, 1) * np.where(whole, shape.inputs, 1) * columns / shape.across
     )
     single = whole_rows | (shape.footprint.height == 1)
+    if shape.work.step:
+        return _gathered(shape, shape.blocks_in * rows, columns)
     if shape.work.reads > 1:
         lines = np.where(left == right == 0, 1, 2 * shape.footprint.height)  # between borders on chip
         lengths = np.where(whole_rows, rows / shape.down, 1) * columns / shape.across
@@ -284,6 +286,22 @@ def _inputs(shape: _Shape) -> Traffic:
         run,
         shape.input_loads * np.where(single, 1, shape.inputs),
     )
+
+
+def _gathered(shape: _Shape, rows: Numbers, columns: Numbers) -> Traffic:
+    """Return the traffic of windows of packed lines, one GATHER per load. A GATHER reads the bytes of a row
+    once; the data path waits while it writes an element per cycle.
+
+    Args:
+        rows, columns: rows and columns of windows that all tiles read.
+    """
+    work = shape.work
+    element = work.config.element_bytes(MemoryType.INP)
+    of_row = columns * work.step + shape.across * (element - work.step)  # bytes
+    beats = (of_row / work.config.bus_bytes + shape.across) * work.memory.cycles_per_beat
+    bursts = rows * (of_row / work.config.burst_bytes + shape.across)
+    cycles: FloatArray = np.maximum(beats, columns)
+    return Traffic(rows * cycles, bursts, shape.input_loads)
 
 
 def _interleaved(shape: _Shape, elements: Numbers, run: Numbers, lines: Numbers) -> Traffic:

@@ -55,6 +55,7 @@ class TilingProblem:
         memory: timing of the external memory.
         reserved: accumulators that are not available.
         reads, writes: interleaved channel blocks, see `vdla.compiler.tasks.convolution.TiledTask`.
+        step: bytes between the elements of a row of the input, which GATHER loads; 0: LOAD loads them.
     """
 
     size: Convolution
@@ -67,6 +68,7 @@ class TilingProblem:
     reserved: int = 0
     reads: int = 1
     writes: int = 1
+    step: int = 0
 
     @property
     def kernel_blocks(self) -> int:

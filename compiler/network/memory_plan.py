@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 
 from vdla.compiler.network.partition import Part
 from vdla.compiler.network.placed import Offloaded, OnHost, Stored, View
-from vdla.compiler.operands.address_map import DENSE, Joined, Operand, Packed, TensorSegment, cut
+from vdla.compiler.operands.address_map import Joined, Operand, TensorSegment, cut
 from vdla.compiler.tasks.elementwise import Elements, ElementsTask
 
 
@@ -73,9 +73,7 @@ class DramValues:
     def operand(self, stored: Stored) -> Operand:
         """Return where a value lies in a layout. A layout that no operator writes has a tensor of its own."""
         if stored not in self._operands:
-            windows = stored.layout.windows
-            packed = DENSE if windows is None else Packed(windows)
-            self._operands[stored] = Operand(f"tensor{len(self._operands)}", address_map=packed)
+            self._operands[stored] = Operand(f"tensor{len(self._operands)}")
         return self._operands[stored]
 
     def is_written(self, stored: Stored) -> bool:

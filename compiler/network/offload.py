@@ -27,14 +27,14 @@ OPERATORS: Mapping[str, OperatorKind] = dict(
 )
 
 
-def offload(graph: Graph, node: Node, target: Target, *, gathers: bool = False) -> Offloaded | Unfit:
+def offload(graph: Graph, node: Node, target: Target, *, packs: bool = False) -> Offloaded | Unfit:
     """Return an operator of `OPERATORS` as tasks of `target`; Unfit with the reason if the target cannot run
     it.
 
     Args:
-        gathers: its input comes from the host, so pixels may be gathered (space to depth, windows).
+        packs: its input comes from the host, which may pack it into lines of windows.
     """
-    kind, candidate = OPERATORS[node.op], OffloadCandidate(graph, node, target, gathers)
+    kind, candidate = OPERATORS[node.op], OffloadCandidate(graph, node, target, packs)
     required = (*CONFIGURATION, *kind.configuration)
     reason = unfit(f"configuration {target.name}", required, target.config, f"{node.op} needs") or unfit(
         node.op, kind.rules, candidate

@@ -54,7 +54,7 @@ def place(
 def _place(conversions: Conversions, node: Node, target: Target, layouts: Mapping[str, Layout]) -> Placed:
     graph = conversions.graph
     if node.op in OPERATORS and not is_float(graph, node):
-        offloaded = offload(graph, node, target, gathers=_may_gather(conversions, node, layouts))
+        offloaded = offload(graph, node, target, packs=_may_pack(conversions, node, layouts))
         return _stays_on_host(graph, node, offloaded) if isinstance(offloaded, Unfit) else offloaded
     if node.op in VIEWS and not is_float(graph, node):
         at = ViewCase(graph, node, target.config, layouts.get(node.inputs[0]))
@@ -74,7 +74,7 @@ def _stays_on_host(graph: Graph, node: Node, unfit_node: Unfit) -> OnHost:
     return OnHost(node, unfit_node.reason if is_table else node.reason or unfit_node.reason)
 
 
-def _may_gather(conversions: Conversions, node: Node, layouts: Mapping[str, Layout]) -> bool:
+def _may_pack(conversions: Conversions, node: Node, layouts: Mapping[str, Layout]) -> bool:
     """Whether the node's first input comes from the host and has no other reader."""
     first = node.inputs[0] if node.inputs else ""
     alone = len(conversions.readers(first)) == 1 and node.inputs.count(first) == 1

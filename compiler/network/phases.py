@@ -14,8 +14,7 @@ from math import inf, prod
 
 import numpy as np
 
-from vdla.compiler.codegen.estimate import estimated_cycles
-from vdla.compiler.codegen.space import space_of
+from vdla.compiler.codegen.choose import least_estimate
 from vdla.compiler.graph.def_use import DefUse
 from vdla.compiler.graph.integers import LARGEST_BIAS, POINTWISE
 from vdla.compiler.graph.nodes import Graph, Node, TensorType
@@ -24,7 +23,7 @@ from vdla.compiler.network.channels import keeps_places
 from vdla.compiler.network.eight_bits import in_eight_bits
 from vdla.compiler.network.offload import offload
 from vdla.compiler.rules import Unfit
-from vdla.compiler.tasks.convolution import TransposedTask
+from vdla.compiler.tasks.convolution import TiledTask, TransposedTask
 from vdla.compiler.te.operators.sizes import Convolution, grouping
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.target import Target
@@ -65,10 +64,10 @@ def _cycles_of(graph: Graph, node: Node, target: Target) -> float:
     operator = offload(graph, node, target)
     if isinstance(operator, Unfit):
         return inf
-    space = space_of(operator.pieces[0].task, target)
-    if isinstance(space, Unfit) or space.usual.work is None or space.usual.table is None:
+    task = operator.pieces[0].task
+    if not isinstance(task, TiledTask):
         return inf
-    task, cycles = space.task, float(estimated_cycles(space.usual.work, space.usual.table).min())
+    cycles = least_estimate(task, target)
     return cycles * prod(task.size.stride) if isinstance(task, TransposedTask) else cycles  # of one phase
 
 

@@ -15,7 +15,7 @@ from vdla.compiler.tasks.base import Task
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import AluOpcode
-from vdla.runtime.layout import Layout, SpaceToDepth
+from vdla.runtime.layout import Layout
 from vdla.runtime.windows import Windows
 
 
@@ -101,13 +101,13 @@ class OffloadCandidate:
     """An integer operator that a target may run.
 
     Attributes:
-        gathers: the pixels of its input may be gathered (space to depth) or packed (windows).
+        packs: the host may pack its input into lines, of which the accelerator reads windows.
     """
 
     graph: Graph
     node: Node
     target: Target
-    gathers: bool
+    packs: bool
 
     @property
     def config(self) -> AcceleratorConfig:
@@ -127,18 +127,14 @@ class OffloadCandidate:
         """Channels of a block of activations in DRAM."""
         return activation_block(self.config)
 
-    def operand(
-        self, place: int, block: int | None = None, how: SpaceToDepth | Windows | None = None
-    ) -> Stored:
+    def operand(self, place: int, block: int | None = None, windows: Windows | None = None) -> Stored:
         """Return input `place` in the layout in which the accelerator reads it.
 
         Args:
             block: channels of a block; None: as the accelerator writes activations.
-            how: how pixels are gathered; None: not at all.
+            windows: windows in place of pixels; None: pixels.
         """
-        to_depth = how if isinstance(how, SpaceToDepth) else None
-        windows = how if isinstance(how, Windows) else None
-        layout = Layout(self.shape(place), block or self.block, self.config.batch, to_depth, windows)
+        layout = Layout(self.shape(place), block or self.block, self.config.batch, windows)
         return Stored(self.node.inputs[place], layout)
 
     @property

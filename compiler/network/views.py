@@ -89,7 +89,7 @@ def viewed(layout: Layout, node: Node, shape: tuple[int, ...]) -> Layout | None:
 
 def _same_pixels(layout: Layout, shape: tuple[int, ...]) -> bool:
     """Whether a tensor is stored as images, and `shape` has as many images, channels and pixels."""
-    plain = layout.space_to_depth is None and layout.windows is None and not layout.stack
+    plain = layout.windows is None and not layout.stack
     if not plain or len(layout.shape) != IMAGE_RANK or len(shape) != IMAGE_RANK:
         return False
     return layout.shape[:2] == shape[:2] and prod(layout.shape) == prod(shape)

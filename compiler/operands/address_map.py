@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.runtime.stream.builder import Rows, StreamBuilder
-from vdla.runtime.windows import Windows
+from vdla.runtime.windows import GatheredLines
 
 Move = Callable[[int, str, int, Rows], None]
 """Records a transfer: first element on chip, tensor, first element of the tensor, rows."""
@@ -96,13 +96,13 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Packed(AddressMap):
-    """A map whose elements are windows of a packed image."""
+    """A map whose elements are windows of packed lines."""
 
-    windows: Windows
+    lines: GatheredLines
 
     def load(self, memory: MemoryType, builder: StreamBuilder, record: Move) -> Move:
         """Return the recorder of GATHERs of windows into INP."""
-        return partial(builder.gather, self.windows)
+        return partial(builder.gather, self.lines)
 
 
 @dataclass(frozen=True, slots=True)

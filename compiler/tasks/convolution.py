@@ -1,7 +1,7 @@
 """Convolutions, matrix products and transposed convolutions."""
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from math import prod
 
 from vdla.compiler.codegen.epilogue import Epilogue
@@ -10,7 +10,7 @@ from vdla.compiler.codegen.intrinsics import accelerator
 from vdla.compiler.codegen.nest import TILE_RANK
 from vdla.compiler.codegen.tiles import GROUPS, INPUTS, OUTPUTS, ROWS, WEIGHTS, Tiles, TilingProblem
 from vdla.compiler.ir.nodes import Func, Scope
-from vdla.compiler.operands.address_map import AddressMap
+from vdla.compiler.operands.address_map import AddressMap, Packed
 from vdla.compiler.operands.interleaved import Interleaved, interleaved
 from vdla.compiler.tasks.base import Choice, Task
 from vdla.compiler.tasks.scheduling import narrow, tensorize, virtual_threads
@@ -27,6 +27,7 @@ from vdla.compiler.te.schedule import Schedule, StageHandle, create_schedule
 from vdla.compiler.te.tensor import Tensor
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.target import Target
+from vdla.runtime.windows import GatheredLines
 
 BY_CHANNEL = Scale()
 COLUMNS = "columns"  # the loop over tiles of columns, which never becomes virtual threads
@@ -129,6 +130,29 @@ class ConvolutionTask(TiledTask):
         if self.slides:
             return conv2d_windows(self.size, config, self.narrowing, border=self.border)
         return conv2d(self.size, config, self.narrowing, border=self.border, alike=self.alike)
+
+
+@dataclass(frozen=True, slots=True)
+class GatheredTask(ConvolutionTask):
+    """A convolution over windows of packed lines, which GATHER loads; further attributes as in
+    `ConvolutionTask`.
+
+    Attributes:
+        step: bytes from one window of a line to the next.
+        pitch: bytes from one line to the next.
+    """
+
+    step: int = field(kw_only=True)
+    pitch: int = field(kw_only=True)
+
+    def work(self, target: Target, threads: int) -> TilingProblem:
+        """Return the tiling problem of the task with `threads` virtual threads."""
+        return replace(ConvolutionTask.work(self, target, threads), step=self.step)
+
+    def address_maps(self, config: AcceleratorConfig) -> dict[str, AddressMap]:
+        """Return the address maps of the program's parameters that are not dense."""
+        lines = GatheredLines(self.size.width, self.step, self.pitch)
+        return {**ConvolutionTask.address_maps(self, config), "X": Packed(lines)}
 
 
 @dataclass(frozen=True, slots=True)

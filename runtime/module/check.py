@@ -8,7 +8,7 @@ import numpy as np
 from vdla.hw.spec.limits import DRAM_BYTES, TENSOR_BYTES, require_room
 from vdla.runtime.host.dtypes import TENSOR_DTYPES, UNKNOWN
 from vdla.runtime.host.evaluate import attributes_of, check_types
-from vdla.runtime.layout import IMAGE_RANK, Layout, SpaceToDepth
+from vdla.runtime.layout import IMAGE_RANK, Layout
 from vdla.runtime.module.plan import Crossing, HostStep, LaunchStep, ModuleError, Plan, Value
 from vdla.runtime.stream.builder import UOP_TENSOR, Stream
 from vdla.runtime.windows import Windows
@@ -149,51 +149,30 @@ def _check_step(step: HostStep | LaunchStep) -> None:
         _check_layout(one)
     for one in (*step.unpacks, *_results(step)):
         _require(
-            one.layout.space_to_depth is None and one.layout.windows is None,
-            f"{one.value} is read back with gathered pixels, which cannot be undone",
+            one.layout.windows is None,
+            f"{one.value} is read back in windows, which cannot be undone",
         )
 
 
 def _check_layout(one: Crossing) -> None:
     layout, rank = one.layout, len(one.layout.shape)
     _require(rank > 0, f"{one.value} has a layout without dimensions")
-    gathering, windows = layout.space_to_depth, layout.windows
-    if windows is not None:
-        _require(
-            rank == IMAGE_RANK and layout.batch == 1 and gathering is None,
-            f"{one.value} is read in windows, and is no image by itself",
-        )
-        _require(
-            _holds_windows(layout, windows),
-            f"rows of {one.value}, {list(layout.shape)}, do not hold {windows}",
-        )
-    if gathering is not None:
-        _require(
-            rank == IMAGE_RANK,
-            f"{one.value} has gathered pixels, and has {rank} dimensions, not {IMAGE_RANK}",
-        )
-        _require(
-            _divides_evenly(layout.shape, gathering),
-            f"pixels of {one.value}, {list(layout.shape)}, cannot be gathered by {gathering}",
-        )
+    windows = layout.windows
+    if windows is None:
+        return
+    _require(
+        rank == IMAGE_RANK, f"{one.value} is read in windows, and has {rank} dimensions, not {IMAGE_RANK}"
+    )
+    _require(
+        windows.rows * layout.shape[1] <= windows.column and _holds_windows(layout, windows),
+        f"lines of {one.value}, {list(layout.shape)}, do not hold {windows}",
+    )
+    require_room(
+        windows.room(layout.shape, layout.block), TENSOR_BYTES, f"packing {one.value} takes", ModuleError
+    )
 
 
 def _holds_windows(layout: Layout, windows: Windows) -> bool:
-    """Whether an image has rows behind what is cut off, and all windows end within theirs."""
-    top, left, below = windows.pads
-    ends = (windows.columns - 1) * windows.step + layout.block
-    return (
-        min(top, left, layout.shape[2] + below) >= 0
-        and windows.rows(layout.shape[2]) > 0
-        and (ends <= windows.pitch)
-    )
-
-
-def _divides_evenly(shape: tuple[int, ...], gathering: SpaceToDepth) -> bool:
-    """Whether strides divide the sides of an image with its borders, which cut off no more than the image."""
-    (sy, sx), (top, left, below, right) = gathering.stride, gathering.pads
-    _, _, height, width = shape
-    sides = (height + top + below, sy), (width + left + right, sx)
-    return min(top, left, height + below, width + right) >= 0 and all(
-        side > 0 and side % stride == 0 for side, stride in sides
-    )
+    """Whether lines that are stored as they are hold all windows, each in a single element."""
+    single = windows.elements == layout.batch == 1
+    return not windows.pitch or (single and windows.window_bytes(layout.block) <= windows.pitch)

@@ -20,7 +20,7 @@ from vdla.runtime.stream.encode import encode_rows
 from vdla.runtime.stream.micro_kernels import MicroKernel, MicroKernels, MicroOps
 from vdla.runtime.stream.record import NO_TENSOR, Record
 from vdla.runtime.stream.tokens import conflicts, loads_beside, plan_tokens
-from vdla.runtime.windows import Windows
+from vdla.runtime.windows import GatheredLines
 
 UOP_TENSOR = "micro-ops"
 
@@ -149,17 +149,17 @@ class StreamBuilder:
             self._set_pad_register(memory, pad_value)
         self._load((memory, sram, element, *rows.fields), self._number(tensor), pad_minimum, bool(pad_value))
 
-    def gather(self, windows: Windows, sram: int, tensor: str, element: int, rows: Rows) -> None:
-        """Load rows of windows of a packed `tensor`, from its window `element` on, to `sram` of INP.
+    def gather(self, lines: GatheredLines, sram: int, tensor: str, element: int, rows: Rows) -> None:
+        """Load rows of windows of packed lines in `tensor`, from its window `element` on, to `sram` of INP.
 
         Raises:
-            ValueError: the rows have padding, which packed pixels bring with them.
+            ValueError: the rows have padding, which packed lines bring with them.
         """
         if any((*rows.y_pads, *rows.x_pads)):
             raise ValueError(f"{tensor} is packed with its border, and {rows} would add padding")
-        for part in windows.pieces(element, rows.height, rows.width, rows.stride):
+        for part in lines.pieces(element, rows.height, rows.width, rows.stride):
             size = Rows(part.height, part.width, part.stride)
-            self.gather_elements(windows.step, sram + part.place, tensor, part.begin, size)
+            self.gather_elements(lines.step, sram + part.place, tensor, part.begin, size)
 
     def gather_elements(self, step: int, sram: int, tensor: str, begin: int, rows: Rows) -> None:
         """Load rows of elements of `tensor` that are `step` bytes apart, from its byte `begin` on, to `sram`

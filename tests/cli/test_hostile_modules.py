@@ -160,42 +160,12 @@ READ = {  # what both commands refuse when they read the file
     "a layout with extent 0": (lambda m: layout(m).update(shape=[0, 4]), "Expected `int` >= 1"),
     "a layout of blocks of text": (lambda m: layout(m).update(block="4"), "Expected `int`, got `str`"),
     "a layout in batches of 0": (lambda m: layout(m).update(batch=0), "Expected `int` >= 1"),
-    "pixels gathered by 0": (
-        lambda m: layout(m).update(space_to_depth={"stride": [0, 1], "pads": [0, 0, 0, 0], "border": 0}),
-        "Expected `int` >= 1",
-    ),
-    "pixels gathered by one number": (
-        lambda m: layout(m).update(space_to_depth={"stride": [1], "pads": [0, 0, 0, 0], "border": 0}),
-        "of length 2",
-    ),
-    "gathered pixels of a matrix": (
-        lambda m: layout(m).update(
-            space_to_depth={"stride": [1, 1], "pads": [0, 0, 0, 0], "border": 0}, shape=[2, 3]
-        ),
-        "and has 2 dimensions",
-    ),
-    "pixels gathered unevenly": (
-        lambda m: layout(m).update(
-            space_to_depth={"stride": [3, 3], "pads": [0, 0, 0, 0], "border": 0}, shape=[1, 1, 2, 2]
-        ),
-        "be gathered by",
-    ),
-    "a border that cuts off all pixels": (
-        lambda m: layout(m).update(
-            space_to_depth={"stride": [1, 1], "pads": [3, 3, -3, -3], "border": 0}, shape=[1, 1, 2, 2]
-        ),
-        "be gathered",
-    ),
     "windows of a matrix": (
         lambda m: layout(m).update(windows=WINDOWS, shape=[2, 3], batch=1),
-        "is read in windows, and is no image by itself",
+        "is read in windows, and has 2 dimensions, not 4",
     ),
     "windows that end behind their row": (
         lambda m: layout(m).update(windows={**WINDOWS, "columns": 9}, shape=[1, 1, 2, 2], batch=1),
-        "do not hold",
-    ),
-    "windows of a border that cuts off all pixels": (
-        lambda m: layout(m).update(windows={**WINDOWS, "pads": [0, 0, -2]}, shape=[1, 1, 2, 2], batch=1),
         "do not hold",
     ),
     "windows no bytes apart": (
@@ -204,17 +174,19 @@ READ = {  # what both commands refuse when they read the file
     ),
     "a value read back in windows": (
         lambda m: launch(m)["unpacks"][0]["layout"].update(windows=WINDOWS, shape=[1, 1, 2, 2], batch=1),
-        "is read back with gathered pixels, which cannot be undone",
+        "is read back in windows, which cannot be undone",
     ),
     "a border that is no int8": (
-        lambda m: layout(m).update(space_to_depth={"stride": [1, 1], "pads": [0] * 4, "border": 300}),
+        lambda m: layout(m).update(windows={**WINDOWS, "border": 300}),
         "Expected `int` <= 127",
     ),
-    "a value read back with gathered pixels": (
-        lambda m: launch(m)["unpacks"][0]["layout"].update(
-            shape=[1, 1, 1, 1], space_to_depth={"stride": [1, 1], "pads": [0] * 4, "border": 0}
-        ),
-        "is read back with gathered pixels, which cannot be undone",
+    "a border of one number": (
+        lambda m: layout(m).update(windows={**WINDOWS, "pads": [0]}),
+        "of length 2",
+    ),
+    "lines of rows far apart": (
+        lambda m: layout(m).update(windows={**WINDOWS, "advance": 1 << 30}, shape=[1, 1, 2, 2], batch=1),
+        "packing",
     ),
     "an attribute has a name of two lines": (
         lambda m: host(m)["attributes"].update({"a\nb": 1}),
@@ -290,7 +262,18 @@ def test_a_manifest_that_no_compiler_wrote_is_refused(command, title, tmp_path):
     assert message in refused(command, tmp_path / "x.vdla")
 
 
-WINDOWS = {"columns": 2, "step": 3, "pitch": 7, "pads": [0, 0, 0], "border": 0}
+WINDOWS = {
+    "lines": 2,
+    "rows": 1,
+    "advance": 1,
+    "column": 2,
+    "columns": 2,
+    "step": 3,
+    "pads": [0, 0],
+    "pitch": 7,
+    "elements": 1,
+    "border": 0,
+}
 ARRAYS = {
     "no instructions": ("streams/launch0/words.npy", array(np.zeros((0, 2), np.uint64)), "lie outside it"),
     "words of no dimension": ("streams/launch0/words.npy", array(np.uint64(1)), "not uint64[n, 2]"),

@@ -235,7 +235,7 @@ def with_results(plan: Plan, change) -> Plan:
         ),
         (
             lambda result: structs.replace(
-                result, layout=structs.replace(result.layout, windows=Windows(1, 1, 8, (0, 0, -1)))
+                result, layout=structs.replace(result.layout, windows=Windows(1, 1, 1, 64, 1, 1, (0, 0)))
             ),
             "its layout leaves out elements of",
         ),

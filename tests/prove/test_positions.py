@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from vdla.prove.positions import positions_of
-from vdla.runtime.layout import Layout, SpaceToDepth
+from vdla.runtime.layout import Layout
 from vdla.runtime.windows import Windows
 
 LAYOUTS = {
@@ -13,8 +13,9 @@ LAYOUTS = {
     "rows": Layout((5, 6), 4, 2),
     "rows of many ranks": Layout((2, 3, 6), 4, 4),
     "stack": Layout((2, 3, 6), 4, 1, stack=2),
-    "gathered": Layout((1, 3, 5, 5), 16, 1, SpaceToDepth((2, 2), (1, 1, 0, 0), -7)),
-    "windows": Layout((1, 3, 4, 4), 16, 1, windows=Windows(4, 3, 32, (1, 0, 1), 5)),
+    "lines": Layout((1, 3, 4, 4), 16, 1, Windows(6, 1, 1, 3, 4, 3, (1, 0), pitch=32, border=5)),
+    "windows": Layout((1, 3, 5, 5), 4, 1, Windows(3, 3, 2, 10, 3, 4, (1, 1), elements=2, border=-7)),
+    "windows of images": Layout((3, 1, 5, 5), 4, 2, Windows(3, 2, 2, 2, 3, 3, (1, 1), border=-7)),
 }
 
 
@@ -32,10 +33,13 @@ def test_elements_stand_where_the_layout_packs_them(name):
 @pytest.mark.parametrize("name", LAYOUTS)
 def test_what_fills_up_a_batch_is_what_another_batch_would_hold(name):
     layout = LAYOUTS[name]
-    full = {"images": (4, 5, 3, 4), "rows": (6, 6), "rows of many ranks": (2, 4, 6)}.get(name, layout.shape)
-    held = positions_of(
-        Layout(full, layout.block, layout.batch, layout.space_to_depth, layout.windows, layout.stack)
-    )
+    full = {
+        "images": (4, 5, 3, 4),
+        "rows": (6, 6),
+        "rows of many ranks": (2, 4, 6),
+        "windows of images": (4, 1, 5, 5),
+    }.get(name, layout.shape)
+    held = positions_of(Layout(full, layout.block, layout.batch, layout.windows, layout.stack))
     added = np.setdiff1d(held.bytes, positions_of(layout).bytes)
     beyond = positions_of(layout).beyond
     assert np.isin(added, beyond).all()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vdla.runtime.layout import Layout, SpaceToDepth, blocked, unblocked
+from vdla.runtime.layout import Layout, blocked, unblocked
 from vdla.runtime.windows import Windows
 
 POWERS = st.sampled_from((1, 2, 4, 8))
@@ -59,49 +59,16 @@ def test_a_stack_stands_matrix_behind_matrix(images, heads, rows, columns, block
     np.testing.assert_array_equal(layout.unpack(packed.reshape(-1)), values)
 
 
-@given(
-    st.tuples(*[st.integers(1, 9)] * 4),
-    st.tuples(*[st.integers(1, 3)] * 2),
-    st.tuples(*[st.integers(0, 2)] * 2),
-    st.data(),
-)
-def test_space_to_depth_gathers_the_pixels_of_a_stride(shape, stride, before, data):
-    extents = [extent + pad for extent, pad in zip(shape[2:], before, strict=True)]
-    behind = [
-        data.draw(
-            st.sampled_from([size - extent for size in range(step, extent + 2 * step, step)])
-        )  # less than 0 cuts off
-        for extent, step in zip(extents, stride, strict=True)
-    ]
-    behind = [max(pad, 1 - size) for pad, size in zip(behind, shape[2:], strict=True)]
-    behind = [pad + -(extent + pad) % step for pad, extent, step in zip(behind, extents, stride, strict=True)]
-    to_depth, image = SpaceToDepth(stride, (*before, *behind), -128), numbered(shape)
-    gathered = to_depth.apply(image)
-    assert gathered.shape == to_depth.shape(shape)
-    _, channels, height, width = shape
-    for n, c, y, x in np.ndindex(gathered.shape):
-        place, channel = divmod(c, channels)
-        row, column = (
-            y * stride[0] + place // stride[1] - before[0],
-            x * stride[1] + place % stride[1] - before[1],
-        )
-        inside = 0 <= row < height and 0 <= column < width
-        assert gathered[n, c, y, x] == (image[n, channel, row, column] if inside else -128)
-    layout = Layout(shape, 4, 2, to_depth)
-    np.testing.assert_array_equal(layout.pack(image), blocked(gathered, 4, 2))
-    assert layout.size == layout.pack(image).nbytes
-
-
 @pytest.mark.parametrize(
-    "layout", [Layout((2, 3), 4, 1), Layout((1, 3, 8, 8), 4, 2, SpaceToDepth((2, 2), (1, 0, -1, 2), -128))]
+    "layout",
+    [Layout((2, 3), 4, 1), Layout((1, 3, 8, 8), 4, 2, Windows(4, 2, 2, 6, 4, 12, (1, 0), border=-128))],
 )
 def test_a_layout_reads_back_equal(layout):
     assert msgspec.json.decode(msgspec.json.encode(layout), type=Layout) == layout
 
 
 LAYOUT = {"shape": [1, 2, 3, 4], "block": 4, "batch": 1}
-DEPTH = {"stride": [1, 1], "pads": [0, 0, 0, 0]}
-WINDOWS = {"columns": 1, "step": 1, "pitch": 1, "pads": [0, 0, 0]}
+WINDOWS = {"lines": 1, "rows": 1, "advance": 1, "column": 1, "columns": 1, "step": 1, "pads": [0, 0]}
 
 
 def is_taken(values: object, kind: type) -> bool:
@@ -119,19 +86,19 @@ def is_taken(values: object, kind: type) -> bool:
         (Layout, LAYOUT, {"shape": [(1 << 31) - 1]}, {"shape": [1 << 31]}),
         (Layout, LAYOUT, {"block": 1}, {"block": 0}),
         (Layout, LAYOUT, {"stack": 0}, {"stack": -1}),
-        (Layout, LAYOUT, {"space_to_depth": None, "windows": None}, {"more": 1}),
-        (SpaceToDepth, DEPTH, {"stride": [1, (1 << 31) - 1]}, {"stride": [0, 1]}),
-        (SpaceToDepth, DEPTH, {"pads": [1 - (1 << 31), (1 << 31) - 1, 0, 0]}, {"pads": [-(1 << 31), 0, 0, 0]}),
-        (SpaceToDepth, DEPTH, {"pads": [0, 0, 0, (1 << 31) - 1]}, {"pads": [0, 0, 0, 1 << 31]}),
-        (SpaceToDepth, DEPTH, {"border": -128}, {"border": -129}),
-        (SpaceToDepth, DEPTH, {"border": 127}, {"border": 128}),
-        (SpaceToDepth, DEPTH, {}, {"more": 1}),
+        (Layout, LAYOUT, {"windows": None}, {"more": 1}),
         (Windows, WINDOWS, {"columns": (1 << 31) - 1}, {"columns": 1 << 31}),
-        (Windows, WINDOWS, {"pitch": 1}, {"pitch": 0}),
+        (Windows, WINDOWS, {"lines": 1}, {"lines": 0}),
+        (Windows, WINDOWS, {"rows": 1}, {"rows": 0}),
+        (Windows, WINDOWS, {"advance": 1}, {"advance": 0}),
+        (Windows, WINDOWS, {"column": 1}, {"column": 0}),
+        (Windows, WINDOWS, {"step": 1}, {"step": 0}),
+        (Windows, WINDOWS, {"elements": 1}, {"elements": 0}),
+        (Windows, WINDOWS, {"pitch": 0}, {"pitch": -1}),
         (Windows, WINDOWS, {"border": -128}, {"border": -129}),
         (Windows, WINDOWS, {"border": 127}, {"border": 128}),
-        (Windows, WINDOWS, {"pads": [1 - (1 << 31), 0, 0]}, {"pads": [-(1 << 31), 0, 0]}),
-        (Windows, WINDOWS, {"pads": [(1 << 31) - 1, 0, 0]}, {"pads": [1 << 31, 0, 0]}),
+        (Windows, WINDOWS, {"pads": [0, 0]}, {"pads": [-1, 0]}),
+        (Windows, WINDOWS, {"pads": [(1 << 31) - 1, 0]}, {"pads": [1 << 31, 0]}),
         (Windows, WINDOWS, {}, {"more": 1}),
     ],
 )  # fmt: skip
@@ -140,7 +107,7 @@ def test_numbers_of_a_layout_have_bounds(kind, values, good, bad):
     assert not is_taken(values | bad, kind)
 
 
-@pytest.mark.parametrize(("kind", "values"), [(Layout, LAYOUT), (SpaceToDepth, DEPTH), (Windows, WINDOWS)])
+@pytest.mark.parametrize(("kind", "values"), [(Layout, LAYOUT), (Windows, WINDOWS)])
 def test_a_layout_stays_as_it_is(kind, values):
     made = msgspec.convert(values, kind)
     with pytest.raises(AttributeError, match="immutable"):

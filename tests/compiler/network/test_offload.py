@@ -1,10 +1,7 @@
-"""Operators on the accelerator: space to depth keeps what a convolution means, and what cannot be offloaded says
-why."""
+"""Operators on the accelerator, and the reasons why others cannot be offloaded."""
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tests.compiler.network.compiled import plan_of
 from tests.compiler.network.graphs import LEAST, Net, resized
@@ -12,9 +9,8 @@ from tests.compiler.network.test_networks import check
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.network.offload import OPERATORS, offload
 from vdla.compiler.network.placed import Offloaded
-from vdla.compiler.network.products import gathered_size, gathered_weights, space_to_depth_of
 from vdla.compiler.rules import Unfit
-from vdla.compiler.te.operators.sizes import Convolution, blocks
+from vdla.compiler.te.operators.sizes import Convolution
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.presets import DEFAULT, TINY
 from vdla.hw.spec.target import Target
@@ -33,71 +29,6 @@ def sums(image: np.ndarray, weights: np.ndarray, size: Convolution, border: int)
         pads=(0, 0, 0, 0),
         strides=size.stride,
     )
-
-
-SMALL = st.tuples(st.integers(1, 7), st.integers(1, 7))
-
-
-@settings(max_examples=200, deadline=None)
-@given(
-    st.integers(1, 3),
-    st.tuples(st.integers(4, 15), st.integers(4, 15)),
-    SMALL,
-    st.tuples(*[st.integers(1, 4)] * 2),
-    st.tuples(*[st.integers(0, 3)] * 4),
-    st.sampled_from([0, -128]),
-    st.integers(1, 2),
-)
-def test_a_convolution_of_gathered_pixels_is_the_same(
-    channels, extents, kernel, stride, padding, border, batch
-):
-    kernel = tuple(min(size, extent) for size, extent in zip(kernel, extents, strict=True))
-    size = Convolution(channels, *extents, 5, kernel, stride, padding, batch=batch)
-    to_depth = space_to_depth_of(size, border, DEFAULT)
-    if to_depth is None:
-        return
-    rng = np.random.default_rng(0)
-    image, weights = (
-        rng.integers(-128, 128, (batch, channels, *extents), np.int8),
-        rng.integers(-128, 128, (5, channels, *kernel), np.int8),
-    )
-    small = gathered_size(size, to_depth)
-    assert (small.stride, any(small.padding), small.out_size) == ((1, 1), False, size.out_size)
-    found = sums(to_depth.apply(image), gathered_weights(weights, to_depth), small, 0)
-    np.testing.assert_array_equal(found, sums(image, weights, size, border))
-
-
-def steps(size: Convolution, config: AcceleratorConfig) -> int:
-    return size.kernel[0] * size.kernel[1] * blocks(size.channels, config.block_in)
-
-
-@pytest.mark.parametrize(
-    ("size", "config", "before", "after"),
-    [
-        (Convolution(3, 224, 224, 64, (7, 7), (2, 2), (3, 3, 3, 3)), DEFAULT, 49, 16),
-        (Convolution(4, 84, 84, 16, (8, 8), (4, 4)), DEFAULT, 64, 16),
-        (Convolution(3, 32, 32, 16, (3, 3), (2, 2), (1, 1, 1, 1)), DEFAULT, 9, 4),
-    ],
-)
-def test_gathering_saves_steps(size, config, before, after):
-    assert (steps(size, config), steps(gathered_size(size, space_to_depth_of(size, 0, config)), config)) == (
-        before,
-        after,
-    )
-
-
-@pytest.mark.parametrize(
-    ("size", "reason"),
-    [
-        (Convolution(3, 8, 8, 4), "there is no stride"),
-        (Convolution(16, 8, 8, 4, (2, 2), (2, 2)), "a block is full already"),
-        (Convolution(4, 8, 8, 4, (3, 3), (2, 2), groups=4), "groups"),
-        (Convolution(3, 16, 16, 4, (3, 3), (2, 2), dilation=(2, 2)), "dilation"),
-        (Convolution(3, 8, 8, 4, (1, 1), (2, 2)), "one pixel is read of each"),
-    ],
-)
-def test_what_gathering_would_not_help_is_left_alone(size, reason):
-    assert space_to_depth_of(size, 0, DEFAULT) is None, reason
 
 
 # Factors and averages of channels

@@ -11,7 +11,7 @@ from vdla.compiler.graph.nodes import Node
 from vdla.compiler.network.views import VIEW_RULES, ViewCase, viewed
 from vdla.compiler.rules import Unfit, unfit
 from vdla.hw.spec.presets import TINY
-from vdla.runtime.layout import IMAGE_RANK, Layout, SpaceToDepth
+from vdla.runtime.layout import IMAGE_RANK, Layout
 from vdla.runtime.windows import Windows
 
 RESHAPE = Node("Reshape", ("x",), ("y",))
@@ -99,12 +99,12 @@ def test_a_change_of_shape_keeps_rows_or_pixels(layout, after, stack):
 @pytest.mark.parametrize(
     "layout",
     [
-        Layout((1, 3, 4, 6), 4, 1, space_to_depth=SpaceToDepth((2, 2), (0, 0, 0, 0))),
-        Layout((1, 3, 4, 6), 4, 1, windows=Windows(4, 3, 24, (0, 0, 0))),
+        Layout((1, 3, 4, 6), 4, 1, Windows(2, 2, 2, 6, 3, 12, (0, 0))),
+        Layout((1, 3, 4, 6), 4, 1, Windows(4, 1, 1, 3, 4, 3, (0, 0), pitch=24)),
     ],
-    ids=["gathered", "packed"],
+    ids=["windows", "lines"],
 )
-def test_gathered_and_packed_pixels_are_no_images(layout):
+def test_windows_and_packed_lines_are_no_images(layout):
     assert viewed(layout, RESHAPE, (1, 3, 6, 4)) is None
 
 

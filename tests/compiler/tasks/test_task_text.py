@@ -2,7 +2,7 @@
 
 import pytest
 
-from vdla.compiler.tasks.convolution import ConvolutionTask, TransposedTask
+from vdla.compiler.tasks.convolution import ConvolutionTask, GatheredTask, TransposedTask
 from vdla.compiler.tasks.elementwise import Elements, ElementsTask
 from vdla.compiler.tasks.pooling import MaximumTask, MeanTask, PoolingTask
 from vdla.compiler.tasks.rearranging import RepeatTask, RowsTask, TurnTask
@@ -16,6 +16,7 @@ EXAMPLES = [
     ConvolutionTask(CONVOLUTION),
     ConvolutionTask(CONVOLUTION, Shift(3, rectifies=True), -5, alike=True, reads=2),
     ConvolutionTask(CONVOLUTION, AddingScale(by_channel=False), slides=True),
+    GatheredTask(CONVOLUTION, writes=2, step=3, pitch=64),
     TransposedTask(Transposed(8, 4, 4, 8, (2, 2)), Scale(by_channel=False), writes=2),
     PoolingTask(POOLING),
     *(ElementsTask(kind, 64, (3, -4)) for kind in Elements),

@@ -4,7 +4,7 @@ import pytest
 
 from vdla.compiler.ir.text import print_func
 from vdla.compiler.tasks.base import Choice, Task
-from vdla.compiler.tasks.convolution import ConvolutionTask, TransposedTask
+from vdla.compiler.tasks.convolution import ConvolutionTask, GatheredTask, TransposedTask
 from vdla.compiler.tasks.elementwise import Elements, ElementsTask
 from vdla.compiler.tasks.pooling import MaximumTask, MeanTask, PoolingTask
 from vdla.compiler.tasks.rearranging import RepeatTask, RowsTask, TurnTask
@@ -18,6 +18,7 @@ CONVOLUTION, POOLING = Convolution(16, 8, 8, 16), Pooling(32, 8, 8, (2, 2), (2, 
 OF_THREADS: dict[Task, str] = {
     ConvolutionTask(CONVOLUTION): "Y XL",
     ConvolutionTask(CONVOLUTION, Shift(3)): "Y XL rounded shifted raised lowered",
+    GatheredTask(CONVOLUTION, Shift(3), step=3, pitch=64): "Y XL rounded shifted raised lowered",
     TransposedTask(Transposed(8, 4, 4, 8, (2, 2)), Scale(by_channel=False)): "Y XP",
     PoolingTask(POOLING): "XW Y",
     ElementsTask(Elements.ADD, 64, (3, -4)): "AL AS BL BS S",

@@ -12,7 +12,7 @@ from msgspec import structs
 from tests.compiler.network.compiled import handmade
 from vdla.hw.spec.errors import VdlaError
 from vdla.runtime.host.dtypes import UNKNOWN
-from vdla.runtime.layout import Layout, SpaceToDepth
+from vdla.runtime.layout import Layout
 from vdla.runtime.module.check import _check_crossing, _check_stream, check, check_contents, check_value
 from vdla.runtime.module.plan import Crossing, HostStep, LaunchStep, ModuleError, Plan, Value
 from vdla.runtime.stream.builder import UOP_TENSOR
@@ -151,81 +151,69 @@ def can_be_packed(layout: Layout) -> bool:
     return made.size == layout.size > 0
 
 
-def random_gathering(rng: random.Random) -> Layout:
-    pads = (rng.randrange(-1, 4), rng.randrange(-1, 4), rng.randrange(-5, 4), rng.randrange(-5, 4))
-    gathering = SpaceToDepth(stride=(rng.randrange(1, 4), rng.randrange(1, 4)), pads=pads)
-    shape = (1, 2, rng.randrange(1, 5), rng.randrange(1, 5))
-    return Layout(shape=shape, block=4, batch=1, space_to_depth=gathering)
-
-
 def random_windows(rng: random.Random) -> Layout:
-    pads = (rng.randrange(-1, 3), rng.randrange(-1, 3), rng.randrange(-5, 3))
     windows = Windows(
-        columns=rng.randrange(1, 4), step=rng.randrange(1, 4), pitch=rng.randrange(4, 13), pads=pads
+        lines=rng.randrange(1, 4),
+        rows=rng.randrange(1, 4),
+        advance=rng.randrange(1, 4),
+        column=rng.randrange(1, 9),
+        columns=rng.randrange(1, 4),
+        step=rng.randrange(1, 4),
+        pads=(rng.randrange(3), rng.randrange(3)),
+        pitch=rng.choice((0, 0, rng.randrange(1, 13))),
+        elements=rng.choice((1, 1, 2)),
     )
-    return Layout(shape=(1, 2, rng.randrange(1, 5), 3), block=4, batch=1, windows=windows)
+    shape = (rng.randrange(1, 3), 2, rng.randrange(1, 5), rng.randrange(1, 5))
+    return Layout(shape=shape, block=4, batch=rng.choice((1, 1, 2)), windows=windows)
 
 
-def test_gatherings_are_accepted_where_strides_divide_the_bordered_image():
-    rng = random.Random(0)
-    layouts = [random_gathering(rng) for _ in range(600)]
-    accepted = [is_accepted(layout) for layout in layouts]
-    assert accepted == [can_be_packed(layout) for layout in layouts]
-    assert 50 < sum(accepted) < 550
-
-
-def test_windows_are_accepted_where_rows_hold_them():
+def test_windows_are_accepted_where_lines_hold_them():
     rng = random.Random(0)
     layouts = [random_windows(rng) for _ in range(600)]
     accepted = [is_accepted(layout) for layout in layouts]
     for layout, given in zip(layouts, accepted, strict=True):
-        ends = (layout.windows.columns - 1) * layout.windows.step + layout.block
-        holds = ends <= layout.windows.pitch and layout.shape[2] + layout.windows.pads[2] >= 0
-        assert given == (can_be_packed(layout) and holds), layout
+        windows = layout.windows
+        ends = (windows.columns - 1) * windows.step + layout.block
+        holds = ends <= windows.pitch and windows.elements == layout.batch == 1
+        assert given == (can_be_packed(layout) and (not windows.pitch or holds)), layout
     assert 50 < sum(accepted) < 550
 
 
-GATHERING = SpaceToDepth(stride=(2, 2), pads=(0, 0, 0, 0))
-WINDOWS = Windows(columns=2, step=2, pitch=8, pads=(0, 0, 0))
+IMAGE = (1, 2, 4, 4)
+WINDOWS = Windows(lines=4, rows=1, advance=1, column=2, columns=2, step=2, pads=(0, 0), pitch=8)
+LARGEST = (1 << 31) - 1
+
+
+def in_windows(shape: tuple[int, ...] = IMAGE, batch: int = 1, **changes: int) -> Layout:
+    return Layout(shape=shape, block=4, batch=batch, windows=msgspec.structs.replace(WINDOWS, **changes))
+
+
+HOLD = r"lines of x, \[1, 2, 4, 4\], do not hold .*"
 REFUSED = {
-    "x has a layout without dimensions": Layout(shape=(), block=4, batch=1),
-    "x has gathered pixels, and has 3 dimensions, not 4": Layout(
-        shape=(2, 4, 4), block=4, batch=1, space_to_depth=GATHERING
-    ),
-    "x is read in windows, and is no image by itself": Layout(
-        shape=(2, 4, 4), block=4, batch=1, windows=WINDOWS
-    ),
+    "of no dimensions": (Layout(shape=(), block=4, batch=1), "x has a layout without dimensions"),
+    "of a matrix": (in_windows((2, 4, 4)), "x is read in windows, and has 3 dimensions, not 4"),
+    "lines of several images": (in_windows(batch=2), HOLD),
+    "windows of several elements": (in_windows(elements=2), HOLD),
+    "windows behind a line": (in_windows(columns=4), HOLD),
+    "columns of fewer bytes than their rows": (in_windows(rows=2), HOLD),
+    "rows of terabytes": (in_windows(advance=LARGEST), "packing x takes .*"),
+    "columns of terabytes": (in_windows(column=1 << 30), "packing x takes .*"),
+    "a border of terabytes": (in_windows(pads=(LARGEST, LARGEST)), "packing x takes .*"),
 }
 
 
-@pytest.mark.parametrize("message", REFUSED)
-def test_layouts_without_a_meaning_are_refused(message):
-    with pytest.raises(ModuleError, match=f"^{message}; compile the network again$"):
-        check_contents(plan_with((REFUSED[message],)))
-
-
-IMAGE = (1, 2, 4, 4)
-
-
-@pytest.mark.parametrize(
-    "layout",
-    [
-        Layout(shape=IMAGE, block=4, batch=2, windows=WINDOWS),
-        Layout(shape=IMAGE, block=4, batch=1, windows=WINDOWS, space_to_depth=GATHERING),
-    ],
-    ids=["of a batch", "of gathered pixels"],
-)
-def test_windows_are_read_of_single_images_alone(layout):
-    with pytest.raises(ModuleError, match="is no image by itself"):
+@pytest.mark.parametrize("title", REFUSED)
+def test_layouts_without_a_meaning_are_refused(title):
+    layout, message = REFUSED[title]
+    check_contents(plan_with((in_windows(),)))
+    with pytest.raises(ModuleError, match=f"^{message}"):
         check_contents(plan_with((layout,)))
 
 
-@pytest.mark.parametrize("name", ["space_to_depth", "windows"])
-def test_results_are_not_read_back_with_gathered_pixels(name):
-    layout = Layout(shape=IMAGE, block=4, batch=1, **{name: {"windows": WINDOWS}.get(name, GATHERING)})
-    check_contents(plan_with((layout,)))
-    with pytest.raises(ModuleError, match=r"^x is read back with gathered pixels, which cannot be undone"):
-        check_contents(plan_with((), (layout,)))
+@pytest.mark.parametrize("pitch", [0, 8])
+def test_results_are_not_read_back_in_windows(pitch):
+    with pytest.raises(ModuleError, match=r"^x is read back in windows, which cannot be undone"):
+        check_contents(plan_with((), (in_windows(pitch=pitch),)))
 
 
 HOST_STEP = next(step for step in PLAN.steps if isinstance(step, HostStep))

@@ -9,7 +9,7 @@ import pytest
 from tests.compiler.network.compiled import handmade
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.runtime.device import PAGE_BYTES
-from vdla.runtime.layout import Layout, SpaceToDepth
+from vdla.runtime.layout import Layout
 from vdla.runtime.module import file
 from vdla.runtime.module.plan import HostStep, Layer, OutputNoise, Record, Value, random_inputs
 from vdla.runtime.windows import Windows
@@ -19,7 +19,7 @@ def records(kind: type) -> set[type]:
     return {kind}.union(*(records(other) for other in kind.__subclasses__()))
 
 
-KINDS = sorted({*records(Record), Layout, SpaceToDepth, Windows}, key=lambda kind: kind.__name__)
+KINDS = sorted({*records(Record), Layout, Windows}, key=lambda kind: kind.__name__)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)

@@ -15,7 +15,7 @@ from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType
 from vdla.runtime.stream.builder import Loop, Rows, StreamBuilder
 from vdla.runtime.stream.encode import encode_micro_ops, encode_rows
 from vdla.runtime.stream.micro_kernels import MicroKernels
-from vdla.runtime.windows import Windows
+from vdla.runtime.windows import GatheredLines
 from vdla.sim.decoded import decode_stream
 from vdla.sim.interleave import interleave
 
@@ -379,21 +379,21 @@ def test_addresses_of_gathers_count_bytes_and_those_of_stores_outputs():
 
 def test_windows_are_gathered_piece_by_piece_and_bring_their_padding():
     builder = StreamBuilder(WHOLE)
-    windows = Windows(columns=5, step=4, pitch=32, pads=(0, 0, 0))
-    builder.gather(windows, 7, "x", 3, Rows(2, 4, 9))  # each row goes over the end of a row of the image
+    lines = GatheredLines(columns=5, step=4, pitch=32)
+    builder.gather(lines, 7, "x", 3, Rows(2, 4, 9))  # each row goes over the end of a line
     fields = [
         (one.get("sram_base"), one.get("dram_base"), one["x_size"], one["step"])
         for one in fields_of(decoded_at_0(builder), isa.Gather)
     ]
     assert fields == [(7, 12, 2, 4), (9, 32, 2, 4), (11, 72, 3, 4), (14, 96, 1, 4)]
     builder = StreamBuilder(WHOLE)
-    builder.gather(windows, 0, "x", 1, Rows(3, 4, 10))  # every second row of the image
+    builder.gather(lines, 0, "x", 1, Rows(3, 4, 10))  # every second line
     assert fields_of(decoded_at_0(builder), isa.Gather) == [
         {"memory_type": INP, "dram_base": 4, "y_size": 3, "x_size": 4, "x_stride": 64, "step": 4}
     ]
     for pads in ({"y_pads": (0, 1)}, {"x_pads": (1, 0)}):
         with pytest.raises(ValueError, match=r"x is packed with its border, and .* would add padding"):
-            builder.gather(windows, 0, "x", 0, Rows(1, 1, 1, **pads))
+            builder.gather(lines, 0, "x", 0, Rows(1, 1, 1, **pads))
 
 
 @pytest.mark.parametrize("form", [isa.Load, isa.Gather])
