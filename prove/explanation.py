@@ -7,8 +7,9 @@ last.
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
+from math import frexp
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from vdla.hw.spec.vocabulary import MemoryType, Parameter
 from vdla.prove.demanded import DemandedValues
 from vdla.prove.domain import Domain
 from vdla.prove.elements import Elements
+from vdla.prove.functions import BYTES
 from vdla.prove.graph_terms import GraphElement, GraphTerm, Index, element_of
 from vdla.prove.launches import DifferenceError, StreamProof, WrongElement
 from vdla.prove.machine import StreamMachine
@@ -73,7 +75,20 @@ def explained(domain: Domain, plan: Plan, graph: Graph, wrong: WrongElement) -> 
     machine, lane = made[0], wrong.place % plan.config.element_bytes(MemoryType.OUT)
     due_element = element_of(graph, wrong.value, wrong.index, set(wrong.standing))
     form = Lane(machine, lane).form(machine.steps)
-    return Explainer(domain, graph, program, tensors, machine).explain(form, lane, due_element)
+    found = Explainer(domain, graph, program, tensors, machine, lane).explain(form, due_element)
+    return (
+        None if found is None else replace(found, text=f"{found.text}{_holds(domain, graph, wrong, machine)}")
+    )
+
+
+def _holds(domain: Domain, graph: Graph, wrong: WrongElement, machine: Recorder) -> str:
+    """Return which element of the value a byte holds, if it holds another of them."""
+    values = DemandedValues(domain, graph, [wrong.value]).take(wrong.value)
+    same = np.flatnonzero(values.reshape(-1) == machine.dram.elements[wrong.place])
+    if not same.size:
+        return ""
+    index = [int(each) for each in np.unravel_index(same[0], values.shape)]
+    return f"; the byte holds {wrong.value}{index}"
 
 
 class Explainer:
@@ -85,6 +100,7 @@ class Explainer:
         program: the stream.
         tensors: by name, where they are in DRAM.
         machine: which noted the operands.
+        lane: of the element in its accumulator.
     """
 
     def __init__(
@@ -94,35 +110,45 @@ class Explainer:
         program: DecodedStream,
         tensors: Mapping[str, Tensor],
         machine: Recorder,
+        lane: int,
     ) -> None:
         self._domain, self._graph, self._program, self._tensors = domain, graph, program, tensors
         self._record, self._constants = machine.record, machine.dram.constants
         self._values: dict[str, Elements] = {}
+        self._lane = lane
 
-    def explain(self, form: Form, lane: int, due: GraphElement) -> Explanation | None:
+    def explain(self, form: Form, due: GraphElement) -> Explanation | None:
         """Return the first difference of a lane, which steps made of `form`; None if there is none."""
-        values = {term.value for term in due.terms if term.value} | ({due.added[0]} if due.added else set())
+        values = {term.value for term in due.terms or () if term.value}
+        values |= {due.added[0]} if due.added else set()
         demanded = DemandedValues(self._domain, self._graph, values)
         self._values = {name: demanded.take(name) for name in values}
         found: Explanation | None = None
-        if due.node is not None and form.is_known and form.is_sum == due.is_sum:
-            found = self._of_terms(form, self._due(due))
+        rest: _Due | None = None
+        if due.terms is not None and form.is_known and form.terms and form.is_sum != due.is_sum:
+            found = self._of_other_form(form)
+        elif due.terms is not None and form.is_known:
+            rest = self._due(due.terms)
+            scaled = _are_scaled(_factors(form), rest.factors)
+            found = None if scaled else self._of_terms(form, rest)
+            found = found or self._of_constants(form, due, rest)
         return (
             found
-            or self._of_parameters(self._record.parameters, form, lane, due)
-            or self._of_table(self._record.table, due)
-            or self._of_residual(self._record.residual, lane, due)
+            or self._of_parameters(due)
+            or self._of_table(due)
+            or self._of_residual(due)
+            or (self._of_terms(form, rest) if rest is not None else None)
         )
 
     def _key(self, value: str, index: Index) -> Key:
         element: Key = self._values[value][index].tobytes()
         return element
 
-    def _due(self, due: GraphElement) -> _Due:
+    def _due(self, due: Sequence[GraphTerm]) -> _Due:
         factors: dict[Key, int] = {}
         terms: dict[Key, GraphTerm] = {}
         constant = 0
-        for term in due.terms:
+        for term in due:
             if not term.value:
                 constant += term.factor * term.border
                 continue
@@ -139,14 +165,7 @@ class Explainer:
 
     def _of_terms(self, form: Form, due: _Due) -> Explanation | None:
         """Return the first wrong term of a sum or a maximum, or a missing one."""
-        have: dict[Key, int] = {}
-        for term in form.terms:
-            key = term.element.tobytes()
-            have[key] = have.get(key, 0) + term.factor
-        if not form.is_sum:
-            have = dict.fromkeys(have, 1)
-        if _are_proportional(have, due.factors):
-            return None
+        have = _factors(form)
         wrong = [key for key in have if have[key] != due.factors.get(key, 0)]
         missing = [key for key in due.factors if key not in have]
         steps = groupby(form.terms, lambda term: (term.step.instruction, term.step.rank))
@@ -154,18 +173,25 @@ class Explainer:
             terms = list(group)
             bad = [term for term in terms if term.element.tobytes() in wrong]
             if bad:
-                return self._of_step(terms, bad[0], due, missing)
+                return self._of_step(terms, bad[0], due, missing, form)
         if missing:
             return self._missing(missing, due, form)
         return None
 
     def _of_step(
-        self, terms: Sequence[StreamTerm], bad: StreamTerm, due: _Due, missing: Sequence[Key]
+        self,
+        terms: Sequence[StreamTerm],
+        bad: StreamTerm,
+        due: _Due,
+        missing: Sequence[Key],
+        form: Form,
     ) -> Explanation:
         """Return what is wrong with a step: its weights if its activations are due, else its activations."""
         key = bad.element.tobytes()
         step = bad.step.instruction
         who = f"{self._program.describe(step)} "
+        if key in due.factors and bad.factor == due.factors[key]:
+            return self._repeated(bad, due, form)
         if key in due.factors and bad.weight is not None:
             block = self._due_block(terms, bad, due)
             term = due.terms[key]
@@ -189,22 +215,30 @@ class Explainer:
             f"{who}reads {held}, where {self._named(due.terms[same[0]])} was due",
         )
 
+    def _repeated(self, bad: StreamTerm, due: _Due, form: Form) -> Explanation:
+        """Return that a term is added again."""
+        key = bad.element.tobytes()
+        again = [term for term in form.terms if term.element.tobytes() == key and term is not bad][-1]
+        who = self._program.describe(again.step.instruction)
+        first = bad.step.instruction
+        before = "the same instruction" if first == again.step.instruction else f"instruction {first}"
+        text = (
+            f"{who} adds {self._held(again)}, times {again.factor}, which {before} has added and is due once"
+        )
+        return Explanation("extra", again.step.instruction, _loader(again.source), text)
+
     def _missing(self, missing: Sequence[Key], due: _Due, form: Form) -> Explanation:
         term = due.terms[missing[0]]
         factor = f" times {due.factors[missing[0]]}{_weight(term)}" if form.is_sum else ""
         count = f"; {len(missing):,} terms are missing" if len(missing) > 1 else ""
         last = max((each.step.instruction for each in form.terms), default=None)
         after = (
-            ""
+            "the accumulator has no term"
             if last is None
-            else f"; the last instruction that adds a term is {self._program.describe(last)}"
+            else f"the last instruction that adds a term is {self._program.describe(last)}"
         )
-        return Explanation(
-            "missing",
-            None,
-            None,
-            f"no instruction adds {self._named(term)}{factor}, which was due{count}{after}",
-        )
+        text = f"no instruction adds {self._named(term)}{factor}, which was due{count}; {after}"
+        return Explanation("missing", None, None, text)
 
     def _due_block(self, terms: Sequence[StreamTerm], bad: StreamTerm, due: _Due) -> str:
         """Return the weight block that was due, if a single block of the tensor holds its factors."""
@@ -220,14 +254,9 @@ class Explainer:
             .reshape(-1, *shape)
         )
         lanes = {term.lane % shape[1]: due.factors.get(term.element.tobytes(), 0) for term in terms}
-        rows = np.flatnonzero(
-            [any((bad.weight.values[row, lane] != 0) for lane in lanes) for row in range(shape[0])]
-        )
-        row = next(
-            row
-            for row in rows
-            if all(int(bad.weight.values[row, term.lane % shape[1]]) == term.factor for term in terms)
-        )
+        row = self._lane % shape[0]
+        if any(int(bad.weight.values[row, term.lane % shape[1]]) != term.factor for term in terms):
+            return ""  # the ALU scales the sum
         fit = np.flatnonzero(
             np.all([blocks[:, row, lane] == factor for lane, factor in lanes.items()], axis=0)
         )
@@ -238,28 +267,74 @@ class Explainer:
 
     # The rest of the sum, and what follows
 
-    def _of_parameters(
-        self, held: Operand | None, form: Form, lane: int, due: GraphElement
-    ) -> Explanation | None:
-        if held is None or due.parameters is None or held.values is None:
+    def _of_constants(self, form: Form, due: GraphElement, rest: _Due) -> Explanation | None:
+        """Compare what a sum has beside its terms: the bias, and products of padding."""
+        held = self._record.parameters
+        if not form.is_sum:
+            return self._of_padding(form)
+        if held is None or held.values is None or due.parameters is None:
             return None
-        words = held.values[:, lane]
-        for parameter in Parameter:
-            have, want = int(words[parameter]), int(due.parameters[parameter])
-            if parameter is Parameter.BIAS and form.is_known:
-                have, want = have + form.constant, want + self._due(due).constant
-            if have != want:
-                name = parameter.name.lower() + (" and padding" if parameter is Parameter.BIAS else "")
-                text = (
-                    f"the STORE requantises by the parameters in ACC elements {held.place} to "
-                    f"{held.place + len(Parameter) - 1}{self._filled(held)}: {name} {have} where {want} "
-                    "was due"
-                )
-                kind = "constant" if parameter is Parameter.BIAS else "parameter"
-                return Explanation(kind, None, _loader(held), text)
+        have = form.constant + int(held.values[Parameter.BIAS, self._lane])
+        want = rest.constant + int(due.parameters[Parameter.BIAS])
+        if have == want:
+            return None
+        sums = f"bias and padding add up to {have:,}, where {want:,} was due"
+        padded = [term for term in form.padded if self._number(term.element)]
+        if padded and form.constant != rest.constant:
+            term = padded[0]
+            place = f"padding in {self._place(term.source, 'INP', term.lane)}, times {term.factor}"
+            who = self._program.describe(term.step.instruction)
+            text = f"{who} adds {place}; {sums}"
+            return Explanation("constant", term.step.instruction, _loader(term.source), text)
+        text = f"the STORE adds the bias in ACC element {held.place}{self._filled(held)}; {sums}"
+        return Explanation("constant", None, _loader(held), text)
+
+    def _of_padding(self, form: Form) -> Explanation | None:
+        """Return which padding is a member of a maximum, and above the least value."""
+        members = [(step.instruction, step.instruction, value) for step, value in form.filled]
+        for term in form.padded:
+            members.append((term.step.instruction, _loader(term.source), self._number(term.element)))
+        for instruction, loader, value in members:
+            if value > BYTES[0]:
+                by = "" if loader is None else f", with which instruction {loader} pads"
+                who = self._program.describe(instruction)
+                text = f"{who} takes {value} into a maximum{by}, where {BYTES[0]} was due"
+                return Explanation("constant", instruction, loader, text)
         return None
 
-    def _of_table(self, held: Operand | None, due: GraphElement) -> Explanation | None:
+    def _of_other_form(self, form: Form) -> Explanation:
+        """Return that a sum stands where a maximum was due, or the reverse."""
+        have, want = ("sum", "maximum") if form.is_sum else ("maximum", "sum")
+        step = form.terms[0].step.instruction
+        text = f"{self._program.describe(step)} adds to a {have}, where a {want} was due"
+        return Explanation("extra", step, _loader(form.terms[0].source), text)
+
+    def _number(self, element: Elements) -> int:
+        """Return the value of an element that is a constant."""
+        return int(self._domain.functions.least[element["function"]])
+
+    def _of_parameters(self, due: GraphElement) -> Explanation | None:
+        held = self._record.parameters
+        if held is None and due.parameters is not None:
+            return Explanation("parameter", None, None, "the STORE does not requantise, which was due")
+        if held is None or due.parameters is None or held.values is None:
+            return None
+        words = held.values[:, self._lane]
+        for parameter in (Parameter.MULTIPLIER, Parameter.SHIFT, Parameter.CLIP):
+            have, want = int(words[parameter]), int(due.parameters[parameter])
+            if have != want:
+                text = (
+                    f"the STORE requantises by the parameters in ACC elements {held.place} to "
+                    f"{held.place + len(Parameter) - 1}{self._filled(held)}: {parameter.name.lower()} {have} "
+                    f"where {want} was due"
+                )
+                return Explanation("parameter", None, _loader(held), text)
+        return None
+
+    def _of_table(self, due: GraphElement) -> Explanation | None:
+        held = self._record.table
+        if held is None and due.tables:
+            return Explanation("table", None, None, "the STORE looks nothing up, where a table was due")
         if held is None or len(due.tables) != 1:
             return None
         have, want = np.roll(held.values, len(held.values) // 2), due.tables[0].view(np.int8).reshape(-1)
@@ -273,14 +348,18 @@ class Explainer:
         )
         return Explanation("table", None, _loader(held), text)
 
-    def _of_residual(self, held: Operand | None, lane: int, due: GraphElement) -> Explanation | None:
-        if held is None or due.added is None or held.values[lane].tobytes() == self._key(*due.added):
+    def _of_residual(self, due: GraphElement) -> Explanation | None:
+        held = self._record.residual
+        if held is None and due.added is not None and self._record.parameters is not None:
+            name, index = due.added
+            return Explanation(
+                "residual", None, None, f"the STORE adds no {name}{list(index)}, which was due"
+            )
+        if held is None or due.added is None or held.values[self._lane].tobytes() == self._key(*due.added):
             return None
         name, index = due.added
-        text = (
-            f"the STORE adds {self._named_element(held.values[lane])}, in {self._place(held, 'RES', lane)}, "
-            f"where {name}{list(index)} was due"
-        )
+        has = f"{self._named_element(held.values[self._lane])}, in {self._place(held, 'RES', self._lane)}"
+        text = f"the STORE adds {has}, where {name}{list(index)} was due"
         return Explanation("residual", None, _loader(held), text)
 
     # Names
@@ -337,9 +416,18 @@ def _loader(held: Operand | None) -> int | None:
     return None if held is None or held.loader == NOTHING else held.loader
 
 
-def _are_proportional(have: Mapping[Key, int], due: Mapping[Key, int]) -> bool:
-    """Whether factors are those that are due, or all of them the same multiple."""
+def _factors(form: Form) -> dict[Key, int]:
+    """Return what a sum multiplies each element by, by key; 1 for each member of a maximum."""
+    factors: dict[Key, int] = {}
+    for term in form.terms:
+        key = term.element.tobytes()
+        factors[key] = factors.get(key, 0) + term.factor if form.is_sum else 1
+    return {key: factor for key, factor in factors.items() if factor}
+
+
+def _are_scaled(have: Mapping[Key, int], due: Mapping[Key, int]) -> bool:
+    """Whether factors are those that are due, times one power of two, which the requantisation can undo."""
     if set(have) != set(due):
         return False
-    ratios = {have[key] / due[key] for key in due}
-    return len(ratios) <= 1
+    mantissas = {(frexp(have[key] / due[key])) for key in due}
+    return len(mantissas) <= 1 and all(mantissa == 0.5 for mantissa, _ in mantissas)

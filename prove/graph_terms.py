@@ -37,18 +37,14 @@ class GraphElement:
     """How a graph computes an element.
 
     Attributes:
-        node: whose sum or maximum it is; None if the operator has neither.
-        index: of the element in the node's result.
-        terms: of the sum, or the members of the maximum.
+        terms: of the sum, or the members of the maximum; None if the operator has neither.
         is_sum: whether it is a sum.
         parameters: int64[4], of the sum's requantisation; None without one.
         tables: what is looked up afterwards, in order.
         added: the element that is added last, as a value and an index; None without one.
     """
 
-    node: Node | None
-    index: Index
-    terms: tuple[GraphTerm, ...] = ()
+    terms: tuple[GraphTerm, ...] | None = None
     is_sum: bool = True
     parameters: np.ndarray | None = None
     tables: tuple[np.ndarray, ...] = field(default=(), repr=False)
@@ -64,7 +60,7 @@ def element_of(graph: Graph, value: str, index: Index, standing: set[str]) -> Gr
     makers = {name: node for node in graph.nodes for name in node.outputs}
     tables: list[np.ndarray] = []
     added = None
-    while (node := makers.get(value)) is not None:
+    while value not in standing and (node := makers.get(value)) is not None:
         if node.op == "Int8Lookup":
             tables.insert(0, graph.constants[node.inputs[1]])
             value = node.inputs[0]
@@ -78,14 +74,13 @@ def element_of(graph: Graph, value: str, index: Index, standing: set[str]) -> Gr
             added = other, index
         else:
             break
-    found = None if node is None else FORMS.get(node.op)
-    if node is None or found is None:
-        return GraphElement(None, index, tables=tuple(tables), added=added)
-    terms, place = found
+    node = None if value in standing else makers.get(value)
+    if node is None:
+        return GraphElement((GraphTerm(value, index, 1),), tables=tuple(tables), added=added)
+    found, place = FORMS.get(node.op, (None, None))
+    terms = None if found is None else tuple(found(graph, node, index))
     parameters = None if place is None else _parameters(graph.constants[node.inputs[place]], node, index)
-    return GraphElement(
-        node, index, tuple(terms(graph, node, index)), place is not None, parameters, tuple(tables), added
-    )
+    return GraphElement(terms, node.op != "Int8MaxPool", parameters, tuple(tables), added)
 
 
 def _moved_from(graph: Graph, node: Node, value: str, index: Index) -> tuple[str, Index] | None:
@@ -146,6 +141,22 @@ def _conv(graph: Graph, node: Node, index: Index) -> Iterator[GraphTerm]:
         yield _term(x, place, int(weights[(index[1], *at)]), node, f"{w}{[index[1], *at]}")
 
 
+def _conv_transpose(graph: Graph, node: Node, index: Index) -> Iterator[GraphTerm]:
+    x, w = node.inputs[:2]
+    weights, image, zero = graph.constants[w], graph.types[x].shape, node.integer("zero")
+    starts = [place + pad for place, pad in zip(index[2:], node.extents("pads"), strict=False)]
+    for at in np.ndindex(weights.shape[0], *weights.shape[2:]):
+        places = [
+            divmod(start - offset, stride)
+            for start, offset, stride in zip(starts, at[1:], node.extents("strides"), strict=True)
+        ]
+        if all(not rest and 0 <= place < size for (place, rest), size in zip(places, image[2:], strict=True)):
+            factor = int(weights[at[0], index[1], at[1], at[2]])
+            name = f"{w}{[at[0], index[1], *at[1:]]}"
+            yield GraphTerm(x, (index[0], at[0], *(place for place, _ in places)), factor, name)
+            yield GraphTerm("", (), factor, name, -zero)
+
+
 def _average_pool(graph: Graph, node: Node, index: Index) -> Iterator[GraphTerm]:
     for _, place in _windowed(graph, node, index, range(index[1], index[1] + 1)):
         yield _term(node.inputs[0], place, 1, node)
@@ -187,13 +198,17 @@ def _requantise(graph: Graph, node: Node, index: Index) -> Iterator[GraphTerm]:
 
 
 Terms = Callable[[Graph, Node, Index], Iterator[GraphTerm]]
-FORMS: Mapping[str, tuple[Terms, int | None]] = {
+FORMS: Mapping[str, tuple[Terms | None, int | None]] = {
     "Int8Add": (_add, 2),
     "Int8AveragePool": (_average_pool, 1),
     "Int8Conv": (_conv, 2),
+    "Int8ConvTranspose": (_conv_transpose, 2),
     "Int8MatMul": (_matmul, 2),
     "Int8MaxPool": (_max_pool, None),
+    "Int8Mul": (None, 2),
+    "Int8Products": (None, 2),
     "Int8Requantise": (_requantise, 1),
     "Int8Scale": (_scale, 2),
 }
-"""The terms of operators, and which input holds the parameters; None: members of a maximum."""
+"""The terms of operators, and which input holds the parameters. Int8Mul and Int8Products sum products of
+activations, which have no terms here."""

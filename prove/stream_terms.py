@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.memories import scratchpads_of
+from vdla.hw.spec.memories import MEMORIES, scratchpads_of
 from vdla.hw.spec.numerics import TABLE_ENTRIES
 from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
 from vdla.prove.domain import Domain
@@ -209,6 +209,7 @@ class Record:
         inputs, weights: operands of products, by instruction and place.
         loaded: bytes of activations that a LOAD put into an accumulator, elements[n], by instruction and
             address.
+        padding: what a LOAD pads accumulators with, by instruction.
         parameters: int64[4, lanes] of the STORE, with the instruction that loaded them and the address.
         table: entries of the STORE's table, and the same.
         residual: elements that the STORE added.
@@ -217,6 +218,7 @@ class Record:
     inputs: dict[tuple[int, int], Operand] = field(default_factory=dict)
     weights: dict[tuple[int, int], Operand] = field(default_factory=dict)
     loaded: dict[tuple[int, int], Elements] = field(default_factory=dict)
+    padding: dict[int, int] = field(default_factory=dict)
     parameters: Operand | None = None
     table: Operand | None = None
     residual: Operand | None = None
@@ -276,11 +278,21 @@ class Recorder(StreamMachine):
             rows = self.pads.weights[step.wgt].astype(np.int64)
             values = None if self.pads.is_activation[step.wgt] else rows
             self.record.weights[step.instruction, step.wgt] = self._operand(MemoryType.WGT, step.wgt, values)
+        elif isinstance(step.form, LOADS) and step.address == NOTHING:
+            self.record.padding[step.instruction] = self._padding(step.form)
         elif isinstance(step.form, LOADS) and step.form.memory_type == MemoryType.ACC_8BIT:
             first, size = step.address - self.dram.low, self.config.element_bytes(MemoryType.ACC_8BIT)
-            if step.address != NOTHING and 0 <= first < len(self.dram.elements):
+            if 0 <= first < len(self.dram.elements):
                 values = self.dram.elements[first : first + size].copy()
                 self.record.loaded[step.instruction, step.address] = values
+
+    def _padding(self, it: isa.Load | isa.Gather) -> int:
+        memory = MemoryType(it.memory_type)
+        unit = MEMORIES[memory].loaded_by
+        assert unit is not None, "the stream is valid"
+        if it.pad_minimum:
+            return self.config.least_value(memory)
+        return self.config.pad_value(memory, self.pads.pad_registers.get(unit, 0)) if it.pad_value else 0
 
     def _note_store(self, it: isa.Store) -> None:
         if it.parameters:
@@ -328,12 +340,16 @@ class Form:
     Attributes:
         terms: with an element.
         constant: the rest of the sum.
+        padded: the terms of `constant` whose element is padding.
+        filled: the steps of LOADs that padded the accumulator, and with what.
         is_sum: whether it is a sum; else `terms` are the members of a maximum.
         is_known: whether it has either form.
     """
 
     terms: list[StreamTerm] = field(default_factory=list)
     constant: int = 0
+    padded: list[StreamTerm] = field(default_factory=list)
+    filled: list[tuple[Step, int]] = field(default_factory=list)
     is_sum: bool = True
     is_known: bool = True
 
@@ -365,7 +381,10 @@ class Lane:
         if term.element["kind"]:
             form.terms.append(term)
         elif term.element["function"] >= 0:
-            form.constant += term.factor * int(self._functions.least[term.element["function"]])
+            value = int(self._functions.least[term.element["function"]])
+            form.constant += term.factor * value
+            if term.source is not None and term.source.address == NOTHING:
+                form.padded.append(term)
 
     def _add_products(self, form: Form, step: Step) -> None:
         if getattr(step.form, "reset", 0):
@@ -394,7 +413,8 @@ class Lane:
         it = step.form
         assert isinstance(it, LOADS)
         if step.address == NOTHING:
-            form.is_known &= not (it.pad_value or it.pad_minimum)
+            form.constant += self._record.padding[step.instruction]
+            form.filled.append((step, form.constant))
         elif (step.instruction, step.address) in self._record.loaded:
             self._add(
                 form,
@@ -422,6 +442,8 @@ class Lane:
                 _scale(form, 1 << -other.constant)
             case AluOpcode.MAX if _has_members(form) and _has_members(other) and not it.use_imm:
                 form.terms += other.terms
+                form.filled += other.filled
+                form.padded += other.padded
                 form.is_sum = False
             case AluOpcode.MIN | AluOpcode.MAX if it.use_imm:
                 pass  # clipping changes no term
