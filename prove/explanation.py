@@ -29,7 +29,6 @@ from vdla.prove.proof import Explanation
 from vdla.prove.stream_terms import NOTHING, Form, Lane, Operand, Recorder, StreamTerm, Trail, accumulator_of
 from vdla.runtime.module.plan import Plan
 from vdla.runtime.session.launch import Tensor
-from vdla.sim.decoded import DecodedStream
 
 Key = bytes
 
@@ -56,7 +55,6 @@ def explained(domain: Domain, plan: Plan, graph: Graph, wrong: WrongElement) -> 
         domain: of the proof that names the element.
         graph: the graph for the target.
     """
-    tensors, program = wrong.placed.tensors, wrong.program
     if wrong.writer == NO_WRITER:
         due = f"{wrong.value}{list(wrong.index)}"
         return Explanation("missing", None, None, f"no instruction of {wrong.stream} writes {due}")
@@ -65,17 +63,17 @@ def explained(domain: Domain, plan: Plan, graph: Graph, wrong: WrongElement) -> 
     def machine_of(stream: str, config: AcceleratorConfig, own: Domain, dram: Dram) -> StreamMachine:
         if stream != wrong.stream:
             return StreamMachine(config, own, dram)
-        element = accumulator_of(program, wrong.writer, wrong.place, dram.low)
-        steps = Trail(program, wrong.order, dram.constants).steps(wrong.writer, element)
+        element = accumulator_of(wrong.program, wrong.writer, wrong.place, dram.low)
+        steps = Trail(wrong.program, wrong.order, dram.constants).steps(wrong.writer, element)
         made.append(Recorder(config, own, dram, steps=steps, store=wrong.writer, element=element))
         return made[-1]
 
     with suppress(DifferenceError):  # which is `wrong` once more
         StreamProof(domain, plan, graph, machine_of=machine_of).run()
     machine, lane = made[0], wrong.place % plan.config.element_bytes(MemoryType.OUT)
-    due_element = element_of(graph, wrong.value, wrong.index, set(wrong.standing))
+    due = element_of(graph, wrong.value, wrong.index, set(wrong.standing))
     form = Lane(machine, lane).form(machine.steps)
-    found = Explainer(domain, graph, program, tensors, machine, lane).explain(form, due_element)
+    found = Explainer(domain, graph, machine, wrong).explain(form, due)
     return (
         None if found is None else replace(found, text=f"{found.text}{_holds(domain, graph, wrong, machine)}")
     )
@@ -97,25 +95,23 @@ class Explainer:
     Args:
         domain: of the proof.
         graph: the graph for the target.
-        program: the stream.
-        tensors: by name, where they are in DRAM.
         machine: which noted the operands.
-        lane: of the element in its accumulator.
+        wrong: the element.
     """
 
     def __init__(
         self,
         domain: Domain,
         graph: Graph,
-        program: DecodedStream,
-        tensors: Mapping[str, Tensor],
         machine: Recorder,
-        lane: int,
+        wrong: WrongElement,
     ) -> None:
-        self._domain, self._graph, self._program, self._tensors = domain, graph, program, tensors
+        self._domain, self._graph = domain, graph
+        self._program, self._tensors = wrong.program, wrong.placed.tensors
         self._record, self._constants = machine.record, machine.dram.constants
         self._values: dict[str, Elements] = {}
-        self._lane = lane
+        self._lane = wrong.place % machine.config.element_bytes(MemoryType.OUT)
+        self._standing = sorted(wrong.standing)
 
     def explain(self, form: Form, due: GraphElement) -> Explanation | None:
         """Return the first difference of a lane, which steps made of `form`; None if there is none."""
@@ -291,7 +287,9 @@ class Explainer:
 
     def _of_padding(self, form: Form) -> Explanation | None:
         """Return which padding is a member of a maximum, and above the least value."""
-        members = [(step.instruction, step.instruction, value) for step, value in form.filled]
+        members: list[tuple[int, int | None, int]] = [
+            (step.instruction, step.instruction, value) for step, value in form.filled
+        ]
         for term in form.padded:
             members.append((term.step.instruction, _loader(term.source), self._number(term.element)))
         for instruction, loader, value in members:
@@ -373,14 +371,19 @@ class Explainer:
         return f"{self._named_element(term.element)}, in {self._place(term.source, 'INP', term.lane)}"
 
     def _named_element(self, element: Elements) -> str:
-        """Return an element as an element of a value of the graph, if it is one that the sum reads."""
-        for name, values in self._values.items():
-            flat = np.ascontiguousarray(values).reshape(-1)
-            same = np.flatnonzero(flat == element)
+        """Return an element as an element of a value of the graph: of one that the sum reads, or else of one
+        that is in DRAM before the layer."""
+        others = (name for name in self._standing if name not in self._values)
+        for name in (*self._values, *others):
+            values = self._values[name] if name in self._values else self._value(name)
+            same = np.flatnonzero(values.reshape(-1) == element)
             if same.size:
                 index = np.unravel_index(same[0], values.shape)
                 return f"{name}{[int(each) for each in index]}"
-        return "an element that is none of its operands'"
+        return "an element of no value of the graph"
+
+    def _value(self, name: str) -> Elements:
+        return DemandedValues(self._domain, self._graph, [name]).take(name)
 
     def _place(self, held: Operand | None, memory: str, lane: int = 0) -> str:
         if held is None:
