@@ -148,7 +148,8 @@ def results(plan: Plan, inputs: Inputs) -> list[bytes]:
 
 
 def shows(subject: Subject, fault: Fault, count: int) -> bool:
-    """Whether a fault changes a result on one of `count` random inputs and of those at the ends."""
+    """Whether a fault changes a result on one of some inputs: zeros, the ends of their range, and `count`
+    random inputs."""
     return any(results(subject.plan, one) != results(fault.plan, one) for one in subject.inputs(count))
 
 
