@@ -56,8 +56,8 @@ def explained(domain: Domain, plan: Plan, graph: Graph, wrong: WrongElement) -> 
         graph: the graph for the target.
     """
     if wrong.writer == NO_WRITER:
-        due = f"{wrong.value}{list(wrong.index)}"
-        return Explanation("missing", None, None, f"no instruction of {wrong.stream} writes {due}")
+        unwritten = f"{wrong.value}{list(wrong.index)}"
+        return Explanation("missing", None, None, f"no instruction of {wrong.stream} writes {unwritten}")
     made: list[Recorder] = []
 
     def machine_of(stream: str, config: AcceleratorConfig, own: Domain, dram: Dram) -> StreamMachine:
