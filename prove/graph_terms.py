@@ -71,7 +71,8 @@ def element_of(graph: Graph, value: str, index: Index, standing: set[str]) -> Gr
             value, index = source
         elif node.op == "Int8Add" and added is None and set(node.inputs[:2]) - standing:
             value, other = sorted(node.inputs[:2], key=lambda name: name in standing)
-            added = other, index
+            added = other, _of_operand(index, graph.types[other].shape)
+            index = _of_operand(index, graph.types[value].shape)
         else:
             break
     node = None if value in standing else makers.get(value)
@@ -190,7 +191,13 @@ def _scale(graph: Graph, node: Node, index: Index) -> Iterator[GraphTerm]:
 
 def _add(graph: Graph, node: Node, index: Index) -> Iterator[GraphTerm]:
     for name, factor in zip(node.inputs[:2], node.extents("factors"), strict=True):
-        yield GraphTerm(name, index, factor)
+        yield GraphTerm(name, _of_operand(index, graph.types[name].shape), factor)
+
+
+def _of_operand(index: Index, shape: tuple[int, ...]) -> Index:
+    """Return where an operand that broadcasts has the element for an element of the result."""
+    inner = index[len(index) - len(shape) :]
+    return tuple(place if extent > 1 else 0 for place, extent in zip(inner, shape, strict=True))
 
 
 def _requantise(graph: Graph, node: Node, index: Index) -> Iterator[GraphTerm]:

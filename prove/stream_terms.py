@@ -40,6 +40,7 @@ class Step:
         instruction: its position in the stream.
         form: the instruction.
         rank: of the step in the instruction.
+        dst: the accumulator.
         src, wgt: elements that it read; `wgt` has no meaning for the ALU. A DEPTHWISE reads three inputs.
         address: of the bytes that a LOAD put into the accumulator; NOTHING for padding.
         operand: the steps that made the other accumulator that the ALU read.
@@ -47,7 +48,8 @@ class Step:
 
     instruction: int
     form: isa.Instruction
-    rank: int = 0
+    rank: int
+    dst: int
     src: tuple[int, ...] = ()
     wgt: int = 0
     address: int = NOTHING
@@ -158,15 +160,14 @@ class Trail:
     def _of_entry(self, number: int, entry: _Entry, ranks: Indices) -> Iterator[Step]:
         """Yield the steps of an entry, the last first."""
         for rank in reversed(ranks.tolist()):
-            it = entry.form
-            src, wgt = np.atleast_1d(entry.src[rank]).tolist(), int(entry.wgt[rank])
+            it, at = entry.form, (entry.instruction, entry.form, rank, int(entry.dst[rank]))
+            src, wgt = tuple(np.atleast_1d(entry.src[rank]).tolist()), int(entry.wgt[rank])
             if isinstance(it, LOADS):
-                yield Step(entry.instruction, it, rank, address=src[0])
+                yield Step(*at, address=src[0])
             elif isinstance(it, isa.Alu) and not it.use_imm:
-                operand = tuple(self._before(src[0], number, rank))
-                yield Step(entry.instruction, it, rank, tuple(src), wgt, operand=operand)
+                yield Step(*at, src, operand=tuple(self._before(src[0], number, rank)))
             else:
-                yield Step(entry.instruction, it, rank, tuple(src), wgt)
+                yield Step(*at, src, wgt)
 
 
 def _steps(it: Loops, uops: Indices, config: AcceleratorConfig) -> tuple[Indices, Indices, Indices]:
@@ -207,8 +208,7 @@ class Record:
 
     Attributes:
         inputs, weights: operands of products, by instruction and place.
-        loaded: bytes of activations that a LOAD put into an accumulator, elements[n], by instruction and
-            address.
+        loaded: what a LOAD put into an accumulator, elements[lanes], by instruction and accumulator.
         padding: what a LOAD pads accumulators with, by instruction.
         parameters: int64[4, lanes] of the STORE, with the instruction that loaded them and the address.
         table: entries of the STORE's table, and the same.
@@ -264,6 +264,8 @@ class Recorder(StreamMachine):
         if index == self._store_at and isinstance(instruction, isa.Store):
             self._note_store(instruction)
         super()._execute(instruction, index)
+        for step in self._wanted.get(index, ()):
+            self._note_loaded(step)
         if isinstance(instruction, LOADS):
             self._origins.load(instruction, index)
 
@@ -280,11 +282,13 @@ class Recorder(StreamMachine):
             self.record.weights[step.instruction, step.wgt] = self._operand(MemoryType.WGT, step.wgt, values)
         elif isinstance(step.form, LOADS) and step.address == NOTHING:
             self.record.padding[step.instruction] = self._padding(step.form)
-        elif isinstance(step.form, LOADS) and step.form.memory_type == MemoryType.ACC_8BIT:
-            first, size = step.address - self.dram.low, self.config.element_bytes(MemoryType.ACC_8BIT)
-            if 0 <= first < len(self.dram.elements):
-                values = self.dram.elements[first : first + size].copy()
-                self.record.loaded[step.instruction, step.address] = values
+
+    def _note_loaded(self, step: Step) -> None:
+        """Note what a LOAD has put into an accumulator."""
+        if isinstance(step.form, LOADS) and step.address != NOTHING:
+            sums = self.accumulators.sums(slice(step.dst, step.dst + 1))
+            assert sums.source is not None, "a LOAD puts bytes or numbers into accumulators"
+            self.record.loaded[step.instruction, step.dst] = sums.source[0].copy()
 
     def _padding(self, it: isa.Load | isa.Gather) -> int:
         memory = MemoryType(it.memory_type)
@@ -410,23 +414,12 @@ class Lane:
         yield from ((first + pair + k, int(factor)) for k, factor in enumerate(taps) if factor)
 
     def _load(self, form: Form, step: Step) -> None:
-        it = step.form
-        assert isinstance(it, LOADS)
         if step.address == NOTHING:
             form.constant += self._record.padding[step.instruction]
             form.filled.append((step, form.constant))
-        elif (step.instruction, step.address) in self._record.loaded:
-            self._add(
-                form,
-                StreamTerm(
-                    self._record.loaded[step.instruction, step.address][self._lane], 1, step, lane=self._lane
-                ),
-            )
         else:
-            size = self._config.element_bytes(MemoryType(it.memory_type))
-            data = self._dram.constants[step.address : step.address + size]
-            values = data.view("<i4" if it.memory_type == MemoryType.ACC else np.int8)
-            form.constant += int(values[self._lane])
+            element = self._record.loaded[step.instruction, step.dst][self._lane]
+            self._add(form, StreamTerm(element, 1, step, lane=self._lane))
 
     def _alu(self, form: Form, step: Step, it: isa.Alu) -> None:
         """Apply a step of the ALU: sums of sums, sums times numbers, maxima of sums of one term."""
