@@ -331,11 +331,11 @@ class Explainer:
 
     def _of_table(self, due: GraphElement) -> Explanation | None:
         held = self._record.table
-        if held is None and due.tables:
+        if held is None and due.table is not None:
             return Explanation("table", None, None, "the STORE looks nothing up, where a table was due")
-        if held is None or len(due.tables) != 1:
+        if held is None or due.table is None:
             return None
-        have, want = np.roll(held.values, len(held.values) // 2), due.tables[0].view(np.int8).reshape(-1)
+        have, want = np.roll(held.values, len(held.values) // 2), due.table
         wrong = np.flatnonzero(have != want)
         if not wrong.size:
             return None

@@ -1,14 +1,16 @@
 """What an element of a graph's value is computed of: the terms of its sum, or the members of its maximum."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
 from vdla.compiler.graph.nodes import Graph, Node
+from vdla.prove.functions import BYTES
 from vdla.prove.moves import MOVED_INPUTS
 from vdla.runtime.host.evaluate import evaluate
 from vdla.runtime.host.windows import sliding_windows
+from vdla.runtime.requantise import requantise
 
 Index = tuple[int, ...]
 OUTSIDE = -1
@@ -40,14 +42,14 @@ class GraphElement:
         terms: of the sum, or the members of the maximum; None if the operator has neither.
         is_sum: whether it is a sum.
         parameters: int64[4], of the sum's requantisation; None without one.
-        tables: what is looked up afterwards, in order.
+        table: int8[256], what the result of the sum is looked up in afterwards; None without one.
         added: the element that is added last, as a value and an index; None without one.
     """
 
     terms: tuple[GraphTerm, ...] | None = None
     is_sum: bool = True
     parameters: np.ndarray | None = None
-    tables: tuple[np.ndarray, ...] = field(default=(), repr=False)
+    table: np.ndarray | None = None
     added: tuple[str, Index] | None = None
 
 
@@ -58,11 +60,12 @@ def element_of(graph: Graph, value: str, index: Index, standing: set[str]) -> Gr
         standing: values that are in DRAM before; an Int8Add of another value adds an element of these last.
     """
     makers = {name: node for node in graph.nodes for name in node.outputs}
-    tables: list[np.ndarray] = []
+    table: np.ndarray | None = None
     added = None
     while value not in standing and (node := makers.get(value)) is not None:
-        if node.op == "Int8Lookup":
-            tables.insert(0, graph.constants[node.inputs[1]])
+        looked_up = _table(graph, node, index, standing)
+        if looked_up is not None:
+            table = looked_up if table is None else table[looked_up.astype(np.int64) - BYTES[0]]
             value = node.inputs[0]
         elif node.op in MOVED_INPUTS:
             source = _moved_from(graph, node, value, index)
@@ -77,11 +80,28 @@ def element_of(graph: Graph, value: str, index: Index, standing: set[str]) -> Gr
             break
     node = None if value in standing else makers.get(value)
     if node is None:
-        return GraphElement((GraphTerm(value, index, 1),), tables=tuple(tables), added=added)
+        return GraphElement((GraphTerm(value, index, 1),), table=table, added=added)
     found, place = FORMS.get(node.op, (None, None))
     terms = None if found is None else tuple(found(graph, node, index))
     parameters = None if place is None else _parameters(graph.constants[node.inputs[place]], node, index)
-    return GraphElement(terms, node.op != "Int8MaxPool", parameters, tuple(tables), added)
+    return GraphElement(terms, node.op != "Int8MaxPool", parameters, table, added)
+
+
+def _table(graph: Graph, node: Node, index: Index, standing: set[str]) -> np.ndarray | None:
+    """Return the table that an operator looks up, int8[256]; None if it is no function of a byte.
+
+    Requantisation and scaling of a value that is not in DRAM are functions of its bytes.
+    """
+    if node.op == "Int8Lookup":
+        return graph.constants[node.inputs[1]].view(np.int8).reshape(-1)
+    if node.op not in ("Int8Requantise", "Int8Scale") or node.inputs[0] in standing:
+        return None
+    form, place = FORMS[node.op]
+    assert form is not None
+    assert place is not None
+    (term,) = form(graph, node, index)
+    words = _parameters(graph.constants[node.inputs[place]], node, index)
+    return requantise(BYTES * term.factor, words[:, None])
 
 
 def _moved_from(graph: Graph, node: Node, value: str, index: Index) -> tuple[str, Index] | None:
@@ -111,10 +131,10 @@ def _index(place: int, shape: tuple[int, ...]) -> Index:
 
 def _parameters(words: np.ndarray, node: Node, index: Index) -> np.ndarray:
     """Return the parameters of an element's channel, int64[4]."""
-    is_rows, axis = node.op == "Int8MatMul", node.integer("axis") if node.op == "Int8Scale" else 1
-    channel = index[-1] if is_rows or axis >= len(index) else index[axis]
     columns = words.reshape(len(words), -1)
-    return columns[:, channel if columns.shape[1] > 1 else 0].astype(np.int64)
+    axis = {"Int8MatMul": -1, "Int8Products": -1}.get(node.op, 1)
+    axis = node.integer("axis") if node.op == "Int8Scale" else axis
+    return columns[:, index[axis] if columns.shape[1] > 1 else 0].astype(np.int64)
 
 
 def _windowed(graph: Graph, node: Node, index: Index, channels: range) -> Iterator[tuple[Index, Index]]:

@@ -57,7 +57,8 @@ CAUGHT, MISSED, SAME, HIDDEN, UNSAFE, UNSEEN = VERDICTS = (
 )
 ALARM = "alarm"
 MAGNITUDES = (1, 10, 0.1, 100)
-FEW, MANY = 4, 40  # random inputs: for every fault, and for faults that did not show on a few
+FEW, MANY, MOST = 4, 40, 400
+"""Random inputs: for every fault, for faults that did not show on a few, and before a fault counts as unseen."""
 Inputs = Mapping[str, np.ndarray]
 
 
@@ -186,6 +187,15 @@ def is_unsafe(plan: Plan) -> bool:
     return False
 
 
+def _without_results(subject: Subject, fault: Fault) -> str:
+    """Return the verdict on a fault that is refused, and changes no result on many inputs."""
+    if is_hidden(subject, fault):
+        return HIDDEN
+    if is_unsafe(fault.plan):
+        return UNSAFE
+    return CAUGHT if shows(subject, fault, MOST) else UNSEEN
+
+
 def judged(subject: Subject, number: int, fault: Fault) -> Outcome:
     """Return what comes of a fault."""
     proof = proof_of(fault.plan, subject.lowered, seed=number)
@@ -195,7 +205,7 @@ def judged(subject: Subject, number: int, fault: Fault) -> Outcome:
     elif proof.proved:
         verdict = SAME
     else:
-        verdict = HIDDEN if is_hidden(subject, fault) else UNSAFE if is_unsafe(fault.plan) else UNSEEN
+        verdict = _without_results(subject, fault)
     return Outcome(subject.name, number, fault.kind, fault.text, verdict, proof.difference)
 
 

@@ -35,9 +35,7 @@ def number_of(found: GraphElement, values: dict[str, np.ndarray]) -> int:
     total = sum(numbers) if found.is_sum else max(numbers, default=-128)
     if found.parameters is not None:
         total = int(requantise(np.array([total]), found.parameters[:, None])[0])
-    for table in found.tables:
-        total = int(table.view(np.int8).reshape(-1)[total + 128])
-    return total
+    return total if found.table is None else int(found.table[total + 128])
 
 
 @pytest.mark.parametrize("title", GRAPHS)
