@@ -58,7 +58,8 @@ CAUGHT, MISSED, SAME, HIDDEN, UNSAFE, UNSEEN = VERDICTS = (
 ALARM = "alarm"
 MAGNITUDES = (1, 10, 0.1, 100)
 FEW, MANY, MOST = 4, 40, 400
-"""Random inputs: for every fault, for faults that did not show on a few, and before a fault counts as unseen."""
+"""Random inputs: for every fault, for faults that did not show on a few, and for faults that only the proof
+refuses."""
 Inputs = Mapping[str, np.ndarray]
 
 
