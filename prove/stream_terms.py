@@ -281,7 +281,7 @@ class Recorder(StreamMachine):
             values = None if self.pads.is_activation[step.wgt] else rows
             self.record.weights[step.instruction, step.wgt] = self._operand(MemoryType.WGT, step.wgt, values)
         elif isinstance(step.form, LOADS) and step.address == NOTHING:
-            self.record.padding[step.instruction] = self._padding(step.form)
+            self.record.padding[step.instruction] = self._noted_padding(step.form)
 
     def _note_loaded(self, step: Step) -> None:
         """Note what a LOAD has put into an accumulator."""
@@ -290,7 +290,7 @@ class Recorder(StreamMachine):
             assert sums.source is not None, "a LOAD puts bytes or numbers into accumulators"
             self.record.loaded[step.instruction, step.dst] = sums.source[0].copy()
 
-    def _padding(self, it: isa.Load | isa.Gather) -> int:
+    def _noted_padding(self, it: isa.Load | isa.Gather) -> int:
         memory = MemoryType(it.memory_type)
         unit = MEMORIES[memory].loaded_by
         assert unit is not None, "the stream is valid"
