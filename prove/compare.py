@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from vdla.hw.spec.errors import VdlaError
 from vdla.prove.domain import Domain
+from vdla.prove.explanation import explained
 from vdla.prove.graph_equality import difference_of
 from vdla.prove.graphs import Graphs
 from vdla.prove.launches import StreamProof
@@ -45,13 +46,17 @@ def prove(
 def _proof(plan: Plan, graphs: Graphs, seed: int, progress: Progress) -> Proof:
     domain = Domain(seed)
     streams = StreamProof(domain, plan, graphs.target, progress)
-    difference = ""
+    difference, wrong = "", None
     try:
         streams.run()
         progress("graph of integer operators")
         difference = difference_of(domain, graphs.integers, graphs.target)
     except VdlaError as error:
-        difference = str(error)
+        difference, wrong = str(error), getattr(error, "wrong", None)
     names = tuple(axiom.name for axiom in domain.axioms)
-    layers = tuple(streams.layers)
-    return Proof(not difference, domain.failure_probability, names, layers, difference, seed)
+    layers, probability = tuple(streams.layers), domain.failure_probability
+    explanation = None
+    if wrong is not None:
+        progress("the first wrong term")
+        explanation = explained(domain, plan, graphs.target, wrong)
+    return Proof(not difference, probability, names, layers, difference, seed, explanation)

@@ -1,23 +1,26 @@
 """The first half of a proof: each step of a plan computes its part of the target-level graph."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vdla.compiler.graph.nodes import Graph, Node
 from vdla.hw.spec import isa
+from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.prove.domain import Domain
 from vdla.prove.elements import Elements, equal
 from vdla.prove.machine import StreamMachine, require_covered
 from vdla.prove.memory import NO_WRITER, Dram, Lanes
-from vdla.prove.positions import positions_of
 from vdla.prove.proof import LayerProof
 from vdla.prove.reference import DemandedValues
 from vdla.runtime.devices.functional import FunctionalDevice
+from vdla.runtime.layout import IMAGE_RANK, Layout
 from vdla.runtime.module.plan import Crossing, HostStep, LaunchStep, Layer, Plan
 from vdla.runtime.session.placement import PlacedPlan, place_plan
 from vdla.runtime.stream.builder import Stream
@@ -25,12 +28,58 @@ from vdla.sim.decoded import DecodedStream
 from vdla.sim.interleave import interleave
 
 Indices = NDArray[np.int64]
+BASE = 1 << 40
+"""Numbers of the values in a packed tensor begin here, so that they differ from the bytes of its padding."""
+KNOWN_LAYOUTS = 64
 MOST_COMPARED = 40
 MOST_SHOWN = 3
 
 
+@dataclass(frozen=True, eq=False)
+class WrongElement:
+    """An element of a value that a launch computes otherwise than the graph.
+
+    Attributes:
+        stream: of the launch.
+        value, index: the element, in the graph's shape.
+        place: of its byte among the bytes of activations.
+        writer: instruction that wrote it; NO_WRITER if there is none.
+        program: the stream, placed in DRAM.
+        order: its instructions up to the end of the layer, in a legal order.
+        standing: values of the graph that are in DRAM before the layer.
+        placed: the plan in DRAM.
+    """
+
+    stream: str
+    value: str
+    index: tuple[int, ...]
+    place: int
+    writer: int
+    program: DecodedStream
+    order: tuple[int, ...]
+    standing: frozenset[str]
+    placed: PlacedPlan
+
+
 class DifferenceError(VdlaError):
-    """A plan and a graph differ."""
+    """A plan and a graph differ.
+
+    Attributes:
+        wrong: the first element that differs; None if the difference is no element.
+    """
+
+    def __init__(self, message: str, wrong: WrongElement | None = None) -> None:
+        super().__init__(message)
+        self.wrong = wrong
+
+
+MachineOf = Callable[[str, AcceleratorConfig, Domain, Dram], StreamMachine]
+"""Returns the machine that interprets the stream of a name."""
+
+
+def plain_machine(stream: str, config: AcceleratorConfig, domain: Domain, dram: Dram) -> StreamMachine:
+    """Return a machine that notes nothing."""
+    return StreamMachine(config, domain, dram)
 
 
 @dataclass(frozen=True)
@@ -54,13 +103,22 @@ class StreamProof:
         plan: the plan.
         graph: the graph that it was made of.
         progress: called with a text for each layer.
+        machine_of: returns the machine for each stream.
 
     Attributes:
         layers: the layers that have been compared.
     """
 
-    def __init__(self, domain: Domain, plan: Plan, graph: Graph, progress: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        domain: Domain,
+        plan: Plan,
+        graph: Graph,
+        progress: Callable[[str], None] = lambda text: None,
+        machine_of: MachineOf = plain_machine,
+    ) -> None:
         self._domain, self._plan, self._graph, self._progress = domain, plan, graph, progress
+        self._machine_of, self._standing = machine_of, {*plan.inputs}
         self._values = DemandedValues(domain, graph, _uses(plan))
         self.layers: list[LayerProof] = []
 
@@ -99,7 +157,8 @@ class _LaunchProof:
         self.domain, self.values, self.progress = proof._domain, proof._values, proof._progress
         self.stream = proof._plan.streams[step.stream]
         self.program = placed.launches[step.stream].program()
-        self.machine = StreamMachine(proof._plan.config, self.domain, dram)
+        self.machine = proof._machine_of(step.stream, proof._plan.config, self.domain, dram)
+        self.standing, self.order = proof._standing, list[int]()
 
     def run(self) -> None:
         """Run the stream layer by layer, and compare the result of each."""
@@ -107,17 +166,18 @@ class _LaunchProof:
         self.dram.writers[:] = NO_WRITER  # instructions of this stream are counted
         for crossing in self.step.packs:
             self.pack(crossing)
+            self.standing.add(crossing.value)
         for end in _layer_ends(self.step, self.stream, self.program):
             if end.layer is not None:
                 self.progress(f"{self.step.stream}: {end.layer.name}")
                 _require_own_stores(end.layer, self.stream, self.program)
+            self.order += end.order.tolist()
             self.machine.run(self.program, end.order.tolist())
             if end.layer is not None and end.layer.result is not None:
                 self.compare(end.layer, end.layer.result)
+                self.standing.add(end.layer.result.value)
         for crossing in self.step.unpacks:
-            difference = self.difference(crossing)
-            if difference:
-                raise DifferenceError(f"{self.step.stream}, what it hands over: {difference}")
+            self.require_equal(crossing, f"{self.step.stream}, what it hands over")
 
     def pack(self, crossing: Crossing) -> None:
         """Copy a value into DRAM."""
@@ -142,28 +202,38 @@ class _LaunchProof:
 
     def compare(self, layer: Layer, result: Crossing) -> None:
         """Compare the result of a layer."""
-        difference = self.difference(result)
         size = len(positions_of(result.layout).numbers)
-        self.layers.append(LayerProof(layer.name, layer.op, self.step.stream, size, not difference))
-        if difference:
-            raise DifferenceError(f"{self.step.stream}, layer {layer.name} ({layer.op}): {difference}")
+        self.layers.append(LayerProof(layer.name, layer.op, self.step.stream, size, False))
+        self.require_equal(result, f"{self.step.stream}, layer {layer.name} ({layer.op})")
+        self.layers[-1] = replace(self.layers[-1], proved=True)
 
-    def difference(self, crossing: Crossing) -> str:
-        """Describe the first element of a value that differs from the graph's; "" if there is none."""
+    def require_equal(self, crossing: Crossing, what: str) -> None:
+        """Refuse a value that differs from the graph's.
+
+        Raises:
+            DifferenceError: it does; the message begins with `what`, and describes the first element.
+        """
         expected, positions = self.value(crossing), positions_of(crossing.layout)
         if not positions.is_whole:
-            return f"its layout leaves out elements of {crossing.value}"
+            raise DifferenceError(f"{what}: its layout leaves out elements of {crossing.value}")
         places = self.placed.tensors[crossing.tensor].address - self.dram.low + positions.bytes
         wrong = np.flatnonzero(~equal(self.dram.elements[places], expected.reshape(-1)[positions.numbers]))
         if not wrong.size:
-            return ""
+            return
         first = wrong[np.argmin(positions.numbers[wrong])]
-        index = [int(place) for place in np.unravel_index(positions.numbers[first], expected.shape)]
+        index = tuple(int(place) for place in np.unravel_index(positions.numbers[first], expected.shape))
         writer = int(self.dram.writers[places[first]])
         by = "no instruction wrote" if writer == NO_WRITER else f"{self.program.describe(writer)} wrote"
-        return (
-            f"element {index} of {crossing.value} differs, which {by}; {wrong.size:,} of {expected.size:,} "
-            f"elements differ{self._suspects(places[wrong], np.delete(places, wrong))}"
+        raise DifferenceError(
+            f"{what}: element {list(index)} of {crossing.value} differs, which {by}; {wrong.size:,} of "
+            f"{expected.size:,} elements differ{self._suspects(places[wrong], np.delete(places, wrong))}",
+            self._wrong_element(crossing.value, index, int(places[first]), writer),
+        )
+
+    def _wrong_element(self, value: str, index: tuple[int, ...], place: int, writer: int) -> WrongElement:
+        standing, order = frozenset(self.standing), tuple(self.order)
+        return WrongElement(
+            self.step.stream, value, index, place, writer, self.program, order, standing, self.placed
         )
 
     def _suspects(self, wrong: Indices, right: Indices) -> str:
@@ -283,3 +353,48 @@ def _require_own_stores(layer: Layer, stream: Stream, program: DecodedStream) ->
                 f"layer {layer.name} ({layer.op}): {program.describe(int(strange[0]))} writes the tensor "
                 f"{name}, and the layer's result is in {', '.join(sorted(own)) or 'none'}"
             )
+
+
+@dataclass(frozen=True)
+class Positions:
+    """Where the elements of a tensor stand in DRAM.
+
+    Attributes:
+        size: bytes of the tensor in DRAM.
+        bytes, numbers: int64[n], the place of each byte that holds a value, and the number of the value.
+        padding: int8[size], the bytes that hold none.
+        beyond: int64[m], the bytes of images, or rows, behind the last, which fill up a batch. Nothing may
+            depend on them.
+        is_whole: whether every element of the tensor stands in DRAM.
+    """
+
+    size: int
+    bytes: Indices
+    numbers: Indices
+    padding: NDArray[np.int8]
+    beyond: Indices
+    is_whole: bool
+
+
+@lru_cache(KNOWN_LAYOUTS)
+def positions_of(layout: Layout) -> Positions:
+    """Return where the elements of a tensor stand in a layout."""
+    numbers = np.arange(prod(layout.shape), dtype=np.int64).reshape(layout.shape)
+    packed = layout.pack(numbers + BASE).reshape(-1)
+    held = packed >= BASE
+    padding = np.where(held, 0, packed).astype(np.int8)
+    stands = packed[held] - BASE
+    is_whole = bool(np.bincount(stands, minlength=numbers.size).all())
+    return Positions(len(packed), np.flatnonzero(held), stands, padding, _beyond(layout), is_whole)
+
+
+def _beyond(layout: Layout) -> Indices:
+    """Return the bytes of images, or rows, behind the last."""
+    if layout.batch == 1:
+        return np.zeros(0, np.int64)
+    outer, _, high, _, batch, _ = layout.blocks
+    is_image = len(layout.shape) == IMAGE_RANK
+    first = np.arange(outer).reshape(-1, 1, 1, 1, 1, 1) if is_image else np.arange(high).reshape(-1, 1, 1, 1)
+    number = first * batch + np.arange(batch).reshape(-1, 1)
+    count = layout.image[0] if is_image else prod(layout.shape[:-1])
+    return np.flatnonzero(np.broadcast_to(number >= count, layout.blocks))

@@ -40,6 +40,32 @@ class LayerProof:
 
 
 @dataclass(frozen=True, slots=True)
+class Explanation:
+    """The first difference between what a stream computes of an element and what the graph does.
+
+    Attributes:
+        kind: "activation", "weight", "missing", "extra", "constant", "parameter", "table" or "residual".
+        instruction: that computes with the wrong operand; None if there is none.
+        loaded_by: instruction that put the wrong operand into its scratchpad; None if there is none.
+        text: a sentence.
+    """
+
+    kind: str
+    instruction: int | None
+    loaded_by: int | None
+    text: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the explanation as JSON."""
+        return {
+            "kind": self.kind,
+            "instruction": self.instruction,
+            "loaded_by": self.loaded_by,
+            "text": self.text,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Proof:
     """The result of a proof.
 
@@ -51,6 +77,8 @@ class Proof:
         layers: compared layers, in order; after the first difference there are no more.
         difference: the first difference; "" if there is none.
         seed: with which the proof can be repeated.
+        explanation: of the first element that differs; None if the difference is no element, or no operand of
+            the element explains it.
     """
 
     proved: bool
@@ -59,6 +87,7 @@ class Proof:
     layers: tuple[LayerProof, ...]
     difference: str
     seed: int
+    explanation: Explanation | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as JSON."""
@@ -69,6 +98,7 @@ class Proof:
             "layers": [layer.to_json() for layer in self.layers],
             "difference": self.difference,
             "seed": self.seed,
+            "explanation": None if self.explanation is None else self.explanation.to_json(),
         }
 
     @property

@@ -57,7 +57,9 @@ CAUGHT, MISSED, SAME, HIDDEN, UNSAFE, UNSEEN = VERDICTS = (
 )
 ALARM = "alarm"
 MAGNITUDES = (1, 10, 0.1, 100)
-FEW, MANY = 4, 40  # random inputs: for every fault, and for faults that did not show on a few
+FEW, MANY, MOST = 4, 40, 400
+"""Random inputs: for every fault, for faults that did not show on a few, and for faults that only the proof
+refuses."""
 Inputs = Mapping[str, np.ndarray]
 
 
@@ -148,7 +150,8 @@ def results(plan: Plan, inputs: Inputs) -> list[bytes]:
 
 
 def shows(subject: Subject, fault: Fault, count: int) -> bool:
-    """Whether a fault changes a result on one of `count` random inputs and of those at the ends."""
+    """Whether a fault changes a result on one of some inputs: zeros, the ends of their range, and `count`
+    random inputs."""
     return any(results(subject.plan, one) != results(fault.plan, one) for one in subject.inputs(count))
 
 
@@ -185,6 +188,15 @@ def is_unsafe(plan: Plan) -> bool:
     return False
 
 
+def _without_results(subject: Subject, fault: Fault) -> str:
+    """Return the verdict on a fault that is refused, and changes no result on many inputs."""
+    if is_hidden(subject, fault):
+        return HIDDEN
+    if is_unsafe(fault.plan):
+        return UNSAFE
+    return CAUGHT if shows(subject, fault, MOST) else UNSEEN
+
+
 def judged(subject: Subject, number: int, fault: Fault) -> Outcome:
     """Return what comes of a fault."""
     proof = proof_of(fault.plan, subject.lowered, seed=number)
@@ -194,7 +206,7 @@ def judged(subject: Subject, number: int, fault: Fault) -> Outcome:
     elif proof.proved:
         verdict = SAME
     else:
-        verdict = HIDDEN if is_hidden(subject, fault) else UNSAFE if is_unsafe(fault.plan) else UNSEEN
+        verdict = _without_results(subject, fault)
     return Outcome(subject.name, number, fault.kind, fault.text, verdict, proof.difference)
 
 

@@ -11,7 +11,7 @@ from amaranth.hdl import Cat, ClockDomain, Const, Module, Mux, Signal, Value, si
 from amaranth.utils import exact_log2
 
 from vdla.hw.alu import COMPARING, AluLane
-from vdla.hw.formal.proof import Proof, implies
+from vdla.hw.formal.proof import ConfiguredProof, Proof, implies
 from vdla.hw.formal.reference import Number, number, symbolic
 from vdla.hw.gemm import MultiplierArray
 from vdla.hw.packing import biased
@@ -105,7 +105,7 @@ GIVEN = 2 * SET
 """The cycle of the watched operands: behind a set of parameters, which may follow another set at once."""
 
 
-class RequantiserProof(PipelineProof):
+class RequantiserProof(ConfiguredProof, PipelineProof):
     """Outputs are those of `numerics.requantise`, or the low bits of accumulators.
 
     A set of parameters comes in the cycles before the watched part, and may follow another set. Sets may also
@@ -120,10 +120,6 @@ class RequantiserProof(PipelineProof):
     """
 
     SMALL = 4
-
-    def __init__(self, config: AcceleratorConfig, only: str | None = None) -> None:
-        super().__init__(only)
-        self.config = config
 
     def unroll(self, m: Module) -> None:
         m.submodules.requantiser = requantiser = Requantiser(self.config)
@@ -205,7 +201,7 @@ class ScalingProof(PipelineProof):
         self.equal("as numerics.requantise", 4, result, expected)
 
 
-class ResidualProof(PipelineProof):
+class ResidualProof(ConfiguredProof, PipelineProof):
     """Outputs are those of `numerics.add_residual`, or the values where nothing is added.
 
     The parameters come first. In the cycle READ, the watched residual is chosen. Operands are small, for the
@@ -218,10 +214,6 @@ class ResidualProof(PipelineProof):
 
     SMALL = 4
     READ = SET + 2
-
-    def __init__(self, config: AcceleratorConfig, only: str | None = None) -> None:
-        super().__init__(only)
-        self.config = config
 
     def unroll(self, m: Module) -> None:
         m.submodules.adder = adder = ResidualAdder(self.config, 1)
@@ -287,7 +279,7 @@ class ProductsProof(PipelineProof):
             self.equal(f"column {column}: the product", self.config.gemm_stages, output, weight * self.factor)
 
 
-class TableProof(PipelineProof):
+class TableProof(ConfiguredProof, PipelineProof):
     """A value becomes its entry as `numerics.look_up` defines it, or stays.
 
     An element is written in the first cycle, and any others behind it, but for the watched one. In the cycle
@@ -298,10 +290,6 @@ class TableProof(PipelineProof):
     """
 
     READ = 2
-
-    def __init__(self, config: AcceleratorConfig, only: str | None = None) -> None:
-        super().__init__(only)
-        self.config = config
 
     def unroll(self, m: Module) -> None:
         m.submodules.lane = lane = TableLane(self.config)

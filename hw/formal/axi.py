@@ -4,8 +4,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.utils import exact_log2
 
 from vdla.hw.axi import INCREMENTING, OKAY, SLVERR, AxiLiteSlave, AxiMaster
-from vdla.hw.formal.proof import Proof, implies, is_taken
-from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.formal.proof import ConfiguredProof, Proof, implies, is_taken
 from vdla.hw.spec.registers import READ_CYCLES
 
 PAGE_BITS = 12
@@ -18,7 +17,7 @@ READ_QUEUE = 2
 """Read beats that wait in the master for the core."""
 
 
-class AxiMasterProof(Proof):
+class AxiMasterProof(ConfiguredProof):
     """The master's channels keep the rules of AXI4, and pass every burst, beat and response on, once.
 
     The core promises streams whose items stay, and bursts inside a multiple of `burst_bytes`, as
@@ -28,10 +27,6 @@ class AxiMasterProof(Proof):
     Parameters:
         config: the accelerator.
     """
-
-    def __init__(self, config: AcceleratorConfig, only: str | None = None) -> None:
-        super().__init__(only)
-        self.config = config
 
     def build(self, m: Module) -> None:
         m.submodules.master = master = AxiMaster(self.config)

@@ -3,13 +3,12 @@
 from amaranth.hdl import Module, Mux, Signal, Value
 
 from vdla.hw.dispatch import Dispatch
-from vdla.hw.formal.proof import Proof, implies, is_taken
-from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.formal.proof import ConfiguredProof, implies, is_taken
 
 UNITS = ("load", "compute", "store")
 
 
-class DispatchProof(Proof):
+class DispatchProof(ConfiguredProof):
     """Dispatch passes each instruction to its one unit, and nothing behind the end of the stream.
 
     Fetch promises a stream whose items stay until they are taken, and kinds of at most one unit.
@@ -17,10 +16,6 @@ class DispatchProof(Proof):
     Parameters:
         config: the accelerator.
     """
-
-    def __init__(self, config: AcceleratorConfig, only: str | None = None) -> None:
-        super().__init__(only)
-        self.config = config
 
     def build(self, m: Module) -> None:
         m.submodules.dispatch = dispatch = Dispatch(self.config)

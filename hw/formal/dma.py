@@ -8,11 +8,10 @@ from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib.wiring import PureInterface
 
 from vdla.hw.dma import PRIORITY, READERS, Dma
-from vdla.hw.formal.proof import Proof, implies, is_taken
-from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.formal.proof import ConfiguredProof, implies, is_taken
 
 
-class DmaProof(Proof):
+class DmaProof(ConfiguredProof):
     """The DMA takes requests by priority, offers each once, and returns each beat to the client that asked.
 
     Any beat of any read may be watched: it is chosen by free inputs when the request is taken. The proof
@@ -25,10 +24,6 @@ class DmaProof(Proof):
     Parameters:
         config: the accelerator.
     """
-
-    def __init__(self, config: AcceleratorConfig, only: str | None = None) -> None:
-        super().__init__(only)
-        self.config = config
 
     def build(self, m: Module) -> None:
         m.submodules.dma = dma = Dma(self.config)

@@ -15,15 +15,16 @@ START_CYCLES = 4
 class FetchProof(Proof):
     """Fetch asks for the bytes of the stream, once and in order, and delivers every instruction.
 
-    A run begins once after each reset, at any time, with any address and count. One instruction is watched:
-    any one, chosen by its number. It must be delivered after as many others, and hold the bytes that memory
-    returned for it. Memory promises beats only for requests that it has accepted.
+    A run begins once after each reset, at any time, with any address and count. The proof watches one
+    instruction, whose number is a free input. As many instructions as its number says must be delivered
+    before it, and it must hold the bytes that memory returned for it. Memory returns beats only for requests
+    that it has accepted.
 
     Parameters:
         config: the accelerator.
         most: instructions of the longest stream.
-        compared: bits of an instruction that are compared with those that memory returned; 0: all. Fetch only
-            moves them, but for their kind.
+        compared: bits of an instruction that are compared with the bits that memory returned; 0: all. Fetch
+            moves instructions and derives nothing from their bits but their kind.
         ahead: bursts that are asked for ahead of dispatch.
     """
 

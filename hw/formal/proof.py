@@ -9,6 +9,8 @@ from amaranth.hdl import Assert, Assume, Elaboratable, Module, Mux, ShapeLike, S
 from amaranth.lib import stream
 from amaranth.lib.wiring import PureInterface
 
+from vdla.hw.spec.config import AcceleratorConfig
+
 
 class Proof(Elaboratable):
     """A circuit with claims.
@@ -77,9 +79,9 @@ class Proof(Elaboratable):
     ) -> Signal:
         """Claim that the items that enter leave once, in order and unchanged; return how many are inside.
 
-        Any item may be watched: a free input chooses it when it enters. The proof counts the items ahead of
-        it. When none is ahead, the item that is shown must be the watched one. An item that was lost,
-        doubled, moved or altered would break this for itself or for an item behind it.
+        A free input chooses the watched item when it enters, so every item may be watched. The proof counts
+        the items ahead of the watched item. When this count is 0, the item that is shown must be the watched
+        item. If an item is lost, doubled, moved or altered, this fails for that item or for one behind it.
 
         Args:
             entrance: an item enters in this cycle; the item.
@@ -109,6 +111,18 @@ class Proof(Elaboratable):
         m.d.comb += value.eq(Mux(chosen, kept, self.free(f"{name}_choice", shape)))
         m.d.sync += [chosen.eq(1), kept.eq(value)]
         return value
+
+
+class ConfiguredProof(Proof):
+    """A proof of a component of an accelerator.
+
+    Parameters:
+        config: the accelerator.
+    """
+
+    def __init__(self, config: AcceleratorConfig, only: str | None = None) -> None:
+        super().__init__(only)
+        self.config = config
 
 
 def is_taken(offered: stream.Interface) -> Value:

@@ -313,40 +313,44 @@ def _alu() -> list[Obligation]:
     ]
 
 
-def _store_stages() -> list[Obligation]:
-    limit = Edit(SCALING, "limits.limits_above & (moved > limits.greatest)", "moved > limits.greatest + 1")
-    rounds = Edit(SCALING, "value + limits.zero + rounds", "value + limits.zero")
-    window = Edit(SCALING, "differs[step + COARSE_WINDOW - 1 :]", "differs[step + COARSE_WINDOW :]")
-    kept = Edit(
-        REQUANTISE, "keeps[delay] & (row[delay] == operand.row)", "keeps[0] & (row[0] == operand.row)"
-    )
+LIMIT = Edit(SCALING, "limits.limits_above & (moved > limits.greatest)", "moved > limits.greatest + 1")
+ROUNDS = Edit(SCALING, "value + limits.zero + rounds", "value + limits.zero")
+WINDOW = Edit(SCALING, "differs[step + COARSE_WINDOW - 1 :]", "differs[step + COARSE_WINDOW :]")
+KEPT = Edit(REQUANTISE, "keeps[delay] & (row[delay] == operand.row)", "keeps[0] & (row[0] == operand.row)")
+
+
+def _requantiser() -> list[Obligation]:
+    whole = [
+        Obligation(
+            f"requantiser, {bits} bits, small operands",
+            partial(RequantiserProof, _small(acc_bits=bits)),
+            _unrolled(GIVEN + REQUANTISE_STAGES),
+            (ROUNDS, KEPT),
+        )
+        for bits in (16, 32)
+    ]
+    scaling = [
+        Obligation(
+            f"scaling of {bits} bits, each shift",
+            partial(ScalingProof, bits),
+            _unrolled(4),
+            (LIMIT, ROUNDS, WINDOW),
+            cases=tuple(range(1 << SHIFT_BITS)),
+            fault_case=4,
+        )
+        for bits in (32, 33, 48)
+    ]
+    return [*whole, *scaling]
+
+
+def _after_requantisation() -> list[Obligation]:
     extended = _small(extensions=tuple(Extension), table_buffer_bytes=512)
     return [
-        *(
-            Obligation(
-                f"requantiser, {bits} bits, small operands",
-                partial(RequantiserProof, _small(acc_bits=bits)),
-                _unrolled(GIVEN + REQUANTISE_STAGES),
-                (rounds, kept),
-            )
-            for bits in (16, 32)
-        ),
-        *(
-            Obligation(
-                f"scaling of {bits} bits, each shift",
-                partial(ScalingProof, bits),
-                _unrolled(4),
-                (limit, rounds, window),
-                cases=tuple(range(1 << SHIFT_BITS)),
-                fault_case=4,
-            )
-            for bits in (32, 33, 48)
-        ),
         Obligation(
             "residual, small operands",
             partial(ResidualProof, extended),
             _unrolled(ResidualProof.READ + 1 + RESIDUAL_STAGES),
-            (rounds, Edit(RESIDUAL, "own * scalars[OTHER]", "own * scalars[FACTOR]")),
+            (ROUNDS, Edit(RESIDUAL, "own * scalars[OTHER]", "own * scalars[FACTOR]")),
         ),
         Obligation(
             "table",
@@ -375,5 +379,5 @@ def _products() -> list[Obligation]:
 
 OBLIGATIONS = [
     *(*_queues(), *_tokens(), *_dispatch(), *_dma(), *_fetch(), *_axi()),
-    *(*_alu(), *_store_stages(), *_products()),
+    *(*_alu(), *_requantiser(), *_after_requantisation(), *_products()),
 ]

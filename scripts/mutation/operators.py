@@ -101,15 +101,19 @@ def _flat(text: bytes) -> str:
     return " ".join(text.decode().split())
 
 
-def changes(source: bytes) -> list[Change]:
-    """Return all changes that a module's source offers, in its order."""
-    finder = _Finder(source)
+def changes(source: bytes, kind: type["Finder"] | None = None) -> list[Change]:
+    """Return all changes that a module's source offers, in its order.
+
+    Args:
+        kind: what offers them; None: the mutation operators of this module.
+    """
+    finder = (kind or Finder)(source)
     finder.visit(ast.parse(source))
     unique = {(change.start, change.end, change.text): change for change in finder.found}
     return sorted(unique.values(), key=attrgetter("start", "end", "operator", "text"))
 
 
-class _Finder(ast.NodeVisitor):
+class Finder(ast.NodeVisitor):
     """Walks a module and collects `found`, the changes of every node that has any."""
 
     def __init__(self, source: bytes) -> None:
@@ -169,7 +173,7 @@ class _Finder(ast.NodeVisitor):
     def _(self, node: ast.Compare) -> Iterator[Offer]:
         for place, operator in enumerate(node.ops):
             operators = [*node.ops[:place], COMPARISONS[type(operator)](), *node.ops[place + 1 :]]
-            yield "comparison", node, _text(ast.Compare(node.left, operators, node.comparators))
+            yield "comparison", node, text_of(ast.Compare(node.left, operators, node.comparators))
 
     @offers.register
     def _(self, node: ast.Constant) -> Iterator[Offer]:
@@ -181,13 +185,13 @@ class _Finder(ast.NodeVisitor):
 
     @offers.register
     def _(self, node: ast.BinOp) -> Iterator[Offer]:
-        if type(node.op) in ARITHMETIC and not any(map(_is_no_number, (node.left, node.right))):
-            yield "arithmetic", node, _text(ast.BinOp(node.left, ARITHMETIC[type(node.op)](), node.right))
+        if type(node.op) in ARITHMETIC and not any(map(is_no_number, (node.left, node.right))):
+            yield "arithmetic", node, text_of(ast.BinOp(node.left, ARITHMETIC[type(node.op)](), node.right))
 
     @offers.register
     def _(self, node: ast.UnaryOp) -> Iterator[Offer]:
         if isinstance(node.op, ast.Not | ast.Invert):
-            yield "condition", node, _text(node.operand)
+            yield "condition", node, text_of(node.operand)
 
     @offers.register
     def _(self, node: ast.AugAssign) -> Iterator[Offer]:
@@ -200,10 +204,10 @@ class _Finder(ast.NodeVisitor):
     @offers.register
     def _(self, node: ast.BoolOp) -> Iterator[Offer]:
         other = ast.Or() if isinstance(node.op, ast.And) else ast.And()
-        yield "boolean", node, _text(ast.BoolOp(other, node.values))
+        yield "boolean", node, text_of(ast.BoolOp(other, node.values))
         for place in range(len(node.values)):
             rest = node.values[:place] + node.values[place + 1 :]
-            yield "condition", node, _text(rest[0] if len(rest) == 1 else ast.BoolOp(node.op, rest))
+            yield "condition", node, text_of(rest[0] if len(rest) == 1 else ast.BoolOp(node.op, rest))
 
     @offers.register
     def _(self, node: ast.If | ast.While | ast.IfExp) -> Iterator[Offer]:
@@ -223,12 +227,12 @@ class _Finder(ast.NodeVisitor):
     def _(self, node: ast.Call) -> Iterator[Offer]:
         name, first, rest = _callee(node), node.args[:2], node.args[2:]
         if name in HARDWARE_CONDITIONS and first:
-            yield "condition", first[0], f"{_text(first[0])} == 0"
+            yield "condition", first[0], f"{text_of(first[0])} == 0"
             yield "condition", first[0], "1"
         elif name == "Mux" and len(node.args) == 3:
-            yield "arguments", node, _text(ast.Call(node.func, [first[0], rest[0], first[1]], []))
-        elif len(first) == 2 and name not in ANY_ORDER and _are_alike(*first):
-            yield "arguments", node, _text(ast.Call(node.func, [*reversed(first), *rest], node.keywords))
+            yield "arguments", node, text_of(ast.Call(node.func, [first[0], rest[0], first[1]], []))
+        elif len(first) == 2 and name not in ANY_ORDER and are_alike(*first):
+            yield "arguments", node, text_of(ast.Call(node.func, [*reversed(first), *rest], node.keywords))
 
     @offers.register
     def _(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Offer]:
@@ -241,10 +245,10 @@ class _Finder(ast.NodeVisitor):
 def _negated(test: ast.expr) -> Iterator[Offer]:
     swaps = isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], OPPOSITES)
     if not swaps and not (isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)):
-        yield "condition", test, f"(not {_text(test)})"
+        yield "condition", test, f"(not {text_of(test)})"
 
 
-def _text(node: ast.expr) -> str:
+def text_of(node: ast.expr) -> str:
     """Return an expression as text that keeps its meaning wherever it is put."""
     text = ast.unparse(ast.fix_missing_locations(node))
     return text if isinstance(node, CLOSED) else f"({text})"
@@ -263,7 +267,7 @@ def _is_negative(node: ast.expr) -> bool:
     return isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
 
 
-def _are_alike(first: ast.expr, second: ast.expr) -> bool:
+def are_alike(first: ast.expr, second: ast.expr) -> bool:
     """Whether two arguments may well have the same type, so that swapping them is more than a type error."""
     match first, second:
         case (ast.Name(id=one), ast.Name(id=other)) | (ast.Attribute(attr=one), ast.Attribute(attr=other)):
@@ -280,7 +284,7 @@ def _is_hardware(target: ast.expr) -> bool:
     return isinstance(target, ast.Attribute) and getattr(target.value, "attr", "") == "d"
 
 
-def _is_no_number(node: ast.expr) -> bool:
+def is_no_number(node: ast.expr) -> bool:
     """Whether an operand is text, a container or a type, as in `[0] * n` and `int | None`."""
     match node:
         case ast.Constant(value=value):
@@ -288,5 +292,5 @@ def _is_no_number(node: ast.expr) -> bool:
         case ast.Name(id=name):
             return name[0].isupper() and not name.isupper()  # a class
         case ast.BinOp(left=left, right=right):
-            return _is_no_number(left) or _is_no_number(right)
+            return is_no_number(left) or is_no_number(right)
     return isinstance(node, CONTAINERS)

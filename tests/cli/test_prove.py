@@ -15,7 +15,7 @@ from tests.cli.networks import made_in
 from vdla.prove import compare
 from vdla.runtime.module.file import load, save
 
-KEYS = {"proved", "failure_probability", "axioms", "layers", "difference", "seed", "seconds"}
+KEYS = {"proved", "failure_probability", "axioms", "layers", "difference", "explanation", "seed", "seconds"}
 LAYER_KEYS = {"name", "op", "launch", "elements", "proved"}
 
 
@@ -55,6 +55,7 @@ def test_json_has_every_layer_and_a_seed_repeats_the_proof(files):
     assert set(proof["layers"][0]) == LAYER_KEYS
     assert proof["proved"] is True
     assert proof["difference"] == ""
+    assert proof["explanation"] is None
     assert 0 < proof["failure_probability"] < 2**-60
     assert proof["seed"] == 5
     assert {**proof, "seconds": 0} == {**again, "seconds": 0}
@@ -72,6 +73,8 @@ def test_a_patched_stream_is_refused(files, patch):
     assert text.exit_code == 1
     assert text.stdout.startswith("net on tiny: not proved in ")
     assert "  difference " in text.stdout
+    assert proof["explanation"]["text"]
+    assert "  first term " in text.stdout
 
 
 def test_a_module_without_its_graph_is_proved_with_the_model(files, tmp_path):

@@ -1,10 +1,11 @@
 """Results of proofs as JSON and as a power of two."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
-from vdla.prove.proof import LayerProof, Proof
+from vdla.prove.proof import Explanation, LayerProof, Proof
 
 PROOF = Proof(True, 2.0**-70 * 1.5, ("sum",), (LayerProof("c", "Int8Conv", "launch0", 16, True),), "", 7)
 
@@ -17,7 +18,14 @@ def test_a_proof_as_json_has_all_its_parts():
         "layers": [{"name": "c", "op": "Int8Conv", "launch": "launch0", "elements": 16, "proved": True}],
         "difference": "",
         "seed": 7,
+        "explanation": None,
     }
+
+
+def test_an_explanation_is_part_of_the_json():
+    explanation = Explanation("weight", 3, None, "text")
+    found = json.loads(json.dumps(replace(PROOF, proved=False, explanation=explanation).to_json()))
+    assert found["explanation"] == {"kind": "weight", "instruction": 3, "loaded_by": None, "text": "text"}
 
 
 @pytest.mark.parametrize(

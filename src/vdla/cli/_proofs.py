@@ -25,6 +25,8 @@ def describe_proof(plan: Plan, proof: Proof, seconds: float, layers: bool) -> st
         rows += [("axiom", f"{name}: {Axiom[name].value}") for name in proof.axioms] or [("axioms", "none")]
     else:
         rows.append(("difference", proof.difference))
+        if proof.explanation is not None:
+            rows.append(("first term", proof.explanation.text))
     rows.append(("seed", str(proof.seed)))
     lines = [head, *(f"  {title:11}{text}" for title, text in rows)]
     return "\n".join([*lines, *(["", _table(proof)] if layers else [])])

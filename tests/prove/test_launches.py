@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from vdla.prove.positions import positions_of
+from vdla.prove.launches import positions_of
 from vdla.runtime.layout import Layout
 from vdla.runtime.windows import Windows
 

@@ -1,0 +1,280 @@
+"""The explanation of a difference names the first wrong term. Each case plants a fault, and knows the sentence
+that has to come."""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+import pytest
+from proving.faults import instructions_of, with_instruction
+
+from tests.compiler.network.compiled import handmade, plan_of
+from tests.compiler.network.test_groups import EpilogueNet, sum_with_an_input_of_the_network
+from vdla.hw.spec import isa
+from vdla.hw.spec.presets import TINY
+from vdla.hw.spec.vocabulary import Extension, MemoryType, Parameter
+from vdla.prove.compare import prove
+from vdla.prove.graphs import Graphs, graphs_for
+from vdla.prove.proof import Explanation
+from vdla.runtime.module.plan import Plan
+
+FULL = TINY.with_changes(name="tiny with everything", extensions=tuple(Extension))
+SUM = "sum with an input of the network"
+Faults = Iterator[tuple[Plan, int | None]]
+
+
+@lru_cache
+def compiled(title: str) -> tuple[Plan, Graphs]:
+    graph = sum_with_an_input_of_the_network(EpilogueNet())[0] if title == SUM else handmade(title)[0]
+    plan = plan_of(graph, FULL)
+    return plan, graphs_for(graph, plan.target)
+
+
+def instructions(
+    plan: Plan, form: type[isa.Instruction], change: Callable[[isa.Instruction], dict[str, int] | None]
+) -> Faults:
+    """Yield plans in which one instruction has other fields, and the instruction's position."""
+    for launch in plan.launches:
+        stream = plan.streams[launch.stream]
+        for index, item in enumerate(instructions_of(stream)):
+            fields = change(item) if isinstance(item, form) else None
+            if fields:
+                broken = with_instruction(stream, index, replace(item, **fields))
+                yield replace(plan, streams={**plan.streams, launch.stream: broken}), index
+
+
+def inputs_one_further(plan: Plan) -> Faults:
+    return instructions(
+        plan,
+        isa.Load,
+        lambda it: {"dram_base": it.dram_base + 1} if it.memory_type == MemoryType.INP else None,
+    )
+
+
+def stale_inputs(plan: Plan) -> Faults:
+    return instructions(
+        plan, isa.Load, lambda it: {"x_size": 0} if it.memory_type == MemoryType.INP and it.x_size else None
+    )
+
+
+def products_once_less(plan: Plan) -> Faults:
+    return instructions(
+        plan, isa.Gemm, lambda it: {"uop_end": it.uop_end - 1} if it.uop_end > it.uop_begin + 1 else None
+    )
+
+
+def products_twice(plan: Plan) -> Faults:
+    return instructions(
+        plan, isa.Gemm, lambda it: {"iter_in": 2} if it.iter_in == 1 and not it.reset else None
+    )
+
+
+def weights_one_further(plan: Plan) -> Faults:
+    return instructions(
+        plan,
+        isa.Load,
+        lambda it: (
+            {"dram_base": it.dram_base + 1, "x_size": it.x_size - 1}
+            if it.memory_type == MemoryType.WGT and it.x_size > 1
+            else None
+        ),
+    )
+
+
+def least_padding(plan: Plan) -> Faults:
+    return instructions(
+        plan,
+        isa.Load,
+        lambda it: {"pad_minimum": 1} if it.memory_type == MemoryType.INP and it.y_pad_0 else None,
+    )
+
+
+def zero_padding(plan: Plan) -> Faults:
+    return instructions(plan, isa.Load, lambda it: {"pad_minimum": 0} if it.pad_minimum else None)
+
+
+def stores_one_behind(plan: Plan) -> Faults:
+    return instructions(
+        plan, isa.Store, lambda it: {"sram_base": it.sram_base + 1} if it.x_size > 1 else None
+    )
+
+
+def without_table(plan: Plan) -> Faults:
+    return instructions(plan, isa.Store, lambda it: {"table": 0} if it.table else None)
+
+
+def other_residual(plan: Plan) -> Faults:
+    return instructions(plan, isa.Store, lambda it: {"residual": it.residual + 1} if it.residual else None)
+
+
+def without_residual(plan: Plan) -> Faults:
+    return instructions(plan, isa.Store, lambda it: {"residual": 0} if it.residual else None)
+
+
+def tensors(plan: Plan, ending: str, change: Callable[[np.ndarray], np.ndarray | None]) -> Faults:
+    """Yield plans in which one constant tensor has other values."""
+    for name, values in plan.weights.items():
+        other = change(values.copy()) if name.endswith(ending) else None
+        if other is not None:
+            yield replace(plan, weights={**plan.weights, name: other}), None
+
+
+def swapped_blocks(plan: Plan) -> Faults:
+    def swap(values: np.ndarray) -> np.ndarray | None:
+        blocks = values.reshape(-1, FULL.block_in * FULL.block_out)
+        if len(blocks) < 2:
+            return None
+        blocks[[0, 1]] = blocks[[1, 0]]
+        return values
+
+    return tensors(plan, ".W", swap)
+
+
+def other_table(plan: Plan) -> Faults:
+    def change(values: np.ndarray) -> np.ndarray:
+        values.reshape(-1)[128] ^= 1  # the first entries are those of 0 and more
+        return values
+
+    return tensors(plan, ".T", change)
+
+
+def parameter(word: Parameter, step: int) -> Callable[[Plan], Faults]:
+    """Return faults in a word of the first parameters of a tensor."""
+
+    def change(values: np.ndarray) -> np.ndarray:
+        words = values.reshape(-1).view(np.int32)
+        words[word * FULL.batch * FULL.block_out] += step
+        return values
+
+    return lambda plan: tensors(plan, ".P", change)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A fault and its explanation.
+
+    Attributes:
+        network: compiled network.
+        faults: yields plans with the fault; the first whose explanation has the kind counts.
+        text: pattern of the sentence.
+        names: whether the explanation names the broken instruction: as the one that computes, or that loads.
+    """
+
+    network: str
+    faults: Callable[[Plan], Faults]
+    kind: str
+    text: str
+    names: str = ""
+
+
+CASES = {
+    "swapped weight blocks": Case(
+        "residual",
+        swapped_blocks,
+        "weight",
+        r"instruction \d+ \(GEMM.*multiplies \S+\[.*\], in INP element \d+ \(filled by instruction \d+ from byte .*"
+        r"by -?\d+, in WGT element \d+ .*where -?\d+ \(\S+\[.*\]\) was due: "
+        r"it reads weight block (0|1) of \S+\.W where block (?!\1)[01] was due",
+    ),
+    "weights loaded from another address": Case(
+        "residual",
+        weights_one_further,
+        "weight",
+        r"it reads weight block \d+ of \S+ where block \d+ was due",
+        "loaded_by",
+    ),
+    "inputs loaded from another address": Case(
+        "residual",
+        inputs_one_further,
+        "activation",
+        r"reads \S+\[.*\], in INP element .*, where \S+\[.*\] was due",
+        "loaded_by",
+    ),
+    "a stale tile": Case(
+        "pixels of images", stale_inputs, "activation", r"GEMM.* reads .*, where \S+\[.*\] was due"
+    ),
+    "a missing micro-op": Case(
+        "residual",
+        products_once_less,
+        "missing",
+        r"no instruction adds \S+\[.*\] times -?\d+ \(\S+\[.*\]\), which was due",
+    ),
+    "products that are added twice": Case(
+        "residual",
+        products_twice,
+        "extra",
+        r"adds \S+\[.*\], in INP .* the same instruction has added and is due once",
+        "instruction",
+    ),
+    "padding of a convolution": Case(
+        "residual",
+        least_padding,
+        "constant",
+        r"GEMM.*adds padding in INP element .*; bias and padding add up to",
+        "loaded_by",
+    ),
+    "padding of a maximum": Case(
+        "pooled", zero_padding, "constant", r"takes 0 into a maximum.*, where -128 was due"
+    ),
+    "a multiplier": Case(
+        "residual", parameter(Parameter.MULTIPLIER, 2), "parameter", r"multiplier \d+ where \d+ was due"
+    ),
+    "a table": Case(
+        "elements of many ranks",
+        other_table,
+        "table",
+        r"looks up the table .*: -?\d+ for -128 where -?\d+ was due",
+    ),
+    "a residual of another pixel": Case(
+        SUM,
+        other_residual,
+        "residual",
+        r"the STORE adds \S+\[.*\], in RES element .*, where \S+\[.*\] was due",
+    ),
+    "no residual": Case(SUM, without_residual, "residual", r"the STORE adds no \S+\[.*\], which was due"),
+    "no table": Case("elements of many ranks", without_table, "table", r"looks nothing up"),
+    "a shift": Case(
+        "residual", parameter(Parameter.SHIFT, 1), "parameter", r"shift -?\d+ where -?\d+ was due"
+    ),
+    "a bias": Case(
+        "residual", parameter(Parameter.BIAS, 7), "constant", r"adds the bias in ACC element .* add up to"
+    ),
+    "an accumulator of another pixel": Case(
+        "residual", stores_one_behind, "activation", r"; the byte holds \S+\[.*\]"
+    ),
+}
+
+
+def explanations(case: Case) -> Iterator[tuple[Explanation, int | None]]:
+    plan, graphs = compiled(case.network)
+    for broken, index in case.faults(plan):
+        proof = prove(broken, graphs, seed=7)
+        if proof.explanation is not None:
+            assert not proof.proved
+            assert proof.to_json()["explanation"] == proof.explanation.to_json()
+            yield proof.explanation, index
+
+
+@pytest.mark.parametrize("title", CASES)
+def test_the_first_wrong_term_is_named(title):
+    case = CASES[title]
+    found, index = next(
+        (
+            each
+            for each in explanations(case)
+            if each[0].kind == case.kind and re.search(case.text, each[0].text)
+        ),
+        (None, None),
+    )
+    assert found is not None, [each[0] for each in explanations(case)][:3]
+    if case.names:
+        assert getattr(found, case.names) == index
+
+
+def test_what_is_no_wrong_element_has_no_explanation():
+    plan, graphs = compiled("residual")
+    assert prove(plan, graphs, seed=7).explanation is None
+    unequal = replace(plan, outputs={})
+    assert prove(unequal, graphs, seed=7).explanation is None

@@ -1,0 +1,68 @@
+"""The terms of an element, evaluated on numbers, give the value of the interpreter."""
+
+import numpy as np
+import pytest
+
+from tests.compiler.network.compiled import handmade
+from tests.compiler.network.graphs import HANDMADE, random_graph, random_inputs
+from vdla.compiler.graph.interpret import run_node
+from vdla.compiler.graph.nodes import Graph
+from vdla.prove.graph_terms import FORMS, GraphElement, element_of
+from vdla.runtime.requantise import requantise
+
+EACH = 4
+GRAPHS = {
+    **{title: lambda title=title: handmade(title)[0] for title in HANDMADE},
+    **{f"random {seed}": lambda seed=seed: random_graph(seed) for seed in range(10)},
+}
+
+
+def values_of(graph: Graph) -> dict[str, np.ndarray]:
+    """Return every value of a graph for random inputs."""
+    values = {**graph.constants, **random_inputs(graph, 1)}
+    for node in graph.nodes:
+        values |= run_node(node, values, graph.types)
+    return values
+
+
+def number_of(found: GraphElement, values: dict[str, np.ndarray]) -> int:
+    """Return the value of an element of its terms."""
+    assert found.terms is not None
+    numbers = [
+        term.factor * (int(values[term.value][term.index]) if term.value else term.border)
+        for term in found.terms
+    ]
+    total = sum(numbers) if found.is_sum else max(numbers, default=-128)
+    if found.parameters is not None:
+        total = int(requantise(np.array([total]), found.parameters[:, None])[0])
+    return total if found.table is None else int(found.table[total + 128])
+
+
+@pytest.mark.parametrize("title", GRAPHS)
+def test_terms_give_the_values_of_the_interpreter(title):
+    graph = GRAPHS[title]()
+    values, rng = values_of(graph), np.random.default_rng(2)
+    checked = 0
+    for node in graph.nodes:
+        if node.op not in FORMS or FORMS[node.op][0] is None or graph.types[node.result].dtype != "int8":
+            continue
+        expected = values[node.result]
+        for place in rng.integers(0, expected.size, EACH).tolist():
+            index = tuple(int(each) for each in np.unravel_index(place, expected.shape))
+            found = element_of(graph, node.result, index, set(values) - {node.result})
+            assert number_of(found, values) == int(expected[index]), (node, index)
+            checked += 1
+    assert checked or title in ("only the host", "nothing")
+
+
+def test_moves_are_followed_to_the_value_that_is_in_dram():
+    graph = handmade("views")[0]
+    inputs = set(graph.inputs)
+    moves = [node for node in graph.nodes if node.op in ("Reshape", "Transpose", "Slice", "Concat")]
+    assert moves
+    values = values_of(graph)
+    for node in moves:
+        index = tuple(extent - 1 for extent in graph.types[node.result].shape)
+        found = element_of(graph, node.result, index, set(values) - {node.result} | inputs)
+        (term,) = found.terms
+        assert values[term.value][term.index] == values[node.result][index]

@@ -1,0 +1,101 @@
+"""Products of the stream machine are the sums of their terms, whether these are constants, functions of one
+root, or have several roots."""
+
+import numpy as np
+import pytest
+
+from vdla.hw.spec.isa import PAIR, TAPS
+from vdla.prove.domain import Domain
+from vdla.prove.elements import SEVERAL, Elements, Sums, along, equal
+from vdla.prove.indices import Product, Rows
+from vdla.prove.memory import Lanes
+from vdla.prove.stream_products import Operands, matrix_product, row_sums
+
+DEPTH, BLOCK = 6, 4
+
+
+def operands(domain: Domain, batch: int, seed: int) -> Operands:
+    """Return inputs, of which some are constants and some share a root, and weights, of which half are 0."""
+    rng = np.random.default_rng(seed)
+    roots = domain.fresh("x", (4,))
+    inputs = domain.apply(
+        roots[rng.integers(0, 4, (DEPTH, batch * BLOCK))], domain.functions.number(np.arange(256) - 128)
+    )
+    constants = rng.random(inputs.shape) < 0.4
+    inputs[constants] = domain.constants(rng.integers(-128, 128, inputs.shape))[constants]
+    weights = rng.integers(-128, 128, (DEPTH, BLOCK, BLOCK)).astype(np.int8) * (
+        rng.random((DEPTH, BLOCK, BLOCK)) < 0.3
+    )
+    none = np.zeros(DEPTH, bool)
+    lanes = Lanes(inputs, domain.values(inputs).residues)
+    return Operands(
+        lanes, weights.astype(np.int8), Lanes.of_constants(domain, np.zeros((DEPTH, BLOCK * BLOCK))), none
+    )
+
+
+def total(domain: Domain, terms: list[tuple[np.void, int]]) -> Sums:
+    """Return a sum of elements times numbers, term by term."""
+    found = domain.values(domain.constants(np.zeros(1)))
+    for element, factor in terms:
+        if factor:
+            one = np.array([element], element.dtype)
+            found = domain.add(found, domain.scale(domain.values(one), np.array([factor])))
+    return found
+
+
+def require_equal(found: Sums, lane: tuple[int, int], expected: Sums) -> None:
+    residues = found.residues[:, lane[0], lane[1]] - expected.residues[:, 0]
+    assert (residues % along(1) == 0).all()
+    is_several = found.source is None or found.source[lane]["function"] == SEVERAL
+    assert is_several == (expected.source is None)
+    if found.source is not None and expected.source is not None:
+        assert equal(found.source[lane][None], expected.source).all()
+
+
+def single(elements: Elements, element: int, lane: int) -> np.void:
+    return elements[element, lane]
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("seed", range(3))
+def test_matrix_products_are_the_sums_of_their_terms(seed, batch):
+    domain, rng = Domain(seed), np.random.default_rng(seed)
+    given = operands(domain, batch, seed)
+    src, wgt = rng.integers(0, DEPTH, (3, 2)), rng.integers(0, DEPTH, (2, 2))
+    product = Product(np.arange(6).reshape(3, 2), src, wgt)
+    found = matrix_product(domain, given, product, with_source=True)
+    elements, weights = given.inputs.elements, given.weights
+    for p, o, b, row in np.ndindex(3, 2, batch, BLOCK):
+        terms = [
+            (single(elements, src[p, r], b * BLOCK + k), int(weights[wgt[o, r], row, k]))
+            for r, k in np.ndindex(2, BLOCK)
+        ]
+        require_equal(found, (p * 2 + o, b * BLOCK + row), total(domain, terms))
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("seed", range(3))
+def test_sums_of_rows_are_the_sums_of_their_terms(seed, batch):
+    domain, rng = Domain(seed), np.random.default_rng(seed)
+    block = PAIR * TAPS + 2
+    inputs = domain.fresh("x", (DEPTH, batch * block))
+    constants = rng.random(inputs.shape) < 0.7
+    inputs[constants] = domain.constants(rng.integers(-128, 128, inputs.shape))[constants]
+    weights = (
+        rng.integers(-128, 128, (DEPTH, block, block)) * (rng.random((DEPTH, block, block)) < 0.5)
+    ).astype(np.int8)
+    lanes = Lanes(inputs, domain.values(inputs).residues)
+    unused = Lanes.of_constants(domain, np.zeros((DEPTH, block * block)))
+    given = Operands(lanes, weights, unused, np.zeros(DEPTH, bool))
+    rows = Rows(np.arange(2), rng.integers(0, DEPTH, (2, TAPS)), rng.integers(0, DEPTH, 2))
+    found = row_sums(domain, given, rows, with_source=True)
+    for step, lane in np.ndindex(2, batch * block):
+        row = lane % block
+        terms = [
+            (
+                single(inputs, rows.src[step, tap], lane - row % PAIR + pair),
+                int(weights[rows.wgt[step], row, pair * TAPS + tap]),
+            )
+            for pair, tap in np.ndindex(PAIR, TAPS)
+        ]
+        require_equal(found, (step, lane), total(domain, terms))
