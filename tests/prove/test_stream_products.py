@@ -8,7 +8,7 @@ from vdla.hw.spec.isa import PAIR, TAPS
 from vdla.prove.domain import Domain
 from vdla.prove.elements import SEVERAL, Elements, Sums, along, equal
 from vdla.prove.indices import Product, Rows
-from vdla.prove.memory import Lanes
+from vdla.prove.memory import Lanes, Weights
 from vdla.prove.stream_products import Operands, matrix_product, row_sums
 
 DEPTH, BLOCK = 6, 4
@@ -26,11 +26,14 @@ def operands(domain: Domain, batch: int, seed: int) -> Operands:
     weights = rng.integers(-128, 128, (DEPTH, BLOCK, BLOCK)).astype(np.int8) * (
         rng.random((DEPTH, BLOCK, BLOCK)) < 0.3
     )
-    none = np.zeros(DEPTH, bool)
-    lanes = Lanes(inputs, domain.values(inputs).residues)
-    return Operands(
-        lanes, weights.astype(np.int8), Lanes.of_constants(domain, np.zeros((DEPTH, BLOCK * BLOCK))), none
-    )
+    return Operands(Lanes(inputs, domain.values(inputs).residues), constant_weights(weights.astype(np.int8)))
+
+
+def constant_weights(numbers: np.ndarray) -> Weights:
+    """Return weights int8[depth, block_out, block_in]."""
+    weights = Weights(*numbers.shape)
+    weights.put_numbers(slice(None), numbers)
+    return weights
 
 
 def total(domain: Domain, terms: list[tuple[np.void, int]]) -> Sums:
@@ -64,7 +67,7 @@ def test_matrix_products_are_the_sums_of_their_terms(seed, batch):
     src, wgt = rng.integers(0, DEPTH, (3, 2)), rng.integers(0, DEPTH, (2, 2))
     product = Product(np.arange(6).reshape(3, 2), src, wgt)
     found = matrix_product(domain, given, product, with_source=True)
-    elements, weights = given.inputs.elements, given.weights
+    elements, weights = given.inputs.elements, given.weights.numbers
     for p, o, b, row in np.ndindex(3, 2, batch, BLOCK):
         terms = [
             (single(elements, src[p, r], b * BLOCK + k), int(weights[wgt[o, r], row, k]))
@@ -84,9 +87,7 @@ def test_sums_of_rows_are_the_sums_of_their_terms(seed, batch):
     weights = (
         rng.integers(-128, 128, (DEPTH, block, block)) * (rng.random((DEPTH, block, block)) < 0.5)
     ).astype(np.int8)
-    lanes = Lanes(inputs, domain.values(inputs).residues)
-    unused = Lanes.of_constants(domain, np.zeros((DEPTH, block * block)))
-    given = Operands(lanes, weights, unused, np.zeros(DEPTH, bool))
+    given = Operands(Lanes(inputs, domain.values(inputs).residues), constant_weights(weights))
     rows = Rows(np.arange(2), rng.integers(0, DEPTH, (2, TAPS)), rng.integers(0, DEPTH, 2))
     found = row_sums(domain, given, rows, with_source=True)
     for step, lane in np.ndindex(2, batch * block):
