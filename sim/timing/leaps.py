@@ -81,6 +81,8 @@ def stream_load(machine: Machine, program: TimedProgram, bursts: Records[Burst],
         return 0
     memory, begin = machine.memory, machine.control.cycle
     cycles = min(until - begin, memory.beats_left[memory.first], _streamed_steps(machine.load))
+    if machine.log.wanted:
+        cycles = min(cycles, bursts.size - machine.log.bursts)  # a cycle accepts one request at most
     cycles = _request_loads(machine, program, bursts, min(cycles, 1 + compute_steady_cycles(machine)))
     if cycles > 0:
         _stream_beats(machine, program, bursts, begin, cycles)
