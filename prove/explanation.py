@@ -429,7 +429,8 @@ def _factors(form: Form) -> dict[Key, int]:
 
 
 def _are_scaled(have: Mapping[Key, int], due: Mapping[Key, int]) -> bool:
-    """Whether factors are those that are due, times one power of two, which the requantisation can undo."""
+    """Whether the factors are the due factors times a common power of two, which the requantisation can
+    undo."""
     if set(have) != set(due):
         return False
     mantissas = {(frexp(have[key] / due[key])) for key in due}

@@ -41,9 +41,9 @@ class GraphElement:
     Attributes:
         terms: of the sum, or the members of the maximum; None if the operator has neither.
         is_sum: whether it is a sum.
-        parameters: int64[4], of the sum's requantisation; None without one.
-        table: int8[256], what the result of the sum is looked up in afterwards; None without one.
-        added: the element that is added last, as a value and an index; None without one.
+        parameters: int64[4], of the sum's requantisation; None if the sum is not requantised.
+        table: int8[256], the table that the result is looked up in; None if there is no table.
+        added: the residual, as a value and an index; None if there is no residual.
     """
 
     terms: tuple[GraphTerm, ...] | None = None

@@ -51,7 +51,7 @@ class Obligation:
         effort: how the claims are proved.
         faults: changes of the sources, each of which must refute a claim.
         cycles: within which a fault must show.
-        settings: constants of the sources that are made smaller.
+        settings: smaller values for constants of the sources.
         cases: what `proof` takes, one circuit for each; None: it takes nothing.
         fault_case: the case in which faults are planted.
     """
