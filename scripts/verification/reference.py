@@ -97,9 +97,7 @@ def judge(
             if unit_of(instructions[other]) != unit_of(item) and not done_before[index] >> other & 1:
                 violations |= {(CONFLICT, *place) for place in shared_places(earlier, now)}
         if isinstance(item, isa.Load) and promises(item):
-            violations |= {
-                (BROKEN, *place) for place in now.writes if half_of(place[1], config) in halves_in_use
-            }
+            violations |= broken_promises(now, halves_in_use, config)
         if violations:
             return Verdict("unsafe", index, frozenset(violations))
         if isinstance(item, isa.Gemm | isa.Alu | isa.Depthwise):
@@ -109,6 +107,13 @@ def judge(
         written |= {place for place in now.writes if place[0] != DRAM}
         accesses[index] = now
     return SAFE
+
+
+def broken_promises(
+    accesses: Accesses, halves_in_use: set[int], config: AcceleratorConfig
+) -> set[tuple[str, object, int]]:
+    """Return the violations of a LOAD that promises to leave the halves of ACC in use alone."""
+    return {(BROKEN, *place) for place in accesses.writes if half_of(place[1], config) in halves_in_use}
 
 
 def overwrites_micro_ops(instructions: Sequence[isa.Instruction], config: AcceleratorConfig) -> bool:
