@@ -10,13 +10,14 @@ from tests.programs.test_cases import program_of
 from vdla.hw.spec import codec, isa
 from vdla.hw.spec.errors import CycleLimitError
 from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
-from vdla.hw.spec.presets import TINY
+from vdla.hw.spec.presets import DEFAULT, TINY
 from vdla.hw.spec.registers import COUNTERS, Fault, UnitState
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
 from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType
 from vdla.sim.decoded import DecodedStream, decode_stream
 from vdla.sim.timing.result import NEVER, Timing
 from vdla.sim.timing.simulate import _Simulation, simulate
+from vdla.sim.timing.state import FAR
 
 LATENCY = REFERENCE_MEMORY.latency
 MOST_CYCLES = 200_000  # that a random program may take
@@ -298,3 +299,40 @@ def test_a_span_names_the_instruction_at_the_queue_s_head_and_ends_where_that_or
             spans["instruction"][1:] == spans["instruction"][:-1]
         )
         assert not same.any()
+
+
+class PaddedLogs(_Simulation):
+    """A simulation whose logs stand in larger arrays, so that writing past their ends harms nothing."""
+
+    def advance(self, until: int) -> None:
+        self.spans, self.bursts = (
+            np.concatenate([log, np.zeros(64, log.dtype)])[: len(log)] for log in (self.spans, self.bursts)
+        )
+        room = len(self.bursts)
+        super().advance(until)
+        assert self.machine["log"]["bursts"] <= room
+
+
+def tile(**waits: int) -> list[isa.Instruction]:
+    """Return LOADs of a tile and its GEMM. The LOAD of weights starts while earlier inputs still arrive."""
+    rows = {"y_size": 7, "x_size": 7, "x_stride": 7, "y_pad_0": 1, "y_pad_1": 1, "x_pad_0": 1, "x_pad_1": 1}
+    return [
+        isa.Load(memory_type=MemoryType.WGT, y_size=2, x_size=9, x_stride=288, **waits),
+        isa.Load(memory_type=MemoryType.INP, push_next=1, **rows),
+        isa.Gemm(pop_prev=1, push_prev=1, uop_end=1, iter_out=882, iter_in=1),
+    ]
+
+
+@pytest.mark.parametrize("places", [12, 13, 19, 24, 26, 33])
+def test_a_leap_writes_no_further_than_its_log(monkeypatch, places):
+    """A leap accepts many requests while a long burst arrives; the log may have room for fewer."""
+    program = decoded(
+        *tile(), *tile(), *(it for _ in range(8) for it in tile(pop_next=1)), isa.Finish(), config=DEFAULT
+    )
+    memory = MemoryParameters(latency=200)
+    monkeypatch.setattr("vdla.sim.timing.simulate.LOG_PLACES", places)
+    run = PaddedLogs(program, memory, 0, log=True)
+    while not run.done:
+        run.advance(FAR)
+    whole = simulate(program, memory, log=True).log
+    np.testing.assert_array_equal(run.timing().log.bursts, whole.bursts)
