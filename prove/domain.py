@@ -32,6 +32,7 @@ from vdla.prove.elements import (
     Elements,
     Sums,
     along,
+    undefined,
     within,
 )
 from vdla.prove.errors import ProofError
@@ -41,6 +42,8 @@ from vdla.prove.requantisation import EXACT, Requantisations
 from vdla.prove.sets import Sets
 
 SET = "the greatest of a set"
+SUM = "a sum"
+HALF_WORD = np.uint64((1 << 32) - 1)
 SUM_BITS = 32
 """Of accumulators; `Domain.requantise` is told of others."""
 CLASSES = tuple((degree, divisors) for degree in range(1, LARGEST_DEGREE + 1) for divisors in range(RESIDUES))
@@ -68,6 +71,8 @@ class Domain:
         self._wide: set[int] = set()  # kinds of roots that are no bytes
         self._requantisations = Requantisations(self.functions, self.kind, self._used.add)
         self._sets = Sets(self.functions, self._words("sets", 2), self.kind(SET), self._used.add)
+        self._named_bounds = (0, 0, 1)  # the greatest reach, offset and degree of `sums_as_roots`
+        self._single: dict[tuple[int, int], np.void] = {}  # sources of `sums_as_roots`, by lo and hi
 
     def _words(self, purpose: str, count: int) -> NDArray[np.uint64]:
         """Return secret words uint64[count]."""
@@ -314,6 +319,67 @@ class Domain:
             self._of_one_root(sums.source.reshape(shape), numbers, out)
         return self._sets.distributed(out.reshape(sums.shape))
 
+    def sums_as_roots(self, sums: Sums) -> Elements:
+        """Return sums as elements of the same shape, each its own root, which its residues name. Only
+        `maximum` and `requantised_greatest` take such elements, since a sum is no byte."""
+        bounds = sums.reach, sums.offset, sums.degree
+        self._named_bounds = (
+            max(bounds[0], self._named_bounds[0]),
+            max(bounds[1], self._named_bounds[1]),
+            max(bounds[2], self._named_bounds[2]),
+        )
+        out = np.empty((1, 1, sums.residues[0].size), ELEMENT)
+        column = np.array([[0], [0], [self.kind(SUM)], [IDENTITY]])
+        residues = np.ascontiguousarray(sums.residues).reshape(RESIDUES, *out.shape)
+        name_sums(residues, column, self._counts(sums), out)
+        elements = out.reshape(sums.shape)
+        if sums.source is not None:
+            single = sums.source["function"] != SEVERAL
+            for element, source in zip(elements[single], sums.source[single], strict=True):
+                self._single[int(element["lo"]), int(element["hi"])] = source.copy()
+        return elements
+
+    def requantised_greatest(self, greatest: Elements, columns: NDArray[np.int64]) -> Elements:
+        """Return the greatest of sums requantised, elements[...]; the arguments are as in `requantised`.
+
+        The greatest requantised sum is the requantisation of the greatest sum, which never decreases.
+
+        Args:
+            greatest: sets of elements of `sums_as_roots`.
+
+        Raises:
+            ProofError: a sum plus its bias may wrap, so its requantisation may decrease.
+        """
+        reach, offset, degree = self._named_bounds
+        largest = reach + offset + int(np.abs(columns[1]).max(initial=0))
+        if largest >= self._requantisations.wraps_at(columns[0]):
+            raise ProofError(
+                f"a proof does not cover the greatest of sums that may wrap: with biases, up to {largest:,}"
+            )
+        self._used.add(Axiom.MONOTONE_OF_GREATEST)
+        members = self._sets.members(greatest)
+        results = [
+            self.requantised(
+                Sums(_residues_of(member), self._sources_of(member), reach, offset, degree), columns
+            )
+            for member in members
+        ]
+        return self.maximum(np.stack(results))
+
+    def _sources_of(self, members: Elements) -> Elements | None:
+        """Return the sources of sums that `sums_as_roots` named; None if all have several roots."""
+        names = zip(members["lo"].reshape(-1).tolist(), members["hi"].reshape(-1).tolist(), strict=True)
+        known = [self._single.get(name) for name in names] if self._single else []
+        if not any(source is not None for source in known):
+            return None
+        sources = undefined(members.shape)
+        sources["function"] = SEVERAL
+        flat = sources.reshape(-1)
+        for place, source in enumerate(known):
+            if source is not None:
+                flat[place] = source
+        return sources
+
     def _of_one_root(self, source: Elements, numbers: NDArray[np.int64], out: Elements) -> None:
         """Write requantised functions of one root into elements[...]."""
         single = source["function"] != SEVERAL
@@ -424,6 +490,12 @@ class Domain:
                 exponent = RESIDUES - max(divisors, divisors_2)
                 total += float(pairs.sum()) * (2 * max(degree, degree_2) * LIKELIEST) ** exponent
         return total + self._sets.count**2 / 2 * 2.0**-128
+
+
+def _residues_of(roots: Elements) -> NDArray[np.float64]:
+    """Return float64[RESIDUES, ...]: the residues that name roots of `Domain.sums_as_roots`."""
+    words = [roots[field] >> np.uint64(shift) & HALF_WORD for field in ("lo", "hi") for shift in (0, 32)]
+    return np.stack(words).astype(np.float64)
 
 
 def require_defined(elements: Elements) -> None:

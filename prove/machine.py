@@ -281,7 +281,9 @@ class StreamMachine:
 
     def _taken(self, it: isa.Store, index: int, places: Indices) -> tuple[Form, Taken]:
         """Return what a STORE writes to the elements `places`, and how it is computed."""
-        sums = self.accumulators.taken(slice(it.sram_base, it.sram_base + len(places)))
+        chosen = slice(it.sram_base, it.sram_base + len(places))
+        is_greatest = it.parameters > 0 and self.accumulators.have_greatest(chosen)
+        taken = self.accumulators.as_roots(chosen) if is_greatest else self.accumulators.taken(chosen)
         columns = table = words = residuals = None
         if it.parameters:
             columns = self.domain.columns(self._parameters(it.parameters_base), self.config.acc_bits)
@@ -291,8 +293,8 @@ class StreamMachine:
             residuals = self.pads.residuals.chosen(slice(it.residual - 1, it.residual - 1 + len(places)))
             if not are_defined(residuals.elements):
                 raise ProofError("it adds residuals that nothing has loaded")
-        form = Form(self.config.element_bytes(it.memory_type), columns is not None, table, words)
-        return form, Taken(index, sums, columns, residuals, places)
+        form = Form(self.config.element_bytes(it.memory_type), columns is not None, table, words, is_greatest)
+        return form, Taken(index, taken, columns, residuals, places)
 
     def _table(self, it: isa.Store) -> int:
         """Return the number of the function that a STORE looks up."""
@@ -354,6 +356,11 @@ class StreamMachine:
         if extremes is not None:
             for each in extremes:
                 self._steps.append((self._running, each.dst, False))
+                if opcode is AluOpcode.MAX and any(
+                    self.accumulators.are_sums(places) for places in (each.dst, *each.src)
+                ):
+                    self.accumulators.put_greatest(each.dst, each.src)
+                    continue
                 members = [self.accumulators.of_one_root(places, opcode.name) for places in each.src]
                 self.accumulators.extreme(each.dst, operation.extreme, np.stack(members))
             return

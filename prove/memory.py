@@ -21,6 +21,7 @@ from vdla.prove.elements import (
     within,
 )
 from vdla.prove.errors import ProofError
+from vdla.prove.functions import BYTES
 from vdla.prove.stream_kernels import add_rows, copy_rows
 
 Indices = NDArray[np.int64]
@@ -115,9 +116,10 @@ class Dram:
         self.writers[place] = NO_WRITER
 
 
-WORDS, ELEMENTS, ALL_SEVERAL, PENDING = range(4)
+WORDS, ELEMENTS, ALL_SEVERAL, PENDING, GREATEST = range(5)
 """What is known of the lanes of an accumulator: they are the constants of `words`; `elements` tells; every
-lane is a sum of several roots; they are the greatest or the least of members that are still collected."""
+lane is a sum of several roots; they are the greatest or the least of members that are still collected; they
+are the greatest of sums, of which `elements` holds `Domain.sums_as_roots`."""
 
 
 OFFSET, DEGREE, MAGNITUDE = 1, 2, 3
@@ -131,7 +133,7 @@ class Accumulators:
 
     Attributes:
         words: int64[depth, lanes], the values of accumulators of constants.
-        state: uint8[depth], what is known of each: WORDS, ELEMENTS, ALL_SEVERAL or PENDING.
+        state: uint8[depth], what is known of each: WORDS, ELEMENTS, ALL_SEVERAL, PENDING or GREATEST.
     """
 
     def __init__(self, domain: Domain, depth: int, lanes: int) -> None:
@@ -180,6 +182,11 @@ class Accumulators:
 
     def _sources(self, places: Places) -> Elements | None:
         state = self.state[places]
+        if (state == GREATEST).any():
+            raise ProofError(
+                "a proof covers the greatest of sums of several activations only where MAX or a STORE that "
+                "requantises reads it"
+            )
         if state.min(initial=ALL_SEVERAL) == ALL_SEVERAL:  # none is PENDING any more
             return None
         elements = self._elements[places].copy()
@@ -202,7 +209,7 @@ class Accumulators:
     def add(self, places: Places, sums: Sums) -> None:
         """Add sums[n, lanes] to accumulators."""
         self._settle(places)
-        if sums.source is not None:
+        if sums.source is not None or (self.state[places] == GREATEST).any():
             self.put(places, self._domain.add(self.sums(places), sums))
             return
         largest = int(self._bounds[MAGNITUDE, places].max(initial=0))
@@ -247,6 +254,45 @@ class Accumulators:
         for number, place in enumerate(places.tolist()):
             self._members[place][1].extend(words[:, number])
         self.state[places] = PENDING
+
+    def are_sums(self, places: Places) -> bool:
+        """Whether some accumulators are the greatest of sums, sums of several roots, or functions of a root
+        whose values are no bytes."""
+        self._settle(places)
+        state = self.state[places]
+        if (state == GREATEST).any() or (state == ALL_SEVERAL).any():
+            return True
+        used = np.unique(self._elements[places][state == ELEMENTS]["function"])
+        functions = self._domain.functions
+        return bool(
+            (used == SEVERAL).any()
+            or (functions.least[used] < BYTES[0]).any()
+            or (functions.greatest[used] > BYTES[-1]).any()
+        )
+
+    def have_greatest(self, places: slice) -> bool:
+        """Whether some accumulators are the greatest of sums."""
+        return bool((self.state[places] == GREATEST).any())
+
+    def as_roots(self, places: Places) -> Elements:
+        """Return accumulators as elements[n, lanes] of `Domain.sums_as_roots`, or sets of these."""
+        every = np.array(self._numbers(places))
+        greatest = self.state[every] == GREATEST
+        result = self._elements[every].copy()
+        if not greatest.all():
+            result[~greatest] = self._domain.sums_as_roots(self.sums(every[~greatest]))
+        return result
+
+    def put_greatest(self, places: Indices, sources: Indices) -> None:
+        """Replace accumulators by the greatest of themselves and of others, where `are_sums` holds for some.
+
+        Args:
+            places: int64[n], distinct.
+            sources: int64[m, n].
+        """
+        stack = np.stack([self.as_roots(each) for each in (places, *sources)])
+        self._elements[places] = self._domain.maximum(stack)
+        self.state[places] = GREATEST
 
     def _settle(self, places: Places) -> None:
         """Compute accumulators whose members are still collected."""

@@ -77,6 +77,11 @@ class Requantisations:
         odd = np.stack((multiplier >> halvings, shift - halvings, zero))
         return np.array([self._kind("requantised", *each, bits) for each in odd.T.tolist()], np.int64)
 
+    def wraps_at(self, numbers: Integers) -> int:
+        """Return the least magnitude of a sum plus its bias that may wrap, by the numbers of parameters."""
+        places = {bisect_right(self._firsts, number) - 1 for number in np.unique(numbers).tolist()}
+        return 1 << min(self._sets[place][1] for place in places) - 1
+
     def result(self, number: int, values: np.ndarray) -> np.ndarray:
         """Return int64[256]: sums int64[256] requantised by the parameters of a number."""
         place = bisect_right(self._firsts, number) - 1

@@ -99,6 +99,14 @@ class Sets:
         self.count += len(words)
         return result
 
+    def members(self, elements: Elements) -> Elements:
+        """Return the members of sets elements[...] as elements[m, ...]; a set with fewer repeats its first
+        member. An element that is no set is its only member."""
+        rows = np.ascontiguousarray(elements.reshape(-1, 1))
+        codes = self._expanded(self._roots.numbers(rows) << HALF | rows["function"], rows)
+        codes = np.where(codes == NONE, codes[:, :1], codes)
+        return self._roots.elements(np.ascontiguousarray(codes.T)).reshape(-1, *elements.shape)
+
     def distributed(self, elements: Elements) -> Elements:
         """Return elements whose functions of sets are applied to the members, where they are monotone."""
         chosen = (elements["kind"] == self._kind) & (elements["function"] != IDENTITY)

@@ -7,6 +7,7 @@ taken.
 """
 
 from dataclasses import dataclass
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -32,12 +33,14 @@ class Form(NamedTuple):
         is_requantised: whether sums are requantised; else they are narrowed.
         table: the number of the function that is looked up; None without a table.
         residual: four words as bytes, the parameters by which residuals are added; None without residuals.
+        is_greatest: whether the greatest of sums are requantised.
     """
 
     element_bytes: int
     is_requantised: bool
     table: int | None
     residual: bytes | None
+    is_greatest: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,8 @@ class Taken:
 
     Attributes:
         index: position of the STORE in the stream.
-        sums: sums[n, lanes], which nothing changes any more.
+        sums: sums[n, lanes], or sets of `Domain.sums_as_roots` as elements[n, lanes], which nothing changes
+            any more.
         columns: int64[4, lanes] of `Domain.columns`; None if sums are narrowed.
         residuals: lanes[n, lanes] of the residuals; None without.
         places: int64[n], the elements of DRAM, counted from the first activation on; the first is the
@@ -54,7 +58,7 @@ class Taken:
     """
 
     index: int
-    sums: Sums
+    sums: Sums | Elements
     columns: Indices | None
     residuals: Lanes | None
     places: Indices
@@ -88,7 +92,7 @@ class Stores:
         self._low, self._high = (min(self._low, low), max(self._high, high)) if self._taken else (low, high)
         self._form = form
         self._taken.append(taken)
-        self._lanes += taken.sums.residues[0].size
+        self._lanes += prod(taken.sums.shape)
 
     def compute_before(self, low: int, high: int) -> None:
         """Compute all results if some may stand among the bytes `low` to `high - 1`.
@@ -145,12 +149,17 @@ class Stores:
         return Lanes(out, self._domain.values(out).residues)
 
     def _outputs(self, form: Form, taken: list[Taken]) -> Elements:
-        domain, sums = self._domain, joined([each.sums for each in taken])
+        domain = self._domain
         if not form.is_requantised:
-            return domain.narrowed(sums)
+            return domain.narrowed(_joined_sums(taken))
         counts = [len(each.places) for each in taken]
         columns = np.stack([each.columns for each in taken if each.columns is not None], 1)
-        out = domain.requantised(sums, np.repeat(columns, counts, axis=1))
+        repeated = np.repeat(columns, counts, axis=1)
+        if form.is_greatest:
+            sets = [each.sums for each in taken if not isinstance(each.sums, Sums)]
+            out = domain.requantised_greatest(np.concatenate(sets), repeated)
+        else:
+            out = domain.requantised(_joined_sums(taken), repeated)
         if form.table is not None:
             out = domain.apply(out, form.table)
         if form.residual is not None:
@@ -158,6 +167,11 @@ class Stores:
             words = np.frombuffer(form.residual, np.int64).reshape(4, 1, 1)
             out = domain.add_residual(out, sums_of_bytes(_joined_lanes(residuals)), words)
         return out
+
+
+def _joined_sums(taken: list[Taken]) -> Sums:
+    """Return the sums of STOREs none of which takes sets."""
+    return joined([each.sums for each in taken if isinstance(each.sums, Sums)])
 
 
 def joined(parts: list[Sums]) -> Sums:

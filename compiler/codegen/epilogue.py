@@ -51,6 +51,11 @@ def table_entries(table: np.ndarray) -> np.ndarray:
     return np.roll(table, -TABLE_ENTRIES // 2).reshape(-1, ENTRIES_OF_ELEMENT)
 
 
+def table_of_entries(entries: np.ndarray) -> np.ndarray:
+    """Return int8[256], the entries of the values -128 to 127, of the contents of TABLE."""
+    return np.roll(entries.reshape(-1), TABLE_ENTRIES // 2)
+
+
 class PlannedStore(NamedTuple):
     """A STORE that the program will record: first element in the tensor, and rows."""
 

@@ -55,16 +55,24 @@ class StartSums:
         return Func(func.name, func.params, rewrite_statements(func.body, self._joined))
 
     def _joined(self, part: Stmt) -> Stmt | None:
+        """Return a block with every reset merged into the statement that follows it, where possible; None if
+        no reset can be merged."""
         if not isinstance(part, Block):
             return None
-        for place, statement in enumerate(part.statements[:-1]):
-            extents, reset = _nested_loops(statement)
-            if not isinstance(reset, Call) or reset.intrinsic != self.reset:
-                continue
-            changed = self._with_start(part.statements[place + 1], extents, reset)
+        statements: list[Stmt] = []
+        for statement in part.statements:
+            changed = self._started(statements[-1], statement) if statements else None
             if changed is not None:
-                return block(*part.statements[:place], changed, *part.statements[place + 2 :])
-        return None
+                statements.pop()
+            statements.append(statement if changed is None else changed)
+        return block(*statements) if len(statements) < len(part.statements) else None
+
+    def _started(self, before: Stmt, stmt: Stmt) -> Stmt | None:
+        """Return `stmt` with products that start the sums that `before` resets, or None."""
+        extents, reset = _nested_loops(before)
+        if not isinstance(reset, Call) or reset.intrinsic != self.reset:
+            return None
+        return self._with_start(stmt, extents, reset)
 
     def _with_start(self, stmt: Stmt, reset_loops: dict[str, int], reset: Call) -> Stmt | None:
         """Return `stmt` with products that start their sums, which makes `reset` redundant; None if products

@@ -1,18 +1,21 @@
 """Groups: operators that run as one, with one allocation of the scratchpads.
 
 Values between the operators of a group stay on chip. Each rule of `GROUPINGS` joins an operator with
-operators that were placed before it. The present rules make it the epilogue of its producer, which the store
-unit executes after requantisation: a table lookup, or a sum with a residual. A new way to fuse operators is
-another rule.
+operators that were placed before it. A table lookup or a sum with a residual becomes the epilogue of its
+producer, which the store unit executes after requantisation. A max pooling takes the greatest sums of the
+convolution before it. A new way to fuse operators is another rule.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import lru_cache
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
-from vdla.compiler.codegen.epilogue import RESIDUAL, SUM, TABLE, table_entries
+from vdla.compiler.codegen.choose import by_simulator, least_estimate, simulated_cycles
+from vdla.compiler.codegen.epilogue import RESIDUAL, SUM, TABLE, table_entries, table_of_entries
 from vdla.compiler.codegen.space import space_of
 from vdla.compiler.graph.by_element import table_of
 from vdla.compiler.graph.def_use import DefUse
@@ -20,16 +23,20 @@ from vdla.compiler.graph.nodes import Node
 from vdla.compiler.network.offload import offload
 from vdla.compiler.network.placed import Offloaded, OnHost, Placed, Stored, View
 from vdla.compiler.rules import Unfit
+from vdla.compiler.tasks.base import Task
 from vdla.compiler.tasks.convolution import ConvolutionTask, TiledTask, TransposedTask
+from vdla.compiler.tasks.pooled_convolution import PooledTask, pools_sums
+from vdla.compiler.tasks.pooling import MaximumTask, PoolingTask
 from vdla.compiler.te.operators.narrowing import AddingScale, Scale
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.numerics import (
+    BYTE_BITS,
     MULTIPLIER_BITS,
     requantise_operands,
     residual_parameters,
 )
 from vdla.hw.spec.target import Target
-from vdla.hw.spec.vocabulary import Extension
+from vdla.hw.spec.vocabulary import Extension, Parameter
 from vdla.runtime.layout import Layout
 
 
@@ -64,6 +71,7 @@ class Placements:
 
 PARAMETERS = "P"  # parameters of requantisation in programs
 BIAS_LIMIT = 1 << 30  # sums with smaller biases do not wrap
+GREATEST_PRODUCT = 1 << 2 * (BYTE_BITS - 1)  # of two int8 numbers
 
 
 Grouping = Callable[[Placements, Node, Target], Offloaded | None]
@@ -159,7 +167,60 @@ def _with_residual(placed: Placements, node: Node, target: Target) -> Offloaded 
     return None
 
 
-GROUPINGS: tuple[Grouping, ...] = (_with_lookup, _with_residual)
+def _with_pooling(placed: Placements, node: Node, target: Target) -> Offloaded | None:
+    """Return a max pooling on the sums of the convolution whose result it alone reads, if that takes fewer
+    cycles than the two operators."""
+    producer = _producer(placed, node.inputs[0]) if node.op == "Int8MaxPool" else None
+    if producer is None or producer.operator.output.value != node.inputs[0]:
+        return None
+    operator, separate = producer.operator, offload(placed.graph, node, target)
+    if isinstance(separate, Unfit) or not _never_decreases(operator):
+        return None
+    task, pooling = operator.pieces[0].task, separate.pieces[0].task
+    assert isinstance(pooling, MaximumTask | PoolingTask), f"{node.op} is a max pooling"
+    if not (
+        isinstance(task, ConvolutionTask)
+        and task.narrowing == Scale()
+        and pools_sums(task, pooling.size, target.config)
+    ):
+        return None
+    fused = PooledTask(task, pooling.size)
+    if _simulated(fused, target) >= least_estimate(task, target) + _simulated(pooling, target):
+        return None
+    return replace(
+        operator,
+        node=_fused_node(node, operator, ()),
+        pieces=(replace(operator.pieces[0], task=fused),),
+        output=separate.output,
+        inner=producer.inner,
+    )
+
+
+def _never_decreases(operator: Offloaded) -> bool:
+    """Whether greater sums of a convolution never give smaller results: no sum wraps after the addition of
+    its bias, and the table of the epilogue never decreases."""
+    task = operator.pieces[0].task
+    if len(operator.pieces) > 1 or not isinstance(task, ConvolutionTask):
+        return False
+    products = task.size.macs // (task.size.outputs * prod(task.size.out_size) * task.size.batch)
+    greatest = products * GREATEST_PRODUCT
+    biases = operator.constants[PARAMETERS][:, Parameter.BIAS].astype(np.int64)
+    rises = (
+        TABLE not in operator.constants
+        or (np.diff(table_of_entries(operator.constants[TABLE]).astype(np.int64)) >= 0).all()
+    )
+    return bool(rises and greatest < BIAS_LIMIT and (np.abs(biases) < BIAS_LIMIT).all())
+
+
+@lru_cache(maxsize=256)
+def _simulated(task: Task, target: Target) -> int:
+    """Return the simulated cycles of a task by its default choice, whose space is not empty."""
+    space = space_of(task, target)
+    assert not isinstance(space, Unfit), "its rule has checked the task"
+    return simulated_cycles(task, by_simulator(space), target)
+
+
+GROUPINGS: tuple[Grouping, ...] = (_with_lookup, _with_residual, _with_pooling)
 """The rules that join operators, in the order in which they are tried."""
 
 

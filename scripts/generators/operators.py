@@ -10,11 +10,13 @@ from generators.making import Case, Maker
 from vdla.compiler.codegen.blocked_layout import blocked_weights
 from vdla.compiler.codegen.estimate import ranked_tiles
 from vdla.compiler.codegen.tiles import KEEPS, TilingProblem
+from vdla.compiler.graph.integers import SUM_BITS
 from vdla.compiler.ir.nodes import IrError
 from vdla.compiler.tasks.base import Choice
 from vdla.compiler.tasks.constant_operands import scalar_weights
-from vdla.compiler.tasks.convolution import schedule_conv2d
+from vdla.compiler.tasks.convolution import ConvolutionTask, schedule_conv2d
 from vdla.compiler.tasks.elementwise import elements_at_a_time, schedule_elementwise
+from vdla.compiler.tasks.pooled_convolution import PooledTask, pools_sums
 from vdla.compiler.tasks.pooling import MaximumTask, PoolingTask, pools_by_multiplier
 from vdla.compiler.tasks.scaling import SumTask, diagonal_weights, elements_of_a_sum, multiplies_sums
 from vdla.compiler.te.operators.alu import add, multiply, requantise
@@ -262,6 +264,49 @@ def _widened_maximum(maker: Maker) -> Case:
     )
 
 
+def _pooled_sums(maker: Maker) -> Case:
+    """Return a convolution with the max pooling of its result, whose sums stay in the accumulators."""
+    rng, config = maker.rng, maker.config
+    groups = rng.choice((1, 1, 1, 2))
+    size = Convolution(
+        groups * rng.randint(1, 20),
+        rng.randint(4, 20),
+        rng.randint(4, 20),
+        groups * rng.randint(1, 20),
+        (rng.choice((1, 2, 3)), rng.choice((1, 1, 3))),
+        (rng.choice((1, 1, 2)), rng.choice((1, 2))),
+        maker.padding(),
+        (rng.choice((1, 1, 2)), 1),
+        groups,
+        rng.choice((1, 1, 2)),
+    )
+    stride = rng.randint(1, 3), rng.randint(1, 3)
+    kernel = tuple(rng.randint(1, 2 * step - 1) for step in stride)
+    padding = tuple(rng.randint(0, side - 1) for side in (*kernel, *kernel))
+    pooling = Pooling(size.outputs, *size.out_size, kernel, stride, padding, size.batch)
+    fused = PooledTask(ConvolutionTask(size, border=maker.border()), pooling)
+    if config.acc_bits < SUM_BITS or not pools_sums(fused.convolution, pooling, config):
+        raise IrError("it does not fit, or sums may wrap")
+    choice = rng.choice(
+        [
+            Choice(threads, parts=parts)
+            for threads in (1, 2, 3)
+            for parts in (1, 2)
+            if fused.tile(config, threads * parts) is not None
+        ]
+    )
+    weights, inp = maker.bytes(size.outputs, size.channels // groups, *size.kernel), maker.activations(size)
+    sums = convolved(inp, weights, size, fused.convolution.border)
+    results, kept = maker.narrowed(sums, Scale())
+    return Case(
+        f"{fused}, {choice}",
+        config,
+        fused.program(choice, config),
+        {"X": maker.blocked(inp, config.block_in), "W": blocked_weights(weights, size, config), **kept},
+        greatest(results, pooling),
+    )
+
+
 def _elementwise(maker: Maker) -> Case:
     rng, config, narrowing = maker.rng, maker.config, maker.narrowing()
     shape = (maker.rng.randint(1, 2), rng.randint(1, 30), rng.randint(1, 12), rng.randint(1, 12))
@@ -340,4 +385,5 @@ KINDS: tuple[Callable[[Maker], Case], ...] = (
     _elementwise,
     _scaled_sum,
     _widened_maximum,
+    _pooled_sums,
 )

@@ -220,7 +220,9 @@ def depthwise(net: Net) -> Graph:
 
 def pooled(net: Net) -> Graph:
     x = net.conv(net.input(2, 4, 8, 8), 5, (3, 2), strides=(1, 2), pads=(2, 0, 1, 1))
-    return net.graph(net.pool(net.pool(x, (3, 3), strides=(2, 2), pads=(1, 1, 1, 1)), (2, 1)))
+    return net.graph(
+        net.pool(net.pool(x, (3, 3), strides=(2, 2), pads=(1, 1, 1, 1)), (2, 1), pads=(1, 0, 0, 0))
+    )
 
 
 def with_the_host_between(net: Net) -> Graph:

@@ -1,4 +1,5 @@
-"""Tables and sums in the epilogues of other operators: results equal the graph bit for bit."""
+"""Groups of operators: tables and sums in epilogues, and poolings of the sums of a convolution. Results equal
+the graph bit for bit."""
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from tests.compiler.network.graphs import Net
 from tests.compiler.network.test_networks import check
 from vdla.compiler.graph.def_use import DefUse
 from vdla.compiler.graph.nodes import Graph
+from vdla.compiler.network import groups
 from vdla.compiler.network.groups import Placements, grouped
 from vdla.compiler.network.partition import place
 from vdla.hw.spec.presets import TINY
@@ -93,7 +95,7 @@ def sum_with_an_input_of_the_network(net: EpilogueNet) -> tuple[Graph, set[str]]
 
 def sum_behind_a_table_behind_a_transposed_convolution(net: EpilogueNet) -> tuple[Graph, set[str]]:
     x = net.image(4)
-    y = net.lookup(net.spread(net.pool(x, strides=(2, 2)), 4, (2, 2), strides=(2, 2)))
+    y = net.lookup(net.spread(net.pool(x), 4, (2, 2), strides=(2, 2)))
     return net.graph(net.sum(y, net.input(2, 4, *net.shape(y)[2:]))), {
         "Int8Conv",
         "Int8MaxPool",
@@ -146,7 +148,7 @@ def table_of_real_numbers(net: EpilogueNet) -> Graph:
 
 
 def table_behind_pooling(net: EpilogueNet) -> Graph:
-    return net.graph(net.lookup(net.pool(net.image())))
+    return net.graph(net.lookup(net.pool(net.input(2, 6, 9, 7))))
 
 
 def sum_whose_multiplier_is_no_power_of_two(net: EpilogueNet) -> Graph:
@@ -174,6 +176,97 @@ def operators(plan: Plan) -> set[str]:
     for step in plan.steps:
         found |= {step.op} if isinstance(step, HostStep) else {layer.op for layer in step.layers}
     return found
+
+
+def pooling_behind_a_convolution(net: EpilogueNet) -> Graph:
+    return net.graph(net.pool(net.image(), (3, 3), strides=(2, 2), pads=(1, 1, 1, 1)))
+
+
+def pooling_behind_a_rising_table(net: EpilogueNet) -> Graph:
+    rising = np.sort(np.random.default_rng(2).integers(-128, 128, 256)).astype(np.int8)
+    x = net.op("Int8Lookup", (net.image(), net.constant(rising)))
+    return net.graph(net.pool(x, strides=(2, 2)))
+
+
+def pooling_between_a_convolution_and_a_table(net: EpilogueNet) -> Graph:
+    return net.graph(net.lookup(net.pool(net.image(), strides=(2, 2))))
+
+
+POOLED = (
+    pooling_behind_a_convolution,
+    pooling_behind_a_rising_table,
+    pooling_between_a_convolution_and_a_table,
+)
+
+
+@pytest.mark.parametrize("make", POOLED)
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_pooling_of_sums_is_part_of_the_convolution(make, name):
+    graph, config = make(EpilogueNet()), CONFIGS[name]
+    plan = plan_of(graph, config)
+    assert operators(plan) == {"Int8Conv"}
+    for seed in (None, 0, 1):
+        check(graph, plan, FunctionalDevice(config, plan.dram_bytes, seed))
+    check(graph, plan, CycleDevice(config, plan.dram_bytes))
+
+
+def pooling_of_a_value_that_others_read(net: EpilogueNet) -> Graph:
+    x = net.image()
+    return net.graph(net.pool(x, strides=(2, 2)), net.conv(x, 3))
+
+
+def pooling_behind_a_table_that_falls(net: EpilogueNet) -> Graph:
+    return net.graph(net.pool(net.lookup(net.image()), strides=(2, 2)))
+
+
+def pooling_of_a_residual_sum(net: EpilogueNet) -> Graph:
+    x = net.image(5)
+    return net.graph(net.pool(net.sum(x, net.input(2, 5, 9, 7)), strides=(2, 2)))
+
+
+def pooling_of_sums_that_may_wrap(net: EpilogueNet) -> Graph:
+    weights = net.constant(net.integers(6, 3, 1, 1))
+    words = parameter_words(np.array([1 << 30]), np.array([5]), np.array([20]))
+    x = net.op(
+        "Int8Conv", (net.input(2, 3, 9, 7), weights, net.constant(np.repeat(words, 6, 1))), **POINTWISE
+    )
+    return net.graph(net.pool(x, strides=(2, 2)))
+
+
+def pooling_of_windows_that_overlap_by_half(net: EpilogueNet) -> Graph:
+    return net.graph(net.pool(net.image(), (4, 4), strides=(2, 2)))
+
+
+def pooling_of_depthwise_sums(net: EpilogueNet) -> Graph:
+    x = net.conv(net.input(2, 12, 9, 7), 12, (3, 3), pads=(1, 1, 1, 1), group=12)
+    return net.graph(net.pool(x, strides=(2, 2)))
+
+
+POINTWISE = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "group": 1, "border": 0}
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pooling_of_a_value_that_others_read,
+        pooling_behind_a_table_that_falls,
+        pooling_of_a_residual_sum,
+        pooling_of_sums_that_may_wrap,
+        pooling_of_windows_that_overlap_by_half,
+        pooling_of_depthwise_sums,
+    ],
+)
+def test_a_pooling_that_is_not_of_sums_stays_apart(make):
+    graph = make(EpilogueNet())
+    plan = plan_of(graph, ALL)
+    assert "Int8MaxPool" in operators(plan)
+    check(graph, plan, FunctionalDevice(ALL, plan.dram_bytes))
+
+
+def test_a_pooling_of_sums_must_take_fewer_cycles(monkeypatch):
+    graph = pooling_behind_a_convolution(EpilogueNet())
+    monkeypatch.setattr(groups, "least_estimate", lambda task, target: 0.0)
+    assert "Int8MaxPool" in operators(plan_of(graph, ALL))
 
 
 @pytest.mark.parametrize("make", FUSED)
