@@ -124,7 +124,9 @@ def emit_calls(
         stores = EpilogueStores(builder, operands, epilogue, planned)
         stores.begin()
         scaled = stores.scaled
-    _StreamEmitter(builder, func, Emission(builder, operands, scaled), epilogue).statement(func.body)({})
+    tables = {inner.kept: inner.number for inner in epilogue.inner}
+    emission = Emission(builder, operands, scaled, tables)
+    _StreamEmitter(builder, func, emission, epilogue).statement(func.body)({})
 
 
 def _planned_stores(

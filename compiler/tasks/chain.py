@@ -24,7 +24,7 @@ from vdla.compiler.tasks.convolution import ConvolutionTask
 from vdla.compiler.tasks.plane_tile import divisors
 from vdla.compiler.tasks.program_text import ChipBuffer, inside_image, nest, operand_type, padded_load
 from vdla.compiler.tasks.program_text import parse_program
-from vdla.compiler.te.operators.narrowing import Narrowing, Scale
+from vdla.compiler.te.operators.narrowing import AddingScale, Narrowing, Scale
 from vdla.compiler.te.operators.sizes import Convolution, blocks
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.isa import MOST_PARAMETER_SETS, TAPS
@@ -80,6 +80,11 @@ class ChainTask(PartedTask[ChainTile]):
     def narrowing(self) -> Narrowing:
         """How the sums of the last convolution become results."""
         return self.stages[-1].narrowing
+
+    @property
+    def adds_residual(self) -> bool:
+        """Whether the STOREs of results add a residual."""
+        return isinstance(self.narrowing, AddingScale)
 
     def narrowed(self, narrowing: Narrowing) -> "ChainTask":
         """Return the task with another narrowing of the last convolution."""
