@@ -232,7 +232,7 @@ class _Footprint:
         return fit and outputs <= MOST_PARAMETER_SETS and self._loads_inside
 
     @property
-    def _loadsinside_image(self) -> bool:
+    def _loads_inside(self) -> bool:
         """Whether no load by GATHER reads beyond the image."""
         columns = self.task.columns
         inside = columns.has(columns.begin, columns.used.start) and columns.has(
