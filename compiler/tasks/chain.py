@@ -10,7 +10,7 @@ The inputs of the depthwise convolution stand in a buffer with its border. Its r
 the border, since no sum reads an input once all sums of its unit are complete.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
@@ -197,14 +197,25 @@ class _Plan:
 
     @property
     def held(self) -> tuple[int, int]:
-        """Rows and columns of a unit's inputs, with the border."""
+        """Rows and columns of inputs, with the border, that the windows of a unit read."""
         rows, columns = (
             (count - 1) * stride + kernel
-            for count, stride, kernel in zip(
-                self.results, self.size.stride, self.size.kernel, strict=True
-            )
+            for count, stride, kernel in zip(self.results, self.size.stride, self.size.kernel, strict=True)
         )
         return rows, columns
+
+    @property
+    def pitch(self) -> int:
+        """Elements from one row of a unit's inputs to the next: the border to the left of a row is the border
+        to the right of the row before it."""
+        left, columns = self.size.padding[1], self.held[1]
+        return max(left + self.read[1], columns - left)
+
+    @property
+    def inputs_of_block(self) -> int:
+        """Elements of a unit's inputs of a block of channels, with the border."""
+        rows, columns = self.held
+        return (rows - 1) * self.pitch + max(self.pitch, columns)
 
     @property
     def results(self) -> tuple[int, int]:
@@ -230,11 +241,17 @@ class _Plan:
         return max(0, begin + self.held[0] - self.size.height)
 
     @property
+    def first_filled(self) -> int:
+        """The first element of a unit's inputs of a block that is filled with the border once; the elements
+        before it are loaded."""
+        return 0 if self.task.expansion is not None else self.held[0] * self.pitch
+
+    @property
     def has_border(self) -> bool:
-        """Whether units without a load have a border."""
-        _, columns = self.held
-        sides = self.size.padding[0] + self.size.padding[1] + self.below + columns - self.read[1]
-        return self.task.expansion is not None and sides > 0
+        """Whether some of a unit's inputs are the border and not loaded."""
+        if self.task.expansion is None:
+            return self.first_filled < self.inputs_of_block
+        return (self.inputs_of_block, self.below) != (prod(self.read), 0)
 
     @property
     def weights(self) -> int:
@@ -272,10 +289,9 @@ class _Plan:
         results, read = prod(self.results), prod(self.read)
         sets = self.slots(self.keeps_parameters) * self.sets + self.outputs
         expanded = read if self.task.expansion is not None else 0
-        holds_units = self.task.expansion is not None or self.task.projection is not None
         taken = {
             MemoryType.INP: copies * self.inputs * read
-            + self.task.turns * count * prod(self.held) * holds_units,
+            + self.task.turns * count * self.inputs_of_block,
             MemoryType.WGT: self.slots(self.keeps_weights) * self.weights,
             MemoryType.ACC: (sets + 1) * SETS
             + copies * self.outputs * results
@@ -291,7 +307,7 @@ class _Plan:
         if self.task.projection is None or self.task.expansion is None:
             return True
         (top, left, _, _), (rows, columns) = self.size.padding, self.results
-        high = self.held[0] - max(self.below, 0)
+        high = self.held[0] - self.below
         return top + rows <= high and left + columns <= left + self.read[1]
 
     @property
@@ -385,7 +401,6 @@ class _ChainProgram:
         task, plan, config, count = self.task, self.plan, self.config, self.tile.blocks
         weights = plan.slots(plan.keeps_weights) * count
         parameters = plan.slots(plan.keeps_parameters) * count
-        held = dict(zip("yx", plan.held, strict=True))
         read, results = (dict(zip("yx", each, strict=True)) for each in (plan.read, plan.results))
         turns, sums = {"t": task.turns, "b": count}, {"t": plan.sum_turns, "b": count}
 
@@ -401,7 +416,7 @@ class _ChainProgram:
         yield buffer(f"P{window}L", Scope.PARAMETERS, {"c": parameters, "row": SETS}).allocation
         yield buffer(f"W{window}L", Scope.WEIGHT, {"c": weights, **dict(zip("yx", plan.taps, strict=True))}).allocation
         yield buffer("D", Scope.ACCUMULATOR, {**sums, **results}).allocation
-        yield buffer("M", Scope.INPUT, {**turns, **held}).allocation
+        yield buffer("M", Scope.INPUT, {**turns, "e": plan.inputs_of_block}).allocation
         if task.expansion is not None:
             yield buffer("P0L", Scope.PARAMETERS, {"c": parameters, "row": SETS}).allocation
             yield buffer("W0L", Scope.WEIGHT, {"c": weights, "i": plan.inputs}).allocation
@@ -412,8 +427,17 @@ class _ChainProgram:
         """Yield the loads that fill the buffers of the depthwise inputs with the border."""
         plan = self.plan
         if plan.has_border:
-            loops = {"t": self.task.turns, "b": self.tile.blocks, **dict(zip("yx", plan.held, strict=True))}
-            yield nest(loops, self._padded("M[t, b, y, x, 0, 0], X[n, 0, 0, 0, 0, 0]", "1 < 0"))
+            first = plan.first_filled
+            loops = {"t": self.task.turns, "b": self.tile.blocks, "e": plan.inputs_of_block - first}
+            yield nest(loops, self._filled(f"M[t, b, e + {first}"))
+
+    def _filled(self, place: str) -> str:
+        """Return the load of the border."""
+        return self._padded(f"{place}, 0, 0], X[n, 0, 0, 0, 0, 0]", "1 < 0")
+
+    def _input(self, unit: _Unit, row: str, column: str) -> str:
+        """Return the place of a depthwise input of block `b` of a unit."""
+        return f"M[{unit.turn}, b, ({row}) * {self.plan.pitch} + {column}"
 
     def _padded(self, operands: str, inside: str) -> str:
         return padded_load(operands, inside, self.task.window.border)
@@ -421,88 +445,101 @@ class _ChainProgram:
     # Order of the units
 
     @property
+    def _unrolled(self) -> int:
+        """Tiles of an iteration of the loop over tiles: after them, the same buffers are next in turn."""
+        copies, units, turns = self.tile.copies, self.plan.units, self.task.turns
+        return next(count for count in range(copies, turns * copies + 1, copies) if count * units % turns == 0)
+
+    @property
     def _overlaps(self) -> bool:
-        """Whether units of consecutive tiles overlap: the first unit of a tile has the buffers that follow
-        those of the last unit."""
-        return self.plan.tiles > 1 and self.plan.units % self.task.turns == 0
+        """Whether units of consecutive tiles overlap."""
+        return self.plan.tiles > 1 and self.plan.units >= self.task.turns - 1
 
     def _tiles(self) -> Iterator[str]:
         """Yield the statements of all tiles of rows of an image."""
-        tiles, copies = self.plan.tiles, self.tile.copies
-        trips = tiles // copies
+        tiles, unrolled = self.plan.tiles, self._unrolled
+        trips = tiles // unrolled
         if trips > 1:
-            places = [(f"(ty * {copies} + {copy})", copy) for copy in range(copies)]
+            places = [(f"(ty * {unrolled} + {tile})", tile) for tile in range(unrolled)]
             yield nest({"ty": trips}, "\n".join(part for place in places for part in self._tile(*place)))
-        for rows in range(trips * copies if trips > 1 else 0, tiles):
-            yield from self._tile(str(rows), rows % copies)
+        for rows in range(trips * unrolled if trips > 1 else 0, tiles):
+            yield from self._tile(str(rows), rows)
         if self._overlaps:
-            yield from self._drain(str(tiles - 1), (tiles - 1) % copies)
+            yield from self._drain(str(tiles - 1), tiles - 1)
 
-    def _tile(self, rows: str, copy: int) -> Iterator[str]:
+    def _tile(self, rows: str, tile: int) -> Iterator[str]:
         """Yield the statements of a tile: its first units, a loop over the units after them, the rest."""
         units, turns = self.plan.units, self.task.turns
-        trips = max(0, (units - turns) // turns)
-        yield from self._read(rows, copy)
+        trips = max(0, (units - turns - 1) // turns)  # the loop loads parameters of units after it
+        yield from self._read(rows, tile)
         for step in range(min(turns, units)):
-            yield from self._step(rows, copy, step)
+            yield from self._step(rows, tile, step)
         if trips:
-            inner = (part for step in range(turns, 2 * turns) for part in self._step(rows, copy, step, trips))
+            inner = (part for step in range(turns, 2 * turns) for part in self._step(rows, tile, step, trips))
             yield nest({"g": trips}, "\n".join(inner))
         for step in range(turns * (1 + trips), units):
-            yield from self._step(rows, copy, step)
+            yield from self._step(rows, tile, step)
         if not self._overlaps:
-            yield from self._drain(rows, copy)
+            yield from self._drain(rows, tile)
 
-    def _drain(self, rows: str, copy: int) -> Iterator[str]:
+    def _drain(self, rows: str, tile: int) -> Iterator[str]:
         """Yield the work on units that begins after the last unit of a tile."""
         units = self.plan.units
         for step in range(units, units + self.task.turns - 1):
-            yield from self._later(rows, copy, step)
+            yield from self._later(rows, tile, step)
 
-    def _step(self, rows: str, copy: int, step: int, trips: int = 0) -> Iterator[str]:
+    def _step(self, rows: str, tile: int, step: int, trips: int = 0) -> Iterator[str]:
         """Yield the work that begins with a unit: its expansion, and what comes later for units before it.
 
         Args:
             trips: the unit is one of so many in a loop, and `step` is the first of them.
         """
-        yield from self._constants(rows, self._unit(rows, copy, step, trips), step)
-        yield from self._inputs(self._unit(rows, copy, step, trips), step)
-        yield from self._later(rows, copy, step, trips)
+        unit, plan = self._unit(rows, tile, step, trips), self.plan
+        if step == 0:
+            yield self._constants(unit, plan.keeps_parameters, self._parameters(unit))
+        yield self._constants(unit, plan.keeps_weights, self._weights(unit))
+        yield from self._inputs(unit, step)
+        yield from self._later(rows, tile, step, trips)
 
-    def _later(self, rows: str, copy: int, step: int, trips: int = 0) -> Iterator[str]:
-        """Yield the work on the units before a unit, those of the tile before included."""
+    def _later(self, rows: str, tile: int, step: int, trips: int = 0) -> Iterator[str]:
+        """Yield the work on the units before a unit, those of the tile before included, and the load of the
+        next unit's parameters."""
         works = [self._window] if self.task.projection is None else [self._window, self._project]
         for late, work in enumerate(works, 1):
             place = step - late
+            if late == len(works) and step + 1 < self.plan.units:
+                following = self._unit(rows, tile, step + 1, trips)
+                kept = self.plan.keeps_parameters
+                yield self._constants(following, kept, self._parameters(following))
             if place >= self.plan.units:
                 continue
             if place >= 0:
-                yield from work(self._unit(rows, copy, place, trips), place)
+                yield from work(self._unit(rows, tile, place, trips), place)
             elif self._overlaps and rows != "0":
-                earlier = self._before(rows, copy)
+                earlier = self._before(rows, tile)
                 text = "\n".join(work(self._unit(*earlier, place + self.plan.units), place + self.plan.units))
                 yield text if rows.isdigit() else f"if 1 <= {rows}:\n{_indented(text)}"
 
-    def _before(self, rows: str, copy: int) -> tuple[str, int]:
-        """Return the tile before a tile, and its set of buffers."""
+    def _before(self, rows: str, tile: int) -> tuple[str, int]:
+        """Return the tile before a tile."""
         earlier = str(int(rows) - 1) if rows.isdigit() else f"({rows} - 1)"
-        return earlier, (copy - 1) % self.tile.copies
+        return earlier, (tile - 1) % self._unrolled
 
-    def _unit(self, rows: str, copy: int, place: int, trips: int = 0) -> _Unit:
+    def _unit(self, rows: str, tile: int, place: int, trips: int = 0) -> _Unit:
         turns = self.task.turns
         group = f"(g * {turns} + {place})" if trips else str(place)
-        return _Unit(rows, copy, group, place % turns)
+        return _Unit(rows, tile % self.tile.copies, group, (tile * self.plan.units + place) % turns)
 
     # Loads
 
-    def _read(self, rows: str, copy: int) -> Iterator[str]:
+    def _read(self, rows: str, tile: int) -> Iterator[str]:
         """Yield the loads of the input of a tile, and of its border."""
         plan = self.plan
         if self.task.expansion is None:
             return
         loops = {"i": plan.inputs, **self._pixels}
         place, inside = self._row(rows)
-        yield nest(loops, _where(inside, f"load_inp(XL[{copy}, i, y, x, 0, 0], X[n, i, {place}, x, 0, 0])"))
+        yield nest(loops, _where(inside, f"load_inp(XL[{tile % self.tile.copies}, i, y, x, 0, 0], X[n, i, {place}, x, 0, 0])"))
 
     @property
     def _pixels(self) -> dict[str, int]:
@@ -520,47 +557,36 @@ class _ChainProgram:
         end = (plan.tiles - 1) * step - top + plan.read[0]
         return place, " and ".join(inside_image(place, -top, end, plan.size.height))
 
-    def _constants(self, rows: str, unit: _Unit, step: int) -> Iterator[str]:
-        """Yield the loads of a unit's weights and parameters, unless they are on chip."""
-        plan, count, task = self.plan, self.tile.blocks, self.task
-        first, group = f"{unit.group} * {count}", f"{unit.group} * {count} + b"
-        for kept, scope in ((plan.keeps_weights, Scope.WEIGHT), (plan.keeps_parameters, Scope.PARAMETERS)):
-            slot = self._slot(unit, kept)
-            loads = []
-            for stage in (task.expansion, task.window):
-                if stage is None:
-                    continue
+    def _weights(self, unit: _Unit) -> Iterator[str]:
+        """Yield the loads of a unit's weights."""
+        plan, task, count = self.plan, self.task, self.tile.blocks
+        slot, block = self._slot(unit, plan.keeps_weights), f"{unit.group} * {count} + b"
+        name, taps = self._name(task.window), dict(zip("yx", plan.taps, strict=True))
+        if task.expansion is not None:
+            loops = {"b": count, "i": plan.inputs}
+            yield nest(loops, f"load_wgt(W0L[{slot}, i, 0, 0], W0[{block}, i, 0, 0])")
+        window = f"load_wgt(W{name}L[{slot}, y, x, 0, 0], W{name}[{block}, y, x, 0, 0])"
+        yield nest({"b": count, **taps}, window)
+        if task.projection is not None:
+            loops = {"k": plan.outputs, "b": count}
+            yield nest(loops, f"load_wgt(WL[k, {slot}, 0, 0], W[k, {block}, 0, 0])")
+
+    def _parameters(self, unit: _Unit) -> Iterator[str]:
+        """Yield the loads of a unit's parameters of requantisation."""
+        count = self.tile.blocks
+        slot, block = self._slot(unit, self.plan.keeps_parameters), f"{unit.group} * {count} + b"
+        for stage in (self.task.expansion, self.task.window):
+            if stage is not None:
                 name = self._name(stage)
-                if scope is Scope.PARAMETERS:
-                    loads.append(
-                        nest(
-                            {"b": count, "row": SETS},
-                            f"load_parameters(P{name}L[{slot}, row, 0, 0], P{name}[{group}, row, 0, 0])",
-                        )
-                    )
-                elif stage is task.window:
-                    loads.append(
-                        nest(
-                            {"b": count, **dict(zip("yx", plan.taps, strict=True))},
-                            f"load_wgt(W{name}L[{slot}, y, x, 0, 0], W{name}[{group}, y, x, 0, 0])",
-                        )
-                    )
-                else:
-                    loads.append(
-                        nest(
-                            {"b": count, "i": plan.inputs},
-                            f"load_wgt(W{name}L[{slot}, i, 0, 0], W{name}[{group}, i, 0, 0])",
-                        )
-                    )
-            if scope is Scope.WEIGHT and task.projection is not None:
-                loads.append(
-                    nest(
-                        {"k": plan.outputs, "b": count},
-                        f"load_wgt(WL[k, {slot}, 0, 0], W[k, {group}, 0, 0])",
-                    )
+                yield nest(
+                    {"b": count, "row": SETS},
+                    f"load_parameters(P{name}L[{slot}, row, 0, 0], P{name}[{block}, row, 0, 0])",
                 )
-            once = "n < 1" if rows == "0" else f"n + {rows} < 1"
-            yield _where(once if kept else "", "\n".join(loads))
+
+    def _constants(self, unit: _Unit, kept: bool, loads: Iterable[str]) -> str:
+        """Return loads of a unit's constants. Constants that stay on chip are loaded for the first tile."""
+        once = "n < 1" if unit.rows == "0" else f"n + {unit.rows} < 1"
+        return _where(once if kept else "", "\n".join(loads))
 
     def _slot(self, unit: _Unit, kept: bool) -> str:
         """Return which block of constants on chip is that of block `b` of a unit."""
@@ -583,7 +609,7 @@ class _ChainProgram:
         yield nest(loops, _where(inside, f"reset({sums})"))
         product = f"gemm({sums}, XL[{unit.copy}, i, y, x, 0, 0], {weights})"
         yield nest({**loops, "i": plan.inputs}, _where(inside, product))
-        target = f"M[{unit.turn}, b, y + {plan.first_row}, x + {left}, 0, 0]"
+        target = f"{self._input(unit, f'y + {plan.first_row}', f'x + {left}')}, 0, 0]"
         parameters = f"P0L[{self._slot(unit, plan.keeps_parameters)}, 0, 0, 0]"
         yield nest(loops, _where(inside, f"feed_scaled({target}, {sums}, {parameters})"))
 
@@ -592,12 +618,10 @@ class _ChainProgram:
 
     def _border_below(self, unit: _Unit) -> Iterator[str]:
         """Yield the load of the border at the end of the last tile."""
-        plan = self.plan
-        first, last = plan.held[0] - plan.below, plan.tiles - 1
-        loops = {"b": self.tile.blocks, "y": plan.below, "x": plan.held[1]}
-        text = nest(
-            loops, self._padded(f"M[{unit.turn}, b, y + {first}, x, 0, 0], X[n, 0, 0, 0, 0, 0]", "1 < 0")
-        )
+        plan, last = self.plan, self.plan.tiles - 1
+        first = (plan.held[0] - plan.below) * plan.pitch
+        loops = {"b": self.tile.blocks, "e": plan.inputs_of_block - first}
+        text = nest(loops, self._filled(f"M[{unit.turn}, b, e + {first}"))
         if not unit.rows.isdigit():
             yield _where(f"{last} <= {unit.rows}", text)
         elif int(unit.rows) == last:
@@ -608,7 +632,7 @@ class _ChainProgram:
         plan, size = self.plan, self.plan.size
         top, left, _, _ = size.padding
         step = self.tile.rows * size.stride[0]
-        high, wide = plan.held
+        high, wide = plan.held[0], plan.pitch
         y, end = f"{unit.rows} * {step} + y - {top}", (plan.tiles - 1) * step - top + high
         inside = [
             *inside_image(y, -top, end, size.height),
@@ -617,17 +641,21 @@ class _ChainProgram:
         source = f"X[n, {unit.group} * {self.tile.blocks} + b, {y}, x - {left}, 0, 0]"
         return nest(
             {"b": self.tile.blocks, "y": high, "x": wide},
-            self._padded(f"M[{unit.turn}, b, y, x, 0, 0], {source}", " and ".join(inside)),
+            self._padded(f"{self._input(unit, 'y', 'x')}, 0, 0], {source}", " and ".join(inside)),
         )
 
     def _window(self, unit: _Unit, place: int) -> Iterator[str]:
         """Yield the depthwise convolution of a unit."""
         plan, count, name = self.plan, self.tile.blocks, self._name(self.task.window)
         loops = {"b": count, **dict(zip("yx", plan.results, strict=True))}
-        sums = f"D[{self._sum_turn(unit)}, b, y, x, 0, 0]"
+        sums, (down, across) = f"D[{self._sum_turn(unit)}, b, y, x, 0, 0]", plan.size.stride
         slot = self._slot(unit, plan.keeps_weights)
         yield nest(loops, f"reset({sums})")
-        yield window_sums(loops, sums, f"M[{unit.turn}, b", plan.size, f"W{name}L[{slot}")
+        inputs = self._input(unit, f"y * {down} + dy", f"x * {across} + dx * {TAPS}")
+        yield nest(
+            {**loops, **dict(zip(("dy", "dx"), plan.taps, strict=True))},
+            window_sum(sums, inputs, f"W{name}L[{slot}, dy, dx, 0, 0]"),
+        )
         parameters = f"P{name}L[{self._slot(unit, plan.keeps_parameters)}, 0, 0, 0]"
         if self.task.projection is None:
             first = f"{unit.group} * {count} + b"
@@ -639,7 +667,7 @@ class _ChainProgram:
     def _depthwise(self, unit: _Unit) -> str:
         """Return a depthwise result of a unit."""
         top, left, _, _ = self.plan.size.padding
-        return f"M[{unit.turn}, b, y + {top}, x + {left}, 0, 0]"
+        return f"{self._input(unit, f'y + {top}', f'x + {left}')}, 0, 0]"
 
     def _project(self, unit: _Unit, place: int) -> Iterator[str]:
         """Yield the products of a unit for the projection, and the STOREs of the results after the last."""
@@ -657,19 +685,16 @@ class _ChainProgram:
             yield nest(loops, f"store_scaled({result}, {sums}, PL[k, 0, 0, 0])")
 
 
-def window_sums(loops: dict[str, int], sums: str, inputs: str, size: Convolution, weights: str) -> str:
-    """Return the sums of a depthwise convolution over windows, which are added to accumulators.
+def window_sum(sums: str, inputs: str, weights: str) -> str:
+    """Return the addition of a window's products to an accumulator.
 
     Args:
-        loops: extents by name; `y` and `x` are the rows and columns of results.
-        sums: an accumulator.
-        inputs, weights: an input and a block of weights, without the subscripts of rows and columns.
-        size: convolution with a kernel of whole windows.
+        sums: the accumulator.
+        inputs: place of the window's first input, without the end of its subscript.
+        weights: the block of weights.
     """
-    (height, width), (down, across) = size.kernel, size.stride
-    columns = (f"{inputs}, y * {down} + dy, x * {across} + dx * {TAPS} + {tap}, 0, 0]" for tap in range(TAPS))
-    inner = {**loops, "dy": height, "dx": width // TAPS}
-    return nest(inner, f"slide({sums}, {', '.join(columns)}, {weights}, dy, dx, 0, 0])")
+    columns = ", ".join(f"{inputs} + {tap}, 0, 0]" for tap in range(TAPS))
+    return f"slide({sums}, {columns}, {weights})"
 
 
 def _where(condition: str, body: str) -> str:
