@@ -13,7 +13,7 @@ the border, since no sum reads an input once all sums of its unit are complete.
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import prod
+from math import gcd, lcm, prod
 from typing import ClassVar
 
 from vdla.compiler.codegen.epilogue import RESULT
@@ -91,11 +91,6 @@ class ChainTask(PartedTask[ChainTile]):
         if self.projection is None:
             return replace(self, window=replace(self.window, narrowing=narrowing))
         return replace(self, projection=replace(self.projection, narrowing=narrowing))
-
-    @property
-    def turns(self) -> int:
-        """Number of units in work at a time."""
-        return 3 if self.projection is not None else 2
 
     def tile(self, config: AcceleratorConfig, copies: int) -> ChainTile | None:
         """Return the tile with the fewest estimated cycles, with `copies` sets of buffers at most; see
@@ -274,13 +269,45 @@ class _Plan:
         return self.units * self.sets + self.outputs < MOST_PARAMETER_SETS
 
     @property
+    def late(self) -> int:
+        """Units whose work begins before the work on a unit ends."""
+        return 1 if self.task.projection is None else 2
+
+    @property
+    def results_apart(self) -> bool:
+        """Whether depthwise results have separate buffers, since these are smaller than another buffer of
+        inputs in which results overwrite inputs."""
+        chained = self.task.projection is not None and self.task.expansion is not None
+        return chained and 2 * prod(self.results) < self.inputs_of_block
+
+    @property
+    def input_turns(self) -> int:
+        """Buffers of depthwise inputs."""
+        return 2 if self.results_apart else 1 + self.late
+
+    @property
     def sum_turns(self) -> int:
         """Sets of buffers of the sums of a unit."""
-        return self.task.turns if self.tile.sums else 1
+        return 2 if self.tile.sums else 1
+
+    @property
+    def constant_turns(self) -> int:
+        """Buffers of the constants of a unit that do not stay on chip."""
+        return 1 + self.late
+
+    @property
+    def period(self) -> int:
+        """Number of consecutive units after which the same buffers are next in turn."""
+        return lcm(self.input_turns, self.sum_turns, self.constant_turns)
+
+    @property
+    def unrolled(self) -> int:
+        """Number of consecutive tiles after which the same buffers are next in turn."""
+        return lcm(self.tile.copies, self.period // gcd(self.period, self.units))
 
     def slots(self, kept: bool) -> int:
         """Return how many units' constants are on chip."""
-        return self.units if kept else min(self.units, self.task.turns)
+        return self.units if kept else min(self.units, self.constant_turns)
 
     @property
     def fits(self) -> bool:
@@ -291,7 +318,8 @@ class _Plan:
         expanded = read if self.task.expansion is not None else 0
         taken = {
             MemoryType.INP: copies * self.inputs * read
-            + self.task.turns * count * self.inputs_of_block,
+            + count * self.input_turns * self.inputs_of_block
+            + count * 2 * results * self.results_apart,
             MemoryType.WGT: self.slots(self.keeps_weights) * self.weights,
             MemoryType.ACC: (sets + 1) * SETS
             + copies * self.outputs * results
@@ -304,7 +332,7 @@ class _Plan:
     @property
     def _results_fit(self) -> bool:
         """Whether depthwise results, which begin behind the border, end before it."""
-        if self.task.projection is None or self.task.expansion is None:
+        if self.task.projection is None or self.task.expansion is None or self.results_apart:
             return True
         (top, left, _, _), (rows, columns) = self.size.padding, self.results
         high = self.held[0] - self.below
@@ -402,7 +430,7 @@ class _ChainProgram:
         weights = plan.slots(plan.keeps_weights) * count
         parameters = plan.slots(plan.keeps_parameters) * count
         read, results = (dict(zip("yx", each, strict=True)) for each in (plan.read, plan.results))
-        turns, sums = {"t": task.turns, "b": count}, {"t": plan.sum_turns, "b": count}
+        sums = {"t": plan.sum_turns, "b": count}
 
         def buffer(name: str, scope: Scope, loops: dict[str, int]) -> ChipBuffer:
             return ChipBuffer(name, scope, loops, config)
@@ -416,7 +444,10 @@ class _ChainProgram:
         yield buffer(f"P{window}L", Scope.PARAMETERS, {"c": parameters, "row": SETS}).allocation
         yield buffer(f"W{window}L", Scope.WEIGHT, {"c": weights, **dict(zip("yx", plan.taps, strict=True))}).allocation
         yield buffer("D", Scope.ACCUMULATOR, {**sums, **results}).allocation
-        yield buffer("M", Scope.INPUT, {**turns, "e": plan.inputs_of_block}).allocation
+        held = {"t": plan.input_turns, "b": count, "e": plan.inputs_of_block}
+        yield buffer("M", Scope.INPUT, held).allocation
+        if plan.results_apart:
+            yield buffer("N", Scope.INPUT, {"t": 2, "b": count, **results}).allocation
         if task.expansion is not None:
             yield buffer("P0L", Scope.PARAMETERS, {"c": parameters, "row": SETS}).allocation
             yield buffer("W0L", Scope.WEIGHT, {"c": weights, "i": plan.inputs}).allocation
@@ -428,7 +459,7 @@ class _ChainProgram:
         plan = self.plan
         if plan.has_border:
             first = plan.first_filled
-            loops = {"t": self.task.turns, "b": self.tile.blocks, "e": plan.inputs_of_block - first}
+            loops = {"t": plan.input_turns, "b": self.tile.blocks, "e": plan.inputs_of_block - first}
             yield nest(loops, self._filled(f"M[t, b, e + {first}"))
 
     def _filled(self, place: str) -> str:
@@ -437,7 +468,7 @@ class _ChainProgram:
 
     def _input(self, unit: _Unit, row: str, column: str) -> str:
         """Return the place of a depthwise input of block `b` of a unit."""
-        return f"M[{unit.turn}, b, ({row}) * {self.plan.pitch} + {column}"
+        return f"M[{unit.turn % self.plan.input_turns}, b, ({row}) * {self.plan.pitch} + {column}"
 
     def _padded(self, operands: str, inside: str) -> str:
         return padded_load(operands, inside, self.task.window.border)
@@ -445,19 +476,13 @@ class _ChainProgram:
     # Order of the units
 
     @property
-    def _unrolled(self) -> int:
-        """Tiles of an iteration of the loop over tiles: after them, the same buffers are next in turn."""
-        copies, units, turns = self.tile.copies, self.plan.units, self.task.turns
-        return next(count for count in range(copies, turns * copies + 1, copies) if count * units % turns == 0)
-
-    @property
     def _overlaps(self) -> bool:
         """Whether units of consecutive tiles overlap."""
-        return self.plan.tiles > 1 and self.plan.units >= self.task.turns - 1
+        return self.plan.tiles > 1 and self.plan.units >= self.plan.late
 
     def _tiles(self) -> Iterator[str]:
         """Yield the statements of all tiles of rows of an image."""
-        tiles, unrolled = self.plan.tiles, self._unrolled
+        tiles, unrolled = self.plan.tiles, self.plan.unrolled
         trips = tiles // unrolled
         if trips > 1:
             places = [(f"(ty * {unrolled} + {tile})", tile) for tile in range(unrolled)]
@@ -469,7 +494,7 @@ class _ChainProgram:
 
     def _tile(self, rows: str, tile: int) -> Iterator[str]:
         """Yield the statements of a tile: its first units, a loop over the units after them, the rest."""
-        units, turns = self.plan.units, self.task.turns
+        units, turns = self.plan.units, self.plan.period
         trips = max(0, (units - turns - 1) // turns)  # the loop loads parameters of units after it
         yield from self._read(rows, tile)
         for step in range(min(turns, units)):
@@ -485,7 +510,7 @@ class _ChainProgram:
     def _drain(self, rows: str, tile: int) -> Iterator[str]:
         """Yield the work on units that begins after the last unit of a tile."""
         units = self.plan.units
-        for step in range(units, units + self.task.turns - 1):
+        for step in range(units, units + self.plan.late):
             yield from self._later(rows, tile, step)
 
     def _step(self, rows: str, tile: int, step: int, trips: int = 0) -> Iterator[str]:
@@ -523,10 +548,10 @@ class _ChainProgram:
     def _before(self, rows: str, tile: int) -> tuple[str, int]:
         """Return the tile before a tile."""
         earlier = str(int(rows) - 1) if rows.isdigit() else f"({rows} - 1)"
-        return earlier, (tile - 1) % self._unrolled
+        return earlier, (tile - 1) % self.plan.unrolled
 
     def _unit(self, rows: str, tile: int, place: int, trips: int = 0) -> _Unit:
-        turns = self.task.turns
+        turns = self.plan.period
         group = f"(g * {turns} + {place})" if trips else str(place)
         return _Unit(rows, tile % self.tile.copies, group, (tile * self.plan.units + place) % turns)
 
@@ -590,7 +615,8 @@ class _ChainProgram:
 
     def _slot(self, unit: _Unit, kept: bool) -> str:
         """Return which block of constants on chip is that of block `b` of a unit."""
-        return f"{unit.group if kept else unit.turn} * {self.tile.blocks} + b"
+        slot = unit.group if kept else unit.turn % self.plan.constant_turns
+        return f"{slot} * {self.tile.blocks} + b"
 
     # The convolutions
 
@@ -600,7 +626,7 @@ class _ChainProgram:
         if task.expansion is None:
             yield self._loaded(unit)
             return
-        if step < task.turns and plan.tiles > 1 and plan.below and unit.group.isdigit():
+        if step < plan.input_turns and plan.tiles > 1 and plan.below and unit.group.isdigit():
             yield from self._border_below(unit)
         _, inside = self._row(unit.rows)
         left, turn = plan.size.padding[1], self._sum_turn(unit)
@@ -614,14 +640,14 @@ class _ChainProgram:
         yield nest(loops, _where(inside, f"feed_scaled({target}, {sums}, {parameters})"))
 
     def _sum_turn(self, unit: _Unit) -> int:
-        return unit.turn if self.tile.sums else 0
+        return unit.turn % self.plan.sum_turns
 
     def _border_below(self, unit: _Unit) -> Iterator[str]:
         """Yield the load of the border at the end of the last tile."""
         plan, last = self.plan, self.plan.tiles - 1
         first = (plan.held[0] - plan.below) * plan.pitch
         loops = {"b": self.tile.blocks, "e": plan.inputs_of_block - first}
-        text = nest(loops, self._filled(f"M[{unit.turn}, b, e + {first}"))
+        text = nest(loops, self._filled(f"M[{unit.turn % plan.input_turns}, b, e + {first}"))
         if not unit.rows.isdigit():
             yield _where(f"{last} <= {unit.rows}", text)
         elif int(unit.rows) == last:
@@ -666,6 +692,8 @@ class _ChainProgram:
 
     def _depthwise(self, unit: _Unit) -> str:
         """Return a depthwise result of a unit."""
+        if self.plan.results_apart:
+            return f"N[{unit.turn % 2}, b, y, x, 0, 0]"
         top, left, _, _ = self.plan.size.padding
         return f"{self._input(unit, f'y + {top}', f'x + {left}')}, 0, 0]"
 
