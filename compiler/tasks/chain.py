@@ -347,18 +347,21 @@ class _Plan:
         stored = max(1, config.block_out // lanes)
         (high, windows), columns = self.taps, self.results[1]
         row = columns + 2 if self.size.stride[1] == 1 else 2 * columns + 1
-        expanded = read if self.task.expansion is not None else 0
-        slots = count * (self.inputs * read + high * windows * self.tile.rows * row + self.outputs * results)
-        stores = count * stored * (expanded + results * (self.outputs > 0))
-        unit = max(slots, stores) + UNIT_CYCLES / (2 if self.tile.sums else 1)
+        first = self.inputs * read
+        second, third = high * windows * self.tile.rows * row, self.outputs * results
+        stores = stored * (read * (self.inputs > 0) + results * (1 + self.outputs / self.units / count))
+        unit = count * max(first + second + third, stores) + UNIT_CYCLES / (2 if self.tile.sums else 1)
         element = config.element_bytes(MemoryType.INP) / config.bus_bytes
         loads = (self.inputs or self.units * count) * read * element
         last = (self.outputs or self.units * count) * results * element
-        exposed = 0 if self.tile.copies > 1 else self.inputs * read * element + self.outputs * results * stored
+        exposed = 0.0
+        if self.tile.copies == 1 and self.tiles > 1:
+            exposed += max(0, self.inputs * read * element - count * (second + third))
+            exposed += max(0, self.outputs * results * stored - count * (first + second))
         weights = self.units * self.weights * config.element_bytes(MemoryType.WGT) / config.bus_bytes
         rounds = 1 if self.keeps_weights else self.tiles
         bus = self.tiles * (loads + last) + rounds * weights
-        start = loads + 2 * unit + last
+        start = loads + self.late * unit + last
         return images * max(self.tiles * (self.units * unit + exposed), bus) + start
 
 
