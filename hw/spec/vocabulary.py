@@ -30,9 +30,14 @@ class Extension(StrEnum):
     GATHER = "gather"
     ACC_HALVES = "acc_halves"
     FEEDBACK = "feedback"
+    DEPTHWISE_ROWS = "depthwise_rows"
 
 
-NEEDED = {Extension.TABLE: Extension.REQUANTISE, Extension.RESIDUAL: Extension.REQUANTISE}
+NEEDED = {
+    Extension.TABLE: Extension.REQUANTISE,
+    Extension.RESIDUAL: Extension.REQUANTISE,
+    Extension.DEPTHWISE_ROWS: Extension.DEPTHWISE,
+}
 """The extension without which another means nothing."""
 
 

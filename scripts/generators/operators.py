@@ -107,7 +107,7 @@ def _windows(maker: Maker) -> Case:
     if not prefers_windows(size, maker.config):
         raise IrError("there is no DEPTHWISE")
     border = rng.choice((0, LEAST)) if maker.config.has(Extension.PAD_MINIMUM) else 0
-    return _product(maker, size, maker.bytes(channels, 1, *size.kernel), border, with_whole_windows(size))
+    return _product(maker, size, maker.bytes(channels, 1, *size.kernel), border, with_whole_windows(size, maker.config))
 
 
 def _matrix_product(maker: Maker) -> Case:
