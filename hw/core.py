@@ -4,12 +4,12 @@ from amaranth.hdl import Cat, Module, ResetInserter, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
+from vdla.hw.banks import memory_of
 from vdla.hw.compute import ComputeUnit
 from vdla.hw.control import Registers, RunControl
 from vdla.hw.dispatch import Dispatch
 from vdla.hw.dma import Dma
 from vdla.hw.fetch import Fetch
-from vdla.hw.banks import memory_of
 from vdla.hw.halves import has_halves
 from vdla.hw.load import LoadUnit
 from vdla.hw.queue import Queue

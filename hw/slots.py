@@ -21,7 +21,8 @@ def turns(config: AcceleratorConfig) -> int:
 
 def most_columns(config: AcceleratorConfig) -> int:
     """Return the columns of the widest window of a DEPTHWISE."""
-    return window_columns(int(config.has(Extension.DEPTHWISE_ROWS)))
+    columns: int = window_columns(int(config.has(Extension.DEPTHWISE_ROWS)))
+    return columns
 
 
 def turn_bits(config: AcceleratorConfig) -> int:
@@ -49,7 +50,8 @@ def slot_layout(config: AcceleratorConfig) -> data.StructLayout:
     `empty`: no accumulator is updated. `turn` counts the slots of a step. `step`: last slot of a step.
     `source`, which only configurations with such slots have: an empty slot of an ALU step that reads `src`.
     `window`, which only configurations with DEPTHWISE have: the slot is one of a DEPTHWISE; where INP has
-    banks, with the fields that tell of its window. `dst`, `src` and `wgt` are indices with one bit more, which stays set once the index has passed the end.
+    banks, with the fields that tell of its window. `dst`, `src` and `wgt` are indices with one bit more,
+    which stays set once the index has passed the end.
     """
     acc, inp, wgt = (config.index_bits(memory) for memory in (MemoryType.ACC, MemoryType.INP, MemoryType.WGT))
     return data.StructLayout(

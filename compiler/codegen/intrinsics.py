@@ -150,9 +150,11 @@ def _slides(config: AcceleratorConfig, *, starts: bool = False) -> Iterator[Hard
 
 def _slide(config: AcceleratorConfig, rows: int, columns: int, starts: bool) -> HardwareIntrinsic:
     """Return the sum over windows of a shape."""
-    wide, inputs = f"int{config.acc_bits}", {at: f"inp_{at[0]}_{at[1]}" for at in np.ndindex(rows, columns)}
-    places = {at: print_expr(window_place(Var("j"), *at, columns, config)) for at in inputs}
-    terms = (f"{wide}({inp}[i, j]) * {wide}(wgt[j, {places[at]}])" for at, inp in inputs.items())
+    wide, inputs = f"int{config.acc_bits}", {at: "inp_{}_{}".format(*at) for at in np.ndindex(rows, columns)}
+    terms = (
+        f"{wide}({inp}[i, j]) * {wide}(wgt[j, {print_expr(window_place(Var('j'), at, columns, config))}])"
+        for at, inp in inputs.items()
+    )
     body = f"acc[i, j] = acc[i, j] + ({' + '.join(terms)})"
     emit = partial(compute.window_sum, columns)
     return _sum(f"slide_{rows}x{columns}", inputs.values(), body, emit, config, starts)

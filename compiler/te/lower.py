@@ -117,7 +117,8 @@ def _required_region(stage: Stage, stages: list[Stage], known: Mapping[str, Doma
     return Region(
         tuple(corner for corner, _ in spans),
         tuple(
-            extent | (axis.name in stage.odd) for (_, extent), axis in zip(spans, stage.tensor.axes, strict=True)
+            extent | (axis.name in stage.odd)
+            for (_, extent), axis in zip(spans, stage.tensor.axes, strict=True)
         ),
     )
 

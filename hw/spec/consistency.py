@@ -117,11 +117,12 @@ def _check_depth(config: Parameters, memory: MemoryType, parameter: str) -> None
 
 def _check_banks(config: Parameters) -> None:
     least = LEAST_BANKED * config.element_bytes(MemoryType.INP)
-    parameter = BUFFERS[MemoryType.INP]
-    if config.has(Extension.DEPTHWISE_ROWS) and getattr(config, parameter) < least:
+    parameter, extension = BUFFERS[MemoryType.INP], Extension.DEPTHWISE_ROWS
+    size = getattr(config, parameter)
+    if config.has(extension) and size < least:
         raise ConfigError(
-            f"{parameter} = {getattr(config, parameter)} is too small for the banks of "
-            f"{Extension.DEPTHWISE_ROWS}; it must be at least {least}, or leave {Extension.DEPTHWISE_ROWS} out"
+            f"{parameter} = {size} is too small for the banks of {extension}; it must be at least {least}, "
+            f"or leave {extension} out"
         )
 
 

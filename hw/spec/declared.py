@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Protocol, TypeVar
 
-from vdla.hw.spec.vocabulary import VTA_SRAM_BASE_BITS, Extension, MemoryType
+from vdla.hw.spec.vocabulary import VTA_LOOP_BITS, VTA_SRAM_BASE_BITS, Extension, MemoryType
 
 
 class Depths(Protocol):
@@ -22,8 +22,7 @@ INDEX_LETTERS = {"U": MemoryType.UOP, "I": MemoryType.INP, "W": MemoryType.WGT, 
 
 Code = TypeVar("Code", bound=IntEnum)
 
-LOOP_BITS = 14
-ROW_BITS = f"min({LOOP_BITS},I)"
+ROW_BITS = f"min({VTA_LOOP_BITS},I)"
 ANY_INDEX = f"max({VTA_SRAM_BASE_BITS},{','.join(INDEX_LETTERS)})"
 _VARIABLE_WIDTHS: Mapping[str, Callable[[Callable[[MemoryType], int]], int]] = {
     "U": lambda bits: bits(MemoryType.UOP),
@@ -32,7 +31,7 @@ _VARIABLE_WIDTHS: Mapping[str, Callable[[Callable[[MemoryType], int]], int]] = {
     "W": lambda bits: bits(MemoryType.WGT),
     "A": lambda bits: bits(MemoryType.ACC),
     "I-1": lambda bits: bits(MemoryType.INP) - 1,
-    ROW_BITS: lambda bits: min(LOOP_BITS, bits(MemoryType.INP)),
+    ROW_BITS: lambda bits: min(VTA_LOOP_BITS, bits(MemoryType.INP)),
     "max(A,I)": lambda bits: max(bits(MemoryType.ACC), bits(MemoryType.INP)),
     ANY_INDEX: lambda bits: max(VTA_SRAM_BASE_BITS, *map(bits, INDEX_LETTERS.values())),
 }

@@ -14,12 +14,13 @@ from enum import IntEnum
 from itertools import count
 from typing import ClassVar, TypeAlias
 
-from vdla.hw.spec.declared import ANY_INDEX, LOOP_BITS, ROW_BITS, Depths, PlacedField, bits, code, width_of
+from vdla.hw.spec.declared import ANY_INDEX, ROW_BITS, Depths, PlacedField, bits, code, width_of
 from vdla.hw.spec.memo import memoised
 from vdla.hw.spec.numerics import ENTRIES_OF_ELEMENT, TABLE_ENTRIES
 from vdla.hw.spec.vocabulary import (
     DRAM_BASE_BITS,
     VTA_INSTRUCTION_BITS,
+    VTA_LOOP_BITS,
     VTA_UOP_BITS,
     AluOpcode,
     Extension,
@@ -29,6 +30,7 @@ from vdla.hw.spec.vocabulary import (
 
 OPCODE_BITS = 3
 WORD_BITS = 64
+LOOP_BITS = VTA_LOOP_BITS
 SIZE_BITS = 16
 PARAMETER_SET_BITS = 6
 PAD_VALUE_BITS = 8
@@ -290,9 +292,10 @@ class Depthwise(Instruction):
     The window has 1 + more_rows rows of c = 3 + 2 * wide columns. Its rows are e = 2 * row_step + 1 elements
     apart. For i < iter_out, u in uops[uop_begin:uop_end], j < iter_in, in this order, let d = u.dst
     + i * dst_factor_out + j * dst_factor_in, w = u.wgt + i * wgt_factor_out, and s = u.src
-    + i * src_factor_out + j * (1 + stride_2) * src_factor_in. Then acc[d][b][o] += sum over r < 1 + more_rows,
-    h < H, t < c of inp[s + r * e + t * src_factor_in][b][H * (o // H) + h] * wgt[w][o][(r * H + h) * T + T - c
-    + t], or = instead of += with overwrite. Other weights have no effect. Sums wrap at the accumulator's width.
+    + i * src_factor_out + j * (1 + stride_2) * src_factor_in. Then acc[d][b][o] += sum over
+    r < 1 + more_rows, h < H, t < c of inp[s + r * e + t * src_factor_in][b][H * (o // H) + h]
+    * wgt[w][o][(r * H + h) * T + T - c + t], or = instead of += with overwrite. Other weights have no effect.
+    Sums wrap at the accumulator's width.
 
     Without the extension `depthwise_rows`, windows have one row of T = 3 columns, and H = 2: a channel sums
     its own taps and those of its neighbour. In a depthwise convolution the neighbour's weights are 0.

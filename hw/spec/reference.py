@@ -34,8 +34,9 @@ _EXTENSIONS = {
     Extension.DEPTHWISE: "`DEPTHWISE`, for depthwise convolutions. It has no effect unless block_in and "
     f"block_out are equal and at least {LEAST_BLOCKS[Extension.DEPTHWISE]}",
     Extension.DEPTHWISE_ROWS: "`DEPTHWISE.more_rows`, `DEPTHWISE.row_step` and `DEPTHWISE.wide`: windows of "
-    "several rows, and of five columns. It has no effect unless block_in and block_out are equal and at least "
-    f"{LEAST_BLOCKS[Extension.DEPTHWISE_ROWS]}, with `packed` {PAIR * LEAST_BLOCKS[Extension.DEPTHWISE_ROWS]}",
+    "several rows, and of five columns. It has no effect unless block_in and block_out are equal and at "
+    f"least {LEAST_BLOCKS[Extension.DEPTHWISE_ROWS]}, with `packed` "
+    f"{PAIR * LEAST_BLOCKS[Extension.DEPTHWISE_ROWS]}",
     Extension.TABLE: "`STORE.table` and the memory TABLE: each requantised value is replaced by its entry in "
     "a table of 256",
     Extension.GATHER: "`GATHER` loads inputs that begin at any byte and may overlap: windows of an image "

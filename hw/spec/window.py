@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 TAPS = 3
 """Columns of the window of a DEPTHWISE that is not `wide`."""
@@ -64,12 +64,12 @@ class Window:
                     yield Term(row, channel, column, self.place(row, channel, column, columns))
 
 
-def window_columns(wide: int) -> int:
-    """Return the columns of the window of a DEPTHWISE."""
+def window_columns(wide: Any) -> Any:
+    """Return the columns of the window of a DEPTHWISE (numbers, arrays, or values of native code)."""
     return TAPS + (WIDE_TAPS - TAPS) * wide
 
 
-def row_distance(row_step: int) -> int:
+def row_distance(row_step: Any) -> Any:
     """Return the elements from one row of a window to the next: an odd number, so that neighbouring rows are
     in different banks of INP."""
     return 2 * row_step + 1

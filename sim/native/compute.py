@@ -356,10 +356,10 @@ def _add_sums(
     ]
     total: ir.Value = ir.Constant(wide, [0] * lanes)
     window = config.window
-    for place, factors in enumerate(weights):
-        channel = place // window.columns % window.channels
+    for number, factors in enumerate(weights):
+        channel = number // window.columns % window.channels
         own = [lane - lane % window.channels + channel for lane in range(lanes)]
-        column = columns[_tap(window, place)]
+        column = columns[_tap(window, number)]
         taken = b.shuffle_vector(column, ir.Constant(wide, ir.Undefined), ir.Constant(wide, own))
         total = b.add(total, b.mul(taken, factors))
     address = _place(e, config, "acc", config.block_out * config.acc_bits // 8, (target, row, first))

@@ -2,7 +2,8 @@
 convolution.
 
 A depthwise convolution may be sums over windows of several rows and columns, which a DEPTHWISE slides along
-rows. Each phase of the result of a transposed convolution is a convolution with every stride-th kernel element.
+rows. Each phase of the result of a transposed convolution is a convolution with every stride-th kernel
+element.
 """
 
 from collections.abc import Iterable, Iterator
@@ -173,7 +174,9 @@ class Windows:
         """Yield each element of the kernel that the windows cover once: its row and column, its window down
         and across, and its row and column there."""
         seen = set()
-        for down, across, row, column in product(*map(range, (self.down, self.across, self.rows, self.columns))):
+        for down, across, row, column in product(
+            *map(range, (self.down, self.across, self.rows, self.columns))
+        ):
             place = down * self.row_step + row, across * self.column_step + column
             if place not in seen:
                 seen.add(place)
@@ -276,7 +279,7 @@ def conv2d_windows(
                     j,
                 ],
             )
-            * cast(acc, wgt[g, o, ci, dy, dx, j, window_place(j, row, column, windows.columns, config)])
+            * cast(acc, wgt[g, o, ci, dy, dx, j, window_place(j, (row, column), windows.columns, config)])
             for row, column in np.ndindex(windows.rows, windows.columns)
         )
         return sum_over(reduce(add, terms), (ci, dy, dx))
@@ -295,10 +298,10 @@ def _input_of_windows(inp: Tensor, size: Convolution, border: int, windows: Wind
     return with_border(inp, (top, left, below, right + 1), border, "XP")
 
 
-def window_place(channel: Expr, row: int, column: int, columns: int, config: AcceleratorConfig) -> Expr:
-    """Return the column of a block of weights in which the row of a channel has the weight of an element of a
-    window with `columns` columns."""
-    window = config.window
+def window_place(channel: Expr, at: tuple[int, ...], columns: int, config: AcceleratorConfig) -> Expr:
+    """Return the column of a block of weights in which the row of a channel has the weight of the element at
+    row and column `at` of a window with `columns` columns."""
+    window, (row, column) = config.window, at
     place = Const(window.place(row, 0, column, columns))
     return place if window.channels == 1 else channel % window.channels * window.columns + place
 
