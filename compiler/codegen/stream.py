@@ -55,12 +55,9 @@ def pipeline(config: AcceleratorConfig) -> tuple[LoopPass, ...]:
     """Return the passes before emission for `config`, in order."""
     target = accelerator(config)
     starting = [
-        StartSums(product, reset, started)
-        for (product, reset), candidates in (
-            (target.gemm, target.gemm_from),
-            (target.slide or target.gemm, target.slide_from),
-        )
-        for started in candidates
+        StartSums(product, target.gemm[-1], started)
+        for products, candidates in ((target.gemm, target.gemm_from), (target.slide, target.slide_from))
+        for product, started in zip(products, candidates, strict=False)
     ]
     return (*starting, *BEFORE_EMISSION)
 
