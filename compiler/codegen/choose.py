@@ -91,7 +91,6 @@ def stream_of(task: Task, choice: Choice, config: AcceleratorConfig) -> Stream:
         IrError: the choice cannot be lowered.
     """
     builder = StreamBuilder(config)
-    adds = isinstance(task, TiledTask) and task.adds_residual
     emit_calls(
         lowered_task(task, choice, config),
         builder,
@@ -102,7 +101,7 @@ def stream_of(task: Task, choice: Choice, config: AcceleratorConfig) -> Stream:
                 for name, address_map in task.address_maps(config).items()
             },
         },
-        Epilogue(adds=adds),
+        Epilogue(adds=task.adds_residual),
     )
     return builder.finish()
 

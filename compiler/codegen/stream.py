@@ -55,12 +55,9 @@ def pipeline(config: AcceleratorConfig) -> tuple[LoopPass, ...]:
     """Return the passes before emission for `config`, in order."""
     target = accelerator(config)
     starting = [
-        StartSums(product, reset, started)
-        for (product, reset), candidates in (
-            (target.gemm, target.gemm_from),
-            (target.slide or target.gemm, target.slide_from),
-        )
-        for started in candidates
+        StartSums(product, target.gemm[-1], started)
+        for products, candidates in ((target.gemm, target.gemm_from), (target.slide, target.slide_from))
+        for product, started in zip(products, candidates, strict=False)
     ]
     return (*starting, *BEFORE_EMISSION)
 
@@ -124,7 +121,9 @@ def emit_calls(
         stores = EpilogueStores(builder, operands, epilogue, planned)
         stores.begin()
         scaled = stores.scaled
-    _StreamEmitter(builder, func, Emission(builder, operands, scaled), epilogue).statement(func.body)({})
+    tables = {inner.kept: inner.number for inner in epilogue.inner}
+    emission = Emission(builder, operands, scaled, tables)
+    _StreamEmitter(builder, func, emission, epilogue).statement(func.body)({})
 
 
 def _planned_stores(

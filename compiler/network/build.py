@@ -215,13 +215,19 @@ class _Linker:
         return self.values.operand(stored).renamed(self.places)
 
     def with_next_table(self, epilogue: Epilogue) -> Epilogue:
-        """Return an epilogue with the next table on chip, so that loading a table does not wait for the
+        """Return an epilogue with the next tables on chip, so that loading a table does not wait for the
         preceding operator."""
-        if not epilogue.table:
-            return epilogue
+        return replace(
+            epilogue,
+            inner=tuple(inner._replace(number=self.next_table()) for inner in epilogue.inner),
+            table=self.next_table() if epilogue.table else 0,
+        )
+
+    def next_table(self) -> int:
+        """Return the number of the next table on chip."""
         held = self.config.depth(MemoryType.TABLE) // isa.TABLE_ELEMENTS
         self.tables += 1
-        return replace(epilogue, table=1 + self.tables % min(held, isa.MOST_TABLES))
+        return 1 + self.tables % min(held, isa.MOST_TABLES)
 
 
 def _own_tensor(operator: Offloaded, parameter: str) -> str:

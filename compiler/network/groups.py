@@ -15,16 +15,24 @@ from typing import NamedTuple
 import numpy as np
 
 from vdla.compiler.codegen.choose import by_simulator, least_estimate, simulated_cycles
-from vdla.compiler.codegen.epilogue import RESIDUAL, SUM, TABLE, table_entries, table_of_entries
+from vdla.compiler.codegen.epilogue import (
+    RESIDUAL,
+    SUM,
+    TABLE,
+    InnerTable,
+    table_entries,
+    table_of_entries,
+)
 from vdla.compiler.codegen.space import space_of
 from vdla.compiler.graph.by_element import table_of
 from vdla.compiler.graph.def_use import DefUse
 from vdla.compiler.graph.nodes import Node
 from vdla.compiler.network.offload import offload
-from vdla.compiler.network.placed import Offloaded, OnHost, Placed, Stored, View
+from vdla.compiler.network.placed import Offloaded, OnHost, Piece, Placed, Stored, View
 from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.base import Task
-from vdla.compiler.tasks.convolution import ConvolutionTask, TiledTask, TransposedTask
+from vdla.compiler.tasks.chain import ChainTask, chains
+from vdla.compiler.tasks.convolution import ConvolutionTask, TransposedTask
 from vdla.compiler.tasks.pooled_convolution import PooledTask, pools_sums
 from vdla.compiler.tasks.pooling import MaximumTask, PoolingTask
 from vdla.compiler.te.operators.narrowing import AddingScale, Scale
@@ -70,6 +78,7 @@ class Placements:
 
 
 PARAMETERS = "P"  # parameters of requantisation in programs
+WEIGHTS = "W"
 BIAS_LIMIT = 1 << 30  # sums with smaller biases do not wrap
 GREATEST_PRODUCT = 1 << 2 * (BYTE_BITS - 1)  # of two int8 numbers
 
@@ -220,18 +229,130 @@ def _simulated(task: Task, target: Target) -> int:
     return simulated_cycles(task, by_simulator(space), target)
 
 
-GROUPINGS: tuple[Grouping, ...] = (_with_lookup, _with_residual, _with_pooling)
+def _with_chain(placed: Placements, node: Node, target: Target) -> Offloaded | None:
+    """Return a convolution in a chain with the convolutions before it, if that takes fewer cycles than the
+    separate operators."""
+    producer = _producer(placed, node.inputs[0]) if _may_chain(node, target) else None
+    if producer is None or producer.operator.output.value != node.inputs[0]:
+        return None
+    before, separate = producer.operator, offload(placed.graph, node, target)
+    if isinstance(separate, Unfit) or not isinstance(_task(separate), ConvolutionTask):
+        return None
+    cycles = _least_cycles(before, target) + _least_cycles(separate, target)
+    links = [before] if isinstance(_task(before), ConvolutionTask | ChainTask) else []
+    first = _producer(placed, before.node.inputs[0]) if links and _is_window(before) else None
+    if first is not None and first.operator.output.value == before.node.inputs[0]:
+        whole = _chained((first.operator, before, separate), target)
+        longer = _least_cycles(first.operator, target) + cycles
+        if whole is not None and _least_cycles(whole, target) < longer:
+            return replace(whole, inner=(*first.inner, *producer.inner))
+    pair = _chained((*links, separate), target) if links else None
+    if pair is None or _least_cycles(pair, target) >= cycles:
+        return None
+    return replace(pair, inner=producer.inner)
+
+
+def _stages(task: Task) -> tuple[ConvolutionTask, ...]:
+    """Return the convolutions of a convolution or of a chain."""
+    if isinstance(task, ChainTask):
+        return task.stages
+    assert isinstance(task, ConvolutionTask), f"{task} is a convolution"
+    return (task,)
+
+
+def _chain_of(stages: Sequence[ConvolutionTask]) -> ChainTask | None:
+    """Return convolutions as a chain; None if not exactly one of them, the first or second, slides."""
+    match [stage.slides for stage in stages]:
+        case [True, False]:
+            return ChainTask(stages[0], None, stages[1])
+        case [False, True]:
+            return ChainTask(stages[1], stages[0])
+        case [False, True, False]:
+            return ChainTask(stages[1], stages[0], stages[2])
+    return None
+
+
+def _inner_names(operator: Offloaded, place: int) -> dict[str, str]:
+    """Return the names in a chain of the constants of an operator that is not its last.
+
+    Args:
+        place: number of convolutions before the operator.
+    """
+    last = place + len(_stages(_task(operator))) - 1
+    return {name: f"{name}{last}" for name in (WEIGHTS, PARAMETERS, TABLE)}
+
+
+def _may_chain(node: Node, target: Target) -> bool:
+    return node.op == "Int8Conv" and target.config.has(Extension.FEEDBACK)
+
+
+def _task(operator: Offloaded) -> Task:
+    return operator.pieces[0].task
+
+
+def _is_window(operator: Offloaded) -> bool:
+    task = _task(operator)
+    return isinstance(task, ConvolutionTask) and task.slides
+
+
+@lru_cache(maxsize=1024)
+def _cycles(task: Task, target: Target) -> float:
+    """Return the cycles of a task: estimated for a convolution, simulated for a chain."""
+    if isinstance(task, ConvolutionTask):
+        return least_estimate(task, target)
+    return _simulated(task, target)
+
+
+def _least_cycles(operator: Offloaded, target: Target) -> float:
+    """Return the cycles of the tasks of an operator."""
+    return sum(_cycles(piece.task, target) for piece in operator.pieces)
+
+
+def _chained(operators: tuple[Offloaded, ...], target: Target) -> Offloaded | None:
+    """Return operators, each of which reads the result of the one before it, as a chain; None if they are
+    none that the target supports. A chain may be the first of them."""
+    task = _chain_of([stage for operator in operators for stage in _stages(_task(operator))])
+    if task is None or not chains(task, target.config):
+        return None
+    first, last = operators[0], operators[-1]
+    constants, inner = dict[str, np.ndarray](), list[InnerTable]()
+    place = 0
+    for operator in operators:
+        names = {} if operator is last else _inner_names(operator, place)
+        constants |= {names.get(name, name): values for name, values in operator.constants.items()}
+        inner += operator.epilogue.inner
+        place += len(_stages(_task(operator)))
+        if operator.epilogue.table and operator is not last:
+            inner.append(InnerTable(f"{names[PARAMETERS]}L", names[TABLE]))
+    return replace(
+        first,
+        node=_fused_node(last.node, first, tuple(name for each in operators[1:] for name in each.node.inputs[1:])),
+        pieces=(Piece(task),),
+        output=last.output,
+        constants=constants,
+        macs=sum(operator.macs for operator in operators),
+        epilogue=replace(last.epilogue, inner=tuple(inner)),
+    )
+
+
+GROUPINGS: tuple[Grouping, ...] = (_with_lookup, _with_residual, _with_pooling, _with_chain)
 """The rules that join operators, in the order in which they are tried."""
 
 
-def _residual_task(operator: Offloaded, target: Target) -> TiledTask | None:
+def _residual_task(operator: Offloaded, target: Target) -> Task | None:
     """Return the task of an operator with a residual added in its epilogue; None if it has no legal
     choice."""
     task = operator.pieces[0].task
-    if not isinstance(task, ConvolutionTask | TransposedTask) or task.narrowing != Scale():
+    if not isinstance(task, ConvolutionTask | TransposedTask | ChainTask) or task.narrowing != Scale():
         return None
-    adding = replace(task, narrowing=AddingScale())
+    adding = _with_narrowing(task, AddingScale())
     return None if isinstance(space_of(adding, target), Unfit) else adding
+
+
+def _with_narrowing(task: ConvolutionTask | TransposedTask | ChainTask, narrowing: Scale) -> Task:
+    if isinstance(task, ChainTask):
+        return task.narrowed(narrowing)
+    return replace(task, narrowing=narrowing)
 
 
 def _sum_parameters(words: np.ndarray, factors: Sequence[int], operand: int) -> tuple[int, ...] | None:

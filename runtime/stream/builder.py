@@ -16,6 +16,7 @@ from vdla.hw.spec.footprint import executing_unit
 from vdla.hw.spec.meaning import missing
 from vdla.hw.spec.units import Unit
 from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType
+from vdla.hw.spec.window import TAPS
 from vdla.runtime.stream.encode import encode_rows
 from vdla.runtime.stream.micro_kernels import MicroKernel, MicroKernels, MicroOps
 from vdla.runtime.stream.record import NO_TENSOR, Record
@@ -229,15 +230,27 @@ class StreamBuilder:
         self._record.compute(isa.Alu, (*row, opcode, imm is not None, imm or 0), uops.ranges)
 
     def depthwise(
-        self, uops: MicroOps, outer: Loop, inner: Loop, *, stride_2: bool = False, overwrite: bool = False
+        self,
+        uops: MicroOps,
+        outer: Loop,
+        inner: Loop,
+        *,
+        window: tuple[int, int, int] = (1, TAPS, 1),
+        stride_2: bool = False,
+        overwrite: bool = False,
     ) -> None:
         """Slide windows along rows, one for each micro-op, over an outer loop.
 
         The inner loop has the sums of a row as trips, and as its source's step that from column to column.
+
+        Args:
+            window: its rows, its columns, and the elements from row to row, an odd number.
         """
         uops = uops if isinstance(uops, MicroKernel) else MicroKernel(uops)
         trips, steps = (outer.trips, inner.trips), (outer.dst, inner.dst, outer.src, inner.src, outer.wgt)
-        row = (stride_2, *self._micro_kernel(uops), *trips, *steps, overwrite)
+        rows, columns, apart = window
+        extents = rows - 1, columns > TAPS, apart // 2
+        row = (stride_2, *self._micro_kernel(uops), *trips, *steps, *extents, overwrite)
         self._record.compute(isa.Depthwise, row, uops.ranges)
 
     def _nest(self, uops: MicroKernel, outer: Loop, inner: Loop, *, reset: bool = False) -> tuple[int, ...]:

@@ -97,7 +97,7 @@ def _windows(maker: Maker) -> Case:
         rng.randint(3, 12),
         rng.randint(3, 12),
         channels,
-        (rng.randint(1, 5), rng.choice((2, 3, 3, 4, 5, 7))),
+        (rng.choice((1, 2, 3, 3, 4, 5, 7)), rng.choice((1, 2, 3, 3, 4, 5, 7, 8))),
         (rng.randint(1, 3), rng.randint(1, 2)),
         maker.padding(),
         (rng.choice((1, 1, 2)), 1),
@@ -107,7 +107,9 @@ def _windows(maker: Maker) -> Case:
     if not prefers_windows(size, maker.config):
         raise IrError("there is no DEPTHWISE")
     border = rng.choice((0, LEAST)) if maker.config.has(Extension.PAD_MINIMUM) else 0
-    return _product(maker, size, maker.bytes(channels, 1, *size.kernel), border, with_whole_windows(size))
+    return _product(
+        maker, size, maker.bytes(channels, 1, *size.kernel), border, with_whole_windows(size, maker.config)
+    )
 
 
 def _matrix_product(maker: Maker) -> Case:
