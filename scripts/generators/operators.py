@@ -244,10 +244,10 @@ def _max_pool(maker: Maker) -> Case:
 
 
 def _widened_maximum(maker: Maker) -> Case:
-    """A pooling through the multiplier array, of windows that each have inputs of their own."""
+    """A pooling through the multiplier array, of windows that may overlap by more than half."""
     rng, config = maker.rng, maker.config
     stride = rng.randint(1, 3), rng.randint(1, 3)
-    kernel = tuple(rng.randint(1, 2 * step - 1) for step in stride)
+    kernel = tuple(rng.randint(1, rng.choice((2 * step - 1, 7))) for step in stride)
     padding = tuple(rng.randint(0, side - 1) for side in (*kernel, *kernel))
     extents = rng.randint(5, 25), rng.randint(5, 25)
     size = Pooling(rng.randint(1, 20), *extents, kernel, stride, padding, rng.randint(1, 2))
