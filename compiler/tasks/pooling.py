@@ -7,8 +7,8 @@ load unit loads the inputs, so loads overlap with work on other tiles. The produ
 their phase of the stride. The maxima along columns of windows are computed first, then the maxima along rows.
 Along each, the lines of a phase that a window holds are adjacent: maxima of one, two, four lines and so on
 overwrite the first of their lines, and then the phases are combined. So accumulators need no initialisation,
-windows share the maxima of smaller windows, and a kernel of k lines takes about log2(k) operations. If windows
-hold a single line of the last phase, its maxima are contiguous for STOREs; else each row has a STORE.
+windows share the maxima of smaller windows, and a kernel of k lines takes about log2(k) operations. If
+windows hold a single line of the last phase, its maxima are contiguous for STOREs; else each row has a STORE.
 
 `MeanTask` sums planes on the multiplier array; requantisation divides the sums by the number of elements.
 """
