@@ -6,10 +6,10 @@ from functools import partial
 
 from vdla.compiler.codegen.actions import Action, IndexedBuffer
 from vdla.compiler.codegen.nest import Nest, element_index
-from vdla.compiler.ir.nodes import Buffer, Call, Const, Expr, Intrinsic, Read
+from vdla.compiler.ir.nodes import Buffer, Call, Const, Expr, Intrinsic, Read, Scope
 from vdla.compiler.operands.address_map import Move, Operand
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.runtime.stream.builder import StreamBuilder
+from vdla.runtime.stream.builder import Rows, StreamBuilder
 
 
 @dataclass(frozen=True)
@@ -40,16 +40,24 @@ class Emission:
         return self.operands.get(buffer.name) or Operand(buffer.name)
 
     def store(self, buffer: Buffer, parameters: int = 0) -> Move:
-        """Return the recorder of STOREs to a parameter.
+        """Return the recorder of STOREs to a parameter of the program, or to a buffer of inputs on chip.
 
         Args:
             parameters: number of the set by which STOREs requantise; 0: no requantisation.
         """
+        if buffer.scope is Scope.INPUT:
+            return self._fed_back(parameters)
         if parameters and self.scaled is not None:
             record = self.scaled(parameters)
         else:
             record = partial(self.builder.store, parameters=parameters)
         return self.operand(buffer).address_map.store(record)
+
+    def _fed_back(self, parameters: int) -> Move:
+        def store(chip: int, tensor: str, element: int, rows: Rows) -> None:
+            self.builder.feed_back(chip, element, rows, parameters=parameters)
+
+        return store
 
     def tiles(self, call: Call) -> list[IndexedBuffer]:
         """Return the tile operands of a call, with the indices of their elements."""

@@ -35,6 +35,7 @@ class Accelerator:
             also with padding.
         load_parameters: load of a parameter of a block of channels.
         store: store of an element of accumulators, truncated to its low bits or requantised.
+        feed: store of a requantised element into inputs; empty without the extension FEEDBACK.
         alu: ALU operations with a constant or with other accumulators; fill with a constant.
     """
 
@@ -48,6 +49,7 @@ class Accelerator:
     load_acc: Instructions
     load_parameters: Instructions
     store: Instructions
+    feed: Instructions
     alu: Instructions
 
     @property
@@ -91,6 +93,7 @@ def accelerator(config: AcceleratorConfig) -> Accelerator:
         ),
         load_parameters=(_load("load_parameters", acc("dst", Scope.PARAMETERS), acc("src"), MemoryType.ACC),),
         store=tuple(_stores(config, out("dst"), acc("src", Scope.ACCUMULATOR))),
+        feed=_feeds(config, inp("dst", Scope.INPUT), acc("src", Scope.ACCUMULATOR)),
         alu=(
             _tile("fill", (dst, Buffer(IMMEDIATE, (1,), dst.dtype)), "imm[0]", compute.fill),
             *(operation for opcode in config.alu_opcodes for operation in _alu(opcode, dst)),
@@ -204,10 +207,21 @@ def _stores(config: AcceleratorConfig, dst: Buffer, src: Buffer) -> Iterator[Har
     """Yield the store of an element without requantisation, and with it."""
     yield _tile("store", (dst, src), "int8(src[i, j])", transfers.store)
     if config.has(Extension.REQUANTISE):
-        kept = Buffer("kept", (len(Parameter), *src.shape), src.dtype, Scope.PARAMETERS)
-        place: tuple[Expr, ...] = (Var("i"), Var("j"))
-        value = requantised(Read(src, place), lambda row: Read(kept, (Const(int(row)), *place)))
-        yield _tile("store_scaled", (dst, src, kept), print_expr(value), transfers.scaled_store)
+        yield _requantising("store_scaled", dst, src)
+
+
+def _feeds(config: AcceleratorConfig, dst: Buffer, src: Buffer) -> Instructions:
+    """Return the store of a requantised element into inputs, if `config` has it."""
+    feeds = config.has(Extension.FEEDBACK) and config.has(Extension.REQUANTISE)
+    return (_requantising("feed_scaled", dst, src),) if feeds else ()
+
+
+def _requantising(name: str, dst: Buffer, src: Buffer) -> HardwareIntrinsic:
+    """Return the store `name`, which requantises with the parameters `kept`."""
+    kept = Buffer("kept", (len(Parameter), *src.shape), src.dtype, Scope.PARAMETERS)
+    place: tuple[Expr, ...] = (Var("i"), Var("j"))
+    value = requantised(Read(src, place), lambda row: Read(kept, (Const(int(row)), *place)))
+    return _tile(name, (dst, src, kept), print_expr(value), transfers.scaled_store)
 
 
 def _alu(opcode: AluOpcode, dst: Buffer) -> Iterator[HardwareIntrinsic]:
