@@ -44,6 +44,9 @@ from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType, Parameter
 
 SETS = len(Parameter)
 Tile = tuple[int, int]  # rows and columns of the result
+SUMMED = 256
+"""Greatest tile of a mean, in elements: it is small, since the sums of the last tile do not overlap with
+loads, but its LOAD takes longer than the latency of the memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,7 +343,10 @@ class MeanTask(PartedTask[PlaneTile]):
         """Return the tile; see `PartedTask.tile`."""
         if self.blocks + SETS > config.depth(MemoryType.ACC):
             return None
-        return plane_tile(self.blocks, self.elements, config.depth(MemoryType.INP), copies)
+        depth = config.depth(MemoryType.INP)
+        rooms = min(depth, copies * SUMMED), depth
+        tiles = (plane_tile(self.blocks, self.elements, room, copies) for room in rooms)
+        return next((tile for tile in tiles if tile is not None), None)
 
     def tiled(self, tile: PlaneTile, choice: Choice, config: AcceleratorConfig) -> Func:
         """Return the loop program of the requantised sums of X: int8[blocks, elements, batch, block].
