@@ -15,6 +15,7 @@ from vdla.compiler.operands.address_map import Operand
 from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.base import Choice, Task
 from vdla.compiler.tasks.convolution import ConvolutionTask, TiledTask
+from vdla.compiler.tasks.scaled_convolution import ScaledTask
 from vdla.compiler.te.operators.narrowing import Scale, Shift
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters

@@ -130,8 +130,9 @@ def _planned_stores(
     func: Func, config: AcceleratorConfig, operands: Mapping[str, Operand], epilogue: Epilogue
 ) -> list[PlannedStore]:
     """Return the STOREs that requantise, in the order in which the program records them. Their elements are
-    those of the result after its address map, at which its residuals lie."""
-    residual, result = (operands.get(name, Operand(name)).address_map for name in (RESIDUAL, RESULT))
+    those of the residuals, which lie as the elements of the result after its address map do."""
+    places = residual_place, result_place = [operands.get(name, Operand(name)) for name in (RESIDUAL, RESULT)]
+    residual, result = (place.address_map for place in places)
     if DENSE not in (residual, result):
         raise IrError(
             f"operand {RESIDUAL} has the address map {residual} and operand {RESULT} of {func.name} has "
@@ -141,7 +142,7 @@ def _planned_stores(
     stores: list[PlannedStore] = []
 
     def note(chip: int, tensor: str, element: int, rows: Rows) -> None:
-        stores.append(PlannedStore(element, rows))
+        stores.append(PlannedStore(element + residual_place.begin - result_place.begin, rows))
 
     builder = StreamBuilder(config)
     emission = Emission(builder, operands, lambda parameters: note)

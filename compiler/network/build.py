@@ -150,7 +150,7 @@ class _Linker:
         for placed in part:
             if isinstance(placed, Offloaded):
                 report(placed)
-                if self.values.is_written(placed.output):
+                if self.values.takes_instructions(placed):
                     self.emit(placed, builder)
         return builder.finish()
 
@@ -165,7 +165,9 @@ class _Linker:
 
     def crossing(self, stored: Stored) -> Crossing:
         """Return the transfer of a value between host and accelerator."""
-        return Crossing(stored.value, self.operand(stored).tensor, stored.layout)
+        operand = self.operand(stored)
+        begin = operand.begin * self.config.element_bytes(MemoryType.OUT)
+        return Crossing(stored.value, operand.tensor, stored.layout, begin)
 
     def layers(self, part: Part, stream: Stream) -> tuple[Layer, ...]:
         """Return the layers of a part, with the bytes that their instructions load and store."""
@@ -237,7 +239,7 @@ def _own_tensor(operator: Offloaded, parameter: str) -> str:
 
 def _of_piece(piece: Piece, operands: Mapping[str, Operand], config: AcceleratorConfig) -> dict[str, Operand]:
     """Return the DRAM operands of a piece, by the parameters of its program."""
-    begun = {place: replace(operands[name], begin=begin) for place, (name, begin) in piece.operands.items()}
+    begun = {place: operands[name].after(begin) for place, (name, begin) in piece.operands.items()}
     named = {**operands, **begun}
     maps = piece.task.address_maps(config)
     dense = [name for name in maps if named[name].address_map == DENSE]

@@ -3,7 +3,8 @@
 Values between the operators of a group stay on chip. Each rule of `GROUPINGS` joins an operator with
 operators that were placed before it. A table lookup or a sum with a residual becomes the epilogue of its
 producer, which the store unit executes after requantisation. A max pooling takes the greatest sums of the
-convolution before it. A new way to fuse operators is another rule.
+convolution before it. A convolution scales the channels of its image on the way into its products. A new way
+to fuse operators is another rule.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,6 +17,7 @@ import numpy as np
 
 from vdla.compiler.codegen.choose import by_simulator, least_estimate, simulated_cycles
 from vdla.compiler.codegen.epilogue import (
+    NO_EPILOGUE,
     RESIDUAL,
     SUM,
     TABLE,
@@ -35,7 +37,10 @@ from vdla.compiler.tasks.chain import ChainTask, chains
 from vdla.compiler.tasks.convolution import ConvolutionTask, TransposedTask
 from vdla.compiler.tasks.pooled_convolution import PooledTask, pools_sums
 from vdla.compiler.tasks.pooling import MaximumTask, PoolingTask
+from vdla.compiler.tasks.scaled_convolution import ScaledTask, scales_inputs
+from vdla.compiler.tasks.scaling import FactorsTask
 from vdla.compiler.te.operators.narrowing import AddingScale, Scale
+from vdla.compiler.te.operators.sizes import blocks
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.numerics import (
     BYTE_BITS,
@@ -79,6 +84,7 @@ class Placements:
 
 PARAMETERS = "P"  # parameters of requantisation in programs
 WEIGHTS = "W"
+PRODUCT = "Q"  # parameters of requantisation of scaled inputs
 BIAS_LIMIT = 1 << 30  # sums with smaller biases do not wrap
 GREATEST_PRODUCT = 1 << 2 * (BYTE_BITS - 1)  # of two int8 numbers
 
@@ -166,7 +172,7 @@ def _with_residual(placed: Placements, node: Node, target: Target) -> Offloaded 
             return replace(
                 operator,
                 node=_fused_node(node, operator, (residual, node.inputs[2])),
-                pieces=(replace(operator.pieces[0], task=task),),
+                pieces=(*operator.pieces[:-1], replace(operator.pieces[-1], task=task)),
                 inputs={**operator.inputs, RESIDUAL: Stored(residual, layout)},
                 output=Stored(node.result, layout),
                 constants={**operator.constants, SUM: _blocked(words, target.config)},
@@ -203,6 +209,55 @@ def _with_pooling(placed: Placements, node: Node, target: Target) -> Offloaded |
         output=separate.output,
         inner=producer.inner,
     )
+
+
+def _with_scaled_inputs(placed: Placements, node: Node, target: Target) -> Offloaded | None:
+    """Return a convolution with the product of its image and factors of channels, which it alone reads, on
+    the way into its products, if that takes fewer cycles than the two operators."""
+    producer = _producer(placed, node.inputs[0]) if node.op == "Int8Conv" else None
+    scaled = None if producer is None else _scaling_pieces(producer.operator)
+    if producer is None or scaled is None or producer.operator.output.value != node.inputs[0]:
+        return None
+    product, separate = producer.operator, offload(placed.graph, node, target)
+    if isinstance(separate, Unfit) or separate.inputs.get("X") != product.output:
+        return None
+    task, (diagonal, factors) = separate.pieces[0].task, scaled
+    if len(separate.pieces) > 1 or not isinstance(task, ConvolutionTask) or not _reads_each_pixel(task):
+        return None
+    outputs = blocks(task.size.outputs, target.config.block_out)
+    fused = ScaledTask(factors.blocks, outputs, factors.elements, factors.units, factors.constants)
+    if not scales_inputs(target.config, fused):
+        return None
+    if _simulated(fused, target) >= least_estimate(task, target) + _simulated(factors, target):
+        return None
+    constants = {name: each for name, each in product.constants.items() if name != PARAMETERS}
+    return replace(
+        separate,
+        node=replace(node, inputs=(*product.node.inputs, *node.inputs[1:])),
+        pieces=(diagonal, Piece(fused)),
+        inputs={"X": product.inputs["A"], "F": product.inputs["F"]},
+        constants={**separate.constants, **constants, PRODUCT: product.constants[PARAMETERS]},
+        macs=separate.macs + product.macs,
+        scratch=product.scratch,
+        inner=producer.inner,
+    )
+
+
+def _reads_each_pixel(task: ConvolutionTask) -> bool:
+    """Whether a convolution computes each pixel of its result from the same pixel of all channels, and
+    requantises it by parameters of its channel."""
+    size = task.size
+    window = size.kernel, size.stride, size.padding, size.groups
+    return window == ((1, 1), (1, 1), (0, 0, 0, 0), 1) and task.narrowing == Scale()
+
+
+def _scaling_pieces(operator: Offloaded) -> tuple[Piece, FactorsTask] | None:
+    """Return the pieces of a product of an image and factors of channels on the multiplier array; None if an
+    operator is another, or has an epilogue."""
+    last = operator.pieces[-1].task
+    if operator.epilogue != NO_EPILOGUE or not isinstance(last, FactorsTask):
+        return None
+    return operator.pieces[0], last
 
 
 def _never_decreases(operator: Offloaded) -> bool:
@@ -326,7 +381,9 @@ def _chained(operators: tuple[Offloaded, ...], target: Target) -> Offloaded | No
             inner.append(InnerTable(f"{names[PARAMETERS]}L", names[TABLE]))
     return replace(
         first,
-        node=_fused_node(last.node, first, tuple(name for each in operators[1:] for name in each.node.inputs[1:])),
+        node=_fused_node(
+            last.node, first, tuple(name for each in operators[1:] for name in each.node.inputs[1:])
+        ),
         pieces=(Piece(task),),
         output=last.output,
         constants=constants,
@@ -335,17 +392,30 @@ def _chained(operators: tuple[Offloaded, ...], target: Target) -> Offloaded | No
     )
 
 
-GROUPINGS: tuple[Grouping, ...] = (_with_lookup, _with_residual, _with_pooling, _with_chain)
+GROUPINGS: tuple[Grouping, ...] = (
+    _with_lookup,
+    _with_residual,
+    _with_pooling,
+    _with_scaled_inputs,
+    _with_chain,
+)
 """The rules that join operators, in the order in which they are tried."""
 
 
 def _residual_task(operator: Offloaded, target: Target) -> Task | None:
-    """Return the task of an operator with a residual added in its epilogue; None if it has no legal
-    choice."""
-    task = operator.pieces[0].task
-    if not isinstance(task, ConvolutionTask | TransposedTask | ChainTask) or task.narrowing != Scale():
+    """Return the last task of an operator with a residual added in its epilogue; None if it has no legal
+    choice, or another piece has the epilogue, too."""
+    *others, last = operator.pieces
+    task = last.task
+    if last.operands or any(piece.epilogue != NO_EPILOGUE for piece in others):
         return None
-    adding = _with_narrowing(task, AddingScale())
+    adding: Task
+    if isinstance(task, ScaledTask):
+        adding = replace(task, adds_residual=True)
+    elif isinstance(task, ConvolutionTask | TransposedTask | ChainTask) and task.narrowing == Scale():
+        adding = _with_narrowing(task, AddingScale())
+    else:
+        return None
     return None if isinstance(space_of(adding, target), Unfit) else adding
 
 

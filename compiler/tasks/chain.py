@@ -72,9 +72,7 @@ class ChainTask(PartedTask[ChainTile]):
     @property
     def stages(self) -> tuple[ConvolutionTask, ...]:
         """The convolutions, in order."""
-        return tuple(
-            stage for stage in (self.expansion, self.window, self.projection) if stage is not None
-        )
+        return tuple(stage for stage in (self.expansion, self.window, self.projection) if stage is not None)
 
     @property
     def narrowing(self) -> Narrowing:
@@ -419,8 +417,9 @@ class _ChainProgram:
             RESULT: operand_type(config, images, blocks(last.outputs, config.block_out), *last.out_size),
         }
         for name, stage in zip(self._names(), stages, strict=True):
-            outputs, inputs = blocks(stage.size.outputs, config.block_out), blocks(
-                stage.size.channels, config.block_in
+            outputs, inputs = (
+                blocks(stage.size.outputs, config.block_out),
+                blocks(stage.size.channels, config.block_in),
             )
             inner = plan.taps if stage is self.task.window else (inputs,)
             operands[f"P{name}"] = operand_type(config, outputs, SETS, scope=Scope.PARAMETERS)
@@ -443,9 +442,13 @@ class _ChainProgram:
             parameter = buffer("PL", Scope.PARAMETERS, {"k": plan.outputs, "row": SETS})
             yield parameter.loaded("P[k, row, 0, 0]")
             yield buffer("WL", Scope.WEIGHT, {"k": plan.outputs, "c": weights}).allocation
-            yield buffer("S", Scope.ACCUMULATOR, {"f": self.tile.copies, "k": plan.outputs, **results}).allocation
+            yield buffer(
+                "S", Scope.ACCUMULATOR, {"f": self.tile.copies, "k": plan.outputs, **results}
+            ).allocation
         yield buffer(f"P{window}L", Scope.PARAMETERS, {"c": parameters, "row": SETS}).allocation
-        yield buffer(f"W{window}L", Scope.WEIGHT, {"c": weights, **dict(zip("yx", plan.taps, strict=True))}).allocation
+        yield buffer(
+            f"W{window}L", Scope.WEIGHT, {"c": weights, **dict(zip("yx", plan.taps, strict=True))}
+        ).allocation
         yield buffer("D", Scope.ACCUMULATOR, {**sums, **results}).allocation
         held = {"t": plan.input_turns, "b": count, "e": plan.inputs_of_block}
         yield buffer("M", Scope.INPUT, held).allocation
@@ -567,7 +570,12 @@ class _ChainProgram:
             return
         loops = {"i": plan.inputs, **self._pixels}
         place, inside = self._row(rows)
-        yield nest(loops, _where(inside, f"load_inp(XL[{tile % self.tile.copies}, i, y, x, 0, 0], X[n, i, {place}, x, 0, 0])"))
+        yield nest(
+            loops,
+            _where(
+                inside, f"load_inp(XL[{tile % self.tile.copies}, i, y, x, 0, 0], X[n, i, {place}, x, 0, 0])"
+            ),
+        )
 
     @property
     def _pixels(self) -> dict[str, int]:
@@ -708,9 +716,7 @@ class _ChainProgram:
         if unit.group == "0":
             yield nest(loops, f"reset({sums})")
         weights = f"WL[k, {self._slot(unit, plan.keeps_weights)}, 0, 0]"
-        yield nest(
-            {**loops, "b": self.tile.blocks}, f"gemm({sums}, {self._depthwise(unit)}, {weights})"
-        )
+        yield nest({**loops, "b": self.tile.blocks}, f"gemm({sums}, {self._depthwise(unit)}, {weights})")
         if unit.group == str(plan.units - 1):
             result = f"{RESULT}[n, k, {unit.rows} * {self.tile.rows} + y, x, 0, 0]"
             yield nest(loops, f"store_scaled({result}, {sums}, PL[k, 0, 0, 0])")

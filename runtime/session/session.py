@@ -129,13 +129,17 @@ class Session:
         result = launch.run()
         return Ran(step, launch, result, getattr(self.device, "timing", None))
 
+    def _address(self, one: Crossing) -> int:
+        """Return the address of a value in DRAM."""
+        return self._tensors[one.tensor].address + one.begin
+
     def _write(self, step: LaunchStep, values: "_OnHost") -> None:
         for one in step.packs:
-            self.device.copy_in(self._tensors[one.tensor].address, _packed(one, values[one.value]))
+            self.device.copy_in(self._address(one), _packed(one, values[one.value]))
 
     def _read(self, step: LaunchStep, values: "_OnHost") -> None:
         for one in step.unpacks:
-            copied = self.device.copy_out(self._tensors[one.tensor].address, one.layout.size)
+            copied = self.device.copy_out(self._address(one), one.layout.size)
             values.add(one.value, one.layout.unpack(copied))
 
 
