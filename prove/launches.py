@@ -15,7 +15,7 @@ from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.prove.domain import Domain
 from vdla.prove.elements import Elements, equal
-from vdla.prove.machine import StreamMachine, require_covered
+from vdla.prove.machine import StreamMachine, require_covered, spare_bytes
 from vdla.prove.memory import NO_WRITER, Dram, Lanes
 from vdla.prove.proof import LayerProof
 from vdla.prove.reference import DemandedValues
@@ -322,7 +322,7 @@ def _dram(domain: Domain, plan: Plan, placed: PlacedPlan, constants: NDArray[np.
     alignment = max(plan.config.element_bytes(memory) for memory in MemoryType)
     low = min((tensor.address for tensor in tensors), default=0) // alignment * alignment
     high = max((tensor.end for tensor in tensors), default=0)
-    return Dram(domain, constants, low, high, alignment)
+    return Dram(domain, constants, low, high, alignment, spare_bytes(plan.config))
 
 
 def _layer_ends(step: LaunchStep, stream: Stream, program: DecodedStream) -> Iterator[LayerEnd]:

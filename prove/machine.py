@@ -42,6 +42,7 @@ from vdla.prove.memory import (
     Accumulators,
     Dram,
     Lanes,
+    Pad,
     Scratchpads,
     Weights,
     are_defined,
@@ -90,7 +91,7 @@ class StreamMachine:
     def __init__(self, config: AcceleratorConfig, domain: Domain, dram: Dram) -> None:
         require_covered(config)
         self.config, self.domain, self.dram = config, domain, dram
-        self.pads = _scratchpads(config, domain)
+        self.pads = _scratchpads(config, domain, dram)
         lanes = config.batch * config.block_out
         self._steps: list[tuple[int, Indices, bool]] = []
         self._running = 0
@@ -196,12 +197,12 @@ class StreamMachine:
         if isinstance(it, isa.Gather):
             lanes = self.dram.read(begin + block.source[:, None] + np.arange(size))
         else:
-            view, chosen = self.dram.view(size), (begin - self.dram.low) // size + block.source
+            chosen = (begin - self.dram.low) // size + block.source
             if memory in COPIED:
                 pad = self.pads.inputs if memory is MemoryType.INP else self.pads.residuals
-                pad.copy(places, view, chosen)
+                pad.refer(places, chosen)
                 return
-            lanes = view.chosen(chosen)
+            lanes = self.dram.view(size).chosen(chosen)
         constants = None if memory in LANES else constant_bytes(self.domain, lanes.elements)
         if constants is None:
             self._put_elements(memory, places, lanes)
@@ -445,17 +446,32 @@ def _rows(key: _LoopKey, overwrite: bool) -> list[Rows]:
     return [Rows(rows.dst[group], rows.src[group], rows.wgt[group]) for group in chosen]
 
 
-def _scratchpads(config: AcceleratorConfig, domain: Domain) -> Scratchpads:
-    """Return scratchpads of zeros."""
+def spare_bytes(config: AcceleratorConfig) -> int:
+    """Return the bytes behind the activations in DRAM that the scratchpads of activations need."""
+    return sum(_bytes_of(config, memory) for memory in COPIED)
+
+
+def _bytes_of(config: AcceleratorConfig, memory: MemoryType) -> int:
+    """Return the bytes of all elements of a scratchpad; 0 without it."""
+    is_there = memory in scratchpads_of(config)
+    return config.depth(memory) * config.element_bytes(memory) if is_there else 0
+
+
+def _scratchpads(config: AcceleratorConfig, domain: Domain, dram: Dram) -> Scratchpads:
+    """Return scratchpads of zeros. DRAM has `spare_bytes`."""
     depth = {memory: config.depth(memory) for memory in scratchpads_of(config)}
-    inputs, outputs = (config.values(memory) for memory in (MemoryType.INP, MemoryType.OUT))
-    residuals = np.zeros((depth.get(MemoryType.RES, 0), outputs), np.int64)
+    dram.pads.clear()
+    pads, begin = [], dram.high - dram.low
+    for memory in COPIED:
+        size = config.element_bytes(memory)
+        pads.append(Pad(domain, dram, begin, _bytes_of(config, memory) // size, size))
+        begin += _bytes_of(config, memory)
     return Scratchpads(
-        Lanes.of_constants(domain, np.zeros((depth[MemoryType.INP], inputs), np.int64)),
+        pads[0],
         Weights(depth[MemoryType.WGT], config.block_out, config.block_in),
         np.zeros(depth[MemoryType.UOP], np.int64),
         np.zeros(depth.get(MemoryType.TABLE, 0) * config.entries, np.int8),
-        Lanes.of_constants(domain, residuals),
+        pads[1],
     )
 
 

@@ -75,33 +75,48 @@ class Dram:
         constants: uint8[bytes], all of DRAM before the run; bytes of activations have no meaning.
         low, high: the range of activations; `low` is a multiple of `alignment`.
         alignment: a multiple of the bytes of every element.
+        spare: bytes behind the activations, for elements of scratchpads that are no copies (`Pad`).
 
     Attributes:
         writers: int64[high - low], the instruction that wrote each byte last; NO_WRITER where none did.
+        pads: the scratchpads that refer to activations.
     """
 
     def __init__(
-        self, domain: Domain, constants: NDArray[np.uint8], low: int, high: int, alignment: int
+        self,
+        domain: Domain,
+        constants: NDArray[np.uint8],
+        low: int,
+        high: int,
+        alignment: int,
+        spare: int = 0,
     ) -> None:
         if low % alignment:
             raise ValueError(f"activations from byte {low} on are not aligned to {alignment} bytes")
         self.constants, self.low = constants, low
         size = -(-(high - low) // alignment) * alignment
         self.high = low + size
-        self.elements = np.zeros(size, ELEMENT)
+        self.elements = np.zeros(size + -(-spare // alignment) * alignment, ELEMENT)
         self.elements["kind"] = domain.kind("unwritten byte")
-        self.elements["lo"] = np.arange(low, low + size)
+        self.elements["lo"] = np.arange(low, low + len(self.elements))
         self.residues = domain.values(self.elements).residues
         self.writers = np.full(size, NO_WRITER)
+        self.pads: list[Pad] = []
+        self._views: dict[int, Lanes] = {}
 
     def view(self, size: int) -> Lanes:
-        """Return the activations as lanes of `size` bytes each."""
-        whole = self.high - self.low
-        count = whole // size
-        return Lanes(
-            self.elements[: count * size].reshape(count, size),
-            self.residues[:, : count * size].reshape(RESIDUES, count, size),
-        )
+        """Return the activations, and what is spare behind them, as lanes of `size` bytes each."""
+        if size not in self._views:
+            self._views[size] = Lanes(
+                self.elements.reshape(-1, size), self.residues.reshape(RESIDUES, -1, size)
+            )
+        return self._views[size]
+
+    def put(self, size: int, places: Indices, values: Lanes, writers: Indices) -> None:
+        """Replace elements of `size` bytes each, int64[n], by what instructions int64[n] wrote."""
+        self._keep(int(places.min()) * size, (int(places.max()) + 1) * size)
+        self.view(size).put(places, values)
+        self.writers.reshape(-1, size)[places] = writers[:, None]
 
     def read(self, addresses: Indices) -> Lanes:
         """Return bytes of activations by address, lanes[n, m] for int64[n, m]."""
@@ -111,9 +126,59 @@ class Dram:
     def write(self, begin: int, values: Lanes) -> None:
         """Replace bytes of activations from address `begin` on by lanes[n, 1]."""
         place = slice(begin - self.low, begin - self.low + len(values.elements))
+        self._keep(place.start, place.stop)
         self.elements[place] = values.elements[:, 0]
         self.residues[:, place] = values.residues[..., 0]
         self.writers[place] = NO_WRITER
+
+    def _keep(self, low: int, high: int) -> None:
+        """Let the scratchpads copy what they hold of the bytes `low` to `high - 1`, which will change."""
+        for pad in self.pads:
+            pad.keep(low, high)
+
+
+class Pad:
+    """A scratchpad of activations. A LOAD copies no values: an element refers to the row of DRAM that holds
+    its values. They are copied only when something else is written there. Elements that DRAM does not hold
+    stand in rows of their own, in what is spare behind the activations. At first, they are zero.
+
+    Args:
+        domain: of the proof.
+        dram: DRAM.
+        begin: first byte of the rows of its own, a multiple of `size`.
+        depth: elements.
+        size: bytes of an element.
+
+    Attributes:
+        lanes: lanes of DRAM.
+        rows: int64[depth], the row of `lanes` that holds each element.
+    """
+
+    def __init__(self, domain: Domain, dram: Dram, begin: int, depth: int, size: int) -> None:
+        self._size, self._own = size, begin // size + np.arange(depth)
+        self.lanes, self.rows = dram.view(size), self._own.copy()
+        self.lanes.put(self._own, Lanes.of_constants(domain, np.zeros((1, 1), np.int64)))
+        dram.pads.append(self)
+
+    def refer(self, places: Indices, rows: Indices) -> None:
+        """Replace elements, int64[n], by rows of DRAM, int64[n]."""
+        self.rows[places] = rows
+
+    def put(self, places: Places, values: Lanes) -> None:
+        """Replace elements by lanes[n, lanes]."""
+        self.rows[places] = self._own[places]
+        self.lanes.put(self._own[places], values)
+
+    def chosen(self, places: Places) -> Lanes:
+        """Return a copy of some elements."""
+        return self.lanes.chosen(self.rows[places])
+
+    def keep(self, low: int, high: int) -> None:
+        """Copy the elements that refer to some of the bytes `low` to `high - 1`, which will change."""
+        held = np.flatnonzero((self.rows * self._size < high) & ((self.rows + 1) * self._size > low))
+        if held.size:
+            self.lanes.copy(self._own[held], self.lanes, self.rows[held])
+            self.rows[held] = self._own[held]
 
 
 WORDS, ELEMENTS, ALL_SEVERAL, PENDING, GREATEST = range(5)
@@ -362,18 +427,18 @@ class Scratchpads:
     """The other memories on chip.
 
     Attributes:
-        inputs: lanes of inputs [depth, batch * block_in].
+        inputs: inputs of batch * block_in values each.
         weights: weights.
         uops: int64[depth], encoded micro-ops.
         table: int8[entries of all elements].
-        residuals: lanes of residuals [depth, batch * block_out].
+        residuals: residuals of batch * block_out values each.
     """
 
-    inputs: Lanes
+    inputs: Pad
     weights: Weights
     uops: Indices
     table: NDArray[np.int8]
-    residuals: Lanes
+    residuals: Pad
     pad_registers: dict[int, int] = field(default_factory=dict)
 
 
