@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.prove.elements import NO_ROOT, PRIMES, Elements, Floats
-from vdla.prove.functions import IDENTITY
+from vdla.prove.functions import IDENTITY, Numbers
 from vdla.sim.compiled import part, whole
 
 Words = NDArray[np.uint64]
@@ -194,14 +194,12 @@ def name_rows(words: Words, counts: Integers, keys: Words, kind: int, out: Eleme
 
 
 @whole
-def number_roots(
-    elements: Elements, table: Integers, roots: Elements, count: Integers, out: Integers
-) -> None:
+def number_roots(elements: Elements, table: Numbers, roots: Elements, count: Integers, out: Integers) -> None:
     """Write the numbers of the roots of elements; new roots get the next numbers.
 
     Args:
         elements: elements[n].
-        table: int64[size], a power of two, at least twice the roots: numbers by hash, -1 where there is none.
+        table: int32[size], a power of two, at least twice the roots: numbers by hash, -1 where there is none.
         roots: elements[room], the root of each number, with room for n more.
         count: int64[1], of the roots.
         out: int64[n].
@@ -222,6 +220,17 @@ def number_roots(
             root.lo, root.hi, root.kind, root.function = element.lo, element.hi, element.kind, IDENTITY
             count[0] += 1
         out[place] = table[at]
+
+
+@whole
+def mark_different(
+    elements: Elements, places: Integers, others: Elements, numbers: Integers, out: Flags
+) -> None:
+    """Write whether elements[places[n]] and others[numbers[n]] differ, bool[n]."""
+    for row in range(len(places)):
+        one, other = elements[places[row]], others[numbers[row]]
+        same_root = one.lo == other.lo and one.hi == other.hi and one.kind == other.kind
+        out[row] = not (same_root and one.function == other.function)
 
 
 @part

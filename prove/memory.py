@@ -115,7 +115,7 @@ class Dram:
     def put(self, size: int, places: Indices, values: Lanes, writers: Indices) -> None:
         """Replace elements of `size` bytes each, int64[n], by what instructions int64[n] wrote."""
         self._keep(int(places.min()) * size, (int(places.max()) + 1) * size)
-        self.view(size).put(places, values)
+        self.view(size).copy(places, values, np.arange(len(places)))
         self.writers.reshape(-1, size)[places] = writers[:, None]
 
     def read(self, addresses: Indices) -> Lanes:
@@ -224,7 +224,8 @@ class Accumulators:
 
     def may_have_one_root(self, places: Places) -> bool:
         """Whether some of the accumulators may be sums of at most one root."""
-        return bool((self.state[places] != ALL_SEVERAL).any())
+        state = self.state[places]
+        return state.tobytes().count(ALL_SEVERAL) < state.size
 
     def sums(self, places: Places) -> Sums:
         """Return accumulators as sums[n, lanes]."""
@@ -247,12 +248,13 @@ class Accumulators:
 
     def _sources(self, places: Places) -> Elements | None:
         state = self.state[places]
-        if (state == GREATEST).any():
+        known = state.tobytes()
+        if GREATEST in known:
             raise ProofError(
                 "a proof covers the greatest of sums of several activations only where MAX or a STORE that "
                 "requantises reads it"
             )
-        if state.min(initial=ALL_SEVERAL) == ALL_SEVERAL:  # none is PENDING any more
+        if known.count(ALL_SEVERAL) == len(known):
             return None
         elements = self._elements[places].copy()
         words = state == WORDS
@@ -274,7 +276,7 @@ class Accumulators:
     def add(self, places: Places, sums: Sums) -> None:
         """Add sums[n, lanes] to accumulators."""
         self._settle(places)
-        if sums.source is not None or (self.state[places] == GREATEST).any():
+        if sums.source is not None or GREATEST in self.state[places].tobytes():
             self.put(places, self._domain.add(self.sums(places), sums))
             return
         largest = int(self._bounds[MAGNITUDE, places].max(initial=0))
@@ -337,7 +339,7 @@ class Accumulators:
 
     def have_greatest(self, places: slice) -> bool:
         """Whether some accumulators are the greatest of sums."""
-        return bool((self.state[places] == GREATEST).any())
+        return GREATEST in self.state[places].tobytes()
 
     def as_roots(self, places: Places) -> Elements:
         """Return accumulators as elements[n, lanes] of `Domain.sums_as_roots`, or sets of these."""
@@ -361,7 +363,7 @@ class Accumulators:
 
     def _settle(self, places: Places) -> None:
         """Compute accumulators whose members are still collected."""
-        if not self._members or not (self.state[places] == PENDING).any():
+        if not self._members or PENDING not in self.state[places].tobytes():
             return
         every = self._numbers(places)
         pending = every[self.state[every] == PENDING].tolist()

@@ -28,7 +28,7 @@ class Roots:
     """Roots, numbered in order of appearance. No root is number 0."""
 
     def __init__(self) -> None:
-        self._table = np.full(1 << 10, -1, np.int64)
+        self._table = np.full(1 << 10, -1, np.int32)
         self._roots = np.zeros(1 << 10, ELEMENT)
         self._count = np.zeros(1, np.int64)
         self.numbers(np.zeros(1, ELEMENT))
@@ -49,7 +49,7 @@ class Roots:
             room = np.zeros(max(most, 2 * len(self._roots)) - count, ELEMENT)
             self._roots = np.concatenate((self._roots[:count], room))
         if 2 * most > len(self._table):
-            self._table = np.full(4 << most.bit_length(), -1, np.int64)
+            self._table = np.full(2 << most.bit_length(), -1, np.int32)
             self._count[0] = 0
             known = self._roots[:count].copy()
             number_roots(known, self._table, self._roots, self._count, np.empty(count, np.int64))
