@@ -193,6 +193,25 @@ def name_rows(words: Words, counts: Integers, keys: Words, kind: int, out: Eleme
         out[row].function = IDENTITY
 
 
+@part
+def place_of(kind: int, lo: np.uint64, hi: np.uint64, mask: np.uint64) -> Any:
+    """Return where the search for a root in a table begins."""
+    mixed = (lo ^ hi * MIX_1 ^ np.uint64(kind) * MIX_2) * MIX_3
+    return mixed >> R32 & mask
+
+
+@whole
+def enter_roots(roots: Elements, table: Numbers) -> None:
+    """Enter roots, elements[n], which differ, into a table without entries, for `number_roots`."""
+    mask = np.uint64(len(table) - 1)
+    for number in range(len(roots)):
+        root = roots[number]
+        at = place_of(root.kind, root.lo, root.hi, mask)
+        while table[at] >= 0:
+            at = at + np.uint64(1) & mask
+        table[at] = number
+
+
 @whole
 def number_roots(elements: Elements, table: Numbers, roots: Elements, count: Integers, out: Integers) -> None:
     """Write the numbers of the roots of elements; new roots get the next numbers.
@@ -207,8 +226,7 @@ def number_roots(elements: Elements, table: Numbers, roots: Elements, count: Int
     mask = np.uint64(len(table) - 1)
     for place in range(len(elements)):
         element = elements[place]
-        mixed = (element.lo ^ element.hi * MIX_1 ^ np.uint64(element.kind) * MIX_2) * MIX_3
-        at = mixed >> R32 & mask
+        at = place_of(element.kind, element.lo, element.hi, mask)
         while table[at] >= 0:
             known = roots[table[at]]
             if known.lo == element.lo and known.hi == element.hi and known.kind == element.kind:
