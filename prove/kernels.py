@@ -103,8 +103,50 @@ def combined(coefficients: Integers, first: int, second: int, prime: int) -> Any
     return sums % prime
 
 
+@part
+def digest_roots(words: Words, low: np.uint64, high: np.uint64, bits: Words, first: int) -> None:
+    """Write 128 pseudo-random bits of roots, for a key, into the rows `first` and `first + 1` of `bits`.
+
+    Args:
+        words: uint64[3, n], kind, lo and hi of each root. A loop over such rows takes several at a time.
+        bits: uint64[4, n].
+    """
+    kinds, lows, highs = words[0], words[1], words[2]
+    lefts, rights = bits[first], bits[first + 1]
+    for place in range(words.shape[1]):
+        left, right = digest(kinds[place], lows[place], highs[place], low, high)
+        lefts[place] = left
+        rights[place] = right
+
+
+@part
+def evaluate_one(
+    function: int, bits: Words, at: int, coefficients: Integers, out: Floats, place: int
+) -> None:
+    """Write the residues of an element that has a root, of whose bits row `at` is a column."""
+    left, right = bits[0, at], bits[1, at]
+    g0, g1 = below(left, P0), below(left >> R32, P1)
+    g2, g3 = below(right, P2), below(right >> R32, P3)
+    if function != IDENTITY:
+        row, left, right = coefficients[function], bits[2, at], bits[3, at]
+        g0, g1 = combined(row[0], g0, below(left, P0), P0), combined(row[1], g1, below(left >> R32, P1), P1)
+        g2, g3 = combined(row[2], g2, below(right, P2), P2), combined(row[3], g3, below(right >> R32, P3), P3)
+    write_residues(g0, g1, g2, g3, out, place)
+
+
+@part
+def write_residues(first: int, second: int, third: int, fourth: int, out: Floats, place: int) -> None:
+    """Write residues between 0 and the primes as residues between -p/2 and p/2."""
+    out[0, place] = first - P0 * (first > P0 // 2)
+    out[1, place] = second - P1 * (second > P1 // 2)
+    out[2, place] = third - P2 * (third > P2 // 2)
+    out[3, place] = fourth - P3 * (fourth > P3 // 2)
+
+
 @whole
-def evaluate(elements: Elements, keys: Words, coefficients: Integers, out: Floats) -> None:
+def evaluate(
+    elements: Elements, keys: Words, coefficients: Integers, words: Words, bits: Words, out: Floats
+) -> None:
     """Write the residues of elements.
 
     Args:
@@ -112,29 +154,30 @@ def evaluate(elements: Elements, keys: Words, coefficients: Integers, out: Float
         keys: uint64[4], two keys.
         coefficients: int64[functions, RESIDUES, 3]: value for the byte 0, coefficients of both pseudo-random
             residues of a root.
+        words: uint64[3, m], which is overwritten: names of roots that are looked at together.
+        bits: uint64[4, m], which is overwritten: their pseudo-random bits for both keys.
         out: float64[RESIDUES, n], between -p/2 and p/2.
     """
-    for place in range(len(elements)):
-        element = elements[place]
-        function = element.function
-        g0 = g1 = g2 = g3 = h0 = h1 = h2 = h3 = 0
-        if element.kind != NO_ROOT:
-            kind = np.uint64(element.kind)
-            left, right = digest(kind, element.lo, element.hi, keys[0], keys[1])
-            g0, g1 = below(left, P0), below(left >> R32, P1)
-            g2, g3 = below(right, P2), below(right >> R32, P3)
-            if function != IDENTITY:
-                left, right = digest(kind, element.lo, element.hi, keys[2], keys[3])
-                h0, h1 = below(left, P0), below(left >> R32, P1)
-                h2, h3 = below(right, P2), below(right >> R32, P3)
-        if function != IDENTITY:
-            row = coefficients[function]
-            g0, g1 = combined(row[0], g0, h0, P0), combined(row[1], g1, h1, P1)
-            g2, g3 = combined(row[2], g2, h2, P2), combined(row[3], g3, h3, P3)
-        out[0, place] = g0 - P0 * (g0 > P0 // 2)
-        out[1, place] = g1 - P1 * (g1 > P1 // 2)
-        out[2, place] = g2 - P2 * (g2 > P2 // 2)
-        out[3, place] = g3 - P3 * (g3 > P3 // 2)
+    together = words.shape[1]
+    for piece in range((len(elements) + together - 1) // together):
+        first = piece * together
+        count = min(together, len(elements) - first)
+        others = 0
+        for at in range(count):
+            element = elements[first + at]
+            words[0, at] = np.uint64(element.kind)
+            words[1, at], words[2, at] = element.lo, element.hi
+            others += element.kind != NO_ROOT and element.function != IDENTITY
+        digest_roots(words, keys[0], keys[1], bits, 0)
+        if others:
+            digest_roots(words, keys[2], keys[3], bits, 2)
+        for at in range(count):
+            element = elements[first + at]
+            if element.kind != NO_ROOT:
+                evaluate_one(element.function, bits, at, coefficients, out, first + at)
+            else:
+                row = coefficients[element.function]
+                write_residues(row[0, 0], row[1, 0], row[2, 0], row[3, 0], out, first + at)
 
 
 @part

@@ -95,7 +95,6 @@ class StreamMachine:
         lanes = config.batch * config.block_out
         self._steps: list[tuple[int, Indices, bool]] = []
         self._running = 0
-        self._paddings: dict[int, Lanes] = {}
         self._stores = Stores(domain, dram)
         self.accumulators = Accumulators(domain, config.depth(MemoryType.ACC), lanes)
         self._operands = Operands(self.pads.inputs, self.pads.weights)
@@ -224,15 +223,9 @@ class StreamMachine:
                     places, np.full((count, self.config.values(MemoryType.ACC)), value, np.int64)
                 )
             case MemoryType.INP | MemoryType.RES:
-                self._put_elements(memory, places, self._padding(value))
+                (pads.inputs if memory is MemoryType.INP else pads.residuals).fill(places, value)
             case MemoryType.OUT:
                 raise AssertionError("OUT is not loaded")
-
-    def _padding(self, value: int) -> Lanes:
-        """Return a lane of a constant."""
-        if value not in self._paddings:
-            self._paddings[value] = Lanes.of_constants(self.domain, np.full((1, 1), value))
-        return self._paddings[value]
 
     def _put_bytes(self, memory: MemoryType, places: Indices | slice, source: NDArray[np.uint8]) -> None:
         """Write constants from DRAM, uint8[n, element bytes], into a scratchpad."""
@@ -448,13 +441,18 @@ def _rows(key: _LoopKey, overwrite: bool) -> list[Rows]:
 
 def spare_bytes(config: AcceleratorConfig) -> int:
     """Return the bytes behind the activations in DRAM that the scratchpads of activations need."""
-    return sum(_bytes_of(config, memory) for memory in COPIED)
+    aligned = max(config.element_bytes(memory) for memory in COPIED)
+    return sum(_bytes_of(config, memory) + aligned for memory in COPIED)
 
 
 def _bytes_of(config: AcceleratorConfig, memory: MemoryType) -> int:
-    """Return the bytes of all elements of a scratchpad; 0 without it."""
-    is_there = memory in scratchpads_of(config)
-    return config.depth(memory) * config.element_bytes(memory) if is_there else 0
+    """Return the bytes of the rows that a scratchpad needs."""
+    return (_depth(config, memory) + 1) * config.element_bytes(memory)
+
+
+def _depth(config: AcceleratorConfig, memory: MemoryType) -> int:
+    """Return the elements of a scratchpad; 0 without it."""
+    return config.depth(memory) if memory in scratchpads_of(config) else 0
 
 
 def _scratchpads(config: AcceleratorConfig, domain: Domain, dram: Dram) -> Scratchpads:
@@ -464,7 +462,8 @@ def _scratchpads(config: AcceleratorConfig, domain: Domain, dram: Dram) -> Scrat
     pads, begin = [], dram.high - dram.low
     for memory in COPIED:
         size = config.element_bytes(memory)
-        pads.append(Pad(domain, dram, begin, _bytes_of(config, memory) // size, size))
+        begin = -(-begin // size) * size
+        pads.append(Pad(domain, dram, begin, _depth(config, memory), size))
         begin += _bytes_of(config, memory)
     return Scratchpads(
         pads[0],

@@ -47,9 +47,9 @@ class Lanes:
         residues = np.broadcast_to(values.astype(np.float64), (RESIDUES, *values.shape))
         return cls(domain.constants(values), np.ascontiguousarray(residues))
 
-    def chosen(self, places: "Places | NDArray[np.bool_]") -> "Lanes":
-        """Return a copy of some elements."""
-        return Lanes(self.elements[places].copy(), self.residues[:, places].copy())
+    def chosen(self, places: Indices) -> "Lanes":
+        """Return a copy of some elements, int64[n]."""
+        return Lanes(self.elements[places], self.residues.take(places, axis=1))
 
     def put(self, places: Places, values: "Lanes") -> None:
         """Replace some elements."""
@@ -140,12 +140,13 @@ class Dram:
 class Pad:
     """A scratchpad of activations. A LOAD copies no values: an element refers to the row of DRAM that holds
     its values. They are copied only when something else is written there. Elements that DRAM does not hold
-    stand in rows of their own, in what is spare behind the activations. At first, they are zero.
+    stand in rows of their own, in what is spare behind the activations; all that hold the padding share a row
+    behind these. At first, all are zero.
 
     Args:
         domain: of the proof.
         dram: DRAM.
-        begin: first byte of the rows of its own, a multiple of `size`.
+        begin: first byte of the rows of its own, `depth` and one, a multiple of `size`.
         depth: elements.
         size: bytes of an element.
 
@@ -155,10 +156,23 @@ class Pad:
     """
 
     def __init__(self, domain: Domain, dram: Dram, begin: int, depth: int, size: int) -> None:
-        self._size, self._own = size, begin // size + np.arange(depth)
-        self.lanes, self.rows = dram.view(size), self._own.copy()
-        self.lanes.put(self._own, Lanes.of_constants(domain, np.zeros((1, 1), np.int64)))
+        self._domain, self._size, self._own = domain, size, begin // size + np.arange(depth)
+        self._padding, self._padded = 0, begin // size + depth
+        self.lanes, self.rows = dram.view(size), np.full(depth, self._padded)
+        self._put_padding()
         dram.pads.append(self)
+
+    def _put_padding(self) -> None:
+        row = slice(self._padded, self._padded + 1)
+        self.lanes.put(row, Lanes.of_constants(self._domain, np.full((1, 1), self._padding)))
+
+    def fill(self, places: slice, value: int) -> None:
+        """Replace elements by padding."""
+        if value != self._padding:
+            self.keep(self._padded * self._size, (self._padded + 1) * self._size)
+            self._padding = value
+            self._put_padding()
+        self.rows[places] = self._padded
 
     def refer(self, places: Indices, rows: Indices) -> None:
         """Replace elements, int64[n], by rows of DRAM, int64[n]."""

@@ -133,7 +133,8 @@ class Stores:
         last = last_of_each(places)
         writers = np.repeat([each.index for each in taken], counts)
         if not last.all():
-            places, values, writers = places[last], values.chosen(last), writers[last]
+            kept = np.flatnonzero(last)
+            places, values, writers = places[kept], values.chosen(kept), writers[kept]
         self._dram.put(form.element_bytes, places, values, writers)
 
     def results(self, form: Form, taken: list[Taken]) -> Lanes:

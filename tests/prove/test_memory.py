@@ -14,7 +14,7 @@ LOADED = np.array([1, 3, 4])
 def loaded() -> tuple[Domain, Dram, Pad]:
     """Return DRAM, and a scratchpad whose elements refer to its rows `LOADED`."""
     domain = Domain(1)
-    dram = Dram(domain, np.zeros(0, np.uint8), 0, ROWS * SIZE, 2 * SIZE, DEPTH * SIZE)
+    dram = Dram(domain, np.zeros(0, np.uint8), 0, ROWS * SIZE, 2 * SIZE, (DEPTH + 1) * SIZE)
     pad = Pad(domain, dram, ROWS * SIZE, DEPTH, SIZE)
     pad.refer(np.arange(DEPTH), LOADED)
     return domain, dram, pad
@@ -66,3 +66,13 @@ def test_an_element_that_is_replaced_changes_no_row():
     assert equal(before.elements.reshape(-1), after.elements.reshape(-1)).all()
     assert (pad.chosen(slice(0, 2)).residues == 7).all()
     assert pad.rows[2] == LOADED[2]
+
+
+def test_padding_of_another_value_changes_no_element():
+    domain, _, pad = loaded()
+    pad.fill(slice(0, 2), 5)
+    pad.fill(slice(1, 3), -3)
+    residues = pad.chosen(slice(None)).residues[0]
+    assert residues.tolist() == [[5] * SIZE, [-3] * SIZE, [-3] * SIZE]
+    values = domain.functions.least[pad.chosen(slice(None)).elements["function"]]
+    assert values.tolist() == residues.tolist()

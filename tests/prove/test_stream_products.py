@@ -32,7 +32,7 @@ def operands(domain: Domain, batch: int, seed: int) -> Operands:
 def pad_of(domain: Domain, elements: Elements) -> Pad:
     """Return a scratchpad that holds elements[n, lanes]."""
     depth, size = elements.shape
-    dram = Dram(domain, np.zeros(0, np.uint8), 0, 0, size, depth * size)
+    dram = Dram(domain, np.zeros(0, np.uint8), 0, 0, size, (depth + 1) * size)
     pad = Pad(domain, dram, 0, depth, size)
     pad.put(slice(None), Lanes(elements, domain.values(elements).residues))
     return pad
