@@ -344,7 +344,8 @@ class Domain:
     def requantised_greatest(self, greatest: Elements, columns: NDArray[np.int64]) -> Elements:
         """Return the greatest of sums requantised, elements[...]; the arguments are as in `requantised`.
 
-        The greatest requantised sum is the requantisation of the greatest sum, which never decreases.
+        The greatest requantised sum is the requantisation of the greatest sum (`Axiom.GREATEST_OF_SUMS`). The
+        condition of the axiom is checked here, with the bounds of all sums that have been named.
 
         Args:
             greatest: sets of elements of `sums_as_roots`.
@@ -358,7 +359,7 @@ class Domain:
             raise ProofError(
                 f"a proof does not cover the greatest of sums that may wrap: with biases, up to {largest:,}"
             )
-        self._used.add(Axiom.MONOTONE_OF_GREATEST)
+        self._used.add(Axiom.GREATEST_OF_SUMS)
         members = self._sets.members(greatest)
         results = [
             self.requantised(

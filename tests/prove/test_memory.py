@@ -1,11 +1,12 @@
-"""Scratchpads of activations keep what was loaded into them."""
+"""Scratchpads of activations keep what was loaded into them; accumulators say what they hold."""
 
 import numpy as np
 import pytest
 
 from vdla.prove.domain import Domain
 from vdla.prove.elements import equal
-from vdla.prove.memory import NO_WRITER, Dram, Lanes, Pad
+from vdla.prove.errors import ProofError
+from vdla.prove.memory import NO_WRITER, Accumulators, Dram, Lanes, Pad
 
 SIZE, ROWS, DEPTH = 4, 6, 3
 LOADED = np.array([1, 3, 4])
@@ -76,3 +77,38 @@ def test_padding_of_another_value_changes_no_element():
     assert residues.tolist() == [[5] * SIZE, [-3] * SIZE, [-3] * SIZE]
     values = domain.functions.least[pad.chosen(slice(None)).elements["function"]]
     assert values.tolist() == residues.tolist()
+
+
+def with_greatest() -> tuple[Domain, Accumulators]:
+    """Return three accumulators: the greatest of sums, a sum, and a constant."""
+    domain = Domain(1)
+    held = Accumulators(domain, 3, SIZE)
+    one, other = (domain.values(domain.fresh(name, (2, SIZE))) for name in "ab")
+    held.put(slice(0, 2), domain.add(one, other))
+    held.put_greatest(np.array([0]), np.array([[1]]))
+    return domain, held
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda domain, held, places: held.sums(places),
+        lambda domain, held, places: held.taken(places),
+        lambda domain, held, places: held.constants(places),
+        lambda domain, held, places: held.of_one_root(places, "MIN"),
+        lambda domain, held, places: held.add(places, domain.values(domain.fresh("c", (1, SIZE)))),
+    ],
+)
+def test_the_greatest_of_sums_is_read_by_nothing_that_takes_a_sum(use):
+    domain, held = with_greatest()
+    assert held.have_greatest(slice(0, 1))
+    with pytest.raises(ProofError, match="greatest of sums of several activations only where MAX or a STORE"):
+        use(domain, held, slice(0, 1))
+    held.load_words(slice(0, 1), np.zeros((1, SIZE), np.int64))
+    assert not held.have_greatest(slice(0, 3))
+
+
+def test_sums_are_told_from_bytes():
+    domain, held = with_greatest()
+    held.put(slice(2, 3), domain.values(domain.fresh("x", (1, SIZE))))
+    assert [held.are_sums(slice(place, place + 1)) for place in range(3)] == [True, True, False]
