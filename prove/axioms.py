@@ -27,3 +27,7 @@ class Axiom(Enum):
         "A function that never decreases, applied to the greatest of several values, is the greatest of the "
         "function's results; least and greatest change places under a function that never increases."
     )
+    GREATEST_OF_SUMS = (
+        "The requantisation of the greatest of several sums, none of which can wrap when the bias is added, "
+        "is the greatest of their requantisations by the same parameters."
+    )

@@ -37,13 +37,15 @@ from vdla.prove.elements import (
 )
 from vdla.prove.errors import ProofError
 from vdla.prove.functions import BYTES, IDENTITY, ZERO, Functions, Numbers, Rule
-from vdla.prove.kernels import evaluate, name_sums
+from vdla.prove.kernels import WORDS_OF_ROOT, evaluate, name_sums
 from vdla.prove.requantisation import EXACT, Requantisations
 from vdla.prove.sets import Sets
 
 SET = "the greatest of a set"
 SUM = "a sum"
 HALF_WORD = np.uint64((1 << 32) - 1)
+TOGETHER = 64
+"""Roots whose pseudo-random bits are computed at a time."""
 SUM_BITS = 32
 """Of accumulators; `Domain.requantise` is told of others."""
 CLASSES = tuple((degree, divisors) for degree in range(1, LARGEST_DEGREE + 1) for divisors in range(RESIDUES))
@@ -176,7 +178,7 @@ class Domain:
         flat = np.ascontiguousarray(elements).reshape(-1)
         used = flat["function"]
         residues = np.empty((RESIDUES, flat.size))
-        evaluate(flat, self._keys, self._coefficients_of_functions(), residues)
+        evaluate(flat, self._keys, self._coefficients_of_functions(), *_scratch(), residues)
         occurring = np.flatnonzero(np.bincount(used, minlength=1))
         least, greatest = self.functions.least[occurring], self.functions.greatest[occurring]
         return Sums(
@@ -342,7 +344,8 @@ class Domain:
     def requantised_greatest(self, greatest: Elements, columns: NDArray[np.int64]) -> Elements:
         """Return the greatest of sums requantised, elements[...]; the arguments are as in `requantised`.
 
-        The greatest requantised sum is the requantisation of the greatest sum, which never decreases.
+        The greatest requantised sum is the requantisation of the greatest sum (`Axiom.GREATEST_OF_SUMS`). The
+        condition of the axiom is checked here, with the bounds of all sums that have been named.
 
         Args:
             greatest: sets of elements of `sums_as_roots`.
@@ -356,7 +359,7 @@ class Domain:
             raise ProofError(
                 f"a proof does not cover the greatest of sums that may wrap: with biases, up to {largest:,}"
             )
-        self._used.add(Axiom.MONOTONE_OF_GREATEST)
+        self._used.add(Axiom.GREATEST_OF_SUMS)
         members = self._sets.members(greatest)
         results = [
             self.requantised(
@@ -490,6 +493,11 @@ class Domain:
                 exponent = RESIDUES - max(divisors, divisors_2)
                 total += float(pairs.sum()) * (2 * max(degree, degree_2) * LIKELIEST) ** exponent
         return total + self._sets.count**2 / 2 * 2.0**-128
+
+
+def _scratch() -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """Return what `evaluate` overwrites."""
+    return np.zeros((WORDS_OF_ROOT, TOGETHER), np.uint64), np.zeros((RESIDUES, TOGETHER), np.uint64)
 
 
 def _residues_of(roots: Elements) -> NDArray[np.float64]:

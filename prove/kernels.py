@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.prove.elements import NO_ROOT, PRIMES, Elements, Floats
-from vdla.prove.functions import IDENTITY
+from vdla.prove.functions import IDENTITY, Numbers
 from vdla.sim.compiled import part, whole
 
 Words = NDArray[np.uint64]
@@ -103,8 +103,50 @@ def combined(coefficients: Integers, first: int, second: int, prime: int) -> Any
     return sums % prime
 
 
+@part
+def digest_roots(words: Words, low: np.uint64, high: np.uint64, bits: Words, first: int) -> None:
+    """Write 128 pseudo-random bits of roots, for a key, into the rows `first` and `first + 1` of `bits`.
+
+    Args:
+        words: uint64[3, n], kind, lo and hi of each root. A loop over such rows takes several at a time.
+        bits: uint64[4, n].
+    """
+    kinds, lows, highs = words[0], words[1], words[2]
+    lefts, rights = bits[first], bits[first + 1]
+    for place in range(words.shape[1]):
+        left, right = digest(kinds[place], lows[place], highs[place], low, high)
+        lefts[place] = left
+        rights[place] = right
+
+
+@part
+def evaluate_one(
+    function: int, bits: Words, at: int, coefficients: Integers, out: Floats, place: int
+) -> None:
+    """Write the residues of an element that has a root, of whose bits row `at` is a column."""
+    left, right = bits[0, at], bits[1, at]
+    g0, g1 = below(left, P0), below(left >> R32, P1)
+    g2, g3 = below(right, P2), below(right >> R32, P3)
+    if function != IDENTITY:
+        row, left, right = coefficients[function], bits[2, at], bits[3, at]
+        g0, g1 = combined(row[0], g0, below(left, P0), P0), combined(row[1], g1, below(left >> R32, P1), P1)
+        g2, g3 = combined(row[2], g2, below(right, P2), P2), combined(row[3], g3, below(right >> R32, P3), P3)
+    write_residues(g0, g1, g2, g3, out, place)
+
+
+@part
+def write_residues(first: int, second: int, third: int, fourth: int, out: Floats, place: int) -> None:
+    """Write residues between 0 and the primes as residues between -p/2 and p/2."""
+    out[0, place] = first - P0 * (first > P0 // 2)
+    out[1, place] = second - P1 * (second > P1 // 2)
+    out[2, place] = third - P2 * (third > P2 // 2)
+    out[3, place] = fourth - P3 * (fourth > P3 // 2)
+
+
 @whole
-def evaluate(elements: Elements, keys: Words, coefficients: Integers, out: Floats) -> None:
+def evaluate(
+    elements: Elements, keys: Words, coefficients: Integers, words: Words, bits: Words, out: Floats
+) -> None:
     """Write the residues of elements.
 
     Args:
@@ -112,29 +154,30 @@ def evaluate(elements: Elements, keys: Words, coefficients: Integers, out: Float
         keys: uint64[4], two keys.
         coefficients: int64[functions, RESIDUES, 3]: value for the byte 0, coefficients of both pseudo-random
             residues of a root.
+        words: uint64[3, m], which is overwritten: names of roots that are looked at together.
+        bits: uint64[4, m], which is overwritten: their pseudo-random bits for both keys.
         out: float64[RESIDUES, n], between -p/2 and p/2.
     """
-    for place in range(len(elements)):
-        element = elements[place]
-        function = element.function
-        g0 = g1 = g2 = g3 = h0 = h1 = h2 = h3 = 0
-        if element.kind != NO_ROOT:
-            kind = np.uint64(element.kind)
-            left, right = digest(kind, element.lo, element.hi, keys[0], keys[1])
-            g0, g1 = below(left, P0), below(left >> R32, P1)
-            g2, g3 = below(right, P2), below(right >> R32, P3)
-            if function != IDENTITY:
-                left, right = digest(kind, element.lo, element.hi, keys[2], keys[3])
-                h0, h1 = below(left, P0), below(left >> R32, P1)
-                h2, h3 = below(right, P2), below(right >> R32, P3)
-        if function != IDENTITY:
-            row = coefficients[function]
-            g0, g1 = combined(row[0], g0, h0, P0), combined(row[1], g1, h1, P1)
-            g2, g3 = combined(row[2], g2, h2, P2), combined(row[3], g3, h3, P3)
-        out[0, place] = g0 - P0 * (g0 > P0 // 2)
-        out[1, place] = g1 - P1 * (g1 > P1 // 2)
-        out[2, place] = g2 - P2 * (g2 > P2 // 2)
-        out[3, place] = g3 - P3 * (g3 > P3 // 2)
+    together = words.shape[1]
+    for piece in range((len(elements) + together - 1) // together):
+        first = piece * together
+        count = min(together, len(elements) - first)
+        others = 0
+        for at in range(count):
+            element = elements[first + at]
+            words[0, at] = np.uint64(element.kind)
+            words[1, at], words[2, at] = element.lo, element.hi
+            others += element.kind != NO_ROOT and element.function != IDENTITY
+        digest_roots(words, keys[0], keys[1], bits, 0)
+        if others:
+            digest_roots(words, keys[2], keys[3], bits, 2)
+        for at in range(count):
+            element = elements[first + at]
+            if element.kind != NO_ROOT:
+                evaluate_one(element.function, bits, at, coefficients, out, first + at)
+            else:
+                row = coefficients[element.function]
+                write_residues(row[0, 0], row[1, 0], row[2, 0], row[3, 0], out, first + at)
 
 
 @part
@@ -193,15 +236,32 @@ def name_rows(words: Words, counts: Integers, keys: Words, kind: int, out: Eleme
         out[row].function = IDENTITY
 
 
+@part
+def place_of(kind: int, lo: np.uint64, hi: np.uint64, mask: np.uint64) -> Any:
+    """Return where the search for a root in a table begins."""
+    mixed = (lo ^ hi * MIX_1 ^ np.uint64(kind) * MIX_2) * MIX_3
+    return mixed >> R32 & mask
+
+
 @whole
-def number_roots(
-    elements: Elements, table: Integers, roots: Elements, count: Integers, out: Integers
-) -> None:
+def enter_roots(roots: Elements, table: Numbers) -> None:
+    """Enter roots, elements[n], which differ, into a table without entries, for `number_roots`."""
+    mask = np.uint64(len(table) - 1)
+    for number in range(len(roots)):
+        root = roots[number]
+        at = place_of(root.kind, root.lo, root.hi, mask)
+        while table[at] >= 0:
+            at = at + np.uint64(1) & mask
+        table[at] = number
+
+
+@whole
+def number_roots(elements: Elements, table: Numbers, roots: Elements, count: Integers, out: Integers) -> None:
     """Write the numbers of the roots of elements; new roots get the next numbers.
 
     Args:
         elements: elements[n].
-        table: int64[size], a power of two, at least twice the roots: numbers by hash, -1 where there is none.
+        table: int32[size], a power of two, at least twice the roots: numbers by hash, -1 where there is none.
         roots: elements[room], the root of each number, with room for n more.
         count: int64[1], of the roots.
         out: int64[n].
@@ -209,8 +269,7 @@ def number_roots(
     mask = np.uint64(len(table) - 1)
     for place in range(len(elements)):
         element = elements[place]
-        mixed = (element.lo ^ element.hi * MIX_1 ^ np.uint64(element.kind) * MIX_2) * MIX_3
-        at = mixed >> R32 & mask
+        at = place_of(element.kind, element.lo, element.hi, mask)
         while table[at] >= 0:
             known = roots[table[at]]
             if known.lo == element.lo and known.hi == element.hi and known.kind == element.kind:
@@ -222,6 +281,17 @@ def number_roots(
             root.lo, root.hi, root.kind, root.function = element.lo, element.hi, element.kind, IDENTITY
             count[0] += 1
         out[place] = table[at]
+
+
+@whole
+def mark_different(
+    elements: Elements, places: Integers, others: Elements, numbers: Integers, out: Flags
+) -> None:
+    """Write whether elements[places[n]] and others[numbers[n]] differ, bool[n]."""
+    for row in range(len(places)):
+        one, other = elements[places[row]], others[numbers[row]]
+        same_root = one.lo == other.lo and one.hi == other.hi and one.kind == other.kind
+        out[row] = not (same_root and one.function == other.function)
 
 
 @part

@@ -14,8 +14,9 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.prove.domain import Domain
-from vdla.prove.elements import Elements, equal
-from vdla.prove.machine import StreamMachine, require_covered
+from vdla.prove.elements import Elements
+from vdla.prove.kernels import mark_different
+from vdla.prove.machine import StreamMachine, require_covered, spare_bytes
 from vdla.prove.memory import NO_WRITER, Dram, Lanes
 from vdla.prove.proof import LayerProof
 from vdla.prove.reference import DemandedValues
@@ -221,7 +222,9 @@ class _LaunchProof:
         if not positions.is_whole:
             raise DifferenceError(f"{what}: its layout leaves out elements of {crossing.value}")
         places = self.address(crossing) - self.dram.low + positions.bytes
-        wrong = np.flatnonzero(~equal(self.dram.elements[places], expected.reshape(-1)[positions.numbers]))
+        differs, flat = np.empty(len(places), bool), np.ascontiguousarray(expected).reshape(-1)
+        mark_different(self.dram.elements, places, flat, positions.numbers, differs)
+        wrong = np.flatnonzero(differs)
         if not wrong.size:
             return
         first = wrong[np.argmin(positions.numbers[wrong])]
@@ -326,7 +329,7 @@ def _dram(domain: Domain, plan: Plan, placed: PlacedPlan, constants: NDArray[np.
     alignment = max(plan.config.element_bytes(memory) for memory in MemoryType)
     low = min((tensor.address for tensor in tensors), default=0) // alignment * alignment
     high = max((tensor.end for tensor in tensors), default=0)
-    return Dram(domain, constants, low, high, alignment)
+    return Dram(domain, constants, low, high, alignment, spare_bytes(plan.config))
 
 
 def _layer_ends(step: LaunchStep, stream: Stream, program: DecodedStream) -> Iterator[LayerEnd]:

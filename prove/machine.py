@@ -42,6 +42,7 @@ from vdla.prove.memory import (
     Accumulators,
     Dram,
     Lanes,
+    Pad,
     Scratchpads,
     Weights,
     are_defined,
@@ -90,11 +91,10 @@ class StreamMachine:
     def __init__(self, config: AcceleratorConfig, domain: Domain, dram: Dram) -> None:
         require_covered(config)
         self.config, self.domain, self.dram = config, domain, dram
-        self.pads = _scratchpads(config, domain)
+        self.pads = _scratchpads(config, domain, dram)
         lanes = config.batch * config.block_out
         self._steps: list[tuple[int, Indices, bool]] = []
         self._running = 0
-        self._paddings: dict[int, Lanes] = {}
         self._stores = Stores(domain, dram)
         self.accumulators = Accumulators(domain, config.depth(MemoryType.ACC), lanes)
         self._operands = Operands(self.pads.inputs, self.pads.weights)
@@ -196,12 +196,12 @@ class StreamMachine:
         if isinstance(it, isa.Gather):
             lanes = self.dram.read(begin + block.source[:, None] + np.arange(size))
         else:
-            view, chosen = self.dram.view(size), (begin - self.dram.low) // size + block.source
+            chosen = (begin - self.dram.low) // size + block.source
             if memory in COPIED:
                 pad = self.pads.inputs if memory is MemoryType.INP else self.pads.residuals
-                pad.copy(places, view, chosen)
+                pad.refer(places, chosen)
                 return
-            lanes = view.chosen(chosen)
+            lanes = self.dram.view(size).chosen(chosen)
         constants = None if memory in LANES else constant_bytes(self.domain, lanes.elements)
         if constants is None:
             self._put_elements(memory, places, lanes)
@@ -223,15 +223,9 @@ class StreamMachine:
                     places, np.full((count, self.config.values(MemoryType.ACC)), value, np.int64)
                 )
             case MemoryType.INP | MemoryType.RES:
-                self._put_elements(memory, places, self._padding(value))
+                (pads.inputs if memory is MemoryType.INP else pads.residuals).fill(places, value)
             case MemoryType.OUT:
                 raise AssertionError("OUT is not loaded")
-
-    def _padding(self, value: int) -> Lanes:
-        """Return a lane of a constant."""
-        if value not in self._paddings:
-            self._paddings[value] = Lanes.of_constants(self.domain, np.full((1, 1), value))
-        return self._paddings[value]
 
     def _put_bytes(self, memory: MemoryType, places: Indices | slice, source: NDArray[np.uint8]) -> None:
         """Write constants from DRAM, uint8[n, element bytes], into a scratchpad."""
@@ -448,17 +442,38 @@ def _rows(key: _LoopKey, overwrite: bool) -> list[Rows]:
     return [rows.chosen(group) for group in chosen]
 
 
-def _scratchpads(config: AcceleratorConfig, domain: Domain) -> Scratchpads:
-    """Return scratchpads of zeros."""
+def spare_bytes(config: AcceleratorConfig) -> int:
+    """Return the bytes behind the activations in DRAM that the scratchpads of activations need."""
+    aligned = max(config.element_bytes(memory) for memory in COPIED)
+    return sum(_bytes_of(config, memory) + aligned for memory in COPIED)
+
+
+def _bytes_of(config: AcceleratorConfig, memory: MemoryType) -> int:
+    """Return the bytes of the rows that a scratchpad needs."""
+    return (_depth(config, memory) + 1) * config.element_bytes(memory)
+
+
+def _depth(config: AcceleratorConfig, memory: MemoryType) -> int:
+    """Return the elements of a scratchpad; 0 without it."""
+    return config.depth(memory) if memory in scratchpads_of(config) else 0
+
+
+def _scratchpads(config: AcceleratorConfig, domain: Domain, dram: Dram) -> Scratchpads:
+    """Return scratchpads of zeros. DRAM has `spare_bytes`."""
     depth = {memory: config.depth(memory) for memory in scratchpads_of(config)}
-    inputs, outputs = (config.values(memory) for memory in (MemoryType.INP, MemoryType.OUT))
-    residuals = np.zeros((depth.get(MemoryType.RES, 0), outputs), np.int64)
+    dram.pads.clear()
+    pads, begin = [], dram.high - dram.low
+    for memory in COPIED:
+        size = config.element_bytes(memory)
+        begin = -(-begin // size) * size
+        pads.append(Pad(domain, dram, begin, _depth(config, memory), size))
+        begin += _bytes_of(config, memory)
     return Scratchpads(
-        Lanes.of_constants(domain, np.zeros((depth[MemoryType.INP], inputs), np.int64)),
+        pads[0],
         Weights(depth[MemoryType.WGT], config.block_out, config.block_in),
         np.zeros(depth[MemoryType.UOP], np.int64),
         np.zeros(depth.get(MemoryType.TABLE, 0) * config.entries, np.int8),
-        Lanes.of_constants(domain, residuals),
+        pads[1],
     )
 
 

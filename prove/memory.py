@@ -47,9 +47,9 @@ class Lanes:
         residues = np.broadcast_to(values.astype(np.float64), (RESIDUES, *values.shape))
         return cls(domain.constants(values), np.ascontiguousarray(residues))
 
-    def chosen(self, places: "Places | NDArray[np.bool_]") -> "Lanes":
-        """Return a copy of some elements."""
-        return Lanes(self.elements[places].copy(), self.residues[:, places].copy())
+    def chosen(self, places: Indices) -> "Lanes":
+        """Return a copy of some elements, int64[n]."""
+        return Lanes(self.elements[places], self.residues.take(places, axis=1))
 
     def put(self, places: Places, values: "Lanes") -> None:
         """Replace some elements."""
@@ -75,33 +75,48 @@ class Dram:
         constants: uint8[bytes], all of DRAM before the run; bytes of activations have no meaning.
         low, high: the range of activations; `low` is a multiple of `alignment`.
         alignment: a multiple of the bytes of every element.
+        spare: bytes behind the activations, for elements of scratchpads that are no copies (`Pad`).
 
     Attributes:
         writers: int64[high - low], the instruction that wrote each byte last; NO_WRITER where none did.
+        pads: the scratchpads that refer to activations.
     """
 
     def __init__(
-        self, domain: Domain, constants: NDArray[np.uint8], low: int, high: int, alignment: int
+        self,
+        domain: Domain,
+        constants: NDArray[np.uint8],
+        low: int,
+        high: int,
+        alignment: int,
+        spare: int = 0,
     ) -> None:
         if low % alignment:
             raise ValueError(f"activations from byte {low} on are not aligned to {alignment} bytes")
         self.constants, self.low = constants, low
         size = -(-(high - low) // alignment) * alignment
         self.high = low + size
-        self.elements = np.zeros(size, ELEMENT)
+        self.elements = np.zeros(size + -(-spare // alignment) * alignment, ELEMENT)
         self.elements["kind"] = domain.kind("unwritten byte")
-        self.elements["lo"] = np.arange(low, low + size)
+        self.elements["lo"] = np.arange(low, low + len(self.elements))
         self.residues = domain.values(self.elements).residues
         self.writers = np.full(size, NO_WRITER)
+        self.pads: list[Pad] = []
+        self._views: dict[int, Lanes] = {}
 
     def view(self, size: int) -> Lanes:
-        """Return the activations as lanes of `size` bytes each."""
-        whole = self.high - self.low
-        count = whole // size
-        return Lanes(
-            self.elements[: count * size].reshape(count, size),
-            self.residues[:, : count * size].reshape(RESIDUES, count, size),
-        )
+        """Return the activations, and what is spare behind them, as lanes of `size` bytes each."""
+        if size not in self._views:
+            self._views[size] = Lanes(
+                self.elements.reshape(-1, size), self.residues.reshape(RESIDUES, -1, size)
+            )
+        return self._views[size]
+
+    def put(self, size: int, places: Indices, values: Lanes, writers: Indices) -> None:
+        """Replace elements of `size` bytes each, int64[n], by what instructions int64[n] wrote."""
+        self._keep(int(places.min()) * size, (int(places.max()) + 1) * size)
+        self.view(size).copy(places, values, np.arange(len(places)))
+        self.writers.reshape(-1, size)[places] = writers[:, None]
 
     def read(self, addresses: Indices) -> Lanes:
         """Return bytes of activations by address, lanes[n, m] for int64[n, m]."""
@@ -111,9 +126,73 @@ class Dram:
     def write(self, begin: int, values: Lanes) -> None:
         """Replace bytes of activations from address `begin` on by lanes[n, 1]."""
         place = slice(begin - self.low, begin - self.low + len(values.elements))
+        self._keep(place.start, place.stop)
         self.elements[place] = values.elements[:, 0]
         self.residues[:, place] = values.residues[..., 0]
         self.writers[place] = NO_WRITER
+
+    def _keep(self, low: int, high: int) -> None:
+        """Let the scratchpads copy what they hold of the bytes `low` to `high - 1`, which will change."""
+        for pad in self.pads:
+            pad.keep(low, high)
+
+
+class Pad:
+    """A scratchpad of activations. A LOAD copies no values: an element refers to the row of DRAM that holds
+    its values. They are copied only when something else is written there. Elements that DRAM does not hold
+    stand in rows of their own, in what is spare behind the activations; all that hold the padding share a row
+    behind these. At first, all are zero.
+
+    Args:
+        domain: of the proof.
+        dram: DRAM.
+        begin: first byte of the rows of its own, `depth` and one, a multiple of `size`.
+        depth: elements.
+        size: bytes of an element.
+
+    Attributes:
+        lanes: lanes of DRAM.
+        rows: int64[depth], the row of `lanes` that holds each element.
+    """
+
+    def __init__(self, domain: Domain, dram: Dram, begin: int, depth: int, size: int) -> None:
+        self._domain, self._size, self._own = domain, size, begin // size + np.arange(depth)
+        self._padding, self._padded = 0, begin // size + depth
+        self.lanes, self.rows = dram.view(size), np.full(depth, self._padded)
+        self._put_padding()
+        dram.pads.append(self)
+
+    def _put_padding(self) -> None:
+        row = slice(self._padded, self._padded + 1)
+        self.lanes.put(row, Lanes.of_constants(self._domain, np.full((1, 1), self._padding)))
+
+    def fill(self, places: slice, value: int) -> None:
+        """Replace elements by padding."""
+        if value != self._padding:
+            self.keep(self._padded * self._size, (self._padded + 1) * self._size)
+            self._padding = value
+            self._put_padding()
+        self.rows[places] = self._padded
+
+    def refer(self, places: Indices, rows: Indices) -> None:
+        """Replace elements, int64[n], by rows of DRAM, int64[n]."""
+        self.rows[places] = rows
+
+    def put(self, places: Places, values: Lanes) -> None:
+        """Replace elements by lanes[n, lanes]."""
+        self.rows[places] = self._own[places]
+        self.lanes.put(self._own[places], values)
+
+    def chosen(self, places: Places) -> Lanes:
+        """Return a copy of some elements."""
+        return self.lanes.chosen(self.rows[places])
+
+    def keep(self, low: int, high: int) -> None:
+        """Copy the elements that refer to some of the bytes `low` to `high - 1`, which will change."""
+        held = np.flatnonzero((self.rows * self._size < high) & ((self.rows + 1) * self._size > low))
+        if held.size:
+            self.lanes.copy(self._own[held], self.lanes, self.rows[held])
+            self.rows[held] = self._own[held]
 
 
 WORDS, ELEMENTS, ALL_SEVERAL, PENDING, GREATEST = range(5)
@@ -159,7 +238,8 @@ class Accumulators:
 
     def may_have_one_root(self, places: Places) -> bool:
         """Whether some of the accumulators may be sums of at most one root."""
-        return bool((self.state[places] != ALL_SEVERAL).any())
+        state = self.state[places]
+        return state.tobytes().count(ALL_SEVERAL) < state.size
 
     def sums(self, places: Places) -> Sums:
         """Return accumulators as sums[n, lanes]."""
@@ -182,12 +262,13 @@ class Accumulators:
 
     def _sources(self, places: Places) -> Elements | None:
         state = self.state[places]
-        if (state == GREATEST).any():
+        known = state.tobytes()
+        if GREATEST in known:
             raise ProofError(
                 "a proof covers the greatest of sums of several activations only where MAX or a STORE that "
                 "requantises reads it"
             )
-        if state.min(initial=ALL_SEVERAL) == ALL_SEVERAL:  # none is PENDING any more
+        if known.count(ALL_SEVERAL) == len(known):
             return None
         elements = self._elements[places].copy()
         words = state == WORDS
@@ -209,7 +290,7 @@ class Accumulators:
     def add(self, places: Places, sums: Sums) -> None:
         """Add sums[n, lanes] to accumulators."""
         self._settle(places)
-        if sums.source is not None or (self.state[places] == GREATEST).any():
+        if sums.source is not None or GREATEST in self.state[places].tobytes():
             self.put(places, self._domain.add(self.sums(places), sums))
             return
         largest = int(self._bounds[MAGNITUDE, places].max(initial=0))
@@ -272,7 +353,7 @@ class Accumulators:
 
     def have_greatest(self, places: slice) -> bool:
         """Whether some accumulators are the greatest of sums."""
-        return bool((self.state[places] == GREATEST).any())
+        return GREATEST in self.state[places].tobytes()
 
     def as_roots(self, places: Places) -> Elements:
         """Return accumulators as elements[n, lanes] of `Domain.sums_as_roots`, or sets of these."""
@@ -296,7 +377,7 @@ class Accumulators:
 
     def _settle(self, places: Places) -> None:
         """Compute accumulators whose members are still collected."""
-        if not self._members or not (self.state[places] == PENDING).any():
+        if not self._members or PENDING not in self.state[places].tobytes():
             return
         every = self._numbers(places)
         pending = every[self.state[every] == PENDING].tolist()
@@ -362,18 +443,18 @@ class Scratchpads:
     """The other memories on chip.
 
     Attributes:
-        inputs: lanes of inputs [depth, batch * block_in].
+        inputs: inputs of batch * block_in values each.
         weights: weights.
         uops: int64[depth], encoded micro-ops.
         table: int8[entries of all elements].
-        residuals: lanes of residuals [depth, batch * block_out].
+        residuals: residuals of batch * block_out values each.
     """
 
-    inputs: Lanes
+    inputs: Pad
     weights: Weights
     uops: Indices
     table: NDArray[np.int8]
-    residuals: Lanes
+    residuals: Pad
     pad_registers: dict[int, int] = field(default_factory=dict)
 
 

@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 from vdla.prove.axioms import Axiom
 from vdla.prove.elements import ELEMENT, Elements, undefined
 from vdla.prove.functions import BYTES, IDENTITY, Functions, Numbers
-from vdla.prove.kernels import name_rows, number_roots
+from vdla.prove.kernels import enter_roots, name_rows, number_roots
 
 NONE = np.iinfo(np.int64).max
 """In place of the code of a member."""
+MOST_NUMBERED = 1 << 18
+"""Elements for which there is room at a time: they may all have new roots, and most have known ones."""
 HALF = 32
 Codes = NDArray[np.int64]
 """Members: the number of the root times 2**32, plus the number of the function."""
@@ -28,7 +30,7 @@ class Roots:
     """Roots, numbered in order of appearance. No root is number 0."""
 
     def __init__(self) -> None:
-        self._table = np.full(1 << 10, -1, np.int64)
+        self._table = np.full(1 << 10, -1, np.int32)
         self._roots = np.zeros(1 << 10, ELEMENT)
         self._count = np.zeros(1, np.int64)
         self.numbers(np.zeros(1, ELEMENT))
@@ -36,23 +38,23 @@ class Roots:
     def numbers(self, elements: Elements) -> Codes:
         """Return the numbers of the roots of elements[...], int64[...]."""
         flat = np.ascontiguousarray(elements).reshape(-1)
-        self._make_room(int(self._count[0]) + flat.size)
         out = np.empty(flat.size, np.int64)
-        number_roots(flat, self._table, self._roots, self._count, out)
+        for first in range(0, flat.size, MOST_NUMBERED):
+            part = slice(first, first + MOST_NUMBERED)
+            self._make_room(int(self._count[0]) + len(flat[part]))
+            number_roots(flat[part], self._table, self._roots, self._count, out[part])
         return out.reshape(elements.shape)
 
     def _make_room(self, most: int) -> None:
-        """Make room for so many roots. The table grows by more than is needed, since all roots enter a new
-        one."""
+        """Make room for so many roots. The table and the roots grow by more than is needed, since all roots
+        move."""
         count = int(self._count[0])
         if most > len(self._roots):
-            room = np.zeros(max(most, 2 * len(self._roots)) - count, ELEMENT)
-            self._roots = np.concatenate((self._roots[:count], room))
+            known, self._roots = self._roots[:count], np.zeros(2 * most, ELEMENT)
+            self._roots[:count] = known
         if 2 * most > len(self._table):
-            self._table = np.full(4 << most.bit_length(), -1, np.int64)
-            self._count[0] = 0
-            known = self._roots[:count].copy()
-            number_roots(known, self._table, self._roots, self._count, np.empty(count, np.int64))
+            self._table = np.full(2 << most.bit_length(), -1, np.int32)
+            enter_roots(self._roots[:count], self._table)
 
     def elements(self, codes: Codes) -> Elements:
         """Return members by their codes, elements[...]."""

@@ -131,13 +131,11 @@ class Stores:
         counts = [len(each.places) for each in taken]
         places = np.concatenate([each.places for each in taken])
         last = last_of_each(places)
-        view = self._dram.view(form.element_bytes)
-        self._dram.writers[: view.elements.size].reshape(-1, form.element_bytes)[places[last]] = np.repeat(
-            [each.index for each in taken], counts
-        )[last, None]
+        writers = np.repeat([each.index for each in taken], counts)
         if not last.all():
-            places, values = places[last], values.chosen(last)
-        view.put(places, values)
+            kept = np.flatnonzero(last)
+            places, values, writers = places[kept], values.chosen(kept), writers[kept]
+        self._dram.put(form.element_bytes, places, values, writers)
 
     def results(self, form: Form, taken: list[Taken]) -> Lanes:
         """Return what STOREs write, lanes[n, lanes].

@@ -137,19 +137,33 @@ def product_roots(
     """
     rows, depth = weights.shape[1], weights.shape[2]
     batch = elements.shape[1] // depth
-    for place in range(src.shape[0] * wgt.shape[0] * batch * rows):
-        row, b = place % rows, place // rows % batch
-        o, p = place // (rows * batch) % wgt.shape[0], place // (rows * batch * wgt.shape[0])
-        several = False
-        for r in range(src.shape[1]):
-            for k in range(depth):
-                factor = np.int64(weights[wgt[o, r], row, k])
-                if factor != 0 and not several:
-                    several = take_term(
-                        elements, src[p, r], b * depth + k, factor, constants, found, counts, offsets, place
-                    )
-            if several:
-                break
+    place = -1
+    for p in range(src.shape[0]):
+        for o in range(wgt.shape[0]):
+            for b in range(batch):
+                for row in range(rows):
+                    place += 1
+                    several = False
+                    for r in range(src.shape[1]):
+                        for k in range(depth):
+                            if several:
+                                break
+                            factor = np.int64(weights[wgt[o, r], row, k])
+                            lane = b * depth + k
+                            if factor != 0:
+                                several = take_term(
+                                    elements,
+                                    src[p, r],
+                                    lane,
+                                    factor,
+                                    constants,
+                                    found,
+                                    counts,
+                                    offsets,
+                                    place,
+                                )
+                        if several:
+                            break
 
 
 @whole

@@ -16,7 +16,7 @@ from vdla.prove.elements import ELEMENT, REDUCED, RESIDUES, SEVERAL, Elements, F
 from vdla.prove.errors import ProofError
 from vdla.prove.functions import BYTES
 from vdla.prove.indices import Product, Rows
-from vdla.prove.memory import Lanes, Weights, constant_bytes
+from vdla.prove.memory import Pad, Weights, constant_bytes
 from vdla.prove.products import field_products
 from vdla.prove.stream_kernels import (
     depthwise_roots,
@@ -40,17 +40,17 @@ class Operands:
     """What GEMM and DEPTHWISE multiply.
 
     Attributes:
-        inputs: lanes of inputs [depth, batch * block_in].
+        inputs: inputs of batch * block_in values each.
         weights: of GEMM and DEPTHWISE.
     """
 
-    inputs: Lanes
+    inputs: Pad
     weights: Weights
 
     @property
     def batch(self) -> int:
         """Rows of an input."""
-        return int(self.inputs.elements.shape[1] // self.weights.numbers.shape[2])
+        return int(self.inputs.lanes.elements.shape[1] // self.weights.numbers.shape[2])
 
 
 def matrix_product(domain: Domain, operands: Operands, product: Product, with_source: bool) -> Sums:
@@ -62,7 +62,7 @@ def matrix_product(domain: Domain, operands: Operands, product: Product, with_so
     Raises:
         ProofError: weights are too large to be added up exactly, or the degree of a product is too high.
     """
-    weights = operands.weights
+    weights, lanes = operands.weights, operands.inputs.lanes
     if weights.is_activation[product.wgt].any():
         return _product_of_activations(domain, operands, product, with_source)
     count, terms = product.wgt.shape
@@ -70,12 +70,12 @@ def matrix_product(domain: Domain, operands: Operands, product: Product, with_so
     columns = np.empty((terms * depth, count * width))
     gather_columns(weights.columns, product.wgt, columns)
     largest = _largest(weights.magnitudes[product.wgt].sum(1))
-    rows = _rows(operands.inputs.residues, product.src, operands.batch)
+    src = operands.inputs.rows[product.src]
+    rows = _rows(lanes.residues, src, operands.batch)
     residues = _as_lanes(rows @ columns, product.dst.shape, operands.batch)
     source = None
     if with_source:
-        elements = operands.inputs.elements
-        source = _sources_of_product(domain, elements, weights.numbers, product.src, product.wgt)
+        source = _sources_of_product(domain, lanes.elements, weights.numbers, src, product.wgt)
     return _sums(residues, source, largest)
 
 
@@ -86,7 +86,7 @@ def _sources_of_product(
     several roots.
 
     Args:
-        elements: elements[depth, batch * block_in].
+        elements: elements[rows, batch * block_in].
         weights: int8[depth, block_out, block_in].
         src: int64[P, R]; wgt: int64[O, R].
     """
@@ -105,11 +105,12 @@ def row_sums(domain: Domain, operands: Operands, rows: Rows, with_source: bool) 
     `matrix_product`."""
     if operands.weights.is_activation[rows.wgt].any():
         raise ProofError("a DEPTHWISE by activations is not covered; use a GEMM")
-    weights, inputs = operands.weights.numbers, operands.inputs
+    weights, inputs = operands.weights.numbers, operands.inputs.lanes
+    src = operands.inputs.rows[rows.src]
     terms = weights[rows.wgt][:, :, rows.terms[:, 2]]
     largest = _largest(np.abs(terms.astype(np.int16)).sum(2, dtype=np.int64))
     residues = np.empty((RESIDUES, len(rows.dst), inputs.elements.shape[1]))
-    windows = rows.src, rows.wgt, rows.terms, rows.shared
+    windows = src, rows.wgt, rows.terms, rows.shared
     depthwise_sums(inputs.residues, weights, *windows, residues)
     source = None
     if with_source:
@@ -196,14 +197,14 @@ def _sources(domain: Domain, shape: tuple[int, ...], find: Find, term: Term) -> 
 
 def _product_of_activations(domain: Domain, operands: Operands, product: Product, with_source: bool) -> Sums:
     """Return the sums of a matrix product whose weights are activations; see `matrix_product`."""
-    batch, elements = operands.batch, operands.inputs.elements
-    rows = _rows(operands.inputs.residues, product.src, batch)
+    batch, lanes, src = operands.batch, operands.inputs.lanes, operands.inputs.rows[product.src]
+    rows = _rows(lanes.residues, src, batch)
     columns = _weights_of_activations(operands, product.wgt)
-    is_constant = constant_bytes(domain, elements[product.src]) is not None
+    is_constant = constant_bytes(domain, lanes.elements[src]) is not None
     sources: tuple[Elements | None, Elements | None] = (None, None)
     if with_source:
         sources = (
-            _rows(elements[None], product.src, batch),
+            _rows(lanes.elements[None], src, batch),
             _elements_of_weights(domain, operands, product.wgt),
         )
     left, right = (

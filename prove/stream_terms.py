@@ -279,7 +279,7 @@ class Recorder(StreamMachine):
             if getattr(step.form, "reset", 0):
                 return
             for place in step.src:
-                values = self.pads.inputs.elements[place].copy()
+                values = self.pads.inputs.chosen(np.array([place])).elements[0]
                 self.record.inputs[step.instruction, place] = self._operand(MemoryType.INP, place, values)
             rows = self.pads.weights.numbers[step.wgt].astype(np.int64)
             values = None if self.pads.weights.is_activation[step.wgt] else rows
@@ -312,7 +312,7 @@ class Recorder(StreamMachine):
             self.record.table = self._operand(MemoryType.TABLE, it.table_base, entries)
         if it.parameters and it.residual:
             place = it.residual - 1 + self._element - it.sram_base
-            values = self.pads.residuals.elements[place].copy()
+            values = self.pads.residuals.chosen(np.array([place])).elements[0]
             self.record.residual = self._operand(MemoryType.RES, place, values)
 
     def _operand(self, memory: MemoryType, place: int, values: Any) -> Operand:

@@ -3,14 +3,15 @@
 
 Streams are those of random networks in all styles of files, or of MODELS. Faults are of the kinds that a
 compiler makes: an address, a step of a loop, padding, a swapped block of weights, a parameter set, a missing
-micro-op, a tile that is not loaded, trips. A broken stream runs on the functional model, on random inputs and
-on inputs at the ends of their range, next to the unbroken stream. There are six verdicts:
+micro-op, a tile that is not loaded, trips, a window of a pooling. A broken stream runs on the functional
+model, on random inputs and on inputs at the ends of their range, next to the unbroken stream. There are six
+verdicts:
 
 caught  results differ, and the proof refuses the stream
 missed  results differ, and the stream is proved: the proof is wrong
 same    results are equal on all inputs, and the stream is proved
 hidden  results are equal on all inputs, the proof refuses the stream, and the result of a layer differs that
-        is left in DRAM: the layers after it do not show the difference
+        is left in DRAM, or handed to the host: what comes after it does not show the difference
 unsafe  results are equal on all inputs, the proof refuses the stream, and so does the verifier: it reads what
         nothing has written, or results depend on the order of the units
 unseen  nothing differs on any input, and only the proof refuses the stream: printed for a reader, with the
@@ -24,7 +25,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from random import Random
 
@@ -43,7 +44,7 @@ from vdla.compiler.network.stages import plan_of
 from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.target import Target
 from vdla.runtime.devices.functional import FunctionalDevice
-from vdla.runtime.module.plan import Plan
+from vdla.runtime.module.plan import Plan, Value
 from vdla.runtime.session.placement import place_plan
 from vdla.runtime.session.session import Session
 
@@ -169,11 +170,21 @@ def left_in_dram(plan: Plan, inputs: Inputs) -> list[bytes]:
     return [one.layout.unpack(np.asarray(data).view(np.int8)).tobytes() for one, data in parts]
 
 
+def handed_over(plan: Plan, inputs: Inputs) -> list[bytes]:
+    """Return the values that launches hand to the host, as `results` does the outputs."""
+    crossings = [crossing for launch in plan.launches for crossing in launch.unpacks]
+    values = {crossing.value: Value(crossing.layout.shape, "int8") for crossing in crossings}
+    return results(replace(plan, outputs=values), inputs)
+
+
 def is_hidden(subject: Subject, fault: Fault) -> bool:
-    """Whether a fault changes the result of a layer that is left in DRAM, on some inputs."""
+    """Whether a fault changes the result of a layer that is left in DRAM or handed to the host, on some
+    inputs."""
     plans = subject.plan, fault.plan
     return any(
-        left_in_dram(plans[0], inputs) != left_in_dram(plans[1], inputs) for inputs in subject.inputs(FEW)
+        look(plans[0], inputs) != look(plans[1], inputs)
+        for inputs in subject.inputs(FEW)
+        for look in (left_in_dram, handed_over)
     )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from vdla.hw.spec import codec, isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import EncodingError
-from vdla.hw.spec.vocabulary import MemoryType
+from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
 from vdla.runtime.module.plan import Plan
 from vdla.runtime.stream.builder import Stream
 
@@ -181,6 +181,20 @@ def stale(plan: Plan, rng: Random) -> Change | None:
     return replace(plan, streams={**plan.streams, launch: broken}), text
 
 
+def pooling(plan: Plan, rng: Random) -> Change | None:
+    """Change the windows of a MAX of accumulators: trips, a step, or micro-ops, so that a member is missing,
+    or another takes its place."""
+
+    def names_of(item: isa.Instruction) -> list[str]:
+        if not isinstance(item, isa.Alu) or item.alu_opcode != AluOpcode.MAX or item.use_imm:
+            return []
+        loops = ("out", item.iter_out), ("in", item.iter_in)
+        steps = [f"{which}_factor_{end}" for which in ("dst", "src") for end, count in loops if count > 1]
+        return _fields(item, (*steps, "iter_out", "iter_in", "uop_begin", "uop_end"), plan.config)
+
+    return _changed(plan, rng, names_of)
+
+
 def _tensors_of(plan: Plan, memory: MemoryType) -> list[str]:
     """Return the weight tensors that LOADs of a memory read."""
     found: dict[str, None] = {}
@@ -237,4 +251,5 @@ KINDS: dict[str, Callable[[Plan, Random], Change | None]] = {
     "micro-op": micro_op,
     "stale tile": stale,
     "trips": trips,
+    "pooling": pooling,
 }

@@ -65,6 +65,29 @@ def check_monotone_of_greatest():
         assert rising[::-1][values.max()] == rising[::-1][values].min()
 
 
+def check_greatest_of_sums():
+    for _ in range(200):
+        bias, multiplier, shift, zero, least, greatest = (
+            int(RNG.integers(low, high))
+            for low, high in (
+                (-(1 << 31), 1 << 31),
+                (0, 1 << 16),
+                (0, 64),
+                (-128, 128),
+                (-128, 128),
+                (-128, 128),
+            )
+        )
+        given = words(bias, multiplier, shift, zero, least, greatest)
+        sums = [value for value in SUMS if -(1 << 31) <= value + bias < 1 << 31]
+        results = [numerics.requantise(value, given, 32) for value in sums]
+        assert results == sorted(results)
+    most = (1 << 31) - 1
+    assert numerics.requantise(most, words(bias=1), 32) < numerics.requantise(
+        0, words(bias=1), 32
+    )  # it wraps
+
+
 def check_by_element():
     """The host's operators give the same at all places of arrays of all lengths, for all bytes."""
     checked = 0
@@ -93,6 +116,7 @@ CHECKS = {
     Axiom.BY_ELEMENT: check_by_element,
     Axiom.GREATEST_OF_SET: check_greatest_of_set,
     Axiom.MONOTONE_OF_GREATEST: check_monotone_of_greatest,
+    Axiom.GREATEST_OF_SUMS: check_greatest_of_sums,
 }
 
 

@@ -345,3 +345,79 @@ def test_scaled_sums_that_are_added_keep_the_sums_of_one_root(shared):
         assert (added.source["function"] == expected.source["function"]).all()
         assert (added.source["function"] == 0).tolist() == [True] * shared + [False] * (5 - shared)
         assert (added.source["lo"] == left["lo"]).all()
+
+
+def pooled(domain, members, parameters=WORDS):
+    """Return the greatest of sums[n] requantised, elements[n]."""
+    greatest = domain.maximum(np.stack([domain.sums_as_roots(each) for each in members]))
+    return domain.requantised_greatest(greatest, domain.columns(parameters, 32))
+
+
+def sums_of(domain, *names):
+    """Return sums[4] of two roots each, for each name."""
+    y = domain.values(domain.fresh("y", (4,)))
+    return [
+        domain.add(domain.values(domain.fresh(name, (4,))), domain.scale(y, np.array(9))) for name in names
+    ]
+
+
+def test_the_greatest_of_sums_requantised_is_the_greatest_of_the_requantised():
+    domain = Domain(1)
+    members = sums_of(domain, "a", "b", "c")
+    assert Axiom.GREATEST_OF_SUMS not in domain.axioms
+    expected = domain.maximum(np.stack([domain.requantise(each, WORDS) for each in members]))
+    assert equal(pooled(domain, members), expected)
+    assert equal(pooled(domain, [*members[::-1], members[1]]), expected)
+    assert Axiom.GREATEST_OF_SUMS in domain.axioms
+    assert Axiom.MONOTONE_OF_GREATEST not in domain.axioms
+    nested = domain.maximum(np.stack([domain.sums_as_roots(each) for each in members[1:]]))
+    whole = domain.maximum(np.stack([domain.sums_as_roots(members[0]), nested]))
+    assert equal(domain.requantised_greatest(whole, domain.columns(WORDS, 32)), expected)
+
+
+@pytest.mark.parametrize("change", ["missing", "another", "more", "shifted", "parameters"])
+def test_a_wrong_window_of_sums_is_another_element(change):
+    domain = Domain(1)
+    members = sums_of(domain, "a", "b", "c", "d")
+    expected = domain.maximum(np.stack([domain.requantise(each, WORDS) for each in members[:3]]))
+    a, b, c, d = members
+    shifted = Sums(np.roll(b.residues, 1, 1), None, b.reach, b.offset)
+    wrong = {"missing": [a, b], "another": [a, b, d], "more": members, "shifted": [a, shifted, c]}
+    found = pooled(domain, wrong.get(change, [a, b, c]), words(bias=99) if change == "parameters" else WORDS)
+    assert not (found == expected).any()
+
+
+def test_sums_of_one_root_are_functions_of_it_in_a_greatest():
+    domain = Domain(1)
+    x, (several_,) = domain.fresh("x", (4,)), sums_of(domain, "a")
+    tripled = domain.scale(domain.values(x), np.array(3))
+    constant = domain.values(domain.constants(np.full(4, -700)))
+    expected = domain.maximum(
+        np.stack([domain.requantise(each, WORDS) for each in (tripled, several_, constant)])
+    )
+    assert equal(pooled(domain, [several_, constant, tripled]), expected)
+
+
+@pytest.mark.parametrize(("largest", "covered"), [((1 << 31) - 1, True), (1 << 31, False)])
+def test_sums_that_may_wrap_with_their_bias_are_refused(largest, covered):
+    domain = Domain(1)
+    members = sums_of(domain, "a", "b")
+    bias = largest - max(each.reach + each.offset for each in members)
+    for sign in (1, -1):
+        parameters = words(bias=sign * bias)
+        if covered:
+            pooled(domain, members, parameters)
+        else:
+            with pytest.raises(ProofError, match="sums that may wrap: with biases, up to 2,147,483,648"):
+                pooled(domain, members, parameters)
+
+
+def test_a_table_of_a_greatest_moves_to_the_members_only_where_it_never_decreases():
+    domain = Domain(1)
+    members = sums_of(domain, "a", "b")
+    rising, other = (domain.functions.number(table) for table in (np.maximum(BYTES, 3), BYTES**2 // 200))
+    for table, same in ((rising, True), (other, False)):
+        expected = domain.maximum(
+            np.stack([domain.apply(domain.requantise(each, WORDS), table) for each in members])
+        )
+        assert (domain.apply(pooled(domain, members), table) == expected).all() == same

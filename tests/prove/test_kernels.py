@@ -66,12 +66,13 @@ def roots(count):
 
 
 def test_residues_are_words_of_siphash():
-    elements, key = roots(5), bytes(range(32))
+    elements, key = roots(5), bytes(range(32))  # more than are looked at together
     keys, out = np.frombuffer(key, np.uint64).copy(), np.empty((RESIDUES, 5))
+    names, bits = np.zeros((3, 2), np.uint64), np.zeros((4, 2), np.uint64)
     coefficients = np.array([[[0, 1, 0]] * RESIDUES, [[0, 0, 1]] * RESIDUES], np.int64)
     for function in (0, 1):
         elements["function"] = function
-        evaluate(elements, keys, coefficients, out)
+        evaluate(elements, keys, coefficients, names, bits, out)
         for place, element in enumerate(elements):
             message = b"".join(int(element[field]).to_bytes(8, "little") for field in ("kind", "lo", "hi"))
             pair = siphash(key[16 * function :][:16], message, 1, 3)

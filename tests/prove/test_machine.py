@@ -10,7 +10,7 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.prove.domain import Domain
 from vdla.prove.errors import ProofError
-from vdla.prove.machine import StreamMachine, require_covered
+from vdla.prove.machine import StreamMachine, require_covered, spare_bytes
 from vdla.prove.memory import Accumulators, Dram, Lanes, constant_bytes
 from vdla.sim.decoded import decode_stream
 from vdla.sim.interleave import interleave
@@ -20,7 +20,7 @@ def run(program: Program) -> np.ndarray:
     """Return DRAM after a program, all of whose activations are constants: DRAM as a whole."""
     config, domain = program.config, Domain(1)
     alignment = max(config.element_bytes(memory) for memory in MemoryType)
-    dram = Dram(domain, np.zeros(0, np.uint8), 0, len(program.image), alignment)
+    dram = Dram(domain, np.zeros(0, np.uint8), 0, len(program.image), alignment, spare_bytes(config))
     values = program.image.view(np.int8)[:, None]
     dram.write(0, Lanes.of_constants(domain, values))
     stream = np.frombuffer(program.stream, np.uint8).reshape(-1, config.instruction_bytes)

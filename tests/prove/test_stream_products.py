@@ -8,7 +8,7 @@ from vdla.hw.spec.isa import PAIR, TAPS
 from vdla.prove.domain import Domain
 from vdla.prove.elements import SEVERAL, Elements, Sums, along, equal
 from vdla.prove.indices import Product, Rows
-from vdla.prove.memory import Lanes, Weights
+from vdla.prove.memory import Dram, Lanes, Pad, Weights
 from vdla.prove.stream_products import Operands, matrix_product, row_sums
 
 DEPTH, BLOCK = 6, 4
@@ -26,7 +26,16 @@ def operands(domain: Domain, batch: int, seed: int) -> Operands:
     weights = rng.integers(-128, 128, (DEPTH, BLOCK, BLOCK)).astype(np.int8) * (
         rng.random((DEPTH, BLOCK, BLOCK)) < 0.3
     )
-    return Operands(Lanes(inputs, domain.values(inputs).residues), constant_weights(weights.astype(np.int8)))
+    return Operands(pad_of(domain, inputs), constant_weights(weights.astype(np.int8)))
+
+
+def pad_of(domain: Domain, elements: Elements) -> Pad:
+    """Return a scratchpad that holds elements[n, lanes]."""
+    depth, size = elements.shape
+    dram = Dram(domain, np.zeros(0, np.uint8), 0, 0, size, (depth + 1) * size)
+    pad = Pad(domain, dram, 0, depth, size)
+    pad.put(slice(None), Lanes(elements, domain.values(elements).residues))
+    return pad
 
 
 def constant_weights(numbers: np.ndarray) -> Weights:
@@ -68,7 +77,7 @@ def test_matrix_products_are_the_sums_of_their_terms(seed, batch):
     src, wgt = rng.integers(0, DEPTH, (3, 2)), rng.integers(0, DEPTH, (2, 2))
     product = Product(np.arange(6).reshape(3, 2), src, wgt)
     found = matrix_product(domain, given, product, with_source=True)
-    elements, weights = given.inputs.elements, given.weights.numbers
+    elements, weights = given.inputs.chosen(slice(None)).elements, given.weights.numbers
     for p, o, b, row in np.ndindex(3, 2, batch, BLOCK):
         terms = [
             (single(elements, src[p, r], b * BLOCK + k), int(weights[wgt[o, r], row, k]))
@@ -88,7 +97,7 @@ def test_sums_of_rows_are_the_sums_of_their_terms(seed, batch):
     weights = (
         rng.integers(-128, 128, (DEPTH, block, block)) * (rng.random((DEPTH, block, block)) < 0.5)
     ).astype(np.int8)
-    given = Operands(Lanes(inputs, domain.values(inputs).residues), constant_weights(weights))
+    given = Operands(pad_of(domain, inputs), constant_weights(weights))
     rows = Rows(np.arange(2), rng.integers(0, DEPTH, (2, TAPS)), rng.integers(0, DEPTH, 2))
     found = row_sums(domain, given, rows, with_source=True)
     for step, lane in np.ndindex(2, batch * block):

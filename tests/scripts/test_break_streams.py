@@ -11,8 +11,18 @@ import pytest
 from tests.compiler.network.compiled import handmade
 from vdla.prove.proof import Proof
 
-TITLES = ("residual", "several ends", "with the host between")
-KINDS = ("address", "factor", "padding", "weight block", "parameters", "micro-op", "stale tile", "trips")
+TITLES = ("residual", "several ends", "with the host between", "pooled")
+KINDS = (
+    "address",
+    "factor",
+    "padding",
+    "weight block",
+    "parameters",
+    "micro-op",
+    "stale tile",
+    "trips",
+    "pooling",
+)
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +112,30 @@ def test_the_verdict_follows_from_runs_and_the_proof(script, subject, monkeypatc
     fault = script.Fault("weight block", "text", replace(subject.plan, weights=weights))
     outcome = script.judged(subject, 3, fault)
     assert (outcome.verdict, outcome.difference) == (verdict, proof.difference)
+
+
+@pytest.mark.parametrize("kind", ["pooling", "parameters", "address", "micro-op"])
+def test_faults_in_a_pooling_of_sums_are_refused(scripts, script, kind):
+    graph, plan = handmade("pooled")
+    check = scripts("proving.check")
+    assert check.proof_faults(plan, graph) == []
+    assert "GREATEST_OF_SUMS" in check.proof_of(plan, graph).axioms
+    subject = script.Subject("pooled", graph, plan)
+    found = [scripts("proving.faults").planted(plan, kind, Random(f"{kind} {seed}")) for seed in range(6)]
+    verdicts = [script.judged(subject, number, fault).verdict for number, fault in enumerate(found)]
+    assert script.MISSED not in verdicts
+    assert verdicts.count(script.CAUGHT) > 2
+
+
+def test_a_value_that_only_the_host_reads_shows_a_fault(script):
+    graph, plan = handmade("with the host between")
+    subject = script.Subject("between", graph, plan)
+    weights = {name: np.ones_like(array) for name, array in plan.weights.items()}
+    fault = script.Fault("weight block", "text", replace(plan, weights=weights))
+    inputs = next(iter(subject.inputs(1)))
+    handed = [script.handed_over(each, inputs) for each in (plan, plan, fault.plan)]
+    assert len(handed[0]) == sum(len(launch.unpacks) for launch in plan.launches) > 1
+    assert handed[0] == handed[1] != handed[2]
 
 
 def test_the_table_counts_verdicts_by_kind(script):

@@ -1,0 +1,114 @@
+"""Scratchpads of activations keep what was loaded into them; accumulators say what they hold."""
+
+import numpy as np
+import pytest
+
+from vdla.prove.domain import Domain
+from vdla.prove.elements import equal
+from vdla.prove.errors import ProofError
+from vdla.prove.memory import NO_WRITER, Accumulators, Dram, Lanes, Pad
+
+SIZE, ROWS, DEPTH = 4, 6, 3
+LOADED = np.array([1, 3, 4])
+
+
+def loaded() -> tuple[Domain, Dram, Pad]:
+    """Return DRAM, and a scratchpad whose elements refer to its rows `LOADED`."""
+    domain = Domain(1)
+    dram = Dram(domain, np.zeros(0, np.uint8), 0, ROWS * SIZE, 2 * SIZE, (DEPTH + 1) * SIZE)
+    pad = Pad(domain, dram, ROWS * SIZE, DEPTH, SIZE)
+    pad.refer(np.arange(DEPTH), LOADED)
+    return domain, dram, pad
+
+
+def constants(domain: Domain, count: int, size: int) -> Lanes:
+    return Lanes.of_constants(domain, np.full((count, size), 7))
+
+
+def holds_row(dram: Dram, pad: Pad, before: Lanes) -> list[bool]:
+    """Return of each element whether it refers to its row; values and residues are those from before."""
+    held = pad.chosen(slice(None))
+    assert equal(held.elements.reshape(-1), before.elements.reshape(-1)).all()
+    np.testing.assert_array_equal(held.residues, before.residues)
+    return [bool(row == place) for row, place in zip(pad.rows, LOADED, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("size", "place", "refers"),
+    [
+        (SIZE, 3, [True, False, True]),
+        (SIZE, 2, [True, True, True]),
+        (2 * SIZE, 1, [True, False, True]),
+        (2 * SIZE, 2, [True, True, False]),
+        (1, 4 * SIZE - 1, [True, False, True]),
+        (1, 4 * SIZE, [True, True, False]),
+    ],
+)
+def test_an_element_is_copied_before_its_row_changes(size, place, refers):
+    domain, dram, pad = loaded()
+    before = dram.view(SIZE).chosen(LOADED)
+    dram.put(size, np.array([place]), constants(domain, 1, size), np.array([9]))
+    assert holds_row(dram, pad, before) == refers
+    assert np.flatnonzero(dram.writers != NO_WRITER).tolist() == [*range(place * size, (place + 1) * size)]
+
+
+def test_a_value_that_the_host_writes_changes_no_element():
+    domain, dram, pad = loaded()
+    before = dram.view(SIZE).chosen(LOADED)
+    dram.write(SIZE, constants(domain, SIZE + 1, 1))
+    assert holds_row(dram, pad, before) == [False, True, True]
+
+
+def test_an_element_that_is_replaced_changes_no_row():
+    domain, dram, pad = loaded()
+    before = dram.view(SIZE).chosen(np.arange(ROWS))
+    pad.put(slice(0, 2), constants(domain, 2, SIZE))
+    after = dram.view(SIZE).chosen(np.arange(ROWS))
+    assert equal(before.elements.reshape(-1), after.elements.reshape(-1)).all()
+    assert (pad.chosen(slice(0, 2)).residues == 7).all()
+    assert pad.rows[2] == LOADED[2]
+
+
+def test_padding_of_another_value_changes_no_element():
+    domain, _, pad = loaded()
+    pad.fill(slice(0, 2), 5)
+    pad.fill(slice(1, 3), -3)
+    residues = pad.chosen(slice(None)).residues[0]
+    assert residues.tolist() == [[5] * SIZE, [-3] * SIZE, [-3] * SIZE]
+    values = domain.functions.least[pad.chosen(slice(None)).elements["function"]]
+    assert values.tolist() == residues.tolist()
+
+
+def with_greatest() -> tuple[Domain, Accumulators]:
+    """Return three accumulators: the greatest of sums, a sum, and a constant."""
+    domain = Domain(1)
+    held = Accumulators(domain, 3, SIZE)
+    one, other = (domain.values(domain.fresh(name, (2, SIZE))) for name in "ab")
+    held.put(slice(0, 2), domain.add(one, other))
+    held.put_greatest(np.array([0]), np.array([[1]]))
+    return domain, held
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda domain, held, places: held.sums(places),
+        lambda domain, held, places: held.taken(places),
+        lambda domain, held, places: held.constants(places),
+        lambda domain, held, places: held.of_one_root(places, "MIN"),
+        lambda domain, held, places: held.add(places, domain.values(domain.fresh("c", (1, SIZE)))),
+    ],
+)
+def test_the_greatest_of_sums_is_read_by_nothing_that_takes_a_sum(use):
+    domain, held = with_greatest()
+    assert held.have_greatest(slice(0, 1))
+    with pytest.raises(ProofError, match="greatest of sums of several activations only where MAX or a STORE"):
+        use(domain, held, slice(0, 1))
+    held.load_words(slice(0, 1), np.zeros((1, SIZE), np.int64))
+    assert not held.have_greatest(slice(0, 3))
+
+
+def test_sums_are_told_from_bytes():
+    domain, held = with_greatest()
+    held.put(slice(2, 3), domain.values(domain.fresh("x", (1, SIZE))))
+    assert [held.are_sums(slice(place, place + 1)) for place in range(3)] == [True, True, False]
