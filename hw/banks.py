@@ -33,7 +33,7 @@ class BankedScratchpad(wiring.Component):
 
     def __init__(self, config: AcceleratorConfig) -> None:
         self.config = config
-        self.banks = 1 << int(ceil_log2(config.window.rows))
+        self.banks = banks_of(config)
         super().__init__(
             {"write": In(scratchpad_write(config, MemoryType.INP)), "read": In(input_read(config))}
         )
@@ -63,6 +63,11 @@ class BankedScratchpad(wiring.Component):
             bank.read.address.eq(address),
         ]
         return bank.read.data
+
+
+def banks_of(config: AcceleratorConfig) -> int:
+    """Return the banks of INP: as many as the window of a DEPTHWISE has rows, or the next power of two."""
+    return 1 << int(ceil_log2(config.window.rows))
 
 
 def memory_of(config: AcceleratorConfig, memory: MemoryType) -> wiring.Component:
