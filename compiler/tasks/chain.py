@@ -24,10 +24,11 @@ from vdla.compiler.tasks.convolution import ConvolutionTask
 from vdla.compiler.tasks.plane_tile import divisors
 from vdla.compiler.tasks.program_text import ChipBuffer, inside_image, nest, operand_type, padded_load
 from vdla.compiler.tasks.program_text import parse_program
+from vdla.compiler.te.operators.convolution import Windows, odd_pitch, windows_of
 from vdla.compiler.te.operators.narrowing import AddingScale, Narrowing, Scale
 from vdla.compiler.te.operators.sizes import Convolution, blocks
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.isa import MOST_PARAMETER_SETS, TAPS
+from vdla.hw.spec.isa import MOST_PARAMETER_SETS
 from vdla.hw.spec.vocabulary import Extension, MemoryType, Parameter
 
 SETS = len(Parameter)
@@ -186,9 +187,14 @@ class _Plan:
         return 0 if projection is None else blocks(projection.size.outputs, self.config.block_out)
 
     @property
-    def taps(self) -> tuple[int, int]:
-        """Rows and windows of a depthwise kernel."""
-        return self.size.kernel[0], self.size.kernel[1] // TAPS
+    def windows(self) -> Windows:
+        """The windows that cover a depthwise kernel."""
+        return windows_of(self.size, self.config)
+
+    @property
+    def covers(self) -> dict[str, int]:
+        """Loops over the windows that cover a kernel."""
+        return {"dy": self.windows.down, "dx": self.windows.across}
 
     @property
     def held(self) -> tuple[int, int]:
@@ -204,7 +210,7 @@ class _Plan:
         """Elements from one row of a unit's inputs to the next: the border to the left of a row is the border
         to the right of the row before it."""
         left, columns = self.size.padding[1], self.held[1]
-        return max(left + self.read[1], columns - left)
+        return odd_pitch(max(left + self.read[1], columns - left), self.windows)
 
     @property
     def inputs_of_block(self) -> int:
@@ -251,7 +257,7 @@ class _Plan:
     @property
     def weights(self) -> int:
         """Elements of weights of a unit."""
-        return self.tile.blocks * (self.inputs + prod(self.taps) + self.outputs)
+        return self.tile.blocks * (self.inputs + self.windows.count + self.outputs)
 
     @property
     def keeps_weights(self) -> bool:
@@ -324,7 +330,7 @@ class _Plan:
             MemoryType.ACC: (sets + 1) * SETS
             + copies * self.outputs * results
             + self.sum_turns * count * (expanded + results),
-            MemoryType.UOP: 8 * count * (self.inputs + prod(self.taps) * self.tile.rows + self.outputs),
+            MemoryType.UOP: 8 * count * (self.inputs + self.windows.count * self.tile.rows + self.outputs),
         }
         fit = all(elements <= self.config.depth(memory) for memory, elements in taken.items())
         return fit and sets < MOST_PARAMETER_SETS and self._results_fit
@@ -345,10 +351,9 @@ class _Plan:
         results, read = prod(self.results), prod(self.read)
         lanes = config.requantise_lanes or config.bus_bytes // config.batch
         stored = max(1, config.block_out // lanes)
-        (high, windows), columns = self.taps, self.results[1]
-        row = columns + 2 if self.size.stride[1] == 1 else 2 * columns + 1
+        row = self.windows.slots(self.results[1], self.size.stride[1])
         first = self.inputs * read
-        second, third = high * windows * self.tile.rows * row, self.outputs * results
+        second, third = self.tile.rows * row, self.outputs * results
         stores = stored * (read * (self.inputs > 0) + results * (1 + self.outputs / self.units / count))
         unit = count * max(first + second + third, stores) + UNIT_CYCLES / (2 if self.tile.sums else 1)
         element = config.element_bytes(MemoryType.INP) / config.bus_bytes
@@ -422,7 +427,7 @@ class _ChainProgram:
             outputs, inputs = blocks(stage.size.outputs, config.block_out), blocks(
                 stage.size.channels, config.block_in
             )
-            inner = plan.taps if stage is self.task.window else (inputs,)
+            inner = plan.covers.values() if stage is self.task.window else (inputs,)
             operands[f"P{name}"] = operand_type(config, outputs, SETS, scope=Scope.PARAMETERS)
             operands[f"W{name}"] = operand_type(config, outputs, *inner, scope=Scope.WEIGHT)
         return operands
@@ -445,7 +450,7 @@ class _ChainProgram:
             yield buffer("WL", Scope.WEIGHT, {"k": plan.outputs, "c": weights}).allocation
             yield buffer("S", Scope.ACCUMULATOR, {"f": self.tile.copies, "k": plan.outputs, **results}).allocation
         yield buffer(f"P{window}L", Scope.PARAMETERS, {"c": parameters, "row": SETS}).allocation
-        yield buffer(f"W{window}L", Scope.WEIGHT, {"c": weights, **dict(zip("yx", plan.taps, strict=True))}).allocation
+        yield buffer(f"W{window}L", Scope.WEIGHT, {"c": weights, **plan.covers}).allocation
         yield buffer("D", Scope.ACCUMULATOR, {**sums, **results}).allocation
         held = {"t": plan.input_turns, "b": count, "e": plan.inputs_of_block}
         yield buffer("M", Scope.INPUT, held).allocation
@@ -589,12 +594,12 @@ class _ChainProgram:
         """Yield the loads of a unit's weights."""
         plan, task, count = self.plan, self.task, self.tile.blocks
         slot, block = self._slot(unit, plan.keeps_weights), f"{unit.group} * {count} + b"
-        name, taps = self._name(task.window), dict(zip("yx", plan.taps, strict=True))
+        name = self._name(task.window)
         if task.expansion is not None:
             loops = {"b": count, "i": plan.inputs}
             yield nest(loops, f"load_wgt(W0L[{slot}, i, 0, 0], W0[{block}, i, 0, 0])")
-        window = f"load_wgt(W{name}L[{slot}, y, x, 0, 0], W{name}[{block}, y, x, 0, 0])"
-        yield nest({"b": count, **taps}, window)
+        window = f"load_wgt(W{name}L[{slot}, dy, dx, 0, 0], W{name}[{block}, dy, dx, 0, 0])"
+        yield nest({"b": count, **plan.covers}, window)
         if task.projection is not None:
             loops = {"k": plan.outputs, "b": count}
             yield nest(loops, f"load_wgt(WL[k, {slot}, 0, 0], W[k, {block}, 0, 0])")
@@ -630,7 +635,7 @@ class _ChainProgram:
             yield self._loaded(unit)
             return
         if step < plan.input_turns and plan.tiles > 1 and plan.below and unit.group.isdigit():
-            yield from self._border_below(unit)
+            yield self._border_below(unit)
         _, inside = self._row(unit.rows)
         left, turn = plan.size.padding[1], self._sum_turn(unit)
         sums, loops = f"E[{turn}, b, y, x, 0, 0]", {"b": count, **self._pixels}
@@ -645,16 +650,14 @@ class _ChainProgram:
     def _sum_turn(self, unit: _Unit) -> int:
         return unit.turn % self.plan.sum_turns
 
-    def _border_below(self, unit: _Unit) -> Iterator[str]:
-        """Yield the load of the border at the end of the last tile."""
-        plan, last = self.plan, self.plan.tiles - 1
-        first = (plan.held[0] - plan.below) * plan.pitch
-        loops = {"b": self.tile.blocks, "e": plan.inputs_of_block - first}
-        text = nest(loops, self._filled(f"M[{unit.turn % plan.input_turns}, b, e + {first}"))
-        if not unit.rows.isdigit():
-            yield _where(f"{last} <= {unit.rows}", text)
-        elif int(unit.rows) == last:
-            yield text
+    def _border_below(self, unit: _Unit) -> str:
+        """Return the load of the border at the end of a tile that reaches below the image."""
+        plan = self.plan
+        first, step = plan.held[0] - plan.below, self.tile.rows * plan.size.stride[0]
+        loops = {"b": self.tile.blocks, "y": plan.below, "x": plan.pitch}
+        place = f"{self._input(unit, f'y + {first}', 'x')}"
+        outside = f"{plan.size.height + plan.size.padding[0] - first} <= {unit.rows} * {step} + y"
+        return nest(loops, _where(outside, self._filled(place)))
 
     def _loaded(self, unit: _Unit) -> str:
         """Return the load of the depthwise inputs of a unit, with their border."""
@@ -680,11 +683,15 @@ class _ChainProgram:
         sums, (down, across) = f"D[{self._sum_turn(unit)}, b, y, x, 0, 0]", plan.size.stride
         slot = self._slot(unit, plan.keeps_weights)
         yield nest(loops, f"reset({sums})")
-        inputs = self._input(unit, f"y * {down} + dy", f"x * {across} + dx * {TAPS}")
-        yield nest(
-            {**loops, **dict(zip(("dy", "dx"), plan.taps, strict=True))},
-            window_sum(sums, inputs, f"W{name}L[{slot}, dy, dx, 0, 0]"),
+        windows, weights = plan.windows, f"W{name}L[{slot}, dy, dx, 0, 0]"
+        inputs = ", ".join(
+            f"{self._input(unit, f'y * {down} + dy * {windows.row_step} + {row}', column)}, 0, 0]"
+            for row in range(windows.rows)
+            for column in (
+                f"x * {across} + dx * {windows.column_step} + {column}" for column in range(windows.columns)
+            )
         )
+        yield nest({**loops, **plan.covers}, f"{windows.intrinsic}({sums}, {inputs}, {weights})")
         parameters = f"P{name}L[{self._slot(unit, plan.keeps_parameters)}, 0, 0, 0]"
         if self.task.projection is None:
             first = f"{unit.group} * {count} + b"
@@ -714,18 +721,6 @@ class _ChainProgram:
         if unit.group == str(plan.units - 1):
             result = f"{RESULT}[n, k, {unit.rows} * {self.tile.rows} + y, x, 0, 0]"
             yield nest(loops, f"store_scaled({result}, {sums}, PL[k, 0, 0, 0])")
-
-
-def window_sum(sums: str, inputs: str, weights: str) -> str:
-    """Return the addition of a window's products to an accumulator.
-
-    Args:
-        sums: the accumulator.
-        inputs: place of the window's first input, without the end of its subscript.
-        weights: the block of weights.
-    """
-    columns = ", ".join(f"{inputs} + {tap}, 0, 0]" for tap in range(TAPS))
-    return f"slide({sums}, {columns}, {weights})"
 
 
 def _where(condition: str, body: str) -> str:
