@@ -262,7 +262,11 @@ class _Plan:
     @property
     def keeps_weights(self) -> bool:
         """Whether the weights of all units stay on chip."""
-        return self.units * self.weights <= self.config.depth(MemoryType.WGT)
+        return self.units * self.weights <= self._weight_room
+
+    @property
+    def _weight_room(self) -> int:
+        return self.config.depth(MemoryType.WGT)
 
     @property
     def sets(self) -> int:
@@ -297,36 +301,42 @@ class _Plan:
         return 2 if self.tile.sums else 1
 
     @property
-    def constant_turns(self) -> int:
-        """Buffers of the constants of a unit that do not stay on chip."""
-        return 1 + self.late
+    def parameter_turns(self) -> int:
+        """Buffers of the parameters of a unit, unless those of all units stay on chip."""
+        return self.units if self.keeps_parameters else min(self.units, 1 + self.late)
+
+    @property
+    def weight_turns(self) -> int:
+        """Buffers of the weights of a unit, unless those of all units stay on chip."""
+        if self.keeps_weights:
+            return self.units
+        return max(
+            (turns for turns in (1 + self.late, self.period) if turns * self.weights <= self._weight_room),
+            default=1 + self.late,
+        )
 
     @property
     def period(self) -> int:
         """Number of consecutive units after which the same buffers are next in turn."""
-        return lcm(self.input_turns, self.sum_turns, self.constant_turns)
+        return lcm(self.input_turns, self.sum_turns, 1 + self.late)
 
     @property
     def unrolled(self) -> int:
         """Number of consecutive tiles after which the same buffers are next in turn."""
         return lcm(self.tile.copies, self.period // gcd(self.period, self.units))
 
-    def slots(self, kept: bool) -> int:
-        """Return how many units' constants are on chip."""
-        return self.units if kept else min(self.units, self.constant_turns)
-
     @property
     def fits(self) -> bool:
         """Whether all buffers fit the scratchpads, and results fit between the borders."""
         count, copies = self.tile.blocks, self.tile.copies
         results, read = prod(self.results), prod(self.read)
-        sets = self.slots(self.keeps_parameters) * self.sets + self.outputs
+        sets = self.parameter_turns * self.sets + self.outputs
         expanded = read if self.task.expansion is not None else 0
         taken = {
             MemoryType.INP: copies * self.inputs * read
             + count * self.input_turns * self.inputs_of_block
             + count * 2 * results * self.results_apart,
-            MemoryType.WGT: self.slots(self.keeps_weights) * self.weights,
+            MemoryType.WGT: self.weight_turns * self.weights,
             MemoryType.ACC: (sets + 1) * SETS
             + copies * self.outputs * results
             + self.sum_turns * count * (expanded + results),
@@ -435,8 +445,8 @@ class _ChainProgram:
     def _buffers(self) -> Iterator[str]:
         """Yield the allocations of all buffers, and the load of the parameters of the projection."""
         task, plan, config, count = self.task, self.plan, self.config, self.tile.blocks
-        weights = plan.slots(plan.keeps_weights) * count
-        parameters = plan.slots(plan.keeps_parameters) * count
+        weights = plan.weight_turns * count
+        parameters = plan.parameter_turns * count
         read, results = (dict(zip("yx", each, strict=True)) for each in (plan.read, plan.results))
         sums = {"t": plan.sum_turns, "b": count}
 
@@ -527,31 +537,35 @@ class _ChainProgram:
         Args:
             trips: the unit is one of so many in a loop, and `step` is the first of them.
         """
-        unit, plan = self._unit(rows, tile, step, trips), self.plan
+        unit, expands = self._unit(rows, tile, step, trips), self.task.expansion is not None
         if step == 0:
-            yield self._constants(unit, plan.keeps_parameters, self._parameters(unit))
-        yield self._constants(unit, plan.keeps_weights, self._weights(unit))
+            yield from self._ahead(rows, tile, 0, 0)
+        yield self._constants(unit, self.plan.keeps_weights, self._weights(unit))
         yield from self._inputs(unit, step)
+        if expands:
+            yield from self._ahead(rows, tile, step + 1, trips)
         yield from self._later(rows, tile, step, trips)
+        if not expands:
+            yield from self._ahead(rows, tile, step + 1, trips)
 
     def _later(self, rows: str, tile: int, step: int, trips: int = 0) -> Iterator[str]:
-        """Yield the work on the units before a unit, those of the tile before included, and the load of the
-        next unit's parameters."""
+        """Yield the work on the units before a unit, those of the tile before included."""
         works = [self._window] if self.task.projection is None else [self._window, self._project]
         for late, work in enumerate(works, 1):
             place = step - late
-            if late == len(works) and step + 1 < self.plan.units:
-                following = self._unit(rows, tile, step + 1, trips)
-                kept = self.plan.keeps_parameters
-                yield self._constants(following, kept, self._parameters(following))
-            if place >= self.plan.units:
-                continue
-            if place >= 0:
-                yield from work(self._unit(rows, tile, place, trips), place)
-            elif self._overlaps and rows != "0":
+            if 0 <= place < self.plan.units:
+                yield from work(self._unit(rows, tile, place, trips))
+            elif place < 0 and self._overlaps and rows != "0":
                 earlier = self._before(rows, tile)
-                text = "\n".join(work(self._unit(*earlier, place + self.plan.units), place + self.plan.units))
+                text = "\n".join(work(self._unit(*earlier, place + self.plan.units)))
                 yield text if rows.isdigit() else f"if 1 <= {rows}:\n{_indented(text)}"
+
+    def _ahead(self, rows: str, tile: int, step: int, trips: int) -> Iterator[str]:
+        """Yield the load of the next unit's parameters. It runs beside the longest of the instructions before
+        it: the expansion, or without an expansion, the projection."""
+        if step < self.plan.units:
+            unit = self._unit(rows, tile, step, trips)
+            yield self._constants(unit, self.plan.keeps_parameters, self._parameters(unit))
 
     def _before(self, rows: str, tile: int) -> tuple[str, int]:
         """Return the tile before a tile."""
@@ -593,7 +607,7 @@ class _ChainProgram:
     def _weights(self, unit: _Unit) -> Iterator[str]:
         """Yield the loads of a unit's weights."""
         plan, task, count = self.plan, self.task, self.tile.blocks
-        slot, block = self._slot(unit, plan.keeps_weights), f"{unit.group} * {count} + b"
+        slot, block = self._slot(unit, plan.weight_turns), f"{unit.group} * {count} + b"
         name = self._name(task.window)
         if task.expansion is not None:
             loops = {"b": count, "i": plan.inputs}
@@ -607,7 +621,7 @@ class _ChainProgram:
     def _parameters(self, unit: _Unit) -> Iterator[str]:
         """Yield the loads of a unit's parameters of requantisation."""
         count = self.tile.blocks
-        slot, block = self._slot(unit, self.plan.keeps_parameters), f"{unit.group} * {count} + b"
+        slot, block = self._slot(unit, self.plan.parameter_turns), f"{unit.group} * {count} + b"
         for stage in (self.task.expansion, self.task.window):
             if stage is not None:
                 name = self._name(stage)
@@ -621,9 +635,10 @@ class _ChainProgram:
         once = "n < 1" if unit.rows == "0" else f"n + {unit.rows} < 1"
         return _where(once if kept else "", "\n".join(loads))
 
-    def _slot(self, unit: _Unit, kept: bool) -> str:
-        """Return which block of constants on chip is that of block `b` of a unit."""
-        slot = unit.group if kept else unit.turn % self.plan.constant_turns
+    def _slot(self, unit: _Unit, turns: int) -> str:
+        """Return which block of constants on chip, of those of `turns` units, is that of block `b` of a
+        unit."""
+        slot = unit.group if turns == self.plan.units else unit.turn % turns
         return f"{slot} * {self.tile.blocks} + b"
 
     # The convolutions
@@ -639,12 +654,12 @@ class _ChainProgram:
         _, inside = self._row(unit.rows)
         left, turn = plan.size.padding[1], self._sum_turn(unit)
         sums, loops = f"E[{turn}, b, y, x, 0, 0]", {"b": count, **self._pixels}
-        weights = f"W0L[{self._slot(unit, plan.keeps_weights)}, i, 0, 0]"
+        weights = f"W0L[{self._slot(unit, plan.weight_turns)}, i, 0, 0]"
         yield nest(loops, _where(inside, f"reset({sums})"))
         product = f"gemm({sums}, XL[{unit.copy}, i, y, x, 0, 0], {weights})"
         yield nest({**loops, "i": plan.inputs}, _where(inside, product))
         target = f"{self._input(unit, f'y + {plan.first_row}', f'x + {left}')}, 0, 0]"
-        parameters = f"P0L[{self._slot(unit, plan.keeps_parameters)}, 0, 0, 0]"
+        parameters = f"P0L[{self._slot(unit, plan.parameter_turns)}, 0, 0, 0]"
         yield nest(loops, _where(inside, f"feed_scaled({target}, {sums}, {parameters})"))
 
     def _sum_turn(self, unit: _Unit) -> int:
@@ -676,12 +691,12 @@ class _ChainProgram:
             self._padded(f"{self._input(unit, 'y', 'x')}, 0, 0], {source}", " and ".join(inside)),
         )
 
-    def _window(self, unit: _Unit, place: int) -> Iterator[str]:
+    def _window(self, unit: _Unit) -> Iterator[str]:
         """Yield the depthwise convolution of a unit."""
         plan, count, name = self.plan, self.tile.blocks, self._name(self.task.window)
         loops = {"b": count, **dict(zip("yx", plan.results, strict=True))}
         sums, (down, across) = f"D[{self._sum_turn(unit)}, b, y, x, 0, 0]", plan.size.stride
-        slot = self._slot(unit, plan.keeps_weights)
+        slot = self._slot(unit, plan.weight_turns)
         yield nest(loops, f"reset({sums})")
         windows, weights = plan.windows, f"W{name}L[{slot}, dy, dx, 0, 0]"
         inputs = ", ".join(
@@ -692,7 +707,7 @@ class _ChainProgram:
             )
         )
         yield nest({**loops, **plan.covers}, f"{windows.intrinsic}({sums}, {inputs}, {weights})")
-        parameters = f"P{name}L[{self._slot(unit, plan.keeps_parameters)}, 0, 0, 0]"
+        parameters = f"P{name}L[{self._slot(unit, plan.parameter_turns)}, 0, 0, 0]"
         if self.task.projection is None:
             first = f"{unit.group} * {count} + b"
             result = f"{RESULT}[n, {first}, {unit.rows} * {self.tile.rows} + y, x, 0, 0]"
@@ -707,14 +722,14 @@ class _ChainProgram:
         top, left, _, _ = self.plan.size.padding
         return f"{self._input(unit, f'y + {top}', f'x + {left}')}, 0, 0]"
 
-    def _project(self, unit: _Unit, place: int) -> Iterator[str]:
+    def _project(self, unit: _Unit) -> Iterator[str]:
         """Yield the products of a unit for the projection, and the STOREs of the results after the last."""
         plan = self.plan
         loops = {"k": plan.outputs, **dict(zip("yx", plan.results, strict=True))}
         sums = f"S[{unit.copy}, k, y, x, 0, 0]"
         if unit.group == "0":
             yield nest(loops, f"reset({sums})")
-        weights = f"WL[k, {self._slot(unit, plan.keeps_weights)}, 0, 0]"
+        weights = f"WL[k, {self._slot(unit, plan.weight_turns)}, 0, 0]"
         yield nest(
             {**loops, "b": self.tile.blocks}, f"gemm({sums}, {self._depthwise(unit)}, {weights})"
         )
