@@ -29,7 +29,7 @@ from vdla.compiler.operands.address_map import DENSE, Operand
 from vdla.compiler.tasks.base import Choice, Task
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.vocabulary import MemoryType, Parameter
+from vdla.hw.spec.vocabulary import Extension, MemoryType, Parameter
 from vdla.runtime.stream.builder import Rows, Stream, StreamBuilder
 
 CACHED_PROGRAMS = 256  # per process: a simulated candidate is not lowered again for emission
@@ -171,11 +171,20 @@ class _StreamEmitter:
         weights = _most_elements(func.body, Scope.WEIGHT)
         self.used[Scope.WEIGHT] = builder.next_place(MemoryType.WGT, weights, func)
         self.used[Scope.PARAMETERS] = epilogue.reserved
-        self.used[Scope.ACCUMULATOR] = epilogue.reserved + sum(
+        self.used[Scope.ACCUMULATOR] = self._first_sum(func, epilogue)
+
+    def _first_sum(self, func: Func, epilogue: Epilogue) -> int:
+        """Return the first accumulator of the sums: behind the parameters, or in the upper half if all sums
+        fit there, so that LOADs of parameters run beside them."""
+        parameters = sum(
             _elements(part.buffer)
             for part in walk_statements(func.body)
             if isinstance(part, Alloc) and part.buffer.scope is Scope.PARAMETERS
         )
+        half = self.config.depth(MemoryType.ACC) // 2
+        apart = parameters and self.config.has(Extension.ACC_HALVES)
+        apart = apart and _most_elements(func.body, Scope.ACCUMULATOR) <= half
+        return max(epilogue.reserved + parameters, half if apart else 0)
 
     def statement(self, stmt: Stmt) -> Action:
         """Return the action that records the instructions of a statement; raises the errors of `emit`."""

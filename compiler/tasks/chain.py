@@ -24,10 +24,11 @@ from vdla.compiler.tasks.convolution import ConvolutionTask
 from vdla.compiler.tasks.plane_tile import divisors
 from vdla.compiler.tasks.program_text import ChipBuffer, inside_image, nest, operand_type, padded_load
 from vdla.compiler.tasks.program_text import parse_program
+from vdla.compiler.te.operators.convolution import Windows, odd_pitch, windows_of
 from vdla.compiler.te.operators.narrowing import AddingScale, Narrowing, Scale
 from vdla.compiler.te.operators.sizes import Convolution, blocks
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.isa import MOST_PARAMETER_SETS, TAPS
+from vdla.hw.spec.isa import MOST_PARAMETER_SETS
 from vdla.hw.spec.vocabulary import Extension, MemoryType, Parameter
 
 SETS = len(Parameter)
@@ -72,7 +73,9 @@ class ChainTask(PartedTask[ChainTile]):
     @property
     def stages(self) -> tuple[ConvolutionTask, ...]:
         """The convolutions, in order."""
-        return tuple(stage for stage in (self.expansion, self.window, self.projection) if stage is not None)
+        return tuple(
+            stage for stage in (self.expansion, self.window, self.projection) if stage is not None
+        )
 
     @property
     def narrowing(self) -> Narrowing:
@@ -184,9 +187,14 @@ class _Plan:
         return 0 if projection is None else blocks(projection.size.outputs, self.config.block_out)
 
     @property
-    def taps(self) -> tuple[int, int]:
-        """Rows and windows of a depthwise kernel."""
-        return self.size.kernel[0], self.size.kernel[1] // TAPS
+    def windows(self) -> Windows:
+        """The windows that cover a depthwise kernel."""
+        return windows_of(self.size, self.config)
+
+    @property
+    def covers(self) -> dict[str, int]:
+        """Loops over the windows that cover a kernel."""
+        return {"dy": self.windows.down, "dx": self.windows.across}
 
     @property
     def held(self) -> tuple[int, int]:
@@ -202,7 +210,7 @@ class _Plan:
         """Elements from one row of a unit's inputs to the next: the border to the left of a row is the border
         to the right of the row before it."""
         left, columns = self.size.padding[1], self.held[1]
-        return max(left + self.read[1], columns - left)
+        return odd_pitch(max(left + self.read[1], columns - left), self.windows)
 
     @property
     def inputs_of_block(self) -> int:
@@ -249,12 +257,16 @@ class _Plan:
     @property
     def weights(self) -> int:
         """Elements of weights of a unit."""
-        return self.tile.blocks * (self.inputs + prod(self.taps) + self.outputs)
+        return self.tile.blocks * (self.inputs + self.windows.count + self.outputs)
 
     @property
     def keeps_weights(self) -> bool:
         """Whether the weights of all units stay on chip."""
-        return self.units * self.weights <= self.config.depth(MemoryType.WGT)
+        return self.units * self.weights <= self._weight_room
+
+    @property
+    def _weight_room(self) -> int:
+        return self.config.depth(MemoryType.WGT)
 
     @property
     def sets(self) -> int:
@@ -289,40 +301,46 @@ class _Plan:
         return 2 if self.tile.sums else 1
 
     @property
-    def constant_turns(self) -> int:
-        """Buffers of the constants of a unit that do not stay on chip."""
-        return 1 + self.late
+    def parameter_turns(self) -> int:
+        """Buffers of the parameters of a unit, unless those of all units stay on chip."""
+        return self.units if self.keeps_parameters else min(self.units, 1 + self.late)
+
+    @property
+    def weight_turns(self) -> int:
+        """Buffers of the weights of a unit, unless those of all units stay on chip."""
+        if self.keeps_weights:
+            return self.units
+        return max(
+            (turns for turns in (1 + self.late, self.period) if turns * self.weights <= self._weight_room),
+            default=1 + self.late,
+        )
 
     @property
     def period(self) -> int:
         """Number of consecutive units after which the same buffers are next in turn."""
-        return lcm(self.input_turns, self.sum_turns, self.constant_turns)
+        return lcm(self.input_turns, self.sum_turns, 1 + self.late)
 
     @property
     def unrolled(self) -> int:
         """Number of consecutive tiles after which the same buffers are next in turn."""
         return lcm(self.tile.copies, self.period // gcd(self.period, self.units))
 
-    def slots(self, kept: bool) -> int:
-        """Return how many units' constants are on chip."""
-        return self.units if kept else min(self.units, self.constant_turns)
-
     @property
     def fits(self) -> bool:
         """Whether all buffers fit the scratchpads, and results fit between the borders."""
         count, copies = self.tile.blocks, self.tile.copies
         results, read = prod(self.results), prod(self.read)
-        sets = self.slots(self.keeps_parameters) * self.sets + self.outputs
+        sets = self.parameter_turns * self.sets + self.outputs
         expanded = read if self.task.expansion is not None else 0
         taken = {
             MemoryType.INP: copies * self.inputs * read
             + count * self.input_turns * self.inputs_of_block
             + count * 2 * results * self.results_apart,
-            MemoryType.WGT: self.slots(self.keeps_weights) * self.weights,
+            MemoryType.WGT: self.weight_turns * self.weights,
             MemoryType.ACC: (sets + 1) * SETS
             + copies * self.outputs * results
             + self.sum_turns * count * (expanded + results),
-            MemoryType.UOP: 8 * count * (self.inputs + prod(self.taps) * self.tile.rows + self.outputs),
+            MemoryType.UOP: 8 * count * (self.inputs + self.windows.count * self.tile.rows + self.outputs),
         }
         fit = all(elements <= self.config.depth(memory) for memory, elements in taken.items())
         return fit and sets < MOST_PARAMETER_SETS and self._results_fit
@@ -343,10 +361,9 @@ class _Plan:
         results, read = prod(self.results), prod(self.read)
         lanes = config.requantise_lanes or config.bus_bytes // config.batch
         stored = max(1, config.block_out // lanes)
-        (high, windows), columns = self.taps, self.results[1]
-        row = columns + 2 if self.size.stride[1] == 1 else 2 * columns + 1
+        row = self.windows.slots(self.results[1], self.size.stride[1])
         first = self.inputs * read
-        second, third = high * windows * self.tile.rows * row, self.outputs * results
+        second, third = self.tile.rows * row, self.outputs * results
         stores = stored * (read * (self.inputs > 0) + results * (1 + self.outputs / self.units / count))
         unit = count * max(first + second + third, stores) + UNIT_CYCLES / (2 if self.tile.sums else 1)
         element = config.element_bytes(MemoryType.INP) / config.bus_bytes
@@ -417,11 +434,10 @@ class _ChainProgram:
             RESULT: operand_type(config, images, blocks(last.outputs, config.block_out), *last.out_size),
         }
         for name, stage in zip(self._names(), stages, strict=True):
-            outputs, inputs = (
-                blocks(stage.size.outputs, config.block_out),
-                blocks(stage.size.channels, config.block_in),
+            outputs, inputs = blocks(stage.size.outputs, config.block_out), blocks(
+                stage.size.channels, config.block_in
             )
-            inner = plan.taps if stage is self.task.window else (inputs,)
+            inner = plan.covers.values() if stage is self.task.window else (inputs,)
             operands[f"P{name}"] = operand_type(config, outputs, SETS, scope=Scope.PARAMETERS)
             operands[f"W{name}"] = operand_type(config, outputs, *inner, scope=Scope.WEIGHT)
         return operands
@@ -429,8 +445,8 @@ class _ChainProgram:
     def _buffers(self) -> Iterator[str]:
         """Yield the allocations of all buffers, and the load of the parameters of the projection."""
         task, plan, config, count = self.task, self.plan, self.config, self.tile.blocks
-        weights = plan.slots(plan.keeps_weights) * count
-        parameters = plan.slots(plan.keeps_parameters) * count
+        weights = plan.weight_turns * count
+        parameters = plan.parameter_turns * count
         read, results = (dict(zip("yx", each, strict=True)) for each in (plan.read, plan.results))
         sums = {"t": plan.sum_turns, "b": count}
 
@@ -442,13 +458,9 @@ class _ChainProgram:
             parameter = buffer("PL", Scope.PARAMETERS, {"k": plan.outputs, "row": SETS})
             yield parameter.loaded("P[k, row, 0, 0]")
             yield buffer("WL", Scope.WEIGHT, {"k": plan.outputs, "c": weights}).allocation
-            yield buffer(
-                "S", Scope.ACCUMULATOR, {"f": self.tile.copies, "k": plan.outputs, **results}
-            ).allocation
+            yield buffer("S", Scope.ACCUMULATOR, {"f": self.tile.copies, "k": plan.outputs, **results}).allocation
         yield buffer(f"P{window}L", Scope.PARAMETERS, {"c": parameters, "row": SETS}).allocation
-        yield buffer(
-            f"W{window}L", Scope.WEIGHT, {"c": weights, **dict(zip("yx", plan.taps, strict=True))}
-        ).allocation
+        yield buffer(f"W{window}L", Scope.WEIGHT, {"c": weights, **plan.covers}).allocation
         yield buffer("D", Scope.ACCUMULATOR, {**sums, **results}).allocation
         held = {"t": plan.input_turns, "b": count, "e": plan.inputs_of_block}
         yield buffer("M", Scope.INPUT, held).allocation
@@ -525,31 +537,35 @@ class _ChainProgram:
         Args:
             trips: the unit is one of so many in a loop, and `step` is the first of them.
         """
-        unit, plan = self._unit(rows, tile, step, trips), self.plan
+        unit, expands = self._unit(rows, tile, step, trips), self.task.expansion is not None
         if step == 0:
-            yield self._constants(unit, plan.keeps_parameters, self._parameters(unit))
-        yield self._constants(unit, plan.keeps_weights, self._weights(unit))
+            yield from self._ahead(rows, tile, 0, 0)
+        yield self._constants(unit, self.plan.keeps_weights, self._weights(unit))
         yield from self._inputs(unit, step)
+        if expands:
+            yield from self._ahead(rows, tile, step + 1, trips)
         yield from self._later(rows, tile, step, trips)
+        if not expands:
+            yield from self._ahead(rows, tile, step + 1, trips)
 
     def _later(self, rows: str, tile: int, step: int, trips: int = 0) -> Iterator[str]:
-        """Yield the work on the units before a unit, those of the tile before included, and the load of the
-        next unit's parameters."""
+        """Yield the work on the units before a unit, those of the tile before included."""
         works = [self._window] if self.task.projection is None else [self._window, self._project]
         for late, work in enumerate(works, 1):
             place = step - late
-            if late == len(works) and step + 1 < self.plan.units:
-                following = self._unit(rows, tile, step + 1, trips)
-                kept = self.plan.keeps_parameters
-                yield self._constants(following, kept, self._parameters(following))
-            if place >= self.plan.units:
-                continue
-            if place >= 0:
-                yield from work(self._unit(rows, tile, place, trips), place)
-            elif self._overlaps and rows != "0":
+            if 0 <= place < self.plan.units:
+                yield from work(self._unit(rows, tile, place, trips))
+            elif place < 0 and self._overlaps and rows != "0":
                 earlier = self._before(rows, tile)
-                text = "\n".join(work(self._unit(*earlier, place + self.plan.units), place + self.plan.units))
+                text = "\n".join(work(self._unit(*earlier, place + self.plan.units)))
                 yield text if rows.isdigit() else f"if 1 <= {rows}:\n{_indented(text)}"
+
+    def _ahead(self, rows: str, tile: int, step: int, trips: int) -> Iterator[str]:
+        """Yield the load of the next unit's parameters. It runs beside the longest of the instructions before
+        it: the expansion, or without an expansion, the projection."""
+        if step < self.plan.units:
+            unit = self._unit(rows, tile, step, trips)
+            yield self._constants(unit, self.plan.keeps_parameters, self._parameters(unit))
 
     def _before(self, rows: str, tile: int) -> tuple[str, int]:
         """Return the tile before a tile."""
@@ -570,12 +586,7 @@ class _ChainProgram:
             return
         loops = {"i": plan.inputs, **self._pixels}
         place, inside = self._row(rows)
-        yield nest(
-            loops,
-            _where(
-                inside, f"load_inp(XL[{tile % self.tile.copies}, i, y, x, 0, 0], X[n, i, {place}, x, 0, 0])"
-            ),
-        )
+        yield nest(loops, _where(inside, f"load_inp(XL[{tile % self.tile.copies}, i, y, x, 0, 0], X[n, i, {place}, x, 0, 0])"))
 
     @property
     def _pixels(self) -> dict[str, int]:
@@ -596,13 +607,13 @@ class _ChainProgram:
     def _weights(self, unit: _Unit) -> Iterator[str]:
         """Yield the loads of a unit's weights."""
         plan, task, count = self.plan, self.task, self.tile.blocks
-        slot, block = self._slot(unit, plan.keeps_weights), f"{unit.group} * {count} + b"
-        name, taps = self._name(task.window), dict(zip("yx", plan.taps, strict=True))
+        slot, block = self._slot(unit, plan.weight_turns), f"{unit.group} * {count} + b"
+        name = self._name(task.window)
         if task.expansion is not None:
             loops = {"b": count, "i": plan.inputs}
             yield nest(loops, f"load_wgt(W0L[{slot}, i, 0, 0], W0[{block}, i, 0, 0])")
-        window = f"load_wgt(W{name}L[{slot}, y, x, 0, 0], W{name}[{block}, y, x, 0, 0])"
-        yield nest({"b": count, **taps}, window)
+        window = f"load_wgt(W{name}L[{slot}, dy, dx, 0, 0], W{name}[{block}, dy, dx, 0, 0])"
+        yield nest({"b": count, **plan.covers}, window)
         if task.projection is not None:
             loops = {"k": plan.outputs, "b": count}
             yield nest(loops, f"load_wgt(WL[k, {slot}, 0, 0], W[k, {block}, 0, 0])")
@@ -610,7 +621,7 @@ class _ChainProgram:
     def _parameters(self, unit: _Unit) -> Iterator[str]:
         """Yield the loads of a unit's parameters of requantisation."""
         count = self.tile.blocks
-        slot, block = self._slot(unit, self.plan.keeps_parameters), f"{unit.group} * {count} + b"
+        slot, block = self._slot(unit, self.plan.parameter_turns), f"{unit.group} * {count} + b"
         for stage in (self.task.expansion, self.task.window):
             if stage is not None:
                 name = self._name(stage)
@@ -624,9 +635,10 @@ class _ChainProgram:
         once = "n < 1" if unit.rows == "0" else f"n + {unit.rows} < 1"
         return _where(once if kept else "", "\n".join(loads))
 
-    def _slot(self, unit: _Unit, kept: bool) -> str:
-        """Return which block of constants on chip is that of block `b` of a unit."""
-        slot = unit.group if kept else unit.turn % self.plan.constant_turns
+    def _slot(self, unit: _Unit, turns: int) -> str:
+        """Return which block of constants on chip, of those of `turns` units, is that of block `b` of a
+        unit."""
+        slot = unit.group if turns == self.plan.units else unit.turn % turns
         return f"{slot} * {self.tile.blocks} + b"
 
     # The convolutions
@@ -638,31 +650,29 @@ class _ChainProgram:
             yield self._loaded(unit)
             return
         if step < plan.input_turns and plan.tiles > 1 and plan.below and unit.group.isdigit():
-            yield from self._border_below(unit)
+            yield self._border_below(unit)
         _, inside = self._row(unit.rows)
         left, turn = plan.size.padding[1], self._sum_turn(unit)
         sums, loops = f"E[{turn}, b, y, x, 0, 0]", {"b": count, **self._pixels}
-        weights = f"W0L[{self._slot(unit, plan.keeps_weights)}, i, 0, 0]"
+        weights = f"W0L[{self._slot(unit, plan.weight_turns)}, i, 0, 0]"
         yield nest(loops, _where(inside, f"reset({sums})"))
         product = f"gemm({sums}, XL[{unit.copy}, i, y, x, 0, 0], {weights})"
         yield nest({**loops, "i": plan.inputs}, _where(inside, product))
         target = f"{self._input(unit, f'y + {plan.first_row}', f'x + {left}')}, 0, 0]"
-        parameters = f"P0L[{self._slot(unit, plan.keeps_parameters)}, 0, 0, 0]"
+        parameters = f"P0L[{self._slot(unit, plan.parameter_turns)}, 0, 0, 0]"
         yield nest(loops, _where(inside, f"feed_scaled({target}, {sums}, {parameters})"))
 
     def _sum_turn(self, unit: _Unit) -> int:
         return unit.turn % self.plan.sum_turns
 
-    def _border_below(self, unit: _Unit) -> Iterator[str]:
-        """Yield the load of the border at the end of the last tile."""
-        plan, last = self.plan, self.plan.tiles - 1
-        first = (plan.held[0] - plan.below) * plan.pitch
-        loops = {"b": self.tile.blocks, "e": plan.inputs_of_block - first}
-        text = nest(loops, self._filled(f"M[{unit.turn % plan.input_turns}, b, e + {first}"))
-        if not unit.rows.isdigit():
-            yield _where(f"{last} <= {unit.rows}", text)
-        elif int(unit.rows) == last:
-            yield text
+    def _border_below(self, unit: _Unit) -> str:
+        """Return the load of the border at the end of a tile that reaches below the image."""
+        plan = self.plan
+        first, step = plan.held[0] - plan.below, self.tile.rows * plan.size.stride[0]
+        loops = {"b": self.tile.blocks, "y": plan.below, "x": plan.pitch}
+        place = f"{self._input(unit, f'y + {first}', 'x')}"
+        outside = f"{plan.size.height + plan.size.padding[0] - first} <= {unit.rows} * {step} + y"
+        return nest(loops, _where(outside, self._filled(place)))
 
     def _loaded(self, unit: _Unit) -> str:
         """Return the load of the depthwise inputs of a unit, with their border."""
@@ -681,19 +691,23 @@ class _ChainProgram:
             self._padded(f"{self._input(unit, 'y', 'x')}, 0, 0], {source}", " and ".join(inside)),
         )
 
-    def _window(self, unit: _Unit, place: int) -> Iterator[str]:
+    def _window(self, unit: _Unit) -> Iterator[str]:
         """Yield the depthwise convolution of a unit."""
         plan, count, name = self.plan, self.tile.blocks, self._name(self.task.window)
         loops = {"b": count, **dict(zip("yx", plan.results, strict=True))}
         sums, (down, across) = f"D[{self._sum_turn(unit)}, b, y, x, 0, 0]", plan.size.stride
-        slot = self._slot(unit, plan.keeps_weights)
+        slot = self._slot(unit, plan.weight_turns)
         yield nest(loops, f"reset({sums})")
-        inputs = self._input(unit, f"y * {down} + dy", f"x * {across} + dx * {TAPS}")
-        yield nest(
-            {**loops, **dict(zip(("dy", "dx"), plan.taps, strict=True))},
-            window_sum(sums, inputs, f"W{name}L[{slot}, dy, dx, 0, 0]"),
+        windows, weights = plan.windows, f"W{name}L[{slot}, dy, dx, 0, 0]"
+        inputs = ", ".join(
+            f"{self._input(unit, f'y * {down} + dy * {windows.row_step} + {row}', column)}, 0, 0]"
+            for row in range(windows.rows)
+            for column in (
+                f"x * {across} + dx * {windows.column_step} + {column}" for column in range(windows.columns)
+            )
         )
-        parameters = f"P{name}L[{self._slot(unit, plan.keeps_parameters)}, 0, 0, 0]"
+        yield nest({**loops, **plan.covers}, f"{windows.intrinsic}({sums}, {inputs}, {weights})")
+        parameters = f"P{name}L[{self._slot(unit, plan.parameter_turns)}, 0, 0, 0]"
         if self.task.projection is None:
             first = f"{unit.group} * {count} + b"
             result = f"{RESULT}[n, {first}, {unit.rows} * {self.tile.rows} + y, x, 0, 0]"
@@ -708,30 +722,20 @@ class _ChainProgram:
         top, left, _, _ = self.plan.size.padding
         return f"{self._input(unit, f'y + {top}', f'x + {left}')}, 0, 0]"
 
-    def _project(self, unit: _Unit, place: int) -> Iterator[str]:
+    def _project(self, unit: _Unit) -> Iterator[str]:
         """Yield the products of a unit for the projection, and the STOREs of the results after the last."""
         plan = self.plan
         loops = {"k": plan.outputs, **dict(zip("yx", plan.results, strict=True))}
         sums = f"S[{unit.copy}, k, y, x, 0, 0]"
         if unit.group == "0":
             yield nest(loops, f"reset({sums})")
-        weights = f"WL[k, {self._slot(unit, plan.keeps_weights)}, 0, 0]"
-        yield nest({**loops, "b": self.tile.blocks}, f"gemm({sums}, {self._depthwise(unit)}, {weights})")
+        weights = f"WL[k, {self._slot(unit, plan.weight_turns)}, 0, 0]"
+        yield nest(
+            {**loops, "b": self.tile.blocks}, f"gemm({sums}, {self._depthwise(unit)}, {weights})"
+        )
         if unit.group == str(plan.units - 1):
             result = f"{RESULT}[n, k, {unit.rows} * {self.tile.rows} + y, x, 0, 0]"
             yield nest(loops, f"store_scaled({result}, {sums}, PL[k, 0, 0, 0])")
-
-
-def window_sum(sums: str, inputs: str, weights: str) -> str:
-    """Return the addition of a window's products to an accumulator.
-
-    Args:
-        sums: the accumulator.
-        inputs: place of the window's first input, without the end of its subscript.
-        weights: the block of weights.
-    """
-    columns = ", ".join(f"{inputs} + {tap}, 0, 0]" for tap in range(TAPS))
-    return f"slide({sums}, {columns}, {weights})"
 
 
 def _where(condition: str, body: str) -> str:

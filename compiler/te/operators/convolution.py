@@ -170,6 +170,11 @@ class Windows:
         """Number of windows."""
         return self.down * self.across
 
+    @property
+    def intrinsic(self) -> str:
+        """Name of the intrinsic that sums a window."""
+        return f"slide_{self.rows}x{self.columns}"
+
     def places(self) -> Iterator[tuple[int, int, int, int, int, int]]:
         """Yield each element of the kernel that the windows cover once: its row and column, its window down
         and across, and its row and column there."""

@@ -48,19 +48,22 @@ def chain(
     border: int = 0,
     batch: int = 1,
 ):
-    """Return the task of a depthwise convolution of `channels`; `before` and `after` are the channels that an
-    expansion reads and a projection computes, 0 without them."""
+    """Return the function from a configuration to the task of a depthwise convolution of `channels`; `before`
+    and `after` are the channels that an expansion reads and a projection computes, 0 without them."""
     size = Convolution(channels, *side, channels, kernel, stride, pads, groups=channels, batch=batch)
 
     def pointwise(inputs: int, outputs: int, height: int, width: int) -> ConvolutionTask | None:
         size = Convolution(inputs or 1, height, width, outputs or 1, (1, 1), batch=batch)
         return ConvolutionTask(size) if inputs and outputs else None
 
-    return ChainTask(
-        ConvolutionTask(with_whole_windows(size), border=border, slides=True),
-        pointwise(before, channels, *side),
-        pointwise(channels, after, *size.out_size),
-    )
+    def on(config: AcceleratorConfig) -> ChainTask:
+        return ChainTask(
+            ConvolutionTask(with_whole_windows(size, config), border=border, slides=True),
+            pointwise(before, channels, *side),
+            pointwise(channels, after, *size.out_size),
+        )
+
+    return on
 
 
 CASES = {
@@ -109,8 +112,8 @@ def case_of(task: ChainTask, choice: Choice, config: AcceleratorConfig) -> Case:
 @pytest.mark.parametrize("config", [FED, NARROW], ids=["default", "small memories"])
 @pytest.mark.parametrize("name", CASES)
 def test_a_chain_gives_the_results_of_its_convolutions(campaign, name, config):
-    task, ran = CASES[name], 0
-    assert chains(task, NARROW)
+    task, ran = CASES[name](config), 0
+    assert chains(task, config)
     for choice in (Choice(1), Choice(2), Choice(2, parts=2)):
         if task.tile(config, choice.copies) is not None:
             ran += 1
