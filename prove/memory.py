@@ -293,16 +293,17 @@ class Accumulators:
         if sums.source is not None or GREATEST in self.state[places].tobytes():
             self.put(places, self._domain.add(self.sums(places), sums))
             return
-        largest = int(self._bounds[MAGNITUDE, places].max(initial=0))
-        if largest + sums.magnitude > LARGEST_MAGNITUDE:
+        bounds = self._bounds[:, places]
+        if int(bounds[MAGNITUDE].max(initial=0)) + sums.magnitude > LARGEST_MAGNITUDE:
             self._residues[:, places] = reduced(self._residues[:, places])
-            self._bounds[MAGNITUDE, places] = REDUCED
+            bounds[MAGNITUDE] = REDUCED
             sums = within(sums, LARGEST_MAGNITUDE - REDUCED)
         add_rows(np.ascontiguousarray(sums.residues), self._numbers(places), self._residues)
         self.state[places] = ALL_SEVERAL
-        degree = np.maximum(self._bounds[DEGREE, places], sums.degree)
-        self._bounds[:, places] += np.array([_bounds_of(sums)]).T
-        self._bounds[DEGREE, places] = degree
+        degree = np.maximum(bounds[DEGREE], sums.degree)
+        bounds = bounds + np.array([_bounds_of(sums)]).T
+        bounds[DEGREE] = degree
+        self._bounds[:, places] = bounds
 
     def _numbers(self, places: Places) -> Indices:
         """Return places as indices, int64[n]."""
