@@ -194,15 +194,14 @@ class Pipeline(wiring.Component):
             self.config.index_bits(memory) for memory in (MemoryType.ACC, MemoryType.INP, MemoryType.WGT)
         )
         multiplies = ~slot.alu & ~slot.reset
-        beyond = Cat(
-            slot.window & (slot.more_rows >= row) & index[inp:].any() for row, index in enumerate(rows, 1)
-        )
-        return ~slot.empty & (
+        overruns = (
             slot.dst[acc:].any()
             | (_reads_two(slot) & slot.src[acc:].any())
             | (multiplies & (slot.src[inp:].any() | slot.wgt[wgt:].any()))
-            | beyond.any()
         )
+        for row, index in enumerate(rows, 1):
+            overruns |= slot.window & (slot.more_rows >= row) & index[inp:].any()
+        return ~slot.empty & overruns
 
 
 def _reads_two(slot: data.View) -> Value:

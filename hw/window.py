@@ -6,7 +6,7 @@ from amaranth.hdl import Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from vdla.hw.signatures import has_banks, rows_layout
+from vdla.hw.signatures import has_banks, input_read
 from vdla.hw.slots import advance_port, may_advance, width_of_field
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import Extension
@@ -58,7 +58,7 @@ class InputWindow(wiring.Component):
         self.config = config
         super().__init__(
             {
-                "element": In(rows_layout(config)),
+                "element": input_read(config).members["data"],
                 **window_ports(config),
                 **advance_port(config),
                 "operands": Out(operand_layout(config)),
@@ -68,15 +68,14 @@ class InputWindow(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         rows = [self._columns(m, row) for row in range(self.config.window.rows)]
-        kept = self._kept(m) if self.config.has(Extension.DEPTHWISE) else {}
+        kept = self._kept() if has_banks(self.config) else {}
         operands = Signal(operand_layout(self.config), name="operand", reset_less=True)
         for row in range(self.config.batch):
-            for k in range(self.config.block_in):
-                own = rows[0][0][row][k]
-                for group in range(input_groups(self.config)):
-                    operand = own
+            for group in range(input_groups(self.config)):
+                for k in range(self.config.block_in):
+                    operand = rows[0][0][row][k]
                     if self.config.has(Extension.DEPTHWISE):
-                        operand = Mux(self.window, self._input(rows, kept, row, group, k), own)
+                        operand = Mux(self.window, self._input(rows, kept, row, group, k), operand)
                     m.d.sync += operands[row][group][k].eq(operand)
         m.d.comb += self.operands.eq(operands)
         return m
@@ -86,23 +85,21 @@ class InputWindow(wiring.Component):
         shape = data.ArrayLayout(
             data.ArrayLayout(signed(self.config.inp_bits), self.config.block_in), self.config.batch
         )
-        columns = [data.View(shape, self.element[row])]
+        columns = [data.View(shape, self.element[row] if has_banks(self.config) else self.element)]
         for age in range(1, self.config.window.columns if self.config.has(Extension.DEPTHWISE) else 1):
-            older = Signal(shape, name=f"row_{row}_column_{age}", reset_less=True)
+            older = Signal(shape, name=f"{f'row_{row}_' * bool(row)}column_{age}", reset_less=True)
             with m.If(may_advance(self)):
                 m.d.sync += older.eq(columns[-1])
             columns.append(older)
         return columns
 
-    def _kept(self, m: Module) -> dict[tuple[int, int], Value]:
+    def _kept(self) -> dict[tuple[int, int], Value]:
         """Return whether the window of the slot has an element, by row and age."""
-        window, kept = self.config.window, {}
-        for row, age in product(range(window.rows), range(window.columns)):
-            kept[row, age] = Const(1)
-            if has_banks(self.config):
-                narrow = age < window_columns(0)
-                kept[row, age] = (self.more_rows >= row) & (self.wide | narrow)
-        return kept
+        window = self.config.window
+        return {
+            (row, age): (self.more_rows >= row) & (self.wide | (age < window_columns(0)))
+            for row, age in product(range(window.rows), range(window.columns))
+        }
 
     def _input(
         self, rows: list[list[data.View]], kept: dict[tuple[int, int], Value], row: int, group: int, k: int
@@ -115,4 +112,4 @@ class InputWindow(wiring.Component):
         channel, column = divmod(within, window.columns)
         age = window.columns - 1 - column
         value = rows[at][age][row][window.channels * group + channel]
-        return Mux(kept[at, age], value, 0)
+        return Mux(kept[at, age], value, 0) if kept else value
