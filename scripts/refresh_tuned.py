@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Measure the tuned records that ship again, by these sources, without a new search.
+"""Measure the tuned records that ship again, by these sources and on the preset as it is now, without a new
+search.
 
 The record of a task stays if its choice still beats the compiler's own choice by a percent, else it is
 removed. A network is settled again: each task keeps its settled choice, and tasks that are new to the network
@@ -49,7 +50,7 @@ def still_better(records: Iterable[TuningRecord], target: Target) -> Iterator[Tu
             continue
         cycles = simulated_cycles(task, choice, target)
         if cycles < WORTH * simulated_cycles(task, cached()(space), target):
-            yield replace(record, version=task_version(), cycles=cycles)
+            yield replace(record, timing=target.timing_digest, version=task_version(), cycles=cycles)
 
 
 def settled_again(network: Network, before: Settled) -> Settled:
@@ -66,6 +67,7 @@ def settled_again(network: Network, before: Settled) -> Settled:
         cost, chosen = kept_cost, kept
     head = replace(
         before[0],
+        timing=network.target.timing_digest,
         network=network_of(network.layers),
         version=task_version(),
         cycles=cost.cycles,

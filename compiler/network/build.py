@@ -176,7 +176,7 @@ class _Linker:
             if isinstance(placed, Offloaded) and label in stream.labels:
                 layers.append(self.layer(name, placed, program.part(stream.labels[label])))
             else:  # it needs no instruction
-                layers.append(Layer(name, placed.node.op, "", 0, 0, 0))
+                layers.append(Layer(name, placed.node.op, "", 0, 0, 0, 0))
         return tuple(layers)
 
     def layer(self, name: str, operator: Offloaded, instructions: DecodedStream) -> Layer:
@@ -188,6 +188,7 @@ class _Linker:
             operator.macs,
             _moved(instructions, isa.Load, isa.Gather),
             _moved(instructions, isa.Store),
+            _bytes_once(operator),
             self.crossing(operator.output),
             tuple(self.places[_own_tensor(operator, name)] for name in operator.scratch),
         )
@@ -239,6 +240,15 @@ def _of_piece(piece: Piece, operands: Mapping[str, Operand], config: Accelerator
 
 def _value(graph: Graph, name: str) -> Value:
     return Value(graph.types[name].shape, dtype_of(graph.types[name].dtype))
+
+
+def _bytes_once(operator: Offloaded) -> int:
+    """Return the bytes of an operator's operands and result in DRAM, each counted once; a value that is read
+    in several layouts counts in the largest."""
+    values: dict[str, int] = {}
+    for stored in (*operator.inputs.values(), operator.output):
+        values[stored.value] = max(values.get(stored.value, 0), stored.layout.size)
+    return sum(values.values()) + sum(array.nbytes for array in operator.constants.values())
 
 
 def _moved(program: DecodedStream, *forms: type[isa.Instruction]) -> int:

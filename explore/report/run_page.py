@@ -70,7 +70,17 @@ def _target_values(target: Target) -> dict[str, Any]:
 
 def _summary(found: Summary) -> dict[str, Any]:
     """Return what the page shows of a summary beside the totals."""
-    figures = ("launches", "bytes_in", "bytes_out", "host_operators", "host_seconds", "copy_seconds")
+    figures = (
+        "launches",
+        "bytes_in",
+        "bytes_out",
+        "bytes_moved",
+        "bytes_once",
+        "roofline_share",
+        "host_operators",
+        "host_seconds",
+        "copy_seconds",
+    )
     values = {name: short(getattr(found, name)) for name in (*figures, "mac_share")}
     return {**values, "reasons": [asdict(reason) for reason in found.reasons]}
 

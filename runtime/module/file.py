@@ -55,7 +55,7 @@ from vdla.runtime.stream.builder import Stream
 
 TensorBytes = Annotated[int, Meta(ge=1, lt=1 << 62)]
 MAGIC = b"VDLA-MOD"
-VERSION = 8
+VERSION = 9
 HEADER = struct.Struct("<8sQQ32s")
 MANIFEST = "manifest.json"
 GRAPHS = "graphs/"

@@ -99,6 +99,7 @@ class Layer(Record, frozen=True):
     Attributes:
         label: of its instructions in the stream; "" where it costs nothing.
         bytes_read, bytes_written: that its instructions move.
+        bytes_once: of its operands and its result in DRAM, each counted once.
         result: what its instructions compute; None where it has none, and the bytes stand elsewhere.
         scratch: further tensors that its instructions write.
     """
@@ -109,6 +110,7 @@ class Layer(Record, frozen=True):
     macs: Count
     bytes_read: Count
     bytes_written: Count
+    bytes_once: Count
     result: Crossing | None = None
     scratch: tuple[Name, ...] = ()
 

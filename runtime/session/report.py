@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,10 @@ class LayerReport:
 
     Attributes:
         on: "accelerator" or "host".
+        bytes_once: of its operands and its result in DRAM, each counted once; 0 on the host.
+        roofline_cycles: the larger of its MACs at full use of the multipliers and of `bytes_once` at full use
+            of the bus: a lower bound for this layer, if no operand is on chip before; None on the host and
+            on untimed devices.
         cycles: from the end of the layer before to its own last instruction's; None on the host and on
             untimed devices.
         utilisation: of the multipliers; None where there are no cycles.
@@ -47,6 +52,8 @@ class LayerReport:
     utilisation: float | None
     bytes_read: int
     bytes_written: int
+    bytes_once: int = 0
+    roofline_cycles: int | None = None
     busy: Mapping[str, int] = field(default_factory=dict)
     energy_pj: float | None = None
     bound: str = ""
@@ -65,6 +72,7 @@ class Report:
         utilisation: of the multipliers; None on untimed devices.
         energy_pj: of all instructions, those that belong to no layer included; None on untimed devices.
         energy: `energy_pj` by component, as `vdla.sim.energy.COMPONENTS` names them, without zeros.
+        roofline_cycles: sum of that of the layers; None on untimed devices.
         host_macs: of the operators on the host.
         host_seconds: of the operators on the host, measured on this machine; None where nothing ran.
         copy_seconds: of changing layouts and copying between host and accelerator, likewise.
@@ -79,11 +87,22 @@ class Report:
     utilisation: float | None
     energy_pj: float | None
     layers: tuple[LayerReport, ...]
+    roofline_cycles: int | None = None
     host_macs: int = 0
     host_seconds: float | None = None
     copy_seconds: float | None = None
     energy: Mapping[str, float] = field(default_factory=dict)
     runs: int = 1
+
+    @property
+    def bytes_moved(self) -> int:
+        """Bytes that all layers read and write in DRAM."""
+        return sum(layer.bytes_read + layer.bytes_written for layer in self.layers)
+
+    @property
+    def bytes_once(self) -> int:
+        """Sum of `LayerReport.bytes_once` of all layers."""
+        return sum(layer.bytes_once for layer in self.layers)
 
     def to_json(self) -> dict[str, object]:
         """Return it as plain JSON values."""
@@ -120,6 +139,7 @@ def report(
         _utilisation(macs, cycles, plan.config),
         None if cycles is None else sum(energy.values()),
         tuple(layers),
+        None if cycles is None else sum(one.roofline_cycles or 0 for one in layers),
         host_macs,
         sum(outcome.host_seconds) if outcome.ran else None,
         outcome.copy_seconds if outcome.ran else None,
@@ -199,7 +219,15 @@ def _timing(ran: Ran, memory: MemoryParameters) -> Timing | None:
 
 def _untimed(layer: Layer) -> LayerReport:
     return LayerReport(
-        layer.name, layer.op, ACCELERATOR, None, layer.macs, None, layer.bytes_read, layer.bytes_written
+        layer.name,
+        layer.op,
+        ACCELERATOR,
+        None,
+        layer.macs,
+        None,
+        layer.bytes_read,
+        layer.bytes_written,
+        layer.bytes_once,
     )
 
 
@@ -241,6 +269,7 @@ def _timed(layer: Layer, begin: int, end: int, work: _Work, target: Target) -> L
         cycles=cycles,
         utilisation=_utilisation(layer.macs, cycles, target.config),
         busy=busy,
+        roofline_cycles=_roofline(layer, target),
         bound=_bound(layer, cycles, busy, target),
     )
 
@@ -254,6 +283,10 @@ def _bound(layer: Layer, cycles: int, busy: Mapping[str, int], target: Target) -
     }
     name = max(shares, key=lambda unit: shares[unit])
     return name if shares[name] >= MOSTLY * cycles else "latency"
+
+
+def _roofline(layer: Layer, target: Target) -> int:
+    return ceil(max(layer.macs / target.config.macs_per_cycle, layer.bytes_once / target.bytes_per_cycle))
 
 
 def _utilisation(macs: int, cycles: int | None, config: AcceleratorConfig) -> float | None:

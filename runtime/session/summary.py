@@ -65,6 +65,9 @@ class Summary:
         cycles, seconds: of the accelerator; None where they are not known.
         utilisation, energy_pj: of the multipliers, and of all instructions; likewise.
         energy: `energy_pj` by component.
+        bytes_moved, bytes_once: that all layers read and write in DRAM, and that they would if each moved its
+            operands and its result once.
+        roofline_cycles: lower bound of the layers; see `LayerReport`; None where cycles are not known.
         bytes_in, bytes_out: that cross to the accelerator and back in a run.
         host_operators: how many run on the host.
         host_seconds, copy_seconds: of these, and of what crosses, measured on this machine; None where
@@ -93,6 +96,9 @@ class Summary:
     utilisation: float | None
     energy_pj: float | None
     energy: Mapping[str, float]
+    bytes_moved: int
+    bytes_once: int
+    roofline_cycles: int | None
     launches: int
     instructions: int
     bytes_in: int
@@ -115,6 +121,11 @@ class Summary:
         total = self.macs + self.host_macs
         return self.macs / total if total else None
 
+    @property
+    def roofline_share(self) -> float | None:
+        """Share of the cycles that the roofline takes; None where either is not known."""
+        return self.roofline_cycles / self.cycles if self.roofline_cycles and self.cycles else None
+
     def to_json(self) -> dict[str, object]:
         """Return it as plain JSON values."""
         plain = asdict(replace(self, fidelity=None))
@@ -126,6 +137,8 @@ class Summary:
             *_titled("types", _halves(self.halves)),
             *_titled("MACs", (_macs(self), *_uncounted(self.uncounted))),
             ("accelerator", _accelerator(self)),
+            *_titled("roofline", _roofline(self)),
+            *_titled("DRAM", _dram(self)),
             *_titled("mostly host", [self.hindrance] if self.hindrance else []),
             *_titled("energy", _energy(self)),
             ("host", _operators(self.host_operators)),
@@ -165,6 +178,9 @@ def summary_of(plan: Plan, found: Report, clock_hz: float | None = None, clock_n
         found.utilisation,
         found.energy_pj,
         found.energy,
+        found.bytes_moved,
+        found.bytes_once,
+        found.roofline_cycles,
         len(plan.launches),
         sum(stream.count for stream in plan.streams.values()),
         sum(into for into, _ in crossings),
@@ -273,6 +289,22 @@ def _accelerator(one: Summary) -> str:
         f"({one.clock_note or one.clock_source.text}), "
         f"{one.utilisation or 0:.1%} of {one.multipliers:,} multipliers"
     )
+
+
+def _roofline(one: Summary) -> Iterable[str]:
+    if one.roofline_share is not None:
+        yield (
+            f"{one.roofline_cycles:,} cycles, {one.roofline_share:.1%} reached: each layer "
+            "bound by its MACs, or by the bus that moves its tensors once"
+        )
+
+
+def _dram(one: Summary) -> Iterable[str]:
+    if one.bytes_once:
+        yield (
+            f"{one.bytes_moved / 1e6:,.1f} MB read and written, {one.bytes_moved / one.bytes_once:.2f} times "
+            "the tensors of each layer"
+        )
 
 
 def _energy(one: Summary) -> Iterable[str]:

@@ -36,6 +36,13 @@ def _refreshed(tuned, folder, records, *, models=None):
     return done.exit_code, done.stdout, read_log(folder / "tiny.jsonl").records
 
 
+def test_records_of_the_preset_before_a_change_of_its_hardware_are_those_of_the_preset_now(tuned, tmp_path):
+    status, _, found = _refreshed(tuned, tmp_path, [replace(one, timing="0" * 64) for one in tuned[1]])
+    assert status == 0
+    assert {one.timing for one in found} == {TARGETS["tiny"].timing_digest}
+    assert [one for one in found if one.network] == [one for one in tuned[1] if one.network]
+
+
 def test_records_of_older_sources_are_measured_again(tuned, tmp_path):
     records = tuned[1]
     old = [

@@ -2,10 +2,21 @@
 
 // The page of a run.
 
+/** Return the tiles that compare a run with its lower bounds; none without operands in DRAM. */
+function movedTiles({ roofline_share, bytes_moved, bytes_once }) {
+  if (!bytes_once) return [];
+  const times = decimal(bytes_moved / bytes_once, 2);
+  return [
+    [percent(roofline_share), "of the roofline's speed reached, each layer bound by its MACs or its tensors once"],
+    [`${decimal(bytes_moved / 1e6, 1)} MB`, `of DRAM read and written, ${times} times the tensors of each layer`],
+  ];
+}
+
 /** Return the tiles on launches, operators on the host and copies: value and title. */
 function summaryTiles(summary) {
   return [
     [decimal(summary.launches), summary.launches === 1 ? "launch" : "launches"],
+    ...movedTiles(summary),
     [percent(summary.mac_share), "of multiply-accumulates on the accelerator"],
     [decimal(summary.host_operators), summary.host_operators === 1 ? "operator on the host" : "operators on the host"],
     [`${kib(summary.bytes_in)} KiB`, "to the accelerator"],

@@ -10,13 +10,13 @@ from vdla.cli._groups import DefaultCommand, DefaultGroup
 from vdla.cli._live import Live, interrupted
 from vdla.cli._modules import command_line
 from vdla.cli._networks import Recipe, source_of, status, takes_recipe
-from vdla.cli._options import OUTPUT_FILE, reports_errors, takes_target
-from vdla.cli._tune_report import report
+from vdla.cli._options import OUTPUT_FILE, needs, reports_errors, takes_target
 from vdla.cli._tuning import conclusion, described, table
 from vdla.cli.compile import command as compile_command
 from vdla.explore.tune.explorers import EXPLORERS
 from vdla.explore.tune.settings import BATCH, TRIALS_PER_TASK, Settings
 from vdla.hw.spec.target import Target
+from vdla.hw.spec.writing import check_writable
 
 if TYPE_CHECKING:
     from vdla.compiler.network.source import Source
@@ -29,9 +29,6 @@ LOG = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.group(cls=DefaultGroup)
 def command() -> None:
     """Search for faster schedules of a network, or merge or show the logs of such searches."""
-
-
-command.add_command(report)
 
 
 @command.command("run", cls=DefaultCommand)
@@ -165,3 +162,33 @@ def merge(logs: tuple[Path, ...], output: Path) -> None:
     records = merge(logs, output)
     tasks = {(record.task, record.timing) for record in records}
     click.echo(f"{output}: {len(records):,} records of {len(tasks):,} task{'s' * (len(tasks) != 1)}")
+
+
+@command.command("report")
+@click.argument("log", metavar="LOG", type=LOG)
+@click.option(
+    "-o",
+    "--output",
+    metavar="PAGE.html",
+    type=OUTPUT_FILE,
+    help="Page to write.  [default: LOG.html in the current folder]",
+)
+@needs("vdla tune report", "vl_convert", "xgboost")
+@takes_target
+def report(log: Path, output: Path | None, target: Target) -> None:
+    """Write the page of a tuning log: curves of the explorers, gains, and how well the cost model ranks.
+
+    The page is one HTML file that works offline. Lower bounds and the cost model need the target that was
+    tuned for: name it as for `vdla tune`, unless it is a preset.
+    """
+    from vdla.compiler.codegen.tuned.log import read_log
+    from vdla.explore.report.tune_page import write_tune_report
+
+    page = output or Path(f"{log.stem}.html")
+    check_writable(page)
+    contents = read_log(log)
+    if contents.torn:
+        click.echo(f"{log}: its last line is torn, and left out", err=True)
+    with status() as say:
+        written = write_tune_report(page, contents, target, say)
+    click.echo(written)

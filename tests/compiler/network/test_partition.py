@@ -36,9 +36,9 @@ def test_every_node_stands_once_behind_what_it_needs_in_parts_of_one_place(title
     for one in (one for part in found for one in part):
         assert known.issuperset(one.node.inputs)
         known.update(one.node.outputs)
-    assert sorted(one.node.outputs for part in found for one in part) == sorted(
-        node.outputs for node in graph.nodes
-    )
+    computed = [one.node.outputs for part in found for one in part]
+    inner = [(name,) for part in found for one in part if isinstance(one, Offloaded) for name in one.inner]
+    assert sorted([*computed, *inner]) == sorted(node.outputs for node in graph.nodes)
     kinds = [{isinstance(one, OnHost) for one in part} for part in found]
     assert all(len(kind) == 1 for kind in kinds)
     apart = config is WIDE_ROWS or title == "rows of images"  # read in another way than they were made

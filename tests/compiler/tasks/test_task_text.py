@@ -4,6 +4,7 @@ import pytest
 
 from vdla.compiler.tasks.convolution import ConvolutionTask, GatheredTask, TransposedTask
 from vdla.compiler.tasks.elementwise import Elements, ElementsTask
+from vdla.compiler.tasks.pooled_convolution import PooledTask
 from vdla.compiler.tasks.pooling import MaximumTask, MeanTask, PoolingTask
 from vdla.compiler.tasks.rearranging import RepeatTask, RowsTask, TurnTask
 from vdla.compiler.tasks.scaling import DiagonalTask, FactorsTask, ScalingTask, SumTask
@@ -19,6 +20,7 @@ EXAMPLES = [
     GatheredTask(CONVOLUTION, writes=2, step=3, pitch=64),
     TransposedTask(Transposed(8, 4, 4, 8, (2, 2)), Scale(by_channel=False), writes=2),
     PoolingTask(POOLING),
+    PooledTask(ConvolutionTask(CONVOLUTION), Pooling(16, 8, 8, (2, 2))),
     *(ElementsTask(kind, 64, (3, -4)) for kind in Elements),
     SumTask(9),
     MaximumTask(POOLING),

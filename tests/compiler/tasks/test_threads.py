@@ -6,6 +6,7 @@ from vdla.compiler.ir.text import print_func
 from vdla.compiler.tasks.base import Choice, Task
 from vdla.compiler.tasks.convolution import ConvolutionTask, GatheredTask, TransposedTask
 from vdla.compiler.tasks.elementwise import Elements, ElementsTask
+from vdla.compiler.tasks.pooled_convolution import PooledTask
 from vdla.compiler.tasks.pooling import MaximumTask, MeanTask, PoolingTask
 from vdla.compiler.tasks.rearranging import RepeatTask, RowsTask, TurnTask
 from vdla.compiler.tasks.scaling import DiagonalTask, FactorsTask, ScalingTask, SumTask
@@ -58,4 +59,13 @@ def test_each_thread_has_its_own_tile(task):
 
 
 def test_there_is_an_example_of_each_task():
-    assert {type(task) for task in OF_THREADS} == set(TASKS)
+    """But of a pooling of sums: its rows take turns with numbered buffers, without a loop over threads."""
+    assert {type(task) for task in OF_THREADS} == set(TASKS) - {PooledTask}
+
+
+@pytest.mark.parametrize("turns", [1, 2])
+def test_each_row_of_pooled_sums_in_a_turn_has_its_own_tile(turns):
+    task = PooledTask(ConvolutionTask(CONVOLUTION), Pooling(16, 6, 6, (2, 2), (2, 2)))
+    text = print_func(task.program(Choice(turns), DEFAULT))
+    buffers = {line.split()[0] for line in text.splitlines() if " = alloc(" in line}
+    assert buffers == {"PL", "WL"} | {f"{kind}{turn}" for kind in "XS" for turn in range(turns)}

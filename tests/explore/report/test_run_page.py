@@ -69,6 +69,10 @@ def test_the_summary_and_the_layers_are_those_of_the_report(shown, written):
     summary = written.run.summary
     assert any(tile.split()[:2] == [str(summary.launches), "launches"] for tile in tiles)
     assert f"{summary.bytes_in / 1024:,.1f} KiB" in " ".join(tiles)
+    assert any(
+        tile.startswith(f"{summary.roofline_share * 100:.1f}") and "roofline" in tile for tile in tiles
+    )
+    assert f"{summary.bytes_moved / summary.bytes_once:.2f} times" in " ".join(tiles)
     assert not any("measured" in tile or "of all cycles" in tile for tile in tiles)
     assert "not part of the cycles" in shown.page.locator("#host-time").inner_text()
     shown.page.locator("#why summary").click()
@@ -134,6 +138,7 @@ def test_the_wheel_scrolls_the_page_and_zooms_with_ctrl(shown, written):
     page.mouse.wheel(0, -100)
     shown.settle()
     assert page.evaluate(WINDOW) == [0, written.cycles]
+    page.locator("#timeline canvas").hover()  # the wheel has moved the page below the mouse
     page.keyboard.down("Control")
     page.mouse.wheel(0, -100)
     page.keyboard.up("Control")

@@ -38,7 +38,7 @@ def is_taken(value: object, kind: type) -> bool:
 
 
 STEP = {"on": "host", "name": "a", "op": "b", "inputs": [], "outputs": []}
-LAYER = {"name": "a", "op": "b", "label": "", "macs": 0, "bytes_read": 0, "bytes_written": 0}
+LAYER = {"name": "a", "op": "b", "label": "", "macs": 0, "bytes_read": 0, "bytes_written": 0, "bytes_once": 0}
 
 
 @pytest.mark.parametrize(
@@ -52,6 +52,7 @@ LAYER = {"name": "a", "op": "b", "label": "", "macs": 0, "bytes_read": 0, "bytes
         (HostStep, STEP, {"attributes": {"a": -(1 << 63)}}, {"attributes": {"a": -(1 << 63) - 1}}),
         (HostStep, STEP, {"attributes": {"a": (1 << 63) - 1}}, {"attributes": {"a": [1 << 63]}}),
         (Layer, LAYER, {"bytes_read": 0}, {"bytes_read": -1}),
+        (Layer, LAYER, {"bytes_once": 0}, {"bytes_once": -1}),
         (Value, {"dtype": "int8", "shape": []}, {"shape": [-1, (1 << 31) - 1]}, {"shape": [-2]}),
         (Value, {"dtype": "int8", "shape": []}, {"shape": [1] * 16}, {"shape": [1] * 17}),
         (Value, {"dtype": "int8", "shape": []}, {"shape": [0]}, {"shape": [1 << 31]}),

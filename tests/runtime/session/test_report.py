@@ -23,6 +23,7 @@ from vdla.runtime.session.report import (
     LayerReport,
     Report,
     _bound,
+    _roofline,
     _Work,
     report,
     summary,
@@ -190,7 +191,17 @@ def test_untimed_layers_are_the_plan_s(title):
     layers = [layer for layer in found.layers if layer.on == ACCELERATOR]
     planned = [layer for step in plan.launches for layer in step.layers]
     assert layers == [
-        LayerReport(one.name, one.op, ACCELERATOR, None, one.macs, None, one.bytes_read, one.bytes_written)
+        LayerReport(
+            one.name,
+            one.op,
+            ACCELERATOR,
+            None,
+            one.macs,
+            None,
+            one.bytes_read,
+            one.bytes_written,
+            one.bytes_once,
+        )
         for one in planned
     ]
     assert (found.macs, found.energy, found.runs) == (sum(one.macs for one in planned), {}, 1)
@@ -253,7 +264,7 @@ def test_the_work_within_an_interval_is_that_of_its_cycles(seed):
 
 
 def bounded(cycles: int, compute: int, read: int, written: int) -> str:
-    layer = Layer("a", "Int8Conv", "", 0, read, written)
+    layer = Layer("a", "Int8Conv", "", 0, read, written, 0)
     target = SimpleNamespace(bytes_per_cycle=4)
     return _bound(layer, cycles, {"load": cycles, "compute": compute}, target)
 
@@ -267,8 +278,25 @@ def test_a_layer_is_bound_by_what_takes_most_of_its_cycles():
     assert bounded(100, 90, 200, 180) == "memory"
     assert bounded(100, 96, 200, 180) == "compute"
     assert bounded(0, 0, 4, 0) == ""
-    without_log = _bound(Layer("a", "Int8Conv", "", 0, 0, 0), 1, {}, SimpleNamespace(bytes_per_cycle=4))
+    without_log = _bound(Layer("a", "Int8Conv", "", 0, 0, 0, 0), 1, {}, SimpleNamespace(bytes_per_cycle=4))
     assert without_log == "latency"
+
+
+def test_the_roofline_of_a_layer_is_its_macs_or_its_tensors_once():
+    target = SimpleNamespace(bytes_per_cycle=4, config=SimpleNamespace(macs_per_cycle=16))
+    cases = {(160, 39): 10, (160, 41): 11, (161, 0): 11, (0, 0): 0}
+    for (macs, once), cycles in cases.items():
+        assert _roofline(Layer("a", "Int8Conv", "", macs, 0, 0, once), target) == cycles
+
+
+@pytest.mark.parametrize("title", TITLES)
+def test_no_layer_takes_fewer_cycles_than_its_roofline(title):
+    _, plan = handmade(title)
+    found = report(plan, outcome_of(title, CycleDevice(TINY, plan.dram_bytes, log=True)), "cycle")
+    timed = [layer for layer in found.layers if layer.on == ACCELERATOR]
+    assert found.roofline_cycles == sum(layer.roofline_cycles for layer in timed) <= found.cycles
+    assert found.bytes_once == sum(layer.bytes_once for layer in timed)
+    assert found.bytes_moved == sum(layer.bytes_read + layer.bytes_written for layer in timed)
 
 
 def test_a_given_clock_and_memory_stand_for_those_of_the_target():

@@ -126,7 +126,8 @@ def test_a_summary_is_text_and_json(title):
     assert values["cycles"] == found.cycles
     assert "cycle_share" not in values
     titles = [line[2:15].strip() for line in str(found).splitlines()[1:]]
-    further = ["energy"] * bool(found.energy_pj) + ["mostly host"] * bool(found.hindrance)
+    moved = ["roofline", "DRAM"] if found.cycles else []
+    further = [*moved, *["energy"] * bool(found.energy_pj), *["mostly host"] * bool(found.hindrance)]
     assert titles[: 4 + len(further)] == ["MACs", "accelerator", *further, "host", "crossing"]
     assert titles.count("cost most") == bool(found.costly)
     assert titles.count("why on host") == bool(found.reasons)
@@ -171,6 +172,9 @@ WHOLE = Summary(
     utilisation=0.25,
     energy_pj=2e9,
     energy={"a": 4e8, "b": 6e8, "c": 5e8, "d": 2e8, "e": 2e8, "f": 1e8},
+    bytes_moved=3_000_000,
+    bytes_once=2_000_000,
+    roofline_cycles=90_000,
     launches=1,
     instructions=9,
     bytes_in=1023,
@@ -195,6 +199,8 @@ net on tiny
   MACs         4.0 M, 75.0% of them on the accelerator
                on the host, one, two, three
   accelerator  1 launch, 100,000 cycles = 2.00 ms at 50 MHz (from --set, --clock or the target's file), 25.0% of 1,024 multipliers
+  roofline     90,000 cycles, 90.0% reached: each layer bound by its MACs, or by the bus that moves its tensors once
+  DRAM         3.0 MB read and written, 1.50 times the tensors of each layer
   energy       2.00 mJ: b 30.0%, c 25.0%, a 20.0%, d 10.0%, e 10.0%, 1 more
   host         1 operator
   crossing     1023 bytes to the accelerator, 1.0 KiB back
@@ -241,6 +247,9 @@ def test_a_line_of_a_summary_follows_its_figures(changes, line):
     ("changes", "title"),
     [
         ({"runs": 1}, "runs"),
+        ({"cycles": None}, "roofline"),
+        ({"roofline_cycles": None}, "roofline"),
+        ({"bytes_once": 0}, "DRAM"),
         ({"energy_pj": 0.0}, "energy"),
         ({"energy_pj": None}, "energy"),
         ({"copy_seconds": None}, "host time"),
