@@ -7,15 +7,14 @@ from generators.making import Case
 
 from tests.loading import load_file
 from vdla.compiler.codegen.blocked_layout import blocked_parameters, blocked_weights
-from vdla.compiler.codegen.choose import simulated_cycles
 from vdla.compiler.tasks.base import Choice
 from vdla.compiler.tasks.chain import ChainTask, chains
+from vdla.compiler.tasks.chain_plan import Chain
 from vdla.compiler.tasks.convolution import ConvolutionTask
 from vdla.compiler.te.operators.convolution import window_weights, with_whole_windows
 from vdla.compiler.te.operators.sizes import Convolution
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.presets import DEFAULT
-from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import Extension
 from vdla.runtime.layout import blocked
 from vdla.runtime.requantise import parameter_words, requantise
@@ -56,8 +55,8 @@ def chain(
         size = Convolution(inputs or 1, height, width, outputs or 1, (1, 1), batch=batch)
         return ConvolutionTask(size) if inputs and outputs else None
 
-    def on(config: AcceleratorConfig) -> ChainTask:
-        return ChainTask(
+    def on(config: AcceleratorConfig) -> Chain:
+        return Chain(
             ConvolutionTask(with_whole_windows(size, config), border=border, slides=True),
             pointwise(before, channels, *side),
             pointwise(channels, after, *size.out_size),
@@ -83,11 +82,11 @@ CASES = {
 
 def results_of(task: ChainTask, config: AcceleratorConfig) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Return the results of NumPy on random data, and the arrays by parameter of the program."""
-    rng, first = np.random.default_rng(7), task.stages[0].size
+    rng, first = np.random.default_rng(7), task.chain.stages[0].size
     image = rng.integers(-128, 128, (first.batch, first.channels, first.height, first.width), np.int8)
     given = {"X": blocked(image, config.block_in, config.batch)}
-    for place, stage in enumerate(task.stages):
-        size, name = stage.size, "" if stage is task.stages[-1] else str(place)
+    for place, stage in enumerate(task.chain.stages):
+        size, name = stage.size, "" if stage is task.chain.stages[-1] else str(place)
         weights = rng.integers(-128, 128, (size.outputs, size.channels // size.groups, *size.kernel), np.int8)
         words = parameter_words(
             rng.integers(-3000, 3000, size.outputs),
@@ -112,8 +111,9 @@ def case_of(task: ChainTask, choice: Choice, config: AcceleratorConfig) -> Case:
 @pytest.mark.parametrize("config", [FED, NARROW], ids=["default", "small memories"])
 @pytest.mark.parametrize("name", CASES)
 def test_a_chain_gives_the_results_of_its_convolutions(campaign, name, config):
-    task, ran = CASES[name](config), 0
-    assert chains(task, config)
+    convolutions, ran = CASES[name](config), 0
+    assert chains(convolutions, config)
+    task = ChainTask(convolutions)
     for choice in (Choice(1), Choice(2), Choice(2, parts=2)):
         if task.tile(config, choice.copies) is not None:
             ran += 1
