@@ -33,7 +33,7 @@ class BankedScratchpad(wiring.Component):
 
     def __init__(self, config: AcceleratorConfig) -> None:
         self.config = config
-        self.banks = 1 << int(ceil_log2(config.window.rows))
+        self.banks = banks_of(config)
         super().__init__(
             {"write": In(scratchpad_write(config, MemoryType.INP)), "read": In(input_read(config))}
         )
@@ -43,11 +43,30 @@ class BankedScratchpad(wiring.Component):
         low = int(ceil_log2(self.banks))
         places = [self.read.address[row] for row in range(self.config.window.rows)]
         banks = [self._bank(m, number, low, places) for number in range(self.banks)]
-        for row, place in enumerate(places):
-            bank, value = Signal(low, name=f"bank_{row}"), Signal.like(banks[0], name=f"row_{row}")
-            m.d.sync += [bank.eq(place[:low]), value.eq(choice(banks, bank))]
-            m.d.comb += self.read.data[row].eq(value)
+        for row in range(0, len(places), 2):
+            self._pair(m, row, [place[:low] for place in places[row : row + 2]], banks)
         return m
+
+    def _pair(self, m: Module, row: int, chosen: list[Value], banks: list[Value]) -> None:
+        """Give the elements of two neighbouring rows, of the banks `chosen`: one of them is in an even bank,
+        and one in an odd bank. So both choose from the same two. If they do not differ so, the first is
+        right."""
+        first, other = chosen[0], chosen[-1]
+        odd, of_even, of_odd = (
+            Signal(max(1, len(value)), name=f"{name}_{row}")
+            for name, value in (("odd", first[:1]), ("even", first[1:]), ("uneven", first[1:]))
+        )
+        m.d.sync += [
+            odd.eq(first[0]),
+            of_even.eq(Mux(first[0], other[1:], first[1:])),
+            of_odd.eq(Mux(first[0], first[1:], other[1:])),
+        ]
+        even, uneven = choice(banks[::2], of_even), choice(banks[1::2], of_odd)
+        pairs = ((uneven, even), (even, uneven))[: len(chosen)]
+        for number, (if_odd, if_even) in enumerate(pairs, row):
+            value = Signal.like(even, name=f"row_{number}")
+            m.d.sync += value.eq(Mux(odd, if_odd, if_even))
+            m.d.comb += self.read.data[number].eq(value)
 
     def _bank(self, m: Module, number: int, low: int, places: list[Value]) -> Value:
         """Add the memory of a bank, and return what is read of it: the first row that is in it."""
@@ -63,6 +82,11 @@ class BankedScratchpad(wiring.Component):
             bank.read.address.eq(address),
         ]
         return bank.read.data
+
+
+def banks_of(config: AcceleratorConfig) -> int:
+    """Return the banks of INP: as many as the window of a DEPTHWISE has rows, or the next power of two."""
+    return 1 << int(ceil_log2(config.window.rows))
 
 
 def memory_of(config: AcceleratorConfig, memory: MemoryType) -> wiring.Component:

@@ -14,6 +14,7 @@ from amaranth.lib import wiring
 from amaranth.utils import ceil_log2
 
 from vdla.hw.alu import NARROW_MULTIPLIER_BITS, makes_products_of_logic
+from vdla.hw.banks import banks_of, memory_of
 from vdla.hw.block_walk import plan_layout
 from vdla.hw.control import Registers, RunControl
 from vdla.hw.dispatch import Dispatch
@@ -21,7 +22,7 @@ from vdla.hw.dma import Dma
 from vdla.hw.fetch import Fetch
 from vdla.hw.gather import gathers
 from vdla.hw.gemm import registers_after
-from vdla.hw.halves import HALVES, has_halves, scratchpad
+from vdla.hw.halves import HALVES, has_halves
 from vdla.hw.load import LoadUnit
 from vdla.hw.loader import LoadEngine
 from vdla.hw.packing import packing
@@ -182,14 +183,16 @@ def _scratchpads(config: AcceleratorConfig) -> tuple[Component, ...]:
 
 def _scratchpad(config: AcceleratorConfig, name: str, memory: MemoryType) -> Component:
     halves = HALVES if memory in (MemoryType.ACC, MemoryType.OUT) and has_halves(config) else 1
-    bits = config.element_bits(memory)
-    shape = MemoryShape(config.depth(memory) // halves, bits, lanes(config, memory))
+    banks = banks_of(config) if memory is MemoryType.INP else 1
+    bits, parts = config.element_bits(memory), halves * banks
+    shape = MemoryShape(config.depth(memory) // parts, bits, lanes(config, memory))
+    features = {
+        "lanes": shape.lanes,
+        "halved": bits * (halves > 1),
+        "banked": bits * config.window.rows * (banks - 1),
+    }
     return Component(
-        f"{name}_scratchpad",
-        "scratchpad",
-        {"lanes": shape.lanes, "halved": bits * (halves > 1)},
-        lambda: scratchpad(config, memory),
-        (shape,) * halves,
+        f"{name}_scratchpad", "scratchpad", features, lambda: memory_of(config, memory), (shape,) * parts
     )
 
 

@@ -83,7 +83,7 @@ class Rows:
         src: int64[n, m], the elements of the windows.
         wgt: int64[n].
         terms: int64[t, 3], see `window_terms`.
-        shared: channels that neighbours share.
+        shared: channels that neighbours share, a power of two.
     """
 
     dst: Indices

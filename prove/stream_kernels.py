@@ -218,10 +218,11 @@ def depthwise_sums(
             for lane in range(sums.shape[2]):
                 row = lane % block
                 total = 0.0
-                for element, channel, place in terms:
-                    factor = weights[wgt[step], row, place]
+                for term in range(terms.shape[0]):
+                    element, channel = terms[term, 0], terms[term, 1]
+                    factor = weights[wgt[step], row, terms[term, 2]]
                     if factor != 0:
-                        other = lane - row % shared + channel
+                        other = lane - (row & (shared - 1)) + channel
                         total += residues[number, src[step, element], other] * factor
                 sums[number, step, lane] = total
 
@@ -251,10 +252,11 @@ def depthwise_roots(
         step, lane = place // lanes, place % lanes
         row = lane % block
         several = False
-        for element, channel, number in terms:
-            factor = np.int64(weights[wgt[step], row, number])
+        for term in range(terms.shape[0]):
+            element, channel = terms[term, 0], terms[term, 1]
+            factor = np.int64(weights[wgt[step], row, terms[term, 2]])
             if factor != 0 and not several:
-                other = lane - row % shared + channel
+                other = lane - (row & (shared - 1)) + channel
                 several = take_term(
                     elements, src[step, element], other, factor, constants, found, counts, offsets, place
                 )
@@ -280,9 +282,10 @@ def term_of_depthwise(
             place = step * lanes + lane
             row = lane % block
             left = number if number < counts[place] else -1
-            for element, channel, weight in terms:
-                factor = np.int64(weights[wgt[step], row, weight])
-                one = elements[src[step, element], lane - row % shared + channel]
+            for term in range(terms.shape[0]):
+                element, channel = terms[term, 0], terms[term, 1]
+                factor = np.int64(weights[wgt[step], row, terms[term, 2]])
+                one = elements[src[step, element], lane - (row & (shared - 1)) + channel]
                 if factor != 0 and one.kind != NO_ROOT:
                     if left == 0:
                         functions[place] = one.function

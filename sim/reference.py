@@ -144,33 +144,6 @@ def depthwise(instruction: isa.Depthwise, pads: Scratchpads) -> None:
             pads.acc[d] = (before + sums).astype(pads.acc.dtype)
 
 
-def depthwise(instruction: isa.Depthwise, pads: Scratchpads) -> None:
-    """Slide windows along rows, sum by sum."""
-    it, uops = instruction, pads.uop[instruction.uop_begin : instruction.uop_end]
-    window, distance = pads.config.window, row_distance(it.row_step)
-    terms = tuple(window.terms(it.more_rows, it.wide))
-    bases = zip(
-        *(uop_column(uops, name, pads.config).tolist() for name in ("dst", "src", "wgt")), strict=True
-    )
-    rows = list(bases) if it.iter_in else []
-    for i, (dst, src, wgt) in product(range(it.iter_out), rows):
-        weights = pads.wgt[wgt + i * it.wgt_factor_out].astype(np.int64)
-        for j in range(it.iter_in):
-            first = src + i * it.src_factor_out + j * (1 + it.stride_2) * it.src_factor_in
-            d = dst + i * it.dst_factor_out + j * it.dst_factor_in
-            before = 0 if it.overwrite else pads.acc[d]
-            sums = sum(
-                _term(
-                    pads.inp[first + term.row * distance + term.column * it.src_factor_in],
-                    weights,
-                    term,
-                    window,
-                )
-                for term in terms
-            )
-            pads.acc[d] = (before + sums).astype(pads.acc.dtype)
-
-
 def _term(element: np.ndarray, weights: np.ndarray, term: Term, window: Window) -> np.ndarray:
     """Return the products [batch, block] that a term adds: those of an element [batch, block] of the window
     with weights [block, block]."""

@@ -36,6 +36,10 @@ an element of OUT becomes one of INP, so both must have one shape.
 """
 
 
+LEAST_BANKED = 8
+"""Elements of INP with which DEPTHWISE_ROWS has an effect: at least 2 in each of 4 banks."""
+
+
 def _parameter(
     default: int,
     help_text: str,
@@ -289,6 +293,8 @@ class AcceleratorConfig:
     def has(self, extension: Extension) -> bool:
         """Whether `extension` is on and has an effect."""
         least = self.least_block(extension)
+        if extension is Extension.DEPTHWISE_ROWS and self.depth(MemoryType.INP) < LEAST_BANKED:
+            return False
         return extension in self.extensions and (not least or self.block_in == self.block_out >= least)
 
     def least_block(self, extension: Extension) -> int:

@@ -4,15 +4,13 @@ from typing import Protocol
 
 from vdla.hw.spec.errors import ConfigError
 from vdla.hw.spec.memories import SCRATCHPADS, HasExtensions, memories_of, scratchpads_of
-from vdla.hw.spec.vocabulary import NEEDED, Extension, MemoryType
+from vdla.hw.spec.vocabulary import NEEDED, MemoryType
 
 LEAST_AXI_ADDRESS_BITS = 32
 LEAST_BURST_BYTES, MOST_BURST_BYTES = 32, 4096
 MOST_BURST_BEATS = 256  # of AXI
 BUFFERS = {memory: f"{memory.name.lower()}_buffer_bytes" for memory in SCRATCHPADS}
 """The parameter that gives the size of each scratchpad."""
-LEAST_BANKED = 8
-"""Elements of the shallowest scratchpad in banks: 2 in each of 4."""
 MOST_ELEMENTS = 1 << 21
 """Elements of the deepest scratchpad. The three indices of a micro-op then fit 64 bits."""
 
@@ -76,7 +74,6 @@ def check_consistency(config: Parameters) -> None:
     for memory in scratchpads_of(config):
         if memory is not MemoryType.UOP:
             _check_depth(config, memory, BUFFERS[memory])
-    _check_banks(config)
     _check_burst(config)
     _check_axi_address(config)
 
@@ -112,17 +109,6 @@ def _check_depth(config: Parameters, memory: MemoryType, parameter: str) -> None
         raise ConfigError(
             f"{parameter} = {size} holds {size // element} elements of {element} bytes, and a scratchpad "
             f"has at most {MOST_ELEMENTS}; it must be at most {MOST_ELEMENTS * element}"
-        )
-
-
-def _check_banks(config: Parameters) -> None:
-    least = LEAST_BANKED * config.element_bytes(MemoryType.INP)
-    parameter, extension = BUFFERS[MemoryType.INP], Extension.DEPTHWISE_ROWS
-    size = getattr(config, parameter)
-    if config.has(extension) and size < least:
-        raise ConfigError(
-            f"{parameter} = {size} is too small for the banks of {extension}; it must be at least {least}, "
-            f"or leave {extension} out"
         )
 
 

@@ -7,6 +7,7 @@ from vdla.hw.spec import isa
 from vdla.hw.spec.presets import DEFAULT
 from vdla.hw.spec.units import Unit
 from vdla.hw.spec.vocabulary import MemoryType
+from vdla.hw.spec.window import TAPS
 from vdla.runtime.stream.record import FIELDS, NO_TENSOR, Record
 from vdla.runtime.stream.tokens import PLACES, tensor_read, tensor_written
 
@@ -68,7 +69,7 @@ TOUCHED = {
     "an operation": (compute(isa.Alu, **LOOPS), [DST]),
     "sliding windows": (
         compute(isa.Depthwise, **LOOPS, src_factor_out=20, src_factor_in=2, wgt_factor_out=30),
-        [DST, (INP, 11, 17 + 20 + 2 * (3 + isa.TAPS - 2) + 1), (WGT, 23, 31 + 30 + 1)],
+        [DST, (INP, 11, 17 + 20 + 2 * (3 + TAPS - 2) + 1), (WGT, 23, 31 + 30 + 1)],
     ),
     "the end": (compute(isa.Finish, ()), []),
 }
