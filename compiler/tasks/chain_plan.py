@@ -158,7 +158,7 @@ class ChainPlan:
         """Whether some of a unit's inputs are the border and not loaded."""
         if self.chain.expansion is None:
             return self.first_filled < self.inputs_of_block
-        return (self.inputs_of_block, self.below) != (prod(self.read), 0)
+        return any((*self.size.padding[:2], self.below)) or self.inputs_of_block > prod(self.read)
 
     @property
     def weights(self) -> int:
@@ -252,13 +252,21 @@ class ChainPlan:
         return fit and sets < MOST_PARAMETER_SETS and self._results_fit
 
     @property
+    def first_result(self) -> tuple[int, int]:
+        """Row and column of a unit's inputs that the first depthwise result overwrites: behind the border, if
+        units that follow read the border, too."""
+        top, left, _, _ = self.size.padding
+        return (0, 0) if self.chain.expansion is None else (top, left)
+
+    @property
     def _results_fit(self) -> bool:
-        """Whether depthwise results, which begin behind the border, end before it."""
-        if self.chain.projection is None or self.chain.expansion is None or self.results_apart:
+        """Whether depthwise results that overwrite inputs overwrite neither each other nor the border."""
+        if self.chain.projection is None or self.results_apart:
             return True
-        (top, left, _, _), (rows, columns) = self.size.padding, self.results
-        high = self.held[0] - self.below
-        return top + rows <= high and left + columns <= left + self.read[1]
+        (top, _), (rows, columns) = self.first_result, self.results
+        if self.chain.expansion is None:
+            return columns <= self.pitch and rows <= self.held[0]
+        return top + rows <= self.held[0] - self.below and columns <= self.read[1]
 
     @property
     def cycles(self) -> float:

@@ -378,7 +378,7 @@ class ChainProgram:
         """Return a depthwise result of a unit."""
         if self.plan.results_apart:
             return f"N[{unit.turn % 2}, b, y, x, 0, 0]"
-        top, left, _, _ = self.plan.size.padding
+        top, left = self.plan.first_result
         return f"{self._input(unit, f'y + {top}', f'x + {left}')}, 0, 0]"
 
     def _project(self, unit: _Unit) -> Iterator[str]:

@@ -343,7 +343,7 @@ def test_convolutions_around_a_window_are_one(make, config):
     graph = make(EpilogueNet())
     plan = plan_of(graph, config)
     (layer,) = (layer for step in plan.steps if isinstance(step, LaunchStep) for layer in step.layers)
-    assert (layer.op, layer.value) == ("Int8Conv", graph.nodes[-1].result)
+    assert (layer.op, layer.label) == ("Int8Conv", graph.nodes[-1].result)
     for device in (FunctionalDevice(config, plan.dram_bytes, 1), CycleDevice(config, plan.dram_bytes)):
         check(graph, plan, device)
 

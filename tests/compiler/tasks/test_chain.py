@@ -75,6 +75,9 @@ CASES = {
     "a larger kernel": chain((10, 9), 24, (5, 5), (1, 1), (2, 2, 2, 2), before=8, after=8, border=1),
     "a larger kernel of stride 2": chain((14, 13), 16, (5, 5), (2, 2), (2, 2, 2, 2), before=8, border=1),
     "no border": chain((9, 9), 16, pads=(0, 0, 0, 0), before=8, after=8),
+    "a border above alone": chain((11, 12), 3, stride=(2, 2), pads=(2, 0, 0, 0), before=28, border=89),
+    "a border below several tiles": chain((12, 9), 24, (5, 3), pads=(2, 1, 2, 1), before=8, after=8, border=3),
+    "more results than inputs": chain((5, 4), 9, (1, 3), pads=(1, 2, 1, 2), after=5, border=4),
     "images": chain((12, 8), 24, before=8, after=8, border=9, batch=3),
     "a single row": chain((1, 9), 17, (1, 3), (1, 1), (0, 1, 0, 1), before=8, after=8, border=2),
 }
