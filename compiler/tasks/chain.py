@@ -76,6 +76,7 @@ def chains(chain: Chain, config: AcceleratorConfig) -> bool:
         and chain.window.slides
         and size.dilation == (1, 1)
         and not size.skips_rows
+        and all(pads < size.kernel[place % 2] for place, pads in enumerate(size.padding))
         and all(_is_pointwise(stage) for stage in dense)
         and all(stage.narrowing == Scale() for stage in chain.stages[:-1])
         and all(type(stage) is ConvolutionTask for stage in chain.stages)

@@ -429,10 +429,11 @@ def test_an_array_sums_the_largest_window_that_it_has_inputs_for(changes, window
 @pytest.mark.parametrize(("block_in", "block_out", "has"), [(4, 4, True), (1, 1, True), (8, 16, False)])
 def test_feedback_needs_inputs_of_the_shape_of_outputs(block_in, block_out, has):
     blocks = {"block_in": block_in, "block_out": block_out}
-    config = DEFAULT.with_changes(**blocks, extensions=(*DEFAULT.extensions, Extension.FEEDBACK))
-    assert config.has(Extension.FEEDBACK) is has
-    assert (config.digest == DEFAULT.with_changes(**blocks).digest) is not has
-    assert not DEFAULT.has(Extension.FEEDBACK)
+    config, without = (PRESETS[name].with_changes(**blocks) for name in ("default", "paper"))
+    fed = without.with_changes(extensions=(*without.extensions, Extension.FEEDBACK))
+    assert config.has(Extension.FEEDBACK) is fed.has(Extension.FEEDBACK) is has
+    assert (fed.digest == without.digest) is not has
+    assert not without.has(Extension.FEEDBACK)
 
 
 def test_parameters_are_plain_values_in_the_order_of_their_declaration():
