@@ -15,6 +15,9 @@ from vdla.hw.spec.vocabulary import MemoryType, Parameter
 SETS = len(Parameter)
 MOST_BLOCKS = 8
 """Limit of the blocks of channels of a unit."""
+PARAMETER_TURNS = 3
+"""Units whose parameters are in use: while those of a unit are loaded, the unit before it is expanded, and the
+sums of the unit before that one are requantised."""
 UNIT_CYCLES = 30
 """Estimated cycles of a unit that do not overlap with other work."""
 
@@ -209,7 +212,7 @@ class ChainPlan:
     @property
     def parameter_turns(self) -> int:
         """Buffers of the parameters of a unit, unless those of all units stay on chip."""
-        return self.units if self.keeps_parameters else min(self.units, 1 + self.late)
+        return self.units if self.keeps_parameters else min(self.units, PARAMETER_TURNS)
 
     @property
     def weight_turns(self) -> int:
@@ -224,7 +227,7 @@ class ChainPlan:
     @property
     def period(self) -> int:
         """Number of consecutive units after which the same buffers are next in turn."""
-        return lcm(self.input_turns, self.sum_turns, 1 + self.late)
+        return lcm(self.input_turns, self.sum_turns, 1 + self.late, PARAMETER_TURNS)
 
     @property
     def unrolled(self) -> int:

@@ -87,6 +87,9 @@ CASES = {
         (12, 9), 24, (5, 3), pads=(2, 1, 2, 1), before=8, after=8, border=3
     ),
     "more results than inputs": chain((5, 4), 9, (1, 3), pads=(1, 2, 1, 2), after=5, border=4),
+    "parameters of an expansion and a window in turn": chain((3, 3), 520, before=8, border=7),
+    "parameters of all three in turn": chain((3, 3), 520, before=8, after=9, border=7),
+    "parameters of a window and a projection in turn": chain((3, 3), 1100, after=9, border=7),
     "images": chain((12, 8), 24, before=8, after=8, border=9, batch=3),
     "a single row": chain((1, 9), 17, (1, 3), (1, 1), (0, 1, 0, 1), before=8, after=8, border=2),
 }
@@ -169,7 +172,6 @@ def test_a_program_of_a_chain_means_its_convolutions(name):
     [
         (CASES["inverted residual"], FED, True),
         (CASES["inverted residual"], without(Extension.FEEDBACK), False),
-        (CASES["inverted residual"], without(Extension.REQUANTISE), False),
         (CASES["inverted residual"], FED.with_changes(acc_buffer_bytes=2048), False),
         (chain((6, 6), 24, (1, 3), pads=(1, 1, 1, 1), before=10), FED, False),
     ],
@@ -188,12 +190,11 @@ def test_only_pointwise_convolutions_with_parameters_of_channels_are_around_a_wi
 
 
 def test_it_takes_little_more_than_its_slots():
-    """A block of MobileNetV2: six products for each expanded pixel, six for each projected pixel, and a window
-    in fewer slots than 1.5 for each sum."""
+    """A block of MobileNetV2: six products for each expanded pixel, six for each projected pixel."""
     make = chain((14, 14), 576, before=96, after=96)
     cycles = simulated_cycles(ChainTask(make(FED)), Choice(2), Target(FED))
     products = 36 * 14 * 14 * (6 + 6)
-    assert products < cycles < products + 1.5 * 36 * 14 * 14
+    assert products < cycles < 1.2 * products
     apart = sum(least_estimate(stage, Target(FED)) for stage in make(FED).stages)
     assert cycles < 0.8 * apart
 

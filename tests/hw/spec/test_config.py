@@ -73,7 +73,7 @@ def test_presets_are_what_their_names_promise():
         DEFAULT.depth(memory) for memory in (MemoryType.UOP, MemoryType.INP, MemoryType.WGT, MemoryType.ACC)
     ] == [8192, 2048, 1024, 2048]
     assert DEFAULT.with_changes(extensions=()).digest == VTA.digest
-    without = {"extensions": set(DEFAULT.extensions) - {Extension.DEPTHWISE_ROWS}}
+    without = {"extensions": set(DEFAULT.extensions) - {Extension.DEPTHWISE_ROWS, Extension.FEEDBACK}}
     assert DEFAULT.with_changes(wgt_buffer_bytes=32768, **without).digest == PRESETS["paper"].digest
     assert [PRESETS[name].macs_per_cycle for name in ("default", "small", "tiny")] == [256, 64, 16]
 
@@ -396,10 +396,11 @@ def test_the_page_has_every_parameter_that_is_a_number():
     [(8, 8, True), (16, 16, True), (4, 4, False), (8, 16, False), (16, 8, False)],
 )
 def test_depthwise_needs_square_blocks_of_eight_and_other_extensions_do_not(block_in, block_out, has):
-    config = DEFAULT.with_changes(block_in=block_in, block_out=block_out)
-    assert [config.has(extension) for extension in DEFAULT.extensions] == [
+    config = PRESETS["paper"].with_changes(block_in=block_in, block_out=block_out)
+    wide = config.with_changes(extensions=(*config.extensions, Extension.DEPTHWISE_ROWS))
+    assert [wide.has(extension) for extension in wide.extensions] == [
         has or extension not in (Extension.DEPTHWISE, Extension.DEPTHWISE_ROWS)
-        for extension in DEFAULT.extensions
+        for extension in wide.extensions
     ]
     none = config.with_changes(extensions=())
     assert not any(none.has(extension) for extension in Extension)
