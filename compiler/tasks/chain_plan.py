@@ -16,8 +16,8 @@ SETS = len(Parameter)
 MOST_BLOCKS = 8
 """Limit of the blocks of channels of a unit."""
 PARAMETER_TURNS = 3
-"""Units whose parameters are in use: while those of a unit are loaded, the unit before it is expanded, and the
-sums of the unit before that one are requantised."""
+"""Units whose parameters are in use: of a unit that is expanded, of the unit after it, whose parameters are
+loaded meanwhile, and of the unit before it, whose depthwise results are requantised later."""
 UNIT_CYCLES = 30
 """Estimated cycles of a unit that do not overlap with other work."""
 

@@ -86,7 +86,7 @@ CASES = {
     "a border below several tiles": chain(
         (12, 9), 24, (5, 3), pads=(2, 1, 2, 1), before=8, after=8, border=3
     ),
-    "more results than inputs": chain((5, 4), 9, (1, 3), pads=(1, 2, 1, 2), after=5, border=4),
+    "more results than inputs": chain((5, 4), 9, pads=(2, 2, 2, 2), after=5, border=4),
     "parameters of an expansion and a window in turn": chain((3, 3), 520, before=8, border=7),
     "parameters of all three in turn": chain((3, 3), 520, before=8, after=9, border=7),
     "parameters of a window and a projection in turn": chain((3, 3), 1100, after=9, border=7),
@@ -132,7 +132,7 @@ def results_of(task: ChainTask, config: AcceleratorConfig) -> tuple[np.ndarray, 
 def case_of(task: ChainTask, choice: Choice, config: AcceleratorConfig) -> Case:
     """Return a task on random data, with the results of NumPy."""
     image, given = results_of(task, config)
-    assert len(np.unique(image)) > 50
+    assert len(np.unique(image)) > 30
     return Case(str(task), config, task.program(choice, config), given, image)
 
 
