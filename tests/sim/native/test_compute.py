@@ -12,7 +12,7 @@ from vdla.hw.spec.vocabulary import Extension
 
 
 def config_of(batch: int, block: int, acc_bits: int, rows: bool, packed: int) -> AcceleratorConfig:
-    """Return a configuration with 16 elements in each scratchpad."""
+    """Return a configuration with 16 weights and accumulators, and 32 inputs."""
     return CONFIG.with_changes(
         name=f"{batch}x{block}, {acc_bits} bits, window of {rows} rows, packed {packed}",
         batch=batch,
@@ -21,7 +21,7 @@ def config_of(batch: int, block: int, acc_bits: int, rows: bool, packed: int) ->
         acc_bits=acc_bits,
         extensions=(Extension.DEPTHWISE, Extension.OVERWRITE, *[Extension.DEPTHWISE_ROWS] * rows),
         packed=packed,
-        inp_buffer_bytes=16 * batch * block,
+        inp_buffer_bytes=32 * batch * block,
         wgt_buffer_bytes=16 * block * block,
         acc_buffer_bytes=16 * batch * block * acc_bits // 8,
     )
