@@ -31,8 +31,8 @@ from vdla.compiler.network.offload import offload
 from vdla.compiler.network.placed import Offloaded, OnHost, Piece, Placed, Stored, View
 from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.base import Task
-from vdla.compiler.tasks.chain import ChainTask, chains
-from vdla.compiler.tasks.chain_plan import Chain
+from vdla.compiler.tasks.chain import ChainTask
+from vdla.compiler.tasks.chain_plan import Chain, chains
 from vdla.compiler.tasks.convolution import ConvolutionTask, TransposedTask
 from vdla.compiler.tasks.pooled_convolution import PooledTask, pools_sums
 from vdla.compiler.tasks.pooling import MaximumTask, PoolingTask

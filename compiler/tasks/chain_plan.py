@@ -1,16 +1,19 @@
-"""Tiles of chains of convolutions: their buffers in the scratchpads, and estimated cycles."""
+"""Chains of convolutions: which a configuration supports, and their tiles, with the buffers in the scratchpads
+and estimated cycles."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from math import gcd, lcm, prod
 
 from vdla.compiler.tasks.convolution import ConvolutionTask
 from vdla.compiler.tasks.plane_tile import divisors
 from vdla.compiler.te.operators.convolution import Windows, odd_pitch, windows_of
+from vdla.compiler.te.operators.narrowing import Scale
 from vdla.compiler.te.operators.sizes import Convolution, blocks
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.isa import MOST_PARAMETER_SETS
-from vdla.hw.spec.vocabulary import MemoryType, Parameter
+from vdla.hw.spec.vocabulary import Extension, MemoryType, Parameter
 
 SETS = len(Parameter)
 MOST_BLOCKS = 8
@@ -296,7 +299,7 @@ class ChainPlan:
         return images * max(self.tiles * (self.units * unit + exposed), bus) + start
 
 
-def chain_tiles(chain: Chain, config: AcceleratorConfig, copies: int) -> Iterator[ChainTile]:
+def _tiles(chain: Chain, config: AcceleratorConfig, copies: int) -> Iterator[ChainTile]:
     """Yield the tiles to choose from."""
     height, _ = chain.window.size.out_size
     for rows in divisors(height):
@@ -304,3 +307,38 @@ def chain_tiles(chain: Chain, config: AcceleratorConfig, copies: int) -> Iterato
             if count <= MOST_BLOCKS:
                 for held in range(1, min(copies, height // rows) + 1):
                     yield from (ChainTile(rows, count, held, sums) for sums in (False, True))
+
+
+def chains(chain: Chain, config: AcceleratorConfig) -> bool:
+    """Whether `config` supports convolutions as a chain: values between them are requantised into INP, and
+    the depthwise results fit the buffer of its inputs."""
+    needed = (Extension.FEEDBACK, Extension.REQUANTISE, Extension.DEPTHWISE)
+    size = chain.window.size
+    dense = (stage for stage in (chain.expansion, chain.projection) if stage is not None)
+    return (
+        all(config.has(extension) for extension in needed)
+        and config.block_in == config.block_out
+        and chain.window.slides
+        and size.dilation == (1, 1)
+        and not size.skips_rows
+        and all(pads < size.kernel[place % 2] for place, pads in enumerate(size.padding))
+        and all(_is_pointwise(stage) for stage in dense)
+        and all(stage.narrowing == Scale() for stage in chain.stages[:-1])
+        and all(type(stage) is ConvolutionTask for stage in chain.stages)
+        and best_tile(chain, config, 1) is not None
+    )
+
+
+def _is_pointwise(task: ConvolutionTask) -> bool:
+    size = task.size
+    shape = size.kernel, size.stride, size.padding, size.groups
+    return shape == ((1, 1), (1, 1), (0, 0, 0, 0), 1) and not task.alike
+
+
+@lru_cache(maxsize=1024)
+def best_tile(chain: Chain, config: AcceleratorConfig, copies: int) -> ChainTile | None:
+    """Return the tile with the fewest estimated cycles, with `copies` sets of buffers at most; None if no
+    tile fits the scratchpads."""
+    plans = (ChainPlan(chain, tile, config) for tile in _tiles(chain, config, copies))
+    best = min((plan for plan in plans if plan.fits), key=lambda plan: plan.cycles, default=None)
+    return None if best is None else best.tile

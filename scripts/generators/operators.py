@@ -13,8 +13,8 @@ from vdla.compiler.codegen.tiles import KEEPS, TilingProblem
 from vdla.compiler.graph.integers import SUM_BITS
 from vdla.compiler.ir.nodes import IrError
 from vdla.compiler.tasks.base import Choice
-from vdla.compiler.tasks.chain import ChainTask, chains
-from vdla.compiler.tasks.chain_plan import Chain
+from vdla.compiler.tasks.chain import ChainTask
+from vdla.compiler.tasks.chain_plan import Chain, chains
 from vdla.compiler.tasks.constant_operands import scalar_weights
 from vdla.compiler.tasks.convolution import ConvolutionTask, schedule_conv2d
 from vdla.compiler.tasks.elementwise import elements_at_a_time, schedule_elementwise

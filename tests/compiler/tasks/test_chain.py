@@ -13,8 +13,8 @@ from vdla.compiler.codegen.choose import least_estimate, simulated_cycles
 from vdla.compiler.codegen.stream import lower_to_calls
 from vdla.compiler.ir.interpret import interpret
 from vdla.compiler.tasks.base import Choice
-from vdla.compiler.tasks.chain import ChainTask, chains
-from vdla.compiler.tasks.chain_plan import Chain
+from vdla.compiler.tasks.chain import ChainTask
+from vdla.compiler.tasks.chain_plan import Chain, chains
 from vdla.compiler.tasks.convolution import ConvolutionTask
 from vdla.compiler.te.operators.convolution import window_weights, with_whole_windows
 from vdla.compiler.te.operators.narrowing import AddingScale
