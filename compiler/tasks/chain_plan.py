@@ -1,4 +1,4 @@
-"""Chains of convolutions: which a configuration supports, and their tiles, with the buffers in the scratchpads
+"""Chains of convolutions: which a configuration supports, and their tiles, with buffers in the scratchpads
 and estimated cycles."""
 
 from collections.abc import Iterator
