@@ -63,8 +63,8 @@ def store(emission: Emission, nest: Nest) -> Action:
 
 
 def scaled_store(emission: Emission, nest: Nest) -> Action:
-    """Emit STOREs that requantise, into DRAM or INP: store_scaled(dst, src, kept), feed_scaled(dst, src,
-    kept), a STORE per set of parameters. The loops over sets become the outer loops.
+    """Emit STOREs that requantise: store_scaled(dst, src, kept) into DRAM, feed_scaled(dst, src, kept) into
+    INP; a STORE per set of parameters. The loops over sets become the outer loops.
 
     Raises:
         IrError: parameters do not begin at a whole set.

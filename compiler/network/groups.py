@@ -7,7 +7,7 @@ convolution before it. A convolution scales the channels of its image on the way
 to fuse operators is another rule.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from math import prod
@@ -33,7 +33,8 @@ from vdla.compiler.network.offload import offload
 from vdla.compiler.network.placed import Offloaded, OnHost, Piece, Placed, Stored, View
 from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.base import Task
-from vdla.compiler.tasks.chain import ChainTask, chains
+from vdla.compiler.tasks.chain import ChainTask
+from vdla.compiler.tasks.chain_plan import Chain, chains
 from vdla.compiler.tasks.convolution import ConvolutionTask, TransposedTask
 from vdla.compiler.tasks.pooled_convolution import PooledTask, pools_sums
 from vdla.compiler.tasks.pooling import MaximumTask, PoolingTask
@@ -285,45 +286,65 @@ def _simulated(task: Task, target: Target) -> int:
 
 
 def _with_chain(placed: Placements, node: Node, target: Target) -> Offloaded | None:
-    """Return a convolution in a chain with the convolutions before it, if that takes fewer cycles than the
-    separate operators."""
-    producer = _producer(placed, node.inputs[0]) if _may_chain(node, target) else None
-    if producer is None or producer.operator.output.value != node.inputs[0]:
+    """Return a convolution in a chain with one or two operators before it, if that takes fewer cycles than
+    the separate operators: the longest chain that does."""
+    if node.op != "Int8Conv" or not target.config.has(Extension.FEEDBACK):
         return None
-    before, separate = producer.operator, offload(placed.graph, node, target)
-    if isinstance(separate, Unfit) or not isinstance(_task(separate), ConvolutionTask):
+    producers = _linked_producers(placed, node)
+    separate = offload(placed.graph, node, target) if producers else None
+    if separate is None or isinstance(separate, Unfit) or not _is_link(separate):
         return None
-    cycles = _least_cycles(before, target) + _least_cycles(separate, target)
-    links = [before] if isinstance(_task(before), ConvolutionTask | ChainTask) else []
-    first = _producer(placed, before.node.inputs[0]) if links and _is_window(before) else None
-    if first is not None and first.operator.output.value == before.node.inputs[0]:
-        whole = _chained((first.operator, before, separate), target)
-        longer = _least_cycles(first.operator, target) + cycles
-        if whole is not None and _least_cycles(whole, target) < longer:
-            return replace(whole, inner=(*first.inner, *producer.inner))
-    pair = _chained((*links, separate), target) if links else None
-    if pair is None or _least_cycles(pair, target) >= cycles:
-        return None
-    return replace(pair, inner=producer.inner)
+    for count in range(len(producers), 0, -1):
+        operators = (*(producer.operator for producer in producers[-count:]), separate)
+        chain = _chained(operators, target)
+        if chain is not None and _cycles_of((chain,), target) < _cycles_of(operators, target):
+            inner = (name for producer in producers[-count:] for name in producer.inner)
+            return replace(chain, inner=tuple(inner))
+    return None
+
+
+def _linked_producers(placed: Placements, node: Node) -> list[_Producer]:
+    """Return the operators, two at most and in order, that may precede a convolution in a chain."""
+    producers: list[_Producer] = []
+    while len(producers) < 2:
+        producer = _producer(placed, node.inputs[0])
+        if (
+            producer is None
+            or producer.operator.output.value != node.inputs[0]
+            or not _is_link(producer.operator)
+        ):
+            break
+        node = producer.operator.node
+        producers.insert(0, producer)
+    return producers
+
+
+def _is_link(operator: Offloaded) -> bool:
+    """Whether an operator may be part of a chain."""
+    return len(operator.pieces) == 1 and isinstance(_task(operator), ConvolutionTask | ChainTask)
+
+
+def _task(operator: Offloaded) -> Task:
+    return operator.pieces[0].task
 
 
 def _stages(task: Task) -> tuple[ConvolutionTask, ...]:
     """Return the convolutions of a convolution or of a chain."""
     if isinstance(task, ChainTask):
-        return task.stages
+        return task.chain.stages
     assert isinstance(task, ConvolutionTask), f"{task} is a convolution"
     return (task,)
 
 
-def _chain_of(stages: Sequence[ConvolutionTask]) -> ChainTask | None:
+def _chain_of(stages: Sequence[ConvolutionTask]) -> Chain | None:
     """Return convolutions as a chain; None if not exactly one of them, the first or second, slides."""
     match [stage.slides for stage in stages]:
         case [True, False]:
-            return ChainTask(stages[0], None, stages[1])
+            return Chain(stages[0], None, stages[1])
         case [False, True]:
-            return ChainTask(stages[1], stages[0])
+            return Chain(stages[1], stages[0])
         case [False, True, False]:
-            return ChainTask(stages[1], stages[0], stages[2])
+            return Chain(stages[1], stages[0], stages[2])
     return None
 
 
@@ -337,54 +358,39 @@ def _inner_names(operator: Offloaded, place: int) -> dict[str, str]:
     return {name: f"{name}{last}" for name in (WEIGHTS, PARAMETERS, TABLE)}
 
 
-def _may_chain(node: Node, target: Target) -> bool:
-    return node.op == "Int8Conv" and target.config.has(Extension.FEEDBACK)
-
-
-def _task(operator: Offloaded) -> Task:
-    return operator.pieces[0].task
-
-
-def _is_window(operator: Offloaded) -> bool:
-    task = _task(operator)
-    return isinstance(task, ConvolutionTask) and task.slides
-
-
 @lru_cache(maxsize=1024)
-def _cycles(task: Task, target: Target) -> float:
-    """Return the cycles of a task: estimated for a convolution, simulated for a chain."""
+def least_cycles(task: Task, target: Target) -> float:
+    """Return the cycles of a task: estimated for a convolution, simulated for other tasks."""
     if isinstance(task, ConvolutionTask):
         return least_estimate(task, target)
     return _simulated(task, target)
 
 
-def _least_cycles(operator: Offloaded, target: Target) -> float:
-    """Return the cycles of the tasks of an operator."""
-    return sum(_cycles(piece.task, target) for piece in operator.pieces)
+def _cycles_of(operators: Iterable[Offloaded], target: Target) -> float:
+    """Return the cycles of the tasks of operators, one after another."""
+    return sum(least_cycles(piece.task, target) for operator in operators for piece in operator.pieces)
 
 
 def _chained(operators: tuple[Offloaded, ...], target: Target) -> Offloaded | None:
-    """Return operators, each of which reads the result of the one before it, as a chain; None if they are
-    none that the target supports. A chain may be the first of them."""
-    task = _chain_of([stage for operator in operators for stage in _stages(_task(operator))])
-    if task is None or not chains(task, target.config):
+    """Return operators, each of which reads the result of the operator before it, as a chain; None if the
+    target does not support it. An operator may be a chain."""
+    chain = _chain_of([stage for operator in operators for stage in _stages(_task(operator))])
+    if chain is None or not chains(chain, target.config):
         return None
     first, last = operators[0], operators[-1]
-    constants, inner = dict[str, np.ndarray](), list[InnerTable]()
-    place = 0
+    constants, inner, place = dict[str, np.ndarray](), list[InnerTable](), 0
     for operator in operators:
         names = {} if operator is last else _inner_names(operator, place)
+        place += len(_stages(_task(operator)))
         constants |= {names.get(name, name): values for name, values in operator.constants.items()}
         inner += operator.epilogue.inner
-        place += len(_stages(_task(operator)))
-        if operator.epilogue.table and operator is not last:
+        if names and operator.epilogue.table:
             inner.append(InnerTable(f"{names[PARAMETERS]}L", names[TABLE]))
+    others = tuple(name for operator in operators[1:] for name in operator.node.inputs[1:])
     return replace(
         first,
-        node=_fused_node(
-            last.node, first, tuple(name for each in operators[1:] for name in each.node.inputs[1:])
-        ),
-        pieces=(Piece(task),),
+        node=_fused_node(last.node, first, others),
+        pieces=(Piece(ChainTask(chain)),),
         output=last.output,
         constants=constants,
         macs=sum(operator.macs for operator in operators),

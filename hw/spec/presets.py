@@ -14,7 +14,9 @@ VTA = DEFAULT.with_changes(name="vta", extensions=())
 PAPER = DEFAULT.with_changes(
     name="paper",
     extensions=tuple(
-        extension for extension in DEFAULT.extensions if extension is not Extension.DEPTHWISE_ROWS
+        extension
+        for extension in DEFAULT.extensions
+        if extension not in (Extension.FEEDBACK, Extension.DEPTHWISE_ROWS)
     ),
     wgt_buffer_bytes=32 * KIB,
 )

@@ -13,6 +13,8 @@ from vdla.compiler.codegen.tiles import KEEPS, TilingProblem
 from vdla.compiler.graph.integers import SUM_BITS
 from vdla.compiler.ir.nodes import IrError
 from vdla.compiler.tasks.base import Choice
+from vdla.compiler.tasks.chain import ChainTask
+from vdla.compiler.tasks.chain_plan import Chain, chains
 from vdla.compiler.tasks.constant_operands import constant_inputs, scalar_weights
 from vdla.compiler.tasks.convolution import ConvolutionTask, schedule_conv2d
 from vdla.compiler.tasks.elementwise import elements_at_a_time, schedule_elementwise
@@ -318,6 +320,45 @@ def _pooled_sums(maker: Maker) -> Case:
     )
 
 
+def _chain(maker: Maker) -> Case:
+    """Return a depthwise convolution with 1x1 convolutions before and after it, as a chain."""
+    rng, config = maker.rng, maker.config
+    sides, batch = (rng.randint(1, 14), rng.randint(1, 14)), rng.choice((1, 1, 2))
+    inputs, channels, outputs = (rng.randint(1, 40) for _ in range(3))
+    window = Convolution(
+        channels,
+        *sides,
+        channels,
+        (rng.choice((1, 2, 3, 3, 5)), rng.choice((1, 3, 3, 3, 5))),
+        (rng.choice((1, 1, 2)), rng.choice((1, 2))),
+        maker.padding(),
+        groups=channels,
+        batch=batch,
+    )
+    if not prefers_windows(window, config):
+        raise IrError("there is no DEPTHWISE")
+    expands, projects = rng.choice(((True, True), (True, False), (False, True)))
+    pointwise = Convolution(inputs, *sides, channels, (1, 1), batch=batch)
+    last = Convolution(channels, *window.out_size, outputs, (1, 1), batch=batch)
+    chain = Chain(
+        ConvolutionTask(with_whole_windows(window, config), border=maker.border(), slides=True),
+        ConvolutionTask(pointwise) if expands else None,
+        ConvolutionTask(last) if projects else None,
+    )
+    if config.acc_bits < SUM_BITS or not chains(chain, config):
+        raise IrError("there is no path to the inputs, or no tile fits")
+    fused, given, choice = ChainTask(chain), dict[str, np.ndarray](), Choice(rng.randint(1, 3))
+    values = maker.activations(chain.stages[0].size)
+    given["X"] = maker.blocked(values, config.block_in)
+    for place, stage in enumerate(chain.stages):
+        size, name = stage.size, "" if stage is chain.stages[-1] else str(place)
+        weights = maker.bytes(size.outputs, size.channels // size.groups, *size.kernel)
+        values, kept = maker.narrowed(convolved(values, weights, size, stage.border), Scale())
+        pack = window_weights if stage.slides else blocked_weights
+        given |= {f"W{name}": pack(weights, size, config), f"P{name}": kept["P"]}
+    return Case(f"{fused}, {choice}", config, fused.program(choice, config), given, values)
+
+
 def _elementwise(maker: Maker) -> Case:
     rng, config, narrowing = maker.rng, maker.config, maker.narrowing()
     shape = (maker.rng.randint(1, 2), rng.randint(1, 30), rng.randint(1, 12), rng.randint(1, 12))
@@ -436,4 +477,6 @@ KINDS: tuple[Callable[[Maker], Case], ...] = (
     _widened_maximum,
     _pooled_sums,
     _scaled_convolution,
+    _chain,
+    _chain,
 )

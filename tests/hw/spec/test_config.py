@@ -73,7 +73,7 @@ def test_presets_are_what_their_names_promise():
         DEFAULT.depth(memory) for memory in (MemoryType.UOP, MemoryType.INP, MemoryType.WGT, MemoryType.ACC)
     ] == [8192, 2048, 1024, 2048]
     assert DEFAULT.with_changes(extensions=()).digest == VTA.digest
-    without = {"extensions": set(DEFAULT.extensions) - {Extension.DEPTHWISE_ROWS}}
+    without = {"extensions": set(DEFAULT.extensions) - {Extension.DEPTHWISE_ROWS, Extension.FEEDBACK}}
     assert DEFAULT.with_changes(wgt_buffer_bytes=32768, **without).digest == PRESETS["paper"].digest
     assert [PRESETS[name].macs_per_cycle for name in ("default", "small", "tiny")] == [256, 64, 16]
 
@@ -396,10 +396,11 @@ def test_the_page_has_every_parameter_that_is_a_number():
     [(8, 8, True), (16, 16, True), (4, 4, False), (8, 16, False), (16, 8, False)],
 )
 def test_depthwise_needs_square_blocks_of_eight_and_other_extensions_do_not(block_in, block_out, has):
-    config = DEFAULT.with_changes(block_in=block_in, block_out=block_out)
-    assert [config.has(extension) for extension in DEFAULT.extensions] == [
+    config = PRESETS["paper"].with_changes(block_in=block_in, block_out=block_out)
+    wide = config.with_changes(extensions=(*config.extensions, Extension.DEPTHWISE_ROWS))
+    assert [wide.has(extension) for extension in wide.extensions] == [
         has or extension not in (Extension.DEPTHWISE, Extension.DEPTHWISE_ROWS)
-        for extension in DEFAULT.extensions
+        for extension in wide.extensions
     ]
     none = config.with_changes(extensions=())
     assert not any(none.has(extension) for extension in Extension)
@@ -429,10 +430,11 @@ def test_an_array_sums_the_largest_window_that_it_has_inputs_for(changes, window
 @pytest.mark.parametrize(("block_in", "block_out", "has"), [(4, 4, True), (1, 1, True), (8, 16, False)])
 def test_feedback_needs_inputs_of_the_shape_of_outputs(block_in, block_out, has):
     blocks = {"block_in": block_in, "block_out": block_out}
-    config = DEFAULT.with_changes(**blocks, extensions=(*DEFAULT.extensions, Extension.FEEDBACK))
-    assert config.has(Extension.FEEDBACK) is has
-    assert (config.digest == DEFAULT.with_changes(**blocks).digest) is not has
-    assert not DEFAULT.has(Extension.FEEDBACK)
+    config, without = (PRESETS[name].with_changes(**blocks) for name in ("default", "paper"))
+    fed = without.with_changes(extensions=(*without.extensions, Extension.FEEDBACK))
+    assert config.has(Extension.FEEDBACK) is fed.has(Extension.FEEDBACK) is has
+    assert (fed.digest == without.digest) is not has
+    assert not without.has(Extension.FEEDBACK)
 
 
 def test_parameters_are_plain_values_in_the_order_of_their_declaration():
