@@ -13,6 +13,7 @@ from vdla.compiler.ir.nodes import Func
 from vdla.compiler.network.memory_plan import DramValues, Life, share
 from vdla.compiler.network.partition import Part
 from vdla.compiler.network.placed import Offloaded, OnHost, Piece, Stored
+from vdla.compiler.network.prefetch import with_prefetch
 from vdla.compiler.operands.address_map import DENSE, Operand
 from vdla.compiler.tasks.base import Task
 from vdla.hw.spec import isa
@@ -152,7 +153,7 @@ class _Linker:
                 report(placed)
                 if self.values.is_written(placed.output):
                     self.emit(placed, builder)
-        return builder.finish()
+        return with_prefetch(builder, self.target.memory)
 
     def launch(self, name: str, part: Part, number: int, stream: Stream) -> LaunchStep:
         """Return the step of a part: the values that cross between host and accelerator, and its layers. All
