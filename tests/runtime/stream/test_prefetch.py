@@ -8,7 +8,6 @@ from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.runtime.stream.builder import Loop, Rows, StreamBuilder
 from vdla.runtime.stream.prefetch import MARGIN_CYCLES, PIECE_CYCLES, Schedule, prefetch
-from vdla.runtime.stream.record import FIELDS
 
 INP, WGT = MemoryType.INP, MemoryType.WGT
 ELEMENT_CYCLES = TINY.element_bytes(WGT) // (TINY.bus_bits // 8)
