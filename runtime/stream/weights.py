@@ -4,7 +4,6 @@ A *value* is what one LOAD writes. It lives until its last read. Values that an 
 form a *group*, whose places can only move together. Numbers of instructions count in recorded order.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -91,21 +90,16 @@ class Weights:
         last = self.last[near][over].max(initial=NEVER)
         return None if last >= number else int(last)
 
-    def gaps(self, group: Group, number: int) -> Iterator[int]:
-        """Yield where in WGT there is room for `group` from `number` to its end."""
-        size, near = group.high - group.low, self._near(number, group.last)
+    def gaps(self, group: Group, number: int) -> list[int]:
+        """Return where in WGT there is room for `group` from `number` to its end."""
+        near = self._near(number, group.last)
         lives = (self.last[near] >= number) & (self.first[near] <= group.last)
-        values = np.flatnonzero(lives & (self.group[near] != self.group[group.members[0]])) + near.start
-        end = 0
-        order = np.argsort(self.begin[values], kind="stable")
-        for begin, behind in zip(
-            self.begin[values][order].tolist(), self.end[values][order].tolist(), strict=True
-        ):
-            if begin - end >= size:
-                yield end
-            end = max(end, behind)
-        if self.depth - end >= size:
-            yield end
+        lives &= self.group[near] != self.group[group.members[0]]
+        begins, ends = self.begin[near][lives], self.end[near][lives]
+        changes = np.bincount(begins, minlength=self.depth + 1) - np.bincount(ends, minlength=self.depth + 1)
+        taken = np.concatenate(([True], np.cumsum(changes[:-1]) > 0, [True]))
+        edges = np.flatnonzero(np.diff(taken)).reshape(-1, 2)  # begin and end of each gap
+        return edges[edges[:, 1] - edges[:, 0] >= group.high - group.low, 0].tolist()
 
     def take(self, values: list[int], number: int) -> None:
         """Let the places of values be taken from `number` on."""

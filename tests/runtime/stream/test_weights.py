@@ -82,8 +82,8 @@ def test_a_place_is_free_behind_the_last_read_of_each_value_there(low, high, num
 def test_gaps_are_free_as_long_as_a_group_lives():
     weights = recorded((0, 4), (10, 4), [0], [10], (2, 4), (6, DEPTH - 6), [2], [8])
     third, last = weights.groups[2], weights.groups[3]
-    assert list(weights.gaps(third, 3)) == [0]  # 10 to 14 is read at 3, 6 and more from 5 on
-    assert list(weights.gaps(last, 3)) == []
+    assert weights.gaps(third, 3) == [0]  # 10 to 14 is read at 3, 6 and more from 5 on
+    assert weights.gaps(last, 3) == []
     weights.shift(third, -2)
     weights.take(third.members, 3)
     assert (weights.begin[2], weights.end[2], third.low, third.high, third.shift) == (0, 4, 0, 4, -2)
