@@ -32,7 +32,7 @@ MARGIN_CYCLES = 32  # of a wait, that stay unused
 STALL_CYCLES = 64  # of the compute unit before a first read, from which on weights are moved
 TOKEN_CYCLES = 8  # from the last read of a place until a LOAD that waits for it starts
 LOOKAHEAD = 12  # groups that are considered in a wait
-PATIENCE = 32  # instructions, after which a group that had no place is considered again
+PATIENCE = 64  # instructions, after which a group that had no place is considered again
 PADS = slice(6, 10)  # of the fields of a LOAD
 
 
@@ -182,6 +182,7 @@ class _Mover:
         self.cycles = config.element_bytes(MemoryType.WGT) * schedule.cycles_per_beat / bus_bytes
         self.moved: dict[int, list[Piece]] = {}
         self._kernels: dict[tuple[MicroKernel, int], MicroKernel] = {}
+        self._full = config.depth(MemoryType.WGT) + 1, 0  # size of a group, and until when it finds no room
         written = {each.tensor for each in record if each.form is isa.Store}
         self._pending = [
             Pending(
@@ -211,8 +212,8 @@ class _Mover:
 
     def fill(self, wait: Wait) -> None:
         """Move pieces of the next groups into a wait."""
-        used, at = 0.0, 0
-        while at < min(LOOKAHEAD, len(self._pending)) and used + self.cycles <= self._room(wait, NEVER):
+        used, at, room = 0.0, 0, self._room(wait, NEVER)
+        while at < min(LOOKAHEAD, len(self._pending)) and used + self.cycles <= room:
             pending = self._pending[at]
             while pending.pieces and self.weights.load[pending.pieces[0].value] <= wait.number:
                 pending.pieces.popleft()
@@ -244,15 +245,25 @@ class _Mover:
         """Take the place of a group that is free; another place, if its own is not free and the other is in
         time."""
         group, weights = pending.group, self.weights
-        if weights.last_touch(group, group.low, group.high, wait.number) is not None:
-            return
         cycles, size = used + pending.pieces[0].size * self.cycles, group.high - group.low
-        for begin in weights.gaps(group, wait.number):
+        if weights.last_touch(group, group.low, group.high, wait.number) is not None or self._is_full(
+            size, wait
+        ):
+            return
+        gaps = weights.gaps(group, wait.number)
+        if not gaps:
+            self._full = size, wait.number + PATIENCE
+        for begin in gaps:
             touch = weights.last_touch(group, begin, begin + size, wait.number)
             if touch is not None and cycles <= self._room(wait, touch):
                 weights.shift(group, begin - group.low)
                 weights.take(group.members, wait.number)
                 return
+
+    def _is_full(self, size: int, wait: Wait) -> bool:
+        """Return whether WGT had no room for a group of this size, or a smaller group, a short time ago."""
+        least, until = self._full
+        return size >= least and wait.number < until
 
     def _room(self, wait: Wait, touch: int) -> int:
         """Return the cycles of a wait that the bus has for a LOAD into a place after its last touch."""
