@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from vdla.compiler.codegen.choose import TENSOR_ADDRESS
 from vdla.compiler.codegen.epilogue import Epilogue
 from vdla.compiler.codegen.stream import emit_calls
 from vdla.compiler.graph.macs import macs
@@ -13,19 +14,22 @@ from vdla.compiler.ir.nodes import Func
 from vdla.compiler.network.memory_plan import DramValues, Life, share
 from vdla.compiler.network.partition import Part
 from vdla.compiler.network.placed import Offloaded, OnHost, Piece, Stored
-from vdla.compiler.network.prefetch import with_prefetch
 from vdla.compiler.operands.address_map import DENSE, Operand
 from vdla.compiler.tasks.base import Task
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.runtime.host.dtypes import dtype_of
 from vdla.runtime.host.onnx_runtime import PART
 from vdla.runtime.module.plan import Crossing, HostStep, LaunchStep, Layer, Plan, Step, Value
 from vdla.runtime.stream.builder import Stream, StreamBuilder
+from vdla.runtime.stream.prefetch import Schedule, prefetch
+from vdla.runtime.stream.weights import weights_of
 from vdla.sim.decoded import DecodedStream, decode_stream
 from vdla.sim.rows import dram_rows
+from vdla.sim.timing.result import Timing
 
 
 def build(
@@ -223,6 +227,45 @@ class _Linker:
         held = self.config.depth(MemoryType.TABLE) // isa.TABLE_ELEMENTS
         self.tables += 1
         return replace(epilogue, table=1 + self.tables % min(held, isa.MOST_TABLES))
+
+
+def with_prefetch(builder: StreamBuilder, memory: MemoryParameters) -> Stream:
+    """Return the finished stream of what was recorded. LOADs of weights are moved if the stream takes fewer
+    cycles on `memory` then."""
+    stream, numbers = builder.numbered()
+    weights = weights_of(builder.record, builder.config)
+    if len(weights.groups) < 2:  # nothing is loaded ahead of anything
+        return stream
+    timing = _timing(stream, memory, log=True)
+    moved = prefetch(builder, weights, _schedule(timing, numbers, memory))
+    if moved is None:
+        return stream
+    other = moved.finish()
+    return other if _timing(other, memory).cycles < timing.cycles else stream
+
+
+def _timing(stream: Stream, memory: MemoryParameters, *, log: bool = False) -> Timing:
+    from vdla.sim.timing.simulate import simulate  # imports numba, which takes long
+
+    words = stream.relocated(dict.fromkeys(stream.tensors, TENSOR_ADDRESS))
+    return simulate(decode_stream(words, stream.config), memory, log=log)
+
+
+def _schedule(timing: Timing, numbers: np.ndarray, memory: MemoryParameters) -> Schedule:
+    """Return the cycles of recorded instructions; `numbers`: those of the instructions that ran."""
+    recorded, bursts = numbers >= 0, timing.logged.bursts
+    started, retired, requested = np.zeros((3, int(numbers.max()) + 1), np.int64)
+    started[numbers[recorded]], retired[numbers[recorded]] = (
+        timing.started[recorded],
+        timing.retired[recorded],
+    )
+    of_transfers = bursts[bursts["instruction"] >= 0]
+    owners = numbers[of_transfers["instruction"]]
+    np.maximum.at(requested, owners[owners >= 0], of_transfers["taken"][owners >= 0] + 1)
+    ends = bursts["last"] + memory.cycles_per_beat
+    return Schedule(
+        started, retired, requested, bursts["first"].tolist(), ends.tolist(), memory.cycles_per_beat
+    )
 
 
 def _own_tensor(operator: Offloaded, parameter: str) -> str:

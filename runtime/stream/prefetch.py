@@ -25,7 +25,7 @@ from vdla.runtime.stream.builder import StreamBuilder
 from vdla.runtime.stream.micro_kernels import MicroKernel
 from vdla.runtime.stream.record import Record, Recorded
 from vdla.runtime.stream.tokens import STEPPING
-from vdla.runtime.stream.weights import NEVER, Group, Weights, weights_of
+from vdla.runtime.stream.weights import NEVER, Group, Weights
 
 PIECE_CYCLES = 190  # of the bus, that a piece takes at most
 MARGIN_CYCLES = 32  # of a wait, that stay unused
@@ -120,14 +120,14 @@ class Wait:
     end: int
 
 
-def prefetch(builder: StreamBuilder, schedule: Schedule) -> StreamBuilder | None:
+def prefetch(builder: StreamBuilder, weights: Weights, schedule: Schedule) -> StreamBuilder | None:
     """Return a builder that has recorded the same program with LOADs of weights moved; None if none moves.
 
     Args:
         builder: a finished one.
+        weights: those of its record; their places change.
         schedule: of its stream.
     """
-    weights = weights_of(builder.record, builder.config)
     stalled = _stalled(weights, builder.record, schedule)
     if not stalled:
         return None
