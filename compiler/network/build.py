@@ -262,10 +262,8 @@ def _schedule(timing: Timing, numbers: np.ndarray, memory: MemoryParameters) -> 
     of_transfers = bursts[bursts["instruction"] >= 0]
     owners = numbers[of_transfers["instruction"]]
     np.maximum.at(requested, owners[owners >= 0], of_transfers["taken"][owners >= 0] + 1)
-    ends = bursts["last"] + memory.cycles_per_beat
-    return Schedule(
-        started, retired, requested, bursts["first"].tolist(), ends.tolist(), memory.cycles_per_beat
-    )
+    begins, ends = bursts["first"].tolist(), (bursts["last"] + memory.cycles_per_beat).tolist()
+    return Schedule(started, retired, requested, begins, ends, memory.cycles_per_beat, memory.latency)
 
 
 def _own_tensor(operator: Offloaded, parameter: str) -> str:

@@ -45,6 +45,7 @@ class Schedule:
         requested: int64[n], the cycle after the last request of each transfer; 0 where it makes none.
         bus_begin, bus_end: the cycles [begin, end) in which the bus is busy with each burst, in order.
         cycles_per_beat: of the bus.
+        latency: from a request to its data.
     """
 
     started: np.ndarray
@@ -53,6 +54,7 @@ class Schedule:
     bus_begin: list[int]
     bus_end: list[int]
     cycles_per_beat: int
+    latency: int
     _busy: list[int] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -268,7 +270,8 @@ class _Mover:
     def _room(self, wait: Wait, touch: int) -> int:
         """Return the cycles of a wait that the bus has for a LOAD into a place after its last touch."""
         free = 0 if touch == NEVER else int(self.schedule.retired[touch]) + TOKEN_CYCLES
-        return self.schedule.idle(max(wait.begin, free), wait.end) - MARGIN_CYCLES
+        latency = self.schedule.latency  # data come so much later than their requests
+        return self.schedule.idle(max(wait.begin, free) + latency, wait.end + latency) - MARGIN_CYCLES
 
     # Recording
 

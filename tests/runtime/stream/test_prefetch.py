@@ -13,6 +13,7 @@ from vdla.runtime.stream.weights import weights_of
 INP, WGT = MemoryType.INP, MemoryType.WGT
 ELEMENT_CYCLES = TINY.element_bytes(WGT) // (TINY.bus_bits // 8)
 PIECE = PIECE_CYCLES // ELEMENT_CYCLES  # elements
+LATENCY = 64
 STALL = 10_000  # cycles that the LOAD of inputs waits
 
 
@@ -52,7 +53,7 @@ def schedule_of(builder, *, waiting=(4,), bus=((0, 1),)) -> Schedule:
         started.append(cycle)
     started = np.array(started)
     begins, ends = zip(*bus, strict=True)
-    return Schedule(started, started + 9, started + 1, list(begins), list(ends), 1)
+    return Schedule(started, started + 9, started + 1, list(begins), list(ends), 1, LATENCY)
 
 
 def moved_of(builder, schedule) -> StreamBuilder | None:
@@ -96,22 +97,22 @@ def test_no_more_moves_than_the_bus_can_carry():
     builder = recorded(size=4 * PIECE)
     idle = MARGIN_CYCLES + 2 * PIECE * ELEMENT_CYCLES + 1
     end = 60 + STALL  # of the wait of the sixth instruction
-    moved = moved_of(builder, schedule_of(builder, bus=((0, end - idle),)))
+    moved = moved_of(builder, schedule_of(builder, bus=((0, end + LATENCY - idle),)))
     assert loads(moved)[2:] == [(WGT, 64, 2 * PIECE), (INP, 4, 4), (WGT, 64 + 2 * PIECE, 2 * PIECE)]
 
 
 def test_nothing_moves_where_the_bus_is_busy_or_nothing_stalls():
     builder = recorded()
     cycles = int(schedule_of(builder).retired[-1])
-    assert moved_of(builder, schedule_of(builder, bus=((0, cycles),))) is None
+    assert moved_of(builder, schedule_of(builder, bus=((0, cycles + LATENCY),))) is None
     calm = schedule_of(builder)
     steady = np.arange(len(calm.started)) * 10
-    assert moved_of(builder, Schedule(steady, steady + 9, steady + 1, [0], [1], 1)) is None
+    assert moved_of(builder, Schedule(steady, steady + 9, steady + 1, [0], [1], 1, LATENCY)) is None
 
 
 def test_the_idle_cycles_of_a_bus():
     none = np.zeros(0, np.int64)
-    schedule = Schedule(none, none, none, [10, 20, 30], [15, 30, 35], 1)
+    schedule = Schedule(none, none, none, [10, 20, 30], [15, 30, 35], 1, LATENCY)
     assert [schedule.idle(0, end) for end in (5, 12, 18, 25, 40)] == [5, 10, 13, 15, 20]
     assert schedule.idle(12, 16) == 1
     assert schedule.idle(16, 12) == 0
