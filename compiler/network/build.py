@@ -1,6 +1,6 @@
 """Linking: from placed operators and their programs to a module's streams, transfers and memory plan."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -230,18 +230,24 @@ class _Linker:
 
 
 def with_prefetch(builder: StreamBuilder, memory: MemoryParameters) -> Stream:
-    """Return the finished stream of what was recorded. LOADs of weights are moved if the stream takes fewer
-    cycles on `memory` then."""
+    """Return the finished stream of what was recorded, or a stream with LOADs of weights moved that takes
+    fewer cycles on `memory`."""
     stream, numbers = builder.numbered()
-    weights = weights_of(builder.record, builder.config)
-    if len(weights.groups) < 2:  # nothing is loaded ahead of anything
-        return stream
     timing = _timing(stream, memory, log=True)
-    moved = prefetch(builder, weights, _schedule(timing, numbers, memory))
-    if moved is None:
-        return stream
-    other = moved.finish()
-    return other if _timing(other, memory).cycles < timing.cycles else stream
+    for moved in _with_moved_weights(builder, _schedule(timing, numbers, memory)):
+        if _timing(moved, memory).cycles < timing.cycles:
+            return moved
+    return stream
+
+
+def _with_moved_weights(builder: StreamBuilder, schedule: Schedule) -> Iterator[Stream]:
+    """Yield streams with LOADs of weights moved: also to other places, then to their own places only. More
+    micro-kernels are loaded for other places, which costs more than it saves where DRAM answers late."""
+    for renames in (True, False):
+        weights = weights_of(builder.record, builder.config)
+        moved = prefetch(builder, weights, schedule, renames=renames)
+        if moved is not None:
+            yield moved.finish()
 
 
 def _timing(stream: Stream, memory: MemoryParameters, *, log: bool = False) -> Timing:

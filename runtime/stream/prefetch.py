@@ -122,18 +122,21 @@ class Wait:
     end: int
 
 
-def prefetch(builder: StreamBuilder, weights: Weights, schedule: Schedule) -> StreamBuilder | None:
+def prefetch(
+    builder: StreamBuilder, weights: Weights, schedule: Schedule, *, renames: bool = True
+) -> StreamBuilder | None:
     """Return a builder that has recorded the same program with LOADs of weights moved; None if none moves.
 
     Args:
         builder: a finished one.
         weights: those of its record; their places change.
         schedule: of its stream.
+        renames: whether weights may move to other places on chip.
     """
     stalled = _stalled(weights, builder.record, schedule)
     if not stalled:
         return None
-    mover = _Mover(list(builder.record.instructions()), builder.config, weights, schedule, stalled)
+    mover = _Mover(list(builder.record.instructions()), builder.config, weights, schedule, stalled, renames)
     for wait in _waits(builder.record, schedule):
         mover.fill(wait)
     return builder.rerecorded(mover.instructions()) if mover.moved else None
@@ -178,11 +181,13 @@ class _Mover:
         weights: Weights,
         schedule: Schedule,
         stalled: Iterable[Group],
+        renames: bool,
     ) -> None:
         self.record, self.weights, self.schedule = record, weights, schedule
         bus_bytes = config.bus_bits // 8
         self.cycles = config.element_bytes(MemoryType.WGT) * schedule.cycles_per_beat / bus_bytes
         self.moved: dict[int, list[Piece]] = {}
+        self._renames = renames
         self._kernels: dict[tuple[MicroKernel, int], MicroKernel] = {}
         self._full = config.depth(MemoryType.WGT) + 1, 0  # size of a group, and until when it finds no room
         written = {each.tensor for each in record if each.form is isa.Store}
@@ -228,7 +233,7 @@ class _Mover:
 
     def _move(self, pending: Pending, wait: Wait, used: float) -> float:
         """Move the next pieces of a group as long as there is room; return the cycles used."""
-        if not pending.begun:
+        if self._renames and not pending.begun:
             self._settle(pending, wait, used)
         while pending.pieces:
             piece = pending.pieces[0]

@@ -24,6 +24,7 @@ from vdla.runtime.layout import blocked, unblocked
 from vdla.runtime.requantise import parameter_words, requantise
 from vdla.runtime.session.launch import place
 from vdla.runtime.stream.builder import StreamBuilder
+from vdla.runtime.stream.prefetch import prefetch
 from vdla.sim.decoded import decode_stream
 
 MEMORIES = (REFERENCE_MEMORY, MemoryParameters(cycles_per_beat=2), MemoryParameters(latency=400))
@@ -115,6 +116,20 @@ def test_weights_that_move_to_other_places_are_read_there():
         np.testing.assert_array_equal(*result(layers, after, FunctionalDevice(DEFAULT, 1 << 22, order)))
 
 
+def test_weights_stay_in_their_places_where_other_places_cost_more(monkeypatch):
+    asked = []
+
+    def nothing_with_other_places(builder, weights, schedule, *, renames):
+        asked.append(renames)
+        return None if renames else prefetch(builder, weights, schedule, renames=renames)
+
+    monkeypatch.setattr(linking, "prefetch", nothing_with_other_places)
+    before, after = recorded(layers_of(0)).finish(), with_prefetch(recorded(layers_of(0)), REFERENCE_MEMORY)
+    assert asked == [True, False]
+    assert cycles_of(after) < cycles_of(before)
+    np.testing.assert_array_equal(after.uops, before.uops)
+
+
 def test_each_weight_is_loaded_as_often_as_before():
     layers = layers_of(0)
     before, after = recorded(layers).finish(), with_prefetch(recorded(layers), REFERENCE_MEMORY)
@@ -137,7 +152,7 @@ def elements(stream, tensor: str) -> dict[int, int]:
 
 
 def test_a_slower_stream_is_not_used(monkeypatch):
-    def slower(builder, weights, schedule):
+    def slower(builder, weights, schedule, renames):
         other = StreamBuilder(DEFAULT)
         for _ in range(2):
             emit_once(other)

@@ -56,8 +56,8 @@ def schedule_of(builder, *, waiting=(4,), bus=((0, 1),)) -> Schedule:
     return Schedule(started, started + 9, started + 1, list(begins), list(ends), 1, LATENCY)
 
 
-def moved_of(builder, schedule) -> StreamBuilder | None:
-    return prefetch(builder, weights_of(builder.record, TINY), schedule)
+def moved_of(builder, schedule, *, renames: bool = True) -> StreamBuilder | None:
+    return prefetch(builder, weights_of(builder.record, TINY), schedule, renames=renames)
 
 
 def loads(builder) -> list[tuple[int, int, int]]:
@@ -91,6 +91,8 @@ def test_weights_whose_place_is_taken_move_to_another_and_micro_ops_follow():
     assert loads(moved) == [(WGT, 0, 8), (WGT, 8, 8), (INP, 0, 4), (INP, 4, 4)]
     kernels = [each.uops for each in moved.record.instructions() if each.uops is not None]
     assert kernels == [((0, 0, 0),), ((0, 4, 8),)]
+    stays = moved_of(builder, schedule_of(builder, waiting=(0, 4)), renames=False)
+    assert loads(stays) == [(WGT, 0, 8), (INP, 0, 4), (INP, 4, 4), (WGT, 4, 8)]
 
 
 def test_no_more_moves_than_the_bus_can_carry():
