@@ -25,14 +25,14 @@ from vdla.runtime.stream.builder import StreamBuilder
 from vdla.runtime.stream.micro_kernels import MicroKernel
 from vdla.runtime.stream.record import Record, Recorded
 from vdla.runtime.stream.tokens import STEPPING
-from vdla.runtime.stream.weights import NEVER, Group, Weights, weights_of
+from vdla.runtime.stream.weights import NEVER, Group, Weights
 
 PIECE_CYCLES = 190  # of the bus, that a piece takes at most
 MARGIN_CYCLES = 32  # of a wait, that stay unused
 STALL_CYCLES = 64  # of the compute unit before a first read, from which on weights are moved
 TOKEN_CYCLES = 8  # from the last read of a place until a LOAD that waits for it starts
 LOOKAHEAD = 12  # groups that are considered in a wait
-PATIENCE = 32  # instructions, after which a group that had no place is considered again
+PATIENCE = 64  # instructions, after which a group that had no place is considered again
 PADS = slice(6, 10)  # of the fields of a LOAD
 
 
@@ -45,6 +45,7 @@ class Schedule:
         requested: int64[n], the cycle after the last request of each transfer; 0 where it makes none.
         bus_begin, bus_end: the cycles [begin, end) in which the bus is busy with each burst, in order.
         cycles_per_beat: of the bus.
+        latency: from a request to its data.
     """
 
     started: np.ndarray
@@ -53,6 +54,7 @@ class Schedule:
     bus_begin: list[int]
     bus_end: list[int]
     cycles_per_beat: int
+    latency: int
     _busy: list[int] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -120,18 +122,21 @@ class Wait:
     end: int
 
 
-def prefetch(builder: StreamBuilder, schedule: Schedule) -> StreamBuilder | None:
+def prefetch(
+    builder: StreamBuilder, weights: Weights, schedule: Schedule, *, renames: bool = True
+) -> StreamBuilder | None:
     """Return a builder that has recorded the same program with LOADs of weights moved; None if none moves.
 
     Args:
         builder: a finished one.
+        weights: those of its record; their places change.
         schedule: of its stream.
+        renames: whether weights may move to other places on chip.
     """
-    weights = weights_of(builder.record, builder.config)
     stalled = _stalled(weights, builder.record, schedule)
     if not stalled:
         return None
-    mover = _Mover(list(builder.record.instructions()), builder.config, weights, schedule, stalled)
+    mover = _Mover(list(builder.record.instructions()), builder.config, weights, schedule, stalled, renames)
     for wait in _waits(builder.record, schedule):
         mover.fill(wait)
     return builder.rerecorded(mover.instructions()) if mover.moved else None
@@ -176,12 +181,15 @@ class _Mover:
         weights: Weights,
         schedule: Schedule,
         stalled: Iterable[Group],
+        renames: bool,
     ) -> None:
         self.record, self.weights, self.schedule = record, weights, schedule
         bus_bytes = config.bus_bits // 8
         self.cycles = config.element_bytes(MemoryType.WGT) * schedule.cycles_per_beat / bus_bytes
         self.moved: dict[int, list[Piece]] = {}
+        self._renames = renames
         self._kernels: dict[tuple[MicroKernel, int], MicroKernel] = {}
+        self._full = config.depth(MemoryType.WGT) + 1, 0  # size of a group, and until when it finds no room
         written = {each.tensor for each in record if each.form is isa.Store}
         self._pending = [
             Pending(
@@ -211,8 +219,8 @@ class _Mover:
 
     def fill(self, wait: Wait) -> None:
         """Move pieces of the next groups into a wait."""
-        used, at = 0.0, 0
-        while at < min(LOOKAHEAD, len(self._pending)) and used + self.cycles <= self._room(wait, NEVER):
+        used, at, room = 0.0, 0, self._room(wait, NEVER)
+        while at < min(LOOKAHEAD, len(self._pending)) and used + self.cycles <= room:
             pending = self._pending[at]
             while pending.pieces and self.weights.load[pending.pieces[0].value] <= wait.number:
                 pending.pieces.popleft()
@@ -225,7 +233,7 @@ class _Mover:
 
     def _move(self, pending: Pending, wait: Wait, used: float) -> float:
         """Move the next pieces of a group as long as there is room; return the cycles used."""
-        if not pending.begun:
+        if self._renames and not pending.begun:
             self._settle(pending, wait, used)
         while pending.pieces:
             piece = pending.pieces[0]
@@ -244,20 +252,31 @@ class _Mover:
         """Take the place of a group that is free; another place, if its own is not free and the other is in
         time."""
         group, weights = pending.group, self.weights
-        if weights.last_touch(group, group.low, group.high, wait.number) is not None:
-            return
         cycles, size = used + pending.pieces[0].size * self.cycles, group.high - group.low
-        for begin in weights.gaps(group, wait.number):
+        if weights.last_touch(group, group.low, group.high, wait.number) is not None or self._is_full(
+            size, wait
+        ):
+            return
+        gaps = weights.gaps(group, wait.number)
+        if not gaps:
+            self._full = size, wait.number + PATIENCE
+        for begin in gaps:
             touch = weights.last_touch(group, begin, begin + size, wait.number)
             if touch is not None and cycles <= self._room(wait, touch):
                 weights.shift(group, begin - group.low)
                 weights.take(group.members, wait.number)
                 return
 
+    def _is_full(self, size: int, wait: Wait) -> bool:
+        """Return whether WGT had no room for a group of this size, or a smaller group, a short time ago."""
+        least, until = self._full
+        return size >= least and wait.number < until
+
     def _room(self, wait: Wait, touch: int) -> int:
         """Return the cycles of a wait that the bus has for a LOAD into a place after its last touch."""
         free = 0 if touch == NEVER else int(self.schedule.retired[touch]) + TOKEN_CYCLES
-        return self.schedule.idle(max(wait.begin, free), wait.end) - MARGIN_CYCLES
+        latency = self.schedule.latency  # data come so much later than their requests
+        return self.schedule.idle(max(wait.begin, free) + latency, wait.end + latency) - MARGIN_CYCLES
 
     # Recording
 

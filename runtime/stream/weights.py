@@ -99,7 +99,8 @@ class Weights:
         changes = np.bincount(begins, minlength=self.depth + 1) - np.bincount(ends, minlength=self.depth + 1)
         taken = np.concatenate(([True], np.cumsum(changes[:-1]) > 0, [True]))
         edges = np.flatnonzero(np.diff(taken)).reshape(-1, 2)  # begin and end of each gap
-        return edges[edges[:, 1] - edges[:, 0] >= group.high - group.low, 0].tolist()
+        room = edges[:, 1] - edges[:, 0] >= group.high - group.low
+        return [int(begin) for begin in edges[room, 0]]
 
     def take(self, values: list[int], number: int) -> None:
         """Let the places of values be taken from `number` on."""

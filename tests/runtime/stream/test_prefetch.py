@@ -8,10 +8,12 @@ from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.runtime.stream.builder import Loop, Rows, StreamBuilder
 from vdla.runtime.stream.prefetch import MARGIN_CYCLES, PIECE_CYCLES, Schedule, prefetch
+from vdla.runtime.stream.weights import weights_of
 
 INP, WGT = MemoryType.INP, MemoryType.WGT
 ELEMENT_CYCLES = TINY.element_bytes(WGT) // (TINY.bus_bits // 8)
 PIECE = PIECE_CYCLES // ELEMENT_CYCLES  # elements
+LATENCY = 64
 STALL = 10_000  # cycles that the LOAD of inputs waits
 
 
@@ -51,7 +53,11 @@ def schedule_of(builder, *, waiting=(4,), bus=((0, 1),)) -> Schedule:
         started.append(cycle)
     started = np.array(started)
     begins, ends = zip(*bus, strict=True)
-    return Schedule(started, started + 9, started + 1, list(begins), list(ends), 1)
+    return Schedule(started, started + 9, started + 1, list(begins), list(ends), 1, LATENCY)
+
+
+def moved_of(builder, schedule, *, renames: bool = True) -> StreamBuilder | None:
+    return prefetch(builder, weights_of(builder.record, TINY), schedule, renames=renames)
 
 
 def loads(builder) -> list[tuple[int, int, int]]:
@@ -62,7 +68,7 @@ def loads(builder) -> list[tuple[int, int, int]]:
 
 def test_weights_move_before_the_inputs_that_wait():
     builder = recorded()
-    moved = prefetch(builder, schedule_of(builder))
+    moved = moved_of(builder, schedule_of(builder))
     assert loads(builder) == [(INP, 0, 4), (WGT, 0, 8), (INP, 4, 4), (WGT, 64, 8)]
     assert loads(moved) == [(INP, 0, 4), (WGT, 0, 8), (WGT, 64, 8), (INP, 4, 4)]
     owners = [each.owner for each in moved.record.instructions() if each.form is isa.Load]
@@ -76,37 +82,39 @@ def test_weights_move_before_the_inputs_that_wait():
 )
 def test_other_loads_stay(changes):
     builder = recorded(**changes)
-    assert prefetch(builder, schedule_of(builder)) is None
+    assert moved_of(builder, schedule_of(builder)) is None
 
 
 def test_weights_whose_place_is_taken_move_to_another_and_micro_ops_follow():
     builder = recorded(place=4)
-    moved = prefetch(builder, schedule_of(builder, waiting=(0, 4)))
+    moved = moved_of(builder, schedule_of(builder, waiting=(0, 4)))
     assert loads(moved) == [(WGT, 0, 8), (WGT, 8, 8), (INP, 0, 4), (INP, 4, 4)]
     kernels = [each.uops for each in moved.record.instructions() if each.uops is not None]
     assert kernels == [((0, 0, 0),), ((0, 4, 8),)]
+    stays = moved_of(builder, schedule_of(builder, waiting=(0, 4)), renames=False)
+    assert loads(stays) == [(WGT, 0, 8), (INP, 0, 4), (INP, 4, 4), (WGT, 4, 8)]
 
 
 def test_no_more_moves_than_the_bus_can_carry():
     builder = recorded(size=4 * PIECE)
     idle = MARGIN_CYCLES + 2 * PIECE * ELEMENT_CYCLES + 1
     end = 60 + STALL  # of the wait of the sixth instruction
-    moved = prefetch(builder, schedule_of(builder, bus=((0, end - idle),)))
+    moved = moved_of(builder, schedule_of(builder, bus=((0, end + LATENCY - idle),)))
     assert loads(moved)[2:] == [(WGT, 64, 2 * PIECE), (INP, 4, 4), (WGT, 64 + 2 * PIECE, 2 * PIECE)]
 
 
 def test_nothing_moves_where_the_bus_is_busy_or_nothing_stalls():
     builder = recorded()
     cycles = int(schedule_of(builder).retired[-1])
-    assert prefetch(builder, schedule_of(builder, bus=((0, cycles),))) is None
+    assert moved_of(builder, schedule_of(builder, bus=((0, cycles + LATENCY),))) is None
     calm = schedule_of(builder)
     steady = np.arange(len(calm.started)) * 10
-    assert prefetch(builder, Schedule(steady, steady + 9, steady + 1, [0], [1], 1)) is None
+    assert moved_of(builder, Schedule(steady, steady + 9, steady + 1, [0], [1], 1, LATENCY)) is None
 
 
 def test_the_idle_cycles_of_a_bus():
     none = np.zeros(0, np.int64)
-    schedule = Schedule(none, none, none, [10, 20, 30], [15, 30, 35], 1)
+    schedule = Schedule(none, none, none, [10, 20, 30], [15, 30, 35], 1, LATENCY)
     assert [schedule.idle(0, end) for end in (5, 12, 18, 25, 40)] == [5, 10, 13, 15, 20]
     assert schedule.idle(12, 16) == 1
     assert schedule.idle(16, 12) == 0
