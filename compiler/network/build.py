@@ -14,7 +14,6 @@ from vdla.compiler.ir.nodes import Func
 from vdla.compiler.network.memory_plan import DramValues, Life, share
 from vdla.compiler.network.partition import Part
 from vdla.compiler.network.placed import Offloaded, OnHost, Piece, Stored
-from vdla.compiler.network.prefetch import with_prefetch
 from vdla.compiler.operands.address_map import DENSE, Operand
 from vdla.compiler.tasks.base import Task
 from vdla.hw.spec import isa
