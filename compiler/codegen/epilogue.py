@@ -13,8 +13,9 @@ import numpy as np
 
 from vdla.compiler.operands.address_map import Move, Operand, Transfer
 from vdla.hw.spec import isa
+from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.numerics import ENTRIES_OF_ELEMENT, TABLE_ENTRIES
-from vdla.hw.spec.vocabulary import MemoryType, Parameter
+from vdla.hw.spec.vocabulary import Extension, MemoryType, Parameter
 from vdla.runtime.stream.builder import Rows, StreamBuilder
 
 RESULT, TABLE, RESIDUAL, SUM = "Z", "T", "R", "S"
@@ -54,8 +55,18 @@ class Epilogue:
         """Number of accumulators, from the first on, that hold the parameters of the addition."""
         return len(Parameter) * self.adds
 
+    def fits(self, config: AcceleratorConfig) -> bool:
+        """Whether the memory TABLE holds all tables at once."""
+        return len(self.inner) + bool(self.table) <= tables_held(config)
+
 
 NO_EPILOGUE = Epilogue()
+
+
+def tables_held(config: AcceleratorConfig) -> int:
+    """Return the number of tables that the memory TABLE holds and STOREs can name; 0 without the memory."""
+    held = config.depth(MemoryType.TABLE) // isa.TABLE_ELEMENTS if config.has(Extension.TABLE) else 0
+    return min(held, isa.MOST_TABLES)
 
 
 def table_entries(table: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from vdla.compiler.codegen.choose import TENSOR_ADDRESS
-from vdla.compiler.codegen.epilogue import Epilogue
+from vdla.compiler.codegen.epilogue import Epilogue, tables_held
 from vdla.compiler.codegen.stream import emit_calls
 from vdla.compiler.graph.macs import macs
 from vdla.compiler.graph.nodes import Graph
@@ -232,9 +232,8 @@ class _Linker:
 
     def next_table(self) -> int:
         """Return the number of the next table on chip."""
-        held = self.config.depth(MemoryType.TABLE) // isa.TABLE_ELEMENTS
         self.tables += 1
-        return 1 + self.tables % min(held, isa.MOST_TABLES)
+        return 1 + self.tables % tables_held(self.config)
 
 
 def with_prefetch(builder: StreamBuilder, memory: MemoryParameters) -> Stream:

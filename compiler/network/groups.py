@@ -142,12 +142,15 @@ def _with_lookup(placed: Placements, node: Node, target: Target) -> Offloaded | 
     if table is None or producer is None or producer.operator.epilogue.table:
         return None
     operator = producer.operator
+    epilogue = replace(operator.epilogue, table=1)
+    if not epilogue.fits(target.config):
+        return None
     return replace(
         operator,
         node=_fused_node(node, operator, node.inputs[1:]),
         output=Stored(node.result, producer.layout),
         constants={**operator.constants, TABLE: table_entries(table)},
-        epilogue=replace(operator.epilogue, table=1),
+        epilogue=epilogue,
         inner=producer.inner,
     )
 
@@ -386,6 +389,9 @@ def _chained(operators: tuple[Offloaded, ...], target: Target) -> Offloaded | No
         inner += operator.epilogue.inner
         if names and operator.epilogue.table:
             inner.append(InnerTable(f"{names[PARAMETERS]}L", names[TABLE]))
+    epilogue = replace(last.epilogue, inner=tuple(inner))
+    if not epilogue.fits(target.config):
+        return None
     others = tuple(name for operator in operators[1:] for name in operator.node.inputs[1:])
     return replace(
         first,
@@ -394,7 +400,7 @@ def _chained(operators: tuple[Offloaded, ...], target: Target) -> Offloaded | No
         output=last.output,
         constants=constants,
         macs=sum(operator.macs for operator in operators),
-        epilogue=replace(last.epilogue, inner=tuple(inner)),
+        epilogue=epilogue,
     )
 
 

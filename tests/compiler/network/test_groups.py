@@ -349,6 +349,17 @@ def test_convolutions_around_a_window_are_one(make, config):
 
 
 @pytest.mark.usefixtures("chains_pay")
+def test_a_chain_has_no_more_tables_than_the_memory_of_tables_holds():
+    graph, config = inverted_residual_with_tables(EpilogueNet()), FED.with_changes(table_buffer_bytes=512)
+    operators = place(graph, Target(config))
+    tables = [len(each.epilogue.inner) + bool(each.epilogue.table) for each in operators]
+    assert len(tables) > 1
+    assert max(tables) == 2
+    plan = plan_of(graph, config)
+    check(graph, plan, FunctionalDevice(config, plan.dram_bytes, 1))
+
+
+@pytest.mark.usefixtures("chains_pay")
 def test_a_chain_names_the_values_that_stay_on_chip():
     graph = inverted_residual(EpilogueNet())
     (operator,) = place(graph, Target(FED))
