@@ -6,7 +6,7 @@ Timing does not depend on data, so the cycle simulator evaluates a choice withou
 from collections.abc import Callable
 from math import inf
 
-from vdla.compiler.codegen.epilogue import RESIDUAL, SUM, Epilogue
+from vdla.compiler.codegen.epilogue import FUSED
 from vdla.compiler.codegen.estimate import estimated_cycles, ranked_tiles, slots_of
 from vdla.compiler.codegen.space import ChoiceFamily, ChoiceSpace, space_of
 from vdla.compiler.codegen.stream import emit_calls, lowered_task
@@ -15,7 +15,6 @@ from vdla.compiler.operands.address_map import Operand
 from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.base import Choice, Task
 from vdla.compiler.tasks.convolution import ConvolutionTask, TiledTask
-from vdla.compiler.tasks.scaled_convolution import ScaledTask
 from vdla.compiler.te.operators.narrowing import Scale, Shift
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
@@ -92,18 +91,17 @@ def stream_of(task: Task, choice: Choice, config: AcceleratorConfig) -> Stream:
         IrError: the choice cannot be lowered.
     """
     builder = StreamBuilder(config)
-    adds = isinstance(task, TiledTask | ScaledTask) and task.adds_residual
     emit_calls(
         lowered_task(task, choice, config),
         builder,
         {
-            **{name: Operand(name) for name in (RESIDUAL, SUM)},
+            **{name: Operand(name) for name in FUSED},
             **{
                 name: Operand(name, address_map=address_map)
                 for name, address_map in task.address_maps(config).items()
             },
         },
-        Epilogue(adds=adds),
+        task.epilogue(config),
     )
     return builder.finish()
 

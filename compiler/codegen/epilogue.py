@@ -1,7 +1,9 @@
-"""The epilogue of the store unit, after requantisation: table lookup and addition of residuals.
+"""The epilogue of the store unit, after requantisation: table lookup, addition of residuals, sums of planes.
 
 Loop programs do not express the epilogue: the store unit applies it to the values that they store. The
-residuals of a STORE are loaded ahead of it, in the order of its elements.
+residuals of a STORE are loaded ahead of it, in the order of its elements. Results whose planes are summed are
+stored into INP as well, where products with the identity add them to the sums of their planes. A product is
+recorded when a later STORE takes the place of its results, so that it does not stall behind its own STORE.
 """
 
 from collections import deque
@@ -13,12 +15,18 @@ import numpy as np
 
 from vdla.compiler.operands.address_map import Move, Operand, Transfer
 from vdla.hw.spec import isa
+from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.numerics import ENTRIES_OF_ELEMENT, TABLE_ENTRIES
 from vdla.hw.spec.vocabulary import MemoryType, Parameter
-from vdla.runtime.stream.builder import Rows, StreamBuilder
+from vdla.runtime.stream.builder import Loop, Rows, StreamBuilder
+from vdla.runtime.stream.micro_kernels import MicroKernel
 
 RESULT, TABLE, RESIDUAL, SUM = "Z", "T", "R", "S"
 """Operand names of the result, of the table, of the residuals, and of the parameters of the addition."""
+MEAN, MEAN_PARAMETERS, IDENTITY = "M", "N", "I"
+"""Operand names of the means of planes, of their parameters, and of the identity as weights."""
+FUSED = (RESIDUAL, SUM, MEAN, MEAN_PARAMETERS, IDENTITY)
+"""Operands of epilogues that a task names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,15 +36,30 @@ class Epilogue:
     Attributes:
         table: number of the lookup table on chip, from 1; 0: no lookup.
         adds: residuals are added after the lookup.
+        planes: number of planes whose results are summed as well; 0: none are.
+        elements: elements of each of these planes.
     """
 
     table: int = 0
     adds: bool = False
+    planes: int = 0
+    elements: int = 0
 
     @property
     def reserved(self) -> int:
-        """Number of accumulators, from the first on, that hold the parameters of the addition."""
-        return len(Parameter) * self.adds
+        """Number of accumulators, from the first on, that hold the parameters of the addition, or of the
+        requantisation of the planes' sums."""
+        return len(Parameter) * (self.adds or self.planes > 0)
+
+    def kept(self, config: AcceleratorConfig) -> dict[MemoryType, int]:
+        """Return the elements at the end of memories that the sums of planes, and results that are to be
+        added to them, take."""
+        return {MemoryType.ACC: self.planes, MemoryType.INP: held_results(config)} if self.planes else {}
+
+
+def held_results(config: AcceleratorConfig) -> int:
+    """Return how many results INP holds until they are added to the sums of their planes."""
+    return config.depth(MemoryType.INP) // 4
 
 
 NO_EPILOGUE = Epilogue()
@@ -106,11 +129,20 @@ class EpilogueStores:
             for store in stores
             for part in row_parts(store.rows, self._most)
         )
+        self._kept = {
+            memory: builder.config.depth(memory) - count
+            for memory, count in epilogue.kept(builder.config).items()
+        }  # first elements
+        self._fed: deque[tuple[int, int, int]] = deque()  # plane, first element held, elements
         self._loaded: deque[int] = deque()  # first elements in RES of loaded residuals whose STORE is pending
         self._held, self._at = 0, 0
 
-    def begin(self) -> None:
-        """Load the table and the parameters of the addition, and prefetch residuals."""
+    def begin(self, identity: int = 0) -> None:
+        """Load the table and the parameters of the addition, and prefetch residuals.
+
+        Args:
+            identity: place of the identity as weights, if planes are summed.
+        """
         load, epilogue = self._builder.load, self._epilogue
         if epilogue.table:
             size = isa.TABLE_ELEMENTS
@@ -125,6 +157,47 @@ class EpilogueStores:
             size = len(Parameter)
             load(MemoryType.ACC, 0, self._operands[SUM].tensor, 0, Rows(1, size, size))
             self._prefetch()
+        if epilogue.planes:
+            size, self._identity = len(Parameter), identity
+            load(MemoryType.WGT, identity, self._operands[IDENTITY].tensor, 0, Rows(1, 1, 1))
+            load(MemoryType.ACC, 0, self._operands[MEAN_PARAMETERS].tensor, 0, Rows(1, size, size))
+            sums = MicroKernel(((self._kept[MemoryType.ACC], 0, 0),))
+            self._builder.gemm(sums, Loop(epilogue.planes, dst=1), Loop(), reset=True)
+
+    def end(self) -> None:
+        """Add the last results to the sums of planes, and store the means."""
+        while self._fed:
+            self._add()
+        if self._epilogue.planes:
+            mean, rows = self._operands[MEAN], Rows(1, self._epilogue.planes, self._epilogue.planes)
+            sums = self._kept[MemoryType.ACC]
+            self._builder.store(sums, mean.tensor, mean.begin, rows, parameters=1)
+
+    def _feed(self, chip: int, element: int, rows: Rows, parameters: int) -> None:
+        """Store results into INP, too, from where a later product adds them to the sum of their plane."""
+        epilogue, room = self._epilogue, held_results(self._builder.config)
+        begin = self._operands.get(RESULT, Operand(RESULT)).begin
+        for part in row_parts(rows, room):
+            count = part.rows.height * part.rows.width
+            first = self._at if self._at + count <= room else 0
+            while any(first < at + held and at < first + count for _, at, held in self._fed):
+                self._add()
+            self._builder.feed_back(
+                chip + part.chip,
+                self._kept[MemoryType.INP] + first,
+                Rows(1, count, count),
+                parameters=parameters,
+                table=epilogue.table,
+            )
+            self._fed.append(((element + part.dram - begin) // epilogue.elements, first, count))
+            self._at = first + count
+
+    def _add(self) -> None:
+        """Add the earliest results in INP to the sum of their plane."""
+        plane, first, count = self._fed.popleft()
+        sums, results = self._kept[MemoryType.ACC], self._kept[MemoryType.INP]
+        product = MicroKernel(((sums + plane, results + first, self._identity),))
+        self._builder.gemm(product, Loop(count, src=1), Loop())
 
     def scaled(self, parameters: int) -> Move:
         """Return the recorder of STOREs that requantise by a set of parameters."""
@@ -134,6 +207,8 @@ class EpilogueStores:
             record, table = self._builder.store, self._epilogue.table
             if not self._epilogue.adds:
                 record(chip, tensor, element, rows, parameters=parameters, table=table)
+                if self._epilogue.planes:
+                    self._feed(chip, element, rows, parameters)
                 return
             for part in row_parts(rows, self._most):
                 residual = self._loaded.popleft() + 1

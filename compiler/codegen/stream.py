@@ -122,9 +122,13 @@ def emit_calls(
     if epilogue != NO_EPILOGUE:
         planned = _planned_stores(func, builder.config, operands, epilogue) if epilogue.adds else []
         stores = EpilogueStores(builder, operands, epilogue, planned)
-        stores.begin()
         scaled = stores.scaled
-    _StreamEmitter(builder, func, Emission(builder, operands, scaled), epilogue).statement(func.body)({})
+    emitter = _StreamEmitter(builder, func, Emission(builder, operands, scaled), epilogue)
+    if epilogue != NO_EPILOGUE:
+        stores.begin(emitter.identity)
+    emitter.statement(func.body)({})
+    if epilogue != NO_EPILOGUE:
+        stores.end()
 
 
 def _planned_stores(
@@ -169,8 +173,10 @@ class _StreamEmitter:
         self.config = builder.config
         self.emission = emission
         self.used = dict.fromkeys(SCRATCHPADS, 0)
-        weights = _most_elements(func.body, Scope.WEIGHT)
-        self.used[Scope.WEIGHT] = builder.next_place(MemoryType.WGT, weights, func)
+        self.kept = epilogue.kept(builder.config)
+        weights = _most_elements(func.body, Scope.WEIGHT) + (epilogue.planes > 0)
+        self.identity = builder.next_place(MemoryType.WGT, weights, (func, epilogue.planes))
+        self.used[Scope.WEIGHT] = self.identity + (epilogue.planes > 0)
         self.used[Scope.PARAMETERS] = epilogue.reserved
         self.used[Scope.ACCUMULATOR] = epilogue.reserved + sum(
             _elements(part.buffer)
@@ -217,7 +223,7 @@ class _StreamEmitter:
 
     def capacity(self, scope: Scope) -> int:
         """Return the capacity of a scope, in elements."""
-        depth = self.config.depth(SCRATCHPADS[scope])
+        depth = self.config.depth(SCRATCHPADS[scope]) - self.kept.get(SCRATCHPADS[scope], 0)
         return min(depth, isa.MOST_PARAMETER_SETS * len(Parameter)) if scope is Scope.PARAMETERS else depth
 
     def nest(self, nest: Nest) -> Action:

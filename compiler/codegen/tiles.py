@@ -56,6 +56,7 @@ class TilingProblem:
         reserved: accumulators that are not available.
         reads, writes: interleaved channel blocks, see `vdla.compiler.tasks.convolution.TiledTask`.
         step: bytes between the elements of a row of the input, which GATHER loads; 0: LOAD loads them.
+        kept_inputs: inputs that are not available; if there are any, nor is a block of weights.
     """
 
     size: Convolution
@@ -69,6 +70,7 @@ class TilingProblem:
     reads: int = 1
     writes: int = 1
     step: int = 0
+    kept_inputs: int = 0
 
     @property
     def kernel_blocks(self) -> int:
@@ -223,8 +225,8 @@ class TileFootprint:
     def needs(self) -> Mapping[MemoryType, IntArray]:
         """Elements in use in each memory at a time."""
         return {
-            MemoryType.INP: self.inputs,
-            MemoryType.WGT: self.weights,
+            MemoryType.INP: self.inputs + self.work.kept_inputs,
+            MemoryType.WGT: self.weights + (self.work.kept_inputs > 0),
             MemoryType.ACC: self.parameters + self.work.threads * self.acc,
             MemoryType.UOP: 4 * self.products,
         }

@@ -99,7 +99,7 @@ class _Linker:
             begin = clock
             for operator in part:
                 if isinstance(operator, Offloaded):
-                    for stored in (*operator.inputs.values(), operator.output):
+                    for stored in (*operator.inputs.values(), *operator.results):
                         whole = stored.layout.size if values.is_written(stored) else 0
                         for tensor in values.operand(stored).tensors:
                             first.setdefault(
@@ -192,7 +192,10 @@ class _Linker:
             _moved(instructions, isa.Store),
             _bytes_once(operator),
             self.crossing(operator.output),
-            tuple(self.places[_own_tensor(operator, name)] for name in operator.scratch),
+            (
+                *(self.places[_own_tensor(operator, name)] for name in operator.scratch),
+                *(self.operand(stored).tensor for stored in operator.also.values()),
+            ),
         )
 
     def emit(self, operator: Offloaded, builder: StreamBuilder) -> None:
@@ -203,7 +206,8 @@ class _Linker:
         operands = {name: Operand(_own_tensor(operator, name)) for name in operator.constants}
         operands |= {name: Operand(self.places[_own_tensor(operator, name)]) for name in operator.scratch}
         operands |= {name: self.operand(stored) for name, stored in operator.inputs.items()}
-        operands["Z"] = self.operand(operator.output)
+        operands |= {"Z": self.operand(operator.output)}
+        operands |= {name: self.operand(stored) for name, stored in operator.also.items()}
         for piece in operator.pieces:
             emit_calls(
                 self.programs[piece.task],
@@ -248,7 +252,7 @@ def _bytes_once(operator: Offloaded) -> int:
     """Return the bytes of an operator's operands and result in DRAM, each counted once; a value that is read
     in several layouts counts in the largest."""
     values: dict[str, int] = {}
-    for stored in (*operator.inputs.values(), operator.output):
+    for stored in (*operator.inputs.values(), *operator.results):
         values[stored.value] = max(values.get(stored.value, 0), stored.layout.size)
     return sum(values.values()) + sum(array.nbytes for array in operator.constants.values())
 

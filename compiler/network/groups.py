@@ -3,8 +3,9 @@
 Values between the operators of a group stay on chip. Each rule of `GROUPINGS` joins an operator with
 operators that were placed before it. A table lookup or a sum with a residual becomes the epilogue of its
 producer, which the store unit executes after requantisation. A max pooling takes the greatest sums of the
-convolution before it. A convolution scales the channels of its image on the way into its products. A new way
-to fuse operators is another rule.
+convolution before it. A convolution scales the channels of its image on the way into its products. The
+means of planes are a further result of the convolution that makes the planes. A new way to fuse operators is
+another rule.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +17,17 @@ from typing import NamedTuple
 import numpy as np
 
 from vdla.compiler.codegen.choose import by_simulator, least_estimate, simulated_cycles
-from vdla.compiler.codegen.epilogue import NO_EPILOGUE, RESIDUAL, SUM, TABLE, table_entries, table_of_entries
+from vdla.compiler.codegen.epilogue import (
+    IDENTITY,
+    MEAN,
+    MEAN_PARAMETERS,
+    NO_EPILOGUE,
+    RESIDUAL,
+    SUM,
+    TABLE,
+    table_entries,
+    table_of_entries,
+)
 from vdla.compiler.codegen.space import space_of
 from vdla.compiler.graph.by_element import table_of
 from vdla.compiler.graph.def_use import DefUse
@@ -27,10 +38,10 @@ from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.base import Task
 from vdla.compiler.tasks.convolution import ConvolutionTask, TransposedTask
 from vdla.compiler.tasks.pooled_convolution import PooledTask, pools_sums
-from vdla.compiler.tasks.pooling import MaximumTask, PoolingTask
+from vdla.compiler.tasks.pooling import MaximumTask, MeanTask, PoolingTask
 from vdla.compiler.tasks.scaled_convolution import ScaledTask, scales_inputs
 from vdla.compiler.tasks.scaling import FactorsTask
-from vdla.compiler.te.operators.narrowing import AddingScale, Scale
+from vdla.compiler.te.operators.narrowing import AddingScale, Scale, SummingScale
 from vdla.compiler.te.operators.sizes import blocks
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.numerics import (
@@ -233,6 +244,47 @@ def _with_scaled_inputs(placed: Placements, node: Node, target: Target) -> Offlo
     )
 
 
+def _with_mean(placed: Placements, node: Node, target: Target) -> Offloaded | None:
+    """Return the means of planes as a further result of the convolution that makes the planes, if that takes
+    fewer cycles than the two operators."""
+    if node.op != "Int8AveragePool" or not target.config.has(Extension.FEEDBACK):
+        return None
+    operator, separate = placed.maker(node.inputs[0]), offload(placed.graph, node, target)
+    if not isinstance(operator, Offloaded) or isinstance(separate, Unfit) or not _sums_planes(operator):
+        return None
+    task, mean = operator.pieces[0].task, separate.pieces[0].task
+    if not isinstance(task, ConvolutionTask) or not isinstance(mean, MeanTask):
+        return None
+    fused = replace(task, narrowing=SummingScale())
+    if isinstance(space_of(fused, target), Unfit):
+        return None
+    if _simulated(fused, target) >= _simulated(task, target) + _simulated(mean, target):
+        return None
+    sums = fused.epilogue(target.config)
+    constants = {MEAN_PARAMETERS: separate.constants[PARAMETERS], IDENTITY: separate.constants["W"]}
+    return replace(
+        operator,
+        node=replace(operator.node, outputs=(*operator.node.outputs, node.result)),
+        pieces=(replace(operator.pieces[0], task=fused),),
+        constants={**operator.constants, **constants},
+        epilogue=replace(operator.epilogue, planes=sums.planes, elements=sums.elements),
+        macs=operator.macs + separate.macs,
+        also={MEAN: separate.output},
+    )
+
+
+def _sums_planes(operator: Offloaded) -> bool:
+    """Whether results of an operator can be summed by planes: it is a single task that requantises its sums
+    by parameters of their channel, and has no further epilogue than a table."""
+    task = operator.pieces[0].task
+    return (
+        len(operator.pieces) == 1
+        and isinstance(task, ConvolutionTask)
+        and task.narrowing == Scale()
+        and not (operator.epilogue.adds or operator.epilogue.planes)
+    )
+
+
 def _reads_each_pixel(task: ConvolutionTask) -> bool:
     """Whether a convolution computes each pixel of its result from the same pixel of all channels, and
     requantises it by parameters of its channel."""
@@ -274,7 +326,13 @@ def _simulated(task: Task, target: Target) -> int:
     return simulated_cycles(task, by_simulator(space), target)
 
 
-GROUPINGS: tuple[Grouping, ...] = (_with_lookup, _with_residual, _with_pooling, _with_scaled_inputs)
+GROUPINGS: tuple[Grouping, ...] = (
+    _with_lookup,
+    _with_residual,
+    _with_pooling,
+    _with_scaled_inputs,
+    _with_mean,
+)
 """The rules that join operators, in the order in which they are tried."""
 
 

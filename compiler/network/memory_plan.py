@@ -59,7 +59,8 @@ class DramValues:
         for placed in part:
             if isinstance(placed, OnHost):
                 continue
-            stored = self.written[placed.output.value] = placed.output
+            stored = placed.output
+            self.written |= {each.value: each for each in placed.results}
             if isinstance(placed, View):
                 self._operands[stored] = self.operand(self.written[placed.node.inputs[0]])
             elif joins and is_copy(placed) and stored.value not in kept:

@@ -46,7 +46,7 @@ def place(
         else:  # a group runs when all its operands are available
             operator = grouped(placed, node, target) or _place(conversions, node, target, layouts)
         if not isinstance(operator, OnHost):
-            layouts[operator.output.value] = operator.output.layout
+            layouts |= dict(operator.results)
         placed.add(operator)
     return placed.in_order()
 
@@ -129,7 +129,7 @@ def _next_part(
             continue
         part.append(operator)
         if not isinstance(operator, OnHost):
-            within[operator.output.value] = operator.output.layout
+            within |= dict(operator.results)
         order.done(place)
         for reader in order.get_ready():
             heappush(ready[isinstance(placed[reader], OnHost)], reader)

@@ -54,6 +54,7 @@ class Offloaded:
         epilogue: epilogue that the store unit executes, for fused operators.
         scratch: bytes of the tensors between pieces, by parameter of the pieces.
         inner: values between the operators of a group, which are stored nowhere.
+        also: further results, by parameter of the pieces.
     """
 
     node: Node
@@ -65,6 +66,12 @@ class Offloaded:
     epilogue: Epilogue = NO_EPILOGUE
     scratch: Mapping[str, int] = field(default_factory=dict)
     inner: tuple[str, ...] = ()
+    also: Mapping[str, Stored] = field(default_factory=dict)
+
+    @property
+    def results(self) -> tuple[Stored, ...]:
+        """All results."""
+        return (self.output, *self.also.values())
 
     def __str__(self) -> str:
         return (
@@ -91,6 +98,11 @@ class View:
 
     node: Node
     output: Stored
+
+    @property
+    def results(self) -> tuple[Stored, ...]:
+        """All results."""
+        return (self.output,)
 
 
 Placed = OnHost | Offloaded | View

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, Generic, TypeVar
 
+from vdla.compiler.codegen.epilogue import NO_EPILOGUE, Epilogue
 from vdla.compiler.codegen.tiles import Tiles
 from vdla.compiler.ir.nodes import Func, IrError
 from vdla.compiler.operands.address_map import AddressMap
@@ -53,6 +54,10 @@ class Task(ABC):
         Raises:
             IrError: the choice is not in the task's space.
         """
+
+    def epilogue(self, config: AcceleratorConfig) -> Epilogue:
+        """Return the epilogue of the task's STOREs, but for a table."""
+        return NO_EPILOGUE
 
     def address_maps(self, config: AcceleratorConfig) -> dict[str, AddressMap]:
         """Return the address maps of the program's parameters that are not dense."""

@@ -21,12 +21,13 @@ from vdla.compiler.te.operators.convolution import (
     conv2d_windows,
     phase_convolution,
 )
-from vdla.compiler.te.operators.narrowing import AddingScale, Narrowing, Scale
+from vdla.compiler.te.operators.narrowing import AddingScale, Narrowing, Scale, SummingScale
 from vdla.compiler.te.operators.sizes import Convolution, Transposed, blocks
 from vdla.compiler.te.schedule import Schedule, StageHandle, create_schedule
 from vdla.compiler.te.tensor import Tensor
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.target import Target
+from vdla.hw.spec.vocabulary import MemoryType
 from vdla.runtime.windows import GatheredLines
 
 BY_CHANNEL = Scale()
@@ -67,6 +68,12 @@ class TiledTask(Task):
         """Whether the STOREs of the task add a residual."""
         return isinstance(self.narrowing, AddingScale)
 
+    def epilogue(self, config: AcceleratorConfig) -> Epilogue:
+        """Return the epilogue of the task's STOREs, but for a table."""
+        if not isinstance(self.narrowing, SummingScale):
+            return Epilogue(adds=self.adds_residual)
+        return Epilogue(planes=blocks(self.size.outputs, config.block_out), elements=prod(self.size.out_size))
+
     def schedule(self, choice: Choice, config: AcceleratorConfig) -> Schedule:
         """Return the schedule for a choice; raises the same errors as `program`."""
         operator = self.operator(config)
@@ -86,9 +93,10 @@ class TiledTask(Task):
             self.alike,
             self.slides,
             target.memory,
-            Epilogue(adds=self.adds_residual).reserved,
+            self.epilogue(target.config).reserved + self.epilogue(target.config).planes,
             self.reads,
             self.writes,
+            kept_inputs=self.epilogue(target.config).kept(target.config).get(MemoryType.INP, 0),
         )
 
     def address_maps(self, config: AcceleratorConfig) -> dict[str, AddressMap]:

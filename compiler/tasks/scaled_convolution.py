@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from math import lcm
 from typing import ClassVar
 
+from vdla.compiler.codegen.epilogue import Epilogue
 from vdla.compiler.ir.nodes import Func, Scope
 from vdla.compiler.tasks.base import Choice, PartedTask
 from vdla.compiler.tasks.plane_tile import divisors
@@ -71,6 +72,10 @@ class ScaledTask(PartedTask[ScaledTile]):
     def scales(self) -> int:
         """Products that scale an element."""
         return 1 + self.units + self.constants
+
+    def epilogue(self, config: AcceleratorConfig) -> Epilogue:
+        """Return the epilogue of the task's STOREs, but for a table."""
+        return Epilogue(adds=self.adds_residual)
 
     def tile(self, config: AcceleratorConfig, copies: int) -> ScaledTile | None:
         """Return the tile with the fewest estimated cycles; see `PartedTask.tile`."""

@@ -9,7 +9,7 @@ from pkgutil import iter_modules
 
 from vdla.compiler.tasks.base import Task
 from vdla.compiler.tasks.elementwise import Elements
-from vdla.compiler.te.operators.narrowing import AddingScale, Scale, Shift
+from vdla.compiler.te.operators.narrowing import AddingScale, Scale, Shift, SummingScale
 from vdla.compiler.te.operators.sizes import Convolution, Pooling, Transposed
 from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.python_text import expression_of
@@ -27,7 +27,8 @@ def _kinds() -> Iterator[type[Task]]:
 
 TASKS: tuple[type[Task], ...] = tuple(dict.fromkeys(_kinds()))
 CLASSES = {
-    kind.__name__: kind for kind in (*TASKS, Convolution, Pooling, Transposed, AddingScale, Scale, Shift)
+    kind.__name__: kind
+    for kind in (*TASKS, Convolution, Pooling, Transposed, AddingScale, Scale, Shift, SummingScale)
 }
 LARGEST_NUMBER = 1 << 24
 """Limit of the numbers in a task. Enumerating the choices of a forged task with larger sizes may not end."""

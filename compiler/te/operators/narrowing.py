@@ -46,6 +46,12 @@ class AddingScale(Scale):
     on chip."""
 
 
+@dataclass(frozen=True, slots=True)
+class SummingScale(Scale):
+    """Requantisation whose results are also summed by planes. The parameters of the means are the first set
+    on chip."""
+
+
 Narrowing = Shift | Scale
 
 
