@@ -15,10 +15,13 @@ from vdla.compiler.codegen.blocked_layout import blocked_parameters, blocked_wei
 from vdla.compiler.graph.nodes import Graph, Node, TensorType
 from vdla.compiler.network import groups
 from vdla.compiler.network.channelwise import factor_place
+from vdla.compiler.tasks.base import Task
 from vdla.compiler.tasks.convolution import ConvolutionTask
 from vdla.compiler.tasks.pooling import MeanTask
+from vdla.compiler.te.operators.narrowing import SummingScale
 from vdla.compiler.te.operators.sizes import Convolution
 from vdla.hw.spec.presets import DEFAULT, TINY
+from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import Extension
 from vdla.runtime.devices.cycle import CycleDevice
 from vdla.runtime.devices.functional import FunctionalDevice
@@ -154,6 +157,11 @@ def test_squeeze_and_excitation_is_one_launch_and_exact(config, channels, size, 
     check(graph, plan, CycleDevice(config, plan.dram_bytes))
 
 
+WITHOUT_PATH = ALL.with_changes(
+    extensions=tuple(each for each in Extension if each is not Extension.FEEDBACK)
+)
+
+
 def scaled(net: EpilogueNet, channels: int = 32) -> tuple[str, str]:
     """Return the input of a block of squeeze and excitation, and the scaled image."""
     x = net.conv(net.input(1, 3, 8, 8), channels, (3, 3), pads=(1, 1, 1, 1))
@@ -212,10 +220,109 @@ def test_a_scaled_image_that_other_operators_need_is_stored(name):
 
 def test_scaling_on_the_way_must_take_fewer_cycles_and_needs_the_path(monkeypatch):
     graph = narrowed(EpilogueNet())
-    without = tuple(each for each in Extension if each is not Extension.FEEDBACK)
-    assert "Int8Mul" in operators(plan_of(graph, ALL.with_changes(extensions=without)))
+    assert "Int8Mul" in operators(plan_of(graph, WITHOUT_PATH))
     monkeypatch.setattr(groups, "least_estimate", lambda task, target: -1e9)
     assert "Int8Mul" in operators(plan_of(graph, ALL))
+
+
+@pytest.fixture
+def sums_planes(monkeypatch):
+    """Let sums of planes beside a convolution take fewer cycles than a mean of their own."""
+
+    def cycles(task: Task, target: Target) -> int:
+        return not isinstance(getattr(task, "narrowing", None), SummingScale)
+
+    monkeypatch.setattr(groups, "_simulated", cycles)
+
+
+def windows(net: EpilogueNet, size: tuple[int, int] = (9, 7), channels: int = 10) -> str:
+    """Return the result of a depthwise convolution."""
+    return net.conv(net.input(1, channels, *size), channels, (3, 3), pads=(1, 1, 1, 1), group=channels)
+
+
+def mean_alone(net: EpilogueNet) -> Graph:
+    return net.graph(mean(net, windows(net)))
+
+
+def mean_and_planes(net: EpilogueNet) -> Graph:
+    x = windows(net)
+    return net.graph(x, mean(net, x), net.conv(x, 4))
+
+
+def mean_of_large_planes(net: EpilogueNet) -> Graph:
+    return net.graph(net.conv(mean(net, windows(net, (40, 40), 4)), 3))
+
+
+def mean_of_a_table(net: EpilogueNet) -> Graph:
+    x = net.lookup(windows(net))
+    return net.graph(net.conv(x, 4), net.conv(mean(net, x), 4))
+
+
+def mean_of_sums_over_channels(net: EpilogueNet) -> Graph:
+    x = net.conv(net.input(1, 12, 6, 5), 9)
+    return net.graph(net.reshape(mean(net, x), 1, 9), net.conv(x, 4))
+
+
+def mean_of_joined_planes(net: EpilogueNet) -> Graph:
+    """The planes are written into the place of a Concat, behind other planes."""
+    x = net.input(1, 3, 6, 5)
+    first, second = net.conv(x, 8), net.conv(x, 9)
+    return net.graph(net.join(first, second), net.conv(mean(net, second), 4))
+
+
+def mean_in_squeeze_and_excitation(net: EpilogueNet) -> Graph:
+    x = windows(net, (8, 8), 32)
+    factors = net.conv(net.lookup(net.conv(mean(net, x), 5)), 32)
+    return net.graph(net.conv(product(net, x, factors, (3, -7)), 6))
+
+
+MEANS = (
+    mean_alone,
+    mean_and_planes,
+    mean_of_large_planes,
+    mean_of_a_table,
+    mean_of_sums_over_channels,
+    mean_of_joined_planes,
+    mean_in_squeeze_and_excitation,
+)
+
+
+@pytest.mark.parametrize("make", MEANS)
+@pytest.mark.usefixtures("sums_planes")
+def test_a_mean_is_a_further_result_of_the_convolution_that_makes_the_planes(make):
+    graph = make(EpilogueNet())
+    plan = plan_of(graph, ALL)
+    assert "Int8AveragePool" not in operators(plan)
+    for seed in (None, 0, 1):
+        check(graph, plan, FunctionalDevice(ALL, plan.dram_bytes, seed))
+    check(graph, plan, CycleDevice(ALL, plan.dram_bytes))
+
+
+MEANS_APART = {
+    "of a residual sum": lambda net: mean(net, net.sum(windows(net), net.input(1, 10, 9, 7))),
+    "of an input": lambda net: mean(net, net.input(1, 10, 9, 7)),
+    "of a pooling": lambda net: mean(net, net.pool(windows(net), strides=(2, 2))),
+    "of a mean": lambda net: mean(net, mean(net, windows(net))),
+}
+
+
+@pytest.mark.parametrize("name", MEANS_APART)
+@pytest.mark.usefixtures("sums_planes")
+def test_a_mean_of_other_planes_stays_apart(name):
+    net = EpilogueNet()
+    graph = net.graph(net.conv(MEANS_APART[name](net), 3))
+    plan = plan_of(graph, ALL)
+    assert "Int8AveragePool" in operators(plan)
+    check(graph, plan, FunctionalDevice(ALL, plan.dram_bytes))
+
+
+def test_sums_of_planes_must_take_fewer_cycles_and_need_the_path(monkeypatch):
+    graph = mean_and_planes(EpilogueNet())
+    monkeypatch.setattr(groups, "_simulated", lambda task, target: 5)
+    assert "Int8AveragePool" not in operators(plan_of(graph, ALL))
+    assert "Int8AveragePool" in operators(plan_of(graph, WITHOUT_PATH))
+    monkeypatch.setattr(groups, "_simulated", lambda task, target: 0)
+    assert "Int8AveragePool" in operators(plan_of(graph, ALL))
 
 
 def test_either_operand_may_be_the_factors_and_a_table_may_follow():

@@ -100,10 +100,6 @@ def test_zero_points_are_exact(campaign, zeros):
     assert campaign.failures(case, on_rtl=False) == []
 
 
-def test_the_hardware_agrees(campaign):
-    assert campaign.failures(case_of((6, 4, (5, 5)), (5, -7), Choice(2)), on_rtl=True) == []
-
-
 def test_each_byte_of_the_image_is_loaded_once_and_only_results_are_stored():
     """Nor is a block of weights loaded twice."""
     task = ScaledTask(9, 2, 784)

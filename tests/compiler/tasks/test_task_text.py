@@ -10,7 +10,7 @@ from vdla.compiler.tasks.rearranging import RepeatTask, RowsTask, TurnTask
 from vdla.compiler.tasks.scaled_convolution import ScaledTask
 from vdla.compiler.tasks.scaling import DiagonalTask, FactorsTask, ScalingTask, SumTask
 from vdla.compiler.tasks.task_text import TASKS, task_of
-from vdla.compiler.te.operators.narrowing import AddingScale, Scale, Shift
+from vdla.compiler.te.operators.narrowing import AddingScale, Scale, Shift, SummingScale
 from vdla.compiler.te.operators.sizes import Convolution, Pooling, Transposed
 
 CONVOLUTION, POOLING = Convolution(16, 8, 8, 16, padding=(1, 1, 1, 1)), Pooling(4, 8, 8, (2, 2))
@@ -18,6 +18,7 @@ EXAMPLES = [
     ConvolutionTask(CONVOLUTION),
     ConvolutionTask(CONVOLUTION, Shift(3, rectifies=True), -5, alike=True, reads=2),
     ConvolutionTask(CONVOLUTION, AddingScale(by_channel=False), slides=True),
+    ConvolutionTask(CONVOLUTION, SummingScale()),
     GatheredTask(CONVOLUTION, writes=2, step=3, pitch=64),
     TransposedTask(Transposed(8, 4, 4, 8, (2, 2)), Scale(by_channel=False), writes=2),
     PoolingTask(POOLING),
