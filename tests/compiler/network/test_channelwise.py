@@ -328,7 +328,7 @@ def test_sums_of_planes_must_take_fewer_cycles_and_need_the_path(monkeypatch):
 def test_either_operand_may_be_the_factors_and_a_table_may_follow():
     graph = excited(12, (6, 6), (5, -4), swapped=True, table=True)
     plan = plan_of(graph, ALL)
-    assert operators(plan) == {"Int8AveragePool", "Int8Conv", "Int8Mul"}
+    assert operators(plan) - {"Int8AveragePool"} == {"Int8Conv", "Int8Mul"}
     check(graph, plan, CycleDevice(ALL, plan.dram_bytes))
 
 
