@@ -4,6 +4,7 @@ Timing does not depend on data, so the cycle simulator evaluates a choice withou
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 from math import inf
 
 from vdla.compiler.codegen.epilogue import FUSED
@@ -28,6 +29,7 @@ MORE_CANDIDATES = 4  # choices with more virtual threads that are simulated, if 
 NEAR = 1.05
 WAITING = 1.015  # cycles per slot above which more virtual threads may help
 TENSOR_ADDRESS = 1 << 24  # address of all tensors in a simulation; cycles hardly depend on addresses
+SIMULATIONS = 4096  # per process whose cycles are kept: rules that join operators simulate choices, too
 Chooser = Callable[[ChoiceSpace], Choice]
 
 
@@ -79,6 +81,7 @@ def _candidates(family: ChoiceFamily, most: int) -> list[Choice]:
     ]
 
 
+@lru_cache(maxsize=SIMULATIONS)
 def simulated_cycles(task: Task, choice: Choice, target: Target) -> int:
     """Return the simulated cycles of an isolated task on a target."""
     return cycles_of(stream_of(task, choice, target.config), target.memory)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vdla.compiler.codegen.choose import by_simulator, least_estimate, simulated_cycles
+from vdla.compiler.codegen.choose import Chooser, by_estimate, by_simulator, least_estimate, simulated_cycles
 from vdla.compiler.codegen.epilogue import (
     IDENTITY,
     MEAN,
@@ -258,8 +258,9 @@ def _with_mean(placed: Placements, node: Node, target: Target) -> Offloaded | No
     fused = replace(task, narrowing=SummingScale())
     if isinstance(space_of(fused, target), Unfit):
         return None
-    if _simulated(fused, target) >= _simulated(task, target) + _simulated(mean, target):
-        return None
+    spent = _simulated(fused, target, by_estimate) - _simulated(mean, target)
+    if spent >= least_estimate(task, target) and spent >= _simulated(task, target, by_estimate):
+        return None  # simulations take time, so an estimate may settle it
     sums = fused.epilogue(target.config)
     constants = {MEAN_PARAMETERS: separate.constants[PARAMETERS], IDENTITY: separate.constants["W"]}
     return replace(
@@ -319,11 +320,11 @@ def _never_decreases(operator: Offloaded) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _simulated(task: Task, target: Target) -> int:
-    """Return the simulated cycles of a task by its default choice, whose space is not empty."""
+def _simulated(task: Task, target: Target, choose: Chooser = by_simulator) -> int:
+    """Return the simulated cycles of a task by a choice of `choose`; its space is not empty."""
     space = space_of(task, target)
     assert not isinstance(space, Unfit), "its rule has checked the task"
-    return simulated_cycles(task, by_simulator(space), target)
+    return simulated_cycles(task, choose(space), target)
 
 
 GROUPINGS: tuple[Grouping, ...] = (

@@ -229,7 +229,7 @@ def test_scaling_on_the_way_must_take_fewer_cycles_and_needs_the_path(monkeypatc
 def sums_planes(monkeypatch):
     """Let sums of planes beside a convolution take fewer cycles than a mean of their own."""
 
-    def cycles(task: Task, target: Target) -> int:
+    def cycles(task: Task, target: Target, choose: object = None) -> int:
         return not isinstance(getattr(task, "narrowing", None), SummingScale)
 
     monkeypatch.setattr(groups, "_simulated", cycles)
@@ -318,10 +318,10 @@ def test_a_mean_of_other_planes_stays_apart(name):
 
 def test_sums_of_planes_must_take_fewer_cycles_and_need_the_path(monkeypatch):
     graph = mean_and_planes(EpilogueNet())
-    monkeypatch.setattr(groups, "_simulated", lambda task, target: 5)
+    monkeypatch.setattr(groups, "_simulated", lambda task, target, choose=None: 5)
     assert "Int8AveragePool" not in operators(plan_of(graph, ALL))
     assert "Int8AveragePool" in operators(plan_of(graph, WITHOUT_PATH))
-    monkeypatch.setattr(groups, "_simulated", lambda task, target: 0)
+    monkeypatch.setattr(groups, "_simulated", lambda task, target, choose=None: 0)
     assert "Int8AveragePool" in operators(plan_of(graph, ALL))
 
 
