@@ -31,8 +31,10 @@ from vdla.compiler.rules import Rule
 from vdla.compiler.tasks.constant_operands import channel_masks, constant_inputs, scalar_weights
 from vdla.compiler.tasks.convolution import ConvolutionTask
 from vdla.compiler.tasks.pooling import MeanTask
+from vdla.compiler.tasks.scaled_convolution import ScaledTask, scales_inputs
 from vdla.compiler.tasks.scaling import DiagonalTask, FactorsTask, ScalingTask, int8_parts
-from vdla.compiler.te.operators.sizes import Convolution, matrix_product
+from vdla.compiler.te.operators.narrowing import Scale
+from vdla.compiler.te.operators.sizes import Convolution, blocks, matrix_product
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import Extension, Parameter
 from vdla.runtime.layout import IMAGE_RANK
@@ -169,3 +171,21 @@ def by_alu(candidate: OffloadCandidate, place: int) -> Offloaded:
     _, blocks, height, width, *_ = candidate.operand(1 - place).layout.blocks
     task = ScalingTask(blocks, height * width, candidate.parts, (zeros[1 - place], zeros[place]))
     return candidate.as_tasks(task, {"A": 1 - place, "F": place}, {"P": candidate.parameters()})
+
+
+def scaling_convolution(
+    task: ConvolutionTask, factors: FactorsTask, config: AcceleratorConfig
+) -> ScaledTask | None:
+    """Return the task of a convolution that scales its image by factors on the way into its products; None if
+    `config` does not support it."""
+    outputs = blocks(task.size.outputs, config.block_out)
+    fused = ScaledTask(factors.blocks, outputs, factors.elements, factors.units, factors.constants)
+    return fused if _reads_each_pixel(task) and scales_inputs(config, fused) else None
+
+
+def _reads_each_pixel(task: ConvolutionTask) -> bool:
+    """Whether a convolution computes each pixel of its result from the same pixel of all channels, and
+    requantises it by parameters of its channel."""
+    size = task.size
+    window = size.kernel, size.stride, size.padding, size.groups
+    return window == ((1, 1), (1, 1), (0, 0, 0, 0), 1) and task.narrowing == Scale()

@@ -32,6 +32,7 @@ from vdla.compiler.codegen.space import space_of
 from vdla.compiler.graph.by_element import table_of
 from vdla.compiler.graph.def_use import DefUse
 from vdla.compiler.graph.nodes import Node
+from vdla.compiler.network.channelwise import scaling_convolution
 from vdla.compiler.network.offload import offload
 from vdla.compiler.network.placed import Offloaded, OnHost, Piece, Placed, Stored, View
 from vdla.compiler.rules import Unfit
@@ -39,10 +40,9 @@ from vdla.compiler.tasks.base import Task
 from vdla.compiler.tasks.convolution import ConvolutionTask, TransposedTask
 from vdla.compiler.tasks.pooled_convolution import PooledTask, pools_sums
 from vdla.compiler.tasks.pooling import MaximumTask, MeanTask, PoolingTask
-from vdla.compiler.tasks.scaled_convolution import ScaledTask, scales_inputs
+from vdla.compiler.tasks.scaled_convolution import ScaledTask
 from vdla.compiler.tasks.scaling import FactorsTask
 from vdla.compiler.te.operators.narrowing import AddingScale, Scale, SummingScale
-from vdla.compiler.te.operators.sizes import blocks
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.numerics import (
     BYTE_BITS,
@@ -223,11 +223,10 @@ def _with_scaled_inputs(placed: Placements, node: Node, target: Target) -> Offlo
     if isinstance(separate, Unfit) or separate.inputs.get("X") != product.output:
         return None
     task, (diagonal, factors) = separate.pieces[0].task, scaled
-    if len(separate.pieces) > 1 or not isinstance(task, ConvolutionTask) or not _reads_each_pixel(task):
+    if len(separate.pieces) > 1 or not isinstance(task, ConvolutionTask):
         return None
-    outputs = blocks(task.size.outputs, target.config.block_out)
-    fused = ScaledTask(factors.blocks, outputs, factors.elements, factors.units, factors.constants)
-    if not scales_inputs(target.config, fused):
+    fused = scaling_convolution(task, factors, target.config)
+    if fused is None:
         return None
     if _simulated(fused, target) >= least_estimate(task, target) + _simulated(factors, target):
         return None
@@ -284,14 +283,6 @@ def _sums_planes(operator: Offloaded) -> bool:
         and task.narrowing == Scale()
         and not (operator.epilogue.adds or operator.epilogue.planes)
     )
-
-
-def _reads_each_pixel(task: ConvolutionTask) -> bool:
-    """Whether a convolution computes each pixel of its result from the same pixel of all channels, and
-    requantises it by parameters of its channel."""
-    size = task.size
-    window = size.kernel, size.stride, size.padding, size.groups
-    return window == ((1, 1), (1, 1), (0, 0, 0, 0), 1) and task.narrowing == Scale()
 
 
 def _scaling_pieces(operator: Offloaded) -> tuple[Piece, FactorsTask] | None:

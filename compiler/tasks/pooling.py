@@ -44,9 +44,9 @@ from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType, Parameter
 
 SETS = len(Parameter)
 Tile = tuple[int, int]  # rows and columns of the result
-SUMMED = 256
-"""Greatest tile of a mean, in elements: it is small, since the sums of the last tile do not overlap with
-loads, but its LOAD takes longer than the latency of the memory."""
+SUMMED_BYTES = 4096
+"""Greatest tile of a mean: it is small, since the sums of the last tile do not overlap with loads, but its
+LOAD takes longer than the latency of the memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,7 +344,7 @@ class MeanTask(PartedTask[PlaneTile]):
         if self.blocks + SETS > config.depth(MemoryType.ACC):
             return None
         depth = config.depth(MemoryType.INP)
-        rooms = min(depth, copies * SUMMED), depth
+        rooms = min(depth, copies * SUMMED_BYTES // config.element_bytes(MemoryType.INP)), depth
         tiles = (plane_tile(self.blocks, self.elements, room, copies) for room in rooms)
         return next((tile for tile in tiles if tile is not None), None)
 
