@@ -5,25 +5,24 @@ Python keeps its bytecode, and later processes load it without numba, which take
 """
 
 import ctypes
-import hashlib
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from types import FunctionType
 from typing import Generic, ParamSpec, TypeVar
 
-import llvmlite.binding as llvm
 import numpy as np
 
 import vdla.hw.spec
-from vdla.hw.spec.cache import digest_of
+from vdla.hw.spec.cache import digest_of, digest_of_files
 from vdla.sim.arguments import Kind, flatten, kind_of
 from vdla.sim.machine_code import ENTRY, read_code, write_code
-from vdla.sim.processor import host_name, target_machine
+from vdla.sim.processor import host_name, loaded
 
 Function = TypeVar("Function", bound=Callable[..., object])
 Arguments = ParamSpec("Arguments")
 
+COMMON = (Path(__file__).parent, Path(vdla.hw.spec.__file__).parent)
 _parts: set[FunctionType] = set()
 
 
@@ -75,9 +74,7 @@ class Compiled(Generic[Arguments]):
 
             code = machine_code(self.python, kinds, _parts)
             write_code(place, name, key, code)
-        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target_machine())
-        engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-        engine.finalize_object()
+        engine = loaded(code)
         return _ENTRY(engine.get_function_address(ENTRY)), engine
 
 
@@ -88,6 +85,11 @@ whole = Compiled
 def revision(folder: Path) -> str:
     """Return a digest of the sources that machine code of a folder is made of: the folder's, this package's
     and the specification's."""
-    folders = dict.fromkeys((folder, Path(__file__).parent, Path(vdla.hw.spec.__file__).parent))
-    texts = (path.read_bytes() for each in folders for path in sorted(each.rglob("*.py")))
-    return hashlib.sha256(b"".join(texts)).hexdigest()
+    if any(folder.is_relative_to(each) for each in COMMON):
+        return _common_sources()
+    return digest_of([_common_sources(), digest_of_files(folder, "*.py")])
+
+
+@cache
+def _common_sources() -> str:
+    return digest_of(digest_of_files(folder, "*.py") for folder in COMMON)

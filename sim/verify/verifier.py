@@ -10,24 +10,31 @@ instruction knows everything that the previous one of its unit knew and, for eac
 instruction that pushed it and everything that one knew.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
+from vdla.hw.spec.cache import digest_of
 from vdla.hw.spec.errors import ProgramError
+from vdla.hw.spec.isa import Load
+from vdla.hw.spec.shelf import Shelf
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
 from vdla.hw.spec.vocabulary import MemoryType
-from vdla.sim.compiled import whole
+from vdla.sim.compiled import revision, whole
 from vdla.sim.decoded import DecodedStream
 from vdla.sim.interleave import interleave
 from vdla.sim.overwrites import refuse_overwrites
 from vdla.sim.records import ByteArray, Grid, IntArray, Ints, RecordArray
+from vdla.sim.rows import dram_rows
 from vdla.sim.verify import touch as kinds
 from vdla.sim.verify.columns import DRAM, footprint_columns, refuse_unknown
 from vdla.sim.verify.follow import follow
 from vdla.sim.verify.shadow import NEVER, Shadow, new_shadow
 
 MOST_FINDINGS = 100
+SAFE = Shelf("verified", 1 << 20)  # digests of streams: about 30,000
 
 
 class VerificationError(ProgramError):
@@ -116,6 +123,34 @@ def verify(
     found = findings(program, dram, filled=filled, stream_address=stream_address)
     if found:
         raise VerificationError(describe(found[0], program), found[0].index)
+
+
+def verify_once(program: DecodedStream, dram: ByteArray, *, stream_address: int) -> None:
+    """Do as `verify`, unless an earlier process has verified the same stream with the same micro-ops.
+
+    The cache keeps digests of streams that are safe. A digest covers everything that the verifier looks at,
+    and its sources, so a stream of which any bit has changed is verified again.
+    """
+    key = _key(program, dram, stream_address)
+    if SAFE.read(key) is None:
+        verify(program, dram, stream_address=stream_address)
+        SAFE.write(key, b"")
+
+
+def _key(program: DecodedStream, dram: ByteArray, stream_address: int) -> str:
+    """Return a digest (hex) of the verifier and of what it looks at."""
+    numbers = (np.__version__, stream_address, len(dram))
+    made_by = (revision(Path(__file__).parent), program.config.digest, *map(str, numbers))
+    return digest_of([*made_by, program.words.tobytes(), *_uops_read(program, dram)])
+
+
+def _uops_read(program: DecodedStream, dram: ByteArray) -> Iterator[bytes]:
+    """Yield the bytes of DRAM that the stream loads as micro-ops."""
+    rows = dram_rows(program, Load)
+    rows = rows.chosen(rows.memory == MemoryType.UOP).merged()
+    for _, begins, ends in rows.listed():
+        for begin, end in np.unique(np.stack([begins, ends]), axis=1).T.tolist():
+            yield dram[begin:end].tobytes()
 
 
 def describe(finding: Finding, program: DecodedStream) -> str:

@@ -3,6 +3,7 @@
 import dataclasses
 import random
 
+import llvmlite
 import numpy as np
 import pytest
 from generators.programs import random_config, random_program
@@ -303,4 +304,22 @@ def test_code_from_the_cache_computes_the_same(tmp_path, monkeypatch):
     for _ in range(2):
         build.native_code_for.cache_clear()
         check_gemm(CONFIG, None)
+        monkeypatch.setattr(build, "emit_module", None)  # the second run needs none
     assert len(list((tmp_path / "native_code").iterdir())) == 1
+
+
+OTHERS = {
+    "configuration": lambda patch: (DEFAULT, Dot(4, False)),
+    "dot product": lambda patch: (CONFIG, Dot(16, True)),
+    "processor": lambda patch: patch.setattr(build, "host_name", lambda: "another"),
+    "sources": lambda patch: patch.setattr(build, "revision", lambda folder: "others"),
+    "pipeline": lambda patch: patch.setattr(llvmlite, "__version__", "0"),
+}
+
+
+@pytest.mark.parametrize("title", OTHERS)
+def test_native_code_of_anything_else_has_another_key(title, monkeypatch):
+    usual = CONFIG, Dot(4, False)
+    before = build._key(*usual)
+    assert build._key(*usual) == before
+    assert build._key(*(OTHERS[title](monkeypatch) or usual)) != before

@@ -1,5 +1,6 @@
 """The verifier refuses what is unsafe, in words that say what is missing, and nothing else."""
 
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -15,10 +16,11 @@ from vdla.hw.spec.errors import DeadlockError, InvalidInstructionError, Overwrit
 from vdla.hw.spec.vocabulary import AluOpcode, Extension, Parameter
 from vdla.runtime.vectors import load_vector
 from vdla.sim.decoded import decode_stream
+from vdla.sim.verify import verifier
 from vdla.sim.verify.columns import footprint_columns
 from vdla.sim.verify.shadow import new_shadow
 from vdla.sim.verify.touch import BROKEN, CONFLICT, EMPTY
-from vdla.sim.verify.verifier import Finding, VerificationError, clocks, findings, verify
+from vdla.sim.verify.verifier import Finding, VerificationError, clocks, findings, verify, verify_once
 
 VECTORS = sorted((Path(__file__).parents[2] / "vectors" / "vta").glob("*.npz"))
 IMAGE = np.zeros(1 << 14, np.uint8)
@@ -381,3 +383,78 @@ def test_only_pages_that_hold_rows_of_odd_bytes_take_tables_of_bytes(fields):
     smallest = min(EVERYTHING.element_bytes(memory) for memory in (UOP, INP, WGT, ACC, RES, TABLE))
     assert [1 << shift for shift in shadow.shifts[1:3]] == [1, smallest]
     assert len(shadow.read) == shadow.dram_first + 4096 + 4096 // smallest
+
+
+FIRST = SAFE["load, multiply, store"]
+AGAIN = {
+    "an instruction": lambda: ((*FIRST, store(dram_base=600)), IMAGE, 1 << 13),
+    "an instruction behind FINISH": lambda: ((*FIRST, isa.Finish()), IMAGE, 1 << 13),
+    "the size of DRAM": lambda: (FIRST, IMAGE[:-64], 1 << 13),
+    "the stream's address": lambda: (FIRST, IMAGE, (1 << 13) + 64),
+}
+
+
+def changed(byte: int) -> np.ndarray:
+    """Return IMAGE with another bit in a byte."""
+    image = IMAGE.copy()
+    image[byte] ^= 1
+    return image
+
+
+@pytest.fixture
+def verified(tmp_path, monkeypatch):
+    """Return the addresses of the streams that have been verified, with an empty cache."""
+    monkeypatch.setenv("VDLA_CACHE_DIR", str(tmp_path))
+    asked = []
+    monkeypatch.setattr(verifier, "verify", lambda *given, **named: asked.append(verify(*given, **named)))
+    return asked
+
+
+def once(instructions, image, address):
+    verify_once(decoded(*instructions), image, stream_address=address)
+
+
+def test_a_stream_that_was_verified_is_not_verified_again(verified):
+    for image in (IMAGE, IMAGE, changed(4096)):  # no micro-op stands there
+        once(FIRST, image, 1 << 13)
+    assert len(verified) == 1
+
+
+@pytest.mark.parametrize("title", AGAIN)
+def test_a_stream_is_verified_again_after_a_change_of(title, verified):
+    once(FIRST, IMAGE, 1 << 13)
+    once(*AGAIN[title]())
+    assert len(verified) == 2
+
+
+def test_a_stream_is_verified_again_by_other_sources_and_on_another_configuration(verified, monkeypatch):
+    once(FIRST, IMAGE, 1 << 13)
+    monkeypatch.setattr(verifier, "revision", lambda folder: "others")
+    once(FIRST, IMAGE, 1 << 13)
+    program = decoded(*FIRST)
+    other = replace(program, config=CONFIG.with_changes(token_depth=CONFIG.token_depth + 1))
+    verify_once(other, IMAGE, stream_address=1 << 13)
+    assert len(verified) == 3
+
+
+def test_a_stream_is_verified_again_after_a_change_of_micro_ops_that_makes_it_unsafe(verified):
+    once(FIRST, IMAGE, 1 << 13)
+    with pytest.raises(VerificationError, match="ACC element 0, which nothing has written"):
+        once(FIRST, changed(0), 1 << 13)
+
+
+def test_an_unsafe_stream_never_counts_as_verified(verified, tmp_path):
+    for _ in range(2):
+        with pytest.raises(VerificationError):
+            once((*READY, store()), IMAGE, 1 << 13)
+    assert not list(tmp_path.rglob("*"))
+
+
+def test_a_damaged_entry_does_not_count_as_verified(verified, tmp_path):
+    once(FIRST, IMAGE, 1 << 13)
+    (entry,) = (tmp_path / "verified").iterdir()
+    entry.write_bytes(bytes(32))
+    once(FIRST, IMAGE, 1 << 13)
+    entry.rename(entry.with_name("0" * 64))
+    once(FIRST, IMAGE, 1 << 13)
+    assert len(verified) == 3
