@@ -18,6 +18,7 @@ UOP_FIELDS = ("dst", "src", "wgt")
 FIELDS: Mapping[type[isa.Instruction], tuple[str, ...]] = {form: isa.field_names(form) for form in FOOTPRINTS}
 NO_TENSOR = -1
 
+Tables = dict[type[isa.Instruction], tuple[np.ndarray, ...]]
 Ranges = tuple[tuple[int, int], ...]  # the least and the greatest value of each of UOP_FIELDS
 
 
@@ -34,6 +35,7 @@ class Record:
         self._fields: dict[type[isa.Instruction], list[int]] = {form: [] for form in FIELDS}
         self._ranges: dict[type[isa.Instruction], list[int]] = {form: [] for form in FIELDS}
         self._tensors: list[int] = []
+        self._tables: tuple[int, Tables] = 0, {}  # of so many instructions
 
     def __len__(self) -> int:
         return len(self.units)
@@ -62,7 +64,7 @@ class Record:
     def words(self, config: AcceleratorConfig) -> np.ndarray:
         """Return uint64[n, instruction_bits / 64]: the instructions, encoded without tokens."""
         words = blank_words(len(self), config)
-        for form, (here, columns) in self._columns().items():
+        for form, (here, columns, _) in self._columns().items():
             words[here] = encode_rows(form, config, FIELDS[form], columns)
         return words
 
@@ -71,8 +73,8 @@ class Record:
         `conflicts`."""
         places = np.zeros((len(self), PLACES, 3), np.int64)
         tensors = self.tensors()
-        for form, (here, columns) in self._columns().items():
-            found = _places(form, columns, _rows(self._ranges[form], len(here)), tensors[here])
+        for form, (here, columns, ranges) in self._columns().items():
+            found = _places(form, columns, ranges, tensors[here])
             for number, place in enumerate(found):
                 places[here, number] = np.stack(np.broadcast_arrays(*place), axis=-1)
         return places
@@ -84,19 +86,25 @@ class Record:
     def halves(self, config: AcceleratorConfig) -> np.ndarray:
         """Return int64[n]: a bit for each half of ACC that an instruction of the compute unit touches."""
         halves = np.zeros(len(self), np.int64)
-        for form, (here, columns) in self._columns().items():
-            halves[here] = _halves(form, columns, _rows(self._ranges[form], len(here)), config)
+        for form, (here, columns, ranges) in self._columns().items():
+            halves[here] = _halves(form, columns, ranges, config)
         return halves
 
-    def _columns(self) -> dict[type[isa.Instruction], tuple[np.ndarray, np.ndarray]]:
-        """Return, by form, the positions of its instructions and their fields, a row for each."""
-        opcodes = self.opcodes()
-        positions = {form: np.flatnonzero(opcodes == form.opcode) for form in FIELDS}
-        return {
-            form: (here, _rows(self._fields[form], len(here)))
-            for form, here in positions.items()
-            if here.size
-        }
+    def _columns(self) -> Tables:
+        """Return, by form, the positions of its instructions, their fields and their ranges, a row for
+        each."""
+        if self._tables[0] != len(self):
+            opcodes = self.opcodes()
+            positions = {form: np.flatnonzero(opcodes == form.opcode) for form in FIELDS}
+            self._tables = (
+                len(self),
+                {
+                    form: (here, *(_rows(values[form], len(here)) for values in (self._fields, self._ranges)))
+                    for form, here in positions.items()
+                    if here.size
+                },
+            )
+        return self._tables[1]
 
 
 def _rows(values: list[int], count: int) -> np.ndarray:
