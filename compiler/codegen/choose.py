@@ -4,10 +4,11 @@ Timing does not depend on data, so the cycle simulator evaluates a choice withou
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import inf
 
 from vdla.compiler.codegen.epilogue import RESIDUAL, SUM, Epilogue
-from vdla.compiler.codegen.estimate import estimated_cycles, ranked_tiles, slots_of
+from vdla.compiler.codegen.estimate import Ranked, estimated_cycles, ranked, ranked_tiles
 from vdla.compiler.codegen.space import ChoiceFamily, ChoiceSpace, space_of
 from vdla.compiler.codegen.stream import emit_calls, lowered_task
 from vdla.compiler.codegen.tiles import Tiles, TilingProblem
@@ -21,19 +22,23 @@ from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
 from vdla.hw.spec.target import Target
 from vdla.runtime.stream.builder import Stream, StreamBuilder
 
-CANDIDATES = 2  # choices that are simulated
+CANDIDATES = 3  # choices that are simulated at most
 MORE_CANDIDATES = 4  # choices with more virtual threads that are simulated, if these may help
 # A candidate whose estimate exceeds the best estimate by a larger factor is not simulated. For no convolution
 # of ResNet-18 and MobileNet was such a candidate the fastest.
 NEAR = 1.05
 WAITING = 1.015  # cycles per slot above which more virtual threads may help
+WORTHWHILE = 1.005  # cycles per cycle of a candidate's lower bound above which simulating it may help
+# How many candidates on end may be no better before the search ends: the more, the farther the best choice is
+# from its lower bound. Fitted to the candidates of ResNet-18 and MobileNetV2 on three configurations.
+PATIENCE = ((1.015, 1), (1.15, 2), (inf, 3))
 TENSOR_ADDRESS = 1 << 24  # address of all tensors in a simulation; cycles hardly depend on addresses
 Chooser = Callable[[ChoiceSpace], Choice]
 
 
 def by_estimate(space: ChoiceSpace) -> Choice:
     """Return the choice with the fewest estimated cycles."""
-    return _candidates(space.usual, 1)[0]
+    return space.usual.choice(0) if space.usual.work is None else _candidates(space.usual, 1)[0].choice
 
 
 def least_estimate(task: TiledTask, target: Target) -> float:
@@ -48,35 +53,67 @@ def least_estimate(task: TiledTask, target: Target) -> float:
 
 
 def by_simulator(space: ChoiceSpace, candidates: int = CANDIDATES) -> Choice:
-    """Return the choice with the fewest simulated cycles among the `candidates` with the best estimates.
+    """Return the choice with the fewest simulated cycles among those with the best estimates: at most
+    `candidates`, and MORE_CANDIDATES with more virtual threads.
 
-    If the multipliers stall, choices with more virtual threads are simulated too. Their estimates are close;
-    the contention of stores and loads in the memory queue decides between them.
+    They are simulated in the order of their estimates. Left out are choices whose lower bound is no less than
+    the cycles of the best, and more threads unless the multipliers stall. Several choices on end that are no
+    better end the search; see PATIENCE.
     """
-    choices = _candidates(space.usual, candidates)
-    if len(choices) == 1 and space.more is None:
-        return choices[0]
-    cycles = {choice: simulated_cycles(space.task, choice, space.target) for choice in choices}
-    best = min(choices, key=cycles.__getitem__)
-    if space.more is not None and _stalls(space, best, cycles[best]):
-        for other in _candidates(space.more, MORE_CANDIDATES):
-            cycles[other] = simulated_cycles(space.task, other, space.target)
-    return min(cycles, key=cycles.__getitem__)
+    if space.usual.work is None:
+        return space.usual.choice(0)
+    first, *others = _candidates(space.usual, candidates)
+    if not others and space.more is None:
+        return first.choice
+    more = [] if space.more is None else _candidates(space.more, MORE_CANDIDATES)
+    best = _Simulated(first, simulated_cycles(space.task, first.choice, space.target))
+    least, misses = first.ranked.bound, 0
+    for candidate in sorted((*others, *more), key=lambda each: each.ranked.cycles):
+        if misses == _patience(best.cycles / least):
+            break
+        if not best.may_lose_to(candidate, space.usual.threads):
+            continue
+        cycles = simulated_cycles(space.task, candidate.choice, space.target)
+        least, misses = min(least, candidate.ranked.bound), misses + 1
+        if cycles < best.cycles:
+            best, misses = _Simulated(candidate, cycles), 0
+    return best.candidate.choice
 
 
-def _stalls(space: ChoiceSpace, choice: Choice, cycles: int) -> bool:
-    """Whether a choice takes more than WAITING cycles per slot."""
-    assert space.usual.work is not None, "only tiled tasks have a family with more threads"
-    assert choice.tiles is not None, "every choice of a tiled task has tiles"
-    return cycles > WAITING * slots_of(space.usual.work, choice.tiles)
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A choice with its estimate."""
+
+    choice: Choice
+    ranked: Ranked
 
 
-def _candidates(family: ChoiceFamily, most: int) -> list[Choice]:
-    if family.work is None:
-        return [family.choice(0)]
-    return [
-        Choice(family.threads, tiles) for tiles in ranked_tiles(family.work, most, distinct=True, within=NEAR)
-    ]
+@dataclass(frozen=True, slots=True)
+class _Simulated:
+    """A candidate with its simulated cycles."""
+
+    candidate: _Candidate
+    cycles: int
+
+    def may_lose_to(self, other: _Candidate, usual_threads: int) -> bool:
+        """Whether a candidate may take fewer cycles; one with more than the usual threads only where the
+        multipliers stall."""
+        if self.cycles <= WORTHWHILE * other.ranked.bound:
+            return False
+        stalls = self.cycles > WAITING * self.candidate.ranked.steps
+        return stalls or other.choice.threads == usual_threads
+
+
+def _patience(share: float) -> int:
+    """Return the candidates on end that may be no better, if the best takes `share` times the lower bound."""
+    return next(patience for limit, patience in PATIENCE if share <= limit)
+
+
+def _candidates(family: ChoiceFamily, most: int) -> list[_Candidate]:
+    """Return the choices of a tiled task with the best estimates."""
+    assert family.work is not None, "only tiled tasks have estimates"
+    found = ranked(family.work, most, distinct=True, within=NEAR)
+    return [_Candidate(Choice(family.threads, each.tiles), each) for each in found]
 
 
 def simulated_cycles(task: Task, choice: Choice, target: Target) -> int:

@@ -25,7 +25,6 @@ from vdla.compiler.codegen.tiles import (
     TileTable,
     TilingProblem,
     fitting_tiles,
-    table_of,
 )
 from vdla.compiler.ir.nodes import IrError
 from vdla.compiler.operands.interleaved import uses_gathers
@@ -77,6 +76,22 @@ class Traffic:
         return Traffic(self.beats * where, self.bursts * where, self.instructions * where)
 
 
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """Tile sizes with their estimate.
+
+    Attributes:
+        cycles: estimated.
+        steps: slots of the GEMM core.
+        bound: cycles that no schedule can undercut.
+    """
+
+    tiles: Tiles
+    cycles: float
+    steps: int
+    bound: float
+
+
 def ranked_tiles(
     work: TilingProblem,
     most: int | None = None,
@@ -85,6 +100,18 @@ def ranked_tiles(
     within: float = inf,
     keeps: tuple[str, ...] = DEFAULT_KEEPS,
 ) -> list[Tiles]:
+    """Return the tile sizes of `ranked`, whose arguments and errors it has."""
+    return [each.tiles for each in ranked(work, most, distinct=distinct, within=within, keeps=keeps)]
+
+
+def ranked(
+    work: TilingProblem,
+    most: int | None = None,
+    *,
+    distinct: bool = False,
+    within: float = inf,
+    keeps: tuple[str, ...] = DEFAULT_KEEPS,
+) -> list[Ranked]:
     """Return at most `most` tile sizes that fit the memories, in order of estimated cycles.
 
     Args:
@@ -102,13 +129,17 @@ def ranked_tiles(
             f"no tile of {work.size} fits the memories of {work.config.name} {work.threads} times; use "
             "fewer virtual threads"
         )
-    estimates = estimated_cycles(work, table)
+    costs = costs_of(work, table)
+    estimates, steps, bound = np.broadcast_arrays(costs.cycles, costs.steps, costs.bound)
     order = np.argsort(estimates, kind="stable")
     order = order[estimates[order] <= within * estimates.min()]
     if distinct:
         sizes = np.stack([table.outputs, table.rows, table.columns, table.inputs, table.keeps])[:, order]
         order = order[np.sort(np.unique(sizes, axis=1, return_index=True)[1])]
-    return [table.tiles(int(place)) for place in order[:most]]
+    return [
+        Ranked(table.tiles(place), float(estimates[place]), int(steps[place]), float(bound[place]))
+        for place in order[:most].tolist()
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,6 +171,15 @@ class Costs:
     waits: FloatArray
     cycles: FloatArray
 
+    @property
+    def bound(self) -> FloatArray:
+        """float64[n]: cycles that no schedule can undercut: slots of the GEMM core, or beats of the
+        operands and the result."""
+        bound: FloatArray = np.maximum(
+            self.steps, self.inputs.beats + self.weights.beats + self.outputs.beats
+        )
+        return bound
+
 
 def estimated_cycles(work: TilingProblem, table: TileTable) -> FloatArray:
     """Return float64[n]: estimated cycles of a convolution, per tile size of a table."""
@@ -170,11 +210,6 @@ def costs_of(work: TilingProblem, table: TileTable) -> Costs:
     return Costs(
         inp, wgt, out, shape.steps, slots, shape.chunks, shape.tiles, load, store, bus, waits, steady + waits
     )
-
-
-def slots_of(work: TilingProblem, tiles: Tiles) -> int:
-    """Return the slots of the GEMM core that a convolution takes with the given tile sizes."""
-    return int(np.max(_Shape(work, table_of(tiles)).steps))
 
 
 class _Shape:

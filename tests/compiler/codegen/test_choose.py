@@ -7,10 +7,10 @@ from math import inf
 import numpy as np
 import pytest
 
-from vdla.compiler.codegen import choice_cache
+from vdla.compiler.codegen import choice_cache, choose
 from vdla.compiler.codegen.choices import choice_from_json
 from vdla.compiler.codegen.choose import by_estimate, by_simulator, simulated_cycles
-from vdla.compiler.codegen.estimate import estimated_cycles, ranked_tiles
+from vdla.compiler.codegen.estimate import estimated_cycles, ranked, ranked_tiles
 from vdla.compiler.codegen.space import space_of
 from vdla.compiler.codegen.tiles import Tiles, TilingProblem, fitting_tiles, table_of
 from vdla.compiler.rules import Unfit
@@ -139,6 +139,55 @@ def test_the_estimate_has_the_constants_that_were_fitted(size, cycles):
     """Whoever changes a constant fits it to simulations again, and then changes these figures."""
     work = space_of(ConvolutionTask(size), Target(DEFAULT)).usual.work
     assert round(estimated_cycles(work, fitting_tiles(work)).min()) == cycles
+
+
+@pytest.mark.parametrize("threads", [2, 4])
+@pytest.mark.parametrize(("writes", "acc_ports"), [(1, 1), (1, 2), (2, 2)])
+@pytest.mark.parametrize("size", ESTIMATED, ids=str)
+def test_no_schedule_undercuts_its_lower_bound(size, writes, acc_ports, threads):
+    target = Target(DEFAULT.with_changes(block_in=16 * writes, acc_ports=acc_ports))
+    task = ConvolutionTask(size, writes=writes)
+    found = ranked(task.work(target, threads))
+    for each in found[:: len(found) // 4]:
+        assert simulated_cycles(task, Choice(threads, each.tiles), target) >= each.bound >= each.steps
+
+
+@pytest.fixture
+def simulated(monkeypatch):
+    """Return a function that lets simulations give cycles, in their order, and returns the list of choices
+    that were simulated."""
+
+    def give(cycles):
+        choices, left = [], iter(cycles)
+
+        def simulate(task, choice, target):
+            choices.append(choice)
+            return next(left)
+
+        monkeypatch.setattr(choose, "simulated_cycles", simulate)
+        return choices
+
+    return give
+
+
+SLOTS = 512 // 16 * 512 // 16 * 14 * 14  # what every choice of WIDE takes at least
+WIDE = ConvolutionTask(Convolution(512, 14, 14, 512, (1, 1)))
+SEARCHES = {
+    "no other can be better": ([1], 1, 0),
+    "near the bound, one is no better": ([1.014, 1.014], 2, 0),
+    "farther from it, two are no better": ([1.1, 1.1, 1.2], 3, 0),
+    "far from it, three are no better": ([2, 2, 2, 2], 4, 0),
+    "two are better": ([2, 1.9, 2, 2, 1.8, 2, 2], 7, 4),
+}
+
+
+@pytest.mark.parametrize("title", SEARCHES)
+def test_a_search_ends_where(title, simulated):
+    shares, count, best = SEARCHES[title]
+    choices = simulated([share * SLOTS for share in shares])
+    chosen = by_simulator(space_of(WIDE, Target(DEFAULT)))
+    assert len(choices) == len(set(choices)) == count
+    assert chosen == choices[best]
 
 
 def test_candidates_far_from_the_best_estimate_are_left_out():
