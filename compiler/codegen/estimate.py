@@ -156,6 +156,8 @@ class Costs:
         bus: beats of all traffic.
         waits: cycles that do not overlap with other work.
         cycles: estimated total.
+        bound: cycles that no schedule can undercut: slots of the GEMM core, or beats of the operands. Beats
+            of interleaved operands do not count, because they may be overestimated.
     """
 
     inputs: Traffic
@@ -170,15 +172,7 @@ class Costs:
     bus: FloatArray
     waits: FloatArray
     cycles: FloatArray
-
-    @property
-    def bound(self) -> FloatArray:
-        """float64[n]: cycles that no schedule can undercut: slots of the GEMM core, or beats of the
-        operands and the result."""
-        bound: FloatArray = np.maximum(
-            self.steps, self.inputs.beats + self.weights.beats + self.outputs.beats
-        )
-        return bound
+    bound: FloatArray
 
 
 def estimated_cycles(work: TilingProblem, table: TileTable) -> FloatArray:
@@ -207,8 +201,24 @@ def costs_of(work: TilingProblem, table: TileTable) -> Costs:
     )
     waits = waits + _waits_for_room(shape, repeated, store) + out.beats / shape.tiles + 2 * latency
     slots = shape.steps + shape.store_slots
+    dense = wgt.beats + inp.beats * (work.reads == 1) + out.beats * (work.writes == 1)
+    bound, cycles = np.maximum(shape.steps, dense), steady + waits
     return Costs(
-        inp, wgt, out, shape.steps, slots, shape.chunks, shape.tiles, load, store, bus, waits, steady + waits
+        *(
+            inp,
+            wgt,
+            out,
+            shape.steps,
+            slots,
+            shape.chunks,
+            shape.tiles,
+            load,
+            store,
+            bus,
+            waits,
+            cycles,
+            bound,
+        )
     )
 
 

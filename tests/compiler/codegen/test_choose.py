@@ -142,11 +142,11 @@ def test_the_estimate_has_the_constants_that_were_fitted(size, cycles):
 
 
 @pytest.mark.parametrize("threads", [2, 4])
-@pytest.mark.parametrize(("writes", "acc_ports"), [(1, 1), (1, 2), (2, 2)])
-@pytest.mark.parametrize("size", ESTIMATED, ids=str)
-def test_no_schedule_undercuts_its_lower_bound(size, writes, acc_ports, threads):
-    target = Target(DEFAULT.with_changes(block_in=16 * writes, acc_ports=acc_ports))
-    task = ConvolutionTask(size, writes=writes)
+@pytest.mark.parametrize(("reads", "writes", "acc_ports"), [(1, 1, 1), (1, 1, 2), (1, 2, 2), (2, 1, 2)])
+@pytest.mark.parametrize("size", [*ESTIMATED, Convolution(96, 28, 28, 24, (1, 1))], ids=str)
+def test_no_schedule_undercuts_its_lower_bound(size, reads, writes, acc_ports, threads):
+    target = Target(DEFAULT.with_changes(block_in=16 * writes, block_out=16 * reads, acc_ports=acc_ports))
+    task = ConvolutionTask(size, reads=reads, writes=writes)
     found = ranked(task.work(target, threads))
     for each in found[:: len(found) // 4]:
         assert simulated_cycles(task, Choice(threads, each.tiles), target) >= each.bound >= each.steps
