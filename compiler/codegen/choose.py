@@ -69,7 +69,7 @@ def by_simulator(space: ChoiceSpace, candidates: int = CANDIDATES) -> Choice:
     best = _Simulated(first, simulated_cycles(space.task, first.choice, space.target))
     least, misses = first.ranked.bound, 0
     for candidate in sorted((*others, *more), key=lambda each: each.ranked.cycles):
-        if misses == _patience(best.cycles / least):
+        if misses == _patience(space.usual.work, best.cycles / least):
             break
         if not best.may_lose_to(candidate, space.usual.threads):
             continue
@@ -104,8 +104,11 @@ class _Simulated:
         return stalls or other.choice.threads == usual_threads
 
 
-def _patience(share: float) -> int:
-    """Return the candidates on end that may be no better, if the best takes `share` times the lower bound."""
+def _patience(work: TilingProblem, share: float) -> float:
+    """Return the candidates on end that may be no better, if the best takes `share` times the lower bound;
+    any number where operands are interleaved, because their estimates are farther off."""
+    if max(work.reads, work.writes) > 1:
+        return inf
     return next(patience for limit, patience in PATIENCE if share <= limit)
 
 

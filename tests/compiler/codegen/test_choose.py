@@ -9,7 +9,14 @@ import pytest
 
 from vdla.compiler.codegen import choice_cache, choose
 from vdla.compiler.codegen.choices import choice_from_json
-from vdla.compiler.codegen.choose import by_estimate, by_simulator, simulated_cycles
+from vdla.compiler.codegen.choose import (
+    CANDIDATES,
+    MORE_CANDIDATES,
+    NEAR,
+    by_estimate,
+    by_simulator,
+    simulated_cycles,
+)
 from vdla.compiler.codegen.estimate import estimated_cycles, ranked, ranked_tiles
 from vdla.compiler.codegen.space import space_of
 from vdla.compiler.codegen.tiles import Tiles, TilingProblem, fitting_tiles, table_of
@@ -188,6 +195,19 @@ def test_a_search_ends_where(title, simulated):
     chosen = by_simulator(space_of(WIDE, Target(DEFAULT)))
     assert len(choices) == len(set(choices)) == count
     assert chosen == choices[best]
+
+
+def test_all_candidates_are_simulated_where_operands_are_interleaved(simulated):
+    target = Target(DEFAULT.with_changes(block_in=32))
+    space = space_of(replace(WIDE, writes=2), target)
+    every = [
+        Choice(family.threads, tiles)
+        for family, most in ((space.usual, CANDIDATES), (space.more, MORE_CANDIDATES))
+        for tiles in ranked_tiles(family.work, most, distinct=True, within=NEAR)
+    ]
+    choices = simulated([2 * SLOTS] * len(every))
+    by_simulator(space)
+    assert set(choices) == set(every)
 
 
 def test_candidates_far_from_the_best_estimate_are_left_out():
