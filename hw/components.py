@@ -14,6 +14,7 @@ from amaranth.lib import wiring
 from amaranth.utils import ceil_log2
 
 from vdla.hw.alu import NARROW_MULTIPLIER_BITS, makes_products_of_logic
+from vdla.hw.banks import banks_of, memory_of
 from vdla.hw.block_walk import plan_layout
 from vdla.hw.control import Registers, RunControl
 from vdla.hw.dispatch import Dispatch
@@ -21,7 +22,7 @@ from vdla.hw.dma import Dma
 from vdla.hw.fetch import Fetch
 from vdla.hw.gather import gathers
 from vdla.hw.gemm import registers_after
-from vdla.hw.halves import HALVES, has_halves, scratchpad
+from vdla.hw.halves import HALVES, has_halves
 from vdla.hw.load import LoadUnit
 from vdla.hw.loader import LoadEngine
 from vdla.hw.packing import packing
@@ -54,7 +55,7 @@ from vdla.hw.store import StoreUnit
 from vdla.hw.store_beats import burst_layout, output_beat_layout, read_layout
 from vdla.hw.tokens import TokenCounter
 from vdla.hw.uop_guard import UopGuard
-from vdla.hw.window import WINDOW_INPUTS, input_groups
+from vdla.hw.window import input_groups
 
 PARAMETER_BITS = MULTIPLIER_BITS + SHIFT_BITS + 3 * BYTE_BITS  # of a requantised value, without the bias
 FORWARDING_LUTS = (3, 3, 2, 1)
@@ -182,14 +183,16 @@ def _scratchpads(config: AcceleratorConfig) -> tuple[Component, ...]:
 
 def _scratchpad(config: AcceleratorConfig, name: str, memory: MemoryType) -> Component:
     halves = HALVES if memory in (MemoryType.ACC, MemoryType.OUT) and has_halves(config) else 1
-    bits = config.element_bits(memory)
-    shape = MemoryShape(config.depth(memory) // halves, bits, lanes(config, memory))
+    banks = banks_of(config) if memory is MemoryType.INP else 1
+    bits, parts = config.element_bits(memory), halves * banks
+    shape = MemoryShape(config.depth(memory) // parts, bits, lanes(config, memory))
+    features = {
+        "lanes": shape.lanes,
+        "halved": bits * (halves > 1),
+        "banked": bits * config.window.rows * (banks - 1),
+    }
     return Component(
-        f"{name}_scratchpad",
-        "scratchpad",
-        {"lanes": shape.lanes, "halved": bits * (halves > 1)},
-        lambda: scratchpad(config, memory),
-        (shape,) * halves,
+        f"{name}_scratchpad", "scratchpad", features, lambda: memory_of(config, memory), (shape,) * parts
     )
 
 
@@ -294,7 +297,7 @@ def _pipeline(config: AcceleratorConfig) -> Component:
         * bool(opcodes and has_shadow(config)),
         "fetched": bits * has_source_slots(config),
         "stored": config.index_bits(MemoryType.ACC)
-        * given_stage(config.gemm_stages)
+        * given_stage(config.operand_stages)
         * (not has_shadow(config)),
         "shifts": lane_bits * (AluOpcode.SHR in opcodes),
         "compares": lane_bits * bool(opcodes & {AluOpcode.MIN, AluOpcode.MAX}),
@@ -308,9 +311,9 @@ def _pipeline(config: AcceleratorConfig) -> Component:
         "narrow_products": values * config.block_in * (product <= NARROW_PRODUCT_BITS),
         "adders": values * (config.block_in - 1) * (product + 1),
         "saved_carries": values * _carry_saved(config) * (product + 1),
-        "window": config.batch * config.inp_bits * (groups * WINDOW_INPUTS + config.block_in) * slides,
+        "window": config.batch * config.inp_bits * (groups * config.window.inputs + config.block_in) * slides,
         "window_sums": config.batch * groups * config.inp_bits * slides * bool(config.packed_bits),
-        "slots": _width(slot_layout(config)) * retire_stage(config.gemm_stages),
+        "slots": _width(slot_layout(config)) * retire_stage(config.operand_stages),
     }
     return Component("compute_unit.pipeline", "pipeline", features, lambda: Pipeline(config))
 
@@ -331,7 +334,7 @@ def _store_unit(config: AcceleratorConfig) -> Component:
     at_once, values = config.values_per_store_read, config.batch * config.block_out
     others = values - at_once
     wide = config.acc_bits > NARROW_MULTIPLIER_BITS
-    read_stages = store_read_stages(config.acc_ports, config.gemm_stages)
+    read_stages = store_read_stages(config.acc_ports, config.operand_stages)
     depth = BURSTS_STORED_AHEAD * config.burst_beats + store_stages(config.extensions, read_stages) - 1
     ahead = STORE_REQUESTS_AHEAD + store_stages(config.extensions) - 1
     features = {

@@ -13,6 +13,7 @@ from vdla.hw.pipeline import Pipeline
 from vdla.hw.sequencer import Sequencer
 from vdla.hw.signatures import (
     has_shadow,
+    input_read,
     instruction_stream,
     lent_read,
     read_stream,
@@ -33,8 +34,8 @@ from vdla.hw.spec.vocabulary import MemoryType, Unit
 from vdla.hw.start_gate import StartGate
 from vdla.hw.uop_guard import UopGuard
 
-OPERANDS = (MemoryType.UOP, MemoryType.INP, MemoryType.WGT, MemoryType.ACC)
-"""The scratchpads that the compute unit reads."""
+OPERANDS = (MemoryType.UOP, MemoryType.WGT, MemoryType.ACC)
+"""The scratchpads of which the compute unit reads an element at a time."""
 
 
 class ComputeUnit(wiring.Component):
@@ -88,6 +89,7 @@ class ComputeUnit(wiring.Component):
                     for memory in unread_by_steps(config)
                 },
                 **{memory.name.lower(): Out(scratchpad_read(config, memory)) for memory in OPERANDS},
+                "inp": Out(input_read(config)),
                 **_shadow_ports(config),
                 **_half_ports(config),
                 "finished": Out(1),
@@ -144,7 +146,7 @@ class ComputeUnit(wiring.Component):
 
     def _settle(self, m: Module, sequencer: Sequencer, loader: LoadEngine) -> None:
         """Tell the load engine while slots of other instructions than the latest are in the pipeline."""
-        stages = retire_stage(self.config.gemm_stages)
+        stages = retire_stage(self.config.operand_stages)
         left = Signal(range(stages + 1))
         with m.If(sequencer.start):
             m.d.sync += [left.eq(stages), loader.settling.eq(1)]

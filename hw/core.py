@@ -4,12 +4,13 @@ from amaranth.hdl import Cat, Module, ResetInserter, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
+from vdla.hw.banks import memory_of
 from vdla.hw.compute import ComputeUnit
 from vdla.hw.control import Registers, RunControl
 from vdla.hw.dispatch import Dispatch
 from vdla.hw.dma import Dma
 from vdla.hw.fetch import Fetch
-from vdla.hw.halves import has_halves, scratchpad
+from vdla.hw.halves import has_halves
 from vdla.hw.load import LoadUnit
 from vdla.hw.queue import Queue
 from vdla.hw.signatures import has_shadow, memory_port, register_port, shadow
@@ -117,12 +118,12 @@ class Datapath(wiring.Component):
     def _connect_scratchpads(self, m: Module) -> None:
         load, compute, store = (self.units[unit] for unit in Unit)
         pads = {
-            memory: scratchpad(self.config, memory)
+            memory: memory_of(self.config, memory)
             for memory in scratchpads_of(self.config)
             if memory is not MemoryType.TABLE  # the store unit has copies of it
         }
         if has_shadow(self.config):
-            pads[MemoryType.OUT] = scratchpad(self.config, shadow(self.config))
+            pads[MemoryType.OUT] = memory_of(self.config, shadow(self.config))
         for memory, pad in pads.items():
             m.submodules[f"{memory.name.lower()}_scratchpad"] = pad
         wires = (

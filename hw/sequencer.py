@@ -5,12 +5,13 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from vdla.hw.layouts import decode
-from vdla.hw.signatures import has_shadow
-from vdla.hw.slots import has_source_slots, index_sum, slot_layout, turn_bits
+from vdla.hw.signatures import has_banks, has_shadow
+from vdla.hw.slots import WINDOW_FIELDS, has_source_slots, index_sum, slot_layout, turn_bits
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.timing import alu_slots
 from vdla.hw.spec.vocabulary import Extension, MemoryType
+from vdla.hw.spec.window import window_columns
 
 
 class _Loop:
@@ -106,14 +107,17 @@ class _Turns:
         if has_source_slots(config):
             self.source, self.sources = Signal(name="step_source"), Signal(name="step_sources")
 
-    def start(self, alu: data.View, is_alu: Value, is_window: Value, empty: Value) -> list[Value]:
+    def start(
+        self, alu: data.View, is_alu: Value, is_window: Value, last: Value, empty: Value
+    ) -> list[Value]:
+        """Begin an instruction; `last`: the last turn that fills the window of a DEPTHWISE."""
         most = Mux(is_alu, self._most(alu), 0)
         once = most == 0
         sources = is_alu & ~alu.use_imm & ~empty
         if not has_source_slots(self.config):
             sources = Const(0, 1)
         if self.config.has(Extension.DEPTHWISE):
-            most, once = Mux(is_window, isa.TAPS - 1, most), once & ~is_window
+            most, once = Mux(is_window, last, most), once & ~is_window
         return [
             *(self.most.eq(most), self.turn.eq(0)),
             *(self.once.eq(once), self.ends.eq(empty | once & ~sources)),
@@ -150,8 +154,7 @@ class _Turns:
 
     def slide(self) -> list[Value]:
         """Go on to the next step of a row of a DEPTHWISE."""
-        last = isa.TAPS - 1
-        return [self.turn.eq(Mux(self.stride_2, last - 1, last)), self.ends.eq(~self.stride_2)]
+        return [self.turn.eq((self.most - self.stride_2)[: len(self.turn)]), self.ends.eq(~self.stride_2)]
 
 
 class Sequencer(wiring.Component):
@@ -324,9 +327,9 @@ class Sequencer(wiring.Component):
         finish = gemm.opcode == isa.Opcode.FINISH
         is_alu = gemm.opcode == isa.Opcode.ALU
         is_window = gemm.opcode == isa.Opcode.DEPTHWISE if self._slides else Const(0)
-        empty = Signal()
+        iter_in, empty = self._inner_trips(gemm, is_window), Signal()
         m.d.comb += empty.eq(
-            finish | (gemm.iter_out == 0) | (gemm.iter_in == 0) | (gemm.uop_begin >= gemm.uop_end)
+            finish | (gemm.iter_out == 0) | (iter_in == 0) | (gemm.uop_begin >= gemm.uop_end)
         )
         inner, outer = counters
         m.d.sync += [
@@ -338,12 +341,27 @@ class Sequencer(wiring.Component):
             *self._window(slot, steps, is_window),
             *(slot[name].eq(getattr(gemm, name)) for name in ("push_prev", "push_next")),
             *(slot[name].eq(getattr(alu, name)) for name in ("alu_opcode", "use_imm", "imm")),
-            *steps.start(alu, is_alu, is_window, empty),
+            *steps.start(alu, is_alu, is_window, self._last_turn(), empty),
             *uops.start(gemm.uop_begin, gemm.uop_end, empty),
-            *inner.start(gemm.iter_in, empty),
+            *inner.start(iter_in, empty),
             *outer.start(gemm.iter_out, empty),
             *_started(loops, gemm, alu, is_alu),
         ]
+
+    def _inner_trips(self, gemm: data.View, is_window: Value) -> Value:
+        """Return the trips of the inner loop: the field of a DEPTHWISE begins where that of a GEMM does, and
+        may be shorter."""
+        if not self._slides:
+            return gemm.iter_in
+        own = decode(isa.Depthwise, self.config, self.instruction)
+        return Mux(is_window, own.iter_in, gemm.iter_in)
+
+    def _last_turn(self) -> Value:
+        """Return the last turn that fills the window of a DEPTHWISE."""
+        if not has_banks(self.config):
+            return Const(window_columns(0) - 1)
+        own = decode(isa.Depthwise, self.config, self.instruction)
+        return Mux(own.wide, *(window_columns(wide) - 1 for wide in (1, 0)))
 
     def _overwrites(self, is_alu: Value, is_window: Value) -> Value:
         """Return whether the instruction overwrites accumulators."""
@@ -356,11 +374,12 @@ class Sequencer(wiring.Component):
         return Mux(is_window, own.overwrite, gemm.overwrite & ~is_alu)
 
     def _window(self, slot: data.View, steps: _Turns, is_window: Value) -> list[Value]:
-        """Return the assignments that tell of a DEPTHWISE and its stride."""
+        """Return the assignments that tell of a DEPTHWISE, its stride and its window."""
         if not self._slides:
             return []
         own = decode(isa.Depthwise, self.config, self.instruction)
-        return [slot.window.eq(is_window), steps.stride_2.eq(own.stride_2)]
+        extents = [slot[name].eq(own[name]) for name in WINDOW_FIELDS if has_banks(self.config)]
+        return [slot.window.eq(is_window), steps.stride_2.eq(own.stride_2), *extents]
 
 
 def _started(loops: Loops, gemm: data.View, alu: data.View, is_alu: Value) -> list[Value]:

@@ -127,6 +127,25 @@ def scratchpad_read(config: AcceleratorConfig, memory: MemoryType) -> Signature:
     )
 
 
+def has_banks(config: AcceleratorConfig) -> bool:
+    """Return whether INP is in banks, from which the rows of a window are read at once."""
+    return config.has(Extension.DEPTHWISE_ROWS)
+
+
+def input_read(config: AcceleratorConfig) -> Signature:
+    """Return the read port of INP. Where it is in banks, `address` and `data` have an element of each row of
+    the window, and `data` are the elements at the `address` of two cycles before."""
+    if not has_banks(config):
+        return scratchpad_read(config, MemoryType.INP)
+    index = data.ArrayLayout(config.index_bits(MemoryType.INP), config.window.rows)
+    return Signature({"address": Out(index), "data": In(rows_layout(config))})
+
+
+def rows_layout(config: AcceleratorConfig) -> data.ArrayLayout:
+    """Return the layout of the inputs of a column of the window: an element of each row."""
+    return data.ArrayLayout(config.element_bits(MemoryType.INP), config.window.rows)
+
+
 def lent_read(config: AcceleratorConfig, memory: MemoryType) -> Signature:
     """Return a read port that another unit lends, for the cycles behind those in which `next` is high.
 

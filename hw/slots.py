@@ -5,17 +5,24 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In
 from amaranth.utils import ceil_log2
 
-from vdla.hw.signatures import has_shadow
+from vdla.hw.signatures import has_banks, has_shadow
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.timing import alu_slots, source_slots
 from vdla.hw.spec.vocabulary import Extension, MemoryType
+from vdla.hw.spec.window import window_columns
 
 
 def turns(config: AcceleratorConfig) -> int:
     """Return the most slots of a step."""
     slots = (alu_slots(config.alu_pieces, opcode, config.alu_stages) for opcode in config.alu_opcodes)
-    return max(*slots, isa.TAPS if config.has(Extension.DEPTHWISE) else 1, 1)
+    return max(*slots, most_columns(config) if config.has(Extension.DEPTHWISE) else 1, 1)
+
+
+def most_columns(config: AcceleratorConfig) -> int:
+    """Return the columns of the widest window of a DEPTHWISE."""
+    columns: int = window_columns(int(config.has(Extension.DEPTHWISE_ROWS)))
+    return columns
 
 
 def turn_bits(config: AcceleratorConfig) -> int:
@@ -28,13 +35,23 @@ def has_source_slots(config: AcceleratorConfig) -> bool:
     return bool(config.alu_opcodes and source_slots(config.acc_ports, 0))
 
 
+WINDOW_FIELDS = ("more_rows", "wide", "row_step")
+"""The fields of a DEPTHWISE that tell of the extents of its window."""
+
+
+def width_of_field(name: str, config: AcceleratorConfig) -> int:
+    """Return the bits of a field of a DEPTHWISE."""
+    return isa.field_of(isa.Depthwise, name, config).width
+
+
 def slot_layout(config: AcceleratorConfig) -> data.StructLayout:
     """Return the payload of a slot in the compute pipeline.
 
     `empty`: no accumulator is updated. `turn` counts the slots of a step. `step`: last slot of a step.
     `source`, which only configurations with such slots have: an empty slot of an ALU step that reads `src`.
-    `window`, which only configurations with DEPTHWISE have: the slot is one of a DEPTHWISE. `dst`, `src` and
-    `wgt` are indices with one bit more, which stays set once the index has passed the end.
+    `window`, which only configurations with DEPTHWISE have: the slot is one of a DEPTHWISE; where INP has
+    banks, with the fields that tell of its window. `dst`, `src` and `wgt` are indices with one bit more,
+    which stays set once the index has passed the end.
     """
     acc, inp, wgt = (config.index_bits(memory) for memory in (MemoryType.ACC, MemoryType.INP, MemoryType.WGT))
     return data.StructLayout(
@@ -47,6 +64,7 @@ def slot_layout(config: AcceleratorConfig) -> data.StructLayout:
             "overwrite": 1,
             **({"source": 1} if has_source_slots(config) else {}),
             **({"window": 1} if config.has(Extension.DEPTHWISE) else {}),
+            **({name: width_of_field(name, config) for name in WINDOW_FIELDS} if has_banks(config) else {}),
             "alu_opcode": 3,
             "use_imm": 1,
             "imm": signed(16),

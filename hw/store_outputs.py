@@ -71,7 +71,7 @@ class OutputPath(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         config = self.config
-        self._read_stages = store_read_stages(config.acc_ports, config.gemm_stages)
+        self._read_stages = store_read_stages(config.acc_ports, config.operand_stages)
         stages = [
             Signal(read_layout(config), name=f"stage_{index}")
             for index in range(store_stages(config.extensions, self._read_stages))

@@ -245,7 +245,7 @@ class ReadHalf(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         config = self.config
-        reads = store_read_stages(config.acc_ports, config.gemm_stages)
+        reads = store_read_stages(config.acc_ports, config.operand_stages)
         m.submodules.issue = issue = ReadIssue(config)
         m.submodules.path = path = OutputPath(config)
         m.submodules.former = former = BeatFormer(config)

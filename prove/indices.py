@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.window import Window, row_distance, window_columns
 
 Indices = NDArray[np.int64]
 KNOWN_BLOCKS = 256
@@ -32,6 +33,9 @@ class LoopFactors:
     wgt_factor_out: int = 0
     wgt_factor_in: int = 0
     stride_2: int = 0
+    more_rows: int = 0
+    wide: int = 0
+    row_step: int = 0
 
 
 @dataclass(frozen=True)
@@ -71,17 +75,26 @@ class Product:
 
 @dataclass(frozen=True)
 class Rows:
-    """The sums of a DEPTHWISE: accumulator dst[s] receives the products of three inputs with one weight.
+    """The sums of a DEPTHWISE: accumulator dst[s] receives the products of a window of inputs with one
+    weight.
 
     Attributes:
         dst: int64[n].
-        src: int64[n, TAPS].
+        src: int64[n, m], the elements of the windows.
         wgt: int64[n].
+        terms: int64[t, 3], see `window_terms`.
+        shared: channels that neighbours share, a power of two.
     """
 
     dst: Indices
     src: Indices
     wgt: Indices
+    terms: Indices
+    shared: int
+
+    def chosen(self, which: NDArray[np.bool_] | Indices) -> "Rows":
+        """Return the sums that `which` selects, in its order."""
+        return Rows(self.dst[which], self.src[which], self.wgt[which], self.terms, self.shared)
 
 
 def steps_of(loop: LoopFactors, uops: tuple[Indices, Indices, Indices]) -> Steps:
@@ -103,15 +116,32 @@ def steps_of(loop: LoopFactors, uops: tuple[Indices, Indices, Indices]) -> Steps
     return Steps(dst, src, wgt)
 
 
-def depthwise_rows(loop: LoopFactors, uops: tuple[Indices, Indices, Indices]) -> Rows:
-    """Return the sums of a DEPTHWISE, in order. The arguments are those of `steps_of`."""
+def window_terms(window: Window, more_rows: int, wide: int) -> Indices:
+    """Return the terms of each sum of a DEPTHWISE, int64[t, 3]: the number of the element in its window, the
+    channel among those that neighbours share, and the number of the weight."""
+    columns = window_columns(wide)
+    terms = window.terms(more_rows, wide)
+    return np.array([(term.row * columns + term.column, term.channel, term.place) for term in terms])
+
+
+def depthwise_rows(loop: LoopFactors, uops: tuple[Indices, Indices, Indices], window: Window) -> Rows:
+    """Return the sums of a DEPTHWISE, in order.
+
+    Args:
+        loop, uops: as of `steps_of`.
+        window: the largest window of the array.
+    """
     dst, src, wgt = (column[:, None] for column in uops)
     outer, inner = np.arange(loop.iter_out)[:, None, None], np.arange(loop.iter_in)
     step = loop.src_factor_in
     first = src + outer * loop.src_factor_out + inner * (1 + loop.stride_2) * step
     to = dst + outer * loop.dst_factor_out + inner * loop.dst_factor_in
     weights = np.broadcast_to(wgt + outer * loop.wgt_factor_out, to.shape)
-    return Rows(to.reshape(-1), first.reshape(-1, 1) + np.arange(isa.TAPS) * step, weights.reshape(-1))
+    down, across = np.arange(1 + loop.more_rows)[:, None], np.arange(window_columns(loop.wide))
+    within = (down * row_distance(loop.row_step) + across * step).reshape(-1)
+    terms = window_terms(window, loop.more_rows, loop.wide)
+    src = first.reshape(-1, 1) + within
+    return Rows(to.reshape(-1), src, weights.reshape(-1), terms, window.channels)
 
 
 def levels(dst: Indices, src: Indices) -> list[Indices]:

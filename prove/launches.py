@@ -189,7 +189,11 @@ class _LaunchProof:
         beyond = f"what fills up the batch of {crossing.value} in {self.step.stream}"
         elements[positions.beyond] = self.domain.fresh(beyond, positions.beyond.shape)
         lanes = Lanes(elements[:, None], self.domain.values(elements).residues[..., None])
-        self.dram.write(self.placed.tensors[crossing.tensor].address, lanes)
+        self.dram.write(self.address(crossing), lanes)
+
+    def address(self, crossing: Crossing) -> int:
+        """Return the address of a value in DRAM."""
+        return self.placed.tensors[crossing.tensor].address + crossing.begin
 
     def value(self, crossing: Crossing) -> Elements:
         """Return a value of the graph that stands in DRAM in some layout."""
@@ -217,7 +221,7 @@ class _LaunchProof:
         expected, positions = self.value(crossing), positions_of(crossing.layout)
         if not positions.is_whole:
             raise DifferenceError(f"{what}: its layout leaves out elements of {crossing.value}")
-        places = self.placed.tensors[crossing.tensor].address - self.dram.low + positions.bytes
+        places = self.address(crossing) - self.dram.low + positions.bytes
         differs, flat = np.empty(len(places), bool), np.ascontiguousarray(expected).reshape(-1)
         mark_different(self.dram.elements, places, flat, positions.numbers, differs)
         wrong = np.flatnonzero(differs)

@@ -379,6 +379,9 @@ LOOP_FACTORS = (
     "wgt_factor_out",
     "wgt_factor_in",
     "stride_2",
+    "more_rows",
+    "wide",
+    "row_step",
 )
 
 
@@ -434,9 +437,9 @@ def _levels(key: _LoopKey, immediate: bool) -> list[Indices]:
 @lru_cache(KNOWN_LOOPS)
 def _rows(key: _LoopKey, overwrite: bool) -> list[Rows]:
     """Return the sums of a DEPTHWISE, in groups whose accumulators differ."""
-    rows = depthwise_rows(LoopFactors(**_loop(key)), _columns(key))
+    rows = depthwise_rows(LoopFactors(**_loop(key)), _columns(key), key.config.window)
     chosen = [last_of_each(rows.dst)] if overwrite else levels(rows.dst, rows.dst)
-    return [Rows(rows.dst[group], rows.src[group], rows.wgt[group]) for group in chosen]
+    return [rows.chosen(group) for group in chosen]
 
 
 def spare_bytes(config: AcceleratorConfig) -> int:

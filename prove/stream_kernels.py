@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.hw.spec.isa import PAIR, TAPS
 from vdla.prove.elements import NO_ROOT, RESIDUES, SEVERAL, Elements, Floats
 from vdla.sim.compiled import part, whole
 
@@ -210,13 +209,21 @@ def term_of_product(
 
 
 @whole
-def depthwise_sums(residues: Floats, weights: Bytes, src: Integers, wgt: Integers, sums: Floats) -> None:
+def depthwise_sums(
+    residues: Floats,
+    weights: Bytes,
+    src: Integers,
+    wgt: Integers,
+    terms: Integers,
+    shared: int,
+    sums: Floats,
+) -> None:
     """Write the sums of a DEPTHWISE.
 
     Args:
         residues: float64[RESIDUES, depth, batch * block], of inputs.
         weights: int8[depth, block, block].
-        src: int64[n, TAPS]; wgt: int64[n].
+        src, wgt, terms, shared: as of `vdla.prove.indices.Rows`.
         sums: float64[RESIDUES, n, batch * block].
     """
     block = weights.shape[1]
@@ -225,11 +232,12 @@ def depthwise_sums(residues: Floats, weights: Bytes, src: Integers, wgt: Integer
             for lane in range(sums.shape[2]):
                 row = lane % block
                 total = 0.0
-                for term in range(PAIR * TAPS):
-                    factor = weights[wgt[step], row, term]
+                for term in range(terms.shape[0]):
+                    element, channel = terms[term, 0], terms[term, 1]
+                    factor = weights[wgt[step], row, terms[term, 2]]
                     if factor != 0:
-                        other = lane - row % PAIR + term // TAPS
-                        total += residues[number, src[step, term % TAPS], other] * factor
+                        other = lane - (row & (shared - 1)) + channel
+                        total += residues[number, src[step, element], other] * factor
                 sums[number, step, lane] = total
 
 
@@ -239,6 +247,8 @@ def depthwise_roots(
     weights: Bytes,
     src: Integers,
     wgt: Integers,
+    terms: Integers,
+    shared: int,
     constants: Integers,
     found: Elements,
     counts: Integers,
@@ -249,19 +259,20 @@ def depthwise_roots(
     Args:
         elements, weights, constants, found, counts, offsets: as of `product_roots`, for n * batch * block
             sums.
-        src: int64[n, TAPS]; wgt: int64[n].
+        src, wgt, terms, shared: as of `vdla.prove.indices.Rows`.
     """
     block, lanes = weights.shape[1], elements.shape[1]
     for place in range(src.shape[0] * lanes):
         step, lane = place // lanes, place % lanes
         row = lane % block
         several = False
-        for term in range(PAIR * TAPS):
-            factor = np.int64(weights[wgt[step], row, term])
+        for term in range(terms.shape[0]):
+            element, channel = terms[term, 0], terms[term, 1]
+            factor = np.int64(weights[wgt[step], row, terms[term, 2]])
             if factor != 0 and not several:
-                element, other = src[step, term % TAPS], lane - row % PAIR + term // TAPS
+                other = lane - (row & (shared - 1)) + channel
                 several = take_term(
-                    elements, element, other, factor, constants, found, counts, offsets, place
+                    elements, src[step, element], other, factor, constants, found, counts, offsets, place
                 )
 
 
@@ -271,6 +282,8 @@ def term_of_depthwise(
     weights: Bytes,
     src: Integers,
     wgt: Integers,
+    terms: Integers,
+    shared: int,
     counts: Integers,
     number: int,
     functions: Integers,
@@ -283,9 +296,10 @@ def term_of_depthwise(
             place = step * lanes + lane
             row = lane % block
             left = number if number < counts[place] else -1
-            for term in range(PAIR * TAPS):
-                factor = np.int64(weights[wgt[step], row, term])
-                one = elements[src[step, term % TAPS], lane - row % PAIR + term // TAPS]
+            for term in range(terms.shape[0]):
+                element, channel = terms[term, 0], terms[term, 1]
+                factor = np.int64(weights[wgt[step], row, terms[term, 2]])
+                one = elements[src[step, element], lane - (row & (shared - 1)) + channel]
                 if factor != 0 and one.kind != NO_ROOT:
                     if left == 0:
                         functions[place] = one.function

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.hw.spec import isa
 from vdla.prove.domain import Domain
 from vdla.prove.elements import ELEMENT, REDUCED, RESIDUES, SEVERAL, Elements, Floats, Sums
 from vdla.prove.errors import ProofError
@@ -108,13 +107,14 @@ def row_sums(domain: Domain, operands: Operands, rows: Rows, with_source: bool) 
         raise ProofError("a DEPTHWISE by activations is not covered; use a GEMM")
     weights, inputs = operands.weights.numbers, operands.inputs.lanes
     src = operands.inputs.rows[rows.src]
-    terms = weights[rows.wgt][:, :, : isa.PAIR * isa.TAPS]
+    terms = weights[rows.wgt][:, :, rows.terms[:, 2]]
     largest = _largest(np.abs(terms.astype(np.int16)).sum(2, dtype=np.int64))
     residues = np.empty((RESIDUES, len(rows.dst), inputs.elements.shape[1]))
-    depthwise_sums(inputs.residues, weights, src, rows.wgt, residues)
+    windows = src, rows.wgt, rows.terms, rows.shared
+    depthwise_sums(inputs.residues, weights, *windows, residues)
     source = None
     if with_source:
-        steps = inputs.elements, weights, src, rows.wgt
+        steps = inputs.elements, weights, *windows
         source = _sources(
             domain,
             residues.shape[1:],

@@ -18,7 +18,7 @@ from vdla.hw.spec.numerics import TABLE_ENTRIES
 from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
 from vdla.prove.domain import Domain
 from vdla.prove.elements import Elements
-from vdla.prove.indices import LoopFactors, block_of, depthwise_rows, first_byte, steps_of
+from vdla.prove.indices import LoopFactors, block_of, depthwise_rows, first_byte, steps_of, window_terms
 from vdla.prove.machine import LOOP_FACTORS, StreamMachine
 from vdla.prove.memory import Dram
 from vdla.sim.access import uop_column
@@ -41,7 +41,8 @@ class Step:
         form: the instruction.
         rank: of the step in the instruction.
         dst: the accumulator.
-        src, wgt: elements that it read; `wgt` has no meaning for the ALU. A DEPTHWISE reads three inputs.
+        src, wgt: elements that it read; `wgt` has no meaning for the ALU. A DEPTHWISE reads a window of
+            inputs.
         address: of the bytes that a LOAD put into the accumulator; NOTHING for padding.
         operand: the steps that made the other accumulator that the ALU read.
     """
@@ -174,8 +175,11 @@ def _steps(it: Loops, uops: Indices, config: AcceleratorConfig) -> tuple[Indices
     dst, src, wgt = (uop_column(uops, name, config) for name in ("dst", "src", "wgt"))
     factors = {name: getattr(it, name, 0) for name in LOOP_FACTORS}
     loop = LoopFactors(iter_out=it.iter_out, iter_in=it.iter_in, **factors)
-    made = (depthwise_rows if isinstance(it, isa.Depthwise) else steps_of)(loop, (dst, src, wgt))
-    return made.dst, made.src, made.wgt
+    if isinstance(it, isa.Depthwise):
+        rows = depthwise_rows(loop, (dst, src, wgt), config.window)
+        return rows.dst, rows.src, rows.wgt
+    steps = steps_of(loop, (dst, src, wgt))
+    return steps.dst, steps.src, steps.wgt
 
 
 def _is_fresh(it: isa.Instruction) -> bool:
@@ -409,9 +413,11 @@ class Lane:
         if isinstance(step.form, isa.Gemm):
             yield from ((first + k, int(factor)) for k, factor in enumerate(values[row]) if factor)
             return
-        pair = row // isa.PAIR * isa.PAIR
-        taps = values[row, : isa.PAIR * isa.TAPS].reshape(isa.PAIR, isa.TAPS)[:, number]
-        yield from ((first + pair + k, int(factor)) for k, factor in enumerate(taps) if factor)
+        assert isinstance(step.form, isa.Depthwise), f"{step.form} multiplies"
+        window = self._config.window
+        for element, channel, place in window_terms(window, step.form.more_rows, step.form.wide):
+            if element == number and values[row, place]:
+                yield first + row - row % window.channels + channel, int(values[row, place])
 
     def _load(self, form: Form, step: Step) -> None:
         if step.address == NOTHING:

@@ -42,6 +42,7 @@ CONFIGS = (
     TINY.with_changes(
         name="sliding sums", block_in=8, block_out=8, extensions=(Extension.REQUANTISE, Extension.DEPTHWISE)
     ),
+    TINY.with_changes(name="feeding", extensions=(*TINY.extensions, Extension.FEEDBACK)),
     TINY.with_changes(name="wide", block_out=8, acc_bits=16, wgt_buffer_bytes=8192, gemm_stages=5),
 )
 

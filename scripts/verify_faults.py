@@ -135,7 +135,10 @@ CHANGED = {
     isa.Gemm: ("dst_factor_out", "src_factor_in", "wgt_factor_in", "iter_in", "overwrite"),
     isa.Alu: ("dst_factor_in", "src_factor_out", "iter_out"),
     isa.Gather: ("sram_base", "dram_base", "y_size", "x_size", "x_stride", "step", "y_pad_1"),
-    isa.Depthwise: ("dst_factor_in", "src_factor_in", "wgt_factor_out", "iter_in", "stride_2", "overwrite"),
+    isa.Depthwise: (
+        *("dst_factor_in", "src_factor_in", "wgt_factor_out", "iter_in", "stride_2", "overwrite"),
+        *("more_rows", "wide", "row_step"),
+    ),
 }
 
 

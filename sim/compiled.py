@@ -12,14 +12,13 @@ from pathlib import Path
 from types import FunctionType
 from typing import Generic, ParamSpec, TypeVar
 
-import llvmlite.binding as llvm
 import numpy as np
 
 import vdla.hw.spec
 from vdla.hw.spec.cache import digest_of
 from vdla.sim.arguments import Kind, flatten, kind_of
 from vdla.sim.machine_code import ENTRY, read_code, write_code
-from vdla.sim.processor import host_name, target_machine
+from vdla.sim.processor import engine_of, host_name
 
 Function = TypeVar("Function", bound=Callable[..., object])
 Arguments = ParamSpec("Arguments")
@@ -75,9 +74,7 @@ class Compiled(Generic[Arguments]):
 
             code = machine_code(self.python, kinds, _parts)
             write_code(place, name, key, code)
-        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target_machine())
-        engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-        engine.finalize_object()
+        engine = engine_of(code)
         return _ENTRY(engine.get_function_address(ENTRY)), engine
 
 

@@ -15,6 +15,7 @@ from vdla.hw.spec.footprint import FOOTPRINTS, MICRO_OP_COUNT, Access
 from vdla.hw.spec.memories import LOADABLE, SCRATCHPADS, scratchpad_of
 from vdla.hw.spec.touched import Fields
 from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
+from vdla.hw.spec.window import window_columns
 from vdla.sim.decoded import DecodedStream
 from vdla.sim.records import BoolArray, IntArray
 
@@ -115,9 +116,17 @@ def _add_products(program: DecodedStream, events: Events) -> None:
     events.products[rows] += moved * program.config.macs_per_cycle
     events.sums[rows] += moved * program.config.macs_per_cycle
     rows = _rows(program, isa.Depthwise)
-    done = program.steps(isa.Depthwise) * isa.PAIR * isa.TAPS * program.config.values(MemoryType.ACC)
+    done = program.steps(isa.Depthwise) * _products(program) * program.config.values(MemoryType.ACC)
     events.products[rows] += done
     events.sums[rows] += done
+
+
+def _products(program: DecodedStream) -> IntArray:
+    """Return the products of a sum of each DEPTHWISE."""
+    window, fields = program.config.window, program.fields(isa.Depthwise)
+    columns = np.minimum(window_columns(fields("wide")), window.columns)
+    products: IntArray = np.minimum(1 + fields("more_rows"), window.rows) * columns * window.channels
+    return products
 
 
 def _add_alu(program: DecodedStream, events: Events) -> None:

@@ -12,7 +12,7 @@ from vdla.hw.spec import isa
 from vdla.hw.spec.errors import OverwriteError
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.sim.decoded import DecodedStream
-from vdla.sim.rows import NO_ROW, DramRows, dram_rows
+from vdla.sim.rows import NO_ROW, DramRows, dram_rows, joined
 
 LAW = "a stream must not change what it executes"
 
@@ -114,7 +114,7 @@ def _union(rows: DramRows) -> tuple[np.ndarray, np.ndarray]:
     begins, ends = np.zeros(0, np.int64), np.zeros(0, np.int64)
     for part in (rows.chosen(rows.count == 1), _distinct(rows.chosen(rows.count > 1))):
         for _, begin, end in part.listed():
-            begins, ends = _joined(np.append(begins, begin), np.append(ends, end))
+            begins, ends = joined(np.append(begins, begin), np.append(ends, end))
     return begins, ends
 
 
@@ -124,14 +124,6 @@ def _distinct(rows: DramRows) -> DramRows:
     same = [getattr(rows, name)[order] for name in ("begin", "stride", "width", "count")]
     changes = np.any([column[1:] != column[:-1] for column in same], axis=0)
     return rows.chosen(order[np.append(np.ones(min(len(rows), 1), bool), changes)])
-
-
-def _joined(begins: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return intervals in order, those that touch or overlap joined."""
-    order = np.argsort(begins, kind="stable")
-    begins, reached = begins[order], np.maximum.accumulate(ends[order])
-    gaps = np.flatnonzero(begins[1:] > reached[:-1])
-    return begins[np.append(0, gaps + 1)], reached[np.append(gaps, -1)]
 
 
 def _first_hit(stores: DramRows, begins: np.ndarray, ends: np.ndarray) -> tuple[int, int, int] | None:

@@ -24,3 +24,11 @@ def target_machine() -> llvm.TargetMachine:
     features = host_features().flatten()
     target = llvm.Target.from_default_triple()
     return target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=3, jit=True)
+
+
+def engine_of(code: bytes) -> llvm.ExecutionEngine:
+    """Return what owns the machine code of an object file, loaded into this process."""
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target_machine())
+    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    return engine

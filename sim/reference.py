@@ -10,6 +10,7 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.memories import MEMORIES, scratchpad_of
 from vdla.hw.spec.touched import accesses, elements, fields_of
 from vdla.hw.spec.vocabulary import AluOpcode, MemoryType, Parameter
+from vdla.hw.spec.window import Term, Window, row_distance
 from vdla.sim.access import uop_column
 from vdla.sim.scratchpads import Scratchpads, pack, unpack
 
@@ -124,6 +125,8 @@ def gemm(instruction: isa.Gemm, pads: Scratchpads) -> None:
 def depthwise(instruction: isa.Depthwise, pads: Scratchpads) -> None:
     """Slide windows along rows, sum by sum."""
     it, uops = instruction, pads.uop[instruction.uop_begin : instruction.uop_end]
+    window, distance = pads.config.window, row_distance(it.row_step)
+    terms = tuple(window.terms(it.more_rows, it.wide))
     bases = zip(
         *(uop_column(uops, name, pads.config).tolist() for name in ("dst", "src", "wgt")), strict=True
     )
@@ -132,20 +135,22 @@ def depthwise(instruction: isa.Depthwise, pads: Scratchpads) -> None:
         weights = pads.wgt[wgt + i * it.wgt_factor_out].astype(np.int64)
         for j in range(it.iter_in):
             first = src + i * it.src_factor_out + j * (1 + it.stride_2) * it.src_factor_in
-            window = pads.inp[[first + t * it.src_factor_in for t in range(isa.TAPS)]].astype(np.int64)
             d = dst + i * it.dst_factor_out + j * it.dst_factor_in
             before = 0 if it.overwrite else pads.acc[d]
-            pads.acc[d] = (before + _window_sums(window, weights)).astype(pads.acc.dtype)
+            sums = np.zeros(pads.acc.shape[1:], np.int64)
+            for term in terms:
+                place = first + term.row * distance + term.column * it.src_factor_in
+                sums += _term(pads.inp[place], weights, term, window)
+            pads.acc[d] = (before + sums).astype(pads.acc.dtype)
 
 
-def _window_sums(window: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the sums [batch, block] of a window [taps, batch, block] and weights [block, block]: each
-    channel sums its own pair of channels."""
-    taps, batch, block = window.shape
-    pairs = window.reshape(taps, batch, block // isa.PAIR, isa.PAIR)
-    own = weights[:, : isa.PAIR * taps].reshape(block // isa.PAIR, isa.PAIR, isa.PAIR, taps)
-    sums: np.ndarray = np.einsum("tbph,poht->bpo", pairs, own).reshape(batch, block)
-    return sums
+def _term(element: np.ndarray, weights: np.ndarray, term: Term, window: Window) -> np.ndarray:
+    """Return the products [batch, block] that a term adds: those of an element [batch, block] of the window
+    with weights [block, block]."""
+    lanes = np.arange(len(weights))
+    channels = lanes // window.channels * window.channels + term.channel
+    products: np.ndarray = element[:, channels].astype(np.int64) * weights[:, term.place]
+    return products
 
 
 def alu(instruction: isa.Alu, pads: Scratchpads) -> None:

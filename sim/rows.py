@@ -53,6 +53,11 @@ class DramRows:
         width, count = np.where(dense, self.end - self.begin, self.width), np.where(dense, 1, self.count)
         return DramRows(self.index, self.memory, self.begin, self.stride, width, count)
 
+    def spans(self) -> tuple[IntArray, IntArray]:
+        """Return int64[k] begins and ends of disjoint intervals, in order, that hold the bytes of all rows,
+        and bytes between the rows of a transfer."""
+        return joined(self.begin, self.end)
+
     def first_row_in(self, low: int, high: int) -> IntArray:
         """Return int64[m]: the first row of each transfer with a byte in [low, high); else NO_ROW."""
         after_low = (low - self.begin - self.width) // np.maximum(self.stride, 1) + 1
@@ -69,6 +74,16 @@ class DramRows:
             row = np.arange(len(owner)) - np.repeat(np.cumsum(count) - count, count)
             begin = self.begin[owner] + row * self.stride[owner]
             yield owner, begin, begin + self.width[owner]
+
+
+def joined(begins: IntArray, ends: IntArray) -> tuple[IntArray, IntArray]:
+    """Return intervals in order, those that touch or overlap joined."""
+    if not len(begins):
+        return begins, ends
+    order = np.argsort(begins, kind="stable")
+    begins, reached = begins[order], np.maximum.accumulate(ends[order])
+    gaps = np.flatnonzero(begins[1:] > reached[:-1])
+    return begins[np.append(0, gaps + 1)], reached[np.append(gaps, -1)]
 
 
 def dram_rows(program: DecodedStream, form: type[isa.Instruction]) -> DramRows:

@@ -4,13 +4,15 @@ Timing does not depend on data, so the cycle simulator evaluates a choice withou
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 from math import inf
+from typing import NamedTuple
 
 from vdla.compiler.codegen.epilogue import RESIDUAL, SUM, Epilogue
 from vdla.compiler.codegen.estimate import estimated_cycles, ranked_tiles, slots_of
 from vdla.compiler.codegen.space import ChoiceFamily, ChoiceSpace, space_of
 from vdla.compiler.codegen.stream import emit_calls, lowered_task
-from vdla.compiler.codegen.tiles import Tiles, TilingProblem
+from vdla.compiler.codegen.tiles import Tiles, TilingProblem, table_of
 from vdla.compiler.operands.address_map import Operand
 from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.base import Choice, Task
@@ -21,11 +23,15 @@ from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
 from vdla.hw.spec.target import Target
 from vdla.runtime.stream.builder import Stream, StreamBuilder
 
-CANDIDATES = 2  # choices that are simulated
-MORE_CANDIDATES = 4  # choices with more virtual threads that are simulated, if these may help
+CANDIDATES = 2  # choices that may be simulated
+MORE_CANDIDATES = 4  # choices with more virtual threads that may be simulated
 # A candidate whose estimate exceeds the best estimate by a larger factor is not simulated. For no convolution
 # of ResNet-18 and MobileNet was such a candidate the fastest.
 NEAR = 1.05
+MEASURED = 256  # choices whose cycles a process remembers: placement compares operators by them first
+# A choice with more virtual threads whose estimate exceeds the fewest cycles so far by a larger factor is not
+# simulated: estimates are that far off. Fitted to the candidates of ResNet-18, MobileNet and EfficientNet-B0.
+HOPEFUL = 1.04
 WAITING = 1.015  # cycles per slot above which more virtual threads may help
 TENSOR_ADDRESS = 1 << 24  # address of all tensors in a simulation; cycles hardly depend on addresses
 Chooser = Callable[[ChoiceSpace], Choice]
@@ -48,27 +54,57 @@ def least_estimate(task: TiledTask, target: Target) -> float:
 
 
 def by_simulator(space: ChoiceSpace, candidates: int = CANDIDATES) -> Choice:
-    """Return the choice with the fewest simulated cycles among the `candidates` with the best estimates.
+    """Return the choice with the fewest simulated cycles among the candidates that may be the fastest.
 
-    If the multipliers stall, choices with more virtual threads are simulated too. Their estimates are close;
-    the contention of stores and loads in the memory queue decides between them.
+    The choice with the best estimate is simulated first. If the multipliers stall, so are the other ones of
+    the `candidates` with the best estimates, and choices with more virtual threads whose estimates are near
+    the fewest cycles so far, see HOPEFUL: the contention of stores and loads in the memory queue decides
+    between them. If they do not stall, the best choice with more virtual threads is simulated if its estimate
+    is better.
     """
-    choices = _candidates(space.usual, candidates)
-    if len(choices) == 1 and space.more is None:
-        return choices[0]
-    cycles = {choice: simulated_cycles(space.task, choice, space.target) for choice in choices}
-    best = min(choices, key=cycles.__getitem__)
-    if space.more is not None and _stalls(space, best, cycles[best]):
+    first, *others = _candidates(space.usual, candidates)
+    if not others and space.more is None:
+        return first
+    best = _simulated(space, first)
+    stalls = _stalls(space, best)
+    if stalls:
+        best = min([best, *(_simulated(space, other) for other in others)], key=lambda one: one.cycles)
+    if space.more is None:
+        return best.choice
+    if stalls and _stalls(space, best):
         for other in _candidates(space.more, MORE_CANDIDATES):
-            cycles[other] = simulated_cycles(space.task, other, space.target)
-    return min(cycles, key=cycles.__getitem__)
+            if _estimate(space.more, other) < HOPEFUL * best.cycles:
+                best = min(best, _simulated(space, other), key=lambda one: one.cycles)
+    elif not stalls:
+        other = _candidates(space.more, 1)[0]
+        if _estimate(space.more, other) < _estimate(space.usual, first):
+            best = min(best, _simulated(space, other), key=lambda one: one.cycles)
+    return best.choice
 
 
-def _stalls(space: ChoiceSpace, choice: Choice, cycles: int) -> bool:
+class _Simulated(NamedTuple):
+    """A choice and its simulated cycles."""
+
+    choice: Choice
+    cycles: int
+
+
+def _simulated(space: ChoiceSpace, choice: Choice) -> _Simulated:
+    return _Simulated(choice, simulated_cycles(space.task, choice, space.target))
+
+
+def _stalls(space: ChoiceSpace, one: _Simulated) -> bool:
     """Whether a choice takes more than WAITING cycles per slot."""
-    assert space.usual.work is not None, "only tiled tasks have a family with more threads"
+    assert space.usual.work is not None, "only tiled tasks have several candidates"
+    assert one.choice.tiles is not None, "every choice of a tiled task has tiles"
+    return one.cycles > WAITING * slots_of(space.usual.work, one.choice.tiles)
+
+
+def _estimate(family: ChoiceFamily, choice: Choice) -> float:
+    """Return the estimated cycles of a choice."""
+    assert family.work is not None, "only tiled tasks have several candidates"
     assert choice.tiles is not None, "every choice of a tiled task has tiles"
-    return cycles > WAITING * slots_of(space.usual.work, choice.tiles)
+    return float(estimated_cycles(family.work, table_of(choice.tiles)).min())
 
 
 def _candidates(family: ChoiceFamily, most: int) -> list[Choice]:
@@ -79,6 +115,7 @@ def _candidates(family: ChoiceFamily, most: int) -> list[Choice]:
     ]
 
 
+@lru_cache(maxsize=MEASURED)
 def simulated_cycles(task: Task, choice: Choice, target: Target) -> int:
     """Return the simulated cycles of an isolated task on a target."""
     return cycles_of(stream_of(task, choice, target.config), target.memory)
@@ -91,7 +128,6 @@ def stream_of(task: Task, choice: Choice, config: AcceleratorConfig) -> Stream:
         IrError: the choice cannot be lowered.
     """
     builder = StreamBuilder(config)
-    adds = isinstance(task, TiledTask) and task.adds_residual
     emit_calls(
         lowered_task(task, choice, config),
         builder,
@@ -102,7 +138,7 @@ def stream_of(task: Task, choice: Choice, config: AcceleratorConfig) -> Stream:
                 for name, address_map in task.address_maps(config).items()
             },
         },
-        Epilogue(adds=adds),
+        Epilogue(adds=task.adds_residual),
     )
     return builder.finish()
 

@@ -25,8 +25,8 @@ from vdla.compiler.codegen.hardware_loops import (
 )
 from vdla.compiler.codegen.nest import AffineSum, Nest, Ranges, condition_boxes, conditions_of
 from vdla.compiler.ir.nodes import Call, IrError, Read
+from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.isa import LOOP_BITS
 from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
 from vdla.runtime.stream.builder import Loop
 from vdla.runtime.stream.micro_kernels import MicroKernel
@@ -35,7 +35,6 @@ Base = tuple[int, int, int]  # elements of the operands (dst, src, wgt)
 Record = Callable[[MicroKernel, Loop, Loop], None]
 Recorded = list[tuple[Record, ComputeInstruction]]
 LoopSteps = Mapping[str, Steps]  # trips and operand steps of each loop
-LONGEST_ROW = (1 << LOOP_BITS) - 1
 
 
 def reset(emission: Emission, nest: Nest) -> Action:
@@ -188,45 +187,73 @@ def _by_operand(numbers: Iterable[int]) -> Base:
 
 @dataclass(frozen=True, slots=True)
 class WindowInstruction(ComputeInstruction):
-    """A DEPTHWISE instruction; its inner loop steps from column to column."""
+    """A DEPTHWISE instruction; its inner loop steps from column to column.
 
+    Attributes:
+        window: rows, columns, and elements from row to row.
+    """
+
+    window: tuple[int, int, int]
     stride_2: bool
     overwrite: bool
 
 
-def window_sum(emission: Emission, nest: Nest) -> Action:
-    """Emit sums over windows that are added to accumulators: slide(acc, left, middle, right, wgt). The sums
-    of slide_from(acc, left, middle, right, wgt, first) for which `first` holds overwrite them."""
-    operands, column = _operands_and_column(emission.tiles(nest.call))
+def window_sum(columns: int, emission: Emission, nest: Nest) -> Action:
+    """Emit sums over windows that are added to accumulators: slide_RxC(acc, inp_0_0, inp_0_1, ..., wgt). The
+    sums of slide_RxC_from(acc, inp_0_0, ..., wgt, first) for which `first` holds overwrite them."""
+    operands, column, window = _operands_and_window(emission.tiles(nest.call), columns)
     starts = _starts_of(nest.call)
 
     def mapped(base: Base, steps: LoopSteps, values: Known) -> Recorded:
         summed = _overwriting_loops(starts, steps, values)
         return [
-            (partial(emission.builder.depthwise, stride_2=part.stride_2, overwrite=part.overwrite), part)
-            for part in window_instructions(steps, summed, base, column, emission.config)
+            (
+                partial(
+                    emission.builder.depthwise,
+                    window=part.window,
+                    stride_2=part.stride_2,
+                    overwrite=part.overwrite,
+                ),
+                part,
+            )
+            for part in window_instructions(steps, summed, base, column, window, emission.config)
         ]
 
     return _nest_action(nest, operands, mapped, starts)
 
 
-def _operands_and_column(tiles: list[IndexedBuffer]) -> tuple[list[IndexedBuffer], int]:
-    """Return accumulators, first column and weights, and the step from column to column.
+def _operands_and_window(
+    tiles: list[IndexedBuffer], columns: int
+) -> tuple[list[IndexedBuffer], int, tuple[int, int, int]]:
+    """Return accumulators, first element and weights; the step from column to column; rows, columns, and the
+    step from row to row.
 
     Raises:
-        IrError: the columns are not equidistant.
+        IrError: the columns or the rows are not equidistant, or the step from row to row is not odd.
     """
-    acc, left, middle, right, wgt = tiles
-    step = middle.index.constant - left.index.constant
-    for place, column in enumerate((middle, right), 1):
-        moved = AffineSum(left.index.constant + place * step, left.index.terms)
-        if column.buffer != left.buffer or column.index != moved:
-            raise IrError(f"the columns of a window in {left.buffer.name} are not equidistant")
-    return [acc, left, wgt], step
+    acc, *elements, wgt = tiles
+    first, name = elements[0], elements[0].buffer.name
+    rows, step = len(elements) // columns, elements[1].index.constant - first.index.constant
+    apart = elements[columns].index.constant - first.index.constant if rows > 1 else 1
+    for place, element in enumerate(elements):
+        added = place // columns * apart + place % columns * step
+        moved = AffineSum(first.index.constant + added, first.index.terms)
+        if element.buffer != first.buffer or element.index != moved:
+            raise IrError(f"the elements of a window in {name} are not equidistant")
+    if apart < 0 or apart % 2 == 0:
+        raise IrError(
+            f"the rows of a window in {name} are {apart} elements apart; a DEPTHWISE needs an odd number"
+        )
+    return [acc, first, wgt], step, (rows, columns, apart)
 
 
 def window_instructions(
-    loops: LoopSteps, summed: frozenset[str] | None, base: Base, column: int, config: AcceleratorConfig
+    loops: LoopSteps,
+    summed: frozenset[str] | None,
+    base: Base,
+    column: int,
+    window: tuple[int, int, int],
+    config: AcceleratorConfig,
 ) -> Iterator[WindowInstruction]:
     """Yield the instructions that iterate over `loops` from `base` on.
 
@@ -236,6 +263,7 @@ def window_instructions(
     Args:
         summed: loops over the terms of a sum, whose first step overwrites; None: every step accumulates.
         column: step from column to column.
+        window: rows, columns, and the step from row to row.
 
     Raises:
         IrError: the micro-ops do not fit their memory.
@@ -257,7 +285,7 @@ def window_instructions(
     loop = Loop(outer.trips, *outer.steps), Loop(inner.trips, inner.steps[0], column)
     for part, overwrite in ((uops[:first], True), (uops[first:], False)):
         if part:
-            yield WindowInstruction(MicroKernel(part), *loop, inner.steps[1] == 2 * column, overwrite)
+            yield WindowInstruction(MicroKernel(part), *loop, window, inner.steps[1] == 2 * column, overwrite)
 
 
 def _pop_longest(loops: dict[str, Steps], names: Collection[str], absent: Steps) -> Steps:
@@ -272,7 +300,7 @@ def _is_row(steps: Steps, column: int, config: AcceleratorConfig) -> bool:
     """Whether a loop can be the inner hardware loop: a step of one or two columns, and constant weights."""
     dst, src, wgt = steps.steps
     slides = src in (column, 2 * column) and wgt == 0 and 0 <= dst < config.depth(MemoryType.ACC)
-    return slides and steps.trips <= LONGEST_ROW
+    return slides and steps.trips <= isa.field_of(isa.Depthwise, "iter_in", config).high
 
 
 def _check_room(loops: Sequence[Steps], config: AcceleratorConfig) -> None:

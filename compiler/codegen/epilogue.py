@@ -13,12 +13,27 @@ import numpy as np
 
 from vdla.compiler.operands.address_map import Move, Operand, Transfer
 from vdla.hw.spec import isa
+from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.numerics import ENTRIES_OF_ELEMENT, TABLE_ENTRIES
-from vdla.hw.spec.vocabulary import MemoryType, Parameter
+from vdla.hw.spec.vocabulary import Extension, MemoryType, Parameter
 from vdla.runtime.stream.builder import Rows, StreamBuilder
 
 RESULT, TABLE, RESIDUAL, SUM = "Z", "T", "R", "S"
 """Operand names of the result, of the table, of the residuals, and of the parameters of the addition."""
+
+
+class InnerTable(NamedTuple):
+    """The table of STOREs into INP.
+
+    Attributes:
+        kept: name of the buffer of the parameters by which the STOREs requantise.
+        operand: name of the operand that holds the table.
+        number: number of the table on chip, from 1.
+    """
+
+    kept: str
+    operand: str
+    number: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,20 +41,32 @@ class Epilogue:
     """The epilogue of a program's STOREs.
 
     Attributes:
-        table: number of the lookup table on chip, from 1; 0: no lookup.
-        adds: residuals are added after the lookup.
+        table: number of the lookup table on chip of STOREs of results, from 1; 0: no lookup.
+        adds: residuals are added to results after the lookup.
+        inner: the tables of STOREs into INP.
     """
 
     table: int = 0
     adds: bool = False
+    inner: tuple[InnerTable, ...] = ()
 
     @property
     def reserved(self) -> int:
         """Number of accumulators, from the first on, that hold the parameters of the addition."""
         return len(Parameter) * self.adds
 
+    def fits(self, config: AcceleratorConfig) -> bool:
+        """Whether the memory TABLE holds all tables at once."""
+        return len(self.inner) + bool(self.table) <= tables_held(config)
+
 
 NO_EPILOGUE = Epilogue()
+
+
+def tables_held(config: AcceleratorConfig) -> int:
+    """Return the number of tables that the memory TABLE holds and STOREs can name; 0 without the memory."""
+    held = config.depth(MemoryType.TABLE) // isa.TABLE_ELEMENTS if config.has(Extension.TABLE) else 0
+    return min(held, isa.MOST_TABLES)
 
 
 def table_entries(table: np.ndarray) -> np.ndarray:
@@ -110,21 +137,21 @@ class EpilogueStores:
         self._held, self._at = 0, 0
 
     def begin(self) -> None:
-        """Load the table and the parameters of the addition, and prefetch residuals."""
+        """Load the tables and the parameters of the addition, and prefetch residuals."""
         load, epilogue = self._builder.load, self._epilogue
+        for inner in epilogue.inner:
+            self._load_table(inner.operand, inner.number)
         if epilogue.table:
-            size = isa.TABLE_ELEMENTS
-            load(
-                MemoryType.TABLE,
-                (epilogue.table - 1) * size,
-                self._operands[TABLE].tensor,
-                0,
-                Rows(1, size, size),
-            )
+            self._load_table(TABLE, epilogue.table)
         if epilogue.adds:
             size = len(Parameter)
             load(MemoryType.ACC, 0, self._operands[SUM].tensor, 0, Rows(1, size, size))
             self._prefetch()
+
+    def _load_table(self, operand: str, number: int) -> None:
+        size = isa.TABLE_ELEMENTS
+        place, rows = (number - 1) * size, Rows(1, size, size)
+        self._builder.load(MemoryType.TABLE, place, self._operands[operand].tensor, 0, rows)
 
     def scaled(self, parameters: int) -> Move:
         """Return the recorder of STOREs that requantise by a set of parameters."""

@@ -30,7 +30,6 @@ from vdla.compiler.codegen.tiles import (
 from vdla.compiler.ir.nodes import IrError
 from vdla.compiler.operands.interleaved import uses_gathers
 from vdla.compiler.te.operators.sizes import blocks
-from vdla.hw.spec.isa import TAPS
 from vdla.hw.spec.timing import LOADS_IN_PROGRESS
 from vdla.hw.spec.vocabulary import Extension, MemoryType, Parameter
 
@@ -228,10 +227,10 @@ class _Shape:
         """Slots of the GEMM core."""
         work, stride = self.work, self.work.size.stride[1]
         of_output: IntArray = work.groups.inputs * prod(work.size.kernel) + self.resets
-        if not work.slides:
+        if work.windows is None:
             return self.blocks_out * self.pixels * of_output
         height, width = work.size.out_size
-        of_row = width * stride + self.across * (TAPS - stride)
+        of_row = width * stride + self.across * (work.windows.columns - stride)
         slots: IntArray = height * work.kernel_blocks * of_row + self.pixels * self.resets
         return self.blocks_out * slots
 

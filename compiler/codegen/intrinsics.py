@@ -8,16 +8,19 @@ from dataclasses import dataclass, fields, replace
 from functools import lru_cache, partial
 from textwrap import indent
 
+import numpy as np
+
 from vdla.compiler.codegen import compute, transfers
 from vdla.compiler.codegen.emission import Emit, HardwareIntrinsic
 from vdla.compiler.ir.nodes import IMMEDIATE, Buffer, Const, Expr, IrError, Read, Scope, Var
 from vdla.compiler.ir.parse import parse_intrinsic
 from vdla.compiler.ir.text import print_expr, print_param
+from vdla.compiler.te.operators.convolution import window_place
 from vdla.compiler.te.operators.narrowing import LEAST, requantised
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.isa import PAIR, TAPS
 from vdla.hw.spec.numerics import ALU_OPERATIONS
 from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType, Parameter
+from vdla.hw.spec.window import TAPS, WIDE_TAPS
 
 NARROW = 8  # bits of inputs, weights and outputs in programs
 Instructions = tuple[HardwareIntrinsic, ...]
@@ -30,11 +33,13 @@ class Accelerator:
     Attributes:
         gemm: accumulation of a product; reset of accumulators.
         gemm_from: product that resets its sum under a condition; empty without the extension OVERWRITE.
-        slide, slide_from: the same for sums over windows of columns; empty without the extension DEPTHWISE.
+        slide, slide_from: the same for sums over windows of each shape; empty without the extension
+            DEPTHWISE.
         load_inp, load_wgt, load_acc: load of an element into each memory; inputs and narrow accumulators
             also with padding.
         load_parameters: load of a parameter of a block of channels.
         store: store of an element of accumulators, truncated to its low bits or requantised.
+        feed: store of a requantised element into inputs; empty without the extension FEEDBACK.
         alu: ALU operations with a constant or with other accumulators; fill with a constant.
     """
 
@@ -48,6 +53,7 @@ class Accelerator:
     load_acc: Instructions
     load_parameters: Instructions
     store: Instructions
+    feed: Instructions
     alu: Instructions
 
     @property
@@ -81,8 +87,8 @@ def accelerator(config: AcceleratorConfig) -> Accelerator:
         config,
         gemm=(_gemm(config), reset),
         gemm_from=(_gemm(config, starts=True),) if starts else (),
-        slide=(_slide(config), reset) if slides else (),
-        slide_from=(_slide(config, starts=True),) if starts and slides else (),
+        slide=(*_slides(config), reset) if slides else (),
+        slide_from=tuple(_slides(config, starts=True)) if starts and slides else (),
         load_inp=tuple(_loads("load_inp", inp("dst", Scope.INPUT), inp("src"), MemoryType.INP, config)),
         load_wgt=(_load("load_wgt", wgt("dst", Scope.WEIGHT), wgt("src"), MemoryType.WGT),),
         load_acc=(
@@ -91,6 +97,7 @@ def accelerator(config: AcceleratorConfig) -> Accelerator:
         ),
         load_parameters=(_load("load_parameters", acc("dst", Scope.PARAMETERS), acc("src"), MemoryType.ACC),),
         store=tuple(_stores(config, out("dst"), acc("src", Scope.ACCUMULATOR))),
+        feed=_feeds(config, inp("dst", Scope.INPUT), acc("src", Scope.ACCUMULATOR)),
         alu=(
             _tile("fill", (dst, Buffer(IMMEDIATE, (1,), dst.dtype)), "imm[0]", compute.fill),
             *(operation for opcode in config.alu_opcodes for operation in _alu(opcode, dst)),
@@ -136,16 +143,24 @@ def _gemm(config: AcceleratorConfig, *, starts: bool = False) -> HardwareIntrins
     return _sum("gemm", ("inp",), body, compute.product, config, starts)
 
 
-def _slide(config: AcceleratorConfig, *, starts: bool = False) -> HardwareIntrinsic:
-    """Return the sum over windows of three columns; with `starts`, the sum that resets accumulators under a
+def _slides(config: AcceleratorConfig, *, starts: bool = False) -> Iterator[HardwareIntrinsic]:
+    """Yield the sums over windows of each shape; with `starts`, the sums that reset accumulators under a
     condition."""
-    wide, columns = f"int{config.acc_bits}", ("left", "middle", "right")
+    for columns in (TAPS, WIDE_TAPS):
+        for rows in range(1, config.window.rows + 1) if columns <= config.window.columns else ():
+            yield _slide(config, rows, columns, starts)
+
+
+def _slide(config: AcceleratorConfig, rows: int, columns: int, starts: bool) -> HardwareIntrinsic:
+    """Return the sum over windows of a shape."""
+    wide, inputs = f"int{config.acc_bits}", {at: "inp_{}_{}".format(*at) for at in np.ndindex(rows, columns)}
     terms = (
-        f"{wide}({column}[i, j]) * {wide}(wgt[j, j % {PAIR} * {TAPS} + {tap}])"
-        for tap, column in enumerate(columns)
+        f"{wide}({inp}[i, j]) * {wide}(wgt[j, {print_expr(window_place(Var('j'), at, columns, config))}])"
+        for at, inp in inputs.items()
     )
     body = f"acc[i, j] = acc[i, j] + ({' + '.join(terms)})"
-    return _sum("slide", columns, body, compute.window_sum, config, starts)
+    emit = partial(compute.window_sum, columns)
+    return _sum(f"slide_{rows}x{columns}", inputs.values(), body, emit, config, starts)
 
 
 def _sum(
@@ -204,10 +219,21 @@ def _stores(config: AcceleratorConfig, dst: Buffer, src: Buffer) -> Iterator[Har
     """Yield the store of an element without requantisation, and with it."""
     yield _tile("store", (dst, src), "int8(src[i, j])", transfers.store)
     if config.has(Extension.REQUANTISE):
-        kept = Buffer("kept", (len(Parameter), *src.shape), src.dtype, Scope.PARAMETERS)
-        place: tuple[Expr, ...] = (Var("i"), Var("j"))
-        value = requantised(Read(src, place), lambda row: Read(kept, (Const(int(row)), *place)))
-        yield _tile("store_scaled", (dst, src, kept), print_expr(value), transfers.scaled_store)
+        yield _requantising("store_scaled", dst, src)
+
+
+def _feeds(config: AcceleratorConfig, dst: Buffer, src: Buffer) -> Instructions:
+    """Return the store of a requantised element into inputs, if `config` has it."""
+    feeds = config.has(Extension.FEEDBACK) and config.has(Extension.REQUANTISE)
+    return (_requantising("feed_scaled", dst, src),) if feeds else ()
+
+
+def _requantising(name: str, dst: Buffer, src: Buffer) -> HardwareIntrinsic:
+    """Return the store `name`, which requantises with the parameters `kept`."""
+    kept = Buffer("kept", (len(Parameter), *src.shape), src.dtype, Scope.PARAMETERS)
+    place: tuple[Expr, ...] = (Var("i"), Var("j"))
+    value = requantised(Read(src, place), lambda row: Read(kept, (Const(int(row)), *place)))
+    return _tile(name, (dst, src, kept), print_expr(value), transfers.scaled_store)
 
 
 def _alu(opcode: AluOpcode, dst: Buffer) -> Iterator[HardwareIntrinsic]:

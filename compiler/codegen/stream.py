@@ -29,7 +29,7 @@ from vdla.compiler.operands.address_map import DENSE, Operand
 from vdla.compiler.tasks.base import Choice, Task
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.vocabulary import MemoryType, Parameter
+from vdla.hw.spec.vocabulary import Extension, MemoryType, Parameter
 from vdla.runtime.stream.builder import Rows, Stream, StreamBuilder
 
 CACHED_PROGRAMS = 256  # per process: a simulated candidate is not lowered again for emission
@@ -55,12 +55,9 @@ def pipeline(config: AcceleratorConfig) -> tuple[LoopPass, ...]:
     """Return the passes before emission for `config`, in order."""
     target = accelerator(config)
     starting = [
-        StartSums(product, reset, started)
-        for (product, reset), candidates in (
-            (target.gemm, target.gemm_from),
-            (target.slide or target.gemm, target.slide_from),
-        )
-        for started in candidates
+        StartSums(product, target.gemm[-1], started)
+        for products, candidates in ((target.gemm, target.gemm_from), (target.slide, target.slide_from))
+        for product, started in zip(products, candidates, strict=False)
     ]
     return (*starting, *BEFORE_EMISSION)
 
@@ -124,15 +121,18 @@ def emit_calls(
         stores = EpilogueStores(builder, operands, epilogue, planned)
         stores.begin()
         scaled = stores.scaled
-    _StreamEmitter(builder, func, Emission(builder, operands, scaled), epilogue).statement(func.body)({})
+    tables = {inner.kept: inner.number for inner in epilogue.inner}
+    emission = Emission(builder, operands, scaled, tables)
+    _StreamEmitter(builder, func, emission, epilogue).statement(func.body)({})
 
 
 def _planned_stores(
     func: Func, config: AcceleratorConfig, operands: Mapping[str, Operand], epilogue: Epilogue
 ) -> list[PlannedStore]:
     """Return the STOREs that requantise, in the order in which the program records them. Their elements are
-    those of the result after its address map, at which its residuals lie."""
-    residual, result = (operands.get(name, Operand(name)).address_map for name in (RESIDUAL, RESULT))
+    those of the residuals, which lie as the elements of the result after its address map do."""
+    places = residual_place, result_place = [operands.get(name, Operand(name)) for name in (RESIDUAL, RESULT)]
+    residual, result = (place.address_map for place in places)
     if DENSE not in (residual, result):
         raise IrError(
             f"operand {RESIDUAL} has the address map {residual} and operand {RESULT} of {func.name} has "
@@ -142,7 +142,7 @@ def _planned_stores(
     stores: list[PlannedStore] = []
 
     def note(chip: int, tensor: str, element: int, rows: Rows) -> None:
-        stores.append(PlannedStore(element, rows))
+        stores.append(PlannedStore(element + residual_place.begin - result_place.begin, rows))
 
     builder = StreamBuilder(config)
     emission = Emission(builder, operands, lambda parameters: note)
@@ -171,11 +171,20 @@ class _StreamEmitter:
         weights = _most_elements(func.body, Scope.WEIGHT)
         self.used[Scope.WEIGHT] = builder.next_place(MemoryType.WGT, weights, func)
         self.used[Scope.PARAMETERS] = epilogue.reserved
-        self.used[Scope.ACCUMULATOR] = epilogue.reserved + sum(
+        self.used[Scope.ACCUMULATOR] = self._first_sum(func, epilogue)
+
+    def _first_sum(self, func: Func, epilogue: Epilogue) -> int:
+        """Return the first accumulator of the sums: behind the parameters, or in the upper half if all sums
+        fit there, so that LOADs of parameters run beside them."""
+        parameters = sum(
             _elements(part.buffer)
             for part in walk_statements(func.body)
             if isinstance(part, Alloc) and part.buffer.scope is Scope.PARAMETERS
         )
+        half = self.config.depth(MemoryType.ACC) // 2
+        apart = parameters and self.config.has(Extension.ACC_HALVES)
+        apart = apart and _most_elements(func.body, Scope.ACCUMULATOR) <= half
+        return max(epilogue.reserved + parameters, half if apart else 0)
 
     def statement(self, stmt: Stmt) -> Action:
         """Return the action that records the instructions of a statement; raises the errors of `emit`."""

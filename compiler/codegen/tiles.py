@@ -9,9 +9,10 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from vdla.compiler.te.operators.convolution import Windows, odd_pitch, windows_of
 from vdla.compiler.te.operators.sizes import Convolution, Grouping, blocks, grouping
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.isa import MOST_PARAMETER_SETS, TAPS
+from vdla.hw.spec.isa import MOST_PARAMETER_SETS
 from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
 from vdla.hw.spec.vocabulary import MemoryType, Parameter
 
@@ -73,7 +74,12 @@ class TilingProblem:
     @property
     def kernel_blocks(self) -> int:
         """Blocks of weights of a kernel per block of inputs."""
-        return prod(self.size.kernel) // (TAPS if self.slides else 1)
+        return self.windows.count if self.windows else prod(self.size.kernel)
+
+    @property
+    def windows(self) -> Windows | None:
+        """The windows that cover the kernel, if windows slide along the rows."""
+        return windows_of(self.size, self.config) if self.slides else None
 
     @property
     def groups(self) -> Grouping:
@@ -173,7 +179,10 @@ class TileFootprint:
     @cached_property
     def width(self) -> IntArray:
         size = self.work.size
-        return (self.table.columns - 1) * size.stride[1] + size.dilation[1] * (size.kernel[1] - 1) + 1
+        width: IntArray = (
+            (self.table.columns - 1) * size.stride[1] + size.dilation[1] * (size.kernel[1] - 1) + 1
+        )
+        return odd_pitch(width, self.work.windows) if self.work.windows else width
 
     @cached_property
     def inp(self) -> IntArray:

@@ -63,8 +63,8 @@ def store(emission: Emission, nest: Nest) -> Action:
 
 
 def scaled_store(emission: Emission, nest: Nest) -> Action:
-    """Emit STOREs that requantise: store_scaled(dst, src, kept), a STORE per set of parameters. The loops
-    over sets become the outer loops.
+    """Emit STOREs that requantise: store_scaled(dst, src, kept) into DRAM, feed_scaled(dst, src, kept) into
+    INP; a STORE per set of parameters. The loops over sets become the outer loops.
 
     Raises:
         IrError: parameters do not begin at a whole set.
@@ -79,7 +79,7 @@ def scaled_store(emission: Emission, nest: Nest) -> Action:
         dram,
         emission.operand(dram.buffer).tensor,
         [],
-        lambda values: emission.store(dram.buffer, _parameter_set(first(values))),
+        lambda values: emission.store(dram.buffer, _parameter_set(first(values)), kept.buffer.name),
     )
     for name, extent in walked.items():
         action = repeated(name, extent, action)

@@ -69,12 +69,14 @@ class StartSums:
 
     def _started(self, before: Stmt, stmt: Stmt) -> Stmt | None:
         """Return `stmt` with products that start the sums that `before` resets, or None."""
-        extents, reset = _nested_loops(before)
+        extents, conditions, reset = _nested_loops(before)
         if not isinstance(reset, Call) or reset.intrinsic != self.reset:
             return None
-        return self._with_start(stmt, extents, reset)
+        return self._with_start(stmt, extents, conditions, reset)
 
-    def _with_start(self, stmt: Stmt, reset_loops: dict[str, int], reset: Call) -> Stmt | None:
+    def _with_start(
+        self, stmt: Stmt, reset_loops: dict[str, int], conditions: list[Expr], reset: Call
+    ) -> Stmt | None:
         """Return `stmt` with products that start their sums, which makes `reset` redundant; None if products
         and resets cover different accumulators."""
         name = _tile(reset).buffer.name
@@ -85,7 +87,7 @@ class StartSums:
         loops = {part.var.name: part.extent for part in around if isinstance(part, For)}
         target = _tile(product)
         if (
-            any(isinstance(part, If) for part in around)
+            [part.condition for part in around if isinstance(part, If)] != conditions
             or target != _tile(reset)
             or not _covers(loops, reset_loops, target)
         ):
@@ -109,13 +111,17 @@ def _first_step(loops: dict[str, int], target: Read) -> Expr:
     return position < 1
 
 
-def _nested_loops(stmt: Stmt) -> tuple[dict[str, int], Stmt]:
-    """Return the extents of nested loops, by name, and the statement inside them."""
-    extents = {}
-    while isinstance(stmt, For):
-        extents[stmt.var.name] = stmt.extent
+def _nested_loops(stmt: Stmt) -> tuple[dict[str, int], list[Expr], Stmt]:
+    """Return the extents of nested loops, by name, the conditions between them, and the statement inside
+    them."""
+    extents, conditions = {}, []
+    while isinstance(stmt, For | If):
+        if isinstance(stmt, For):
+            extents[stmt.var.name] = stmt.extent
+        else:
+            conditions.append(stmt.condition)
         stmt = stmt.body
-    return extents, stmt
+    return extents, conditions, stmt
 
 
 def _touches(call: Call, name: str) -> bool:

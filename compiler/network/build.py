@@ -1,11 +1,12 @@
 """Linking: from placed operators and their programs to a module's streams, transfers and memory plan."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
 
-from vdla.compiler.codegen.epilogue import Epilogue
+from vdla.compiler.codegen.choose import TENSOR_ADDRESS
+from vdla.compiler.codegen.epilogue import Epilogue, tables_held
 from vdla.compiler.codegen.stream import emit_calls
 from vdla.compiler.graph.macs import macs
 from vdla.compiler.graph.nodes import Graph
@@ -17,14 +18,18 @@ from vdla.compiler.operands.address_map import DENSE, Operand
 from vdla.compiler.tasks.base import Task
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.runtime.host.dtypes import dtype_of
 from vdla.runtime.host.onnx_runtime import PART
 from vdla.runtime.module.plan import Crossing, HostStep, LaunchStep, Layer, Plan, Step, Value
 from vdla.runtime.stream.builder import Stream, StreamBuilder
+from vdla.runtime.stream.prefetch import Schedule, prefetch
+from vdla.runtime.stream.weights import weights_of
 from vdla.sim.decoded import DecodedStream, decode_stream
 from vdla.sim.rows import dram_rows
+from vdla.sim.timing.result import Timing
 
 
 def build(
@@ -150,9 +155,9 @@ class _Linker:
         for placed in part:
             if isinstance(placed, Offloaded):
                 report(placed)
-                if self.values.is_written(placed.output):
+                if self.values.takes_instructions(placed):
                     self.emit(placed, builder)
-        return builder.finish()
+        return with_prefetch(builder, self.target.memory)
 
     def launch(self, name: str, part: Part, number: int, stream: Stream) -> LaunchStep:
         """Return the step of a part: the values that cross between host and accelerator, and its layers. All
@@ -165,7 +170,9 @@ class _Linker:
 
     def crossing(self, stored: Stored) -> Crossing:
         """Return the transfer of a value between host and accelerator."""
-        return Crossing(stored.value, self.operand(stored).tensor, stored.layout)
+        operand = self.operand(stored)
+        begin = operand.begin * self.config.element_bytes(MemoryType.OUT)
+        return Crossing(stored.value, operand.tensor, stored.layout, begin)
 
     def layers(self, part: Part, stream: Stream) -> tuple[Layer, ...]:
         """Return the layers of a part, with the bytes that their instructions load and store."""
@@ -215,13 +222,61 @@ class _Linker:
         return self.values.operand(stored).renamed(self.places)
 
     def with_next_table(self, epilogue: Epilogue) -> Epilogue:
-        """Return an epilogue with the next table on chip, so that loading a table does not wait for the
+        """Return an epilogue with the next tables on chip, so that loading a table does not wait for the
         preceding operator."""
-        if not epilogue.table:
-            return epilogue
-        held = self.config.depth(MemoryType.TABLE) // isa.TABLE_ELEMENTS
+        return replace(
+            epilogue,
+            inner=tuple(inner._replace(number=self.next_table()) for inner in epilogue.inner),
+            table=self.next_table() if epilogue.table else 0,
+        )
+
+    def next_table(self) -> int:
+        """Return the number of the next table on chip."""
         self.tables += 1
-        return replace(epilogue, table=1 + self.tables % min(held, isa.MOST_TABLES))
+        return 1 + self.tables % tables_held(self.config)
+
+
+def with_prefetch(builder: StreamBuilder, memory: MemoryParameters) -> Stream:
+    """Return the finished stream of what was recorded, or a stream with LOADs of weights moved that takes
+    fewer cycles on `memory`."""
+    stream, numbers = builder.numbered()
+    timing = _timing(stream, memory, log=True)
+    for moved in _with_moved_weights(builder, _schedule(timing, numbers, memory)):
+        if _timing(moved, memory).cycles < timing.cycles:
+            return moved
+    return stream
+
+
+def _with_moved_weights(builder: StreamBuilder, schedule: Schedule) -> Iterator[Stream]:
+    """Yield streams with LOADs of weights moved: also to other places, then to their own places only. More
+    micro-kernels are loaded for other places, which costs more than it saves where DRAM answers late."""
+    for renames in (True, False):
+        weights = weights_of(builder.record, builder.config)
+        moved = prefetch(builder, weights, schedule, renames=renames)
+        if moved is not None:
+            yield moved.finish()
+
+
+def _timing(stream: Stream, memory: MemoryParameters, *, log: bool = False) -> Timing:
+    from vdla.sim.timing.simulate import simulate  # imports numba, which takes long
+
+    words = stream.relocated(dict.fromkeys(stream.tensors, TENSOR_ADDRESS))
+    return simulate(decode_stream(words, stream.config), memory, log=log)
+
+
+def _schedule(timing: Timing, numbers: np.ndarray, memory: MemoryParameters) -> Schedule:
+    """Return the cycles of recorded instructions; `numbers`: those of the instructions that ran."""
+    recorded, bursts = numbers >= 0, timing.logged.bursts
+    started, retired, requested = np.zeros((3, int(numbers.max()) + 1), np.int64)
+    started[numbers[recorded]], retired[numbers[recorded]] = (
+        timing.started[recorded],
+        timing.retired[recorded],
+    )
+    of_transfers = bursts[bursts["instruction"] >= 0]
+    owners = numbers[of_transfers["instruction"]]
+    np.maximum.at(requested, owners[owners >= 0], of_transfers["taken"][owners >= 0] + 1)
+    begins, ends = bursts["first"].tolist(), (bursts["last"] + memory.cycles_per_beat).tolist()
+    return Schedule(started, retired, requested, begins, ends, memory.cycles_per_beat, memory.latency)
 
 
 def _own_tensor(operator: Offloaded, parameter: str) -> str:
@@ -231,7 +286,7 @@ def _own_tensor(operator: Offloaded, parameter: str) -> str:
 
 def _of_piece(piece: Piece, operands: Mapping[str, Operand], config: AcceleratorConfig) -> dict[str, Operand]:
     """Return the DRAM operands of a piece, by the parameters of its program."""
-    begun = {place: replace(operands[name], begin=begin) for place, (name, begin) in piece.operands.items()}
+    begun = {place: operands[name].after(begin) for place, (name, begin) in piece.operands.items()}
     named = {**operands, **begun}
     maps = piece.task.address_maps(config)
     dense = [name for name in maps if named[name].address_map == DENSE]

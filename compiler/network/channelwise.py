@@ -7,6 +7,7 @@ from math import prod
 
 import numpy as np
 
+from vdla.compiler.codegen.epilogue import NO_EPILOGUE
 from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.network.placed import (
     OffloadCandidate,
@@ -157,7 +158,7 @@ def by_channel(candidate: OffloadCandidate, place: int) -> Offloaded:
         **({"C": constant_inputs(inputs, config)} if inputs else {}),
     }
     task = FactorsTask(blocks, height * width, len(numbers), len(inputs))
-    pieces = Piece(DiagonalTask(blocks)), Piece(task)
+    pieces = Piece(DiagonalTask(blocks), epilogue=NO_EPILOGUE), Piece(task)
     product = candidate.as_tasks(pieces, {"A": 1 - place, "F": place}, constants)
     return replace(product, scratch={"D": blocks * config.block_out**2})
 

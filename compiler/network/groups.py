@@ -3,10 +3,11 @@
 Values between the operators of a group stay on chip. Each rule of `GROUPINGS` joins an operator with
 operators that were placed before it. A table lookup or a sum with a residual becomes the epilogue of its
 producer, which the store unit executes after requantisation. A max pooling takes the greatest sums of the
-convolution before it. A new way to fuse operators is another rule.
+convolution before it. A convolution scales the channels of its image on the way into its products. A new way
+to fuse operators is another rule.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from math import prod
@@ -15,19 +16,32 @@ from typing import NamedTuple
 import numpy as np
 
 from vdla.compiler.codegen.choose import by_simulator, least_estimate, simulated_cycles
-from vdla.compiler.codegen.epilogue import RESIDUAL, SUM, TABLE, table_entries, table_of_entries
+from vdla.compiler.codegen.epilogue import (
+    NO_EPILOGUE,
+    RESIDUAL,
+    SUM,
+    TABLE,
+    InnerTable,
+    table_entries,
+    table_of_entries,
+)
 from vdla.compiler.codegen.space import space_of
 from vdla.compiler.graph.by_element import table_of
 from vdla.compiler.graph.def_use import DefUse
 from vdla.compiler.graph.nodes import Node
 from vdla.compiler.network.offload import offload
-from vdla.compiler.network.placed import Offloaded, OnHost, Placed, Stored, View
+from vdla.compiler.network.placed import Offloaded, OnHost, Piece, Placed, Stored, View
 from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.base import Task
-from vdla.compiler.tasks.convolution import ConvolutionTask, TiledTask, TransposedTask
+from vdla.compiler.tasks.chain import ChainTask
+from vdla.compiler.tasks.chain_plan import Chain, chains
+from vdla.compiler.tasks.convolution import ConvolutionTask, TransposedTask
 from vdla.compiler.tasks.pooled_convolution import PooledTask, pools_sums
 from vdla.compiler.tasks.pooling import MaximumTask, PoolingTask
+from vdla.compiler.tasks.scaled_convolution import ScaledTask, scales_inputs
+from vdla.compiler.tasks.scaling import FactorsTask
 from vdla.compiler.te.operators.narrowing import AddingScale, Scale
+from vdla.compiler.te.operators.sizes import blocks
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.numerics import (
     BYTE_BITS,
@@ -70,6 +84,8 @@ class Placements:
 
 
 PARAMETERS = "P"  # parameters of requantisation in programs
+WEIGHTS = "W"
+PRODUCT = "Q"  # parameters of requantisation of scaled inputs
 BIAS_LIMIT = 1 << 30  # sums with smaller biases do not wrap
 GREATEST_PRODUCT = 1 << 2 * (BYTE_BITS - 1)  # of two int8 numbers
 
@@ -126,12 +142,15 @@ def _with_lookup(placed: Placements, node: Node, target: Target) -> Offloaded | 
     if table is None or producer is None or producer.operator.epilogue.table:
         return None
     operator = producer.operator
+    epilogue = replace(operator.epilogue, table=1)
+    if not epilogue.fits(target.config):
+        return None
     return replace(
         operator,
         node=_fused_node(node, operator, node.inputs[1:]),
         output=Stored(node.result, producer.layout),
         constants={**operator.constants, TABLE: table_entries(table)},
-        epilogue=replace(operator.epilogue, table=1),
+        epilogue=epilogue,
         inner=producer.inner,
     )
 
@@ -157,7 +176,7 @@ def _with_residual(placed: Placements, node: Node, target: Target) -> Offloaded 
             return replace(
                 operator,
                 node=_fused_node(node, operator, (residual, node.inputs[2])),
-                pieces=(replace(operator.pieces[0], task=task),),
+                pieces=(*operator.pieces[:-1], replace(operator.pieces[-1], task=task)),
                 inputs={**operator.inputs, RESIDUAL: Stored(residual, layout)},
                 output=Stored(node.result, layout),
                 constants={**operator.constants, SUM: _blocked(words, target.config)},
@@ -196,6 +215,55 @@ def _with_pooling(placed: Placements, node: Node, target: Target) -> Offloaded |
     )
 
 
+def _with_scaled_inputs(placed: Placements, node: Node, target: Target) -> Offloaded | None:
+    """Return a convolution with the product of its image and factors of channels, which it alone reads, on
+    the way into its products, if that takes fewer cycles than the two operators."""
+    producer = _producer(placed, node.inputs[0]) if node.op == "Int8Conv" else None
+    scaled = None if producer is None else _scaling_pieces(producer.operator)
+    if producer is None or scaled is None or producer.operator.output.value != node.inputs[0]:
+        return None
+    product, separate = producer.operator, offload(placed.graph, node, target)
+    if isinstance(separate, Unfit) or separate.inputs.get("X") != product.output:
+        return None
+    task, (diagonal, factors) = separate.pieces[0].task, scaled
+    if len(separate.pieces) > 1 or not isinstance(task, ConvolutionTask) or not _reads_each_pixel(task):
+        return None
+    outputs = blocks(task.size.outputs, target.config.block_out)
+    fused = ScaledTask(factors.blocks, outputs, factors.elements, factors.units, factors.constants)
+    if not scales_inputs(target.config, fused):
+        return None
+    if _simulated(fused, target) >= least_estimate(task, target) + _simulated(factors, target):
+        return None
+    constants = {name: each for name, each in product.constants.items() if name != PARAMETERS}
+    return replace(
+        separate,
+        node=replace(node, inputs=(*product.node.inputs, *node.inputs[1:])),
+        pieces=(diagonal, Piece(fused)),
+        inputs={"X": product.inputs["A"], "F": product.inputs["F"]},
+        constants={**separate.constants, **constants, PRODUCT: product.constants[PARAMETERS]},
+        macs=separate.macs + product.macs,
+        scratch=product.scratch,
+        inner=producer.inner,
+    )
+
+
+def _reads_each_pixel(task: ConvolutionTask) -> bool:
+    """Whether a convolution computes each pixel of its result from the same pixel of all channels, and
+    requantises it by parameters of its channel."""
+    size = task.size
+    window = size.kernel, size.stride, size.padding, size.groups
+    return window == ((1, 1), (1, 1), (0, 0, 0, 0), 1) and task.narrowing == Scale()
+
+
+def _scaling_pieces(operator: Offloaded) -> tuple[Piece, FactorsTask] | None:
+    """Return the pieces of a product of an image and factors of channels on the multiplier array; None if an
+    operator is another, or has an epilogue."""
+    last = operator.pieces[-1].task
+    if operator.epilogue != NO_EPILOGUE or not isinstance(last, FactorsTask):
+        return None
+    return operator.pieces[0], last
+
+
 def _never_decreases(operator: Offloaded) -> bool:
     """Whether greater sums of a convolution never give smaller results: no sum wraps after the addition of
     its bias, and the table of the epilogue never decreases."""
@@ -220,18 +288,153 @@ def _simulated(task: Task, target: Target) -> int:
     return simulated_cycles(task, by_simulator(space), target)
 
 
-GROUPINGS: tuple[Grouping, ...] = (_with_lookup, _with_residual, _with_pooling)
+def _with_chain(placed: Placements, node: Node, target: Target) -> Offloaded | None:
+    """Return a convolution in a chain with one or two operators before it, if that takes fewer cycles than
+    the separate operators: the longest chain that does."""
+    if node.op != "Int8Conv" or not target.config.has(Extension.FEEDBACK):
+        return None
+    producers = _linked_producers(placed, node)
+    separate = offload(placed.graph, node, target) if producers else None
+    if separate is None or isinstance(separate, Unfit) or not _is_link(separate):
+        return None
+    for count in range(len(producers), 0, -1):
+        operators = (*(producer.operator for producer in producers[-count:]), separate)
+        chain = _chained(operators, target)
+        if chain is not None and _cycles_of((chain,), target) < _cycles_of(operators, target):
+            inner = (name for producer in producers[-count:] for name in producer.inner)
+            return replace(chain, inner=tuple(inner))
+    return None
+
+
+def _linked_producers(placed: Placements, node: Node) -> list[_Producer]:
+    """Return the operators, two at most and in order, that may precede a convolution in a chain."""
+    producers: list[_Producer] = []
+    while len(producers) < 2:
+        producer = _producer(placed, node.inputs[0])
+        if (
+            producer is None
+            or producer.operator.output.value != node.inputs[0]
+            or not _is_link(producer.operator)
+        ):
+            break
+        node = producer.operator.node
+        producers.insert(0, producer)
+    return producers
+
+
+def _is_link(operator: Offloaded) -> bool:
+    """Whether an operator may be part of a chain."""
+    return len(operator.pieces) == 1 and isinstance(_task(operator), ConvolutionTask | ChainTask)
+
+
+def _task(operator: Offloaded) -> Task:
+    return operator.pieces[0].task
+
+
+def _stages(task: Task) -> tuple[ConvolutionTask, ...]:
+    """Return the convolutions of a convolution or of a chain."""
+    if isinstance(task, ChainTask):
+        return task.chain.stages
+    assert isinstance(task, ConvolutionTask), f"{task} is a convolution"
+    return (task,)
+
+
+def _chain_of(stages: Sequence[ConvolutionTask]) -> Chain | None:
+    """Return convolutions as a chain; None if not exactly one of them, the first or second, slides."""
+    match [stage.slides for stage in stages]:
+        case [True, False]:
+            return Chain(stages[0], None, stages[1])
+        case [False, True]:
+            return Chain(stages[1], stages[0])
+        case [False, True, False]:
+            return Chain(stages[1], stages[0], stages[2])
+    return None
+
+
+def _inner_names(operator: Offloaded, place: int) -> dict[str, str]:
+    """Return the names in a chain of the constants of an operator that is not its last.
+
+    Args:
+        place: number of convolutions before the operator.
+    """
+    last = place + len(_stages(_task(operator))) - 1
+    return {name: f"{name}{last}" for name in (WEIGHTS, PARAMETERS, TABLE)}
+
+
+@lru_cache(maxsize=1024)
+def least_cycles(task: Task, target: Target) -> float:
+    """Return the cycles of a task: estimated for a convolution, simulated for other tasks."""
+    if isinstance(task, ConvolutionTask):
+        return least_estimate(task, target)
+    return _simulated(task, target)
+
+
+def _cycles_of(operators: Iterable[Offloaded], target: Target) -> float:
+    """Return the cycles of the tasks of operators, one after another."""
+    return sum(least_cycles(piece.task, target) for operator in operators for piece in operator.pieces)
+
+
+def _chained(operators: tuple[Offloaded, ...], target: Target) -> Offloaded | None:
+    """Return operators, each of which reads the result of the operator before it, as a chain; None if the
+    target does not support it. An operator may be a chain."""
+    chain = _chain_of([stage for operator in operators for stage in _stages(_task(operator))])
+    if chain is None or not chains(chain, target.config):
+        return None
+    first, last = operators[0], operators[-1]
+    constants, inner, place = dict[str, np.ndarray](), list[InnerTable](), 0
+    for operator in operators:
+        names = {} if operator is last else _inner_names(operator, place)
+        place += len(_stages(_task(operator)))
+        constants |= {names.get(name, name): values for name, values in operator.constants.items()}
+        inner += operator.epilogue.inner
+        if names and operator.epilogue.table:
+            inner.append(InnerTable(f"{names[PARAMETERS]}L", names[TABLE]))
+    epilogue = replace(last.epilogue, inner=tuple(inner))
+    if not epilogue.fits(target.config):
+        return None
+    others = tuple(name for operator in operators[1:] for name in operator.node.inputs[1:])
+    return replace(
+        first,
+        node=_fused_node(last.node, first, others),
+        pieces=(Piece(ChainTask(chain)),),
+        output=last.output,
+        constants=constants,
+        macs=sum(operator.macs for operator in operators),
+        epilogue=epilogue,
+    )
+
+
+GROUPINGS: tuple[Grouping, ...] = (
+    _with_lookup,
+    _with_residual,
+    _with_pooling,
+    _with_scaled_inputs,
+    _with_chain,
+)
 """The rules that join operators, in the order in which they are tried."""
 
 
-def _residual_task(operator: Offloaded, target: Target) -> TiledTask | None:
-    """Return the task of an operator with a residual added in its epilogue; None if it has no legal
-    choice."""
-    task = operator.pieces[0].task
-    if not isinstance(task, ConvolutionTask | TransposedTask) or task.narrowing != Scale():
+def _residual_task(operator: Offloaded, target: Target) -> Task | None:
+    """Return the last task of an operator with a residual added in its epilogue; None if it has no legal
+    choice, or another piece has the epilogue, too."""
+    *others, last = operator.pieces
+    task = last.task
+    if last.operands or any(piece.epilogue != NO_EPILOGUE for piece in others):
         return None
-    adding = replace(task, narrowing=AddingScale())
+    adding: Task
+    if isinstance(task, ScaledTask):
+        adding = replace(task, adds_residual=True)
+    elif isinstance(task, ConvolutionTask | TransposedTask | ChainTask) and task.narrowing == Scale():
+        adding = _with_narrowing(task, AddingScale())
+    else:
+        return None
     return None if isinstance(space_of(adding, target), Unfit) else adding
+
+
+def _with_narrowing(task: ConvolutionTask | TransposedTask | ChainTask, narrowing: Scale) -> Task:
+    if isinstance(task, ChainTask):
+        return task.narrowed(narrowing)
+    return replace(task, narrowing=narrowing)
 
 
 def _sum_parameters(words: np.ndarray, factors: Sequence[int], operand: int) -> tuple[int, ...] | None:

@@ -5,12 +5,12 @@ or segments of other tensors. `share` lets tensors that are never live at the sa
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
 from vdla.compiler.network.partition import Part
-from vdla.compiler.network.placed import Offloaded, OnHost, Stored, View
+from vdla.compiler.network.placed import Offloaded, OnHost, Piece, Stored, View
 from vdla.compiler.operands.address_map import Joined, Operand, TensorSegment, cut
 from vdla.compiler.tasks.elementwise import Elements, ElementsTask
 
@@ -25,11 +25,13 @@ class DramValues:
 
     Attributes:
         written: each value that the accelerator makes, in the layout in which it makes it.
+        assembled: results of copies whose sources are written into the place of the result.
         leaving: for each part, its values that other parts read or that are outputs of the network, in order.
     """
 
     def __init__(self, parts: Sequence[Part], outputs: Sequence[str], *, joins: bool) -> None:
         self.written: dict[str, Stored] = {}
+        self.assembled: set[Stored] = set()
         self._makers: dict[str, int] = {}
         self._operands: dict[Stored, Operand] = {}
         read = set(outputs)
@@ -45,9 +47,15 @@ class DramValues:
 
     def _add(self, part: Part, leaving: Iterable[str], joins: bool) -> None:
         """Add the values of a part. A View has the operand of its input. A copy of whole elements that only
-        operators of the same launch read has segments of its sources."""
+        operators of the same launch read has segments of its sources. The sources of another copy, if only
+        operators of the launch read them, lie in its result."""
         views = (name for placed in part if isinstance(placed, View) for name in placed.node.inputs)
         kept = {*leaving, *views}
+        made = {placed.output: placed for placed in part if isinstance(placed, Offloaded)}
+        movable = [each for each, maker in made.items() if each.value not in kept and not is_copy(maker)]
+        for copy in made.values():
+            if joins and is_copy(copy) and copy.output.value in kept:
+                self._assemble(copy, movable)
         for placed in part:
             if isinstance(placed, OnHost):
                 continue
@@ -57,6 +65,18 @@ class DramValues:
             elif joins and is_copy(placed) and stored.value not in kept:
                 self._operands[stored] = self._joined(placed)
 
+    def _assemble(self, copy: Offloaded, movable: Collection[Stored]) -> None:
+        """Put the sources of a copy into the place of its result, if they are distinct, copied whole, among
+        the `movable`, and not yet in the result of another copy."""
+        placed = {*movable} - {*self._operands}
+        sources = [each for piece in copy.pieces if (each := _whole_source(copy, piece)) in placed]
+        if len({*sources}) < len(copy.pieces):
+            return
+        self.assembled.add(copy.output)
+        result = self.operand(copy.output)
+        for piece, source in zip(copy.pieces, sources, strict=True):
+            self._operands[source] = result.after(piece.operands.get("Z", ("Z", 0))[1])
+
     def _joined(self, copy: Offloaded) -> Operand:
         """Return the operand of the result of a copy: the segments that hold its elements, in order."""
         segments: list[TensorSegment] = []
@@ -65,7 +85,7 @@ class DramValues:
             name, first = piece.operands.get("A", ("A", 0))
             source, count = self.operand(copy.inputs[name]), piece.task.elements
             known = source.address_map
-            whole = (TensorSegment(source.tensor, 0, first + count),)
+            whole = (TensorSegment(source.tensor, source.begin, first + count),)
             segments += cut(known.segments if isinstance(known, Joined) else whole, first, count)
         joined = Joined(cut(segments, 0, sum(segment.count for segment in segments)))
         return Operand(joined.segments[0].tensor, address_map=joined)
@@ -80,6 +100,11 @@ class DramValues:
         """Whether instructions, or the host, write a value, and not only its segments."""
         return not isinstance(self.operand(stored).address_map, Joined)
 
+    def takes_instructions(self, operator: Offloaded) -> bool:
+        """Whether an operator has instructions: its result is neither segments of other values, nor do its
+        sources lie in it."""
+        return self.is_written(operator.output) and operator.output not in self.assembled
+
     def comes_in(self, name: str, number: int) -> bool:
         """Whether the bytes of a value are written outside part `number`."""
         return self._makers.get(name) != number
@@ -90,6 +115,15 @@ def is_copy(operator: Offloaded) -> bool:
     return all(
         isinstance(piece.task, ElementsTask) and piece.task.kind is Elements.COPY for piece in operator.pieces
     )
+
+
+def _whole_source(copy: Offloaded, piece: Piece) -> Stored | None:
+    """Return the value that a piece of a copy copies; None if it copies a part."""
+    assert isinstance(piece.task, ElementsTask), f"{copy} copies"
+    name, first = piece.operands.get("A", ("A", 0))
+    source = copy.inputs[name]
+    whole = piece.task.elements * source.layout.batch * source.layout.block == source.layout.size
+    return source if whole and not first else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,7 +106,7 @@ def _convolution(candidate: OffloadCandidate) -> Offloaded:
 def convolved(candidate: OffloadCandidate, size: Convolution, weights: np.ndarray, border: int) -> Offloaded:
     """Return a convolution of pixels: a depthwise convolution by windows along rows, or products."""
     if prefers_windows(size, candidate.config):
-        wide = with_whole_windows(size)
+        wide = with_whole_windows(size, candidate.config)
         task = ConvolutionTask(wide, border=border, slides=True)
         return offloaded(candidate, task, {"W": window_weights(weights, wide, candidate.config)}, size.macs)
     return _product(candidate, ConvolutionTask(size, border=border), weights, size.macs)

@@ -77,6 +77,10 @@ class Operand:
         """The names of the tensors that hold the operand."""
         return self.address_map.tensors(self.tensor)
 
+    def after(self, count: int) -> "Operand":
+        """Return the operand without its first `count` elements."""
+        return replace(self, begin=self.begin + count)
+
     def renamed(self, names: Mapping[str, str]) -> "Operand":
         """Return the operand with its tensors renamed by `names`."""
         return replace(self, tensor=names[self.tensor], address_map=self.address_map.renamed(names))

@@ -7,6 +7,7 @@ the other planes, by rows of a single element or by a GATHER.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from vdla.compiler.operands.address_map import AddressMap, Move, Transfer, whole_rows
 from vdla.compiler.te.operators.sizes import blocks
@@ -15,6 +16,7 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import Extension, MemoryType
 from vdla.runtime.stream.builder import Rows, StreamBuilder
 
+CACHED_TRANSFERS = 1 << 12  # tiles of the same rows load them again, and so do the candidates of a choice
 MOST_GATHERED_BEATS = 4  # stride of a GATHER, in beats; a LOAD of a single element takes as long
 
 
@@ -92,15 +94,28 @@ def _gathering(builder: StreamBuilder, record: Move, layout: Interleaved) -> Mov
 
     def move(chip: int, tensor: str, element: int, rows: Rows) -> None:
         """Record a LOAD as GATHERs."""
-        for part in _gathered_rows(element, rows, layout, isa.LONGEST_ROW // step):
-            size = part.rows
-            if size.height:
-                size = replace(size, stride=size.stride * element_bytes)
-                builder.gather_elements(step, chip + part.chip, tensor, part.dram * element_bytes, size)
+        for part in _gathers(element, rows, layout, element_bytes):
+            if part.rows.height:
+                builder.gather_elements(step, chip + part.chip, tensor, part.dram, part.rows)
             else:
-                record(chip + part.chip, tensor, 0, size)
+                record(chip + part.chip, tensor, 0, part.rows)
 
     return move
+
+
+@lru_cache(maxsize=CACHED_TRANSFERS)
+def _gathers(element: int, rows: Rows, layout: Interleaved, element_bytes: int) -> tuple[Transfer, ...]:
+    """Split a transfer that begins at `element` into GATHERs, with first bytes and strides in bytes, and rows
+    of padding."""
+    parts = _gathered_rows(element, rows, layout, isa.LONGEST_ROW // (layout.parts * element_bytes))
+    return tuple(
+        Transfer(
+            part.chip,
+            part.dram * element_bytes,
+            replace(part.rows, stride=part.rows.stride * element_bytes) if part.rows.height else part.rows,
+        )
+        for part in parts
+    )
 
 
 def _single_elements(element: int, rows: Rows, layout: Interleaved) -> Iterator[Transfer]:

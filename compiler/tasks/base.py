@@ -46,6 +46,11 @@ class Task(ABC):
     __slots__ = ()
     THREADS: ClassVar[tuple[int, ...]] = (2, 1)
 
+    @property
+    def adds_residual(self) -> bool:
+        """Whether the STOREs of results add a residual."""
+        return False
+
     @abstractmethod
     def program(self, choice: Choice, config: AcceleratorConfig) -> Func:
         """Return the loop program for a choice.

@@ -30,6 +30,7 @@ from vdla.hw.spec.target import Target
 from vdla.runtime.windows import GatheredLines
 
 BY_CHANNEL = Scale()
+COLUMN_AXIS = 3  # of an input
 COLUMNS = "columns"  # the loop over tiles of columns, which never becomes virtual threads
 
 
@@ -193,14 +194,16 @@ def schedule_conv2d(
         IrError: no tile fits the scratchpads.
     """
     work = TilingProblem(
-        size, config, threads, operator.narrowed.parameters is not None, slides=operator.slides
+        size, config, threads, operator.narrowed.parameters is not None, slides=operator.windows is not None
     )
     tiles = tiles or ranked_tiles(work, 1)[0]
     schedule, intrinsics = create_schedule(operator.out), accelerator(config)
-    sums = intrinsics.slide if operator.slides else intrinsics.gemm
+    sums = intrinsics.slide if operator.windows else intrinsics.gemm
     source = operator.padded or schedule.cache_read(operator.inp, Scope.INPUT, [operator.total], name="XL")
     weights = schedule.cache_read(operator.wgt, Scope.WEIGHT, [operator.total], name="WL", whole=TILE_RANK)
     schedule[source].set_scope(Scope.INPUT)
+    if operator.windows and operator.windows.rows > 1:
+        schedule[source].make_odd(source.axes[COLUMN_AXIS].name)
     schedule[operator.total].set_scope(Scope.ACCUMULATOR)
     outputs_loop, pixels_loop, place = _tile_outputs(schedule, operator, tiles, threads)
     narrow(schedule, operator.narrowed, place, None if work.keeps_parameters else outputs_loop, intrinsics)

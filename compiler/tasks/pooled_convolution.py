@@ -24,8 +24,14 @@ from vdla.compiler.operands.interleaved import Interleaved, interleaved
 from vdla.compiler.tasks.base import Choice, PartedTask
 from vdla.compiler.tasks.convolution import ConvolutionTask, GatheredTask
 from vdla.compiler.tasks.plane_tile import divisors
-from vdla.compiler.tasks.program_text import ChipBuffer, nest, operand_type, parse_program
-from vdla.compiler.te.operators.narrowing import LEAST
+from vdla.compiler.tasks.program_text import (
+    ChipBuffer,
+    inside_image,
+    nest,
+    operand_type,
+    padded_load,
+    parse_program,
+)
 from vdla.compiler.te.operators.sizes import Convolution, Pooling, blocks, grouping
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.isa import MOST_PARAMETER_SETS
@@ -393,8 +399,8 @@ class _PooledProgram:
         )
         place = f"{firsts[0]} + y" if isinstance(row, int) else f"({row}) * {group} + {y} + y"
         inside = [
-            *_inside(place, firsts[0], firsts[1] + high, size.height),
-            *_inside(f"{x} + x", x, x + wide, size.width),
+            *inside_image(place, firsts[0], firsts[1] + high, size.height),
+            *inside_image(f"{x} + x", x, x + wide, size.width),
         ]
         call = f"X{held}[c, y, x, 0, 0], X[n, c, {place}, {x} + x, 0, 0]"
         loops = {"c": grouping(size, self.config).inputs, "y": high, "x": wide}
@@ -402,12 +408,7 @@ class _PooledProgram:
 
     def _padded(self, operands: str, inside: str) -> str:
         """Return the load of an input, which is the border where the condition `inside` does not hold."""
-        border = self.task.convolution.border
-        if not inside:
-            return f"load_inp({operands})"
-        if border in (0, LEAST):
-            return f"load_inp_padded{'_least' if border else ''}({operands}, {inside})"
-        return f"load_inp_padded_imm({operands}, {inside}, int8({border}))"
+        return padded_load(operands, inside, self.task.convolution.border)
 
     def _sums(
         self, buffer: str, first: int, lines: range, held: int, loaded: range, begin: int, count: int
@@ -468,11 +469,3 @@ class _PooledProgram:
         return nest(
             loops, f"store_scaled({result}, {self._gathered(turn, columns.gathered, 0)}, PL[k, 0, 0, 0])"
         )
-
-
-def _inside(place: str, first: int, end: int, extent: int) -> Iterator[str]:
-    """Yield the conditions that a place in `first..end - 1` is in an image."""
-    if first < 0:
-        yield f"0 <= {place}"
-    if end > extent:
-        yield f"{place} < {extent}"

@@ -4,15 +4,18 @@
 
 `MaximumTask` computes maxima of inputs that the multiplier array widens, by products with the identity. The
 load unit loads the inputs, so loads overlap with work on other tiles. The products group rows and columns by
-their phase of the stride, so that the maxima are contiguous for STOREs. The maxima along columns of windows
-are computed first, then the maxima along rows. Each maximum overwrites an input that no other window reads.
-So accumulators need no initialisation, and columns that windows share are reduced once.
+their phase of the stride. The maxima along columns of windows are computed first, then the maxima along rows.
+Along each, the lines of a phase that a window holds are adjacent: maxima of one, two, four lines and so on
+overwrite the first of their lines, and then the phases are combined. So accumulators need no initialisation,
+windows share the maxima of smaller windows, and a kernel of k lines takes about log2(k) operations. If
+windows hold a single line of the last phase, its maxima are contiguous for STOREs; else each row has a STORE.
 
 `MeanTask` sums planes on the multiplier array; requantisation divides the sums by the number of elements.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from math import prod
 from typing import ClassVar
 
@@ -41,6 +44,9 @@ from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType, Parameter
 
 SETS = len(Parameter)
 Tile = tuple[int, int]  # rows and columns of the result
+SUMMED = 256
+"""Greatest tile of a mean, in elements: it is small, since the sums of the last tile do not overlap with
+loads, but its LOAD takes longer than the latency of the memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,13 +131,12 @@ TILE_LOOPS = ("n", "c", "tx", "ty")
 
 
 def pools_by_multiplier(config: AcceleratorConfig, size: Pooling) -> bool:
-    """Whether `config` supports this max pooling: each window has an input that no other window reads, and a
-    window fits the scratchpads."""
+    """Whether `config` supports this max pooling: it pads with the least value if need be, and a window fits
+    the scratchpads."""
     return (
         config.block_in == config.block_out
         and AluOpcode.MAX in config.alu_opcodes
         and (config.has(Extension.PAD_MINIMUM) or not any(size.padding))
-        and all(kernel < 2 * stride for kernel, stride in zip(size.kernel, size.stride, strict=True))
         and MaximumTask(size).tile(config, 1) is not None
     )
 
@@ -212,21 +217,17 @@ class _Body:
         inputs = ChipBuffer("XL", Scope.INPUT, {"y": rows, "x": columns}, self.config)
         yield inputs.allocation
         yield inputs.each(self._load())
-        (sy, sx), (ky, kx) = self.size.stride, self.size.kernel
-        phases = [
-            {phase: len(range(phase, extent, step)) for phase in range(min(step, kernel))}
-            for extent, step, kernel in ((rows, sy, ky), (columns, sx, kx))
-        ]
-        for y, height in phases[0].items():
-            for x, width in phases[1].items():
-                part = ChipBuffer(f"L{y}{x}", Scope.ACCUMULATOR, {"y": height, "x": width}, self.config)
-                yield part.zeros()
-                source = f"XL[y * {sy} + {y}, x * {sx} + {x}, 0, 0]"
-                yield part.each(f"gemm({part.element}, {source}, WL[0, 0, 0])")
-        yield from self._combine(phases[1])
+        sy, sx = self.size.stride
+        for y, x in product(*self.phases):
+            part = ChipBuffer(f"L{y}{x}", Scope.ACCUMULATOR, self._lines(y, x), self.config)
+            yield part.zeros()
+            source = f"XL[y * {sy} + {y}, x * {sx} + {x}, 0, 0]"
+            yield part.each(f"gemm({part.element}, {source}, WL[0, 0, 0])")
+        yield from self._combine()
         place = ", ".join((self.at["n"], self.at["c"], self._begin("ty", self.tile.rows) + " + y"))
         place += f", {self._begin('tx', self.tile.columns)} + x"
-        yield self._each(self.tile.columns, f"store(Z[{place}, 0, 0], {self._gathered(0, 0)})")
+        y, x = (phases[-1] for phases in self.phases)
+        yield nest(self._windows, f"store(Z[{place}, 0, 0], L{y}{x}[y, x, 0, 0])")
 
     def _begin(self, loop: str, step: int) -> str:
         return f"{self.at[loop]} * {step}"
@@ -248,34 +249,64 @@ class _Body:
         )
         return f"load_inp_padded_least({local}, {source}, {inside})"
 
-    def _combine(self, columns: dict[int, int]) -> Iterator[str]:
+    @property
+    def phases(self) -> tuple[range, range]:
+        """The phases of rows and of columns that windows hold."""
+        rows, columns = map(min, self.size.stride, self.size.kernel)
+        return range(rows), range(columns)
+
+    @property
+    def _windows(self) -> dict[str, int]:
+        """Loops over the windows of the tile."""
+        return {"y": self.tile.rows, "x": self.tile.columns}
+
+    def _held(self, axis: int, phase: int) -> int:
+        """Return how many lines of a phase a window holds."""
+        return len(range(phase, self.size.kernel[axis], self.size.stride[axis]))
+
+    def _lines(self, y: int, x: int) -> dict[str, int]:
+        """Return the loops over the inputs of a phase of rows and of columns."""
+        rows, columns = self.tile.rows - 1, self.tile.columns - 1
+        return {"y": rows + self._held(0, y), "x": columns + self._held(1, x)}
+
+    def _combine(self) -> Iterator[str]:
         """Yield the maxima along columns, for the columns of each phase, then the maxima along rows."""
-        (sy, sx), (unshared_y, unshared_x) = self.size.stride, self._unshared()
-        for x, width in columns.items():
-            for step in range(self.size.kernel[0]):
-                if step != unshared_y:
-                    gathered = f"L{unshared_y}{x}[y, x, 0, 0]"
-                    other = f"L{step % sy}{x}[y + {step // sy}, x, 0, 0]"
-                    yield self._each(width, f"max({gathered}, {gathered}, {other})")
-        for step in range(self.size.kernel[1]):
-            if step != unshared_x:
-                gathered, other = self._gathered(0, 0), self._gathered(step % sx - unshared_x, step // sx)
-                yield self._each(self.tile.columns, f"max({gathered}, {gathered}, {other})")
+        rows, columns = self.phases
+        for x in columns:
+            loops = self._windows | {"x": self._lines(rows[-1], x)["x"]}
+            yield from self._along(0, [f"L{y}{x}" for y in rows], loops)
+        yield from self._along(1, [f"L{rows[-1]}{x}" for x in columns], self._windows)
 
-    def _unshared(self) -> tuple[int, int]:
-        """Return the row and the column of a window that no other window reads."""
-        row, column = (
-            max(0, kernel - stride) for kernel, stride in zip(self.size.kernel, self.size.stride, strict=True)
-        )
-        return row, column
+    def _along(self, axis: int, parts: Sequence[str], loops: Mapping[str, int]) -> Iterator[str]:
+        """Yield the maxima along an axis. The last part takes the maxima of all.
 
-    def _gathered(self, phase: int, step: int) -> str:
-        """Return the accumulator of a column's maximum, at offsets from the unshared column of the window."""
-        unshared_y, unshared_x = self._unshared()
-        return f"L{unshared_y}{unshared_x + phase}[y, x + {step}, 0, 0]"
+        Args:
+            parts: buffers of inputs, one for each phase of the axis.
+            loops: loops over the maxima.
+        """
+        name = tuple(loops)[axis]
+        for phase, part in enumerate(parts):
+            for step, more in _doubled(self._held(axis, phase)):
+                other = f"{part}[{', '.join(f'{at} + {step * (at == name)}' for at in loops)}, 0, 0]"
+                yield _greater({**loops, name: loops[name] + more}, part, other)
+        for part in parts[:-1]:
+            yield _greater(loops, parts[-1], f"{part}[{', '.join(loops)}, 0, 0]")
 
-    def _each(self, width: int, call: str) -> str:
-        return nest({"y": self.tile.rows, "x": width}, call)
+
+def _greater(loops: Mapping[str, int], part: str, other: str) -> str:
+    """Return the statement that raises each element of a buffer to another element."""
+    element = f"{part}[{', '.join(loops)}, 0, 0]"
+    return nest(loops, f"max({element}, {element}, {other})")
+
+
+def _doubled(lines: int) -> Iterator[tuple[int, int]]:
+    """Yield the steps to the maxima of so many adjacent lines: the distance of the maximum that each maximum
+    takes, and how many more maxima than windows the step computes."""
+    held = 1
+    while held < lines:
+        step = min(held, lines - held)
+        held += step
+        yield step, lines - held
 
 
 def _read(size: Pooling, rows: int, columns: int) -> tuple[int, int]:
@@ -312,7 +343,10 @@ class MeanTask(PartedTask[PlaneTile]):
         """Return the tile; see `PartedTask.tile`."""
         if self.blocks + SETS > config.depth(MemoryType.ACC):
             return None
-        return plane_tile(self.blocks, self.elements, config.depth(MemoryType.INP), copies)
+        depth = config.depth(MemoryType.INP)
+        rooms = min(depth, copies * SUMMED), depth
+        tiles = (plane_tile(self.blocks, self.elements, room, copies) for room in rooms)
+        return next((tile for tile in tiles if tile is not None), None)
 
     def tiled(self, tile: PlaneTile, choice: Choice, config: AcceleratorConfig) -> Func:
         """Return the loop program of the requantised sums of X: int8[blocks, elements, batch, block].

@@ -1,6 +1,6 @@
 """Text of loop programs that are written directly, not lowered from a schedule."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from textwrap import indent
 
@@ -8,6 +8,7 @@ from vdla.compiler.codegen.intrinsics import accelerator, element_shapes
 from vdla.compiler.ir.nodes import Buffer, Func, Scope
 from vdla.compiler.ir.parse import parse_func
 from vdla.compiler.ir.text import buffer_type
+from vdla.compiler.te.operators.narrowing import LEAST
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import Parameter
 
@@ -110,6 +111,24 @@ def nest(loops: Mapping[str, int], body: str, *, threads: str = "") -> str:
         kind = "vthread" if name == threads else "range"
         body = f"for {name} in {kind}({extent}):\n{indent(body, STEP)}"
     return body
+
+
+def inside_image(place: str, first: int, end: int, extent: int) -> Iterator[str]:
+    """Yield the conditions that a place in `first..end - 1` is in an image."""
+    if first < 0:
+        yield f"0 <= {place}"
+    if end > extent:
+        yield f"{place} < {extent}"
+
+
+def padded_load(operands: str, inside: str, border: int) -> str:
+    """Return the load of an input, which is the border where the condition `inside` does not hold; "" always
+    holds."""
+    if not inside:
+        return f"load_inp({operands})"
+    if border in (0, LEAST):
+        return f"load_inp_padded{'_least' if border else ''}({operands}, {inside})"
+    return f"load_inp_padded_imm({operands}, {inside}, int8({border}))"
 
 
 def threaded(loops: Mapping[str, int], statements: Iterable[str]) -> str:

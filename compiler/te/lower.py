@@ -114,7 +114,13 @@ def _required_region(stage: Stage, stages: list[Stage], known: Mapping[str, Doma
     ]
     spans = [_union([box[axis] for box in boxes], extent) for axis, extent in enumerate(shape)]
     spans[len(shape) - stage.whole :] = [(Const(0), extent) for extent in shape[len(shape) - stage.whole :]]
-    return Region(tuple(corner for corner, _ in spans), tuple(extent for _, extent in spans))
+    return Region(
+        tuple(corner for corner, _ in spans),
+        tuple(
+            extent | (axis.name in stage.odd)
+            for (_, extent), axis in zip(spans, stage.tensor.axes, strict=True)
+        ),
+    )
 
 
 def _reads_of(stage: Stage, stages: list[Stage], known: Mapping[str, Domain]) -> Iterator[tuple[Expr, ...]]:

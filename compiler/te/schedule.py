@@ -361,6 +361,13 @@ class StageHandle:
             raise self._refuse("set_scope", "it is an output, which is stored in DRAM; use cache_write")
         self._stage.scope = Scope(scope)
 
+    def make_odd(self, axis: str) -> None:
+        """Widen the computed regions of the tensor to odd extents along a dimension, by an element behind
+        them. A DEPTHWISE reads rows that are an odd number of elements apart."""
+        if axis not in {each.name for each in self._stage.tensor.axes}:
+            raise self._refuse("make_odd", f"{axis!r} is no dimension of it")
+        self._stage.odd |= {axis}
+
     def compute_at(self, consumer: Tensor, loop: str) -> None:
         """Compute this tensor inside a loop of `consumer`: each iteration computes the region that it reads.
 

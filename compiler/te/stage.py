@@ -39,6 +39,7 @@ class Stage:
         leaves: current loops, outermost first.
         kinds: kinds of the loops that are not serial, by name.
         whole: number of trailing axes that are always computed in full.
+        odd: axes whose regions are widened to odd extents.
         attach: consumer stage and its loop inside which the tensor is computed; None: at the top level.
         tensorized: loop that an intrinsic replaces, and the candidate intrinsics; the first match is used.
     """
@@ -50,6 +51,7 @@ class Stage:
     leaves: list[str] = field(default_factory=list)
     kinds: dict[str, LoopKind] = field(default_factory=dict)
     whole: int = 0
+    odd: frozenset[str] = frozenset()
     attach: "tuple[Stage, str] | None" = None
     tensorized: tuple[str, tuple[Intrinsic, ...]] | None = None
 

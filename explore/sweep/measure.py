@@ -22,7 +22,7 @@ from vdla.hw.spec.memo import memoised
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.target_files import CLOCK
 from vdla.runtime.devices.registry import device_of
-from vdla.runtime.module.plan import HostStep, ModuleError, Plan, random_inputs
+from vdla.runtime.module.plan import HostStep, ModuleError, Plan
 from vdla.runtime.session.report import Report, report
 from vdla.runtime.session.session import Session
 
@@ -198,14 +198,15 @@ def run_best(workload: Workload, target: Target, plan: Plan, tuning: Tuning | No
 
 
 def run(plan: Plan) -> Report:
-    """Run a plan on the cycle device of its target with random inputs; return the report.
+    """Time the launches of a plan on the cycle device of its target, without data, and return the report. The
+    streams are verified; operators on the host do not run.
 
     Raises:
         VdlaError: it does not fit, or its streams are unsafe.
     """
     require_room(plan.dram_bytes, DRAM_BYTES, f"{plan.name} on a device: its DRAM takes", ModuleError)
-    session = Session(device_of("cycle", plan.target, plan.dram_bytes, log=True), plan)
-    return report(plan, session.run(random_inputs(plan.inputs)), "cycle")
+    device = device_of("cycle", plan.target, plan.dram_bytes, log=True, arithmetic=False)
+    return report(plan, Session(device, plan).rehearse(), "cycle")
 
 
 def layer_rows(workload: str, found: Report) -> list[LayerRow]:

@@ -23,15 +23,21 @@ from vdla.hw.spec.vocabulary import (
     Extension,
     MemoryType,
 )
+from vdla.hw.spec.window import PAIR, TAPS, Window, largest_window
 
 Member = TypeVar("Member", bound=Enum)
 
-LEAST_BLOCKS = {Extension.DEPTHWISE: 8, Extension.FEEDBACK: 1}
+LEAST_BLOCKS = {Extension.DEPTHWISE: 8, Extension.FEEDBACK: 1, Extension.DEPTHWISE_ROWS: 8}
 """Extensions that have no effect unless `block_in` and `block_out` are equal, and the least such block.
 
-That of DEPTHWISE is the least power of two that holds the inputs of a sum: 3 taps of 2 channels. With
-FEEDBACK, an element of OUT becomes one of INP, so both must have one shape.
+That of DEPTHWISE is the least power of two that holds the inputs of a sum: 3 taps of 2 channels. That of
+DEPTHWISE_ROWS is the least that holds 2 rows of 3 taps; with `packed`, it is twice as large. With FEEDBACK,
+an element of OUT becomes one of INP, so both must have one shape.
 """
+
+
+LEAST_BANKED = 8
+"""Elements of INP with which DEPTHWISE_ROWS has an effect: at least 2 in each of 4 banks."""
 
 
 def _parameter(
@@ -126,7 +132,9 @@ class AcceleratorConfig:
         metadata={
             "help": f"instruction-set extensions that are on; `{Extension.DEPTHWISE}` has no effect unless "
             f"block_in and block_out are equal and at least {LEAST_BLOCKS[Extension.DEPTHWISE]}, "
-            f"`{Extension.FEEDBACK}` unless they are equal"
+            f"`{Extension.DEPTHWISE_ROWS}` unless they are equal and at least "
+            f"{LEAST_BLOCKS[Extension.DEPTHWISE_ROWS]} (with `packed`, "
+            f"{PAIR * LEAST_BLOCKS[Extension.DEPTHWISE_ROWS]}), `{Extension.FEEDBACK}` unless they are equal"
         },
     )
 
@@ -284,8 +292,28 @@ class AcceleratorConfig:
 
     def has(self, extension: Extension) -> bool:
         """Whether `extension` is on and has an effect."""
-        least = LEAST_BLOCKS.get(extension, 0)
+        least = self.least_block(extension)
+        if extension is Extension.DEPTHWISE_ROWS and self.depth(MemoryType.INP) < LEAST_BANKED:
+            return False
         return extension in self.extensions and (not least or self.block_in == self.block_out >= least)
+
+    def least_block(self, extension: Extension) -> int:
+        """The least `block_in` with which `extension` has an effect; 0: it always has."""
+        shared = extension is Extension.DEPTHWISE_ROWS and self.packed_bits
+        return LEAST_BLOCKS.get(extension, 0) * (PAIR if shared else 1)
+
+    @cached_property
+    def window(self) -> Window:
+        """The largest window that a DEPTHWISE sums in a slot."""
+        if not self.has(Extension.DEPTHWISE_ROWS):
+            return Window(1, TAPS, PAIR)
+        return largest_window(self.block_in, PAIR if self.packed_bits else 1)
+
+    @property
+    def operand_stages(self) -> int:
+        """Pipeline registers from the data of INP's memories to the accumulator adder: `gemm_stages`, and a
+        register behind the banks that INP has with DEPTHWISE_ROWS."""
+        return self.gemm_stages + self.has(Extension.DEPTHWISE_ROWS)
 
     @cached_property
     def digest(self) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Protocol, TypeVar
 
-from vdla.hw.spec.vocabulary import VTA_SRAM_BASE_BITS, Extension, MemoryType
+from vdla.hw.spec.vocabulary import VTA_LOOP_BITS, VTA_SRAM_BASE_BITS, Extension, MemoryType
 
 
 class Depths(Protocol):
@@ -22,6 +22,7 @@ INDEX_LETTERS = {"U": MemoryType.UOP, "I": MemoryType.INP, "W": MemoryType.WGT, 
 
 Code = TypeVar("Code", bound=IntEnum)
 
+ROW_BITS = f"min({VTA_LOOP_BITS},I)"
 ANY_INDEX = f"max({VTA_SRAM_BASE_BITS},{','.join(INDEX_LETTERS)})"
 _VARIABLE_WIDTHS: Mapping[str, Callable[[Callable[[MemoryType], int]], int]] = {
     "U": lambda bits: bits(MemoryType.UOP),
@@ -29,6 +30,8 @@ _VARIABLE_WIDTHS: Mapping[str, Callable[[Callable[[MemoryType], int]], int]] = {
     "I": lambda bits: bits(MemoryType.INP),
     "W": lambda bits: bits(MemoryType.WGT),
     "A": lambda bits: bits(MemoryType.ACC),
+    "I-1": lambda bits: bits(MemoryType.INP) - 1,
+    ROW_BITS: lambda bits: min(VTA_LOOP_BITS, bits(MemoryType.INP)),
     "max(A,I)": lambda bits: max(bits(MemoryType.ACC), bits(MemoryType.INP)),
     ANY_INDEX: lambda bits: max(VTA_SRAM_BASE_BITS, *map(bits, INDEX_LETTERS.values())),
 }
@@ -42,6 +45,7 @@ def bits(
     extension: Extension | None = None,
     instead_of: tuple[str, ...] = (),
     gives_way_to: Extension | None = None,
+    room: int = 0,
 ) -> int:
     """Declare an encoded number: its width (in bits, or a formula over U, I, W, A) and its meaning.
 
@@ -49,9 +53,12 @@ def bits(
         extension: that brings the field.
         instead_of: fields of VTA whose bits a field of an extension takes.
         gives_way_to: the extension with which the field is not there, as another has its bits.
+        room: bits from the field's first to that of the next, of which those that the field leaves are free;
+            0: the width.
     """
     about = _about(width, help_text, signed, int, extension)
-    return field(default=0, metadata={**about, "instead_of": instead_of, "gives_way_to": gives_way_to})
+    placing = {"instead_of": instead_of, "gives_way_to": gives_way_to, "room": room}
+    return field(default=0, metadata={**about, **placing})
 
 
 def code(width: int, help_text: str, kind: type[Code]) -> Code:
@@ -70,6 +77,7 @@ def _about(
         "extension": extension,
         "instead_of": (),
         "gives_way_to": None,
+        "room": 0,
     }
 
 

@@ -17,6 +17,7 @@ from vdla.hw.spec import isa
 from vdla.hw.spec.memo import memoised
 from vdla.hw.spec.memories import LOADABLE, MEMORIES, scratchpad_of
 from vdla.hw.spec.vocabulary import MemoryType, Parameter, Unit
+from vdla.hw.spec.window import MOST_ROWS, TAPS, WIDE_TAPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +47,14 @@ class Access:
 
     Attributes:
         memory: the memory type whose elements are counted; None: the one that `memory_type` names.
-        base: the first element, as a sum of products of fields.
+        base: the first element, as a sum of products of fields; with `uop_field`, what is added to that.
         outer, inner: the axes.
         reads, writes: what happens to each element; one that is read and written is read first.
         in_dram: the elements stand in DRAM; else in the scratchpad of `memory`.
         in_bytes: of an access in DRAM: base and steps count bytes, not elements; all bytes between the first
             and the last element of an inner axis belong to it.
         uop_field: the field of micro-ops that is added to the base; empty: there is none.
-        where: fields; where one of them is 0, the instruction makes no such access.
+        where: sums of products of fields; where one is not positive, the instruction makes no such access.
         unless: fields; where one of them is not 0, the instruction makes no such access.
         fresh: fields; where one of them is not 0, elements are written without being read.
         of: the instruction makes the access only if its `memory_type` is this; None: whatever that is.
@@ -107,7 +108,9 @@ _GATHERED_ROWS = Axis("x_size", "y_size", "y_pad_0", "y_pad_1"), Axis("1", "x_si
 _STORED_ROWS = Axis("x_size", "y_size"), Axis("1", "x_size")
 _PARAMETERS = f"{len(Parameter)} * parameters - {len(Parameter)}"
 MICRO_OP_COUNT = "uop_end - uop_begin"
-_COLUMNS = f"iter_in + stride_2 * iter_in - stride_2 + {isa.TAPS - 1}"  # inputs of a row: one in each slot
+_COLUMNS = (  # inputs of a row: one in each slot
+    f"iter_in + stride_2 * iter_in - stride_2 + {WIDE_TAPS - TAPS} * wide + {TAPS - 1}"
+)
 _TABLE = f"{isa.TABLE_ELEMENTS} * table - {isa.TABLE_ELEMENTS}"
 
 
@@ -117,10 +120,12 @@ def _operand(field: str, memory: MemoryType, **how: Any) -> Access:
     return Access(memory, "0", outer, inner, uop_field=field, **how)
 
 
-def _row_operand(field: str, memory: MemoryType, step: str) -> Access:
-    """Return the access of a micro-op's field that DEPTHWISE makes in every slot of a row."""
+def _row_operand(field: str, memory: MemoryType, step: str, row: int = 0) -> Access:
+    """Return the access of a micro-op's field that DEPTHWISE makes in every slot of a row, for a row of the
+    window."""
     outer, inner = Axis(f"{field}_factor_out", "iter_out"), Axis(step, _COLUMNS)
-    return Access(memory, "0", outer, inner, uop_field=field, reads=True)
+    base, where = (f"{2 * row} * row_step + {row}", (f"more_rows - {row - 1}",)) if row else ("0", ())
+    return Access(memory, base, outer, inner, uop_field=field, reads=True, where=where)
 
 
 _MICRO_OPS = Access(MemoryType.UOP, "uop_begin", ONCE, Axis("1", MICRO_OP_COUNT), reads=True)
@@ -198,6 +203,7 @@ FOOTPRINTS: dict[type[isa.Instruction], Footprint] = {
             _operand("dst", MemoryType.ACC, reads=True, writes=True, fresh=("overwrite",)),
             _row_operand("src", MemoryType.INP, "src_factor_in"),
             _row_operand("wgt", MemoryType.WGT, "0"),
+            *(_row_operand("src", MemoryType.INP, "src_factor_in", row) for row in range(1, MOST_ROWS)),
         ),
         "GEMM_STEPS",
     ),

@@ -14,12 +14,13 @@ from enum import IntEnum
 from itertools import count
 from typing import ClassVar, TypeAlias
 
-from vdla.hw.spec.declared import ANY_INDEX, Depths, PlacedField, bits, code, width_of
+from vdla.hw.spec.declared import ANY_INDEX, ROW_BITS, Depths, PlacedField, bits, code, width_of
 from vdla.hw.spec.memo import memoised
 from vdla.hw.spec.numerics import ENTRIES_OF_ELEMENT, TABLE_ENTRIES
 from vdla.hw.spec.vocabulary import (
     DRAM_BASE_BITS,
     VTA_INSTRUCTION_BITS,
+    VTA_LOOP_BITS,
     VTA_UOP_BITS,
     AluOpcode,
     Extension,
@@ -29,15 +30,11 @@ from vdla.hw.spec.vocabulary import (
 
 OPCODE_BITS = 3
 WORD_BITS = 64
-LOOP_BITS = 14
+LOOP_BITS = VTA_LOOP_BITS
 SIZE_BITS = 16
 PARAMETER_SET_BITS = 6
 PAD_VALUE_BITS = 8
 """Bits of a pad register."""
-TAPS = 3
-"""Columns of the window of a DEPTHWISE."""
-PAIR = 2
-"""Channels that a column of the array sums in a DEPTHWISE: its own and its neighbour's."""
 LONGEST_ROW = (1 << SIZE_BITS) - 1
 """Elements of a row of a transfer, rows of one, and elements between rows, at most."""
 MOST_PARAMETER_SETS = (1 << PARAMETER_SET_BITS) - 1
@@ -290,15 +287,22 @@ class Alu(_Loop):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Depthwise(Instruction):
-    """Slide a window of three inputs along rows, and accumulate its products with a row of a kernel.
+    """Slide a window along rows of inputs, and accumulate its products with a part of a kernel.
 
-    For i < iter_out, u in uops[uop_begin:uop_end], j < iter_in, in this order, let d = u.dst
+    The window has 1 + more_rows rows of c = 3 + 2 * wide columns. Its rows are e = 2 * row_step + 1 elements
+    apart. For i < iter_out, u in uops[uop_begin:uop_end], j < iter_in, in this order, let d = u.dst
     + i * dst_factor_out + j * dst_factor_in, w = u.wgt + i * wgt_factor_out, and s = u.src
-    + i * src_factor_out + j * (1 + stride_2) * src_factor_in. Then acc[d][b][o] += sum over h < 2, t < 3 of
-    inp[s + t * src_factor_in][b][2 * (o // 2) + h] * wgt[w][o][3 * h + t], or = instead of += with overwrite.
-    A channel therefore sums its own taps and those of its neighbour. In a depthwise convolution the
-    neighbour's weights are 0.
-    Other weights have no effect. Sums wrap at the accumulator's width.
+    + i * src_factor_out + j * (1 + stride_2) * src_factor_in. Then acc[d][b][o] += sum over
+    r < 1 + more_rows, h < H, t < c of inp[s + r * e + t * src_factor_in][b][H * (o // H) + h]
+    * wgt[w][o][(r * H + h) * T + T - c + t], or = instead of += with overwrite. Other weights have no effect.
+    Sums wrap at the accumulator's width.
+
+    Without the extension `depthwise_rows`, windows have one row of T = 3 columns, and H = 2: a channel sums
+    its own taps and those of its neighbour. In a depthwise convolution the neighbour's weights are 0.
+
+    With the extension, H is 2 if the configuration has `packed` multipliers, and else 1. The array has inputs
+    for R rows of T columns: the first of 4 x 5, 3 x 5 and 2 x 3 for which R * T * H is at most `block_in`.
+    Rows from number R on, and columns before the last T, have no effect, but are read.
     """
 
     opcode: ClassVar[Opcode] = Opcode.DEPTHWISE
@@ -308,12 +312,19 @@ class Depthwise(Instruction):
     uop_begin: int = _uop_begin()
     uop_end: int = _uop_end()
     iter_out: int = _trips("outer")
-    iter_in: int = bits(LOOP_BITS, "sums of a row")
+    iter_in: int = bits(ROW_BITS, "sums of a row", room=LOOP_BITS)
     dst_factor_out: int = bits("A", "accumulator step of the outer loop")
     dst_factor_in: int = bits("A", "accumulator step from one sum to the next")
     src_factor_out: int = bits("I", "input step of the outer loop")
     src_factor_in: int = bits("I", "input step from one column of the window to the next")
     wgt_factor_out: int = bits("W", "weight step of the outer loop")
+    more_rows: int = bits(2, "rows of the window beyond the first", extension=Extension.DEPTHWISE_ROWS)
+    wide: int = bits(1, "the window has five columns instead of three", extension=Extension.DEPTHWISE_ROWS)
+    row_step: int = bits(
+        "I-1",
+        "half the input step from one row of the window to the next, which is odd: 2 * row_step + 1",
+        extension=Extension.DEPTHWISE_ROWS,
+    )
     overwrite: int = bits(1, "write the sum instead of adding it", extension=Extension.OVERWRITE)
 
 
@@ -385,10 +396,11 @@ def layout(form: Form, config: Depths) -> tuple[PlacedField, ...]:
     position = 0 if form is MicroOp else OPCODE_BITS
     for declared in _own_fields(form):
         width = width_of(declared.metadata["width"], config)
-        if position // WORD_BITS != (position + width - 1) // WORD_BITS:
+        room = declared.metadata["room"] or width
+        if position // WORD_BITS != (position + room - 1) // WORD_BITS:
             position = -(-position // WORD_BITS) * WORD_BITS
         placed[declared.name] = _place(declared, position, width)
-        position += width
+        position += room
     for declared in _extension_fields(form, config):
         width, others = width_of(declared.metadata["width"], config), declared.metadata["instead_of"]
         start = placed[others[0]].start if others else _free_position(placed.values(), width)

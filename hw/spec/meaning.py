@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from vdla.hw.spec import isa
-from vdla.hw.spec.config import LEAST_BLOCKS, AcceleratorConfig
+from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import EncodingError
 from vdla.hw.spec.memories import loadable_in, memories_of, storable_in
 from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType
@@ -67,7 +67,7 @@ def missing(extension: Extension, config: AcceleratorConfig) -> str:
         return f"the extension {extension.value!r}, which this configuration has switched off"
     return (
         f"the extension {extension.value!r}, which has no effect with block_in = {config.block_in} and "
-        f"block_out = {config.block_out}: they must be equal and at least {LEAST_BLOCKS[extension]}"
+        f"block_out = {config.block_out}: they must be equal and at least {config.least_block(extension)}"
     )
 
 

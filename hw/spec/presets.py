@@ -9,12 +9,17 @@ KIB = 1 << 10
 LEAN = (Extension.PAD_MINIMUM, Extension.OVERWRITE, Extension.REQUANTISE)
 """The extensions of presets that fit a device or are small."""
 
-DEFAULT = AcceleratorConfig(
-    name="default",
-    extensions=tuple(extension for extension in Extension if extension is not Extension.FEEDBACK),
-)
+DEFAULT = AcceleratorConfig(name="default", extensions=tuple(Extension))
 VTA = DEFAULT.with_changes(name="vta", extensions=())
-PAPER = DEFAULT.with_changes(name="paper", wgt_buffer_bytes=32 * KIB)
+PAPER = DEFAULT.with_changes(
+    name="paper",
+    extensions=tuple(
+        extension
+        for extension in DEFAULT.extensions
+        if extension not in (Extension.FEEDBACK, Extension.DEPTHWISE_ROWS)
+    ),
+    wgt_buffer_bytes=32 * KIB,
+)
 SMALL = DEFAULT.with_changes(
     name="small",
     extensions=LEAN,

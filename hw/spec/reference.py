@@ -20,6 +20,7 @@ from vdla.hw.spec.vocabulary import (
     MemoryType,
     Parameter,
 )
+from vdla.hw.spec.window import PAIR
 
 _NOTE = "<!-- Generated from the specification by `make docs`. -->\n"
 _EXTENSIONS = {
@@ -32,6 +33,10 @@ _EXTENSIONS = {
     Extension.PAD_VALUE: "`LOAD.pad_value`: padding holds any 8-bit value, from a register of the unit",
     Extension.DEPTHWISE: "`DEPTHWISE`, for depthwise convolutions. It has no effect unless block_in and "
     f"block_out are equal and at least {LEAST_BLOCKS[Extension.DEPTHWISE]}",
+    Extension.DEPTHWISE_ROWS: "`DEPTHWISE.more_rows`, `DEPTHWISE.row_step` and `DEPTHWISE.wide`: windows of "
+    "several rows, and of five columns. It has no effect unless block_in and block_out are equal and at "
+    f"least {LEAST_BLOCKS[Extension.DEPTHWISE_ROWS]}, with `packed` "
+    f"{PAIR * LEAST_BLOCKS[Extension.DEPTHWISE_ROWS]}",
     Extension.TABLE: "`STORE.table` and the memory TABLE: each requantised value is replaced by its entry in "
     "a table of 256",
     Extension.GATHER: "`GATHER` loads inputs that begin at any byte and may overlap: windows of an image "
@@ -208,10 +213,11 @@ def _access_cells(access: Access) -> Iterator[str]:
     done = " and ".join(verb for verb, does in (("reads", access.reads), ("writes", access.writes)) if does)
     fresh = f" (only writes if {_named(access.fresh)})" if access.fresh else ""
     yield f"{done} {memory}{' in DRAM' if access.in_dram else ''}{fresh}"
-    yield f"`uop.{access.uop_field}`" if access.uop_field else f"`{access.base}`"
+    added = "" if access.base == "0" else f" + {access.base}"
+    yield f"`uop.{access.uop_field}{added}`" if access.uop_field else f"`{access.base}`"
     for axis in (access.outer, access.inner):
         yield f"`({axis.every}) x ({axis.step})`"
-    conditions = [f"`{name}`" for name in access.where]
+    conditions = [f"`{text} > 0`" for text in access.where]
     conditions += [f"not `{name}`" for name in access.unless]
     conditions += [] if access.of is None else [f"`memory_type` is {access.of.name}"]
     yield " and ".join(conditions) or "always"

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from enum import IntEnum
 from typing import Any
 
-from vdla.hw.spec.isa import TAPS
 from vdla.hw.spec.vocabulary import AluOpcode, Extension
+from vdla.hw.spec.window import window_columns
 
 
 class Client(IntEnum):
@@ -113,10 +113,10 @@ def alu_delay(opcode: AluOpcode, stages: int) -> int:
     return stages - 1 if opcode == AluOpcode.SHR else 0  # a register within the shifter
 
 
-def depthwise_slots(sums: Any, stride_2: Any) -> Any:
-    """Return the slots of a row of a DEPTHWISE with `sums` > 0 sums (numbers or integer arrays): the first
-    window's, then one or two for each of the others."""
-    return (sums - 1) * (1 + stride_2) + TAPS
+def depthwise_slots(sums: Any, stride_2: Any, wide: Any = 0) -> Any:
+    """Return the slots of a row of a DEPTHWISE with `sums` > 0 sums (numbers or integer arrays): as many as
+    the first window has columns, then one or two for each of the others."""
+    return (sums - 1) * (1 + stride_2) + window_columns(wide)
 
 
 def alu_slots(pieces: int, opcode: AluOpcode, stages: int, sources: int = 0) -> int:

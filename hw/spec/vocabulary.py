@@ -30,9 +30,14 @@ class Extension(StrEnum):
     GATHER = "gather"
     ACC_HALVES = "acc_halves"
     FEEDBACK = "feedback"
+    DEPTHWISE_ROWS = "depthwise_rows"
 
 
-NEEDED = {Extension.TABLE: Extension.REQUANTISE, Extension.RESIDUAL: Extension.REQUANTISE}
+NEEDED = {
+    Extension.TABLE: Extension.REQUANTISE,
+    Extension.RESIDUAL: Extension.REQUANTISE,
+    Extension.DEPTHWISE_ROWS: Extension.DEPTHWISE,
+}
 """The extension without which another means nothing."""
 
 
@@ -69,4 +74,5 @@ class Unit(IntEnum):
 VTA_INSTRUCTION_BITS = 128
 VTA_UOP_BITS = 32
 VTA_SRAM_BASE_BITS = 16
+VTA_LOOP_BITS = 14
 DRAM_BASE_BITS = 32

@@ -90,8 +90,9 @@ def _check_crossing(plan: Plan, one: Crossing) -> None:
         f"{one.value} of shape {one.layout.shape} is {stack} matrices of {one.layout.batch} rows at once",
     )
     _require(
-        one.layout.size <= plan.tensors[one.tensor],
-        f"{one.value} takes {one.layout.size} bytes, and tensor {one.tensor} has {plan.tensors[one.tensor]}",
+        one.begin + one.layout.size <= plan.tensors[one.tensor],
+        f"{one.value} takes {one.layout.size} bytes, and tensor {one.tensor} has "
+        f"{plan.tensors[one.tensor] - one.begin}{f' from byte {one.begin} on' * bool(one.begin)}",
     )
 
 

@@ -86,11 +86,13 @@ class Crossing(Record, frozen=True):
         value: its name in the network.
         tensor: in the accelerator's DRAM.
         layout: how it stands there.
+        begin: its first byte in the tensor.
     """
 
     value: Name
     tensor: Name
     layout: Layout
+    begin: Count = 0
 
 
 class Layer(Record, frozen=True):

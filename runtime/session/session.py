@@ -119,6 +119,11 @@ class Session:
         outputs = {name: self._own(name, values[name]) for name in self.plan.outputs}
         return Outcome(outputs, tuple(launches), time.perf_counter() - began, tuple(host), copies)
 
+    def rehearse(self) -> Outcome:
+        """Run the launches without the host's operators and without inputs. The cycles are those of every
+        run, since they do not depend on data, and there are no outputs."""
+        return Outcome({}, tuple(map(self.launch, self.plan.launches)), 0.0, ran=False)
+
     def _own(self, name: str, array: np.ndarray) -> np.ndarray:
         """Return an output that whoever gets it may write to."""
         return array.copy() if name in self.plan.constants else free(array)
@@ -129,13 +134,17 @@ class Session:
         result = launch.run()
         return Ran(step, launch, result, getattr(self.device, "timing", None))
 
+    def _address(self, one: Crossing) -> int:
+        """Return the address of a value in DRAM."""
+        return self._tensors[one.tensor].address + one.begin
+
     def _write(self, step: LaunchStep, values: "_OnHost") -> None:
         for one in step.packs:
-            self.device.copy_in(self._tensors[one.tensor].address, _packed(one, values[one.value]))
+            self.device.copy_in(self._address(one), _packed(one, values[one.value]))
 
     def _read(self, step: LaunchStep, values: "_OnHost") -> None:
         for one in step.unpacks:
-            copied = self.device.copy_out(self._tensors[one.tensor].address, one.layout.size)
+            copied = self.device.copy_out(self._address(one), one.layout.size)
             values.add(one.value, one.layout.unpack(copied))
 
 

@@ -4,7 +4,7 @@ As in VTA's runtime, but dependences are found from addresses, so launches are j
 synchronisation.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,9 +16,10 @@ from vdla.hw.spec.footprint import executing_unit
 from vdla.hw.spec.meaning import missing
 from vdla.hw.spec.units import Unit
 from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType
+from vdla.hw.spec.window import TAPS
 from vdla.runtime.stream.encode import encode_rows
 from vdla.runtime.stream.micro_kernels import MicroKernel, MicroKernels, MicroOps
-from vdla.runtime.stream.record import NO_TENSOR, Record
+from vdla.runtime.stream.record import FIELDS, NO_TENSOR, Record, Recorded
 from vdla.runtime.stream.tokens import conflicts, loads_beside, plan_tokens
 from vdla.runtime.windows import GatheredLines
 
@@ -103,15 +104,18 @@ class StreamBuilder:
 
     Args:
         config: the accelerator.
+
+    Attributes:
+        record: the instructions so far.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
         self.config = config
         self.kernels = MicroKernels(config)
-        self._record = Record()
+        self.record = Record()
         self._tensors: dict[str, int] = {}  # their numbers
         self._pad_registers: dict[Unit, int] = {}  # where they are not 0
-        self._labels: list[tuple[int, str]] = []  # with the first instruction of each
+        self._labels: list[str] = []  # by number
         self._taken: dict[MemoryType, int] = {}  # the end of what a program took last
         self._places: dict[tuple[MemoryType, Hashable], int] = {}  # of programs
 
@@ -119,7 +123,8 @@ class StreamBuilder:
 
     def label(self, name: str) -> None:
         """Assign the instructions recorded from here on to `name`."""
-        self._labels.append((len(self._record), name))
+        self.record.owner = len(self._labels)
+        self._labels.append(name)
 
     def next_place(self, memory: MemoryType, elements: int, program: Hashable) -> int:
         """Return where a program's elements of a memory begin: behind those of the program before, so that it
@@ -166,11 +171,11 @@ class StreamBuilder:
         of INP; the stride of `rows` counts bytes, and they have no padding."""
         size = rows.height, rows.width, rows.stride, 0, 0, step
         place = MemoryType.INP, sram, begin
-        self._record.transfer(isa.Gather, (*place, *size, False, False), self._number(tensor))
+        self.record.transfer(isa.Gather, (*place, *size, False, False), self._number(tensor))
 
     def _load(self, place: tuple[int, ...], tensor: int, pad_minimum: bool, pad_value: bool) -> None:
         """Record a LOAD; whether it runs beside others is found out when the stream is finished."""
-        self._record.transfer(isa.Load, (*place, pad_minimum, pad_value, False), tensor)
+        self.record.transfer(isa.Load, (*place, pad_minimum, pad_value, False), tensor)
 
     def _set_pad_register(self, memory: MemoryType, value: int) -> None:
         """Write the pad register of the unit that loads `memory`, unless it holds `value` already."""
@@ -194,7 +199,7 @@ class StreamBuilder:
         """Store rows of outputs from `sram` to `tensor`, from its `element` on; requantised where a set of
         `parameters` is given, and then by `table` and with the residuals from `residual` on."""
         place = MemoryType.OUT, sram, element, *rows.fields
-        self._record.transfer(isa.Store, (*place, parameters, table, residual), self._number(tensor))
+        self.record.transfer(isa.Store, (*place, parameters, table, residual), self._number(tensor))
 
     def feed_back(
         self, sram: int, inp: int, rows: Rows, *, parameters: int = 0, table: int = 0, residual: int = 0
@@ -208,7 +213,7 @@ class StreamBuilder:
         if not self.config.has(Extension.FEEDBACK):
             raise EncodingError(f"a STORE into INP needs {missing(Extension.FEEDBACK, self.config)}")
         place = MemoryType.INP, sram, inp, *rows.fields
-        self._record.transfer(isa.Store, (*place, parameters, table, residual), NO_TENSOR)
+        self.record.transfer(isa.Store, (*place, parameters, table, residual), NO_TENSOR)
 
     def gemm(
         self, uops: MicroOps, outer: Loop, inner: Loop, *, reset: bool = False, overwrite: bool = False
@@ -217,7 +222,7 @@ class StreamBuilder:
         instead of adding them."""
         uops = uops if isinstance(uops, MicroKernel) else MicroKernel(uops)
         row = self._nest(uops, outer, inner, reset=reset)
-        self._record.compute(isa.Gemm, (*row, outer.wgt, inner.wgt, overwrite), uops.ranges)
+        self.record.compute(isa.Gemm, (*row, outer.wgt, inner.wgt, overwrite), uops)
 
     def alu(
         self, opcode: AluOpcode, uops: MicroOps, outer: Loop, inner: Loop, *, imm: int | None = None
@@ -226,19 +231,31 @@ class StreamBuilder:
         micro-ops."""
         uops = uops if isinstance(uops, MicroKernel) else MicroKernel(uops)
         row = self._nest(uops, outer, inner)
-        self._record.compute(isa.Alu, (*row, opcode, imm is not None, imm or 0), uops.ranges)
+        self.record.compute(isa.Alu, (*row, opcode, imm is not None, imm or 0), uops)
 
     def depthwise(
-        self, uops: MicroOps, outer: Loop, inner: Loop, *, stride_2: bool = False, overwrite: bool = False
+        self,
+        uops: MicroOps,
+        outer: Loop,
+        inner: Loop,
+        *,
+        window: tuple[int, int, int] = (1, TAPS, 1),
+        stride_2: bool = False,
+        overwrite: bool = False,
     ) -> None:
         """Slide windows along rows, one for each micro-op, over an outer loop.
 
         The inner loop has the sums of a row as trips, and as its source's step that from column to column.
+
+        Args:
+            window: its rows, its columns, and the elements from row to row, an odd number.
         """
         uops = uops if isinstance(uops, MicroKernel) else MicroKernel(uops)
         trips, steps = (outer.trips, inner.trips), (outer.dst, inner.dst, outer.src, inner.src, outer.wgt)
-        row = (stride_2, *self._micro_kernel(uops), *trips, *steps, overwrite)
-        self._record.compute(isa.Depthwise, row, uops.ranges)
+        rows, columns, apart = window
+        extents = rows - 1, columns > TAPS, apart // 2
+        row = (stride_2, *self._micro_kernel(uops), *trips, *steps, *extents, overwrite)
+        self.record.compute(isa.Depthwise, row, uops)
 
     def _nest(self, uops: MicroKernel, outer: Loop, inner: Loop, *, reset: bool = False) -> tuple[int, ...]:
         """Return the fields that GEMM and ALU share; load the micro-ops if they are not resident."""
@@ -258,44 +275,68 @@ class StreamBuilder:
     def _number(self, tensor: str) -> int:
         return self._tensors.setdefault(tensor, len(self._tensors))
 
+    def rerecorded(self, instructions: Iterable[Recorded]) -> "StreamBuilder":
+        """Return a builder of the same tensors and labels that has recorded `instructions`. Micro-kernels are
+        placed anew: LOADs of micro-ops among the instructions, and FINISH, are left out."""
+        other = StreamBuilder(self.config)
+        other._tensors, other._labels = dict(self._tensors), list(self._labels)
+        for each in instructions:
+            other._rerecord(each)
+        return other
+
+    def _rerecord(self, each: Recorded) -> None:
+        self.record.owner = each.owner
+        if each.uops is not None:
+            begin = FIELDS[each.form].index("uop_begin")
+            row = (*each.row[:begin], *self._micro_kernel(each.uops), *each.row[begin + 2 :])
+            self.record.compute(each.form, row, each.uops)
+        elif each.form is not isa.Finish and each.row[0] != MemoryType.UOP:
+            self.record.transfer(each.form, each.row, each.tensor)
+
     # Finishing
 
     def finish(self) -> Stream:
         """Return the stream, ended by FINISH. Nothing can be recorded afterwards."""
-        self._record.compute(isa.Finish, ())
-        units = np.frombuffer(self._record.units, np.uint8)
-        needs = conflicts(units, self._record.touched(), self.config)
+        return self.numbered()[0]
+
+    def numbered(self) -> tuple[Stream, np.ndarray]:
+        """Return the stream, ended by FINISH, and int64[n]: the number with which each of its instructions
+        was recorded, negative where it only waits. Nothing can be recorded afterwards."""
+        self.record.compute(isa.Finish, ())
+        units = np.frombuffer(self.record.units, np.uint8)
+        needs = conflicts(units, self.record.touched(), self.config)
         plan = plan_tokens(units, needs, self.config.token_depth)
         order = np.array(plan.numbers)
         words, flags = self._words()[order], np.array(plan.flags, np.uint64)
         words[:, 0] |= self._flags(flags)
         if self.config.has(Extension.ACC_HALVES):
             self._run_beside(words, order, flags)
-        moved = np.append(self._record.tensors(), [NO_TENSOR] * len(Unit))[order]
+        moved = np.append(self.record.tensors(), [NO_TENSOR] * len(Unit))[order]
         tensors = {name: np.flatnonzero(moved == number) for name, number in self._tensors.items()}
         uops = np.array(self.kernels.words, f"u{self.config.uop_bits // 8}")
-        return Stream(self.config, words, tensors, uops, self._labelled(order))
+        return Stream(self.config, words, tensors, uops, self._labelled(order)), order
 
     def _run_beside(self, words: np.ndarray, order: np.ndarray, flags: np.ndarray) -> None:
         """Let the LOADs of accumulators run beside instructions that work in the other half."""
         recorded = order >= 0  # the others do nothing but wait
         chosen = order[recorded]
         pushes = flags[recorded] >> np.uint64(isa.FLAGS.index("push_prev")) != 0
-        found = loads_beside(self._record.opcodes()[chosen], self._record.halves(self.config)[chosen], pushes)
+        found = loads_beside(self.record.opcodes()[chosen], self.record.halves(self.config)[chosen], pushes)
         place, start = divmod(isa.field_of(isa.Load, "beside", self.config).start, isa.WORD_BITS)
         words[np.flatnonzero(recorded)[found], place] |= np.uint64(1 << start)
 
     def _labelled(self, order: np.ndarray) -> dict[str, np.ndarray]:
         """Return the positions in `order` of each label's instructions; a transfer of nothing belongs to what
         stands before it."""
-        before = np.maximum.accumulate(order)
-        owners = np.searchsorted([first for first, _ in self._labels], before, "right") - 1
-        return {name: np.flatnonzero(owners == number) for number, (_, name) in enumerate(self._labels)}
+        recorded = np.flatnonzero(order >= 0)
+        before = recorded[np.searchsorted(recorded, np.arange(len(order)), "right") - 1]
+        owners = np.array(self.record.owners)[order[before]]
+        return {name: np.flatnonzero(owners == number) for number, name in enumerate(self._labels)}
 
     def _words(self) -> np.ndarray:
         """Return uint64[n + units, ...]: what was recorded, and last, from the last unit to the first,
         transfers of nothing."""
-        words = self._record.words(self.config)
+        words = self.record.words(self.config)
         waits = ((isa.Store, MemoryType.OUT), (isa.Load, MemoryType.UOP), (isa.Load, MemoryType.INP))
         return np.concatenate(
             [

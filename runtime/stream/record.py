@@ -1,6 +1,7 @@
 """What a stream builder has recorded: the fields of instructions, form by form, and what they touch."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,13 +13,32 @@ from vdla.hw.spec.touched import Fields, extent, happens, named
 from vdla.hw.spec.units import Unit
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.runtime.stream.encode import blank_words, encode_rows
+from vdla.runtime.stream.micro_kernels import MicroKernel
 from vdla.runtime.stream.tokens import PLACES, tensor_read, tensor_written
 
 UOP_FIELDS = ("dst", "src", "wgt")
 FIELDS: Mapping[type[isa.Instruction], tuple[str, ...]] = {form: isa.field_names(form) for form in FOOTPRINTS}
+FORMS = {int(form.opcode): form for form in FIELDS}
 NO_TENSOR = -1
+NO_LABEL = -1
 
-Ranges = tuple[tuple[int, int], ...]  # the least and the greatest value of each of UOP_FIELDS
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """One recorded instruction.
+
+    Attributes:
+        row: the values of its FIELDS.
+        tensor: number of the tensor that it moves, or NO_TENSOR.
+        uops: its micro-kernel, if it steps through micro-ops.
+        owner: number of the label that it belongs to, or NO_LABEL.
+    """
+
+    form: type[isa.Instruction]
+    row: tuple[int, ...]
+    tensor: int
+    uops: MicroKernel | None
+    owner: int
 
 
 class Record:
@@ -26,13 +46,17 @@ class Record:
 
     Attributes:
         units: the unit of each.
+        owner: number of the label to which instructions recorded from here on belong.
+        owners: that of each.
     """
 
     def __init__(self) -> None:
         self.units = bytearray()
+        self.owner = NO_LABEL
+        self.owners: list[int] = []
         self._opcodes = bytearray()
         self._fields: dict[type[isa.Instruction], list[int]] = {form: [] for form in FIELDS}
-        self._ranges: dict[type[isa.Instruction], list[int]] = {form: [] for form in FIELDS}
+        self._kernels: dict[type[isa.Instruction], list[MicroKernel]] = {form: [] for form in FIELDS}
         self._tensors: list[int] = []
 
     def __len__(self) -> int:
@@ -43,17 +67,28 @@ class Record:
         unit = executing_unit(form, MemoryType(row[0]))
         self._append(form, unit, row, tensor)
 
-    def compute(self, form: type[isa.Instruction], row: tuple[int, ...], ranges: Ranges = ()) -> None:
-        """Append an instruction of the compute unit; `ranges`: of its micro-ops, where it uses any."""
+    def compute(
+        self, form: type[isa.Instruction], row: tuple[int, ...], uops: MicroKernel | None = None
+    ) -> None:
+        """Append an instruction of the compute unit; `uops`: its micro-kernel, where it uses one."""
         self._append(form, executing_unit(form), row, NO_TENSOR)
-        for least_and_greatest in ranges:
-            self._ranges[form] += least_and_greatest
+        if uops is not None:
+            self._kernels[form].append(uops)
 
     def _append(self, form: type[isa.Instruction], unit: Unit, row: tuple[int, ...], tensor: int) -> None:
         self._opcodes.append(form.opcode)
         self.units.append(unit)
         self._fields[form] += row
         self._tensors.append(tensor)
+        self.owners.append(self.owner)
+
+    def instructions(self) -> Iterator[Recorded]:
+        """Yield the instructions in order."""
+        rows = {form: map(tuple, columns.tolist()) for form, (_, columns) in self._columns().items()}
+        kernels = {form: iter(uops) for form, uops in self._kernels.items()}
+        for opcode, tensor, owner in zip(self._opcodes, self._tensors, self.owners, strict=True):
+            form = FORMS[opcode]
+            yield Recorded(form, next(rows[form]), tensor, next(kernels[form], None), owner)
 
     def tensors(self) -> np.ndarray:
         """Return int64[n]: the number of the tensor that each instruction moves, or NO_TENSOR."""
@@ -72,7 +107,7 @@ class Record:
         places = np.zeros((len(self), PLACES, 3), np.int64)
         tensors = self.tensors()
         for form, (here, columns) in self._columns().items():
-            found = _places(form, columns, _rows(self._ranges[form], len(here)), tensors[here])
+            found = _places(form, columns, self._ranges(form), tensors[here])
             for number, place in enumerate(found):
                 places[here, number] = np.stack(np.broadcast_arrays(*place), axis=-1)
         return places
@@ -85,8 +120,14 @@ class Record:
         """Return int64[n]: a bit for each half of ACC that an instruction of the compute unit touches."""
         halves = np.zeros(len(self), np.int64)
         for form, (here, columns) in self._columns().items():
-            halves[here] = _halves(form, columns, _rows(self._ranges[form], len(here)), config)
+            halves[here] = _halves(form, columns, self._ranges(form), config)
         return halves
+
+    def _ranges(self, form: type[isa.Instruction]) -> np.ndarray:
+        """Return int64[m, 6]: the least and the greatest value of each of UOP_FIELDS in the micro-kernel of
+        each instruction of a form."""
+        values = [value for uops in self._kernels[form] for pair in uops.ranges for value in pair]
+        return np.array(values, np.int64).reshape(-1, 2 * len(UOP_FIELDS))
 
     def _columns(self) -> dict[type[isa.Instruction], tuple[np.ndarray, np.ndarray]]:
         """Return, by form, the positions of its instructions and their fields, a row for each."""

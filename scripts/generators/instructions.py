@@ -8,7 +8,7 @@ from vdla.hw.spec import footprint, isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.footprint import chip_access, dram_access, operands, stepping_forms
 from vdla.hw.spec.memories import loadable_in, scratchpad_of
-from vdla.hw.spec.touched import ByteRows, accesses, elements, fields_of, named, rows_in_dram
+from vdla.hw.spec.touched import ByteRows, accesses, elements, fields_of, named, rows_in_dram, total
 from vdla.hw.spec.vocabulary import DRAM_BASE_BITS, Extension, MemoryType, Parameter
 
 UOP_TABLE = 4096  # byte address of the micro-ops that programs load
@@ -290,16 +290,17 @@ class InstructionMaker:
         memory."""
         rng = self._rng
         depths = {access.uop_field: self._config.depth(access.memory) for access in operands(form)}
-        own = isa.field_names(form)
+        own, most = isa.field_names(form), isa.field_of(form, "iter_in", self._config).high
         while True:
             begin = rng.randrange(len(self._uops))
             fields = {
                 "uop_begin": begin,
                 "uop_end": rng.randint(begin, min(len(self._uops), begin + 6)),
                 "iter_out": rng.choice((0, 1, 1, 2, 3, 5)),
-                "iter_in": rng.choice((1, 1, 2, 4, 9)),
+                "iter_in": min(rng.choice((1, 1, 2, 4, 9)), most),
                 "reset": int(rng.random() < 0.15),
                 "stride_2": rng.randrange(2) if "stride_2" in own else 0,
+                **self._window(),
             }
             for name, depth in depths.items():
                 fields |= {
@@ -311,7 +312,19 @@ class InstructionMaker:
             if all(self._stays_inside(access, fields, uops) for access in operands(form, *flags)):
                 return fields
 
+    def _window(self) -> dict[str, int]:
+        """Return fields of the window of a DEPTHWISE."""
+        rng, fields = self._rng, {"more_rows": 0, "wide": 0, "row_step": 0}
+        if self._config.has(Extension.DEPTHWISE_ROWS):
+            steps = isa.field_of(isa.Depthwise, "row_step", self._config).high
+            fields["more_rows"] = rng.choice((0, 1, 2, 3, min(3, self._config.window.rows - 1)))
+            fields["wide"] = rng.randrange(2)
+            fields["row_step"] = min(steps, rng.choice((0, 1, 1, 2, 3, rng.randint(0, steps))))
+        return fields
+
     def _stays_inside(self, access: footprint.Access, fields: dict, uops: list[isa.MicroOp]) -> bool:
+        if not all(total(text, fields.__getitem__) > 0 for text in access.where):
+            return True
         bases = [getattr(uop, access.uop_field) for uop in uops]
         greatest = max(elements(access, fields.__getitem__, bases), default=0)
         return greatest < self._config.depth(access.memory)

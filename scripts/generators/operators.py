@@ -7,18 +7,27 @@ import numpy as np
 
 from generators.expected import convolved, greatest
 from generators.making import Case, Maker
-from vdla.compiler.codegen.blocked_layout import blocked_weights
+from vdla.compiler.codegen.blocked_layout import blocked_parameters, blocked_weights
 from vdla.compiler.codegen.estimate import ranked_tiles
 from vdla.compiler.codegen.tiles import KEEPS, TilingProblem
 from vdla.compiler.graph.integers import SUM_BITS
 from vdla.compiler.ir.nodes import IrError
 from vdla.compiler.tasks.base import Choice
-from vdla.compiler.tasks.constant_operands import scalar_weights
+from vdla.compiler.tasks.chain import ChainTask
+from vdla.compiler.tasks.chain_plan import Chain, chains
+from vdla.compiler.tasks.constant_operands import constant_inputs, scalar_weights
 from vdla.compiler.tasks.convolution import ConvolutionTask, schedule_conv2d
 from vdla.compiler.tasks.elementwise import elements_at_a_time, schedule_elementwise
 from vdla.compiler.tasks.pooled_convolution import PooledTask, pools_sums
 from vdla.compiler.tasks.pooling import MaximumTask, PoolingTask, pools_by_multiplier
-from vdla.compiler.tasks.scaling import SumTask, diagonal_weights, elements_of_a_sum, multiplies_sums
+from vdla.compiler.tasks.scaled_convolution import ScaledTask, scales_inputs
+from vdla.compiler.tasks.scaling import (
+    SumTask,
+    diagonal_weights,
+    elements_of_a_sum,
+    int8_parts,
+    multiplies_sums,
+)
 from vdla.compiler.te.operators.alu import add, multiply, requantise
 from vdla.compiler.te.operators.convolution import (
     conv2d,
@@ -42,6 +51,8 @@ from vdla.compiler.te.operators.sizes import (
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import Extension
 from vdla.runtime.host.convolution import conv_transpose
+from vdla.runtime.requantise import parameter_words
+from vdla.runtime.requantise import requantise as requantised
 
 
 def random_case(seed: int, configs: tuple[AcceleratorConfig, ...]) -> Case:
@@ -97,7 +108,7 @@ def _windows(maker: Maker) -> Case:
         rng.randint(3, 12),
         rng.randint(3, 12),
         channels,
-        (rng.randint(1, 5), rng.choice((2, 3, 3, 4, 5, 7))),
+        (rng.choice((1, 2, 3, 3, 4, 5, 7)), rng.choice((1, 2, 3, 3, 4, 5, 7, 8))),
         (rng.randint(1, 3), rng.randint(1, 2)),
         maker.padding(),
         (rng.choice((1, 1, 2)), 1),
@@ -107,7 +118,9 @@ def _windows(maker: Maker) -> Case:
     if not prefers_windows(size, maker.config):
         raise IrError("there is no DEPTHWISE")
     border = rng.choice((0, LEAST)) if maker.config.has(Extension.PAD_MINIMUM) else 0
-    return _product(maker, size, maker.bytes(channels, 1, *size.kernel), border, with_whole_windows(size))
+    return _product(
+        maker, size, maker.bytes(channels, 1, *size.kernel), border, with_whole_windows(size, maker.config)
+    )
 
 
 def _matrix_product(maker: Maker) -> Case:
@@ -244,10 +257,10 @@ def _max_pool(maker: Maker) -> Case:
 
 
 def _widened_maximum(maker: Maker) -> Case:
-    """A pooling through the multiplier array, of windows that each have inputs of their own."""
+    """A pooling through the multiplier array, of windows that may overlap by more than half."""
     rng, config = maker.rng, maker.config
     stride = rng.randint(1, 3), rng.randint(1, 3)
-    kernel = tuple(rng.randint(1, 2 * step - 1) for step in stride)
+    kernel = tuple(rng.randint(1, rng.choice((2 * step - 1, 7))) for step in stride)
     padding = tuple(rng.randint(0, side - 1) for side in (*kernel, *kernel))
     extents = rng.randint(5, 25), rng.randint(5, 25)
     size = Pooling(rng.randint(1, 20), *extents, kernel, stride, padding, rng.randint(1, 2))
@@ -305,6 +318,45 @@ def _pooled_sums(maker: Maker) -> Case:
         {"X": maker.blocked(inp, config.block_in), "W": blocked_weights(weights, size, config), **kept},
         greatest(results, pooling),
     )
+
+
+def _chain(maker: Maker) -> Case:
+    """Return a depthwise convolution with 1x1 convolutions before and after it, as a chain."""
+    rng, config = maker.rng, maker.config
+    sides, batch = (rng.randint(1, 14), rng.randint(1, 14)), rng.choice((1, 1, 2))
+    inputs, channels, outputs = (rng.randint(1, 40) for _ in range(3))
+    window = Convolution(
+        channels,
+        *sides,
+        channels,
+        (rng.choice((1, 2, 3, 3, 5)), rng.choice((1, 3, 3, 3, 5))),
+        (rng.choice((1, 1, 2)), rng.choice((1, 2))),
+        maker.padding(),
+        groups=channels,
+        batch=batch,
+    )
+    if not prefers_windows(window, config):
+        raise IrError("there is no DEPTHWISE")
+    expands, projects = rng.choice(((True, True), (True, False), (False, True)))
+    pointwise = Convolution(inputs, *sides, channels, (1, 1), batch=batch)
+    last = Convolution(channels, *window.out_size, outputs, (1, 1), batch=batch)
+    chain = Chain(
+        ConvolutionTask(with_whole_windows(window, config), border=maker.border(), slides=True),
+        ConvolutionTask(pointwise) if expands else None,
+        ConvolutionTask(last) if projects else None,
+    )
+    if config.acc_bits < SUM_BITS or not chains(chain, config):
+        raise IrError("there is no path to the inputs, or no tile fits")
+    fused, given, choice = ChainTask(chain), dict[str, np.ndarray](), Choice(rng.randint(1, 3))
+    values = maker.activations(chain.stages[0].size)
+    given["X"] = maker.blocked(values, config.block_in)
+    for place, stage in enumerate(chain.stages):
+        size, name = stage.size, "" if stage is chain.stages[-1] else str(place)
+        weights = maker.bytes(size.outputs, size.channels // size.groups, *size.kernel)
+        values, kept = maker.narrowed(convolved(values, weights, size, stage.border), Scale())
+        pack = window_weights if stage.slides else blocked_weights
+        given |= {f"W{name}": pack(weights, size, config), f"P{name}": kept["P"]}
+    return Case(f"{fused}, {choice}", config, fused.program(choice, config), given, values)
 
 
 def _elementwise(maker: Maker) -> Case:
@@ -371,6 +423,44 @@ def _scaled_sum(maker: Maker) -> Case:
     )
 
 
+def _scaled_convolution(maker: Maker) -> Case:
+    """A 1x1 convolution of an image whose channels are scaled on the way into its products."""
+    rng, config = maker.rng, maker.config
+    channels, outputs = rng.randint(1, 8) * config.block_in, rng.randint(1, 5) * config.block_out
+    height, width = rng.randint(1, 14), rng.randint(1, 14)
+    zeros = rng.choice((0, 0, 5, -128)), rng.choice((0, 0, -7, 127))
+    numbers, inputs = int8_parts(-zeros[1]), int8_parts(-zeros[0])
+    sizes = channels // config.block_in, outputs // config.block_out, height * width
+    task = ScaledTask(*sizes, len(numbers), len(inputs))
+    if config.batch > 1 or not scales_inputs(config, task):
+        raise IrError("no factor is a weight, or it does not fit")
+    choice = rng.choice(
+        [
+            Choice(threads, parts=parts)
+            for threads in (1, 2, 3)
+            for parts in (1, 2)
+            if task.tile(config, threads * parts) is not None
+        ]
+    )
+    image, factors = maker.bytes(1, channels, height, width), maker.bytes(channels)
+    words = parameter_words(*(np.array([value]) for value in (zeros[0] * zeros[1], 30_000, 21, 3, -120, 125)))
+    wide = image.astype(np.int64)
+    products = (wide - zeros[0]) * factors[:, None, None] - wide * zeros[1]
+    scaled = requantised(products, words[:, :, None, None], config.acc_bits)
+    size = Convolution(channels, height, width, outputs, (1, 1))
+    weights = maker.bytes(outputs, channels, 1, 1)
+    expected, kept = maker.narrowed(convolved(scaled, weights, size), Scale())
+    given = {
+        "X": maker.blocked(image, config.block_in),
+        "Q": blocked_parameters(np.repeat(words, config.block_out, 1), config),
+        "D": np.stack([np.diag(part) for part in factors.reshape(-1, config.block_in)]),
+        "W": blocked_weights(weights, size, config),
+        **({"K": scalar_weights(numbers, config)} if numbers else {}),
+        **({"C": constant_inputs(inputs, config)} if inputs else {}),
+    }
+    return Case(f"{task}, {choice}", config, task.program(choice, config), {**given, **kept}, expected)
+
+
 KINDS: tuple[Callable[[Maker], Case], ...] = (
     _convolution,
     _convolution,
@@ -386,4 +476,7 @@ KINDS: tuple[Callable[[Maker], Case], ...] = (
     _scaled_sum,
     _widened_maximum,
     _pooled_sums,
+    _scaled_convolution,
+    _chain,
+    _chain,
 )

@@ -222,6 +222,9 @@ class TokenWeaver:
             known[other] = max(known[other], position)
 
 
+MOST_MACS = 1024  # of a configuration, which is built quickly
+
+
 def random_config(seed: int) -> AcceleratorConfig:
     """Return a valid configuration, small enough to build quickly, the same for the same seed.
 
@@ -235,7 +238,7 @@ def random_config(seed: int) -> AcceleratorConfig:
         except ConfigError:
             continue
         as_meant = not is_wide or config.uop_bits > VTA_UOP_BITS or config.sram_base_bits > VTA_SRAM_BASE_BITS
-        if as_meant and config.macs_per_cycle <= 512 and config.depth(MemoryType.ACC) >= 8:
+        if as_meant and config.macs_per_cycle <= MOST_MACS and config.depth(MemoryType.ACC) >= 8:
             return config.with_changes(requantise_lanes=rng.choice(_requantise_lanes(config)))
 
 
@@ -267,8 +270,10 @@ def _choices(rng: random.Random) -> dict[str, Any]:
         "axi_address_bits": rng.choice((0, 32, 64)),
     }
     choices["packed"] = rng.choice((0, 18, 25))
-    if Extension.DEPTHWISE in choices["extensions"]:
-        choices |= dict.fromkeys(("block_in", "block_out"), rng.choice((8, 8, 16)))
+    if Extension.DEPTHWISE not in choices["extensions"]:
+        choices["extensions"] = tuple(set(choices["extensions"]) - {Extension.DEPTHWISE_ROWS})
+    else:
+        choices |= dict.fromkeys(("block_in", "block_out"), rng.choice((8, 8, 16, 16, 32)))
     choices["acc_ports"] = rng.choice((1, 2))
     if Extension.FEEDBACK in choices["extensions"] and rng.random() < 0.5:
         choices["block_in"] = choices["block_out"]

@@ -96,7 +96,10 @@ FAULTS = (
         '_PARAMETERS = f"{len(Parameter)} * parameters - {len(Parameter)}"',
         '_PARAMETERS = f"{len(Parameter)} * parameters"',
     ),
-    Fault(FOOTPRINT, "isa.TAPS - 1}", "isa.TAPS}"),
+    Fault(FOOTPRINT, "{TAPS - 1}", "{TAPS}"),
+    Fault(FOOTPRINT, "range(1, MOST_ROWS)", "range(1, MOST_ROWS - 1)"),
+    Fault(FOOTPRINT, "more_rows - {row - 1}", "more_rows - {row}"),
+    Fault(FOOTPRINT, "{2 * row} * row_step + {row}", "{2 * row} * row_step"),
     Fault(
         FOOTPRINT,
         'Access(MemoryType.INP, "dram_base", *_DRAM_ROWS, writes=True, of=MemoryType.INP)',

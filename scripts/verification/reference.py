@@ -309,10 +309,12 @@ def step(item: isa.Gemm | isa.Alu, uop: isa.MicroOp, i: int, j: int, found: Acce
 
 
 def window(item: isa.Depthwise, uop: isa.MicroOp, i: int, j: int, found: Accesses) -> None:
-    """Add the places of a sum of a DEPTHWISE: three inputs, a weight element, an accumulator."""
+    """Add the places of a sum of a DEPTHWISE: a window of inputs, a weight element, an accumulator."""
     target = (ACC, uop.dst + i * item.dst_factor_out + j * item.dst_factor_in)
     first = uop.src + i * item.src_factor_out + j * (1 + item.stride_2) * item.src_factor_in
-    found.read(*((INP, first + t * item.src_factor_in) for t in range(3)))
+    for row in range(1 + item.more_rows):
+        begin = first + row * (2 * item.row_step + 1)
+        found.read(*((INP, begin + t * item.src_factor_in) for t in range(5 if item.wide else 3)))
     found.read((WGT, uop.wgt + i * item.wgt_factor_out))
     if not item.overwrite:
         read_unless_written(found, target)

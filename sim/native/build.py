@@ -1,19 +1,22 @@
 """Native code for one configuration: emitted, optimised for this processor, and called through ctypes."""
 
 import ctypes
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 
+import llvmlite
 import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
 
+from vdla.hw.spec.cache import digest_of
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.isa import Opcode
 from vdla.hw.spec.shelf import Shelf
 from vdla.hw.spec.vocabulary import Extension
+from vdla.sim.compiled import revision
 from vdla.sim.decoded import DecodedStream, slot_count
 from vdla.sim.native.compute import emit_alu, emit_depthwise, emit_gemm, emit_pack_inp
 from vdla.sim.native.dot import Dot, choose_dot
@@ -21,7 +24,7 @@ from vdla.sim.native.emit import DONE, I8, I64, POINTER, STATE, Emitter, i64
 from vdla.sim.native.steps import steps_at_once
 from vdla.sim.native.store import emit_store
 from vdla.sim.native.transfer import emit_loads
-from vdla.sim.processor import host_features, target_machine
+from vdla.sim.processor import engine_of, host_features, host_name, target_machine
 from vdla.sim.scratchpads import Scratchpads
 
 _ADDRESS, _COUNT = ctypes.c_uint64, ctypes.c_uint64
@@ -86,24 +89,31 @@ def native_code_for(config: AcceleratorConfig, dot: Dot | None = None) -> Native
     Args:
         dot: how to multiply; None: the best this processor has.
     """
-    text, machine = str(emit_module(config, dot or choose_dot(host_features()))), target_machine()
-    module = llvm.parse_assembly(text)
-    module.triple, module.data_layout = machine.triple, str(machine.target_data)
-    module.verify()
-    key = _key(text)
-    stored = OBJECTS.read(key)
-    if stored is None:
-        _optimise(module, machine)
-    engine = llvm.create_mcjit_compiler(module, machine)
-    engine.set_object_cache(lambda _, compiled: OBJECTS.write(key, compiled), lambda _: stored)
-    engine.finalize_object()
+    dot = dot or choose_dot(host_features())
+    key = _key(config, dot)
+    code = OBJECTS.read(key)
+    if code is None:
+        code = _machine_code(config, dot)
+        OBJECTS.write(key, code)
+    engine = engine_of(code)
     return NativeCode(engine, engine.get_function_address("run"), steps_at_once(config))
 
 
-def _key(text: str) -> str:
-    """Return what the machine code depends on, as a digest (hex)."""
-    host = (llvm.get_host_cpu_name(), host_features().flatten(), llvm.llvm_version_info, _PIPELINE)
-    return hashlib.sha256(f"{host}\n{text}".encode()).hexdigest()
+def _key(config: AcceleratorConfig, dot: Dot) -> str:
+    """Return a digest (hex) of whatever decides the machine code: the sources that emit it, the
+    configuration, the processor and LLVM."""
+    tools = llvmlite.__version__, llvm.llvm_version_info, _PIPELINE
+    return digest_of([revision(Path(__file__).parent), config.digest, repr(dot), host_name(), repr(tools)])
+
+
+def _machine_code(config: AcceleratorConfig, dot: Dot) -> bytes:
+    """Return the object file of `config`'s functions."""
+    module, machine = llvm.parse_assembly(str(emit_module(config, dot))), target_machine()
+    module.triple, module.data_layout = machine.triple, str(machine.target_data)
+    module.verify()
+    _optimise(module, machine)
+    code: bytes = machine.emit_object(module)
+    return code
 
 
 _PIPELINE = {"loop_vectorization": True, "loop_unrolling": False}

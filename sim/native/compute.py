@@ -3,18 +3,21 @@
 The GEMM reads inputs as unsigned bytes (`inp + 128`) and weights in groups of 4 along k, interleaved over the
 outputs, so that one instruction advances 4 products in every output lane; `wgt_bias` takes the 128s out
 again. Steps of the ALU run in order, each on a whole element, so overlapping operands mean what the ISA says.
-DEPTHWISE computes rows of sums, of which each column of the array adds six products.
+DEPTHWISE computes rows of sums, of which each column of the array adds the products of a window.
 """
 
+from collections.abc import Sequence
+from dataclasses import fields
 from itertools import product
+from typing import NamedTuple
 
 from llvmlite import ir
 
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.footprint import operands
-from vdla.hw.spec.isa import PAIR, TAPS
 from vdla.hw.spec.vocabulary import AluOpcode
+from vdla.hw.spec.window import Window, row_distance, window_columns
 from vdla.sim.native.dot import Dot, broadcast
 from vdla.sim.native.emit import DONE, I8, I32, I64, POINTER, Emitter, InstructionEmitter, i64, splat
 from vdla.sim.native.steps import StepEmitter
@@ -23,6 +26,7 @@ from vdla.sim.scratchpads import K_GROUP, padded_block_in, padded_block_out
 ROWS_AT_ONCE = 8  # of a GEMM
 VECTOR_BITS = 512  # of the ALU
 LANES = 16  # of DEPTHWISE
+UOP_FIELDS = len(fields(isa.MicroOp))
 
 
 def emit_gemm(module: ir.Module, config: AcceleratorConfig, dot: Dot) -> ir.Function:
@@ -259,20 +263,19 @@ def emit_depthwise(module: ir.Module, config: AcceleratorConfig) -> ir.Function:
     """Emit `depthwise(state, row)`."""
     e = StepEmitter(module, "depthwise", isa.Depthwise, config)
     e.begin()
-    found = operands(isa.Depthwise)
-    e.check(found)
-    kept = e.kept_bits("overwrite")
+    e.check(operands(isa.Depthwise))
+    kept, taps = e.kept_bits("overwrite"), _taps(e, config.window)
     sums, stride = e.field("iter_in"), e.sum(e.field("stride_2"), i64(1))
     dst_step, src_step = e.field("dst_factor_in"), e.field("src_factor_in")
 
     def row(d: ir.Value, s: ir.Value, w: ir.Value) -> None:
         def columns(part: ir.Value) -> None:
             first = e.scaled(part, _lanes(config))
-            weights = _weights(e, config, w, first)
+            weights = _weights(e, config, w, first, taps)
 
             def window(j: ir.Value) -> None:
                 begin = e.sum(s, e.builder.mul(e.builder.mul(j, stride), src_step))
-                inputs = [e.sum(begin, e.scaled(src_step, tap)) for tap in range(TAPS)]
+                inputs = [e.sum(begin, tap.distance) for tap in taps]
                 target = e.sum(d, e.builder.mul(j, dst_step))
                 for b in range(config.batch):
                     _add_sums(e, config, (target, inputs), (b, first), weights, kept)
@@ -281,8 +284,29 @@ def emit_depthwise(module: ir.Module, config: AcceleratorConfig) -> ir.Function:
 
         e.repeat(config.block_out // _lanes(config), columns, unroll=1)
 
-    e.rows(found, row)
+    e.rows(operands(isa.Depthwise)[:UOP_FIELDS], row)
     return e.finish()
+
+
+class Tap(NamedTuple):
+    """An element of a window: its distance from the first, and whether the instruction's window has it."""
+
+    distance: ir.Value
+    used: ir.Value
+
+
+def _taps(e: StepEmitter, window: Window) -> list[Tap]:
+    """Return the elements that the array has inputs for, row by row. The distance of an element that the
+    window does not have is 0."""
+    b, columns = e.builder, window_columns(e.word_of("wide"))
+    distance, src_step = row_distance(e.word_of("row_step")), e.word_of("src_factor_in")
+    found = []
+    for row, place in product(range(window.rows), range(window.columns)):
+        column = columns - (window.columns - place)
+        used = b.and_((e.word_of("more_rows") > row - 1).value, (column > -1).value)
+        apart = distance * row + src_step * column
+        found.append(Tap(b.select(used, apart.value, i64(0)), used))
+    return found
 
 
 def _lanes(config: AcceleratorConfig) -> int:
@@ -290,18 +314,28 @@ def _lanes(config: AcceleratorConfig) -> int:
     return min(config.block_out, LANES)
 
 
-def _weights(e: StepEmitter, config: AcceleratorConfig, element: ir.Value, first: ir.Value) -> list[ir.Value]:
-    """Return <lanes x i32> for each neighbour and tap: the weights of the columns from `first` on."""
+def _weights(
+    e: StepEmitter, config: AcceleratorConfig, element: ir.Value, first: ir.Value, taps: Sequence[Tap]
+) -> list[ir.Value]:
+    """Return <lanes x i32> for each input of the window: the weights of the columns from `first` on; 0 where
+    the instruction's window has no such element."""
     lanes, size = _lanes(config), config.block_out * config.block_in
     base = e.at(e.memory("wgt"), e.sum(e.scaled(element, size), e.scaled(first, config.block_in)))
-    found = []
-    for place in range(PAIR * TAPS):
+    window, found = config.window, []
+    for place in range(window.inputs):
+        used = taps[_tap(window, place)].used
         vector: ir.Value = ir.Constant(ir.VectorType(I32, lanes), ir.Undefined)
         for lane in range(lanes):
             value = e.builder.sext(e.load(I8, e.at(base, i64(lane * config.block_in + place))), I32)
             vector = e.builder.insert_element(vector, value, ir.Constant(I32, lane))
-        found.append(vector)
+        found.append(e.builder.select(used, vector, ir.Constant(vector.type, [0] * lanes)))
     return found
+
+
+def _tap(window: Window, place: int) -> int:
+    """Return the number of the window's element which input `place` of a column of the array is from."""
+    row, within = divmod(place, window.channels * window.columns)
+    return row * window.columns + within % window.columns
 
 
 def _add_sums(
@@ -321,10 +355,13 @@ def _add_sums(
         for element in inputs
     ]
     total: ir.Value = ir.Constant(wide, [0] * lanes)
-    for neighbour, tap in product(range(PAIR), range(TAPS)):
-        own = [lane - lane % PAIR + neighbour for lane in range(lanes)]
-        taken = b.shuffle_vector(columns[tap], ir.Constant(wide, ir.Undefined), ir.Constant(wide, own))
-        total = b.add(total, b.mul(taken, weights[neighbour * TAPS + tap]))
+    window = config.window
+    for number, factors in enumerate(weights):
+        channel = number // window.columns % window.channels
+        own = [lane - lane % window.channels + channel for lane in range(lanes)]
+        column = columns[_tap(window, number)]
+        taken = b.shuffle_vector(column, ir.Constant(wide, ir.Undefined), ir.Constant(wide, own))
+        total = b.add(total, b.mul(taken, factors))
     address = _place(e, config, "acc", config.block_out * config.acc_bits // 8, (target, row, first))
     before = b.and_(e.load(vector, address), broadcast(e, kept, lanes))
     e.store(b.add(before, total if config.acc_bits == I32.width else b.trunc(total, vector)), address)

@@ -1,6 +1,7 @@
 """What instructions with micro-ops share: the loop nest over them and its bounds check."""
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 
 from llvmlite import ir
 
@@ -71,7 +72,13 @@ class StepEmitter(InstructionEmitter):
 
         self.loop(self.uops, visit)
         for operand, seen in zip(operands, greatest, strict=True):
-            self.refuse_beyond(operand, operand.memory, (i64(0), seen.get()))
+            with self.when(self._makes(operand)):
+                self.refuse_beyond(operand, operand.memory, (i64(0), seen.get()))
+
+    def _makes(self, access: Access) -> ir.Value:
+        """Return whether the instruction makes an access, unless it touches nothing."""
+        conditions = ((total(text, self.word_of) > 0).value for text in access.where)
+        return reduce(self.builder.and_, conditions, ir.Constant(ir.IntType(1), 1))
 
     def steps(self, operands: Sequence[Access], body: Callable[..., None]) -> None:
         """Emit the nest; `body` is given the element that each operand names, as i64."""

@@ -93,7 +93,7 @@ def _slots(program: DecodedStream, form: type[isa.Instruction]) -> IntArray:
         return slots
     fields = program.fields(isa.Depthwise)
     rows = steps // np.maximum(fields("iter_in"), 1)
-    slots = rows * depthwise_slots(fields("iter_in"), fields("stride_2"))
+    slots = rows * depthwise_slots(fields("iter_in"), fields("stride_2"), fields("wide"))
     return slots
 
 

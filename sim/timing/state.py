@@ -292,7 +292,7 @@ def new_machine(
 
 def _hardware(config: AcceleratorConfig, memory: MemoryParameters) -> dict[str, object]:
     """Return the values of HARDWARE."""
-    stages = store_stages(config.extensions, store_read_stages(config.acc_ports, config.gemm_stages))
+    stages = store_stages(config.extensions, store_read_stages(config.acc_ports, config.operand_stages))
     return {
         "bus_shift": config.bus_bytes.bit_length() - 1,
         "burst_bytes": config.burst_bytes,
@@ -306,8 +306,8 @@ def _hardware(config: AcceleratorConfig, memory: MemoryParameters) -> dict[str, 
         "latency": memory.latency,
         "memory_depth": memory.depth,
         "cycles_per_beat": memory.cycles_per_beat,
-        "given_stage": given_stage(config.gemm_stages),
-        "retire_stage": retire_stage(config.gemm_stages),
+        "given_stage": given_stage(config.operand_stages),
+        "retire_stage": retire_stage(config.operand_stages),
         "store_beats": BURSTS_STORED_AHEAD * config.burst_beats + stages - 1,
         "store_requests": STORE_REQUESTS_AHEAD + store_stages(config.extensions) - 1,
         "store_stages": stages,

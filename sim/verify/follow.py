@@ -148,7 +148,7 @@ class Box(NamedTuple):
 @part
 def base_of(walk: Walk, word: int) -> int:
     """Return the element that a micro-op names before the loops add to it; a walk is that of an operand."""
-    return (word >> walk.uop_start) & ((1 << walk.uop_width) - 1)
+    return walk.base + ((word >> walk.uop_start) & ((1 << walk.uop_width) - 1))
 
 
 @part

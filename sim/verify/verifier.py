@@ -11,23 +11,29 @@ instruction that pushed it and everything that one knew.
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
+from vdla.hw.spec import isa
+from vdla.hw.spec.cache import digest_of
 from vdla.hw.spec.errors import ProgramError
+from vdla.hw.spec.shelf import Shelf
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
 from vdla.hw.spec.vocabulary import MemoryType
-from vdla.sim.compiled import whole
+from vdla.sim.compiled import revision, whole
 from vdla.sim.decoded import DecodedStream
 from vdla.sim.interleave import interleave
 from vdla.sim.overwrites import refuse_overwrites
 from vdla.sim.records import ByteArray, Grid, IntArray, Ints, RecordArray
+from vdla.sim.rows import dram_rows
 from vdla.sim.verify import touch as kinds
 from vdla.sim.verify.columns import DRAM, footprint_columns, refuse_unknown
 from vdla.sim.verify.follow import follow
 from vdla.sim.verify.shadow import NEVER, Shadow, new_shadow
 
 MOST_FINDINGS = 100
+VERIFIED = Shelf("verified", 4 << 20)  # an entry for each safe stream, empty but for its digest
 
 
 class VerificationError(ProgramError):
@@ -116,6 +122,34 @@ def verify(
     found = findings(program, dram, filled=filled, stream_address=stream_address)
     if found:
         raise VerificationError(describe(found[0], program), found[0].index)
+
+
+def verify_once(program: DecodedStream, dram: ByteArray, *, stream_address: int) -> None:
+    """Raise an error if a stream is unsafe, as `verify` does.
+
+    Nothing is verified if the cache holds an entry for this stream, which only a verification without
+    findings writes. The key of the entry is a digest of whatever decides the verdict, see `verdict_key`.
+    """
+    key = verdict_key(program, dram, stream_address)
+    if VERIFIED.read(key) is None:
+        verify(program, dram, stream_address=stream_address)
+        VERIFIED.write(key, b"")
+
+
+def verdict_key(program: DecodedStream, dram: ByteArray, stream_address: int) -> str:
+    """Return a digest (hex) of whatever decides whether a stream is safe: the verifier's sources, the
+    configuration, the stream and its place, the size of DRAM and the micro-ops that the stream loads."""
+    loads = dram_rows(program, isa.Load)
+    micro_ops = loads.chosen(loads.memory == MemoryType.UOP).spans()
+    return digest_of(
+        [
+            revision(Path(__file__).parent),
+            program.config.digest,
+            f"{len(program)} instructions at {stream_address}, {len(dram)} bytes of DRAM",
+            program.words.tobytes(),
+            *(dram[begin:end].tobytes() for begin, end in zip(*micro_ops, strict=True)),
+        ]
+    )
 
 
 def describe(finding: Finding, program: DecodedStream) -> str:

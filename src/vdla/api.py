@@ -211,8 +211,7 @@ class Module:
             memory: that cycles are counted with; None: that of the target.
         """
         options = {"log": True, "arithmetic": False}
-        session = self._session("cycle", self._target(memory), options, verifies=False)
-        return Outcome({}, tuple(map(session.launch, self.plan.launches)), 0.0, ran=False)
+        return self._session("cycle", self._target(memory), options, verifies=False).rehearse()
 
     def summary(self) -> Summary:
         """Return what matters of the module; errors as those of `forecast`."""

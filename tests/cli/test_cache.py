@@ -32,7 +32,7 @@ def folder(tmp_path, monkeypatch):
 def test_the_folder_and_its_sizes_are_shown(folder):
     kinds = (
         *("area", "clock", "graphs", "hardware", "machine_code", "modules", "native_code", "netlist", "rtl"),
-        *("silicon", "summaries", "verilated"),
+        *("silicon", "summaries", "verified", "verilated"),
     )
     values = json.loads(CliRunner().invoke(main, ["cache", "show", "--json"]).stdout)
     assert values == {

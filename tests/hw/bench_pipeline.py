@@ -1,13 +1,14 @@
 """Runs inside the simulator: the compute pipeline's latency, and its forwarding on one accumulator."""
 
 import random
+from itertools import product
 from operator import mul
 
 import cocotb
 from cocotb.triggers import FallingEdge, RisingEdge
 from streams import configuration, packed, start
 
-from vdla.hw.signatures import has_shadow
+from vdla.hw.signatures import has_banks, has_shadow
 from vdla.hw.slots import slot_layout
 from vdla.hw.spec import isa, numerics
 from vdla.hw.spec.timing import alu_slots, given_stage, retire_stage, source_slots
@@ -62,7 +63,7 @@ class Accumulators:
 
 class Model:
     """A few accumulators, and what steps make of them; `sums` is what every GEMM step adds, `windows` what
-    every DEPTHWISE step adds, whose window holds one input three times."""
+    every DEPTHWISE step adds, by the extents of its window, which holds one input everywhere."""
 
     def __init__(self, config, rng: random.Random) -> None:
         self.config = config
@@ -79,11 +80,17 @@ class Model:
         self.inp = packed([value for row in inp for value in row], config.inp_bits)
         self.wgt = packed([value for row in wgt for value in row], config.wgt_bits)
         self.sums = [sum(map(mul, row, column)) for row in inp for column in wgt]
-        self.windows = [
-            sum(row[o - o % 2 + h] * column[3 * h + t] for h in range(2) for t in range(3))
-            for row in (inp if config.has(Extension.DEPTHWISE) else ())
-            for o, column in enumerate(wgt)
-        ]
+        self.windows = {
+            extents: [
+                sum(
+                    row[o - o % config.window.channels + term.channel] * column[term.place]
+                    for term in config.window.terms(*extents)
+                )
+                for row in (inp if config.has(Extension.DEPTHWISE) else ())
+                for o, column in enumerate(wgt)
+            ]
+            for extents in product(range(4), range(2))
+        }
         self.values = [[0] * len(self.sums) for _ in range(ACCUMULATORS)]
 
     def take(self, step: dict) -> None:
@@ -97,7 +104,8 @@ class Model:
             found = [0] * len(left)
         else:
             base, sums = [0] * len(left) if step["overwrite"] else left, self.sums
-            sums = self.windows if step.get("window") else sums
+            if step.get("window"):
+                sums = self.windows[step.get("more_rows", 0), step.get("wide", 0)]
             found = [numerics.wrap(a + b, bits) for a, b in zip(base, sums, strict=True)]
         self.values[step["dst"]] = found
 
@@ -107,9 +115,12 @@ def step_of(rng: random.Random, config) -> dict:
     alu = bool(config.alu_opcodes) and rng.randrange(3) > 0
     reset = not alu and rng.random() < 0.1
     opcode = rng.choice(config.alu_opcodes) if alu else 0
-    slides = config.has(Extension.DEPTHWISE)
+    slides, extents = config.has(Extension.DEPTHWISE), {}
+    if has_banks(config):
+        extents = {"more_rows": rng.randrange(4), "wide": rng.randrange(2), "row_step": 0}
     return {
         **({"window": int(not alu and not reset and rng.randrange(2))} if slides else {}),
+        **extents,
         "alu": int(alu),
         "reset": int(reset),
         "overwrite": int(not alu and not reset and rng.random() < 0.2),
@@ -124,7 +135,7 @@ def step_of(rng: random.Random, config) -> dict:
 def slots_of(config, step: dict) -> list[dict]:
     """Return the slots of a step."""
     if not step["alu"]:
-        return [{**step, "empty": 1}, step] if step.get("window") else [step]
+        return [*[{**step, "empty": 1}] * 4, step] if step.get("window") else [step]
     turns = alu_slots(config.alu_pieces, AluOpcode(step["alu_opcode"]), config.alu_stages)
     found = [{**step, "turn": turn} for turn in range(turns)]
     if source_slots(config.acc_ports, step["use_imm"]):
@@ -139,7 +150,9 @@ async def test_every_slot_sees_all_earlier_ones(dut, gaps):
     await start(dut, *inputs(config))
     acc, model = Accumulators(dut, config), Model(config, rng)
     cocotb.start_soon(acc.serve())
-    dut.inp__data.value, dut.wgt__data.value = model.inp, model.wgt
+    rows = config.window.rows if has_banks(config) else 1
+    dut.inp__data.value = packed([model.inp] * rows, config.element_bits(MemoryType.INP))
+    dut.wgt__data.value = model.wgt
     for _ in range(400):
         step = step_of(rng, config)
         while rng.random() < 0.2:
@@ -199,9 +212,9 @@ async def test_slots_with_two_operands_claim_the_shadow_s_port_a_cycle_ahead(dut
         dut.valid.value, dut.slot.value = 1, slot(config, **fields)
         for cycle in range(20):
             await RisingEdge(dut.clk)
-            due = cycle == given_stage(config.gemm_stages) - 1 == 2 + config.gemm_stages
+            due = cycle == given_stage(config.operand_stages) - 1 == 2 + config.operand_stages
             assert bool(int(dut.operand__next.value)) == (claims and due), (fields, cycle)
-            if claims and cycle == given_stage(config.gemm_stages):
+            if claims and cycle == given_stage(config.operand_stages):
                 assert int(dut.operand__address.value) == 3
             await FallingEdge(dut.clk)
             dut.valid.value = 0
@@ -213,7 +226,7 @@ async def test_a_read_of_the_store_unit_is_that_of_the_slot_that_it_takes(dut):
     if has_shadow(config):
         return
     await start(dut, *inputs(config))
-    given = given_stage(config.gemm_stages)
+    given = given_stage(config.operand_stages)
     for cycle in range(60):
         dut.stored__taken.value, dut.stored__address.value = cycle % 3 > 0, cycle
         dut.acc__data.value = cycle ^ 5
@@ -234,7 +247,7 @@ async def test_a_slot_is_written_and_retires_six_and_the_stages_cycles_after_its
     )
     for cycle in range(20):
         await RisingEdge(dut.clk)
-        due = cycle == retire_stage(config.gemm_stages) == 6 + config.gemm_stages
+        due = cycle == retire_stage(config.operand_stages) == 6 + config.operand_stages
         assert (
             bool(int(dut.write__enable.value))
             == bool(int(dut.retire.value))

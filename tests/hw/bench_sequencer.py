@@ -82,8 +82,9 @@ def row_slots(work: isa.Depthwise) -> list[dict]:
     for i in range(work.iter_out):
         for uop in range(work.uop_begin, work.uop_end):
             done = 0
-            for column in range((work.iter_in - 1) * (1 + work.stride_2) + 3):
-                sums = column >= 2 and (column - 2) % (1 + work.stride_2) == 0
+            last = 4 if work.wide else 2
+            for column in range((work.iter_in - 1) * (1 + work.stride_2) + last + 1):
+                sums = column >= last and (column - last) % (1 + work.stride_2) == 0
                 offsets = {
                     "dst": i * work.dst_factor_out + done * work.dst_factor_in,
                     "src": i * work.src_factor_out + column * work.src_factor_in,

@@ -14,7 +14,7 @@ IDLE = {
     "Fetch": {"read_data__ready"},
     "FetchedOperand": {"slot"},
     "InputFormer": {"coming"},
-    "InputWindow": {"window", "advances"},
+    "InputWindow": {"window", "more_rows", "wide", "advances"},
     "LoadUnit": {"status__waits_prev"},
     "ResidualAdder": {"part"},
     "RowWalk": {"taken"},

@@ -5,6 +5,7 @@ import pytest
 from tests.hw.unit_harness import run_unit
 from vdla.hw.address_guard import AddressGuard
 from vdla.hw.alu import AluLane
+from vdla.hw.banks import BankedScratchpad
 from vdla.hw.bursts import RowCutter
 from vdla.hw.classify import Classifier
 from vdla.hw.compute import ComputeUnit
@@ -53,6 +54,7 @@ WIDE = FULL.with_changes(name="wide", bus_bits=512, burst_bytes=128)
 PARTS = FULL.with_changes(name="parts", batch=2, block_out=32, wgt_buffer_bytes=8192, acc_buffer_bytes=65536)
 OUTER = TINY.with_changes(name="outer", batch=4, block_in=1, block_out=8)
 SLIDING = TINY.with_changes(name="sliding", block_in=8, block_out=8, extensions=tuple(Extension))
+SLIDING_WIDE = SLIDING.with_changes(name="sliding_wide", block_in=16, block_out=16, wgt_buffer_bytes=8192)
 GATHERING = TINY.with_changes(name="gathering", block_in=16, extensions=tuple(Extension))
 PLAIN = TINY.with_changes(name="plain", extensions=())
 VALUED = TINY.with_changes(name="valued", extensions=tuple(Extension))
@@ -104,10 +106,23 @@ UNITS = {
     "sequencer one slot": (Sequencer, FULL.with_changes(acc_ports=1)),
     "sequencer batch": (Sequencer, BATCH),
     "sequencer no_alu": (Sequencer, NO_ALU),
+    "sequencer sliding wide": (Sequencer, SLIDING_WIDE),
+    "sequencer without rows": (
+        Sequencer,
+        SLIDING.with_changes(extensions=every_but(Extension.DEPTHWISE_ROWS)),
+    ),
     "sequencer sliding": (Sequencer, SLIDING.with_changes(alu_lanes=0, alu_stages=1)),
     "window": (InputWindow, TINY),
     "window sliding": (InputWindow, SLIDING.with_changes(batch=2)),
     "window sliding two ports": (InputWindow, SLIDING.with_changes(batch=2, acc_ports=2)),
+    "window sliding wide": (InputWindow, SLIDING_WIDE.with_changes(acc_ports=2)),
+    "window sliding packed": (InputWindow, SLIDING_WIDE.with_changes(packed=18, inp_bits=4)),
+    "window without rows": (
+        InputWindow,
+        SLIDING.with_changes(extensions=every_but(Extension.DEPTHWISE_ROWS)),
+    ),
+    "banks": (BankedScratchpad, SLIDING),
+    "banks wide": (BankedScratchpad, SLIDING_WIDE),
     "load": (LoadUnit, TINY),
     "load wide": (LoadUnit, WIDE),
     "load narrow": (LoadUnit, NARROW),
@@ -200,6 +215,11 @@ UNITS = {
     "pipeline narrow": (Pipeline, NARROW),
     "pipeline no_alu": (Pipeline, NO_ALU),
     "uops": (UopGuard, TINY),
+    "pipeline sliding wide": (Pipeline, SLIDING_WIDE.with_changes(gemm_stages=1)),
+    "pipeline without rows": (
+        Pipeline,
+        SLIDING.with_changes(extensions=every_but(Extension.DEPTHWISE_ROWS)),
+    ),
     "pipeline sliding": (Pipeline, SLIDING.with_changes(packed=18)),
     "uops further": (UopGuard, FURTHER),
     "compute": (ComputeUnit, VALUED),

@@ -1,8 +1,10 @@
 """The instruction set in plain Python, one value at a time: slow, obvious, and shared with no device."""
 
+from math import prod
+
 from vdla.hw.spec import codec, isa, numerics
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.vocabulary import MemoryType, Parameter
+from vdla.hw.spec.vocabulary import Extension, MemoryType, Parameter
 
 INP, WGT, ACC, OUT, UOP, ACC_8BIT = (
     MemoryType.INP,
@@ -176,21 +178,41 @@ class Model:
         for i in range(work.iter_out):
             for index in range(work.uop_begin, work.uop_end if work.iter_in else 0):
                 uop = codec.decode_uop(self.pads[UOP][index][0] & 0xFFFFFFFF, self.config)
+                apart, columns = 2 * work.row_step + 1, 5 if work.wide else 3
                 for j in range(work.iter_in):
                     column = uop.src + i * work.src_factor_out + (j << work.stride_2) * work.src_factor_in
-                    window = [self.pads[INP][column + t * work.src_factor_in] for t in range(3)]
+                    window = [
+                        [self.pads[INP][column + r * apart + t * work.src_factor_in] for t in range(columns)]
+                        for r in range(1 + work.more_rows)
+                    ]
                     acc = self.pads[ACC][uop.dst + i * work.dst_factor_out + j * work.dst_factor_in]
                     self.slide(window, self.pads[WGT][uop.wgt + i * work.wgt_factor_out], acc, work.overwrite)
 
     def slide(self, window: list, wgt: list, acc: list, overwrite: int) -> None:
-        block = self.config.block_in
+        block, pads = self.config.block_in, []
+        shared, rows, columns = self.shape_of_windows()
+        for row in [*window, *[[]] * rows][:rows]:
+            element = [0] * (block * self.config.batch)
+            pads.append([*[element] * columns, *row][-columns:] if row else [element] * columns)
         for b in range(self.config.batch):
             for o in range(block):
-                own = wgt[o * block : (o + 1) * block]
-                pair = b * block + o - o % 2
-                dot = sum(window[t][pair + h] * own[3 * h + t] for h in range(2) for t in range(3))
+                own, first = iter(wgt[o * block : (o + 1) * block]), b * block + o - o % shared
+                dot = sum(
+                    pads[r][t][first + h] * next(own)
+                    for r in range(rows)
+                    for h in range(shared)
+                    for t in range(columns)
+                )
                 before = 0 if overwrite else acc[b * block + o]
                 acc[b * block + o] = numerics.wrap(before + dot, self.config.acc_bits)
+
+    def shape_of_windows(self) -> tuple[int, int, int]:
+        """Return the columns that share inputs, and the rows and columns of a window that count."""
+        if not self.config.has(Extension.DEPTHWISE_ROWS):
+            return 2, 1, 3
+        shared = 2 if self.config.packed else 1
+        shapes = ((4, 5), (3, 5), (2, 3))
+        return shared, *next(shape for shape in shapes if prod(shape) * shared <= self.config.block_in)
 
     def alu(self, alu: isa.Alu, at: dict[str, int]) -> None:
         acc = self.pads[ACC][at["dst"]]

@@ -1,5 +1,7 @@
 """DEPTHWISE gives what the plain model gives on every device, and the simulator takes the RTL's cycles."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from generators.programs import IMAGE_BYTES, Program
@@ -13,9 +15,21 @@ from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType
 
 UOPS, DATA, RESULT = 4096, 8192, 65536  # byte addresses
 SLIDING = TINY.with_changes(name="sliding", block_in=8, block_out=8, extensions=tuple(Extension))
+PACKED = SLIDING.with_changes(
+    name="sliding packed", batch=2, packed=18, gemm_stages=2, inp_bits=4, alu_lanes=0
+)
+WIDE = SLIDING.with_changes(
+    name="sliding wide", block_in=16, block_out=16, gemm_stages=1, acc_ports=2, alu_stages=1
+)
 CONFIGS = (
     SLIDING,
-    SLIDING.with_changes(name="sliding packed", batch=2, packed=18, gemm_stages=2, inp_bits=4, alu_lanes=0),
+    PACKED,
+    WIDE,
+    PACKED.with_changes(name="sliding wide packed", block_in=16, block_out=16),
+    SLIDING.with_changes(
+        name="sliding without rows",
+        extensions=tuple(extension for extension in Extension if extension is not Extension.DEPTHWISE_ROWS),
+    ),
 )
 IDS = [config.name for config in CONFIGS]
 TABLE = [isa.MicroOp(dst=2 * k, src=9 * k, wgt=k) for k in range(8)]
@@ -40,6 +54,17 @@ CASES = {
     "one accumulator for all": [depthwise(dst_factor_in=0, iter_in=9)],
     "columns that stand apart": [depthwise(src_factor_in=3), depthwise(src_factor_in=2, stride_2=1)],
     "a column again and again": [depthwise(src_factor_in=0)],
+    "several rows": [depthwise(more_rows=rows, row_step=3, uop_end=1, iter_out=2) for rows in range(4)],
+    "several rows, far apart": [depthwise(more_rows=2, row_step=8, stride_2=1), depthwise(more_rows=1)],
+    "rows of a dense image": [depthwise(more_rows=3, row_step=0, src_factor_in=3)],
+    "five columns": [depthwise(wide=1, uop_end=1), depthwise(wide=1, stride_2=1, more_rows=2, row_step=3)],
+    "three and five columns": [
+        depthwise(more_rows=1, row_step=2, uop_end=1),
+        depthwise(wide=1, more_rows=1, row_step=2, iter_in=1),
+        isa.Gemm(uop_end=3, iter_out=2, iter_in=2, src_factor_in=1),
+        depthwise(wide=1, iter_in=7, more_rows=2, row_step=1),
+        depthwise(iter_in=1),
+    ],
     "overwritten": [depthwise(overwrite=1), depthwise(overwrite=1, stride_2=1, iter_out=2, dst_factor_out=1)],
     "without sums": [
         depthwise(iter_in=0),
@@ -63,7 +88,12 @@ CASES = {
 
 
 def program_of(name: str, config) -> Program:
-    """Return a program: random operands, the instructions of a case, 40 accumulators stored."""
+    """Return a program: random operands, the instructions of a case, 40 accumulators stored. Windows are the
+    least ones where a configuration has no others."""
+    extents = (
+        {} if config.has(Extension.DEPTHWISE_ROWS) else dict.fromkeys(("more_rows", "row_step", "wide"), 0)
+    )
+    case = [replace(item, **extents) if isinstance(item, isa.Depthwise) else item for item in CASES[name]]
 
     def load(memory: MemoryType, address: int, count: int, **fields) -> isa.Load:
         base = address // config.element_bytes(memory)
@@ -75,7 +105,7 @@ def program_of(name: str, config) -> Program:
         load(MemoryType.WGT, DATA + 4096, 16, push_next=1),
         load(MemoryType.ACC, DATA, 40),
         load(MemoryType.UOP, UOPS, len(TABLE), pop_prev=1),
-        *CASES[name],
+        *case,
         isa.Load(memory_type=MemoryType.UOP, push_next=1),
         isa.Store(
             memory_type=MemoryType.OUT,

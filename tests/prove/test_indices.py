@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from vdla.hw.spec import isa
+from vdla.hw.spec.window import Window
 from vdla.prove.indices import LoopFactors, Steps, depthwise_rows, last_of_each, levels, products, steps_of
 
 UOPS = (np.array([5, 0, 5]), np.array([1, 7, 2]), np.array([3, 3, 0]))
@@ -32,9 +32,13 @@ def test_steps_are_those_of_the_loops_in_order(loop):
 
 
 @pytest.mark.parametrize("stride_2", [0, 1])
-def test_sums_of_a_depthwise_are_those_of_its_rows(stride_2):
+@pytest.mark.parametrize(("more_rows", "wide", "columns"), [(0, 0, 3), (2, 0, 3), (1, 1, 5), (3, 1, 5)])
+def test_sums_of_a_depthwise_are_those_of_its_rows(stride_2, more_rows, wide, columns):
     loop = LoopFactors(
         stride_2=stride_2,
+        more_rows=more_rows,
+        wide=wide,
+        row_step=4,
         iter_out=2,
         iter_in=3,
         dst_factor_out=10,
@@ -46,15 +50,25 @@ def test_sums_of_a_depthwise_are_those_of_its_rows(stride_2):
     expected = [
         (
             dst + i * 10 + j,
-            [src + i * 20 + (j * (1 + stride_2) + t) * 2 for t in range(isa.TAPS)],
+            [
+                src + i * 20 + r * 9 + (j * (1 + stride_2) + t) * 2
+                for r in range(1 + more_rows)
+                for t in range(columns)
+            ],
             wgt + i,
         )
         for i in range(2)
         for dst, src, wgt in zip(*(column.tolist() for column in UOPS), strict=True)
         for j in range(3)
     ]
-    found = depthwise_rows(loop, UOPS)
+    found = depthwise_rows(loop, UOPS, Window(3, 5, 1))
     assert list(zip(found.dst.tolist(), found.src.tolist(), found.wgt.tolist(), strict=True)) == expected
+    taps = [
+        [r * columns + t, 0, r * 5 + 5 - columns + t]
+        for r in range(min(1 + more_rows, 3))
+        for t in range(columns)
+    ]
+    assert (found.terms.tolist(), found.shared) == (taps, 1)
 
 
 def _terms(steps: Steps) -> dict[int, list[tuple[int, int]]]:

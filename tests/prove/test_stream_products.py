@@ -4,10 +4,10 @@ root, or have several roots."""
 import numpy as np
 import pytest
 
-from vdla.hw.spec.isa import PAIR, TAPS
+from vdla.hw.spec.window import Window
 from vdla.prove.domain import Domain
 from vdla.prove.elements import SEVERAL, Elements, Sums, along, equal
-from vdla.prove.indices import Product, Rows
+from vdla.prove.indices import Product, Rows, window_terms
 from vdla.prove.memory import Dram, Lanes, Pad, Weights
 from vdla.prove.stream_products import Operands, matrix_product, row_sums
 
@@ -87,10 +87,11 @@ def test_matrix_products_are_the_sums_of_their_terms(seed, batch):
 
 
 @pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("window", [Window(1, 3, 2), Window(2, 3, 1), Window(2, 3, 2)])
 @pytest.mark.parametrize("seed", range(3))
-def test_sums_of_rows_are_the_sums_of_their_terms(seed, batch):
+def test_sums_of_rows_are_the_sums_of_their_terms(seed, batch, window):
     domain, rng = Domain(seed), np.random.default_rng(seed)
-    block = PAIR * TAPS + 2
+    block, terms_of_sum = window.inputs + 2, window_terms(window, window.rows - 1, 0)
     inputs = domain.fresh("x", (DEPTH, batch * block))
     constants = rng.random(inputs.shape) < 0.7
     inputs[constants] = domain.constants(rng.integers(-128, 128, inputs.shape))[constants]
@@ -98,15 +99,16 @@ def test_sums_of_rows_are_the_sums_of_their_terms(seed, batch):
         rng.integers(-128, 128, (DEPTH, block, block)) * (rng.random((DEPTH, block, block)) < 0.5)
     ).astype(np.int8)
     given = Operands(pad_of(domain, inputs), constant_weights(weights))
-    rows = Rows(np.arange(2), rng.integers(0, DEPTH, (2, TAPS)), rng.integers(0, DEPTH, 2))
+    src, wgt = rng.integers(0, DEPTH, (2, 3 * window.rows)), rng.integers(0, DEPTH, 2)
+    rows = Rows(np.arange(2), src, wgt, terms_of_sum, window.channels)
     found = row_sums(domain, given, rows, with_source=True)
     for step, lane in np.ndindex(2, batch * block):
         row = lane % block
         terms = [
             (
-                single(inputs, rows.src[step, tap], lane - row % PAIR + pair),
-                int(weights[rows.wgt[step], row, pair * TAPS + tap]),
+                single(inputs, rows.src[step, element], lane - row % window.channels + channel),
+                int(weights[rows.wgt[step], row, place]),
             )
-            for pair, tap in np.ndindex(PAIR, TAPS)
+            for element, channel, place in terms_of_sum
         ]
         assert is_sum(found, (step, lane), total(domain, terms))

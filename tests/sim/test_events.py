@@ -67,14 +67,17 @@ SLIDING = CONFIG.with_changes(block_in=8, block_out=8, extensions=tuple(Extensio
 
 
 @pytest.mark.parametrize(("overwrite", "read"), [(0, 8), (1, 0)])
-def test_a_depthwise_reads_inputs_and_weights_in_every_slot_and_accumulators_for_every_sum(overwrite, read):
+@pytest.mark.parametrize("more_rows", [0, 1])
+def test_a_depthwise_reads_inputs_and_weights_in_every_slot_and_accumulators_for_every_sum(
+    overwrite, read, more_rows
+):
     rows = isa.Depthwise(
-        iter_out=2, iter_in=2, uop_end=2, stride_2=1, overwrite=overwrite
+        iter_out=2, iter_in=2, uop_end=2, stride_2=1, overwrite=overwrite, more_rows=more_rows
     )  # 4 rows of 2 sums
     found = events(rows, isa.Finish(), config=SLIDING)
-    assert found.products.tolist() == found.sums.tolist() == [8 * 6 * 8, 0]
+    assert found.products.tolist() == found.sums.tolist() == [8 * 3 * (1 + more_rows) * 8, 0]
     reads = {memory: int(counts[0]) for memory, counts in found.reads.items()}
-    assert reads == {UOP: 8, INP: 4 * 5, WGT: 4 * 5, ACC: read, TABLE: 0, RES: 0}
+    assert reads == {UOP: 8, INP: 4 * 5 * (1 + more_rows), WGT: 4 * 5, ACC: read, TABLE: 0, RES: 0}
     assert found.writes[ACC].tolist() == [8, 0]
 
 

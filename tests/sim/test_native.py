@@ -304,3 +304,18 @@ def test_code_from_the_cache_computes_the_same(tmp_path, monkeypatch):
         build.native_code_for.cache_clear()
         check_gemm(CONFIG, None)
     assert len(list((tmp_path / "native_code").iterdir())) == 1
+
+
+def test_code_from_the_cache_is_not_emitted_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("VDLA_CACHE_DIR", str(tmp_path))
+    build.native_code_for.__wrapped__(CONFIG)
+    emitted = []
+    monkeypatch.setattr(build, "_machine_code", lambda config, dot: emitted.append(config) or b"")
+    build.native_code_for.__wrapped__(CONFIG)
+    assert not emitted
+
+
+def test_another_configuration_or_way_to_multiply_or_source_is_another_key(monkeypatch):
+    keys = {build._key(config, dot) for config in (CONFIG, TINY) for dot in (Dot(4, False), Dot(8, False))}
+    monkeypatch.setattr(build, "revision", lambda folder: f"another revision of {folder}")
+    assert len(keys | {build._key(CONFIG, Dot(4, False))}) == 5

@@ -1,18 +1,22 @@
 """Convolution, and its special cases: matrix product, dense layer, average pooling, depthwise and transposed
 convolution.
 
-A depthwise convolution may be sums over windows of three columns, which a DEPTHWISE slides along rows. Each
-phase of the result of a transposed convolution is a convolution with every stride-th kernel element.
+A depthwise convolution may be sums over windows of several rows and columns, which a DEPTHWISE slides along
+rows. Each phase of the result of a transposed convolution is a convolution with every stride-th kernel
+element.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import product
+from math import prod
 from operator import add
+from typing import Any
 
 import numpy as np
 
-from vdla.compiler.ir.nodes import Expr, all_of, cast, select
+from vdla.compiler.ir.nodes import Const, Expr, all_of, cast, select
 from vdla.compiler.te.operators.narrowing import Narrowed, Narrowing, narrow
 from vdla.compiler.te.operators.sizes import (
     Convolution,
@@ -26,9 +30,9 @@ from vdla.compiler.te.operators.sizes import (
 )
 from vdla.compiler.te.tensor import Tensor, compute, placeholder, reduce_axis, sum_over
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.isa import PAIR, TAPS
 from vdla.hw.spec.timing import depthwise_slots
 from vdla.hw.spec.vocabulary import Extension
+from vdla.hw.spec.window import TAPS, WIDE_TAPS
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,7 @@ class ConvolutionTensors:
         narrowed: the sums after narrowing.
         outer: names of the loops around tiles, without the loops over outputs, rows and columns ("o", "y"
             and "x").
-        slides: the sums are over windows of columns, not over blocks of channels.
+        windows: the sums are over these windows; None: over blocks of channels.
     """
 
     inp: Tensor
@@ -52,7 +56,7 @@ class ConvolutionTensors:
     total: Tensor
     narrowed: Narrowed
     outer: tuple[str, ...] = ("n", "g")
-    slides: bool = False
+    windows: "Windows | None" = None
 
     @property
     def out(self) -> Tensor:
@@ -135,6 +139,91 @@ def _used_rows(inp: Tensor, size: Convolution) -> Tensor:
 STRIDES = (1, 2)  # of a window
 
 
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """Windows that cover the kernel of a depthwise convolution. Windows may overlap; where they do, all but
+    one have zero weights.
+
+    Attributes:
+        rows, columns: of a window.
+        down, across: number of windows.
+        row_step, column_step: rows and columns of the kernel from one window to the next.
+    """
+
+    rows: int
+    columns: int
+    down: int
+    across: int
+    row_step: int
+    column_step: int
+
+    @property
+    def kernel(self) -> tuple[int, int]:
+        """Rows and columns of the kernel that the windows cover."""
+        return (
+            self.rows + (self.down - 1) * self.row_step,
+            self.columns + (self.across - 1) * self.column_step,
+        )
+
+    @property
+    def count(self) -> int:
+        """Number of windows."""
+        return self.down * self.across
+
+    @property
+    def intrinsic(self) -> str:
+        """Name of the intrinsic that sums a window."""
+        return f"slide_{self.rows}x{self.columns}"
+
+    def places(self) -> Iterator[tuple[int, int, int, int, int, int]]:
+        """Yield each element of the kernel that the windows cover once: its row and column, its window down
+        and across, and its row and column there."""
+        seen = set()
+        for down, across, row, column in product(
+            *map(range, (self.down, self.across, self.rows, self.columns))
+        ):
+            place = down * self.row_step + row, across * self.column_step + column
+            if place not in seen:
+                seen.add(place)
+                yield *place, down, across, row, column
+
+    def slots(self, width: int, stride: int) -> int:
+        """Return the slots for a row of `width` sums."""
+        slots: int = self.count * depthwise_slots(width, stride - 1, int(self.columns > TAPS))
+        return slots
+
+
+def windows_of(size: Convolution, config: AcceleratorConfig) -> Windows:
+    """Return the windows that cover the kernel of a depthwise convolution in the fewest slots.
+
+    Windows of several rows need rows on chip that are an odd number of elements apart, see `odd_pitch`, so
+    the dilation of rows must be odd.
+    """
+    most = config.window.rows if size.dilation[0] % 2 else 1
+    down, rows, row_step = _cover(size.kernel[0], range(1, most + 1))
+    widths = (TAPS, WIDE_TAPS) if config.window.columns >= WIDE_TAPS else (TAPS,)
+    covers = (_cover(size.kernel[1], (width,)) for width in widths)
+    choices = [Windows(rows, columns, down, across, row_step, step) for across, columns, step in covers]
+    return min(choices, key=lambda windows: windows.slots(size.out_size[1], size.stride[1]))
+
+
+def _cover(extent: int, lengths: Iterable[int]) -> tuple[int, int, int]:
+    """Return the fewest windows of one of `lengths` that cover an axis of a kernel: their number, their
+    length, and the step from one to the next. They cover as little beyond the axis as they can."""
+
+    def cover(length: int) -> tuple[int, int, int]:
+        count = blocks(extent, length)
+        return count, length, blocks(max(extent - length, 0), count - 1) if count > 1 else 1
+
+    return min(map(cover, lengths), key=lambda found: (found[0], found[1] + (found[0] - 1) * found[2]))
+
+
+def odd_pitch(width: Any, windows: Windows) -> Any:
+    """Return the elements from one row on chip to the next, of rows of `width` elements (a number, or an
+    integer array)."""
+    return width | 1 if windows.rows > 1 else width
+
+
 def prefers_windows(size: Convolution, config: AcceleratorConfig) -> bool:
     """Whether windows compute a convolution in no more slots than products.
 
@@ -147,18 +236,17 @@ def prefers_windows(size: Convolution, config: AcceleratorConfig) -> bool:
         and size.stride[1] in STRIDES
     ):
         return False
-    (_, columns), (_, width) = size.kernel, size.out_size
-    slots: int = blocks(columns, TAPS) * depthwise_slots(width, size.stride[1] - 1)
-    return slots <= columns * width
+    width = size.out_size[1]
+    return windows_of(size, config).slots(width, size.stride[1]) <= prod(size.kernel) * width
 
 
-def with_whole_windows(size: Convolution) -> Convolution:
-    """Return the convolution with its kernel widened to whole windows. The added columns have zero weights
-    and read padding."""
-    height, width = size.kernel
-    more = -width % TAPS
+def with_whole_windows(size: Convolution, config: AcceleratorConfig) -> Convolution:
+    """Return the convolution with its kernel widened to what its windows cover. Added rows and columns have
+    zero weights and read padding."""
+    kernel = windows_of(size, config).kernel
     top, left, below, right = size.padding
-    return replace(size, kernel=(height, width + more), padding=(top, left, below, right + more))
+    below, right = below + kernel[0] - size.kernel[0], right + kernel[1] - size.kernel[1]
+    return replace(size, kernel=kernel, padding=(top, left, below, right))
 
 
 def conv2d_windows(
@@ -167,52 +255,80 @@ def conv2d_windows(
     """Define a depthwise convolution with kernels of whole windows; see `with_whole_windows`.
 
     inp: int8[n / batch, c / block, h, w, batch, block];
-    wgt: int8[c / block, 1, 1, kh, kw / 3, block, block], the result of `window_weights`;
+    wgt: int8[c / block, 1, 1, windows down, windows across, block, block], the result of `window_weights`;
     parameters: int32[c / block, 1, 4, batch, block];
     out: int8[n / batch, c / block, 1, oh, ow, batch, block].
 
     Args:
         border: value of the padding: 0, or -128, the least input.
     """
-    b, block, acc = config.batch, config.block_in, f"int{config.acc_bits}"
+    b, block, acc, windows = config.batch, config.block_in, f"int{config.acc_bits}", windows_of(size, config)
     n, groups = blocks(size.batch, b), blocks(size.channels, block)
-    (height, width), (sy, sx), ey = size.kernel, size.stride, size.dilation[0]
+    (sy, sx), ey = size.stride, size.dilation[0]
     inp = placeholder((n, groups, size.height, size.width, b, block), "X", "int8")
-    wgt = placeholder((groups, 1, 1, height, width // TAPS, block, block), "W", "int8")
-    padded = padded_input(inp, size, border)
+    wgt = placeholder((groups, 1, 1, windows.down, windows.across, block, block), "W", "int8")
+    padded = _input_of_windows(inp, size, border, windows)
     source, sy = padded or inp, 1 if size.skips_rows else sy
-    ci, dy, dx = map(reduce_axis, (1, height, width // TAPS), ("ci", "dy", "dx"))
+    ci, dy, dx = map(reduce_axis, (1, windows.down, windows.across), ("ci", "dy", "dx"))
 
-    def product(n: Expr, g: Expr, o: Expr, y: Expr, x: Expr, b: Expr, j: Expr) -> Expr:
+    def product_of(n: Expr, g: Expr, o: Expr, y: Expr, x: Expr, b: Expr, j: Expr) -> Expr:
         terms = (
-            cast(acc, source[n, g + ci, y * sy + dy * ey, x * sx + dx * TAPS + tap, b, j])
-            * cast(acc, wgt[g, o, ci, dy, dx, j, j % PAIR * TAPS + tap])
-            for tap in range(TAPS)
+            cast(
+                acc,
+                source[
+                    n,
+                    g + ci,
+                    y * sy + (dy * windows.row_step + row) * ey,
+                    x * sx + dx * windows.column_step + column,
+                    b,
+                    j,
+                ],
+            )
+            * cast(acc, wgt[g, o, ci, dy, dx, j, window_place(j, (row, column), windows.columns, config)])
+            for row, column in np.ndindex(windows.rows, windows.columns)
         )
         return sum_over(reduce(add, terms), (ci, dy, dx))
 
-    total = compute((n, groups, 1, *size.out_size, b, block), product, "Y")
-    return ConvolutionTensors(
-        inp, wgt, padded, total, narrow(total, narrowing, config, ("g", "o")), slides=True
-    )
+    total = compute((n, groups, 1, *size.out_size, b, block), product_of, "Y")
+    narrowed = narrow(total, narrowing, config, ("g", "o"))
+    return ConvolutionTensors(inp, wgt, padded, total, narrowed, windows=windows)
+
+
+def _input_of_windows(inp: Tensor, size: Convolution, border: int, windows: Windows) -> Tensor | None:
+    """Return the padded input; see `padded_input`. If windows have several rows, a further column of padding
+    makes room for rows on chip that are an odd number of elements apart."""
+    if windows.rows == 1:
+        return padded_input(inp, size, border)
+    top, left, below, right = size.padding
+    return with_border(inp, (top, left, below, right + 1), border, "XP")
+
+
+def window_place(channel: Expr, at: tuple[int, ...], columns: int, config: AcceleratorConfig) -> Expr:
+    """Return the column of a block of weights in which the row of a channel has the weight of the element at
+    row and column `at` of a window with `columns` columns."""
+    window, (row, column) = config.window, at
+    place = Const(window.place(row, 0, column, columns))
+    return place if window.channels == 1 else channel % window.channels * window.columns + place
 
 
 def window_weights(weights: np.ndarray, size: Convolution, config: AcceleratorConfig) -> np.ndarray:
-    """Return weights int8[c, 1, kh, kw] as int8[c / block, 1, 1, kh, windows, block, block]: the taps of even
-    channels, then the taps of odd channels, and zeros elsewhere.
+    """Return weights int8[c, 1, kh, kw] as int8[c / block, 1, 1, windows down, windows across, block, block],
+    with zeros elsewhere.
 
     Args:
         size: convolution with kernels of whole windows.
     """
-    block, (height, width) = config.block_in, size.kernel
-    groups = blocks(size.channels, block)
-    whole = np.zeros((groups * block, height, width), np.int8)
-    whole[: size.channels, :, : weights.shape[3]] = weights[:, 0]
-    taps = whole.reshape(groups, block // PAIR, PAIR, height, width // TAPS, TAPS).transpose(0, 3, 4, 1, 2, 5)
-    packed = np.zeros((groups, 1, 1, height, width // TAPS, block // PAIR, PAIR, block), np.int8)
-    for place in range(PAIR):
-        packed[:, 0, 0, ..., place, place * TAPS : (place + 1) * TAPS] = taps[..., place, :]
-    return packed.reshape(*packed.shape[:5], block, block)
+    block, windows, shared = config.block_in, windows_of(size, config), config.window.channels
+    groups, (height, width) = blocks(size.channels, block), weights.shape[2:]
+    packed = np.zeros((groups, block, windows.down, windows.across, block), np.int8)
+    whole = np.zeros((groups * block, *size.kernel), np.int8)
+    whole[: size.channels, :height, :width] = weights[:, 0]
+    channels = whole.reshape(groups, block, *size.kernel)
+    for y, x, down, across, row, column in windows.places():
+        for lane in range(shared):
+            place = config.window.place(row, lane, column, windows.columns)
+            packed[:, lane::shared, down, across, place] = channels[:, lane::shared, y, x]
+    return np.ascontiguousarray(packed.transpose(0, 2, 3, 1, 4))[:, None, None]
 
 
 def phases_by_side(size: Transposed) -> tuple[Phases, Phases]:

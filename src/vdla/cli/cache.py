@@ -29,6 +29,7 @@ WRITTEN = {
     "modules": "compiled networks",
     "silicon": "measured areas and clocks",
     "summaries": "summaries of compiled networks",
+    "verified": "digests of verified streams",
 }
 KINDS = {**BUILT, **WRITTEN}
 

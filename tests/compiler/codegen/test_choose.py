@@ -7,7 +7,7 @@ from math import inf
 import numpy as np
 import pytest
 
-from vdla.compiler.codegen import choice_cache
+from vdla.compiler.codegen import choice_cache, choose
 from vdla.compiler.codegen.choices import choice_from_json
 from vdla.compiler.codegen.choose import by_estimate, by_simulator, simulated_cycles
 from vdla.compiler.codegen.estimate import estimated_cycles, ranked_tiles
@@ -112,6 +112,27 @@ def test_more_threads_are_chosen_where_they_hide_stores():
     assert len(space) > len(space.usual) + len(space.more)
     fewer = by_simulator(replace(space, more=None))
     assert simulated_cycles(wide, chosen[wide], target) < simulated_cycles(wide, fewer, target)
+
+
+@pytest.mark.parametrize(
+    ("size", "most"),
+    [(Convolution(128, 28, 28, 128, padding=(1, 1, 1, 1)), 2), (Convolution(512, 14, 14, 512, (1, 1)), 6)],
+    ids=["the multipliers are busy", "the multipliers stall"],
+)
+def test_few_candidates_are_simulated_where_the_multipliers_are_busy(size, most, monkeypatch):
+    asked = []
+
+    def counted(task, choice, target):
+        asked.append(choice)
+        return simulated_cycles(task, choice, target)
+
+    monkeypatch.setattr(choose, "simulated_cycles", counted)
+    space = space_of(ConvolutionTask(size), Target(DEFAULT))
+    chosen = by_simulator(space)
+    assert len(set(asked)) == len(asked) <= most
+    assert (len(asked) > 2) == (most > 2)
+    every = [simulated_cycles(space.task, choice, space.target) for choice in asked]
+    assert simulated_cycles(space.task, chosen, space.target) == min(every)
 
 
 ESTIMATED = [

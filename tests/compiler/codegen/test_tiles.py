@@ -6,7 +6,14 @@ from math import prod
 import numpy as np
 import pytest
 
-from tests.compiler.codegen.test_estimate import BORDERED, DEPTHWISE, GROUPED, WIDE_IN, WIDE_OUT
+from tests.compiler.codegen.test_estimate import (
+    BORDERED,
+    DEPTHWISE,
+    GROUPED,
+    OF_ONE_ROW,
+    WIDE_IN,
+    WIDE_OUT,
+)
 from vdla.compiler.codegen.tiles import (
     DEFAULT_KEEPS,
     GROUPS,
@@ -28,7 +35,7 @@ from vdla.compiler.codegen.tiles import (
 from vdla.compiler.te.operators.sizes import Convolution, grouping
 from vdla.hw.spec.isa import MOST_PARAMETER_SETS
 from vdla.hw.spec.presets import DEFAULT, TINY
-from vdla.hw.spec.vocabulary import MemoryType
+from vdla.hw.spec.vocabulary import Extension, MemoryType
 
 SKIPPING = Convolution(16, 9, 8, 24, (1, 1), (3, 2))
 SMALL = TINY.with_changes(inp_buffer_bytes=1024, wgt_buffer_bytes=1024, acc_buffer_bytes=2048)
@@ -46,7 +53,8 @@ WORKS = {
     "more parameters than stand on chip": TilingProblem(MANY, SMALL, 2, scales=True),
     "parameters for each thread": TilingProblem(MANY, TINY, 3, scales=True, reserved=4),
     "alike weights": TilingProblem(DEPTHWISE, DEFAULT, 2, scales=True, alike=True),
-    "sliding windows": TilingProblem(
+    "sliding windows": TilingProblem(DEPTHWISE, OF_ONE_ROW, 2, scales=True, slides=True),
+    "sliding windows of several rows": TilingProblem(
         DEPTHWISE, WIDE_OUT.with_changes(block_in=16), 2, scales=True, slides=True
     ),
 }
@@ -62,10 +70,13 @@ def needs(work: TilingProblem, tiles: Tiles) -> dict[MemoryType, int]:
     """Return the elements of each memory that tiles take, counted one thing after another."""
     size, threads, groups = work.size, work.threads, grouping(work.size, work.config)
     stride = 1 if size.skips_rows else size.stride[0]
-    pixels = spanned(tiles.rows, stride, size.kernel[0], size.dilation[0]) * spanned(
-        tiles.columns, size.stride[1], size.kernel[1], size.dilation[1]
-    )
-    products = tiles.outputs * tiles.inputs * prod(size.kernel) // (3 if work.slides else 1)
+    width = spanned(tiles.columns, size.stride[1], size.kernel[1], size.dilation[1])
+    has_rows = work.config.has(Extension.DEPTHWISE_ROWS)
+    if work.slides and has_rows:
+        width += width % 2 == 0
+    pixels = spanned(tiles.rows, stride, size.kernel[0], size.dilation[0]) * width
+    in_a_window = (prod(size.kernel) if has_rows else 3) if work.slides else 1
+    products = tiles.outputs * tiles.inputs * prod(size.kernel) // in_a_window
     own_weights = 1 if tiles.threads_over == ROWS else threads
     held = 1 if work.alike else products
     if tiles.keeps == WEIGHTS:

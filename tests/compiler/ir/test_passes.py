@@ -238,6 +238,7 @@ def f(A: int8[3, 1, 2], B: int8[3, 1, 2], D: int32[3, 1, 2], C: int32[4, 1, 1]):
 """
 UNDER_A_CONDITION = PRODUCTS.replace("            gemm(", "            if i < 3:\n                gemm(")
 BETWEEN = PRODUCTS.replace("    for k in range(3):\n", "    reset(S[1, 0, 0])\n    for k in range(3):\n")
+UNDER_THE_SAME = UNDER_A_CONDITION.replace("        reset(", "        if i < 3:\n            reset(")
 TWO_PRODUCTS = PRODUCTS.replace(
     "            gemm(S[i, 0, 0], A[k, 0, 0], B[k, 0, 0])\n",
     "            gemm(S[i, 0, 0], A[k, 0, 0], B[k, 0, 0])\n            gemm(S[i, 0, 0], A[0, 0, 0], B[k, 0, 0])\n",
@@ -262,6 +263,15 @@ def test_what_a_pass_leaves_alone(title):
     func = parse_func(text, INTRINSICS)
     verify(func)
     assert print_calls(item.run(func)) == text
+
+
+def test_products_and_resets_under_the_same_condition_are_joined():
+    func = parse_func(UNDER_THE_SAME, INTRINSICS)
+    changed = StartSums(GEMM, RESET, GEMM_FROM).run(func)
+    before = "    for i in range(4):\n        if i < 3:\n            reset(S[i, 0, 0])\n"
+    text = UNDER_THE_SAME.replace(before, "").replace("gemm(", "gemm_from(")
+    assert print_calls(changed) == text.replace("B[k, 0, 0])", "B[k, 0, 0], k < 1)")
+    np.testing.assert_array_equal(run(changed), run(func))
 
 
 def test_only_the_reset_right_before_the_products_goes_into_them():

@@ -13,11 +13,13 @@ from tests.compiler.network.test_networks import check
 from tests.compiler.network.test_products import EVERY, PAIRS, WIDE_IN, planned
 from vdla.compiler.codegen.blocked_layout import blocked_parameters, blocked_weights
 from vdla.compiler.graph.nodes import Graph, Node, TensorType
+from vdla.compiler.network import groups
 from vdla.compiler.network.channelwise import factor_place
 from vdla.compiler.tasks.convolution import ConvolutionTask
 from vdla.compiler.tasks.pooling import MeanTask
 from vdla.compiler.te.operators.sizes import Convolution
 from vdla.hw.spec.presets import DEFAULT, TINY
+from vdla.hw.spec.vocabulary import Extension
 from vdla.runtime.devices.cycle import CycleDevice
 from vdla.runtime.devices.functional import FunctionalDevice
 from vdla.runtime.layout import Layout
@@ -150,6 +152,70 @@ def test_squeeze_and_excitation_is_one_launch_and_exact(config, channels, size, 
     assert len(plan.launches) == 1
     check(graph, plan, FunctionalDevice(config, plan.dram_bytes, 0))
     check(graph, plan, CycleDevice(config, plan.dram_bytes))
+
+
+def scaled(net: EpilogueNet, channels: int = 32) -> tuple[str, str]:
+    """Return the input of a block of squeeze and excitation, and the scaled image."""
+    x = net.conv(net.input(1, 3, 8, 8), channels, (3, 3), pads=(1, 1, 1, 1))
+    return x, product(net, x, net.conv(net.conv(mean(net, x), 5), channels), (0, 0))
+
+
+def narrowed(net: EpilogueNet) -> Graph:
+    return net.graph(net.conv(scaled(net)[1], 6))
+
+
+def narrowed_behind_zero_points(net: EpilogueNet) -> Graph:
+    x = net.conv(net.input(1, 3, 8, 8), 32, (3, 3), pads=(1, 1, 1, 1))
+    return net.graph(net.conv(product(net, net.conv(mean(net, x), 32), x, (-9, 128 - 1)), 6))
+
+
+def narrowed_and_added(net: EpilogueNet) -> Graph:
+    other = net.conv(net.input(1, 5, 8, 8), 9)
+    return net.graph(net.sum(net.conv(scaled(net)[1], 9), other))
+
+
+def narrowed_and_looked_up(net: EpilogueNet) -> Graph:
+    return net.graph(net.lookup(net.conv(scaled(net)[1], 9)))
+
+
+@pytest.mark.parametrize(
+    "make", [narrowed, narrowed_behind_zero_points, narrowed_and_added, narrowed_and_looked_up]
+)
+def test_a_convolution_scales_its_image_on_the_way_into_its_products(make):
+    graph = make(EpilogueNet())
+    plan = plan_of(graph, ALL)
+    assert operators(plan) == {"Int8AveragePool", "Int8Conv"}
+    for seed in (None, 0, 1):
+        check(graph, plan, FunctionalDevice(ALL, plan.dram_bytes, seed))
+    check(graph, plan, CycleDevice(ALL, plan.dram_bytes))
+
+
+APART = {
+    "read by two": lambda net, x: (net.conv(x, 6), net.conv(x, 4)),
+    "an output": lambda net, x: (x, net.conv(x, 6)),
+    "behind a table": lambda net, x: (net.conv(net.lookup(x), 6),),
+    "windows": lambda net, x: (net.conv(x, 6, (3, 3), pads=(1, 1, 1, 1)),),
+    "strides": lambda net, x: (net.conv(x, 6, strides=(2, 2)),),
+    "groups": lambda net, x: (net.conv(x, 8, group=2),),
+    "a border": lambda net, x: (net.conv(x, 8, pads=(1, 0, 0, 0)),),
+}
+
+
+@pytest.mark.parametrize("name", APART)
+def test_a_scaled_image_that_other_operators_need_is_stored(name):
+    net = EpilogueNet()
+    graph = net.graph(*APART[name](net, scaled(net)[1]))
+    plan = plan_of(graph, ALL)
+    assert "Int8Mul" in operators(plan)
+    check(graph, plan, FunctionalDevice(ALL, plan.dram_bytes, 0))
+
+
+def test_scaling_on_the_way_must_take_fewer_cycles_and_needs_the_path(monkeypatch):
+    graph = narrowed(EpilogueNet())
+    without = tuple(each for each in Extension if each is not Extension.FEEDBACK)
+    assert "Int8Mul" in operators(plan_of(graph, ALL.with_changes(extensions=without)))
+    monkeypatch.setattr(groups, "least_estimate", lambda task, target: -1e9)
+    assert "Int8Mul" in operators(plan_of(graph, ALL))
 
 
 def test_either_operand_may_be_the_factors_and_a_table_may_follow():

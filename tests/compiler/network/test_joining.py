@@ -74,12 +74,43 @@ def test_joined_twice_and_joined_again():
     assert not any(made(plan).values())
 
 
-def test_what_leaves_the_launch_is_made():
+def test_parts_of_what_leaves_the_launch_are_written_in_their_places():
+    """A part that leaves the launch, too, is a copy."""
     net = Net()
     whole = joined_convolutions(net)
     half = part(net, whole, 4, 12)
     plan = compiled(net.graph(whole, net.conv(whole, 3), half, net.conv(half, 3)))
-    assert made(plan) == {whole: True, half: True}
+    assert made(plan) == {"the Concat": False, half: True}
+    begins = {layer.result.begin for step in plan.launches for layer in step.layers if layer.result}
+    assert {7 * 9 * 4 * block for block in (0, 2, 3)} <= begins
+
+
+SOURCES = {
+    "with a residual": lambda net, x: net.add(net.requantise(x), net.conv(x, 8, (3, 3), pads=(1, 1, 1, 1))),
+    "with a residual from another place": lambda net, x: net.add(net.conv(x, 8), net.conv(x, 8)),
+    "pooled": lambda net, x: net.pool(x, (3, 3), pads=(1, 1, 1, 1)),
+    "by windows": lambda net, x: net.conv(x, 8, (3, 3), pads=(1, 1, 1, 1), group=8),
+    "also read": lambda net, x: net.requantise(x),
+}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_sources_of_every_kind_are_written_in_their_places(source):
+    net = Net()
+    x = net.conv(net.input(1, 3, 7, 9), 8)
+    made_there = SOURCES[source](net, x)
+    whole = net.join(x, made_there, net.conv(made_there, 5))
+    plan = compiled(net.graph(whole, net.requantise(whole)))
+    assert made(plan) == {"the Concat": False}
+
+
+def test_a_source_that_leaves_the_launch_or_is_joined_twice_is_copied():
+    net = Net()
+    x = net.input(1, 3, 5, 6)
+    first, second = net.conv(x, 8), net.conv(x, 4)
+    both, again, twice = net.join(first, second), net.join(second, net.conv(x, 4)), net.join(second, second)
+    plan = compiled(net.graph(first, both, again, twice))
+    assert sorted(made(plan).values()) == [False, True, True]
 
 
 def test_joined_tensors_from_the_host():
@@ -89,12 +120,12 @@ def test_joined_tensors_from_the_host():
     assert not any(made(plan).values())
 
 
-def test_a_view_of_joined_rows_is_one_of_bytes():
+def test_a_view_of_joined_rows_is_a_view_of_bytes():
     net = Net()
     x = net.input(1, 8)
     both = net.join(net.matmul(x, 8), net.matmul(x, 5))
     plan = compiled(net.graph(net.conv(net.reshape(both, 1, 13, 1, 1), 6)))
-    assert made(plan) == {both: True}
+    assert made(plan) == {"the Concat": False}
 
 
 def test_rows_that_become_an_image_need_no_copy_where_they_are_joined():

@@ -7,6 +7,7 @@ from vdla.compiler.tasks.elementwise import Elements, ElementsTask
 from vdla.compiler.tasks.pooled_convolution import PooledTask
 from vdla.compiler.tasks.pooling import MaximumTask, MeanTask, PoolingTask
 from vdla.compiler.tasks.rearranging import RepeatTask, RowsTask, TurnTask
+from vdla.compiler.tasks.scaled_convolution import ScaledTask
 from vdla.compiler.tasks.scaling import DiagonalTask, FactorsTask, ScalingTask, SumTask
 from vdla.compiler.tasks.task_text import TASKS, task_of
 from vdla.compiler.te.operators.narrowing import AddingScale, Scale, Shift
@@ -22,6 +23,7 @@ EXAMPLES = [
     PoolingTask(POOLING),
     PooledTask(ConvolutionTask(CONVOLUTION), Pooling(16, 8, 8, (2, 2))),
     *(ElementsTask(kind, 64, (3, -4)) for kind in Elements),
+    ScaledTask(1, 2, 3, 4, 5, adds_residual=True),
     SumTask(9),
     MaximumTask(POOLING),
     FactorsTask(1, 2, 3, 4),

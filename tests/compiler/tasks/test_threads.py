@@ -9,11 +9,13 @@ from vdla.compiler.tasks.elementwise import Elements, ElementsTask
 from vdla.compiler.tasks.pooled_convolution import PooledTask
 from vdla.compiler.tasks.pooling import MaximumTask, MeanTask, PoolingTask
 from vdla.compiler.tasks.rearranging import RepeatTask, RowsTask, TurnTask
+from vdla.compiler.tasks.scaled_convolution import ScaledTask
 from vdla.compiler.tasks.scaling import DiagonalTask, FactorsTask, ScalingTask, SumTask
 from vdla.compiler.tasks.task_text import TASKS
 from vdla.compiler.te.operators.narrowing import Scale, Shift
 from vdla.compiler.te.operators.sizes import Convolution, Pooling, Transposed
 from vdla.hw.spec.presets import DEFAULT
+from vdla.hw.spec.vocabulary import Extension
 
 CONVOLUTION, POOLING = Convolution(16, 8, 8, 16), Pooling(32, 8, 8, (2, 2), (2, 2))
 OF_THREADS: dict[Task, str] = {
@@ -59,8 +61,8 @@ def test_each_thread_has_its_own_tile(task):
 
 
 def test_there_is_an_example_of_each_task():
-    """But of a pooling of sums: its rows take turns with numbered buffers, without a loop over threads."""
-    assert {type(task) for task in OF_THREADS} == set(TASKS) - {PooledTask}
+    """But of tasks whose rows or steps take turns with numbered buffers, without a loop over threads."""
+    assert {type(task) for task in OF_THREADS} == set(TASKS) - {PooledTask, ScaledTask}
 
 
 @pytest.mark.parametrize("turns", [1, 2])
@@ -69,3 +71,13 @@ def test_each_row_of_pooled_sums_in_a_turn_has_its_own_tile(turns):
     text = print_func(task.program(Choice(turns), DEFAULT))
     buffers = {line.split()[0] for line in text.splitlines() if " = alloc(" in line}
     assert buffers == {"PL", "WL"} | {f"{kind}{turn}" for kind in "XS" for turn in range(turns)}
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_a_scaled_convolution_has_a_tile_more_than_threads(threads):
+    config = DEFAULT.with_changes(extensions=tuple(Extension))
+    text = print_func(ScaledTask(4, 2, 3136).program(Choice(threads), config))
+    buffers = {line.split()[0] for line in text.splitlines() if " = alloc(" in line}
+    assert buffers == {"QL", "PL", "DL", "W0"} | {
+        f"{kind}{turn}" for kind in "AXSY" for turn in range(threads + 1)
+    }

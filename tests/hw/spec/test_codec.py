@@ -12,7 +12,7 @@ from vdla.hw.spec import assembly, codec, isa
 from vdla.hw.spec.declared import PlacedField
 from vdla.hw.spec.errors import AssemblyError, EncodingError
 from vdla.hw.spec.memories import loadable_in, storable_in
-from vdla.hw.spec.presets import DEFAULT, SMALL, TINY, VTA
+from vdla.hw.spec.presets import DEFAULT, PAPER, SMALL, TINY, VTA
 from vdla.hw.spec.vocabulary import NEEDED, Extension
 from vdla.runtime.vectors import load_vector
 
@@ -144,7 +144,7 @@ def test_what_an_extension_adds_is_refused_where_it_is_off(item, config, message
     [
         (
             isa.Store(memory_type=isa.MemoryType.INP, x_size=1),
-            DEFAULT,
+            PAPER,
             "STORE.memory_type = INP needs the extension 'feedback', which this configuration has switched off",
         ),
         (

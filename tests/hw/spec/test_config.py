@@ -13,6 +13,7 @@ from vdla.hw.spec.config import AcceleratorConfig, _check_parameter, parameters
 from vdla.hw.spec.errors import ConfigError
 from vdla.hw.spec.presets import DEFAULT, PRESETS, SMALL, TINY, VTA
 from vdla.hw.spec.vocabulary import Extension, MemoryType
+from vdla.hw.spec.window import Window
 
 REFUSED = [
     ({"batch": 3}, "batch = 3 is not a power of two; the nearest are 2 and 4"),
@@ -44,7 +45,7 @@ REFUSED = [
     (
         {"extensions": ("warp",)},
         "extensions holds 'warp', which is none of pad_minimum, overwrite, requantise, pad_value, depthwise, "
-        "table, residual, gather, acc_halves, feedback",
+        "table, residual, gather, acc_halves, feedback, depthwise_rows",
     ),
     (
         {"block_in": 2, "inp_buffer_bytes": 1 << 23},
@@ -72,7 +73,8 @@ def test_presets_are_what_their_names_promise():
         DEFAULT.depth(memory) for memory in (MemoryType.UOP, MemoryType.INP, MemoryType.WGT, MemoryType.ACC)
     ] == [8192, 2048, 1024, 2048]
     assert DEFAULT.with_changes(extensions=()).digest == VTA.digest
-    assert DEFAULT.with_changes(wgt_buffer_bytes=32768).digest == PRESETS["paper"].digest
+    without = {"extensions": set(DEFAULT.extensions) - {Extension.DEPTHWISE_ROWS, Extension.FEEDBACK}}
+    assert DEFAULT.with_changes(wgt_buffer_bytes=32768, **without).digest == PRESETS["paper"].digest
     assert [PRESETS[name].macs_per_cycle for name in ("default", "small", "tiny")] == [256, 64, 16]
 
 
@@ -394,21 +396,45 @@ def test_the_page_has_every_parameter_that_is_a_number():
     [(8, 8, True), (16, 16, True), (4, 4, False), (8, 16, False), (16, 8, False)],
 )
 def test_depthwise_needs_square_blocks_of_eight_and_other_extensions_do_not(block_in, block_out, has):
-    config = DEFAULT.with_changes(block_in=block_in, block_out=block_out)
-    assert [config.has(extension) for extension in DEFAULT.extensions] == [
-        has or extension is not Extension.DEPTHWISE for extension in DEFAULT.extensions
+    config = PRESETS["paper"].with_changes(block_in=block_in, block_out=block_out)
+    wide = config.with_changes(extensions=(*config.extensions, Extension.DEPTHWISE_ROWS))
+    assert [wide.has(extension) for extension in wide.extensions] == [
+        has or extension not in (Extension.DEPTHWISE, Extension.DEPTHWISE_ROWS)
+        for extension in wide.extensions
     ]
     none = config.with_changes(extensions=())
     assert not any(none.has(extension) for extension in Extension)
 
 
+@pytest.mark.parametrize(
+    ("changes", "window"),
+    [
+        ({}, Window(3, 5, 1)),
+        ({"packed": 18}, Window(2, 3, 2)),
+        ({"block_in": 8, "block_out": 8}, Window(2, 3, 1)),
+        ({"block_in": 8, "block_out": 8, "packed": 25}, Window(1, 3, 2)),
+        ({"block_in": 32, "block_out": 32}, Window(4, 5, 1)),
+        ({"block_in": 32, "block_out": 32, "packed": 18}, Window(3, 5, 2)),
+        ({"inp_buffer_bytes": 64}, Window(1, 3, 2)),
+        ({"extensions": (Extension.DEPTHWISE,)}, Window(1, 3, 2)),
+    ],
+)
+def test_an_array_sums_the_largest_window_that_it_has_inputs_for(changes, window):
+    config = DEFAULT.with_changes(**changes)
+    assert config.window == window
+    assert config.has(Extension.DEPTHWISE_ROWS) == (window.rows > 1)
+    assert config.operand_stages == config.gemm_stages + (window.rows > 1)
+    assert window.inputs <= config.block_in
+
+
 @pytest.mark.parametrize(("block_in", "block_out", "has"), [(4, 4, True), (1, 1, True), (8, 16, False)])
 def test_feedback_needs_inputs_of_the_shape_of_outputs(block_in, block_out, has):
     blocks = {"block_in": block_in, "block_out": block_out}
-    config = DEFAULT.with_changes(**blocks, extensions=(*DEFAULT.extensions, Extension.FEEDBACK))
-    assert config.has(Extension.FEEDBACK) is has
-    assert (config.digest == DEFAULT.with_changes(**blocks).digest) is not has
-    assert not DEFAULT.has(Extension.FEEDBACK)
+    config, without = (PRESETS[name].with_changes(**blocks) for name in ("default", "paper"))
+    fed = without.with_changes(extensions=(*without.extensions, Extension.FEEDBACK))
+    assert config.has(Extension.FEEDBACK) is fed.has(Extension.FEEDBACK) is has
+    assert (fed.digest == without.digest) is not has
+    assert not without.has(Extension.FEEDBACK)
 
 
 def test_parameters_are_plain_values_in_the_order_of_their_declaration():

@@ -14,8 +14,8 @@ def test_an_extension_that_works_on_anothers_results_needs_it(extension):
     with pytest.raises(ConfigError) as caught:
         AcceleratorConfig(extensions=(extension,))
     assert str(caught.value) == (
-        f"extensions holds {extension} without requantise, on whose results it works; "
-        f"add requantise or leave {extension} out"
+        f"extensions holds {extension} without {NEEDED[extension]}, on whose results it works; "
+        f"add {NEEDED[extension]} or leave {extension} out"
     )
     check_consistency(AcceleratorConfig(extensions=(extension, NEEDED[extension])))
 

@@ -1,6 +1,5 @@
 """The instruction set: its named sizes are those of its fields, and codes are those of VTA and of the page."""
 
-import re
 from pathlib import Path
 
 import pytest
@@ -8,6 +7,7 @@ import pytest
 from vdla.hw.spec import isa
 from vdla.hw.spec.presets import DEFAULT, PRESETS, VTA
 from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType, Parameter
+from vdla.hw.spec.window import MOST_ROWS, PAIR, SHAPES, TAPS, WIDE_TAPS
 
 PAGE = (Path(__file__).parents[3] / "docs" / "isa.md").read_text()
 
@@ -39,8 +39,13 @@ def test_a_set_of_parameters_and_a_table_begin_behind_those_before():
     assert len(Parameter) == 4
 
 
-def test_a_window_of_depthwise_is_three_columns_of_two_channels():
-    assert re.search(rf"sum over h < {isa.PAIR}, t < {isa.TAPS} of", " ".join(PAGE.split()))
+def test_the_page_has_the_extents_of_windows():
+    page = " ".join(PAGE.split())
+    assert f"1 + more_rows rows of c = {TAPS} + {WIDE_TAPS - TAPS} * wide columns" in page
+    assert f"one row of T = {TAPS} columns, and H = {PAIR}" in page
+    shapes = [f"{rows} x {columns}" for rows, columns in SHAPES if rows > 1]
+    assert f"the first of {', '.join(shapes[:-1])} and {shapes[-1]} for which" in page
+    assert {MOST_ROWS, 1 << isa.field_of(isa.Depthwise, "more_rows", DEFAULT).width} == {4}
 
 
 @pytest.mark.parametrize("form", isa.INSTRUCTIONS, ids=lambda form: form.__name__)

@@ -127,7 +127,9 @@ def made(item: isa.Instruction) -> list[bool]:
         (isa.Gemm(**GEMM | {"uop_end": 4}), [False] * 4),
         (isa.Alu(**GEMM), [True] * 3),
         (isa.Alu(**GEMM, use_imm=1), [True, True, False]),
-        (isa.Depthwise(**GEMM | {"iter_in": 0}), [False] * 4),
+        (isa.Depthwise(**GEMM | {"iter_in": 0}), [False] * 7),
+        (isa.Depthwise(**GEMM), [True] * 4 + [False] * 3),
+        (isa.Depthwise(**GEMM, more_rows=2), [True] * 6 + [False]),
     ],
 )
 def test_an_access_is_made_where_its_fields_say_so(item, expected):

@@ -61,6 +61,10 @@ BROKEN = {
         {"tensors": {**PLAN.tensors, LAUNCH.packs[0].tensor: SIZE - 1}},
         f"takes {SIZE} bytes, and tensor {LAUNCH.packs[0].tensor} has {SIZE - 1}",
     ),
+    "a value that begins late": (
+        crossing("unpacks", begin=1 << 20),
+        f"has {PLAN.tensors[LAUNCH.unpacks[0].tensor] - (1 << 20)} from byte {1 << 20} on",
+    ),
     "a name twice": ({"weights": {**PLAN.weights, TENSOR: np.zeros(9)}}, f"{TENSOR!r} is the name of two tensors"),
     "the name of the micro-ops": (
         {"tensors": {**PLAN.tensors, UOP_TENSOR: 9}},

@@ -63,7 +63,7 @@ def test_tensors_are_written_and_read_by_name():
 def test_a_stream_is_proved_safe_once_unless_that_is_not_wanted(options, times, monkeypatch):
     asked = []
     monkeypatch.setattr(
-        launch, "verify", lambda program, dram, stream_address, **_: asked.append(stream_address)
+        launch, "verify_once", lambda program, dram, stream_address, **_: asked.append(stream_address)
     )
     _, plan = handmade("only the host")
     assert not plan.streams

@@ -7,7 +7,9 @@ from vdla.hw.spec import isa
 from vdla.hw.spec.presets import DEFAULT
 from vdla.hw.spec.units import Unit
 from vdla.hw.spec.vocabulary import MemoryType
-from vdla.runtime.stream.record import FIELDS, NO_TENSOR, Record
+from vdla.hw.spec.window import TAPS
+from vdla.runtime.stream.micro_kernels import MicroKernel
+from vdla.runtime.stream.record import FIELDS, NO_TENSOR, Record, Recorded
 from vdla.runtime.stream.tokens import PLACES, tensor_read, tensor_written
 
 UOP, WGT, INP, ACC, OUT, ACC_8BIT, TABLE, RES = (
@@ -29,8 +31,9 @@ def transfer(form, memory: MemoryType, sram: int, **fields):
 
 
 def compute(form, ranges=RANGES, **fields):
-    """Return what records an instruction of the compute unit."""
-    return lambda record: record.compute(form, tuple(fields.get(name, 0) for name in FIELDS[form]), ranges)
+    """Return what records an instruction of the compute unit; `ranges` are those of its micro-ops."""
+    uops = MicroKernel(zip(*ranges, strict=True)) if ranges else None
+    return lambda record: record.compute(form, tuple(fields.get(name, 0) for name in FIELDS[form]), uops)
 
 
 READ = {unit: tensor_read(TENSOR, unit) for unit in (Unit.LOAD, Unit.COMPUTE)}
@@ -68,7 +71,7 @@ TOUCHED = {
     "an operation": (compute(isa.Alu, **LOOPS), [DST]),
     "sliding windows": (
         compute(isa.Depthwise, **LOOPS, src_factor_out=20, src_factor_in=2, wgt_factor_out=30),
-        [DST, (INP, 11, 17 + 20 + 2 * (3 + isa.TAPS - 2) + 1), (WGT, 23, 31 + 30 + 1)],
+        [DST, (INP, 11, 17 + 20 + 2 * (3 + TAPS - 2) + 1), (WGT, 23, 31 + 30 + 1)],
     ),
     "the end": (compute(isa.Finish, ()), []),
 }
@@ -133,3 +136,19 @@ def test_units_opcodes_and_tensors_follow_the_order_of_recording():
     forms = isa.Store, isa.Gemm, isa.Load, isa.Load, isa.Finish
     assert record.opcodes().tolist() == [form.opcode for form in forms]
     assert record.tensors().tolist() == [TENSOR, NO_TENSOR, TENSOR, TENSOR, NO_TENSOR]
+
+
+def test_instructions_are_as_they_were_recorded():
+    record = Record()
+    TOUCHED["a load of weights"][0](record)
+    record.owner = 4
+    TOUCHED["a product"][0](record)
+    load, product = record.instructions()
+    fields = {"memory_type": WGT, "sram_base": 7, **ROWS}
+    assert load == Recorded(
+        isa.Load, tuple(fields.get(name, 0) for name in FIELDS[isa.Load]), TENSOR, None, -1
+    )
+    uops = MicroKernel(((2, 11, 23), (5, 17, 31)))
+    assert product == Recorded(
+        isa.Gemm, tuple(GEMM.get(name, 0) for name in FIELDS[isa.Gemm]), NO_TENSOR, uops, 4
+    )

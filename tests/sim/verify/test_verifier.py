@@ -15,10 +15,11 @@ from vdla.hw.spec.errors import DeadlockError, InvalidInstructionError, Overwrit
 from vdla.hw.spec.vocabulary import AluOpcode, Extension, Parameter
 from vdla.runtime.vectors import load_vector
 from vdla.sim.decoded import decode_stream
+from vdla.sim.verify import verifier
 from vdla.sim.verify.columns import footprint_columns
 from vdla.sim.verify.shadow import new_shadow
 from vdla.sim.verify.touch import BROKEN, CONFLICT, EMPTY
-from vdla.sim.verify.verifier import Finding, VerificationError, clocks, findings, verify
+from vdla.sim.verify.verifier import Finding, VerificationError, clocks, findings, verify, verify_once
 
 VECTORS = sorted((Path(__file__).parents[2] / "vectors" / "vta").glob("*.npz"))
 IMAGE = np.zeros(1 << 14, np.uint8)
@@ -381,3 +382,93 @@ def test_only_pages_that_hold_rows_of_odd_bytes_take_tables_of_bytes(fields):
     smallest = min(EVERYTHING.element_bytes(memory) for memory in (UOP, INP, WGT, ACC, RES, TABLE))
     assert [1 << shift for shift in shadow.shifts[1:3]] == [1, smallest]
     assert len(shadow.read) == shadow.dram_first + 4096 + 4096 // smallest
+
+
+# Streams that were verified before
+
+
+@pytest.fixture
+def asked(tmp_path, monkeypatch):
+    """Return a list that gets an entry for every stream that is verified; the cache is empty at first."""
+    monkeypatch.setenv("VDLA_CACHE_DIR", str(tmp_path))
+    asked, whole = [], verifier.verify
+
+    def counted(program, dram, **options):
+        asked.append(program)
+        whole(program, dram, **options)
+
+    monkeypatch.setattr(verifier, "verify", counted)
+    return asked
+
+
+STREAM = (load(UOP, dram_base=4, x_size=2), *SAFE["load, multiply, store"][1:])
+STREAM_ADDRESS = 1 << 12
+
+
+def test_a_safe_stream_is_verified_once(asked):
+    for _ in range(3):
+        verify_once(decoded(*STREAM), IMAGE, stream_address=STREAM_ADDRESS)
+    assert len(asked) == 1
+
+
+def test_an_unsafe_stream_is_refused_every_time(asked):
+    for _ in range(2):
+        with pytest.raises(VerificationError):
+            verify_once(decoded(*STREAM[1:]), IMAGE, stream_address=STREAM_ADDRESS)
+    assert len(asked) == 2
+
+
+def _with_byte(place: int) -> np.ndarray:
+    image = IMAGE.copy()
+    image[place] = 1
+    return image
+
+
+UOP_BYTES = CONFIG.element_bytes(UOP)
+ANOTHER = CONFIG.with_changes(token_depth=CONFIG.token_depth + 1)
+CHANGES = {
+    "an instruction": (lambda: decoded(load(UOP, dram_base=8, x_size=2), *STREAM[1:]), IMAGE, STREAM_ADDRESS),
+    "one instruction more": (lambda: decoded(*STREAM, store()), IMAGE, STREAM_ADDRESS),
+    "the first micro-op": (lambda: decoded(*STREAM), _with_byte(4 * UOP_BYTES), STREAM_ADDRESS),
+    "the last micro-op": (lambda: decoded(*STREAM), _with_byte(6 * UOP_BYTES - 1), STREAM_ADDRESS),
+    "the size of DRAM": (lambda: decoded(*STREAM), IMAGE[: 1 << 13], STREAM_ADDRESS),
+    "the address of the stream": (lambda: decoded(*STREAM), IMAGE, STREAM_ADDRESS + 64),
+    "the configuration": (
+        lambda: decode_stream(stream_of((*STREAM, isa.Finish()), CONFIG), ANOTHER),
+        IMAGE,
+        STREAM_ADDRESS,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_stream_is_verified_again_after_a_change_of(name, asked):
+    verify_once(decoded(*STREAM), IMAGE, stream_address=STREAM_ADDRESS)
+    program, image, address = CHANGES[name]
+    for _ in range(2):
+        try:
+            verify_once(program(), image, stream_address=address)
+        except VerificationError:  # a micro-op that names an element without data
+            assert "micro-op" in name
+    assert len(asked) > 1
+
+
+def test_a_stream_is_verified_again_after_a_change_of_the_verifier(asked, monkeypatch):
+    verify_once(decoded(*STREAM), IMAGE, stream_address=STREAM_ADDRESS)
+    monkeypatch.setattr(verifier, "revision", lambda folder: f"another revision of {folder}")
+    verify_once(decoded(*STREAM), IMAGE, stream_address=STREAM_ADDRESS)
+    assert len(asked) == 2
+
+
+def test_a_byte_of_dram_that_is_no_micro_op_changes_nothing(asked):
+    for place in (4 * UOP_BYTES - 1, 6 * UOP_BYTES):
+        verify_once(decoded(*STREAM), _with_byte(place), stream_address=STREAM_ADDRESS)
+    assert len(asked) == 1
+
+
+def test_a_stream_is_verified_again_if_its_entry_is_damaged(asked, tmp_path):
+    verify_once(decoded(*STREAM), IMAGE, stream_address=STREAM_ADDRESS)
+    (entry,) = (tmp_path / "verified").iterdir()
+    entry.write_bytes(entry.read_bytes()[:-1])
+    verify_once(decoded(*STREAM), IMAGE, stream_address=STREAM_ADDRESS)
+    assert len(asked) == 2

@@ -1,0 +1,120 @@
+"""Which LOADs of weights move, where to, and what reads them then."""
+
+import numpy as np
+import pytest
+
+from vdla.hw.spec import isa
+from vdla.hw.spec.presets import TINY
+from vdla.hw.spec.vocabulary import MemoryType
+from vdla.runtime.stream.builder import Loop, Rows, StreamBuilder
+from vdla.runtime.stream.prefetch import MARGIN_CYCLES, PIECE_CYCLES, Schedule, prefetch
+from vdla.runtime.stream.weights import weights_of
+
+INP, WGT = MemoryType.INP, MemoryType.WGT
+ELEMENT_CYCLES = TINY.element_bytes(WGT) // (TINY.bus_bits // 8)
+PIECE = PIECE_CYCLES // ELEMENT_CYCLES  # elements
+LATENCY = 64
+STALL = 10_000  # cycles that the LOAD of inputs waits
+
+
+def recorded(*, place: int = 64, size: int = 8, after_store: bool = False, pads: int = 0):
+    """Record two layers of a GEMM each. The second loads inputs and then weights.
+
+    Args:
+        place, size: of the second layer's weights.
+        after_store: a STORE writes the second layer's weights.
+        pads: elements of padding before the second layer's weights.
+    """
+    builder = StreamBuilder(TINY)
+    builder.label("first")
+    builder.load(INP, 0, "x", 0, Rows(1, 4, 4))
+    builder.load(WGT, 0, "w0", 0, Rows(1, 8, 8))
+    builder.gemm(((0, 0, 0),), Loop(), Loop(8, wgt=1))
+    builder.store(0, "w1" if after_store else "y", 0, Rows(1, 1, 1))
+    builder.label("second")
+    builder.load(INP, 4, "y", 0, Rows(1, 4, 4))
+    builder.load(WGT, place, "w1", 0, Rows(1, size, size, x_pads=(pads, 0)))
+    builder.gemm(((0, 4, place),), Loop(), Loop(size, wgt=1))
+    builder.finish()
+    return builder
+
+
+def schedule_of(builder, *, waiting=(4,), bus=((0, 1),)) -> Schedule:
+    """Return a schedule in which some LOADs wait for STALL cycles, and each instruction takes 10.
+
+    Args:
+        waiting: places of inputs whose LOADs wait.
+        bus: begin and end of the times at which the bus is busy.
+    """
+    started, cycle = [], 0
+    for each in builder.record.instructions():
+        waits = each.form is isa.Load and each.row[0] == INP and each.row[1] in waiting
+        cycle += 10 + waits * STALL
+        started.append(cycle)
+    started = np.array(started)
+    begins, ends = zip(*bus, strict=True)
+    return Schedule(started, started + 9, started + 1, list(begins), list(ends), 1, LATENCY)
+
+
+def moved_of(builder, schedule, *, renames: bool = True) -> StreamBuilder | None:
+    return prefetch(builder, weights_of(builder.record, TINY), schedule, renames=renames)
+
+
+def loads(builder) -> list[tuple[int, int, int]]:
+    """Return memory, place and elements of the LOADs of inputs and weights, in order."""
+    rows = [each.row for each in builder.record.instructions() if each.form is isa.Load]
+    return [(row[0], row[1], row[3] * row[4]) for row in rows if row[0] in (INP, WGT)]
+
+
+def test_weights_move_before_the_inputs_that_wait():
+    builder = recorded()
+    moved = moved_of(builder, schedule_of(builder))
+    assert loads(builder) == [(INP, 0, 4), (WGT, 0, 8), (INP, 4, 4), (WGT, 64, 8)]
+    assert loads(moved) == [(INP, 0, 4), (WGT, 0, 8), (WGT, 64, 8), (INP, 4, 4)]
+    owners = [each.owner for each in moved.record.instructions() if each.form is isa.Load]
+    assert owners == [0, 0, 0, 1, 1, 1]  # the third loads micro-ops
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"after_store": True}, {"pads": 2}],
+    ids=["weights that a STORE writes", "weights with padding"],
+)
+def test_other_loads_stay(changes):
+    builder = recorded(**changes)
+    assert moved_of(builder, schedule_of(builder)) is None
+
+
+def test_weights_whose_place_is_taken_move_to_another_and_micro_ops_follow():
+    builder = recorded(place=4)
+    moved = moved_of(builder, schedule_of(builder, waiting=(0, 4)))
+    assert loads(moved) == [(WGT, 0, 8), (WGT, 8, 8), (INP, 0, 4), (INP, 4, 4)]
+    kernels = [each.uops for each in moved.record.instructions() if each.uops is not None]
+    assert kernels == [((0, 0, 0),), ((0, 4, 8),)]
+    stays = moved_of(builder, schedule_of(builder, waiting=(0, 4)), renames=False)
+    assert loads(stays) == [(WGT, 0, 8), (INP, 0, 4), (INP, 4, 4), (WGT, 4, 8)]
+
+
+def test_no_more_moves_than_the_bus_can_carry():
+    builder = recorded(size=4 * PIECE)
+    idle = MARGIN_CYCLES + 2 * PIECE * ELEMENT_CYCLES + 1
+    end = 60 + STALL  # of the wait of the sixth instruction
+    moved = moved_of(builder, schedule_of(builder, bus=((0, end + LATENCY - idle),)))
+    assert loads(moved)[2:] == [(WGT, 64, 2 * PIECE), (INP, 4, 4), (WGT, 64 + 2 * PIECE, 2 * PIECE)]
+
+
+def test_nothing_moves_where_the_bus_is_busy_or_nothing_stalls():
+    builder = recorded()
+    cycles = int(schedule_of(builder).retired[-1])
+    assert moved_of(builder, schedule_of(builder, bus=((0, cycles + LATENCY),))) is None
+    calm = schedule_of(builder)
+    steady = np.arange(len(calm.started)) * 10
+    assert moved_of(builder, Schedule(steady, steady + 9, steady + 1, [0], [1], 1, LATENCY)) is None
+
+
+def test_the_idle_cycles_of_a_bus():
+    none = np.zeros(0, np.int64)
+    schedule = Schedule(none, none, none, [10, 20, 30], [15, 30, 35], 1, LATENCY)
+    assert [schedule.idle(0, end) for end in (5, 12, 18, 25, 40)] == [5, 10, 13, 15, 20]
+    assert schedule.idle(12, 16) == 1
+    assert schedule.idle(16, 12) == 0
