@@ -1,7 +1,11 @@
-"""Yosys' Verilog, rewritten for the tools that read it: the same design in forms that all of them take."""
+"""Yosys' Verilog, rewritten in forms that all tools which read it take; and a description of its ports and
+registers."""
 
 import re
 from collections.abc import Mapping
+
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.reference import registers_page
 
 _MODULE = re.compile(r"^module (?P<name>\\\S+ |\w+).*?^endmodule\n", re.MULTILINE | re.DOTALL)
 _TRIGGER = re.compile(r"^  reg (\\\$auto\$verilog_backend\S+ ) = 0;\n", re.MULTILINE)
@@ -19,6 +23,7 @@ _PORT = re.compile(
     r"^  (?P<way>input|output) (?P<range>\[\d+:0\] )?(?P<name>\w+);\n  wire (?:\[\d+:0\] )?(?P=name);\n",
     re.MULTILINE,
 )
+_DESCRIBED_PORT = re.compile(r"^  (input|output) (?:wire )?(?:\[(\d+):0\] )?([^\s,;]+) ?[,;\n]", re.MULTILINE)
 
 
 def finished(text: str, sources: Mapping[str, str]) -> str:
@@ -104,3 +109,21 @@ def _complete_cases(module: str) -> str:
             lines.append(f"{line[: line.index('endcase')]}  default: ;\n")
         lines.append(line)
     return "".join(lines)
+
+
+def ports(verilog: str, module: str) -> list[tuple[str, str, int]]:
+    """Return (name, direction, width) of each port of `module`, in the order of the text."""
+    body = verilog[verilog.index(f"\nmodule {module}(") :]
+    body = body[: body.index("\nendmodule")]
+    return [(name, direction, int(high or 0) + 1) for direction, high, name in _DESCRIBED_PORT.findall(body)]
+
+
+def describe(verilog: str, module: str, config: AcceleratorConfig) -> str:
+    """Return Markdown that describes `module` as emitted for `config`."""
+    rows = "".join(
+        f"| `{name}` | {direction} | {width} |\n" for name, direction, width in ports(verilog, module)
+    )
+    return (
+        f"# {module}\nConfiguration `{config.name}`, digest `{config.digest}`.\n\n## Ports\n"
+        f"| port | direction | bits |\n|---|---|---|\n{rows}\n#{registers_page()}"
+    )

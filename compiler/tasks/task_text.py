@@ -8,6 +8,7 @@ from inspect import isabstract, isclass
 from pkgutil import iter_modules
 
 from vdla.compiler.tasks.base import Task
+from vdla.compiler.tasks.chain_plan import Chain
 from vdla.compiler.tasks.elementwise import Elements
 from vdla.compiler.te.operators.narrowing import AddingScale, Scale, Shift
 from vdla.compiler.te.operators.sizes import Convolution, Pooling, Transposed
@@ -27,7 +28,8 @@ def _kinds() -> Iterator[type[Task]]:
 
 TASKS: tuple[type[Task], ...] = tuple(dict.fromkeys(_kinds()))
 CLASSES = {
-    kind.__name__: kind for kind in (*TASKS, Convolution, Pooling, Transposed, AddingScale, Scale, Shift)
+    kind.__name__: kind
+    for kind in (*TASKS, Chain, Convolution, Pooling, Transposed, AddingScale, Scale, Shift)
 }
 LARGEST_NUMBER = 1 << 24
 """Limit of the numbers in a task. Enumerating the choices of a forged task with larger sizes may not end."""

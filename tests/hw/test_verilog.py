@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from vdla.hw.core import Core
-from vdla.hw.describe import ports
 from vdla.hw.rtlil import rtlil_of
 from vdla.hw.spec.memories import SCRATCHPADS
 from vdla.hw.spec.presets import DEFAULT, TINY
 from vdla.hw.verilog import emit, module_name
+from vdla.hw.verilog_text import ports
 from vdla.runtime.devices.rtl.design import HARDWARE
 
 CONFIGS = (

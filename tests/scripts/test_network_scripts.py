@@ -60,18 +60,19 @@ def test_blocks_side_by_side_keep_every_line(script, right):
 # Presets
 
 
-def test_milliseconds_are_cycles_at_the_routed_clock(script):
+def test_milliseconds_are_cycles_at_the_clock(script):
     presets = script("bench_presets")
-    assert presets.line("small", 50.0, "resnet18", 30_000_000).split() == [
-        *("small", "50.0", "resnet18", "30,000,000", "600.0")
+    assert presets.line("small", ("50.0", 50.0), "resnet18", 36_000_000, 30_000_000).split() == [
+        *("small", "50.0", "resnet18", "36,000,000", "30,000,000", "1.20", "720.0", "600.0")
     ]
-    assert presets.line("zynq-7020", None, "resnet18", 1000).split()[-2:] == ["1,000", "-"]
+    assert presets.line("zynq-7020", ("-", None), "resnet18", 2000, 1000).split()[-2:] == ["-", "-"]
 
 
-def test_only_a_routed_clock_counts(script):
+def test_an_estimated_clock_is_marked(script):
     presets = script("bench_presets")
-    assert presets.routed_mhz(TINY) == silicon_of(TINY).mhz
-    assert presets.routed_mhz(TINY.with_changes(token_depth=7)) is None
+    routed, estimated = TINY, TINY.with_changes(token_depth=7)
+    assert presets.clock_of(routed) == (f"{silicon_of(routed).mhz:.1f}", silicon_of(routed).mhz)
+    assert presets.clock_of(estimated)[0] == f"~{silicon_of(estimated).mhz:.1f}"
 
 
 # The demonstration

@@ -37,9 +37,9 @@ def command(config: AcceleratorConfig, top: str, module: str | None, folder: Pat
 
     The configuration is written last: if it is new, the other files are, too.
     """
-    from vdla.hw.describe import describe  # these import Amaranth, which takes a second
     from vdla.hw.spec.files import to_toml
     from vdla.hw.verilog import emit, module_name
+    from vdla.hw.verilog_text import describe  # these import Amaranth, which takes a second
 
     if module is not None and not IDENTIFIER.fullmatch(module):
         raise click.UsageError(

@@ -2,6 +2,8 @@
 
 import pytest
 
+from vdla.compiler.tasks.chain import ChainTask
+from vdla.compiler.tasks.chain_plan import Chain
 from vdla.compiler.tasks.convolution import ConvolutionTask, GatheredTask, TransposedTask
 from vdla.compiler.tasks.elementwise import Elements, ElementsTask
 from vdla.compiler.tasks.pooled_convolution import PooledTask
@@ -24,6 +26,9 @@ EXAMPLES = [
     PooledTask(ConvolutionTask(CONVOLUTION), Pooling(16, 8, 8, (2, 2))),
     *(ElementsTask(kind, 64, (3, -4)) for kind in Elements),
     ScaledTask(1, 2, 3, 4, 5, adds_residual=True),
+    ChainTask(
+        Chain(ConvolutionTask(CONVOLUTION, Scale(), slides=True), projection=ConvolutionTask(CONVOLUTION))
+    ),
     SumTask(9),
     MaximumTask(POOLING),
     FactorsTask(1, 2, 3, 4),

@@ -9,7 +9,7 @@ import pytest
 from vdla.hw.spec import codec, isa
 from vdla.hw.spec.errors import EncodingError, ProgramError
 from vdla.hw.spec.memories import LOADABLE
-from vdla.hw.spec.presets import DEFAULT, SMALL, TINY, VTA
+from vdla.hw.spec.presets import DEFAULT, PAPER, SMALL, TINY, VTA
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
 from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType
 from vdla.runtime.stream.builder import Loop, Rows, StreamBuilder
@@ -56,7 +56,7 @@ def test_a_store_into_inputs_that_the_accelerator_lacks_is_refused():
     with pytest.raises(
         EncodingError, match=r"a STORE into INP needs the extension 'feedback', which this config"
     ):
-        StreamBuilder(DEFAULT).feed_back(0, 0, Rows(1, 1, 1))
+        StreamBuilder(PAPER).feed_back(0, 0, Rows(1, 1, 1))
 
 
 def test_a_value_that_does_not_fit_is_named():

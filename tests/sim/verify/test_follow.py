@@ -55,8 +55,13 @@ def random_loop(rng, config):
     if config.has(Extension.DEPTHWISE) and rng.randrange(2):
         fields = random_fields(rng, config, {"dst": ACC, "src": INP, "wgt": WGT})
         del fields["reset"], fields["wgt_factor_in"]
-        flags = {name: rng.randrange(2) for name in ("overwrite", "pop_prev", "stride_2")}
-        return isa.Depthwise(**fields, **flags)
+        fields["iter_in"] = min(fields["iter_in"], config.depth(INP) - 1)
+        flags = {name: rng.randrange(2) for name in ("overwrite", "pop_prev", "stride_2", "wide")}
+        rows = {
+            "more_rows": rng.randrange(4),
+            "row_step": rng.choice((0, 1, rng.randrange(config.depth(INP) // 2))),
+        }
+        return isa.Depthwise(**fields, **flags, **rows)
     if rng.randrange(2):
         fields = random_fields(rng, config, {"dst": ACC, "src": INP, "wgt": WGT})
         return gemm(**fields, overwrite=rng.randrange(2), pop_prev=rng.randrange(2))
@@ -202,15 +207,16 @@ def test_long_loops_name_the_lowest_element_first():
 
 
 GIANT = {"iter_out": 16383, "iter_in": 16383}
+GIANT_ROWS = {"iter_out": 16383, "iter_in": DEFAULT.depth(INP) - 1}
 UPWARDS = {"uop_end": 16, "iter_in": 16383, "dst_factor_out": 1}
 GIANTS = {
     "that stay where they are": ([alu(AluOpcode.ADD, uop_end=16, **GIANT)], set()),
     "that end at the last element": ([alu(AluOpcode.ADD, **UPWARDS, iter_out=2048)], set()),
     "that go past the end at last": ([alu(AluOpcode.ADD, **UPWARDS, iter_out=2049)], {(BEYOND, ACC, 2048)}),
     "that go past the end at once": ([gemm(uop_end=16, **GIANT, wgt_factor_in=1023)], {(BEYOND, WGT, 2046)}),
-    "of windows that stay where they are": ([isa.Depthwise(uop_end=16, **GIANT)], set()),
+    "of windows that stay where they are": ([isa.Depthwise(uop_end=16, **GIANT_ROWS)], set()),
     "of windows that go past the end at last": (
-        [isa.Depthwise(uop_end=16, iter_out=2050, iter_in=16383, dst_factor_out=1, src_factor_out=1)],
+        [isa.Depthwise(uop_end=16, **GIANT_ROWS | {"iter_out": 2050}, dst_factor_out=1, src_factor_out=1)],
         {(BEYOND, INP, 2048)},
     ),
     "with no micro-op": ([alu(AluOpcode.ADD, uop_begin=16, uop_end=16, **GIANT, dst_factor_out=2047)], set()),

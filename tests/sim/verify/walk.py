@@ -85,9 +85,12 @@ class Walk:
     def _row(self, item: isa.Depthwise, i: int, position: int) -> bool:
         if not self._touch("read", UOP, position):
             return False
-        uop, columns = self.uops[position], (item.iter_in - 1) * (1 + item.stride_2) + 3
-        src, dst = uop.src + i * item.src_factor_out, uop.dst + i * item.dst_factor_out
-        fine = all(self._touch("read", INP, src + t * item.src_factor_in) for t in range(columns))
+        uop, dst = self.uops[position], self.uops[position].dst + i * item.dst_factor_out
+        columns = (item.iter_in - 1) * (1 + item.stride_2) + (5 if item.wide else 3)
+        fine = True
+        for row in range(1 + item.more_rows):
+            src = uop.src + i * item.src_factor_out + row * (2 * item.row_step + 1)
+            fine &= all(self._touch("read", INP, src + t * item.src_factor_in) for t in range(columns))
         fine &= self._touch("read", WGT, uop.wgt + i * item.wgt_factor_out)
         sums = (dst + j * item.dst_factor_in for j in range(item.iter_in if fine else 0))
         return fine and all(self._touch("write", ACC, d, reads=not item.overwrite) for d in sums)

@@ -1,8 +1,8 @@
 """The description of emitted Verilog: the ports of the module that is asked for."""
 
-from vdla.hw.describe import describe, ports
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.reference import registers_page
+from vdla.hw.verilog_text import describe, ports
 
 VERILOG = """
 module inner(clk, other);
