@@ -7,7 +7,11 @@ from vdla.hw.spec.vocabulary import Extension
 KIB = 1 << 10
 
 LEAN = (Extension.PAD_MINIMUM, Extension.OVERWRITE, Extension.REQUANTISE)
-"""The extensions of presets that fit a device or are small."""
+"""The extensions of presets whose device has no room for more, or whose clock more would lower."""
+
+FITTED = tuple(extension for extension in Extension if extension is not Extension.ACC_HALVES)
+"""The extensions of the preset that fills a device's multipliers: a second port of ACC takes a tenth of its LUTs and
+saves 2 % of MobileNetV2's cycles."""
 
 DEFAULT = AcceleratorConfig(name="default", extensions=tuple(Extension))
 VTA = DEFAULT.with_changes(name="vta", extensions=())
@@ -76,7 +80,7 @@ ECP5_25F = DEFAULT.with_changes(
 
 ECP5_85F = DEFAULT.with_changes(
     name="ecp5-85f",
-    extensions=LEAN,
+    extensions=FITTED,
     uop_buffer_bytes=16 * KIB,
     wgt_buffer_bytes=128 * KIB,
     acc_buffer_bytes=64 * KIB,
@@ -84,7 +88,7 @@ ECP5_85F = DEFAULT.with_changes(
     compute_queue_depth=32,
     store_queue_depth=32,
     packed=18,
-    alu_lanes=4,
+    alu_lanes=2,
     alu_stages=2,
     requantise_lanes=4,
 )
@@ -92,7 +96,6 @@ ECP5_85F = DEFAULT.with_changes(
 
 ZYNQ_7020 = DEFAULT.with_changes(
     name="zynq-7020",
-    extensions=LEAN,
     uop_buffer_bytes=16 * KIB,
     acc_buffer_bytes=64 * KIB,
     load_queue_depth=32,
