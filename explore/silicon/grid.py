@@ -199,6 +199,8 @@ DESIGNS = (
         block_out=16,
         inp_buffer_bytes=16 * KIB,
         wgt_buffer_bytes=32 * KIB,
+        extensions=SMALL.extensions,
+        alu_lanes=4,
     ),
     SMALL.with_changes(
         name="all-8x8",

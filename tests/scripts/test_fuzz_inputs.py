@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
-INPUTS, SEED = 165, 8
+INPUTS, SEED = 165, 12
 FORMATS = {"toml", "asm", "npz", "onnx", "log", "vdla", "sweep", "identity", "journal", "settings", "samples"}
 TAKEN_BYTES = 400 << 20
 
