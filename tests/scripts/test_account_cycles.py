@@ -1,8 +1,5 @@
 """The account of a network: its figures are those of a report, and its parts add up."""
 
-import importlib
-from pathlib import Path
-
 import pytest
 
 import vdla
@@ -10,22 +7,18 @@ from tests.cli.models import model
 from vdla.hw.spec.presets import TINY
 from vdla.runtime.module.plan import random_inputs
 
-SCRIPTS = Path(__file__).parents[2] / "scripts"
-
 
 @pytest.fixture(scope="module")
-def script():
-    """Return the module of the command."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(SCRIPTS)
-        yield importlib.import_module("account_cycles")
+def account(script):
+    """Return scripts/account_cycles.py."""
+    return script("account_cycles")
 
 
-def test_a_line_has_the_figures_of_a_report(script):
+def test_a_line_has_the_figures_of_a_report(account):
     module = vdla.compile(model().SerializeToString(), TINY)
     report = module.run(random_inputs(module.plan.inputs), device="cycle").report
-    name, ideal, roofline, cycles, reached, *bounds, moved, once = script.line("net", report, TINY).split()
-    assert len(script.TITLES.split()) == 7 + len(bounds) + 1  # "MB once" is a title of two words
+    name, ideal, roofline, cycles, reached, *bounds, moved, once = account.line("net", report, TINY).split()
+    assert len(account.TITLES.split()) == 7 + len(bounds) + 1  # "MB once" is a title of two words
     assert name == "net"
     assert (ideal, roofline) == (f"{report.macs / 16e3:,.0f}", f"{report.roofline_cycles / 1e3:,.0f}")
     assert cycles == f"{report.cycles / 1e3:,.0f}"

@@ -1,8 +1,6 @@
 """The table of networks: its figures are those of a run."""
 
-import importlib
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -10,26 +8,22 @@ from click.testing import CliRunner
 import vdla
 from tests.cli.models import model
 
-SCRIPTS = Path(__file__).parents[2] / "scripts"
+
+@pytest.fixture(scope="module")
+def bench(script):
+    """Return scripts/bench_networks.py."""
+    return script("bench_networks")
 
 
 @pytest.fixture(scope="module")
-def script():
-    """Return the module of the command."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(SCRIPTS)
-        yield importlib.import_module("bench_networks")
-
-
-@pytest.fixture(scope="module")
-def row(script, tmp_path_factory):
+def row(bench, tmp_path_factory):
     """Return the row of a small network."""
     folder = tmp_path_factory.mktemp("rows")
     (folder / "net_int8.onnx").write_bytes(model().SerializeToString())
-    return script.row_of(folder / "net_int8.onnx", folder, "--config", "tiny")
+    return bench.row_of(folder / "net_int8.onnx", folder, "--config", "tiny")
 
 
-def test_a_row_has_the_figures_of_a_run(script, row):
+def test_a_row_has_the_figures_of_a_run(bench, row):
     found = vdla.compile(model().SerializeToString(), "tiny").forecast()
     assert row.network == "net"
     assert row.seconds > 0
@@ -46,8 +40,8 @@ def test_the_change_is_that_from_the_compilers_own_choices(row):
     assert str(slow).split()[-1] == "3.1"
 
 
-def test_without_models_the_command_says_what_to_do(script, tmp_path, monkeypatch):
-    monkeypatch.setattr(script, "MODELS", tmp_path)
-    done = CliRunner().invoke(script.main, [])
+def test_without_models_the_command_says_what_to_do(bench, tmp_path, monkeypatch):
+    monkeypatch.setattr(bench, "MODELS", tmp_path)
+    done = CliRunner().invoke(bench.main, [])
     assert done.exit_code == 1
     assert "build/models holds no .onnx files; make some with scripts/make_models.py" in done.output

@@ -1,8 +1,6 @@
 """What the scripts for networks print and decide: the digit as text, tables, verdicts, differences."""
 
-import importlib
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,16 +10,6 @@ from vdla.explore.silicon.estimate import silicon_of
 from vdla.hw.spec.presets import TINY
 from vdla.runtime.module.plan import Value, random_inputs
 from vdla.runtime.session.report import LayerReport, Report
-
-SCRIPTS = Path(__file__).parents[2] / "scripts"
-
-
-@pytest.fixture(scope="module")
-def script():
-    """Return a function that imports a module of the scripts."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(SCRIPTS)
-        yield importlib.import_module
 
 
 @pytest.fixture(scope="module")
