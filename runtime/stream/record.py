@@ -139,7 +139,9 @@ class Record:
             self._tables = len(self), dict(self._new_tables())
         return self._tables[1]
 
-    def _new_tables(self) -> Iterator[tuple[type[isa.Instruction], tuple[np.ndarray, np.ndarray, np.ndarray]]]:
+    def _new_tables(
+        self,
+    ) -> Iterator[tuple[type[isa.Instruction], tuple[np.ndarray, np.ndarray, np.ndarray]]]:
         opcodes = self.opcodes()
         for form, values in self._fields.items():
             here = np.flatnonzero(opcodes == form.opcode)
