@@ -133,8 +133,11 @@ def ranked(
     order = np.argsort(estimates, kind="stable")
     order = order[estimates[order] <= within * estimates.min()]
     if distinct:
-        sizes = np.stack([table.outputs, table.rows, table.columns, table.inputs, table.keeps])[:, order]
-        order = order[np.sort(np.unique(sizes, axis=1, return_index=True)[1])]
+        sizes = np.stack([table.outputs, table.rows, table.columns, table.inputs, table.keeps], axis=1)
+        best: dict[tuple[int, ...], int] = {}
+        for place, size in zip(order.tolist(), sizes[order].tolist(), strict=True):
+            best.setdefault(tuple(size), place)
+        order = np.array(list(best.values()))
     return [
         Ranked(table.tiles(place), float(estimates[place]), int(steps[place]), float(bound[place]))
         for place in order[:most].tolist()
@@ -356,13 +359,13 @@ def _lines_read(
         length: lines of the input.
     """
     kernel, stride, dilation = window
-    totals = {}
-    for size in np.unique(sizes):
+    totals = np.zeros(sizes.max(initial=0) + 1, np.int64)  # by size
+    for size in set(sizes.tolist()):
         first = np.arange(0, extent, size)
         low = first * stride - before
         high = low + (np.minimum(size, extent - first) - 1) * stride + dilation * (kernel - 1) + 1
         totals[size] = np.maximum(np.minimum(high, length) - np.maximum(low, 0), 0).sum()
-    return np.array([totals[size] for size in sizes], np.int64)
+    return totals[sizes]
 
 
 def _weights(shape: _Shape) -> Traffic:

@@ -69,7 +69,8 @@ def conflicts(units: np.ndarray, touched: np.ndarray, config: AcceleratorConfig)
     """
     begin, end = _intervals(touched, _bounds(config))
     needs = np.full((len(units), UNITS), -1)
-    edges = np.unique(np.concatenate((begin, end), axis=None))
+    edges = np.sort(np.concatenate((begin, end), axis=None))
+    edges = edges[np.diff(edges, prepend=edges[:1] - 1) > 0]  # np.unique imports numpy.ma, which takes long
     low, high = np.searchsorted(edges, begin), np.searchsorted(edges, end)
     for first, limit in _portions(low, high, len(edges)):
         _search(units, np.maximum(low, first), np.minimum(high, limit), needs)
