@@ -54,12 +54,12 @@ SCRATCHPADS = {
 def pipeline(config: AcceleratorConfig) -> tuple[LoopPass, ...]:
     """Return the passes before emission for `config`, in order."""
     target = accelerator(config)
-    starting = [
-        StartSums(product, target.gemm[-1], started)
-        for products, candidates in ((target.gemm, target.gemm_from), (target.slide, target.slide_from))
-        for product, started in zip(products, candidates, strict=False)
-    ]
-    return (*starting, *BEFORE_EMISSION)
+    products = tuple(
+        pair
+        for adding, starting in ((target.gemm, target.gemm_from), (target.slide, target.slide_from))
+        for pair in zip(adding, starting, strict=False)
+    )
+    return (StartSums(products, target.gemm[-1]), *BEFORE_EMISSION) if products else BEFORE_EMISSION
 
 
 def lower_to_calls(func: Func, config: AcceleratorConfig, *, verify_each: bool = False) -> Func:
