@@ -30,8 +30,8 @@ MORE_CANDIDATES = 4  # choices with more virtual threads that may be simulated
 NEAR = 1.05
 MEASURED = 256  # choices whose cycles a process remembers: placement compares operators by them first
 # WORTHWHILE and PATIENCE are fitted to the candidates of eleven networks and configurations.
-WORTHWHILE = 1.01  # cycles per cycle of a candidate's lower bound above which simulating it may help
-PATIENCE = 2  # candidates on end that are no better, after which a search ends
+WORTHWHILE = 1.005  # cycles per cycle of a candidate's lower bound above which simulating it may help
+PATIENCE = 2  # candidates on end that are no better, after which a search ends where the multipliers stall
 WAITING = 1.015  # cycles per slot above which more virtual threads may help
 TENSOR_ADDRESS = 1 << 24  # address of all tensors in a simulation; cycles hardly depend on addresses
 Chooser = Callable[[ChoiceSpace], Choice]
@@ -59,7 +59,8 @@ def by_simulator(space: ChoiceSpace, candidates: int = CANDIDATES) -> Choice:
 
     They are simulated in the order of their estimates. Left out are choices whose lower bound is about the
     cycles of the best, see WORTHWHILE, and, unless the multipliers stall, choices with more threads: the
-    contention of stores and loads in the memory queue decides between these. PATIENCE ends the search.
+    contention of stores and loads in the memory queue decides between these. Where the multipliers stall,
+    PATIENCE ends the search; else the first choice that is no better does.
     """
     if space.usual.work is None:
         return space.usual.choice(0)
@@ -73,7 +74,7 @@ def by_simulator(space: ChoiceSpace, candidates: int = CANDIDATES) -> Choice:
             continue
         simulated = _simulated(space, candidate)
         best, misses = (simulated, 0) if simulated.cycles < best.cycles else (best, misses + 1)
-        if misses == PATIENCE:
+        if misses == (PATIENCE if best.stalls else 1):
             break
     return best.candidate.choice
 
@@ -93,14 +94,18 @@ class _Simulated:
     candidate: _Candidate
     cycles: int
 
+    @property
+    def stalls(self) -> bool:
+        """Whether the multipliers stall."""
+        return self.cycles > WAITING * self.candidate.ranked.steps
+
     def may_lose_to(self, other: _Candidate, usual_threads: int) -> bool:
         """Return whether a candidate may take fewer cycles; one with more than the usual threads only where
         the multipliers stall, or where its estimate is better."""
-        mine = self.candidate.ranked
         if self.cycles <= WORTHWHILE * other.ranked.bound:
             return False
-        stalls = self.cycles > WAITING * mine.steps
-        return stalls or other.choice.threads == usual_threads or other.ranked.cycles < mine.cycles
+        is_estimated_better = other.ranked.cycles < self.candidate.ranked.cycles
+        return self.stalls or other.choice.threads == usual_threads or is_estimated_better
 
 
 def _simulated(space: ChoiceSpace, candidate: _Candidate) -> _Simulated:
