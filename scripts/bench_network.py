@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Measure ResNet-18 in int8 on one core, beside onnxruntime on the same file with one thread.
+"""Measure ResNet-18 in int8 on one core, beside onnxruntime with one thread: on the same file, and on the
+form that it computes fastest, uint8 activations and int8 weights per channel.
 
-Every round runs all devices in turn, and the best time of each counts. The cycle device is measured alone,
+Every round runs all devices in turn, and the best processor time of each counts: everything has one thread,
+and other processes do not disturb it. The cycle device is measured alone,
 and as `vdla run` uses it, with a log and a report of every layer. "timing alone" is the cycle simulator on
 the decoded streams. A small network is compiled first, so that the kit's own native code, which takes ten
 seconds after installation, is not counted. The model is made first if it is missing. Exit status 1 if a
@@ -24,7 +26,7 @@ import click  # noqa: E402
 import numpy as np  # noqa: E402
 import onnx  # noqa: E402
 from bench_functional import pin_to_one_core  # noqa: E402
-from make_models import quantised_model  # noqa: E402
+from make_models import quantised_model, unsigned_model  # noqa: E402
 from models.run import run, session_of  # noqa: E402
 
 from vdla.api import Module  # noqa: E402
@@ -43,9 +45,10 @@ MODELS = Path(__file__).parent.parent / "build" / "models"
 NETWORK = "resnet18"
 WARM_UP = Path(__file__).parent.parent / "examples" / "digits" / "digits.onnx"
 CYCLES_ALLOWED, HOST_NODES_ALLOWED, COMPILE_SECONDS_ALLOWED = 9_000_000, 2, 20.0
-RATIO_ALLOWED, TIMING_RATIO_ALLOWED = 20.0, 5.0  # of onnxruntime's time
-BASE, FUNCTIONAL, CYCLE, REPORTED, TIMING = (
+RATIO_ALLOWED, TIMING_RATIO_ALLOWED = 20.0, 5.0  # of onnxruntime's time on the same file
+BASE, FASTEST, FUNCTIONAL, CYCLE, REPORTED, TIMING = (
     "onnxruntime int8",
+    "onnxruntime uint8",
     "functional device",
     "cycle device",
     "cycle device, by layers",
@@ -72,22 +75,22 @@ class Figures:
     equal: bool
     same_answer: bool
 
-    def ratio(self, name: str) -> float:
-        """Return the time of something in terms of onnxruntime's."""
-        return self.seconds[name] / self.seconds[BASE]
+    def ratio(self, name: str, base: str = BASE) -> float:
+        """Return the time of something in terms of onnxruntime's, in one of its forms."""
+        return self.seconds[name] / self.seconds[base]
 
 
 def best(works: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Return the least wall time of each work, in seconds; they run in turn, and the first round does not
-    count."""
+    """Return the least processor time of each work, in seconds; they run in turn, and the first round does
+    not count."""
     found = [{name: _seconds(work) for name, work in works.items()} for _ in range(rounds + 1)][1:]
     return {name: min(times[name] for times in found) for name in works}
 
 
 def _seconds(work: Callable[[], object]) -> float:
-    began = time.perf_counter()
+    began = time.process_time()
     work()
-    return time.perf_counter() - began
+    return time.process_time() - began
 
 
 def measure(path: Path, rounds: int) -> Figures:
@@ -97,6 +100,7 @@ def measure(path: Path, rounds: int) -> Figures:
     compiled = compile_network(path, Target(DEFAULT))
     compile_seconds = time.perf_counter() - began
     plan, module, reference = compiled.plan, Module(compiled.plan), session_of(onnx.load(path))
+    fastest = session_of(unsigned_model(NETWORK, MODELS))
     inputs = random_inputs(plan.inputs)
     sessions = {
         name: Session(device_factory(device)(plan.config, plan.dram_bytes), plan)
@@ -105,6 +109,7 @@ def measure(path: Path, rounds: int) -> Figures:
     outcomes = [session.run(inputs) for session in sessions.values()]
     works = {
         BASE: lambda: run(reference, inputs),
+        FASTEST: lambda: run(fastest, inputs),
         FUNCTIONAL: lambda: sessions[FUNCTIONAL].run(inputs),
         CYCLE: lambda: sessions[CYCLE].run(inputs),
         REPORTED: lambda: module.run(inputs, "cycle"),
@@ -164,7 +169,7 @@ def judge(figures: Figures) -> dict[str, bool]:
         f"at most {HOST_NODES_ALLOWED} nodes on the host": len(figures.host_nodes) <= HOST_NODES_ALLOWED,
         f"compiled within {COMPILE_SECONDS_ALLOWED:g} s": figures.compile_seconds <= COMPILE_SECONDS_ALLOWED,
         **{
-            f"{name} at most {allowed:g} times onnxruntime": figures.ratio(name) <= allowed
+            f"{name} at most {allowed:g} times {BASE}": figures.ratio(name) <= allowed
             for name, allowed in limits
         },
     }
@@ -172,12 +177,13 @@ def judge(figures: Figures) -> dict[str, bool]:
 
 def table(figures: Figures) -> Iterator[str]:
     """Yield the lines of the report."""
-    yield f"{'':24} {'ms':>9} {'x onnxruntime':>14} {'M cycles/s':>11}"
+    yield f"{'':24} {'ms':>9} {'x int8':>7} {'x uint8':>8} {'M cycles/s':>11}"
     for name, seconds in figures.seconds.items():
         rate = (
             f"{figures.cycles / seconds / 1e6:11.1f}" if name in (CYCLE, REPORTED, TIMING) else f"{'-':>11}"
         )
-        yield f"{name:24} {seconds * 1e3:9.2f} {figures.ratio(name):14.2f} {rate}"
+        ratios = f"{figures.ratio(name):7.2f} {figures.ratio(name, FASTEST):8.2f}"
+        yield f"{name:24} {seconds * 1e3:9.2f} {ratios} {rate}"
     yield f"\n{figures.cycles:,} cycles, {figures.utilisation:.1%} of the multipliers"
     yield f"{len(figures.host_nodes)} nodes on the host: {', '.join(figures.host_nodes)}"
     yield f"compiled in {figures.compile_seconds:.1f} s\n"

@@ -188,6 +188,8 @@ def _decode(program: DecodedStream) -> None:
     key = program.opcode.astype(np.int64)
     for form in isa.instructions_of(config):
         rows = np.flatnonzero(program.opcode == form.opcode)
+        if not rows.size:
+            continue
         own = words[rows]
         for slot, field in enumerate(isa.layout(form, config)):
             table[rows, slot] = _extract(own, field)

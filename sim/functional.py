@@ -10,7 +10,6 @@ from vdla.hw.spec.units import Unit
 from vdla.sim.access import check_access
 from vdla.sim.decoded import DecodedStream
 from vdla.sim.interleave import interleave
-from vdla.sim.native.build import native_code_for
 from vdla.sim.records import IntArray
 from vdla.sim.reference import execute
 from vdla.sim.rows import element_bytes, moved_memories
@@ -60,6 +59,8 @@ class Machine:
         return found.order
 
     def _execute_natively(self, program: DecodedStream, order: np.ndarray, dram: np.ndarray) -> None:
+        from vdla.sim.native.build import native_code_for  # takes long to import, and timing needs none
+
         reached = native_code_for(self.config).run(program, order, self.pads, dram)
         if reached < len(order):
             check_access(program, int(order[reached]), self.pads.uop, len(dram))

@@ -25,7 +25,6 @@ from vdla.compiler.codegen.tiles import (
     TileTable,
     TilingProblem,
     fitting_tiles,
-    table_of,
 )
 from vdla.compiler.ir.nodes import IrError
 from vdla.compiler.operands.interleaved import uses_gathers
@@ -76,6 +75,22 @@ class Traffic:
         return Traffic(self.beats * where, self.bursts * where, self.instructions * where)
 
 
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """Tile sizes with their estimate.
+
+    Attributes:
+        cycles: estimated.
+        steps: slots of the GEMM core.
+        bound: cycles that no schedule can undercut.
+    """
+
+    tiles: Tiles
+    cycles: float
+    steps: int
+    bound: float
+
+
 def ranked_tiles(
     work: TilingProblem,
     most: int | None = None,
@@ -84,6 +99,18 @@ def ranked_tiles(
     within: float = inf,
     keeps: tuple[str, ...] = DEFAULT_KEEPS,
 ) -> list[Tiles]:
+    """Return the tile sizes of `ranked`, whose arguments and errors it has."""
+    return [each.tiles for each in ranked(work, most, distinct=distinct, within=within, keeps=keeps)]
+
+
+def ranked(
+    work: TilingProblem,
+    most: int | None = None,
+    *,
+    distinct: bool = False,
+    within: float = inf,
+    keeps: tuple[str, ...] = DEFAULT_KEEPS,
+) -> list[Ranked]:
     """Return at most `most` tile sizes that fit the memories, in order of estimated cycles.
 
     Args:
@@ -101,13 +128,20 @@ def ranked_tiles(
             f"no tile of {work.size} fits the memories of {work.config.name} {work.threads} times; use "
             "fewer virtual threads"
         )
-    estimates = estimated_cycles(work, table)
+    costs = costs_of(work, table)
+    estimates, steps, bound = np.broadcast_arrays(costs.cycles, costs.steps, costs.bound)
     order = np.argsort(estimates, kind="stable")
     order = order[estimates[order] <= within * estimates.min()]
     if distinct:
-        sizes = np.stack([table.outputs, table.rows, table.columns, table.inputs, table.keeps])[:, order]
-        order = order[np.sort(np.unique(sizes, axis=1, return_index=True)[1])]
-    return [table.tiles(int(place)) for place in order[:most]]
+        sizes = np.stack([table.outputs, table.rows, table.columns, table.inputs, table.keeps], axis=1)
+        best: dict[tuple[int, ...], int] = {}
+        for place, size in zip(order.tolist(), sizes[order].tolist(), strict=True):
+            best.setdefault(tuple(size), place)
+        order = np.array(list(best.values()))
+    return [
+        Ranked(table.tiles(place), float(estimates[place]), int(steps[place]), float(bound[place]))
+        for place in order[:most].tolist()
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +158,8 @@ class Costs:
         bus: beats of all traffic.
         waits: cycles that do not overlap with other work.
         cycles: estimated total.
+        bound: cycles that no schedule can undercut: slots of the GEMM core, or beats of the operands. Beats
+            of interleaved operands do not count, because they may be overestimated.
     """
 
     inputs: Traffic
@@ -138,6 +174,7 @@ class Costs:
     bus: FloatArray
     waits: FloatArray
     cycles: FloatArray
+    bound: FloatArray
 
 
 def estimated_cycles(work: TilingProblem, table: TileTable) -> FloatArray:
@@ -166,14 +203,12 @@ def costs_of(work: TilingProblem, table: TileTable) -> Costs:
     )
     waits = waits + _waits_for_room(shape, repeated, store) + out.beats / shape.tiles + 2 * latency
     slots = shape.steps + shape.store_slots
+    dense = wgt.beats + inp.beats * (work.reads == 1) + out.beats * (work.writes == 1)
+    bounds = np.maximum(shape.steps, dense)
+    tiles, cycles = shape.tiles, steady + waits
     return Costs(
-        inp, wgt, out, shape.steps, slots, shape.chunks, shape.tiles, load, store, bus, waits, steady + waits
+        inp, wgt, out, shape.steps, slots, shape.chunks, tiles, load, store, bus, waits, cycles, bounds
     )
-
-
-def slots_of(work: TilingProblem, tiles: Tiles) -> int:
-    """Return the slots of the GEMM core that a convolution takes with the given tile sizes."""
-    return int(np.max(_Shape(work, table_of(tiles)).steps))
 
 
 class _Shape:
@@ -324,13 +359,13 @@ def _lines_read(
         length: lines of the input.
     """
     kernel, stride, dilation = window
-    totals = {}
-    for size in np.unique(sizes):
+    totals = np.zeros(sizes.max(initial=0) + 1, np.int64)  # by size
+    for size in set(sizes.tolist()):
         first = np.arange(0, extent, size)
         low = first * stride - before
         high = low + (np.minimum(size, extent - first) - 1) * stride + dilation * (kernel - 1) + 1
         totals[size] = np.maximum(np.minimum(high, length) - np.maximum(low, 0), 0).sum()
-    return np.array([totals[size] for size in sizes], np.int64)
+    return totals[sizes]
 
 
 def _weights(shape: _Shape) -> Traffic:

@@ -20,7 +20,7 @@ from vdla.compiler.codegen.epilogue import (
 )
 from vdla.compiler.codegen.intrinsics import accelerator
 from vdla.compiler.codegen.nest import TILE_RANK, Nest, conditions_of, nest_of
-from vdla.compiler.ir.nodes import Alloc, Block, Buffer, For, Func, If, IrError, Scope, Stmt
+from vdla.compiler.ir.nodes import Alloc, Block, Buffer, For, Func, If, IrError, Read, Scope, Stmt
 from vdla.compiler.ir.passes import InPlace, InterleaveVirtualThreads, StartSums
 from vdla.compiler.ir.rewrite import walk_statements
 from vdla.compiler.ir.text import print_stmt
@@ -54,12 +54,12 @@ SCRATCHPADS = {
 def pipeline(config: AcceleratorConfig) -> tuple[LoopPass, ...]:
     """Return the passes before emission for `config`, in order."""
     target = accelerator(config)
-    starting = [
-        StartSums(product, target.gemm[-1], started)
-        for products, candidates in ((target.gemm, target.gemm_from), (target.slide, target.slide_from))
-        for product, started in zip(products, candidates, strict=False)
-    ]
-    return (*starting, *BEFORE_EMISSION)
+    products = tuple(
+        pair
+        for adding, starting in ((target.gemm, target.gemm_from), (target.slide, target.slide_from))
+        for pair in zip(adding, starting, strict=False)
+    )
+    return (StartSums(products, target.gemm[-1]), *BEFORE_EMISSION) if products else BEFORE_EMISSION
 
 
 def lower_to_calls(func: Func, config: AcceleratorConfig, *, verify_each: bool = False) -> Func:
@@ -146,7 +146,7 @@ def _planned_stores(
 
     builder = StreamBuilder(config)
     emission = Emission(builder, operands, lambda parameters: note)
-    _StreamEmitter(builder, func, emission, epilogue).statement(func.body)({})
+    _StoreEmitter(builder, func, emission, epilogue).statement(func.body)({})
     return stores
 
 
@@ -239,6 +239,16 @@ class _StreamEmitter:
             names = ", ".join(instruction.name for instruction in accelerator(self.config).every)
             raise IrError(f"{intrinsic.name} is not an instruction of the accelerator; it has {names}")
         return intrinsic.emit(self.emission, nest)
+
+
+class _StoreEmitter(_StreamEmitter):
+    """Compiler of a program's STOREs alone."""
+
+    def nest(self, nest: Nest) -> Action:
+        """Return the action that records the STOREs of a nest around a call; nothing for other calls."""
+        scopes = [operand.buffer.scope for operand in nest.call.operands if isinstance(operand, Read)]
+        stores = scopes[0] is not Scope.ACCUMULATOR and scopes[1:2] == [Scope.ACCUMULATOR]
+        return super().nest(nest) if stores else sequence([])
 
 
 def _most_elements(stmt: Stmt, scope: Scope) -> int:

@@ -40,15 +40,13 @@ class StartSums:
     holds. The hardware does both in a single step.
 
     Attributes:
-        product: intrinsic that adds a product to accumulators.
+        products: pairs of an intrinsic that adds a product to accumulators, and an intrinsic equivalent to
+            `reset` and that product if the condition in its last operand holds, else to the product.
         reset: intrinsic that sets accumulators to 0.
-        started: intrinsic equivalent to `reset` and `product` if the condition in its last operand holds,
-            else to `product`.
     """
 
-    product: Intrinsic
+    products: tuple[tuple[Intrinsic, Intrinsic], ...]
     reset: Intrinsic
-    started: Intrinsic
 
     def run(self, func: Func) -> Func:
         """Return `func` with every reset merged into the product that follows it, where possible."""
@@ -81,7 +79,8 @@ class StartSums:
         and resets cover different accumulators."""
         name = _tile(reset).buffer.name
         calls = [part for part in walk_statements(stmt) if isinstance(part, Call) and _touches(part, name)]
-        if len(calls) != 1 or calls[0].intrinsic != self.product:
+        started = self._started_form(calls[0].intrinsic) if len(calls) == 1 else None
+        if started is None:
             return None
         product, around = calls[0], _enclosing(stmt, calls[0])
         loops = {part.var.name: part.extent for part in around if isinstance(part, For)}
@@ -92,8 +91,11 @@ class StartSums:
             or not _covers(loops, reset_loops, target)
         ):
             return None
-        started = Call(self.started, (*product.operands, _first_step(loops, target)))
-        return rewrite_statements(stmt, lambda part: started if part is product else None)
+        starting = Call(started, (*product.operands, _first_step(loops, target)))
+        return rewrite_statements(stmt, lambda part: starting if part is product else None)
+
+    def _started_form(self, intrinsic: Intrinsic) -> Intrinsic | None:
+        return next((started for product, started in self.products if product == intrinsic), None)
 
 
 def _tile(call: Call) -> Read:

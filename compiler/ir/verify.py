@@ -226,9 +226,10 @@ class _Checker:
                 self.in_range(buffer, indices, axis)
 
     def in_range(self, buffer: Buffer, indices: tuple[Expr, ...], axis: int) -> None:
-        if reads(indices[axis]):
+        index = indices[axis]
+        if not isinstance(index, Const | Var) and reads(index):
             return
-        reach = bounds(indices[axis], self.ranges)
+        reach = bounds(index, self.ranges)
         if reach.low < 0 or reach.high >= buffer.shape[axis]:
             raise IrError(
                 f"{_element(buffer, indices)}: subscript {axis} runs from {reach.low} to {reach.high}, "

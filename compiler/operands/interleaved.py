@@ -135,6 +135,9 @@ def _single_elements(element: int, rows: Rows, layout: Interleaved) -> Iterator[
 
 def _column(chip: int, place: int, rows: Rows) -> Iterator[Transfer]:
     """Split rows of a single element into transfers that fit the fields of an instruction."""
+    if rows.height <= isa.LONGEST_ROW:
+        yield Transfer(chip, place, rows)
+        return
     (before, after), done = rows.y_pads, 0
     while done < rows.height:
         count = min(rows.height - done, isa.LONGEST_ROW)

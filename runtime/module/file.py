@@ -258,6 +258,17 @@ def load(path: str | os.PathLike[str]) -> Plan:
     return from_bytes(data, str(path))
 
 
+def stated_digest(path: Path) -> bytes:
+    """Return the digest of its contents that a module's file states, without reading them.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    with path.open("rb") as file:
+        *_, digest = HEADER.unpack(file.read(HEADER.size))
+    return bytes(digest)
+
+
 def to_bytes(plan: Plan) -> bytes:
     """Return a module as the bytes of its file.
 

@@ -130,12 +130,11 @@ class StreamBuilder:
         """Return where a program's elements of a memory begin: behind those of the program before, so that it
         can load them while that still computes; at the begin of the memory where they do not fit there. A
         program that was placed before keeps its place, and so its micro-kernels."""
-        key = memory, program
-        if key not in self._places:
-            end = self._taken.get(memory, 0)
-            self._places[key] = end if end + elements <= self.config.depth(memory) else 0
-        self._taken[memory] = self._places[key] + elements
-        return self._places[key]
+        end = self._taken.get(memory, 0)
+        fitting = end if end + elements <= self.config.depth(memory) else 0
+        place = self._places.setdefault((memory, program), fitting)  # hashing a program takes long
+        self._taken[memory] = place + elements
+        return place
 
     def load(
         self,

@@ -1,6 +1,7 @@
 """Micro-kernels in micro-op memory: each is loaded once, and again only when the least recently used had to
 make room."""
 
+from bisect import bisect
 from collections import OrderedDict
 from dataclasses import dataclass
 from functools import cached_property
@@ -54,6 +55,7 @@ class MicroKernels:
         self.starts: dict[MicroOps, int] = {}
         self._held: OrderedDict[MicroOps, Placement] = OrderedDict()  # least recently used first
         self._depth = config.depth(MemoryType.UOP)
+        self._gaps = [(0, self._depth)]  # [begin, end) of what is free, in order; no two of them touch
 
     def place(self, kernel: MicroOps) -> Placement:
         """Return where `kernel` stands in micro-op memory.
@@ -80,15 +82,23 @@ class MicroKernels:
             self.words += encode_micro_ops(kernel, self.config)
 
     def _free_place(self, size: int) -> int:
-        """Return the begin of a gap of `size`, forgetting kernels until there is one."""
-        while (begin := self._gap(size)) is None:
-            self._held.popitem(last=False)
+        """Take the first gap of `size`, forgetting kernels until there is one; return its begin."""
+        while (place := self._first_gap(size)) is None:
+            kernel, placement = self._held.popitem(last=False)
+            self._release(placement.begin, placement.begin + len(kernel))
+        begin, end = self._gaps[place]
+        self._gaps[place : place + 1] = [(begin + size, end)] if begin + size < end else []
         return begin
 
-    def _gap(self, size: int) -> int | None:
-        end = 0
-        for kernel, placement in sorted(self._held.items(), key=lambda item: item[1].begin):
-            if placement.begin - end >= size:
-                return end
-            end = placement.begin + len(kernel)
-        return end if self._depth - end >= size else None
+    def _first_gap(self, size: int) -> int | None:
+        return next((place for place, (begin, end) in enumerate(self._gaps) if end - begin >= size), None)
+
+    def _release(self, begin: int, end: int) -> None:
+        """Add a gap, joined with those that it touches."""
+        place = bisect(self._gaps, (begin, end))
+        if place < len(self._gaps) and self._gaps[place][0] == end:
+            _, end = self._gaps.pop(place)
+        if place and self._gaps[place - 1][1] == begin:
+            place -= 1
+            begin, _ = self._gaps.pop(place)
+        self._gaps.insert(place, (begin, end))

@@ -22,6 +22,8 @@ FORMS = {int(form.opcode): form for form in FIELDS}
 NO_TENSOR = -1
 NO_LABEL = -1
 
+Tables = dict[type[isa.Instruction], tuple[np.ndarray, np.ndarray, np.ndarray]]
+
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
@@ -58,6 +60,7 @@ class Record:
         self._fields: dict[type[isa.Instruction], list[int]] = {form: [] for form in FIELDS}
         self._kernels: dict[type[isa.Instruction], list[MicroKernel]] = {form: [] for form in FIELDS}
         self._tensors: list[int] = []
+        self._tables: tuple[int, Tables] = 0, {}  # of so many instructions
 
     def __len__(self) -> int:
         return len(self.units)
@@ -84,7 +87,7 @@ class Record:
 
     def instructions(self) -> Iterator[Recorded]:
         """Yield the instructions in order."""
-        rows = {form: map(tuple, columns.tolist()) for form, (_, columns) in self._columns().items()}
+        rows = {form: map(tuple, columns.tolist()) for form, (_, columns, _) in self._columns().items()}
         kernels = {form: iter(uops) for form, uops in self._kernels.items()}
         for opcode, tensor, owner in zip(self._opcodes, self._tensors, self.owners, strict=True):
             form = FORMS[opcode]
@@ -97,7 +100,7 @@ class Record:
     def words(self, config: AcceleratorConfig) -> np.ndarray:
         """Return uint64[n, instruction_bits / 64]: the instructions, encoded without tokens."""
         words = blank_words(len(self), config)
-        for form, (here, columns) in self._columns().items():
+        for form, (here, columns, _) in self._columns().items():
             words[here] = encode_rows(form, config, FIELDS[form], columns)
         return words
 
@@ -106,8 +109,8 @@ class Record:
         `conflicts`."""
         places = np.zeros((len(self), PLACES, 3), np.int64)
         tensors = self.tensors()
-        for form, (here, columns) in self._columns().items():
-            found = _places(form, columns, self._ranges(form), tensors[here])
+        for form, (here, columns, ranges) in self._columns().items():
+            found = _places(form, columns, ranges, tensors[here])
             for number, place in enumerate(found):
                 places[here, number] = np.stack(np.broadcast_arrays(*place), axis=-1)
         return places
@@ -119,8 +122,8 @@ class Record:
     def halves(self, config: AcceleratorConfig) -> np.ndarray:
         """Return int64[n]: a bit for each half of ACC that an instruction of the compute unit touches."""
         halves = np.zeros(len(self), np.int64)
-        for form, (here, columns) in self._columns().items():
-            halves[here] = _halves(form, columns, self._ranges(form), config)
+        for form, (here, columns, ranges) in self._columns().items():
+            halves[here] = _halves(form, columns, ranges, config)
         return halves
 
     def _ranges(self, form: type[isa.Instruction]) -> np.ndarray:
@@ -129,15 +132,21 @@ class Record:
         values = [value for uops in self._kernels[form] for pair in uops.ranges for value in pair]
         return np.array(values, np.int64).reshape(-1, 2 * len(UOP_FIELDS))
 
-    def _columns(self) -> dict[type[isa.Instruction], tuple[np.ndarray, np.ndarray]]:
-        """Return, by form, the positions of its instructions and their fields, a row for each."""
+    def _columns(self) -> Tables:
+        """Return, by form, the positions of its instructions, their fields and their ranges, a row for
+        each."""
+        if self._tables[0] != len(self):
+            self._tables = len(self), dict(self._new_tables())
+        return self._tables[1]
+
+    def _new_tables(
+        self,
+    ) -> Iterator[tuple[type[isa.Instruction], tuple[np.ndarray, np.ndarray, np.ndarray]]]:
         opcodes = self.opcodes()
-        positions = {form: np.flatnonzero(opcodes == form.opcode) for form in FIELDS}
-        return {
-            form: (here, _rows(self._fields[form], len(here)))
-            for form, here in positions.items()
-            if here.size
-        }
+        for form, values in self._fields.items():
+            here = np.flatnonzero(opcodes == form.opcode)
+            if here.size:
+                yield form, (here, _rows(values, len(here)), self._ranges(form))
 
 
 def _rows(values: list[int], count: int) -> np.ndarray:

@@ -69,7 +69,8 @@ def conflicts(units: np.ndarray, touched: np.ndarray, config: AcceleratorConfig)
     """
     begin, end = _intervals(touched, _bounds(config))
     needs = np.full((len(units), UNITS), -1)
-    edges = np.unique(np.concatenate((begin, end), axis=None))
+    edges = np.sort(np.concatenate((begin, end), axis=None))
+    edges = edges[np.diff(edges, prepend=edges[:1] - 1) > 0]  # np.unique imports numpy.ma, which takes long
     low, high = np.searchsorted(edges, begin), np.searchsorted(edges, end)
     for first, limit in _portions(low, high, len(edges)):
         _search(units, np.maximum(low, first), np.minimum(high, limit), needs)
@@ -118,19 +119,28 @@ def _search(units: np.ndarray, low: np.ndarray, high: np.ndarray, needs: np.ndar
     Every touch of a segment is a pair (segment, instruction). Of the pairs in order of segments, then of
     instructions, the running maximum over those of one unit is the last of it before each pair.
     """
-    counts = np.maximum(high - low, 0).ravel()
-    touch = np.repeat(np.arange(len(counts)), counts)
-    segment = np.arange(len(touch)) - (np.cumsum(counts) - counts - low.ravel())[touch]
-    number = touch // low.shape[1]
-    numbers, starts = np.unique(number, return_index=True)
-    order = np.argsort(segment, kind="stable")
+    counts = np.maximum(high - low, 0)
+    ends, total = np.cumsum(counts), int(counts.sum())
+    first = low.ravel() - (ends - counts.ravel())
+    segment = np.arange(total) + np.repeat(first, counts.ravel())
+    pairs = counts.sum(axis=1)
+    number = np.repeat(np.arange(len(units)), pairs)
+    order = np.argsort(_narrow(segment), kind="stable")
     base, ordered = segment[order] * len(units), number[order]
+    touching = np.flatnonzero(pairs)
+    starts = np.cumsum(pairs)[touching] - pairs[touching]
     last = np.empty_like(order)
     for unit in range(UNITS):
         marks = base + (ordered + 1) * (units[ordered] == unit)
         last[order] = np.maximum.accumulate(marks) - base - 1
         found = np.maximum.reduceat(last, starts)
-        needs[numbers, unit] = np.maximum(needs[numbers, unit], found)
+        needs[touching, unit] = np.maximum(needs[touching, unit], found)
+
+
+def _narrow(segment: np.ndarray) -> np.ndarray:
+    """Return numbers of segments in 16 bits where these suffice: NumPy sorts them in linear time."""
+    least = segment.min(initial=0)
+    return (segment - least).astype(np.uint16) if segment.max(initial=0) - least < 1 << 16 else segment
 
 
 @dataclass(slots=True)

@@ -71,9 +71,10 @@ def _fill(columns: RecordArray, program: DecodedStream) -> None:
     columns["pops"], columns["pushes"] = program.pops @ bits, program.pushes @ bits
     columns["finishes"] = program.opcode == isa.Opcode.FINISH
     columns["slots"] = 1
-    for form in forms_in_dram():
+    present = set(np.flatnonzero(np.bincount(program.opcode)).tolist())
+    for form in (form for form in forms_in_dram() if form.opcode in present):
         _fill_transfers(columns, program, form)
-    for form in stepping_forms():
+    for form in (form for form in stepping_forms() if form.opcode in present):
         rows = program.opcode == form.opcode
         columns["slots"][rows] = np.maximum(_slots(program, form), 1)
         for name in ("uop_begin", "uop_end"):

@@ -48,6 +48,7 @@ from vdla.sim.timing.tokens import EMPTY, OPEN
 LOOKS_AT_ONCE = 1 << 19  # evaluated cycles between two looks at Python's signals: well below a second
 LOGGED_PER_CYCLE = 8  # no cycle logs more spans or bursts
 LOG_PLACES = 1 << 12  # of a log at first
+GROWTH = 4  # of a log that is full
 NO_STARTS = Flags(False, False, False)
 BUSY, MEMORY, INSTRUCTION, IDLE = (
     tuple(UnitState).index(state)
@@ -124,7 +125,7 @@ class _Simulation:
         assert self.cycle < FAR, "the simulated accelerator waits for nothing"
         used = self.machine["log"]["spans"], self.machine["log"]["bursts"]
         if min(len(log) - count for log, count in zip(logs, used, strict=True)) < LOGGED_PER_CYCLE:
-            self.spans, self.bursts = (np.resize(log, 2 * len(log)) for log in (self.spans, self.bursts))
+            self.spans, self.bursts = map(_longer, (self.spans, self.bursts))
 
     def timing(self) -> Timing:
         """Return what was found."""
@@ -161,6 +162,13 @@ class _Simulation:
             counter = FOOTPRINTS[form].counter
             values[counter] = values.get(counter, 0) + self.program.steps(form)[ran].sum()
         return {name: int(value) for name, value in values.items()}
+
+
+def _longer(log: np.ndarray) -> np.ndarray:
+    """Return a log with more places."""
+    longer = np.zeros(GROWTH * len(log), log.dtype)
+    longer[: len(log)] = log
+    return longer
 
 
 class Still(NamedTuple):

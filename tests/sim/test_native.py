@@ -51,7 +51,7 @@ def test_pauses_change_nothing(seed, monkeypatch):
     program = random_program(random_config(seed), seed, length=40)
     expected = run_program(program)
     functions = dataclasses.replace(build.native_code_for(program.config), budget=1)
-    monkeypatch.setattr("vdla.sim.functional.native_code_for", lambda _: functions)
+    monkeypatch.setattr("vdla.sim.native.build.native_code_for", lambda _: functions)
     paused = run_program(program)
     assert [name for name in expected if not np.array_equal(expected[name], paused[name])] == []
 
@@ -186,7 +186,7 @@ NUMERIC_SEEDS = range(12)
 def test_every_way_to_multiply_runs_random_configurations_as_the_reference(monkeypatch, seed):
     ways = vector_ways()
     functions = build.native_code_for(numeric_config(seed), ways[seed % len(ways)])
-    monkeypatch.setattr("vdla.sim.functional.native_code_for", lambda _: functions)
+    monkeypatch.setattr("vdla.sim.native.build.native_code_for", lambda _: functions)
     for program_seed in range(3):
         program = random_program(numeric_config(seed), program_seed, length=40)
         native, reference = run_program(program), run_program(program, native=False)

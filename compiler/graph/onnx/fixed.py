@@ -6,7 +6,6 @@ from math import prod
 
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, numpy_helper
-from onnx.reference import ReferenceEvaluator
 
 from vdla.compiler.graph.nodes import GraphError, TensorType
 from vdla.compiler.graph.onnx.call import RefusalError
@@ -158,6 +157,8 @@ def _branches(
     Constants of the condition are tried first, then their neighbours. The result is empty if the condition
     cannot be computed.
     """
+    from onnx.reference import ReferenceEvaluator  # takes long to import
+
     neighbours = [number + step for number in constants for step in (1, -1)]
     numbers: dict[str, float] = {}
     try:

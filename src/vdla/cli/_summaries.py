@@ -11,6 +11,7 @@ from vdla.explore.silicon.note import clock_note
 from vdla.hw.spec.cache import digest_of
 from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.shelf import Shelf
+from vdla.runtime.module.file import stated_digest
 from vdla.runtime.module.plan import Plan
 
 if TYPE_CHECKING:
@@ -31,10 +32,10 @@ def show_forecast(plan: Plan, file: Path, layers: bool) -> None:
     """Print the summary of a module that has not run yet, and its layers if they are asked for.
 
     Args:
-        file: the module, by which its summary is kept for the next time.
+        file: the module as it was written, by whose digest its summary is kept for the next time.
     """
     note = clock_note(plan.target)
-    key = digest_of([file.read_bytes(), network_version(), note])
+    key = digest_of([stated_digest(file), network_version(), note])
     kept = None if layers else SUMMARIES.read(key)
     if kept is not None:
         _show(kept.decode(), "")

@@ -87,7 +87,7 @@ def f(A: int32[4, 1, 2], C: int8[4, 1, 2]):
         None,
     ),
     "sums start with their first product": (
-        StartSums(GEMM, RESET, GEMM_FROM),
+        StartSums(((GEMM, GEMM_FROM),), RESET),
         """\
 def f(A: int8[3, 1, 2], B: int8[3, 1, 2], C: int32[4, 1, 1]):
     S = alloc(int32[4, 1, 1], "accumulator")
@@ -110,7 +110,7 @@ def f(A: int8[3, 1, 2], B: int8[3, 1, 2], C: int32[4, 1, 1]):
 """,
     ),
     "calls that do not touch the sums may stand beside their products": (
-        StartSums(GEMM, RESET, GEMM_FROM),
+        StartSums(((GEMM, GEMM_FROM),), RESET),
         """\
 def f(A: int8[3, 1, 2], B: int8[3, 1, 2], D: int32[3, 1, 2], C: int32[4, 1, 1]):
     S = alloc(int32[4, 1, 1], "accumulator")
@@ -137,7 +137,7 @@ def f(A: int8[3, 1, 2], B: int8[3, 1, 2], D: int32[3, 1, 2], C: int32[4, 1, 1]):
 """,
     ),
     "sums whose products do not walk all of them are reset": (
-        StartSums(GEMM, RESET, GEMM_FROM),
+        StartSums(((GEMM, GEMM_FROM),), RESET),
         """\
 def f(A: int8[3, 1, 2], B: int8[3, 1, 2], C: int32[4, 1, 1]):
     S = alloc(int32[4, 1, 1], "accumulator")
@@ -251,9 +251,9 @@ LEFT_ALONE = {
     "a result that is written twice": (InPlace(), WRITTEN_TWICE),
     "an operand of another rank": (InPlace(), OF_OTHER_RANK),
     "buffers of another memory": (InPlace(Scope.INPUT), IN_PLACE),
-    "products under a condition": (StartSums(GEMM, RESET, GEMM_FROM), UNDER_A_CONDITION),
-    "sums that two products add to": (StartSums(GEMM, RESET, GEMM_FROM), TWO_PRODUCTS),
-    "products of other accumulators": (StartSums(GEMM, RESET, GEMM_FROM), MOVED),
+    "products under a condition": (StartSums(((GEMM, GEMM_FROM),), RESET), UNDER_A_CONDITION),
+    "sums that two products add to": (StartSums(((GEMM, GEMM_FROM),), RESET), TWO_PRODUCTS),
+    "products of other accumulators": (StartSums(((GEMM, GEMM_FROM),), RESET), MOVED),
 }
 
 
@@ -267,7 +267,7 @@ def test_what_a_pass_leaves_alone(title):
 
 def test_products_and_resets_under_the_same_condition_are_joined():
     func = parse_func(UNDER_THE_SAME, INTRINSICS)
-    changed = StartSums(GEMM, RESET, GEMM_FROM).run(func)
+    changed = StartSums(((GEMM, GEMM_FROM),), RESET).run(func)
     before = "    for i in range(4):\n        if i < 3:\n            reset(S[i, 0, 0])\n"
     text = UNDER_THE_SAME.replace(before, "").replace("gemm(", "gemm_from(")
     assert print_calls(changed) == text.replace("B[k, 0, 0])", "B[k, 0, 0], k < 1)")
@@ -275,7 +275,7 @@ def test_products_and_resets_under_the_same_condition_are_joined():
 
 
 def test_only_the_reset_right_before_the_products_goes_into_them():
-    changed = print_calls(StartSums(GEMM, RESET, GEMM_FROM).run(parse_func(BETWEEN, INTRINSICS)))
+    changed = print_calls(StartSums(((GEMM, GEMM_FROM),), RESET).run(parse_func(BETWEEN, INTRINSICS)))
     assert changed == BETWEEN
 
 
@@ -292,7 +292,7 @@ def test_the_first_product_of_a_sum_is_that_of_the_first_step_of_every_loop(loop
         "for k in range(3):\n        for i in range(4):\n", f"{loops}\n            for i in range(4):\n"
     )
     text = text.replace("            gemm(", "                gemm(")
-    changed = print_calls(StartSums(GEMM, RESET, GEMM_FROM).run(parse_func(text, INTRINSICS)))
+    changed = print_calls(StartSums(((GEMM, GEMM_FROM),), RESET).run(parse_func(text, INTRINSICS)))
     before = "    for i in range(4):\n        reset(S[i, 0, 0])\n"
     assert changed == text.replace(before, "").replace("gemm(", "gemm_from(").replace(
         "B[k, 0, 0])", f"B[k, 0, 0], {condition})"

@@ -16,7 +16,17 @@ from tests.compiler.network.compiled import carrying, handmade, plan_of
 from tests.compiler.network.graphs import HANDMADE, Net
 from vdla.hw.spec.presets import TINY
 from vdla.runtime.module import file
-from vdla.runtime.module.file import HEADER, MAGIC, MANIFEST, VERSION, from_bytes, load, save, to_bytes
+from vdla.runtime.module.file import (
+    HEADER,
+    MAGIC,
+    MANIFEST,
+    VERSION,
+    from_bytes,
+    load,
+    save,
+    stated_digest,
+    to_bytes,
+)
 from vdla.runtime.module.plan import GraphTexts, HostStep, ModuleError, Plan
 from vdla.runtime.stream.builder import Stream
 
@@ -503,3 +513,7 @@ def test_arrays_of_graphs_have_room_of_their_own(monkeypatch):
 def test_the_page_states_the_version():
     page = (Path(__file__).parents[3] / "docs" / "networks.md").read_text()
     assert f"| 8 to 11 | version, {VERSION}; numbers are little-endian |" in page
+
+
+def test_a_file_states_the_digest_of_its_contents(saved):
+    assert stated_digest(saved) == hashlib.sha256(saved.read_bytes()[HEADER.size :]).digest()
