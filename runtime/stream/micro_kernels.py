@@ -1,6 +1,7 @@
 """Micro-kernels in micro-op memory: each is loaded once, and again only when the least recently used had to
 make room."""
 
+from bisect import bisect_left, insort
 from collections import OrderedDict
 from dataclasses import dataclass
 from functools import cached_property
@@ -53,6 +54,7 @@ class MicroKernels:
         self.words: list[int] = []
         self.starts: dict[MicroOps, int] = {}
         self._held: OrderedDict[MicroOps, Placement] = OrderedDict()  # least recently used first
+        self._taken: list[tuple[int, int]] = []  # begin and end of each, in the order of their places
         self._depth = config.depth(MemoryType.UOP)
 
     def place(self, kernel: MicroOps) -> Placement:
@@ -72,6 +74,7 @@ class MicroKernels:
         self._intern(kernel)
         begin = self._free_place(len(kernel))
         self._held[kernel] = Placement(begin, False)
+        insort(self._taken, (begin, begin + len(kernel)))
         return Placement(begin, True)
 
     def _intern(self, kernel: MicroOps) -> None:
@@ -82,13 +85,14 @@ class MicroKernels:
     def _free_place(self, size: int) -> int:
         """Return the begin of a gap of `size`, forgetting kernels until there is one."""
         while (begin := self._gap(size)) is None:
-            self._held.popitem(last=False)
+            kernel, placement = self._held.popitem(last=False)
+            del self._taken[bisect_left(self._taken, (placement.begin, placement.begin + len(kernel)))]
         return begin
 
     def _gap(self, size: int) -> int | None:
         end = 0
-        for kernel, placement in sorted(self._held.items(), key=lambda item: item[1].begin):
-            if placement.begin - end >= size:
+        for begin, next_end in self._taken:
+            if begin - end >= size:
                 return end
-            end = placement.begin + len(kernel)
+            end = next_end
         return end if self._depth - end >= size else None
