@@ -92,11 +92,14 @@ class TilingProblem:
         return self.groups.count * self.groups.outputs
 
     @property
+    def most_sets(self) -> int:
+        """Number of parameter sets that may be on chip at once for more than a tile."""
+        return min(MOST_PARAMETER_SETS, self.config.depth(MemoryType.ACC) // (4 * len(Parameter)))
+
+    @property
     def keeps_parameters(self) -> bool:
-        """Whether the parameters of all outputs are on chip at once, not only the parameters of a tile."""
-        return self.sets <= min(
-            MOST_PARAMETER_SETS, self.config.depth(MemoryType.ACC) // (4 * len(Parameter))
-        )
+        """Whether the parameters of all outputs are on chip at once, not only those of some tiles."""
+        return self.sets <= self.most_sets
 
 
 IntArray: TypeAlias = NDArray[np.int64]
@@ -214,9 +217,24 @@ class TileFootprint:
         sets = (
             np.full_like(self.acc, work.sets)
             if work.keeps_parameters
-            else self.table.outputs * self.thread_weights
+            else self.table.outputs * self.thread_weights * self.rounds
         )
         return sets * len(Parameter) + work.reserved
+
+    @cached_property
+    def rounds(self) -> IntArray:
+        """Trips of the loop over tiles of outputs whose parameters are on chip at once, if those of all
+        outputs are not. A set remains free for those of residuals."""
+        work, table = self.work, self.table
+        threads = np.where(table.threads_over == LOOPS.index(OUTPUTS), work.threads, 1)
+        trips = -(-work.groups.outputs // (table.outputs * threads))
+        sets = table.outputs * self.thread_weights
+        room = (work.config.depth(MemoryType.ACC) - work.threads * self.acc) // len(Parameter)
+        most = np.minimum(work.most_sets, room) - 1
+        rounds = np.ones_like(sets)
+        for count in range(2, work.most_sets):
+            rounds[(trips % count == 0) & (count * sets <= most)] = count
+        return rounds
 
     @cached_property
     def weights(self) -> IntArray:

@@ -1,7 +1,7 @@
 """Linking: from placed operators and their programs to a module's streams, transfers and memory plan."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -30,6 +30,8 @@ from vdla.runtime.stream.weights import weights_of
 from vdla.sim.decoded import DecodedStream, decode_stream
 from vdla.sim.rows import dram_rows
 from vdla.sim.timing.result import Timing
+
+ROUNDS = 2  # of prefetch: each takes the waits of the stream of the round before
 
 
 def build(
@@ -236,32 +238,51 @@ class _Linker:
         return 1 + self.tables % tables_held(self.config)
 
 
+@dataclass(frozen=True)
+class _Run:
+    """A recorded launch, its stream, and the cycles of its instructions.
+
+    Attributes:
+        numbers: int64[n], those with which the instructions of the stream were recorded.
+    """
+
+    builder: StreamBuilder
+    stream: Stream
+    numbers: np.ndarray
+    timing: Timing
+
+
 def with_prefetch(builder: StreamBuilder, memory: MemoryParameters) -> Stream:
     """Return the finished stream of what was recorded, or a stream with LOADs of weights moved that takes
     fewer cycles on `memory`."""
-    stream, numbers = builder.numbered()
-    timing = _timing(stream, memory, log=True)
-    for moved in _with_moved_weights(builder, _schedule(timing, numbers, memory)):
-        if _timing(moved, memory).cycles < timing.cycles:
-            return moved
-    return stream
+    best = _run(builder, memory)
+    for _ in range(ROUNDS):
+        moved = (_run(each, memory) for each in _with_moved_weights(best, memory))
+        faster = next((run for run in moved if run.timing.cycles < best.timing.cycles), None)
+        if faster is None:
+            break
+        best = faster
+    return best.stream
 
 
-def _with_moved_weights(builder: StreamBuilder, schedule: Schedule) -> Iterator[Stream]:
-    """Yield streams with LOADs of weights moved: also to other places, then to their own places only. More
+def _with_moved_weights(run: _Run, memory: MemoryParameters) -> Iterator[StreamBuilder]:
+    """Yield builders with LOADs of weights moved: also to other places, then to their own places only. More
     micro-kernels are loaded for other places, which costs more than it saves where DRAM answers late."""
+    schedule = _schedule(run.timing, run.numbers, memory)
     for renames in (True, False):
-        weights = weights_of(builder.record, builder.config)
-        moved = prefetch(builder, weights, schedule, renames=renames)
+        weights = weights_of(run.builder.record, run.builder.config)
+        moved = prefetch(run.builder, weights, schedule, renames=renames)
         if moved is not None:
-            yield moved.finish()
+            yield moved
 
 
-def _timing(stream: Stream, memory: MemoryParameters, *, log: bool = False) -> Timing:
+def _run(builder: StreamBuilder, memory: MemoryParameters) -> _Run:
     from vdla.sim.timing.simulate import simulate  # imports numba, which takes long
 
+    stream, numbers = builder.numbered()
     words = stream.relocated(dict.fromkeys(stream.tensors, TENSOR_ADDRESS))
-    return simulate(decode_stream(words, stream.config), memory, log=log)
+    timing = simulate(decode_stream(words, stream.config), memory, log=True)
+    return _Run(builder, stream, numbers, timing)
 
 
 def _schedule(timing: Timing, numbers: np.ndarray, memory: MemoryParameters) -> Schedule:

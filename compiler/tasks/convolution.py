@@ -8,7 +8,17 @@ from vdla.compiler.codegen.epilogue import Epilogue
 from vdla.compiler.codegen.estimate import ranked_tiles
 from vdla.compiler.codegen.intrinsics import accelerator
 from vdla.compiler.codegen.nest import TILE_RANK
-from vdla.compiler.codegen.tiles import GROUPS, INPUTS, OUTPUTS, ROWS, WEIGHTS, Tiles, TilingProblem
+from vdla.compiler.codegen.tiles import (
+    GROUPS,
+    INPUTS,
+    OUTPUTS,
+    ROWS,
+    WEIGHTS,
+    TileFootprint,
+    Tiles,
+    TilingProblem,
+    table_of,
+)
 from vdla.compiler.ir.nodes import Func, Scope
 from vdla.compiler.operands.address_map import AddressMap, Packed
 from vdla.compiler.operands.interleaved import Interleaved, interleaved
@@ -206,7 +216,11 @@ def schedule_conv2d(
         schedule[source].make_odd(source.axes[COLUMN_AXIS].name)
     schedule[operator.total].set_scope(Scope.ACCUMULATOR)
     outputs_loop, pixels_loop, place = _tile_outputs(schedule, operator, tiles, threads)
-    narrow(schedule, operator.narrowed, place, None if work.keeps_parameters else outputs_loop, intrinsics)
+    parameters_loop = None
+    if not work.keeps_parameters:  # fewer loads then wait for the STOREs that use the parameters before
+        rounds = int(TileFootprint(work, table_of(tiles)).rounds[0])
+        parameters_loop, outputs_loop = schedule[operator.out].split(outputs_loop, rounds)
+    narrow(schedule, operator.narrowed, place, parameters_loop, intrinsics)
     schedule[operator.total].compute_at(operator.out, place)
     chunk = _order_sums(schedule, operator, tiles)
     for stage, what, loop in ((source, INPUTS, pixels_loop), (weights, WEIGHTS, outputs_loop)):

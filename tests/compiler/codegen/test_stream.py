@@ -18,7 +18,7 @@ from vdla.compiler.codegen.hardware_loops import (
 )
 from vdla.compiler.codegen.intrinsics import accelerator
 from vdla.compiler.codegen.stream import compile_stream, lower_to_calls
-from vdla.compiler.codegen.tiles import Tiles, TilingProblem
+from vdla.compiler.codegen.tiles import INPUTS, KEEPS, Tiles, TilingProblem
 from vdla.compiler.ir.nodes import Func, IrError
 from vdla.compiler.ir.parse import parse_func
 from vdla.compiler.ir.text import print_calls, print_func
@@ -177,6 +177,16 @@ def test_parameters_of_more_channels_than_there_are_sets_are_loaded_in_turn(camp
     assert not TilingProblem(size, TINY, 2, scales=True).keeps_parameters
     stream = compile_stream(scheduled(size, narrowing=Scale()), TINY)
     assert len(stream.tensors["P"]) > 1
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("kept", KEEPS)
+def test_parameters_of_several_tiles_are_loaded_at_once(kept, rows):
+    """64 sets, of which 31 fit: those of four tiles of two threads with two blocks each."""
+    size, tiles = Convolution(4, 3, 3, 256, (1, 1)), Tiles(2, rows, 3, 1, kept)
+    stream = compile_stream(scheduled(size, narrowing=Scale(), threads=2, tiles=tiles), TINY)
+    tiles_of_pixels = 3 // rows if kept == INPUTS else 1
+    assert len(stream.tensors["P"]) == 4 * tiles_of_pixels
 
 
 def test_no_tiles_at_all_is_said():

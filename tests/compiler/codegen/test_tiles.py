@@ -84,13 +84,26 @@ def needs(work: TilingProblem, tiles: Tiles) -> dict[MemoryType, int]:
     else:
         weights = threads * held
     sets = groups.count * groups.outputs
-    if sets > min(MOST_PARAMETER_SETS, work.config.depth(MemoryType.ACC) // 16):
+    sums = threads * tiles.outputs * tiles.rows * tiles.columns
+    most = min(MOST_PARAMETER_SETS, work.config.depth(MemoryType.ACC) // 16)
+    if sets > most:
         sets = tiles.outputs * own_weights
+        trips = -(-groups.outputs // (tiles.outputs * (threads if tiles.threads_over == OUTPUTS else 1)))
+        sets *= max(
+            rounds
+            for rounds in range(1, trips + 1)
+            if rounds == 1
+            or (
+                trips % rounds == 0
+                and rounds * sets < most
+                and 4 * (rounds * sets + 1) + sums <= work.config.depth(MemoryType.ACC)
+            )
+        )
     parameters = 4 * sets + work.reserved if work.scales else 0
     return {
         MemoryType.INP: pixels * (groups.inputs if tiles.keeps == INPUTS else threads * tiles.inputs),
         MemoryType.WGT: weights,
-        MemoryType.ACC: parameters + threads * tiles.outputs * tiles.rows * tiles.columns,
+        MemoryType.ACC: parameters + sums,
         MemoryType.UOP: 4 * products,
     }
 
