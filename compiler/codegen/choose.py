@@ -4,15 +4,15 @@ Timing does not depend on data, so the cycle simulator evaluates a choice withou
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from math import inf
+from typing import NamedTuple
 
 from vdla.compiler.codegen.epilogue import RESIDUAL, SUM, Epilogue
-from vdla.compiler.codegen.estimate import Ranked, estimated_cycles, ranked, ranked_tiles
+from vdla.compiler.codegen.estimate import estimated_cycles, ranked_tiles, slots_of
 from vdla.compiler.codegen.space import ChoiceFamily, ChoiceSpace, space_of
 from vdla.compiler.codegen.stream import emit_calls, lowered_task
-from vdla.compiler.codegen.tiles import Tiles, TilingProblem
+from vdla.compiler.codegen.tiles import Tiles, TilingProblem, table_of
 from vdla.compiler.operands.address_map import Operand
 from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.base import Choice, Task
@@ -23,15 +23,15 @@ from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
 from vdla.hw.spec.target import Target
 from vdla.runtime.stream.builder import Stream, StreamBuilder
 
-CANDIDATES = 3  # choices that may be simulated
+CANDIDATES = 2  # choices that may be simulated
 MORE_CANDIDATES = 4  # choices with more virtual threads that may be simulated
 # A candidate whose estimate exceeds the best estimate by a larger factor is not simulated. For no convolution
 # of ResNet-18 and MobileNet was such a candidate the fastest.
 NEAR = 1.05
 MEASURED = 256  # choices whose cycles a process remembers: placement compares operators by them first
-# WORTHWHILE and PATIENCE are fitted to the candidates of eleven networks and configurations.
-WORTHWHILE = 1.005  # cycles per cycle of a candidate's lower bound above which simulating it may help
-PATIENCE = 2  # candidates on end that are no better, after which a search ends where the multipliers stall
+# A choice with more virtual threads whose estimate exceeds the fewest cycles so far by a larger factor is not
+# simulated: estimates are that far off. Fitted to the candidates of ResNet-18, MobileNet and EfficientNet-B0.
+HOPEFUL = 1.04
 WAITING = 1.015  # cycles per slot above which more virtual threads may help
 TENSOR_ADDRESS = 1 << 24  # address of all tensors in a simulation; cycles hardly depend on addresses
 Chooser = Callable[[ChoiceSpace], Choice]
@@ -39,7 +39,7 @@ Chooser = Callable[[ChoiceSpace], Choice]
 
 def by_estimate(space: ChoiceSpace) -> Choice:
     """Return the choice with the fewest estimated cycles."""
-    return space.usual.choice(0) if space.usual.work is None else _candidates(space.usual, 1)[0].choice
+    return _candidates(space.usual, 1)[0]
 
 
 def least_estimate(task: TiledTask, target: Target) -> float:
@@ -54,69 +54,65 @@ def least_estimate(task: TiledTask, target: Target) -> float:
 
 
 def by_simulator(space: ChoiceSpace, candidates: int = CANDIDATES) -> Choice:
-    """Return the choice with the fewest simulated cycles among those with the best estimates: at most
-    `candidates`, and MORE_CANDIDATES with more virtual threads.
+    """Return the choice with the fewest simulated cycles among the candidates that may be the fastest.
 
-    They are simulated in the order of their estimates. Left out are choices whose lower bound is about the
-    cycles of the best, see WORTHWHILE, and, unless the multipliers stall, choices with more threads: the
-    contention of stores and loads in the memory queue decides between these. Where the multipliers stall,
-    PATIENCE ends the search; else the first choice that is no better does.
+    The choice with the best estimate is simulated first. If the multipliers stall, so are the other ones of
+    the `candidates` with the best estimates, and choices with more virtual threads whose estimates are near
+    the fewest cycles so far, see HOPEFUL: the contention of stores and loads in the memory queue decides
+    between them. If they do not stall, the best choice with more virtual threads is simulated if its estimate
+    is better.
     """
-    if space.usual.work is None:
-        return space.usual.choice(0)
     first, *others = _candidates(space.usual, candidates)
     if not others and space.more is None:
-        return first.choice
-    more = [] if space.more is None else _candidates(space.more, MORE_CANDIDATES)
-    best, misses = _simulated(space, first), 0
-    for candidate in sorted((*others, *more), key=lambda each: each.ranked.cycles):
-        if not best.may_lose_to(candidate, space.usual.threads):
-            continue
-        simulated = _simulated(space, candidate)
-        best, misses = (simulated, 0) if simulated.cycles < best.cycles else (best, misses + 1)
-        if misses == (PATIENCE if best.stalls else 1):
-            break
-    return best.candidate.choice
+        return first
+    best = _simulated(space, first)
+    stalls = _stalls(space, best)
+    if stalls:
+        best = min([best, *(_simulated(space, other) for other in others)], key=lambda one: one.cycles)
+    if space.more is None:
+        return best.choice
+    if stalls and _stalls(space, best):
+        for other in _candidates(space.more, MORE_CANDIDATES):
+            if _estimate(space.more, other) < HOPEFUL * best.cycles:
+                best = min(best, _simulated(space, other), key=lambda one: one.cycles)
+    elif not stalls:
+        other = _candidates(space.more, 1)[0]
+        if _estimate(space.more, other) < _estimate(space.usual, first):
+            best = min(best, _simulated(space, other), key=lambda one: one.cycles)
+    return best.choice
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
-    """A choice of a tiled task with its estimate."""
+class _Simulated(NamedTuple):
+    """A choice and its simulated cycles."""
 
     choice: Choice
-    ranked: Ranked
-
-
-@dataclass(frozen=True, slots=True)
-class _Simulated:
-    """A candidate with its simulated cycles."""
-
-    candidate: _Candidate
     cycles: int
 
-    @property
-    def stalls(self) -> bool:
-        """Whether the multipliers stall."""
-        return self.cycles > WAITING * self.candidate.ranked.steps
 
-    def may_lose_to(self, other: _Candidate, usual_threads: int) -> bool:
-        """Return whether a candidate may take fewer cycles; one with more than the usual threads only where
-        the multipliers stall, or where its estimate is better."""
-        if self.cycles <= WORTHWHILE * other.ranked.bound:
-            return False
-        is_estimated_better = other.ranked.cycles < self.candidate.ranked.cycles
-        return self.stalls or other.choice.threads == usual_threads or is_estimated_better
+def _simulated(space: ChoiceSpace, choice: Choice) -> _Simulated:
+    return _Simulated(choice, simulated_cycles(space.task, choice, space.target))
 
 
-def _simulated(space: ChoiceSpace, candidate: _Candidate) -> _Simulated:
-    return _Simulated(candidate, simulated_cycles(space.task, candidate.choice, space.target))
+def _stalls(space: ChoiceSpace, one: _Simulated) -> bool:
+    """Whether a choice takes more than WAITING cycles per slot."""
+    assert space.usual.work is not None, "only tiled tasks have several candidates"
+    assert one.choice.tiles is not None, "every choice of a tiled task has tiles"
+    return one.cycles > WAITING * slots_of(space.usual.work, one.choice.tiles)
 
 
-def _candidates(family: ChoiceFamily, most: int) -> list[_Candidate]:
-    """Return the choices of a tiled task with the best estimates."""
-    assert family.work is not None, "only tiled tasks have estimates"
-    best = ranked(family.work, most, distinct=True, within=NEAR)
-    return [_Candidate(Choice(family.threads, each.tiles), each) for each in best]
+def _estimate(family: ChoiceFamily, choice: Choice) -> float:
+    """Return the estimated cycles of a choice."""
+    assert family.work is not None, "only tiled tasks have several candidates"
+    assert choice.tiles is not None, "every choice of a tiled task has tiles"
+    return float(estimated_cycles(family.work, table_of(choice.tiles)).min())
+
+
+def _candidates(family: ChoiceFamily, most: int) -> list[Choice]:
+    if family.work is None:
+        return [family.choice(0)]
+    return [
+        Choice(family.threads, tiles) for tiles in ranked_tiles(family.work, most, distinct=True, within=NEAR)
+    ]
 
 
 @lru_cache(maxsize=MEASURED)

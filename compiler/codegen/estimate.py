@@ -25,6 +25,7 @@ from vdla.compiler.codegen.tiles import (
     TileTable,
     TilingProblem,
     fitting_tiles,
+    table_of,
 )
 from vdla.compiler.ir.nodes import IrError
 from vdla.compiler.operands.interleaved import uses_gathers
@@ -75,22 +76,6 @@ class Traffic:
         return Traffic(self.beats * where, self.bursts * where, self.instructions * where)
 
 
-@dataclass(frozen=True, slots=True)
-class Ranked:
-    """Tile sizes with their estimate.
-
-    Attributes:
-        cycles: estimated.
-        steps: slots of the GEMM core.
-        bound: cycles that no schedule can undercut.
-    """
-
-    tiles: Tiles
-    cycles: float
-    steps: int
-    bound: float
-
-
 def ranked_tiles(
     work: TilingProblem,
     most: int | None = None,
@@ -99,18 +84,6 @@ def ranked_tiles(
     within: float = inf,
     keeps: tuple[str, ...] = DEFAULT_KEEPS,
 ) -> list[Tiles]:
-    """Return the tile sizes of `ranked`, whose arguments and errors it has."""
-    return [each.tiles for each in ranked(work, most, distinct=distinct, within=within, keeps=keeps)]
-
-
-def ranked(
-    work: TilingProblem,
-    most: int | None = None,
-    *,
-    distinct: bool = False,
-    within: float = inf,
-    keeps: tuple[str, ...] = DEFAULT_KEEPS,
-) -> list[Ranked]:
     """Return at most `most` tile sizes that fit the memories, in order of estimated cycles.
 
     Args:
@@ -128,8 +101,7 @@ def ranked(
             f"no tile of {work.size} fits the memories of {work.config.name} {work.threads} times; use "
             "fewer virtual threads"
         )
-    costs = costs_of(work, table)
-    estimates, steps, bound = np.broadcast_arrays(costs.cycles, costs.steps, costs.bound)
+    estimates = estimated_cycles(work, table)
     order = np.argsort(estimates, kind="stable")
     order = order[estimates[order] <= within * estimates.min()]
     if distinct:
@@ -138,10 +110,7 @@ def ranked(
         for place, size in zip(order.tolist(), sizes[order].tolist(), strict=True):
             best.setdefault(tuple(size), place)
         order = np.array(list(best.values()))
-    return [
-        Ranked(table.tiles(place), float(estimates[place]), int(steps[place]), float(bound[place]))
-        for place in order[:most].tolist()
-    ]
+    return [table.tiles(place) for place in order[:most].tolist()]
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,8 +127,6 @@ class Costs:
         bus: beats of all traffic.
         waits: cycles that do not overlap with other work.
         cycles: estimated total.
-        bound: cycles that no schedule can undercut: slots of the GEMM core, or beats of the operands. Beats
-            of interleaved operands do not count, because they may be overestimated.
     """
 
     inputs: Traffic
@@ -174,7 +141,6 @@ class Costs:
     bus: FloatArray
     waits: FloatArray
     cycles: FloatArray
-    bound: FloatArray
 
 
 def estimated_cycles(work: TilingProblem, table: TileTable) -> FloatArray:
@@ -203,12 +169,14 @@ def costs_of(work: TilingProblem, table: TileTable) -> Costs:
     )
     waits = waits + _waits_for_room(shape, repeated, store) + out.beats / shape.tiles + 2 * latency
     slots = shape.steps + shape.store_slots
-    dense = wgt.beats + inp.beats * (work.reads == 1) + out.beats * (work.writes == 1)
-    bounds = np.maximum(shape.steps, dense)
-    tiles, cycles = shape.tiles, steady + waits
     return Costs(
-        inp, wgt, out, shape.steps, slots, shape.chunks, tiles, load, store, bus, waits, cycles, bounds
+        inp, wgt, out, shape.steps, slots, shape.chunks, shape.tiles, load, store, bus, waits, steady + waits
     )
+
+
+def slots_of(work: TilingProblem, tiles: Tiles) -> int:
+    """Return the slots of the GEMM core that a convolution takes with the given tile sizes."""
+    return int(np.max(_Shape(work, table_of(tiles)).steps))
 
 
 class _Shape:

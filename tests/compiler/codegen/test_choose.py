@@ -10,7 +10,7 @@ import pytest
 from vdla.compiler.codegen import choice_cache, choose
 from vdla.compiler.codegen.choices import choice_from_json
 from vdla.compiler.codegen.choose import by_estimate, by_simulator, simulated_cycles
-from vdla.compiler.codegen.estimate import estimated_cycles, ranked, ranked_tiles
+from vdla.compiler.codegen.estimate import estimated_cycles, ranked_tiles
 from vdla.compiler.codegen.space import space_of
 from vdla.compiler.codegen.tiles import Tiles, TilingProblem, fitting_tiles, table_of
 from vdla.compiler.rules import Unfit
@@ -116,7 +116,7 @@ def test_more_threads_are_chosen_where_they_hide_stores():
 
 @pytest.mark.parametrize(
     ("size", "most"),
-    [(Convolution(128, 28, 28, 128, padding=(1, 1, 1, 1)), 3), (Convolution(512, 14, 14, 512, (1, 1)), 7)],
+    [(Convolution(128, 28, 28, 128, padding=(1, 1, 1, 1)), 2), (Convolution(512, 14, 14, 512, (1, 1)), 6)],
     ids=["the multipliers are busy", "the multipliers stall"],
 )
 def test_few_candidates_are_simulated_where_the_multipliers_are_busy(size, most, monkeypatch):
@@ -130,7 +130,7 @@ def test_few_candidates_are_simulated_where_the_multipliers_are_busy(size, most,
     space = space_of(ConvolutionTask(size), Target(DEFAULT))
     chosen = by_simulator(space)
     assert len(set(asked)) == len(asked) <= most
-    assert (len(asked) > 3) == (most > 3)
+    assert (len(asked) > 2) == (most > 2)
     every = [simulated_cycles(space.task, choice, space.target) for choice in asked]
     assert simulated_cycles(space.task, chosen, space.target) == min(every)
 
@@ -294,52 +294,3 @@ def test_a_convolution_without_a_tile_names_the_buffers_that_are_too_small(small
         assert given == small[name] < taken
         small = small | {name: 1 << (taken - 1).bit_length()}
     assert not isinstance(space_of(task, replace(TARGET, config=TARGET.config.with_changes(**small))), Unfit)
-
-
-@pytest.mark.parametrize("threads", [2, 4])
-@pytest.mark.parametrize(("reads", "writes", "acc_ports"), [(1, 1, 1), (1, 1, 2), (1, 2, 2), (2, 1, 2)])
-@pytest.mark.parametrize("size", [*ESTIMATED, Convolution(96, 28, 28, 24, (1, 1))], ids=str)
-def test_no_schedule_undercuts_its_lower_bound(size, reads, writes, acc_ports, threads):
-    target = Target(DEFAULT.with_changes(block_in=16 * writes, block_out=16 * reads, acc_ports=acc_ports))
-    task = ConvolutionTask(size, reads=reads, writes=writes)
-    found = ranked(task.work(target, threads))
-    for each in found[:: len(found) // 4]:
-        assert simulated_cycles(task, Choice(threads, each.tiles), target) >= each.bound >= each.steps
-
-
-@pytest.fixture
-def simulated(monkeypatch):
-    """Return a function that lets simulations give cycles, in their order, and returns the list of choices
-    that were simulated."""
-
-    def give(cycles):
-        choices, left = [], iter(cycles)
-
-        def simulate(task, choice, target):
-            choices.append(choice)
-            return next(left)
-
-        monkeypatch.setattr(choose, "simulated_cycles", simulate)
-        return choices
-
-    return give
-
-
-SLOTS = 512 // 16 * 512 // 16 * 14 * 14  # what every choice of WIDE takes at least
-WIDE = ConvolutionTask(Convolution(512, 14, 14, 512, (1, 1)))
-SEARCHES = {
-    "no other can be better": ([1.004], 1, 0),
-    "one is no better and the multipliers do not stall": ([1.01, 1.012], 2, 0),
-    "two are no better": ([2, 2, 2], 3, 0),
-    "two after a better one are no better": ([2, 1.9, 2, 2], 4, 1),
-    "none is left": ([2, 1.9, 1.95, 1.8, 1.85, 1.7, 1.75], 7, 5),
-}
-
-
-@pytest.mark.parametrize("title", SEARCHES)
-def test_a_search_ends_where(title, simulated):
-    shares, count, best = SEARCHES[title]
-    choices = simulated([share * SLOTS for share in shares])
-    chosen = by_simulator(space_of(WIDE, Target(DEFAULT)))
-    assert len(choices) == len(set(choices)) == count
-    assert chosen == choices[best]
