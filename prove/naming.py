@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from vdla.compiler.graph.nodes import Graph
-from vdla.prove.domain import Domain, same_roots
-from vdla.prove.elements import Elements
+from vdla.prove.domain import Domain
+from vdla.prove.elements import Elements, same_roots
 from vdla.prove.graph_terms import GraphRead, GraphTerm, Index
 from vdla.prove.launches import WrongElement
 from vdla.prove.reference import DemandedValues
