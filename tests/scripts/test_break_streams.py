@@ -3,6 +3,7 @@
 import importlib
 import json
 from dataclasses import replace
+from math import inf
 from random import Random
 
 import numpy as np
@@ -10,7 +11,14 @@ import pytest
 
 from tests.compiler.network.compiled import handmade, plan_of
 from tests.compiler.network.test_channelwise import narrowed_behind_zero_points
-from tests.compiler.network.test_groups import ALL, EpilogueNet
+from tests.compiler.network.test_groups import (
+    ALL,
+    FED,
+    EpilogueNet,
+    inverted_residual,
+    inverted_residual_with_tables,
+)
+from vdla.compiler.network import groups
 from vdla.prove.proof import Proof
 
 TITLES = ("residual", "several ends", "with the host between", "pooled")
@@ -187,3 +195,28 @@ def test_loads_that_change_places_keep_their_tokens_and_their_tensors(scripts):
             owner = {int(place): tensor for tensor, places in stream.tensors.items() for place in places}
             now = {int(place): tensor for tensor, places in broken.tensors.items() for place in places}
             assert (now.get(one), now.get(other)) == (owner.get(other), owner.get(one))
+
+
+ON_CHIP = {
+    "chain": (inverted_residual, FED),
+    "chain with tables": (inverted_residual_with_tables, FED),
+    "scaled inputs": (narrowed_behind_zero_points, ALL),
+}
+
+
+@pytest.mark.parametrize("name", ON_CHIP)
+def test_faults_in_values_that_stay_on_chip_are_refused(scripts, script, monkeypatch, name):
+    monkeypatch.setattr(groups, "least_estimate", lambda task, target: inf)  # every chain pays
+    groups.least_cycles.cache_clear()
+    make, config = ON_CHIP[name]
+    graph, faults = make(EpilogueNet()), scripts("proving.faults")
+    subject = script.Subject(name, graph, plan_of(graph, config))
+    groups.least_cycles.cache_clear()
+    verdicts = []
+    for number, kind in enumerate((*KINDS, "on chip", "on chip")):
+        fault = faults.planted(subject.plan, kind, Random(f"{name} {number}"))
+        if fault is not None:
+            verdicts.append((kind, script.judged(subject, number, fault).verdict))
+    assert script.MISSED not in {verdict for _, verdict in verdicts}
+    assert ("on chip", script.CAUGHT) in verdicts
+    assert len(verdicts) >= len(KINDS) - 1
