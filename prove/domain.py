@@ -32,18 +32,24 @@ from vdla.prove.elements import (
     Elements,
     Sums,
     along,
+    as_channels,
+    of_one_rank,
+    product_degree,
+    product_reach,
+    require_defined,
+    residues_of,
+    roots_agree,
     undefined,
     within,
 )
 from vdla.prove.errors import ProofError
-from vdla.prove.functions import BYTES, IDENTITY, ZERO, Functions, Numbers, Rule
+from vdla.prove.functions import BYTES, IDENTITY, ZERO, Functions, Numbers, Rule, coefficients, secret_matrix
 from vdla.prove.kernels import WORDS_OF_ROOT, evaluate, name_sums
 from vdla.prove.requantisation import EXACT, Requantisations
 from vdla.prove.sets import Sets
 
 SET = "the greatest of a set"
 SUM = "a sum"
-HALF_WORD = np.uint64((1 << 32) - 1)
 TOGETHER = 64
 """Roots whose pseudo-random bits are computed at a time."""
 SUM_BITS = 32
@@ -67,7 +73,7 @@ class Domain:
         self._kinds: dict[tuple[object, ...], int] = {}
         self._named = np.zeros((len(CLASSES), 1), np.int64)  # numbers of sums, by class and kind
         self._keys = self._words("roots", 4)
-        self._matrices = [self._matrix(prime) for prime in PRIMES]
+        self._matrices = [secret_matrix(prime, self._words(f"matrix {prime}", 1 << 10)) for prime in PRIMES]
         self._coefficients = np.zeros((0, RESIDUES, 1 + LARGEST_DEGREE), np.int64)
         self._used: set[Axiom] = set()
         self._wide: set[int] = set()  # kinds of roots that are no bytes
@@ -80,23 +86,6 @@ class Domain:
         """Return secret words uint64[count]."""
         text = f"{purpose} {self._seed}".encode()
         return np.frombuffer(hashlib.shake_256(text).digest(8 * count), np.uint64).copy()
-
-    def _matrix(self, prime: int) -> NDArray[np.int64]:
-        """Return the secret matrix int64[256, LARGEST_DEGREE] of a prime, scaled so that the identity has
-        the coefficients (1, 0)."""
-        words = iter(self._words(f"matrix {prime}", 1 << 10))
-        while True:
-            first, second = ([int(next(words)) % prime for _ in BYTES] for _ in range(LARGEST_DEGREE))
-            own, other = (
-                sum(int(byte) * value for byte, value in zip(BYTES, column, strict=True)) % prime
-                for column in (first, second)
-            )
-            if own:
-                break
-        inverse = pow(own, -1, prime)
-        columns = [value * inverse % prime for value in first]
-        rest = [(value - other * scaled) % prime for value, scaled in zip(second, columns, strict=True)]
-        return np.array((columns, rest), np.int64).T
 
     def kind(self, *what: object) -> int:
         """Return the number of a kind of root; equal descriptions have equal numbers."""
@@ -196,7 +185,7 @@ class Domain:
         if first < self.functions.count:
             new = self.functions.values[first:]
             rows = np.stack(
-                [_coefficients(new, *pair) for pair in zip(self._matrices, PRIMES, strict=True)], 1
+                [coefficients(new, *pair) for pair in zip(self._matrices, PRIMES, strict=True)], 1
             )
             self._coefficients = np.concatenate((self._coefficients, rows))
         return self._coefficients
@@ -230,7 +219,7 @@ class Domain:
     def add_scaled(self, left: Sums, right: Sums, factors: Sequence[np.ndarray]) -> Sums:
         """Return left * factors[0] + right * factors[1], of sums and integers as `scale` takes them."""
         if left.source is not None and right.source is not None:
-            shared = _roots_agree(left.source, right.source)
+            shared = roots_agree(left.source, right.source)
             if not shared.any():  # as almost always: then no functions of one root are computed
                 left, right = replace(left, source=None), replace(right, source=None)
         return self.add(self.scale(left, factors[0]), self.scale(right, factors[1]))
@@ -274,7 +263,7 @@ class Domain:
         if left.source is None or right.source is None:
             return None
         one, other = np.broadcast_arrays(left.source, right.source)
-        single = _roots_agree(one, other)
+        single = roots_agree(one, other)
         single &= (one["function"] != SEVERAL) & (other["function"] != SEVERAL)
         if not single.any():
             return None
@@ -363,7 +352,7 @@ class Domain:
         members = self._sets.members(greatest)
         results = [
             self.requantised(
-                Sums(_residues_of(member), self._sources_of(member), reach, offset, degree), columns
+                Sums(residues_of(member), self._sources_of(member), reach, offset, degree), columns
             )
             for member in members
         ]
@@ -498,87 +487,3 @@ class Domain:
 def _scratch() -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
     """Return what `evaluate` overwrites."""
     return np.zeros((WORDS_OF_ROOT, TOGETHER), np.uint64), np.zeros((RESIDUES, TOGETHER), np.uint64)
-
-
-def _residues_of(roots: Elements) -> NDArray[np.float64]:
-    """Return float64[RESIDUES, ...]: the residues that name roots of `Domain.sums_as_roots`."""
-    words = [roots[field] >> np.uint64(shift) & HALF_WORD for field in ("lo", "hi") for shift in (0, 32)]
-    return np.stack(words).astype(np.float64)
-
-
-def require_defined(elements: Elements) -> None:
-    """Check that elements are functions of at most one root.
-
-    Raises:
-        ProofError: an element is undefined.
-    """
-    if elements.size and elements["function"].min() < 0:
-        raise ProofError("a byte that nothing has defined is read")
-
-
-def same_roots(one: Elements, other: Elements) -> NDArray[np.bool_]:
-    """Return whether elements have the same roots, bool[...]."""
-    same: NDArray[np.bool_] = one["lo"] == other["lo"]
-    same &= one["kind"] == other["kind"]
-    same &= one["hi"] == other["hi"]
-    return same
-
-
-def _roots_agree(one: Elements, other: Elements) -> NDArray[np.bool_]:
-    """Return whether elements that broadcast together have the same root, or one of the two is a constant,
-    bool[...]."""
-    agree = same_roots(one, other)
-    for each in (one, other):
-        agree |= each["kind"] == NO_ROOT
-    return agree
-
-
-def as_channels(
-    fields: NDArray[np.int64], shape: tuple[int, ...]
-) -> tuple[NDArray[np.int64], tuple[int, int, int]]:
-    """Return fields int64[4, ...] that broadcast to a shape as int64[4, channels], and the shape as (n,
-    channels, m)."""
-    axes = [axis for axis, extent in enumerate(fields.shape[1:]) if extent != 1] or [0]
-    first, last = min(axes), max(axes) + 1
-    outer, channels, inner = shape[:first], shape[first:last], shape[last:]
-    compact = np.broadcast_to(fields.reshape(4, *fields.shape[1:][first:last]), (4, *channels))
-    return np.ascontiguousarray(compact).reshape(4, -1), (prod(outer), prod(channels), prod(inner))
-
-
-def of_one_rank(left: Sums, right: Sums) -> tuple[Sums, Sums]:
-    """Return sums with new axes of extent 1 in front, so that both have the same rank."""
-    rank = max(len(left.shape), len(right.shape))
-    one, other = (
-        replace(sums, residues=sums.residues.reshape(RESIDUES, *[1] * (rank - len(sums.shape)), *sums.shape))
-        for sums in (left, right)
-    )
-    return one, other
-
-
-def product_reach(left: Sums, right: Sums) -> int:
-    """Return the bound on the coefficients of products of sums."""
-    return (left.reach + left.offset) * (right.reach + right.offset)
-
-
-def product_degree(left: Sums, right: Sums) -> int:
-    """Return the degree of the products of sums.
-
-    Raises:
-        ProofError: it exceeds `LARGEST_DEGREE`.
-    """
-    degree = sum(sums.degree for sums in (left, right) if sums.reach)
-    if degree > LARGEST_DEGREE:
-        raise ProofError(
-            f"products of degree {degree} are too high for a proof, which covers degrees up to "
-            f"{LARGEST_DEGREE}"
-        )
-    return degree
-
-
-def _coefficients(values: NDArray[np.int64], matrix: NDArray[np.int64], prime: int) -> NDArray[np.int64]:
-    """Return int64[functions, 3] for the values int64[functions, 256]; see `Domain`."""
-    origin = values[:, ZERO : ZERO + 1]
-    differences = (values - origin) % prime
-    high, low = (part @ matrix % prime for part in (differences >> 16, differences & (1 << 16) - 1))
-    products = ((high << 16) + low) % prime
-    return np.concatenate((origin % prime, products), 1)

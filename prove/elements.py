@@ -22,9 +22,12 @@ top = domain.maximum(out)  # elements[3]: greatest along the first axis
 """
 
 from dataclasses import dataclass, replace
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
+
+from vdla.prove.errors import ProofError
 
 ELEMENT = np.dtype([("lo", "u8"), ("hi", "u8"), ("kind", "i4"), ("function", "i4")])
 Elements = NDArray[np.void]
@@ -43,8 +46,11 @@ RESIDUES = len(PRIMES)
 PRIME_ROW = np.array(PRIMES, np.float64)
 LARGEST_MAGNITUDE = 1 << 52
 """Of a residue that has not been reduced."""
+LARGEST_BOUND = 1 << 62
+"""Of coefficients and constants of a sum."""
 REDUCED = (1 << 29) + (1 << 8)
 """Magnitude of reduced residues."""
+HALF_WORD = np.uint64((1 << 32) - 1)
 LARGEST_DEGREE = 2
 """Of a sum as a polynomial in functions of roots: `Domain` draws matrices of this rank."""
 
@@ -74,6 +80,18 @@ class Sums:
     def shape(self) -> tuple[int, ...]:
         """The shape of the sums."""
         return self.residues.shape[1:]
+
+    @property
+    def bounds(self) -> tuple[int, int, int, int]:
+        """Reach, offset, degree and magnitude.
+
+        Raises:
+            ProofError: reach or offset exceeds `LARGEST_BOUND`.
+        """
+        largest = max(self.reach, self.offset)
+        if largest > LARGEST_BOUND:
+            raise ProofError(f"a sum is bounded by {largest:,}; a proof covers up to {LARGEST_BOUND:,}")
+        return self.reach, self.offset, self.degree, self.magnitude
 
 
 def within(sums: Sums, largest: int) -> Sums:
@@ -109,3 +127,78 @@ def equal(left: Elements, right: Elements) -> NDArray[np.bool_]:
     """Return whether elements[n] are equal, bool[n]."""
     one, other = (np.ascontiguousarray(each).view(np.uint64).reshape(-1, 3) for each in (left, right))
     return np.asarray((one == other).all(1))
+
+
+def same_roots(one: Elements, other: Elements) -> NDArray[np.bool_]:
+    """Return whether elements have the same roots, bool[...]."""
+    same: NDArray[np.bool_] = one["lo"] == other["lo"]
+    same &= one["kind"] == other["kind"]
+    same &= one["hi"] == other["hi"]
+    return same
+
+
+def roots_agree(one: Elements, other: Elements) -> NDArray[np.bool_]:
+    """Return whether elements that broadcast together have the same root, or one of the two is a constant,
+    bool[...]."""
+    agree = same_roots(one, other)
+    for each in (one, other):
+        agree |= each["kind"] == NO_ROOT
+    return agree
+
+
+def of_one_rank(left: Sums, right: Sums) -> tuple[Sums, Sums]:
+    """Return sums with new axes of extent 1 in front, so that both have the same rank."""
+    rank = max(len(left.shape), len(right.shape))
+    one, other = (
+        replace(sums, residues=sums.residues.reshape(RESIDUES, *[1] * (rank - len(sums.shape)), *sums.shape))
+        for sums in (left, right)
+    )
+    return one, other
+
+
+def product_reach(left: Sums, right: Sums) -> int:
+    """Return the bound on the coefficients of products of sums."""
+    return (left.reach + left.offset) * (right.reach + right.offset)
+
+
+def product_degree(left: Sums, right: Sums) -> int:
+    """Return the degree of the products of sums.
+
+    Raises:
+        ProofError: it exceeds `LARGEST_DEGREE`.
+    """
+    degree = sum(sums.degree for sums in (left, right) if sums.reach)
+    if degree > LARGEST_DEGREE:
+        raise ProofError(
+            f"products of degree {degree} are too high for a proof, which covers degrees up to "
+            f"{LARGEST_DEGREE}"
+        )
+    return degree
+
+
+def residues_of(roots: Elements) -> NDArray[np.float64]:
+    """Return float64[RESIDUES, ...]: the residues that name roots of `Domain.sums_as_roots`."""
+    words = [roots[field] >> np.uint64(shift) & HALF_WORD for field in ("lo", "hi") for shift in (0, 32)]
+    return np.stack(words).astype(np.float64)
+
+
+def require_defined(elements: Elements) -> None:
+    """Check that elements are functions of at most one root.
+
+    Raises:
+        ProofError: an element is undefined.
+    """
+    if elements.size and elements["function"].min() < 0:
+        raise ProofError("a byte that nothing has defined is read")
+
+
+def as_channels(
+    fields: NDArray[np.int64], shape: tuple[int, ...]
+) -> tuple[NDArray[np.int64], tuple[int, int, int]]:
+    """Return fields int64[4, ...] that broadcast to a shape as int64[4, channels], and the shape as (n,
+    channels, m)."""
+    axes = [axis for axis, extent in enumerate(fields.shape[1:]) if extent != 1] or [0]
+    first, last = min(axes), max(axes) + 1
+    outer, channels, inner = shape[:first], shape[first:last], shape[last:]
+    compact = np.broadcast_to(fields.reshape(4, *fields.shape[1:][first:last]), (4, *channels))
+    return np.ascontiguousarray(compact).reshape(4, -1), (prod(outer), prod(channels), prod(inner))

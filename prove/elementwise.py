@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from vdla.compiler.graph.conversions import CONVERSIONS
 from vdla.prove.axioms import Axiom
-from vdla.prove.domain import Domain, same_roots
-from vdla.prove.elements import ELEMENT, NO_ROOT, Elements
+from vdla.prove.domain import Domain
+from vdla.prove.elements import ELEMENT, NO_ROOT, Elements, same_roots
 from vdla.prove.functions import Numbers, distinct_pairs
 from vdla.runtime.host import elementwise, logic
 from vdla.runtime.host.evaluate import evaluate

@@ -5,6 +5,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from vdla.prove.elements import LARGEST_DEGREE
+
 BYTES = np.arange(-128, 128, dtype=np.int64)
 """Every value of a byte, in the order of the values of functions."""
 IDENTITY = 0
@@ -152,3 +154,30 @@ def _distinct(keys: np.ndarray, extent: int) -> tuple[np.ndarray, np.ndarray]:
     seen = np.zeros(extent, bool)
     seen[keys] = True
     return np.flatnonzero(seen), (np.cumsum(seen) - 1)[keys]
+
+
+def secret_matrix(prime: int, words: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Return the secret matrix int64[256, LARGEST_DEGREE] of a prime, made of words uint64[n] and scaled so
+    that the identity has the coefficients (1, 0)."""
+    left = iter(words.tolist())
+    while True:
+        first, second = ([int(next(left)) % prime for _ in BYTES] for _ in range(LARGEST_DEGREE))
+        own, other = (
+            sum(int(byte) * value for byte, value in zip(BYTES, column, strict=True)) % prime
+            for column in (first, second)
+        )
+        if own:
+            break
+    inverse = pow(own, -1, prime)
+    columns = [value * inverse % prime for value in first]
+    rest = [(value - other * scaled) % prime for value, scaled in zip(second, columns, strict=True)]
+    return np.array((columns, rest), np.int64).T
+
+
+def coefficients(values: NDArray[np.int64], matrix: NDArray[np.int64], prime: int) -> NDArray[np.int64]:
+    """Return int64[functions, 3] for the values int64[functions, 256]; see `vdla.prove.domain`."""
+    origin = values[:, ZERO : ZERO + 1]
+    differences = (values - origin) % prime
+    high, low = (part @ matrix % prime for part in (differences >> 16, differences & (1 << 16) - 1))
+    products = ((high << 16) + low) % prime
+    return np.concatenate((origin % prime, products), 1)

@@ -1,7 +1,7 @@
 """What an element of a graph's value is computed of: the terms of its sum, or the members of its maximum."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,22 +16,47 @@ Index = tuple[int, ...]
 OUTSIDE = -1
 
 
-@dataclass(frozen=True, slots=True)
-class GraphTerm:
-    """A term of a sum: an element of a value, or the border, times a number.
+@dataclass(frozen=True, slots=True, eq=False)
+class GraphRead:
+    """An element of a value, or a function of it.
 
     Attributes:
-        value, index: the element; `value` is "" of a border.
-        factor: the number.
-        weight: the number in the graph, as "w[3, 0, 1, 1]"; "" if it is no weight.
-        border: the constant in place of an element.
+        value, index: the element.
+        function: int64[256], its results for the bytes -128 to 127; None: the element itself.
     """
 
     value: str
     index: Index
+    function: np.ndarray | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GraphTerm:
+    """A term of a sum: a product of activations, or of none for a border, times a number.
+
+    Attributes:
+        reads: the activations, at most two.
+        factor: the number.
+        weight: the number in the graph, as "w[3, 0, 1, 1]"; "" if it is no weight.
+    """
+
+    reads: tuple[GraphRead, ...]
     factor: int
     weight: str = ""
-    border: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Residual:
+    """An element that an Int8Add adds last.
+
+    Attributes:
+        value, index: the element.
+        results: int8[256, 256], the result for each byte of the sum before, and each byte of the residual.
+    """
+
+    value: str
+    index: Index
+    results: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -39,18 +64,38 @@ class GraphElement:
     """How a graph computes an element.
 
     Attributes:
-        terms: of the sum, or the members of the maximum; None if the operator has neither.
-        is_sum: whether it is a sum.
-        parameters: int64[4], of the sum's requantisation; None if the sum is not requantised.
+        value, index: the element whose terms these are, before a table and a residual.
+        terms: of the sum; None if the operator is no sum.
+        members: of the maximum; None if it is no maximum.
+        parameters: int64[4], of the requantisation of the sum, or of each member; None if there is none.
         table: int8[256], the table that the result is looked up in; None if there is no table.
-        added: the residual, as a value and an index; None if there is no residual.
+        added: the residual; None if there is no residual.
     """
 
+    value: str
+    index: Index
     terms: tuple[GraphTerm, ...] | None = None
-    is_sum: bool = True
+    members: "tuple[GraphElement, ...] | None" = None
     parameters: np.ndarray | None = None
     table: np.ndarray | None = None
-    added: tuple[str, Index] | None = None
+    added: Residual | None = None
+
+    @property
+    def sums(self) -> "tuple[GraphElement, ...]":
+        """The members of a maximum, or the element itself."""
+        return (self,) if self.members is None else self.members
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it is a sum, or a maximum of sums."""
+        return all(each.terms is not None for each in self.sums)
+
+    @property
+    def reads(self) -> set[str]:
+        """The values whose elements it is computed of."""
+        terms = [term for each in self.sums for term in each.terms or ()]
+        added = set() if self.added is None else {self.added.value}
+        return added | {read.value for term in terms for read in term.reads}
 
 
 def element_of(graph: Graph, value: str, index: Index, standing: set[str]) -> GraphElement:
@@ -74,17 +119,50 @@ def element_of(graph: Graph, value: str, index: Index, standing: set[str]) -> Gr
             value, index = source
         elif node.op == "Int8Add" and added is None and set(node.inputs[:2]) - standing:
             value, other = sorted(node.inputs[:2], key=lambda name: name in standing)
-            added = other, _of_operand(index, graph.types[other].shape)
+            place = _of_operand(index, graph.types[other].shape)
+            added = Residual(other, place, _sums_of_bytes(graph, node, value, index))
             index = _of_operand(index, graph.types[value].shape)
         else:
             break
     node = None if value in standing else makers.get(value)
     if node is None:
-        return GraphElement((GraphTerm(value, index, 1),), table=table, added=added)
-    found, place = FORMS.get(node.op, (None, None))
-    terms = None if found is None else tuple(found(graph, node, index))
-    parameters = None if place is None else _parameters(graph.constants[node.inputs[place]], node, index)
-    return GraphElement(terms, node.op != "Int8MaxPool", parameters, table, added)
+        return GraphElement(value, index, _itself(value, index), table=table, added=added)
+    if node.op == "Int8MaxPool":
+        return _greatest(graph, node, index, standing, GraphElement(value, index, table=table, added=added))
+    if node.op not in FORMS:
+        return GraphElement(value, index, table=table, added=added)
+    found, number = FORMS[node.op]
+    parameters = _parameters(graph.constants[node.inputs[number]], node, index)
+    terms = tuple(found(graph, node, index))
+    return GraphElement(value, index, terms, None, parameters, table, added)
+
+
+def _sums_of_bytes(graph: Graph, node: Node, first: str, index: Index) -> np.ndarray:
+    """Return what an Int8Add makes of each byte of its operand `first`, and each of the other, int8[256,
+    256]."""
+    factors = node.extents("factors")
+    one, other = factors if node.inputs[0] == first else factors[::-1]
+    words = _parameters(graph.constants[node.inputs[2]], node, index)
+    return requantise(BYTES[:, None] * one + BYTES * other, words.reshape(4, 1, 1))
+
+
+def _itself(value: str, index: Index) -> tuple[GraphTerm, ...]:
+    return (GraphTerm((GraphRead(value, index),), 1),)
+
+
+def _greatest(
+    graph: Graph, node: Node, index: Index, standing: set[str], outer: GraphElement
+) -> GraphElement:
+    """Return how a graph computes the greatest of a window. Each member has the same parameters and table;
+    the table is composed with that of `outer`."""
+    places = [place for _, place in _windowed(graph, node, index, range(index[1], index[1] + 1))]
+    members = tuple(
+        element_of(graph, node.inputs[0], place, standing) for place in places if place != (OUTSIDE,)
+    )
+    inner, table = members[0].table, outer.table
+    if inner is not None:
+        table = inner if table is None else table[inner.astype(np.int64) - BYTES[0]]
+    return replace(outer, members=members, parameters=members[0].parameters, table=table)
 
 
 def _table(graph: Graph, node: Node, index: Index, standing: set[str]) -> np.ndarray | None:
@@ -97,8 +175,6 @@ def _table(graph: Graph, node: Node, index: Index, standing: set[str]) -> np.nda
     if node.op not in ("Int8Requantise", "Int8Scale") or node.inputs[0] in standing:
         return None
     form, place = FORMS[node.op]
-    assert form is not None
-    assert place is not None
     (term,) = form(graph, node, index)
     words = _parameters(graph.constants[node.inputs[place]], node, index)
     return requantise(BYTES * term.factor, words[:, None])
@@ -174,8 +250,9 @@ def _conv_transpose(graph: Graph, node: Node, index: Index) -> Iterator[GraphTer
         if all(not rest and 0 <= place < size for (place, rest), size in zip(places, image[2:], strict=True)):
             factor = int(weights[at[0], index[1], at[1], at[2]])
             name = f"{w}{[at[0], index[1], *at[1:]]}"
-            yield GraphTerm(x, (index[0], at[0], *(place for place, _ in places)), factor, name)
-            yield GraphTerm("", (), factor, name, -zero)
+            source = GraphRead(x, (index[0], at[0], *(place for place, _ in places)))
+            yield GraphTerm((source,), factor, name)
+            yield GraphTerm((), -zero * factor, name)
 
 
 def _average_pool(graph: Graph, node: Node, index: Index) -> Iterator[GraphTerm]:
@@ -183,35 +260,80 @@ def _average_pool(graph: Graph, node: Node, index: Index) -> Iterator[GraphTerm]
         yield _term(node.inputs[0], place, 1, node)
 
 
-def _max_pool(graph: Graph, node: Node, index: Index) -> Iterator[GraphTerm]:
-    for _, place in _windowed(graph, node, index, range(index[1], index[1] + 1)):
-        if place != (OUTSIDE,):
-            yield GraphTerm(node.inputs[0], place, 1)
-
-
 def _term(value: str, place: Index, factor: int, node: Node, weight: str = "") -> GraphTerm:
     if place == (OUTSIDE,):
-        return GraphTerm("", (), factor, weight, node.integer("border"))
-    return GraphTerm(value, place, factor, weight)
+        return GraphTerm((), factor * node.integer("border"), weight)
+    return GraphTerm((GraphRead(value, place),), factor, weight)
 
 
 def _matmul(graph: Graph, node: Node, index: Index) -> Iterator[GraphTerm]:
     x, w = node.inputs[:2]
     column = graph.constants[w][:, index[-1]]
     for k, factor in enumerate(column.tolist()):
-        yield GraphTerm(x, (*index[:-1], k), factor, f"{w}{[k, index[-1]]}")
+        yield GraphTerm((GraphRead(x, (*index[:-1], k)),), factor, f"{w}{[k, index[-1]]}")
 
 
 def _scale(graph: Graph, node: Node, index: Index) -> Iterator[GraphTerm]:
     x, factors = node.inputs[:2]
     values = graph.constants[factors].reshape(-1)
     channel = index[node.integer("axis")] if values.size > 1 else 0
-    yield GraphTerm(x, index, int(values[channel]), f"{factors}[{channel}]")
+    yield GraphTerm((GraphRead(x, index),), int(values[channel]), f"{factors}[{channel}]")
 
 
 def _add(graph: Graph, node: Node, index: Index) -> Iterator[GraphTerm]:
     for name, factor in zip(node.inputs[:2], node.extents("factors"), strict=True):
-        yield GraphTerm(name, _of_operand(index, graph.types[name].shape), factor)
+        yield GraphTerm((GraphRead(name, _of_operand(index, graph.types[name].shape)),), factor)
+
+
+def _multiply(graph: Graph, node: Node, index: Index) -> Iterator[GraphTerm]:
+    yield GraphTerm(
+        tuple(
+            GraphRead(name, _of_operand(index, graph.types[name].shape), BYTES - zero if zero else None)
+            for name, zero in zip(node.inputs[:2], node.extents("zeros"), strict=True)
+        ),
+        1,
+    )
+
+
+def _products(graph: Graph, node: Node, index: Index) -> Iterator[GraphTerm]:
+    """Yield the products of a row of the first operand's part and a column, or row, of the second's."""
+    (rows, columns, depth), places = node.extents("size"), node.extents("places")
+    row, column = int(np.ravel_multi_index(index[:-1], node.extents("shape")[:-1])), index[-1]
+    corners = zip(
+        *(
+            zip(firsts[::2], firsts[1::2], strict=True)
+            for firsts in (places, node.extents("a_places"), node.extents("b_places"))
+        ),
+        strict=True,
+    )
+    (first, last), (a_row, a_column), (b_row, b_column) = next(
+        corner
+        for corner in corners
+        if 0 <= row - corner[0][0] < rows and 0 <= column - corner[0][1] < columns
+    )
+    names = [*node.inputs[3:], "", ""]
+    functions = [
+        (graph.constants[name].view(np.int8).reshape(-1).astype(np.int64) if name else BYTES) - zero
+        if name or zero
+        else None
+        for name, zero in zip(names, node.extents("zeros"), strict=False)
+    ]
+    for k in range(depth):
+        inner = (column - last, k) if node.integer("transposed") else (k, column - last)
+        corner = a_row + row - first, a_column + k
+        other = b_row + inner[0], b_column + inner[1]
+        yield GraphTerm(
+            tuple(
+                GraphRead(name, _of_matrix(place, graph.types[name].shape), function)
+                for name, place, function in zip(node.inputs[:2], (corner, other), functions, strict=True)
+            ),
+            1,
+        )
+
+
+def _of_matrix(place: Index, shape: tuple[int, ...]) -> Index:
+    """Return where an element of a matrix is in the tensor that the matrix was made of."""
+    return (*_index(place[0], shape[:-1]), place[1])
 
 
 def _of_operand(index: Index, shape: tuple[int, ...]) -> Index:
@@ -221,21 +343,19 @@ def _of_operand(index: Index, shape: tuple[int, ...]) -> Index:
 
 
 def _requantise(graph: Graph, node: Node, index: Index) -> Iterator[GraphTerm]:
-    yield GraphTerm(node.inputs[0], index, 1)
+    yield from _itself(node.inputs[0], index)
 
 
 Terms = Callable[[Graph, Node, Index], Iterator[GraphTerm]]
-FORMS: Mapping[str, tuple[Terms | None, int | None]] = {
+FORMS: Mapping[str, tuple[Terms, int]] = {
     "Int8Add": (_add, 2),
     "Int8AveragePool": (_average_pool, 1),
     "Int8Conv": (_conv, 2),
     "Int8ConvTranspose": (_conv_transpose, 2),
     "Int8MatMul": (_matmul, 2),
-    "Int8MaxPool": (_max_pool, None),
-    "Int8Mul": (None, 2),
-    "Int8Products": (None, 2),
+    "Int8Mul": (_multiply, 2),
+    "Int8Products": (_products, 2),
     "Int8Requantise": (_requantise, 1),
     "Int8Scale": (_scale, 2),
 }
-"""The terms of operators, and which input holds the parameters. Int8Mul and Int8Products sum products of
-activations, which have no terms here."""
+"""The terms of operators that requantise a sum, and which input holds the parameters."""

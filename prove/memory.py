@@ -280,7 +280,7 @@ class Accumulators:
     def put(self, places: Places, sums: Sums) -> None:
         """Replace accumulators by sums[n, lanes]."""
         self._residues[:, places] = sums.residues
-        self._bounds[:, places] = np.array([_bounds_of(sums)]).T
+        self._bounds[:, places] = np.array([sums.bounds]).T
         if sums.source is None:
             self.state[places] = ALL_SEVERAL
         else:
@@ -301,7 +301,7 @@ class Accumulators:
         add_rows(np.ascontiguousarray(sums.residues), self._numbers(places), self._residues)
         self.state[places] = ALL_SEVERAL
         degree = np.maximum(bounds[DEGREE], sums.degree)
-        bounds = bounds + np.array([_bounds_of(sums)]).T
+        bounds = bounds + np.array([sums.bounds]).T
         bounds[DEGREE] = degree
         self._bounds[:, places] = bounds
 
@@ -457,11 +457,6 @@ class Scratchpads:
     table: NDArray[np.int8]
     residuals: Pad
     pad_registers: dict[int, int] = field(default_factory=dict)
-
-
-def _bounds_of(sums: Sums) -> tuple[int, int, int, int]:
-    """Return the bounds of sums in the order of the rows of `Accumulators`."""
-    return sums.reach, sums.offset, sums.degree, sums.magnitude
 
 
 def require_one_root(source: Elements | None, what: str) -> Elements:

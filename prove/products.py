@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.prove.domain import Domain, product_degree, product_reach
+from vdla.prove.domain import Domain
 from vdla.prove.elements import (
     ELEMENT,
     LARGEST_MAGNITUDE,
@@ -16,6 +16,8 @@ from vdla.prove.elements import (
     Elements,
     Floats,
     Sums,
+    product_degree,
+    product_reach,
     reduced,
     within,
 )

@@ -112,6 +112,15 @@ def take_term(
     return False
 
 
+@part
+def steps_of_sum(place: int, elements: Elements, weights: Bytes, wgt: Integers) -> Any:
+    """Return of the sum number `place` of a matrix product: the rows of `src` and `wgt`, the row of a weight
+    and the first lane of an input."""
+    rows, depth = weights.shape[1], weights.shape[2]
+    batch, outer = elements.shape[1] // depth, place // rows
+    return outer // batch // wgt.shape[0], outer // batch % wgt.shape[0], place % rows, outer % batch * depth
+
+
 @whole
 def product_roots(
     elements: Elements,
@@ -135,35 +144,18 @@ def product_roots(
         counts: int64[like found], gets the number of terms with the root.
         offsets: int64[like found], gets the sum of the terms without a root.
     """
-    rows, depth = weights.shape[1], weights.shape[2]
-    batch = elements.shape[1] // depth
-    place = -1
-    for p in range(src.shape[0]):
-        for o in range(wgt.shape[0]):
-            for b in range(batch):
-                for row in range(rows):
-                    place += 1
-                    several = False
-                    for r in range(src.shape[1]):
-                        for k in range(depth):
-                            if several:
-                                break
-                            factor = np.int64(weights[wgt[o, r], row, k])
-                            lane = b * depth + k
-                            if factor != 0:
-                                several = take_term(
-                                    elements,
-                                    src[p, r],
-                                    lane,
-                                    factor,
-                                    constants,
-                                    found,
-                                    counts,
-                                    offsets,
-                                    place,
-                                )
-                        if several:
-                            break
+    for place in range(found.shape[0]):
+        p, o, row, first = steps_of_sum(place, elements, weights, wgt)
+        several = False
+        for r in range(src.shape[1]):
+            for k in range(weights.shape[2]):
+                factor = np.int64(weights[wgt[o, r], row, k])
+                if factor != 0 and not several:
+                    several = take_term(
+                        elements, src[p, r], first + k, factor, constants, found, counts, offsets, place
+                    )
+            if several:
+                break
 
 
 @whole
@@ -184,28 +176,20 @@ def term_of_product(
         number: of the term, from 0 on.
         functions, factors: int64[like counts], get function and weight of the term.
     """
-    rows, depth = weights.shape[1], weights.shape[2]
-    batch = elements.shape[1] // depth
-    place = -1
-    for p in range(src.shape[0]):
-        for o in range(wgt.shape[0]):
-            for b in range(batch):
-                for row in range(rows):
-                    place += 1
-                    left = number if number < counts[place] else -1
-                    for r in range(src.shape[1]):
-                        if left < 0:
-                            break
-                        for k in range(depth):
-                            factor = np.int64(weights[wgt[o, r], row, k])
-                            one = elements[src[p, r], b * depth + k]
-                            if factor != 0 and one.kind != NO_ROOT:
-                                if left == 0:
-                                    functions[place] = one.function
-                                    factors[place] = factor
-                                left -= 1
-                            if left < 0:
-                                break
+    for place in range(counts.shape[0]):
+        p, o, row, first = steps_of_sum(place, elements, weights, wgt)
+        left = number if number < counts[place] else -1
+        for r in range(src.shape[1]):
+            if left < 0:
+                break
+            for k in range(weights.shape[2]):
+                factor = np.int64(weights[wgt[o, r], row, k])
+                one = elements[src[p, r], first + k]
+                if factor != 0 and one.kind != NO_ROOT:
+                    if left == 0:
+                        functions[place] = one.function
+                        factors[place] = factor
+                    left -= 1
 
 
 @whole

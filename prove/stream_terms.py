@@ -1,4 +1,4 @@
-"""What a stream computed a byte of: the terms of its sum, the steps of the ALU, and the parameters.
+"""What a stream computed a byte of: the operands of the steps to its accumulator, and the parameters.
 
 A first look goes back from a STORE to the instructions and steps that its accumulator depends on, by indices
 alone (`Trail`). A second run of the stream machine notes the operands of those steps (`Recorder`).
@@ -15,10 +15,9 @@ from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.memories import MEMORIES, scratchpads_of
 from vdla.hw.spec.numerics import TABLE_ENTRIES
-from vdla.hw.spec.vocabulary import AluOpcode, MemoryType
+from vdla.hw.spec.vocabulary import MemoryType, Parameter
 from vdla.prove.domain import Domain
-from vdla.prove.elements import Elements
-from vdla.prove.indices import LoopFactors, block_of, depthwise_rows, first_byte, steps_of, window_terms
+from vdla.prove.indices import LoopFactors, block_of, depthwise_rows, first_byte, steps_of
 from vdla.prove.machine import LOOP_FACTORS, StreamMachine
 from vdla.prove.memory import Dram
 from vdla.sim.access import uop_column
@@ -27,6 +26,8 @@ from vdla.sim.decoded import DecodedStream
 Indices = NDArray[np.int64]
 NOTHING = -1
 """In place of an instruction or an address: none."""
+ON_CHIP = -2
+"""In place of an address: a STORE wrote the element of a scratchpad."""
 Loops = isa.Gemm | isa.Alu | isa.Depthwise
 LOOPS = (isa.Gemm, isa.Alu, isa.Depthwise)
 LOADS = (isa.Load, isa.Gather)
@@ -58,11 +59,11 @@ class Step:
 
 
 class Origins:
-    """Which LOAD filled each element of the scratchpads, and from where.
+    """Which LOAD or STORE filled each element of the scratchpads, and from where.
 
     Attributes:
         loaders: by memory, int64[depth], positions of instructions.
-        addresses: by memory, int64[depth], bytes; NOTHING for padding.
+        addresses: by memory, int64[depth], bytes; NOTHING for padding, ON_CHIP for results of a STORE.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
@@ -86,6 +87,13 @@ class Origins:
         self.addresses[chip][it.sram_base + block.filled] = source
         return chip, it.sram_base, end
 
+    def store(self, it: isa.Store, index: int) -> None:
+        """Note a STORE into a scratchpad."""
+        if it.memory_type == MemoryType.INP:
+            places = it.dram_base + block_of(it).source
+            self.loaders[MemoryType.INP][places] = index
+            self.addresses[MemoryType.INP][places] = ON_CHIP
+
 
 @dataclass(frozen=True)
 class _Entry:
@@ -98,17 +106,18 @@ class _Entry:
     wgt: Indices
 
 
-def accumulator_of(program: DecodedStream, store: int, place: int, low: int) -> int:
-    """Return the accumulator of which a STORE wrote a byte.
+def accumulator_of(program: DecodedStream, store: int, element: int, low: int) -> int:
+    """Return the accumulator of which a STORE wrote an element.
 
     Args:
         store: position of the STORE.
-        place: of the byte among the bytes of activations, which begin at address `low`.
+        element: of INP; or of DRAM, counted from address `low` on, where activations begin.
     """
     it = program.instruction(store)
     assert isinstance(it, isa.Store)
-    element = place // program.config.element_bytes(it.memory_type)
-    first = (first_byte(it, program.config) - low) // program.config.element_bytes(it.memory_type)
+    first = it.dram_base
+    if it.memory_type != MemoryType.INP:
+        first = (first_byte(it, program.config) - low) // program.config.element_bytes(it.memory_type)
     return it.sram_base + int(np.flatnonzero(block_of(it).source == element - first)[-1])
 
 
@@ -154,7 +163,7 @@ class Trail:
             ranks = ranks[ranks < rank] if number == end else ranks
             for step in self._of_entry(number, entry, ranks):
                 found.append(step)
-                if _is_fresh(step.form):
+                if is_fresh(step.form):
                     return found[::-1]
         return found[::-1]
 
@@ -182,7 +191,7 @@ def _steps(it: Loops, uops: Indices, config: AcceleratorConfig) -> tuple[Indices
     return steps.dst, steps.src, steps.wgt
 
 
-def _is_fresh(it: isa.Instruction) -> bool:
+def is_fresh(it: isa.Instruction) -> bool:
     """Whether an instruction replaces what an accumulator holds."""
     if isinstance(it, isa.Gemm):
         return bool(it.reset or it.overwrite)
@@ -194,12 +203,13 @@ class Operand:
     """An element of a scratchpad when a step read it.
 
     Attributes:
-        place: of the element.
+        memory, place: the element.
         values: elements, or numbers.
         loader: the instruction that filled it; NOTHING if there is none.
-        address: of its first byte in DRAM; NOTHING for padding.
+        address: of its first byte in DRAM; NOTHING for padding, ON_CHIP for results of a STORE.
     """
 
+    memory: MemoryType
     place: int
     values: Any
     loader: int
@@ -211,21 +221,24 @@ class Record:
     """What `Recorder` noted.
 
     Attributes:
-        inputs, weights: operands of products, by instruction and place.
+        inputs, weights: operands of products, by instruction and place. Weights are numbers
+            int64[block_out, block_in], or elements of that shape.
         loaded: what a LOAD put into an accumulator, elements[lanes], by instruction and accumulator.
         padding: what a LOAD pads accumulators with, by instruction.
         parameters: int64[4, lanes] of the STORE, with the instruction that loaded them and the address.
         table: entries of the STORE's table, and the same.
         residual: elements that the STORE added.
+        residual_parameters: int64[4, lanes], by which it added them.
     """
 
     inputs: dict[tuple[int, int], Operand] = field(default_factory=dict)
     weights: dict[tuple[int, int], Operand] = field(default_factory=dict)
-    loaded: dict[tuple[int, int], Elements] = field(default_factory=dict)
+    loaded: dict[tuple[int, int], Operand] = field(default_factory=dict)
     padding: dict[int, int] = field(default_factory=dict)
     parameters: Operand | None = None
     table: Operand | None = None
     residual: Operand | None = None
+    residual_parameters: Operand | None = None
 
 
 def flat(steps: Sequence[Step]) -> Iterator[Step]:
@@ -272,6 +285,8 @@ class Recorder(StreamMachine):
             self._note_loaded(step)
         if isinstance(instruction, LOADS):
             self._origins.load(instruction, index)
+        elif isinstance(instruction, isa.Store):
+            self._origins.store(instruction, index)
 
     def _note(self, step: Step) -> None:
         """Note the operands of a step before it runs."""
@@ -281,9 +296,11 @@ class Recorder(StreamMachine):
             for place in step.src:
                 values = self.pads.inputs.chosen(np.array([place])).elements[0]
                 self.record.inputs[step.instruction, place] = self._operand(MemoryType.INP, place, values)
-            rows = self.pads.weights.numbers[step.wgt].astype(np.int64)
-            values = None if self.pads.weights.is_activation[step.wgt] else rows
-            self.record.weights[step.instruction, step.wgt] = self._operand(MemoryType.WGT, step.wgt, values)
+            weights = self.pads.weights
+            rows = weights.numbers[step.wgt].astype(np.int64)
+            if weights.is_activation[step.wgt]:
+                rows = weights.activations.elements[step.wgt].reshape(rows.shape).copy()
+            self.record.weights[step.instruction, step.wgt] = self._operand(MemoryType.WGT, step.wgt, rows)
         elif isinstance(step.form, LOADS) and step.address == NOTHING:
             self.record.padding[step.instruction] = self._noted_padding(step.form)
 
@@ -292,7 +309,9 @@ class Recorder(StreamMachine):
         if isinstance(step.form, LOADS) and step.address != NOTHING:
             sums = self.accumulators.sums(slice(step.dst, step.dst + 1))
             assert sums.source is not None, "a LOAD puts bytes or numbers into accumulators"
-            self.record.loaded[step.instruction, step.dst] = sums.source[0].copy()
+            self.record.loaded[step.instruction, step.dst] = Operand(
+                MemoryType.ACC, step.dst, sums.source[0].copy(), step.instruction, step.address
+            )
 
     def _noted_padding(self, it: isa.Load | isa.Gather) -> int:
         memory = MemoryType(it.memory_type)
@@ -314,149 +333,9 @@ class Recorder(StreamMachine):
             place = it.residual - 1 + self._element - it.sram_base
             values = self.pads.residuals.chosen(np.array([place])).elements[0]
             self.record.residual = self._operand(MemoryType.RES, place, values)
+            words = self.accumulators.constants(slice(0, len(Parameter)))
+            self.record.residual_parameters = self._operand(MemoryType.ACC, 0, words)
 
     def _operand(self, memory: MemoryType, place: int, values: Any) -> Operand:
         loader, address = self._origins.loaders[memory][place], self._origins.addresses[memory][place]
-        return Operand(place, values, int(loader), int(address))
-
-
-@dataclass(frozen=True)
-class StreamTerm:
-    """A term of a sum, or a member of a maximum, of one lane.
-
-    Attributes:
-        element: element[].
-        factor: what it is multiplied by.
-        step: the step that added it.
-        source: operand that held the element; None of a LOAD into an accumulator.
-        weight: operand that held the factor.
-        lane: of the element in its operand.
-    """
-
-    element: Elements
-    factor: int
-    step: Step
-    source: Operand | None = None
-    weight: Operand | None = None
-    lane: int = 0
-
-
-@dataclass
-class Form:
-    """What steps make of one lane: a sum, or the maximum of sums.
-
-    Attributes:
-        terms: with an element.
-        constant: the rest of the sum.
-        padded: the terms of `constant` whose element is padding.
-        filled: the steps of LOADs that padded the accumulator, and with what.
-        is_sum: whether it is a sum; else `terms` are the members of a maximum.
-        is_known: whether it has either form.
-    """
-
-    terms: list[StreamTerm] = field(default_factory=list)
-    constant: int = 0
-    padded: list[StreamTerm] = field(default_factory=list)
-    filled: list[tuple[Step, int]] = field(default_factory=list)
-    is_sum: bool = True
-    is_known: bool = True
-
-
-class Lane:
-    """The lane of an accumulator, in terms of the operands that a recorder noted."""
-
-    def __init__(self, machine: Recorder, lane: int) -> None:
-        self._config, self._dram, self._record = machine.config, machine.dram, machine.record
-        self._functions, self._lane = machine.domain.functions, lane
-
-    def form(self, steps: Sequence[Step]) -> Form:
-        """Return what steps make of the lane."""
-        form = Form()
-        for step in steps:
-            if _is_fresh(step.form):
-                form = Form()
-            match step.form:
-                case isa.Gemm() | isa.Depthwise():
-                    form.is_known &= form.is_sum
-                    self._add_products(form, step)
-                case isa.Load() | isa.Gather():
-                    self._load(form, step)
-                case isa.Alu() as it:
-                    self._alu(form, step, it)
-        return form
-
-    def _add(self, form: Form, term: StreamTerm) -> None:
-        if term.element["kind"]:
-            form.terms.append(term)
-        elif term.element["function"] >= 0:
-            value = int(self._functions.least[term.element["function"]])
-            form.constant += term.factor * value
-            if term.source is not None and term.source.address == NOTHING:
-                form.padded.append(term)
-
-    def _add_products(self, form: Form, step: Step) -> None:
-        if getattr(step.form, "reset", 0):
-            return
-        weight = self._record.weights[step.instruction, step.wgt]
-        if weight.values is None:
-            form.is_known = False
-            return
-        sources = [self._record.inputs[step.instruction, place] for place in step.src]
-        for number, source in enumerate(sources):
-            for lane, factor in self._factors(step, weight.values, number):
-                self._add(form, StreamTerm(source.values[lane], factor, step, source, weight, lane))
-
-    def _factors(self, step: Step, values: np.ndarray, number: int) -> Iterator[tuple[int, int]]:
-        """Yield the lanes of an input that a step multiplies for this lane, and by what."""
-        row, (block_out, block_in) = self._lane % self._config.block_out, values.shape
-        first = self._lane // block_out * block_in
-        if isinstance(step.form, isa.Gemm):
-            yield from ((first + k, int(factor)) for k, factor in enumerate(values[row]) if factor)
-            return
-        assert isinstance(step.form, isa.Depthwise), f"{step.form} multiplies"
-        window = self._config.window
-        for element, channel, place in window_terms(window, step.form.more_rows, step.form.wide):
-            if element == number and values[row, place]:
-                yield first + row - row % window.channels + channel, int(values[row, place])
-
-    def _load(self, form: Form, step: Step) -> None:
-        if step.address == NOTHING:
-            form.constant += self._record.padding[step.instruction]
-            form.filled.append((step, form.constant))
-        else:
-            element = self._record.loaded[step.instruction, step.dst][self._lane]
-            self._add(form, StreamTerm(element, 1, step, lane=self._lane))
-
-    def _alu(self, form: Form, step: Step, it: isa.Alu) -> None:
-        """Apply a step of the ALU: sums of sums, sums times numbers, maxima of sums of one term."""
-        other = Form(constant=it.imm) if it.use_imm else self.form(step.operand or ())
-        form.is_known &= other.is_known
-        match AluOpcode(it.alu_opcode):
-            case AluOpcode.ADD if form.is_sum and other.is_sum:
-                form.terms += other.terms
-                form.constant += other.constant
-            case AluOpcode.MUL if form.is_sum and not other.terms:
-                _scale(form, other.constant)
-            case AluOpcode.SHR if form.is_sum and not other.terms and other.constant <= 0:
-                _scale(form, 1 << -other.constant)
-            case AluOpcode.MAX if _has_members(form) and _has_members(other) and not it.use_imm:
-                form.terms += other.terms
-                form.filled += other.filled
-                form.padded += other.padded
-                form.is_sum = False
-            case AluOpcode.MIN | AluOpcode.MAX if it.use_imm:
-                pass  # clipping changes no term
-            case _:
-                form.is_known = False
-
-
-def _has_members(form: Form) -> bool:
-    return not form.is_sum or len(form.terms) <= 1
-
-
-def _scale(form: Form, number: int) -> None:
-    form.terms = [
-        StreamTerm(term.element, term.factor * number, term.step, term.source, term.weight, term.lane)
-        for term in form.terms
-    ]
-    form.constant *= number
+        return Operand(memory, place, values, int(loader), int(address))

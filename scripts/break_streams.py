@@ -3,7 +3,8 @@
 
 Streams are those of random networks in all styles of files, or of MODELS. Faults are of the kinds that a
 compiler makes: an address, a step of a loop, padding, a swapped block of weights, a parameter set, a missing
-micro-op, a tile that is not loaded, trips, a window of a pooling. A broken stream runs on the functional
+micro-op, a tile that is not loaded, trips, a window of a pooling, a STORE into the inputs on chip, factors of
+scaled inputs, and a prefetch that comes too early. A broken stream runs on the functional
 model, on random inputs and on inputs at the ends of their range, next to the unbroken stream. There are six
 verdicts:
 

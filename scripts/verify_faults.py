@@ -124,9 +124,10 @@ def moved(subject: Subject, rng: random.Random) -> Iterator[Subject]:
         if isinstance(item, (isa.Load, isa.Store)) and item.x_size and item.y_size and rng.random() < 0.3:
             memory = MemoryType.ACC if isinstance(item, isa.Store) else item.memory_type
             yield subject.changed(index, sram_base=min(subject.config.depth(memory), 65535))
-            yield subject.changed(
-                index, dram_base=len(subject.image) // subject.config.element_bytes(item.memory_type)
-            )
+            end = len(subject.image) // subject.config.element_bytes(item.memory_type)
+            if isinstance(item, isa.Store) and item.memory_type == MemoryType.INP:
+                end = subject.config.depth(MemoryType.INP)
+            yield subject.changed(index, dram_base=end)
 
 
 CHANGED = {

@@ -21,6 +21,7 @@ SHIFTS = (-17, -3, -2, -1, 1, 2, 3, 17)
 TRIES = 40
 LOOPS = (isa.Gemm, isa.Alu, isa.Depthwise)
 ROWS = (isa.Load, isa.Gather)
+TOKENS = ("pop_prev", "pop_next", "push_prev", "push_next")
 PADS = ("y_pad_0", "y_pad_1", "x_pad_0", "x_pad_1")
 
 
@@ -195,6 +196,82 @@ def pooling(plan: Plan, rng: Random) -> Change | None:
     return _changed(plan, rng, names_of)
 
 
+def on_chip(plan: Plan, rng: Random) -> Change | None:
+    """Let a STORE into INP write other elements, read other sums, or use other parameters or tables."""
+    names = ("sram_base", "dram_base", "x_stride", "x_size", "parameters", "table")
+    return _changed(
+        plan,
+        rng,
+        lambda item: (
+            [name for name in _fields(item, names, plan.config) if getattr(item, name)]
+            if isinstance(item, isa.Store) and item.memory_type == MemoryType.INP
+            else []
+        ),
+    )
+
+
+def scaling(plan: Plan, rng: Random) -> Change | None:
+    """Let a LOAD of activations as weights, as of the factors of a scaled input, read or fill others."""
+    launch = rng.choice(plan.launches).stream
+    stream = plan.streams[launch]
+    constant = {
+        int(place) for name, places in stream.tensors.items() if name in plan.weights for place in places
+    }
+    items = instructions_of(stream)
+    places = [
+        index
+        for index, item in enumerate(items)
+        if isinstance(item, isa.Load)
+        and item.memory_type == MemoryType.WGT
+        and _moves(item)
+        and index not in constant
+    ]
+    if not places:
+        return None
+    index, field = rng.choice(places), rng.choice(("sram_base", "dram_base", "x_size"))
+    before = getattr(items[index], field)
+    after = _other(items[index], field, before, stream.config, rng)
+    if not after:
+        return None
+    broken = with_instruction(stream, index, replace(items[index], **{field: after}))
+    text = f"{launch}, instruction {index}: LOAD.{field} {before} -> {after}"
+    return replace(plan, streams={**plan.streams, launch: broken}), text
+
+
+def prefetch(plan: Plan, rng: Random) -> Change | None:
+    """Let two LOADs of weights change places, so that the later one may overwrite what is still read. Tokens
+    stay where they are."""
+    launch = rng.choice(plan.launches).stream
+    stream = plan.streams[launch]
+    items = instructions_of(stream)
+    places = [
+        index
+        for index, item in enumerate(items)
+        if isinstance(item, isa.Load) and item.memory_type == MemoryType.WGT and _moves(item)
+    ]
+    if len(places) < 2:
+        return None
+    number = rng.randrange(len(places) - 1)
+    one, other = places[number], rng.choice(places[number + 1 : number + 4])
+    if _with_tokens_of(items[other], items[one]) == items[one]:
+        return None
+    broken = with_instruction(stream, one, _with_tokens_of(items[other], items[one]))
+    broken = with_instruction(broken, other, _with_tokens_of(items[one], items[other]))
+    turned = {one: other, other: one}
+    tensors = {
+        name: np.array(sorted(turned.get(int(place), int(place)) for place in positions), positions.dtype)
+        for name, positions in stream.tensors.items()
+    }
+    broken = replace(broken, tensors=tensors)
+    text = f"{launch}: LOADs {one} and {other} of weights change places"
+    return replace(plan, streams={**plan.streams, launch: broken}), text
+
+
+def _with_tokens_of(item: isa.Instruction, other: isa.Instruction) -> isa.Instruction:
+    """Return an instruction with the tokens of another."""
+    return replace(item, **{name: getattr(other, name) for name in TOKENS})
+
+
 def _tensors_of(plan: Plan, memory: MemoryType) -> list[str]:
     """Return the weight tensors that LOADs of a memory read."""
     found: dict[str, None] = {}
@@ -252,4 +329,7 @@ KINDS: dict[str, Callable[[Plan, Random], Change | None]] = {
     "stale tile": stale,
     "trips": trips,
     "pooling": pooling,
+    "on chip": on_chip,
+    "scaling": scaling,
+    "prefetch": prefetch,
 }

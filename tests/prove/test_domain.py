@@ -8,8 +8,8 @@ import pytest
 from tests.prove.assignments import Assignments
 from vdla.hw.spec import numerics
 from vdla.prove.axioms import Axiom
-from vdla.prove.domain import Domain, as_channels
-from vdla.prove.elements import NO_ROOT, PRIMES, RESIDUES, SEVERAL, Sums, reduced, undefined
+from vdla.prove.domain import Domain
+from vdla.prove.elements import NO_ROOT, PRIMES, RESIDUES, SEVERAL, Sums, as_channels, reduced, undefined
 from vdla.prove.errors import ProofError
 from vdla.prove.functions import BYTES, IDENTITY
 from vdla.runtime.requantise import parameter_words, requantise

@@ -5,16 +5,27 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from math import inf
 
 import numpy as np
 import pytest
 from proving.faults import instructions_of, with_instruction
 
 from tests.compiler.network.compiled import handmade, plan_of
-from tests.compiler.network.test_groups import EpilogueNet, sum_with_an_input_of_the_network
+from tests.compiler.network.test_activation_products import Heads, attention
+from tests.compiler.network.test_channelwise import narrowed_behind_zero_points
+from tests.compiler.network.test_groups import (
+    FED,
+    EpilogueNet,
+    inverted_residual_with_tables,
+    pooling_behind_a_convolution,
+    sum_with_an_input_of_the_network,
+)
+from vdla.compiler.graph.nodes import Graph
+from vdla.compiler.network import groups
 from vdla.hw.spec import isa
 from vdla.hw.spec.presets import TINY
-from vdla.hw.spec.vocabulary import Extension, MemoryType, Parameter
+from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType, Parameter
 from vdla.prove.compare import prove
 from vdla.prove.graphs import Graphs, graphs_for
 from vdla.prove.proof import Explanation
@@ -25,11 +36,30 @@ SUM = "sum with an input of the network"
 Faults = Iterator[tuple[Plan, int | None]]
 
 
+GRAPHS: dict[str, Callable[[], Graph]] = {
+    SUM: lambda: sum_with_an_input_of_the_network(EpilogueNet())[0],
+    "pooled sums": lambda: pooling_behind_a_convolution(EpilogueNet()),
+    "a chain": lambda: inverted_residual_with_tables(EpilogueNet()),
+    "scaled inputs": lambda: narrowed_behind_zero_points(EpilogueNet()),
+    "products": lambda: attention(Heads()),
+    "products of tables": lambda: attention(Heads(), zeros=(-128, 3)),
+}
+
+
 @lru_cache
 def compiled(title: str) -> tuple[Plan, Graphs]:
-    graph = sum_with_an_input_of_the_network(EpilogueNet())[0] if title == SUM else handmade(title)[0]
-    plan = plan_of(graph, FULL)
+    graph = GRAPHS[title]() if title in GRAPHS else handmade(title)[0]
+    plan = plan_of(graph, FED if "chain" in title else FULL)
     return plan, graphs_for(graph, plan.target)
+
+
+@pytest.fixture
+def chains_pay(monkeypatch):
+    """Let every chain take fewer cycles than its operators."""
+    groups.least_cycles.cache_clear()
+    monkeypatch.setattr(groups, "least_estimate", lambda task, target: inf)
+    yield
+    groups.least_cycles.cache_clear()
 
 
 def instructions(
@@ -113,6 +143,67 @@ def without_residual(plan: Plan) -> Faults:
     return instructions(plan, isa.Store, lambda it: {"residual": 0} if it.residual else None)
 
 
+def stores_of_inputs(change: Callable[[isa.Store], dict[str, int] | None]) -> Callable[[Plan], Faults]:
+    """Return faults in STOREs into INP."""
+    return lambda plan: instructions(
+        plan, isa.Store, lambda it: change(it) if it.memory_type == MemoryType.INP else None
+    )
+
+
+def windows_one_further(plan: Plan) -> Faults:
+    return instructions(
+        plan,
+        isa.Depthwise,
+        lambda it: {"src_factor_out": it.src_factor_out + 1} if it.iter_out > 1 else None,
+    )
+
+
+def other_operand(plan: Plan) -> Faults:
+    return instructions(
+        plan,
+        isa.Load,
+        lambda it: {"dram_base": it.dram_base + 1} if it.memory_type == MemoryType.ACC_8BIT else None,
+    )
+
+
+def greatest_of_fewer(plan: Plan) -> Faults:
+    return instructions(
+        plan,
+        isa.Alu,
+        lambda it: (
+            {"iter_out": it.iter_out - 1}
+            if it.alu_opcode == AluOpcode.MAX and not it.use_imm and it.iter_out > 1
+            else None
+        ),
+    )
+
+
+def products_left_out(plan: Plan) -> Faults:
+    return instructions(
+        plan,
+        isa.Gemm,
+        lambda it: {"uop_end": it.uop_begin} if not it.overwrite and not it.reset else None,
+    )
+
+
+def same_factors(plan: Plan) -> Faults:
+    return instructions(
+        plan, isa.Gemm, lambda it: {"wgt_factor_out": 0} if it.wgt_factor_out and it.iter_out > 1 else None
+    )
+
+
+def factors_one_further(plan: Plan) -> Faults:
+    """Yield plans in which a LOAD of activations as weights reads other factors."""
+    loads = instructions(
+        plan,
+        isa.Load,
+        lambda it: {"dram_base": it.dram_base + 1} if it.memory_type == MemoryType.WGT else None,
+    )
+    places = plan.streams[plan.launches[0].stream].tensors
+    constant = np.concatenate([places[name] for name in plan.weights if name in places])
+    yield from ((broken, index) for broken, index in loads if index not in constant)
+
+
 def tensors(plan: Plan, ending: str, change: Callable[[np.ndarray], np.ndarray | None]) -> Faults:
     """Yield plans in which one constant tensor has other values."""
     for name, values in plan.weights.items():
@@ -140,7 +231,7 @@ def other_table(plan: Plan) -> Faults:
     return tensors(plan, ".T", change)
 
 
-def parameter(word: Parameter, step: int) -> Callable[[Plan], Faults]:
+def parameter(word: Parameter, step: int, ending: str = ".P") -> Callable[[Plan], Faults]:
     """Return faults in a word of the first parameters of a tensor."""
 
     def change(values: np.ndarray) -> np.ndarray:
@@ -148,7 +239,7 @@ def parameter(word: Parameter, step: int) -> Callable[[Plan], Faults]:
         words[word * FULL.batch * FULL.block_out] += step
         return values
 
-    return lambda plan: tensors(plan, ".P", change)
+    return lambda plan: tensors(plan, ending, change)
 
 
 @dataclass(frozen=True)
@@ -241,6 +332,91 @@ CASES = {
     "a bias": Case(
         "residual", parameter(Parameter.BIAS, 7), "constant", r"adds the bias in ACC element .* add up to"
     ),
+    "a missing member of a pooling of sums": Case(
+        "pooled sums",
+        greatest_of_fewer,
+        "missing",
+        r"no instruction takes v0\[.*\] into the maximum, which was due",
+    ),
+    "a wrong weight of a pooling of sums": Case(
+        "pooled sums",
+        swapped_blocks,
+        "weight",
+        r"multiplies x0\[.*\], in INP .* by -?\d+, in WGT .* where -?\d+ \(\S+\[.*\]\) was due",
+    ),
+    "inputs of a pooling of sums": Case(
+        "pooled sums",
+        inputs_one_further,
+        "activation",
+        r"GEMM.* reads x0\[.*\], in INP .*, where x0\[.*\] was due",
+        "loaded_by",
+    ),
+    "parameters of a pooling of sums": Case(
+        "pooled sums", parameter(Parameter.SHIFT, 1), "parameter", r"shift -?\d+ where -?\d+ was due"
+    ),
+    "a bias of a pooling of sums": Case(
+        "pooled sums", parameter(Parameter.BIAS, 7), "constant", r"adds the bias in ACC element .* add up to"
+    ),
+    "an activation of an elementwise product": Case(
+        "several ends",
+        other_operand,
+        "activation",
+        r"(reads|multiplies) x\d\[.*\], in \S+ element .*where .*x0\[.*\] times .*x1\[.*\] was due",
+    ),
+    "a product of activations that is missing": Case(
+        "products",
+        products_once_less,
+        "missing",
+        r"no instruction adds v1\[.*\] times v0\[.*\] times 1, which was due; \d terms are missing",
+    ),
+    "factors of a product of activations": Case(
+        "products of tables",
+        factors_one_further,
+        "activation",
+        r"GEMM.* multiplies another function of v0\[.*\], in INP element .* by another function of "
+        r"v0\[.*\], in WGT element .*, where a function of v0\[.*\] times a function of v0\[.*\] was due",
+    ),
+    "factors of scaled inputs": Case(
+        "scaled inputs",
+        same_factors,
+        "activation",
+        r"reads .*, in INP element \d+ \(written by instruction \d+\), where v3\[.*\] was due; "
+        r"instruction \d+ \(STORE.* writes another value than v3\[.*\] for it: .*"
+        r"multiplies v0\[.*\], in INP .* by v2\[.*\], in WGT .*, where .*v2\[.*\] times .*v0\[.*\] was due",
+        "instruction",
+    ),
+    "a zero point of scaled inputs": Case(
+        "scaled inputs",
+        products_left_out,
+        "missing",
+        r"writes another value than v3\[.*\] for it: the factors of v0\[.*\] add up to 0, where -?\d+ was due",
+    ),
+    "a result of a chain at another place": Case(
+        "a chain",
+        stores_of_inputs(lambda it: {"dram_base": it.dram_base + 1}),
+        "activation",
+        r"reads v\d\[.*\], in INP element \d+ \(written by instruction \d+\), where v\d\[.*\] was due",
+    ),
+    "another table in a chain": Case(
+        "a chain",
+        stores_of_inputs(lambda it: {"table": it.table - 1} if it.table > 1 else None),
+        "table",
+        r"writes another value than v\d\[.*\] for it: the STORE looks up the table from TABLE element \d+ on",
+    ),
+    "windows of several rows": Case(
+        "a chain",
+        windows_one_further,
+        "weight",
+        r"instruction \d+ \(DEPTHWISE.*more_rows=1.* multiplies v1\[.*\], in INP element \d+ \(written by "
+        r"instruction \d+\), by -?\d+, in WGT element \d+ .*, where -?\d+ \(c4\[.*\]\) was due",
+    ),
+    "parameters of a residual": Case(
+        SUM,
+        parameter(Parameter.MULTIPLIER, 2, ".S"),
+        "parameter",
+        r"the STORE adds the residual by the parameters in ACC elements 0 to 3 .*: -?\d+ for -?\d+ and a "
+        r"residual of -?\d+, where -?\d+ was due",
+    ),
     "an accumulator of another pixel": Case(
         "residual", stores_one_behind, "activation", r"; the byte holds \S+\[.*\]"
     ),
@@ -257,6 +433,7 @@ def explanations(case: Case) -> Iterator[tuple[Explanation, int | None]]:
             yield proof.explanation, index
 
 
+@pytest.mark.usefixtures("chains_pay")
 @pytest.mark.parametrize("title", CASES)
 def test_the_first_wrong_term_is_named(title):
     case = CASES[title]

@@ -1,13 +1,17 @@
 """The terms of an element, evaluated on numbers, give the value of the interpreter."""
 
+from dataclasses import replace
+from math import prod
+
 import numpy as np
 import pytest
 
 from tests.compiler.network.compiled import handmade
 from tests.compiler.network.graphs import HANDMADE, random_graph, random_inputs
+from tests.compiler.network.test_activation_products import Heads, attention, looked_up
 from vdla.compiler.graph.interpret import run_node
 from vdla.compiler.graph.nodes import Graph
-from vdla.prove.graph_terms import FORMS, GraphElement, element_of
+from vdla.prove.graph_terms import FORMS, GraphElement, GraphTerm, element_of
 from vdla.runtime.requantise import requantise
 
 EACH = 4
@@ -25,16 +29,24 @@ def values_of(graph: Graph) -> dict[str, np.ndarray]:
     return values
 
 
+def term_of(term: GraphTerm, values: dict[str, np.ndarray]) -> int:
+    """Return the value of a term."""
+    read = [(int(values[each.value][each.index]), each.function) for each in term.reads]
+    return term.factor * prod(
+        value if function is None else int(function[value + 128]) for value, function in read
+    )
+
+
 def number_of(found: GraphElement, values: dict[str, np.ndarray]) -> int:
     """Return the value of an element of its terms."""
-    assert found.terms is not None
-    numbers = [
-        term.factor * (int(values[term.value][term.index]) if term.value else term.border)
-        for term in found.terms
-    ]
-    total = sum(numbers) if found.is_sum else max(numbers, default=-128)
-    if found.parameters is not None:
-        total = int(requantise(np.array([total]), found.parameters[:, None])[0])
+    if found.members is not None:
+        numbers = [number_of(replace(member, table=None), values) for member in found.members]
+        total = max(numbers, default=-128)
+    else:
+        assert found.terms is not None
+        total = sum(term_of(term, values) for term in found.terms)
+        if found.parameters is not None:
+            total = int(requantise(np.array([total]), found.parameters[:, None])[0])
     return total if found.table is None else int(found.table[total + 128])
 
 
@@ -44,7 +56,7 @@ def test_terms_give_the_values_of_the_interpreter(title):
     values, rng = values_of(graph), np.random.default_rng(2)
     checked = 0
     for node in graph.nodes:
-        if node.op not in FORMS or FORMS[node.op][0] is None or graph.types[node.result].dtype != "int8":
+        if node.op not in (*FORMS, "Int8MaxPool") or graph.types[node.result].dtype != "int8":
             continue
         expected = values[node.result]
         for place in rng.integers(0, expected.size, EACH).tolist():
@@ -64,5 +76,20 @@ def test_moves_are_followed_to_the_value_that_is_in_dram():
     for node in moves:
         index = tuple(extent - 1 for extent in graph.types[node.result].shape)
         found = element_of(graph, node.result, index, set(values) - {node.result} | inputs)
-        (term,) = found.terms
-        assert values[term.value][term.index] == values[node.result][index]
+        ((read,),) = (term.reads for term in found.terms)
+        assert values[read.value][read.index] == values[node.result][index]
+
+
+@pytest.mark.parametrize(
+    "more", [{}, {"zeros": (-128, 3)}, {"tables": True}], ids=["plain", "zeros", "tables"]
+)
+def test_products_of_activations_have_terms(more):
+    graph = looked_up(Heads()) if "tables" in more else attention(Heads(), **more)
+    values = values_of(graph)
+    for node in (node for node in graph.nodes if node.op == "Int8Products"):
+        shape = graph.types[node.result].shape
+        for place in range(0, int(np.prod(shape)), 17):
+            index = tuple(int(each) for each in np.unravel_index(place, shape))
+            found = element_of(graph, node.result, index, set(values) - {node.result})
+            assert all(len(term.reads) == 2 for term in found.terms)
+            assert number_of(found, values) == int(values[node.result][index])

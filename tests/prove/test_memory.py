@@ -1,10 +1,12 @@
 """Scratchpads of activations keep what was loaded into them; accumulators say what they hold."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from vdla.prove.domain import Domain
-from vdla.prove.elements import equal
+from vdla.prove.elements import LARGEST_BOUND, RESIDUES, Sums, equal
 from vdla.prove.errors import ProofError
 from vdla.prove.memory import NO_WRITER, Accumulators, Dram, Lanes, Pad
 
@@ -112,3 +114,14 @@ def test_sums_are_told_from_bytes():
     domain, held = with_greatest()
     held.put(slice(2, 3), domain.values(domain.fresh("x", (1, SIZE))))
     assert [held.are_sums(slice(place, place + 1)) for place in range(3)] == [True, True, False]
+
+
+def test_a_sum_with_a_bound_that_fits_no_accumulator_is_refused():
+    accumulators = Accumulators(Domain(1), 1, 1)
+    sums = Sums(np.zeros((RESIDUES, 1, 1)), None, LARGEST_BOUND, 0)
+    accumulators.put(slice(0, 1), sums)
+    for bounds in ({"reach": LARGEST_BOUND + 1}, {"offset": LARGEST_BOUND + 1}):
+        with pytest.raises(
+            ProofError, match=r"a sum is bounded by 4,611,686,018,427,387,905; a proof covers"
+        ):
+            accumulators.put(slice(0, 1), replace(sums, **bounds))

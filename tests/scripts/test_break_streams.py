@@ -3,12 +3,22 @@
 import importlib
 import json
 from dataclasses import replace
+from math import inf
 from random import Random
 
 import numpy as np
 import pytest
 
-from tests.compiler.network.compiled import handmade
+from tests.compiler.network.compiled import handmade, plan_of
+from tests.compiler.network.test_channelwise import narrowed_behind_zero_points
+from tests.compiler.network.test_groups import (
+    ALL,
+    FED,
+    EpilogueNet,
+    inverted_residual,
+    inverted_residual_with_tables,
+)
+from vdla.compiler.network import groups
 from vdla.prove.proof import Proof
 
 TITLES = ("residual", "several ends", "with the host between", "pooled")
@@ -22,6 +32,9 @@ KINDS = (
     "stale tile",
     "trips",
     "pooling",
+    "on chip",
+    "scaling",
+    "prefetch",
 )
 
 
@@ -39,11 +52,10 @@ def script(scripts):
 def planted(scripts, kind):
     """Return plans with a fault of a kind planted, and the faults."""
     faults = scripts("proving.faults")
+    plans = [handmade(title)[1] for title in TITLES]
+    plans.append(plan_of(narrowed_behind_zero_points(EpilogueNet()), ALL))
     pairs = [
-        (plan, faults.planted(plan, kind, Random(f"{kind} {seed}")))
-        for title in TITLES
-        for plan in (handmade(title)[1],)
-        for seed in range(4)
+        (plan, faults.planted(plan, kind, Random(f"{kind} {seed}"))) for plan in plans for seed in range(4)
     ]
     return [(plan, fault) for plan, fault in pairs if fault is not None]
 
@@ -69,7 +81,8 @@ def test_a_fault_changes_one_instruction_one_micro_op_or_two_blocks(scripts, kin
             for name, array in plan.weights.items()
             if not np.array_equal(array, fault.plan.weights[name])
         ]
-        assert (words, uops, len(arrays)) in {(1, 0, 0), (0, 1, 0), (0, 0, 1)}
+        changed = 2 if kind == "prefetch" else 1
+        assert (words, uops, len(arrays)) in {(changed, 0, 0), (0, 1, 0), (0, 0, 1)}
         for name in arrays:
             assert sorted(plan.weights[name].tobytes()) == sorted(fault.plan.weights[name].tobytes())
         assert fault.kind == kind
@@ -164,3 +177,46 @@ def test_a_journal_is_continued(script, tmp_path):
     assert done.exit_code == 1, done.output
     assert "1 networks, 0 alarms" in done.output
     assert len(journal.read_text().splitlines()) == 1
+
+
+def test_loads_that_change_places_keep_their_tokens_and_their_tensors(scripts):
+    faults = scripts("proving.faults")
+    for plan, fault in planted(scripts, "prefetch"):
+        for name, stream in plan.streams.items():
+            broken = fault.plan.streams[name]
+            before, after = faults.instructions_of(stream), faults.instructions_of(broken)
+            moved = [place for place in range(len(before)) if before[place] != after[place]]
+            if not moved:
+                continue
+            one, other = moved
+            for token in faults.TOKENS:
+                assert getattr(before[one], token) == getattr(after[one], token)
+            assert after[one].dram_base == before[other].dram_base
+            owner = {int(place): tensor for tensor, places in stream.tensors.items() for place in places}
+            now = {int(place): tensor for tensor, places in broken.tensors.items() for place in places}
+            assert (now.get(one), now.get(other)) == (owner.get(other), owner.get(one))
+
+
+ON_CHIP = {
+    "chain": (inverted_residual, FED),
+    "chain with tables": (inverted_residual_with_tables, FED),
+    "scaled inputs": (narrowed_behind_zero_points, ALL),
+}
+
+
+@pytest.mark.parametrize("name", ON_CHIP)
+def test_faults_in_values_that_stay_on_chip_are_refused(scripts, script, monkeypatch, name):
+    monkeypatch.setattr(groups, "least_estimate", lambda task, target: inf)  # every chain pays
+    groups.least_cycles.cache_clear()
+    make, config = ON_CHIP[name]
+    graph, faults = make(EpilogueNet()), scripts("proving.faults")
+    subject = script.Subject(name, graph, plan_of(graph, config))
+    groups.least_cycles.cache_clear()
+    verdicts = []
+    for number, kind in enumerate((*KINDS, "on chip", "on chip")):
+        fault = faults.planted(subject.plan, kind, Random(f"{name} {number}"))
+        if fault is not None:
+            verdicts.append((kind, script.judged(subject, number, fault).verdict))
+    assert script.MISSED not in {verdict for _, verdict in verdicts}
+    assert ("on chip", script.CAUGHT) in verdicts
+    assert len(verdicts) >= len(KINDS) - 1
