@@ -10,8 +10,8 @@ LEAN = (Extension.PAD_MINIMUM, Extension.OVERWRITE, Extension.REQUANTISE)
 """The extensions of presets whose device has no room for more, or whose clock more would lower."""
 
 FITTED = tuple(extension for extension in Extension if extension is not Extension.ACC_HALVES)
-"""The extensions of a preset that fills its device's multipliers. Another port of ACC would take a tenth of its
-LUTs and save 2 % of MobileNetV2's cycles."""
+"""The extensions of a preset that fills its device's multipliers. A second port of ACC would take a tenth of
+its LUTs and save 2 % of MobileNetV2's cycles."""
 
 DEFAULT = AcceleratorConfig(name="default", extensions=tuple(Extension))
 VTA = DEFAULT.with_changes(name="vta", extensions=())
