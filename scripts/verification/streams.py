@@ -56,12 +56,10 @@ def initialised_program(seed: int) -> Subject:
 
 
 def damaged(subject: Subject, rng: random.Random) -> Subject:
-    """Return a stream with one fault: a changed field, a changed micro-op, or an instruction that is left
-    out, repeated or moved."""
+    """Return a stream with one fault: a changed field, a changed micro-op, a STORE onto micro-ops, or an
+    instruction that is left out, repeated or moved."""
     while True:
-        other = rng.choice(
-            (_with_other_field, _with_other_flag, _with_other_flag, _with_other_uop, _with_other_order)
-        )(subject, rng)
+        other = rng.choice(DAMAGES)(subject, rng)
         try:
             other.program()
         except EncodingError:
@@ -113,6 +111,22 @@ def _with_other_uop(subject: Subject, rng: random.Random) -> Subject:
     return replace(subject, image=image)
 
 
+def _with_store_onto_micro_ops(subject: Subject, rng: random.Random) -> Subject:
+    """Return a stream in which a STORE writes at micro-ops that a LOAD reads, or beside them."""
+    loads = [item for item in subject.instructions if getattr(item, "memory_type", None) is MemoryType.UOP]
+    stores = [
+        index
+        for index, item in enumerate(subject.instructions)
+        if isinstance(item, isa.Store) and item.memory_type is MemoryType.OUT
+    ]
+    if not loads or not stores:
+        return _with_other_field(subject, rng)
+    load, config = rng.choice(loads), subject.config
+    row = load.dram_base + rng.randrange(max(load.y_size, 1)) * load.x_stride
+    place = row * config.element_bytes(MemoryType.UOP) // config.element_bytes(MemoryType.OUT)
+    return subject.changed(rng.choice(stores), dram_base=max(0, place + rng.randint(-1, 1)))
+
+
 def _with_other_order(subject: Subject, rng: random.Random) -> Subject:
     items = list(subject.instructions)
     item = items[rng.randrange(len(items))]
@@ -125,6 +139,16 @@ def _with_other_order(subject: Subject, rng: random.Random) -> Subject:
             items.remove(item)
             items.insert(rng.randrange(len(items) + 1), item)
     return replace(subject, instructions=tuple(items))
+
+
+DAMAGES = (
+    _with_other_field,
+    _with_other_flag,
+    _with_other_flag,
+    _with_other_uop,
+    _with_other_order,
+    _with_store_onto_micro_ops,
+)
 
 
 def verifier_verdict(subject: Subject) -> reference.Verdict:
