@@ -49,7 +49,8 @@ BARE = TINY.with_changes(
     gemm_stages=1,
     max_requests=3,
 )
-CONFIGS = (TINY, EVERYTHING, PACKED, BARE)
+SLIDING = TINY.with_changes(name="rows of windows", extensions=tuple(Extension), block_in=8, block_out=8)
+CONFIGS = (TINY, EVERYTHING, PACKED, BARE, SLIDING)
 FILE = Path(__file__).with_name("sizes.json")
 Parts = dict[str, wiring.Component]
 
