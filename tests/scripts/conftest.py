@@ -16,3 +16,12 @@ def script() -> Iterator[Callable[[str], ModuleType]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(SCRIPTS)
         yield importlib.import_module
+
+
+@pytest.fixture(scope="module")
+def on_one_thread() -> Iterator[None]:
+    """Keep the numbers of threads: benchmarks set those of libraries that are imported already."""
+    with pytest.MonkeyPatch.context() as patch:
+        for library in ("OMP", "OPENBLAS", "MKL"):
+            patch.setenv(f"{library}_NUM_THREADS", "1")
+        yield

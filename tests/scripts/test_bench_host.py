@@ -1,8 +1,5 @@
 """What the benchmark of the host measures, and how it judges."""
 
-import importlib
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -10,7 +7,6 @@ from tests.compiler.network.compiled import plan_of
 from vdla.compiler.graph.parse import parse_graph
 from vdla.hw.spec.presets import TINY
 
-SCRIPTS = Path(__file__).parents[2] / "scripts"
 NETWORK = """\
 def f(x: float32[3, 4], w: int8[3, 4]):
     s: float32 = constant(0.5)
@@ -24,13 +20,9 @@ def f(x: float32[3, 4], w: int8[3, 4]):
 
 
 @pytest.fixture(scope="module")
-def bench():
-    """Return scripts/bench_host.py, which sets the threads of libraries that are imported already."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(SCRIPTS)
-        for library in ("OMP", "OPENBLAS", "MKL"):
-            patch.setenv(f"{library}_NUM_THREADS", "1")
-        yield importlib.import_module("bench_host")
+def bench(script, on_one_thread):
+    """Return scripts/bench_host.py."""
+    return script("bench_host")
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 import importlib
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import onnx
@@ -13,16 +12,13 @@ from tests.compiler.graph.onnx.networks import small_cnn
 from tests.compiler.network.test_outside import network
 from vdla.compiler.graph.nodes import Graph
 
-SCRIPTS = Path(__file__).parents[2] / "scripts"
 LAYERS = {"lstm_cell.onnx": 3, "lstm_cell_int8.onnx": 12, "dqn.onnx": 5, "dqn_int8.onnx": 5}
 
 
 @pytest.fixture(scope="module")
-def script():
-    """Return the module of the command."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(SCRIPTS)
-        yield importlib.import_module("check_models")
+def script(script):
+    """Return scripts/check_models.py."""
+    return script("check_models")
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,6 @@
 """Networks in the styles of files: what is right, what onnxruntime does not write, and what is wrong."""
 
-import importlib
 import json
-from pathlib import Path
 
 import onnx
 import pytest
@@ -10,16 +8,13 @@ from click.testing import CliRunner
 
 from vdla.compiler.graph.nodes import GraphError
 
-SCRIPTS = Path(__file__).parents[2] / "scripts"
 NETWORK = "dqn"
 
 
 @pytest.fixture(scope="module")
-def script():
-    """Return the module of the command."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(SCRIPTS)
-        yield importlib.import_module("check_styles")
+def script(script):
+    """Return scripts/check_styles.py."""
+    return script("check_styles")
 
 
 @pytest.fixture(scope="module")

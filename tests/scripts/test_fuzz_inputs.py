@@ -1,27 +1,23 @@
 """Damaged inputs of every format end in an answer; and the campaign notices those that do not."""
 
 import contextlib
-import importlib
 import os
 import time
 from pathlib import Path
 
 import pytest
 
-SCRIPTS = Path(__file__).parents[2] / "scripts"
 INPUTS, SEED = 165, 12
 FORMATS = {"toml", "asm", "npz", "onnx", "log", "vdla", "sweep", "identity", "journal", "settings", "samples"}
 TAKEN_BYTES = 400 << 20
 
 
 @pytest.fixture(scope="module")
-def fuzz():
+def fuzz(script):
     """Return scripts/fuzz_inputs.py, ready to run."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(SCRIPTS)
-        script = importlib.import_module("fuzz_inputs")
-        script.prepare()
-        yield script
+    module = script("fuzz_inputs")
+    module.prepare()
+    return module
 
 
 def campaign(fuzz, kept: Path, inputs: int, *names: str):

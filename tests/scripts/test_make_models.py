@@ -1,7 +1,6 @@
 """The example networks are the published ones, their files are valid, and they are quantised where they
 should be."""
 
-import importlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +11,6 @@ from click import ClickException
 from click.testing import CliRunner
 from onnx import TensorProto, numpy_helper
 
-SCRIPTS = Path(__file__).parents[2] / "scripts"
 PARAMETERS = {  # that training changes, counted from the publications
     "resnet18": 11_689_512,
     "resnet50": 25_557_032,
@@ -63,12 +61,10 @@ SMALL = ("lstm_cell", "dqn")
 
 
 @pytest.fixture(scope="module")
-def script():
-    """Return a function that imports a module of the scripts."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(SCRIPTS)
-        importlib.import_module("make_models")
-        yield importlib.import_module
+def script(script):
+    """Return a function that imports a script by its name, once make_models is imported."""
+    script("make_models")
+    return script
 
 
 @pytest.fixture(scope="module")

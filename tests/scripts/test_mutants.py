@@ -3,7 +3,6 @@ on."""
 
 import ast
 import hashlib
-import importlib
 import json
 from collections import Counter
 from pathlib import Path
@@ -12,14 +11,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="module")
-def script():
-    """Return a function that imports a module of the scripts."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(ROOT / "scripts")
-        yield importlib.import_module
 
 
 # Operators

@@ -13,12 +13,9 @@ from vdla.runtime.session.report import LayerReport, Report
 
 
 @pytest.fixture(scope="module")
-def bench(script):
-    """Return scripts/bench_network.py, which sets the threads of libraries that are imported already."""
-    with pytest.MonkeyPatch.context() as patch:
-        for library in ("OMP", "OPENBLAS", "MKL"):
-            patch.setenv(f"{library}_NUM_THREADS", "1")
-        yield script("bench_network")
+def bench(script, on_one_thread):
+    """Return scripts/bench_network.py."""
+    return script("bench_network")
 
 
 # A digit as text

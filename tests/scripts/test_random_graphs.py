@@ -1,9 +1,7 @@
 """Random networks in all styles of files: some of them in full, and what the command says of others."""
 
-import importlib
 import json
 from dataclasses import asdict
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,16 +10,13 @@ from click.testing import CliRunner
 from tests.compiler.graph.onnx.networks import model, node
 from vdla.compiler.graph.parse import parse_graph
 
-SCRIPTS = Path(__file__).parents[2] / "scripts"
 SEEDS = 12
 
 
 @pytest.fixture(scope="module")
-def script():
-    """Return the module of the command."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(SCRIPTS)
-        yield importlib.import_module("random_graphs")
+def script(script):
+    """Return scripts/random_graphs.py."""
+    return script("random_graphs")
 
 
 def test_some_networks_are_right(script, tmp_path):
