@@ -53,8 +53,8 @@ FAULTS = (
     Fault(TOUCH, "if last > watch.known[index, other]:", "if last > watch.known[index, other] + 1:"),
     Fault(
         TOUCH,
-        "    if access.writes:\n        shadow.filled[place] = True\n",
-        "    shadow.filled[place] = True\n",
+        "if access.needs and not shadow.filled[place]:",
+        "if access.needs and access.writes and not shadow.filled[place]:",
     ),
     Fault(TOUCH, "address + size > watch.dram_bytes", "address > watch.dram_bytes"),
     Fault(TOUCH, "return 2 * element // watch.shadow.depth[ACC]", "return 0"),

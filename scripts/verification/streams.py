@@ -9,9 +9,12 @@ from generators.programs import IMAGE_BYTES, TokenWeaver, random_config
 from verify_faults import Subject, compiled_subject, random_subject
 
 from vdla.hw.spec import codec, isa
+from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import EncodingError, OverwriteError, ProgramError
-from vdla.hw.spec.memories import scratchpads_of
-from vdla.hw.spec.vocabulary import MemoryType
+from vdla.hw.spec.footprint import chip_access, stepping_forms
+from vdla.hw.spec.memories import LOADED_INTO_ACC, scratchpads_of
+from vdla.hw.spec.touched import ByteRows, accesses, extent, fields_of, named, rows_in_dram
+from vdla.hw.spec.vocabulary import Extension, MemoryType
 from vdla.sim.verify.touch import BEYOND, BROKEN, CONFLICT, EMPTY
 from vdla.sim.verify.verifier import MOST_FINDINGS, findings
 from verification import reference
@@ -28,6 +31,7 @@ LENGTH = 30  # instructions of a random program, about
 COMPILED_EVERY = 10  # streams
 STEPS = (-17, -3, -2, -1, 1, 1, 2, 3, 17, 64)  # from a field to its changed value
 MOST_BYTES = 20_000  # of a scratchpad that a program initialises
+NEAR_BYTES = 3  # from an edge
 
 
 def random_stream(seed: int) -> Subject:
@@ -56,7 +60,8 @@ def initialised_program(seed: int) -> Subject:
 
 
 def damaged(subject: Subject, rng: random.Random) -> Subject:
-    """Return a stream with one fault: a changed field, a changed micro-op, a STORE onto micro-ops, or an
+    """Return a stream with one fault: a changed field, a changed micro-op, a STORE onto micro-ops, a transfer
+    at the edge of another or of DRAM, a LOAD that promises to run beside another instruction, or an
     instruction that is left out, repeated or moved."""
     while True:
         other = rng.choice(DAMAGES)(subject, rng)
@@ -127,6 +132,63 @@ def _with_store_onto_micro_ops(subject: Subject, rng: random.Random) -> Subject:
     return subject.changed(rng.choice(stores), dram_base=max(0, place + rng.randint(-1, 1)))
 
 
+def _with_transfer_at_an_edge(subject: Subject, rng: random.Random) -> Subject:
+    """Return a stream in which a transfer, often a GATHER, begins or ends about where DRAM ends, or where
+    another transfer, often a STORE, begins or ends."""
+    transfers = {
+        index: rows
+        for index, item in enumerate(subject.instructions)
+        if (rows := _bytes_in_dram(item, subject.config)) is not None
+    }
+    if not transfers:
+        return _with_other_field(subject, rng)
+    gathers, stores = (
+        [index for index in transfers if isinstance(subject.instructions[index], form)]
+        for form in (isa.Gather, isa.Store)
+    )
+    index, other = (
+        rng.choice(rng.choice((preferred, list(transfers))) or list(transfers))
+        for preferred in (gathers, stores)
+    )
+    rows, item, size = transfers[index], subject.instructions[index], 1
+    if not isinstance(item, isa.Gather):
+        size = subject.config.element_bytes(item.memory_type)
+    edge = rng.choice((subject.image.size, transfers[other].begin, transfers[other].end))
+    moved = edge - rng.choice((rows.begin, rows.end)) + rng.randint(-NEAR_BYTES, NEAR_BYTES)
+    return subject.changed(index, dram_base=max(0, item.dram_base + moved // size))
+
+
+def _bytes_in_dram(item: isa.Instruction, config: AcceleratorConfig) -> ByteRows | None:
+    """Return the bytes of DRAM that an instruction moves; None if it moves none."""
+    access = next((access for access in accesses(item) if access.in_dram), None)
+    if access is None:
+        return None
+    values = fields_of(item)
+    return rows_in_dram(access, values, config.element_bytes(MemoryType(int(named(access, values)))))
+
+
+def _with_promise(subject: Subject, rng: random.Random) -> Subject:
+    """Return a stream in which an instruction with steps is followed by a LOAD that promises to write no half
+    of ACC in which that instruction works."""
+    items, config = list(subject.instructions), subject.config
+    loads = [
+        item
+        for item in items
+        if isinstance(item, isa.Load) and item.memory_type in LOADED_INTO_ACC and item.x_size
+    ]
+    steps = [index for index, item in enumerate(items) if isinstance(item, stepping_forms())]
+    sums = [index for index in steps if isinstance(items[index], isa.Alu) and not items[index].use_imm]
+    if not (loads and steps and config.has(Extension.ACC_HALVES)):
+        return _with_other_field(subject, rng)
+    load, depth = rng.choice(loads), config.depth(MemoryType.ACC)
+    begin, end = extent(chip_access(isa.Load), fields_of(load))
+    base = rng.choice((0, depth - (end - begin), depth // 2 - rng.randint(0, end - begin)))
+    tokens = dict.fromkeys(isa.FLAGS, 0)
+    promise = replace(load, sram_base=max(0, base), beside=1, **tokens)
+    items.insert(rng.choice(rng.choice((sums, steps)) or steps) + 1, promise)
+    return replace(subject, instructions=tuple(items))
+
+
 def _with_other_order(subject: Subject, rng: random.Random) -> Subject:
     items = list(subject.instructions)
     item = items[rng.randrange(len(items))]
@@ -148,6 +210,8 @@ DAMAGES = (
     _with_other_uop,
     _with_other_order,
     _with_store_onto_micro_ops,
+    _with_transfer_at_an_edge,
+    _with_promise,
 )
 
 
