@@ -215,15 +215,19 @@ class Sequencer(wiring.Component):
             self.uop_overrun.eq(self.active & ~slot.empty & uops.index[-1]),
             *self._issued(slot, loops, steps),
         ]
-        with m.If(~taken):
-            with m.If(ends):
-                m.d.sync += self.running.eq(0)
-            with m.Elif(~steps.ends):
-                m.d.sync += steps.advance()
-                self._next_column(m, slot, loops)
-            with m.Else():
-                m.d.sync += steps.restart()
-                self._next_step(m, slot, loops, (steps, uops), (inner, outer))
+        otherwise = m.If
+        if not has_shadow(self.config):
+            with m.If(taken):
+                pass
+            otherwise = m.Elif
+        with otherwise(ends):
+            m.d.sync += self.running.eq(0)
+        with m.Elif(~steps.ends):
+            m.d.sync += steps.advance()
+            self._next_column(m, slot, loops)
+        with m.Else():
+            m.d.sync += steps.restart()
+            self._next_step(m, slot, loops, (steps, uops), (inner, outer))
         with m.If(self.start):
             m.d.sync += self.running.eq(1)
             self._latch(m, slot, loops, steps, uops, (inner, outer))
