@@ -3,7 +3,7 @@ and estimated cycles."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import lcm, prod
 
 from vdla.compiler.tasks.convolution import ConvolutionTask
@@ -77,7 +77,7 @@ class ChainPlan:
         """The sizes of the depthwise convolution."""
         return self.chain.window.size
 
-    @property
+    @cached_property
     def units(self) -> int:
         """Units of a tile of rows."""
         return blocks(self.size.channels, self.config.block_in) // self.tile.blocks
@@ -87,19 +87,19 @@ class ChainPlan:
         """Tiles of rows of an image."""
         return self.size.out_size[0] // self.tile.rows
 
-    @property
+    @cached_property
     def inputs(self) -> int:
         """Blocks of channels that the expansion reads; 0 without an expansion."""
         expansion = self.chain.expansion
         return 0 if expansion is None else blocks(expansion.size.channels, self.config.block_in)
 
-    @property
+    @cached_property
     def outputs(self) -> int:
         """Blocks of channels that the projection computes; 0 without a projection."""
         projection = self.chain.projection
         return 0 if projection is None else blocks(projection.size.outputs, self.config.block_out)
 
-    @property
+    @cached_property
     def windows(self) -> Windows:
         """The windows that cover a depthwise kernel."""
         return windows_of(self.size, self.config)
@@ -109,7 +109,7 @@ class ChainPlan:
         """Loops over the windows that cover a kernel."""
         return {"dy": self.windows.down, "dx": self.windows.across}
 
-    @property
+    @cached_property
     def held(self) -> tuple[int, int]:
         """Rows and columns of inputs, with the border, that the windows of a unit read."""
         rows, columns = (
@@ -118,7 +118,7 @@ class ChainPlan:
         )
         return rows, columns
 
-    @property
+    @cached_property
     def pitch(self) -> int:
         """Elements from one row of a unit's inputs to the next: the border to the left of a row is the border
         to the right of the row before it."""
@@ -126,13 +126,13 @@ class ChainPlan:
         pitch: int = odd_pitch(max(left + self.read[1], columns - left), self.windows)
         return pitch
 
-    @property
+    @cached_property
     def inputs_of_block(self) -> int:
         """Elements of a unit's inputs of a block of channels, with the border."""
         rows, columns = self.held
         return (rows - 1) * self.pitch + max(self.pitch, columns)
 
-    @property
+    @cached_property
     def results(self) -> tuple[int, int]:
         """Rows and columns of a unit's results."""
         return self.tile.rows, self.size.out_size[1]
@@ -142,7 +142,7 @@ class ChainPlan:
         """The first row of a unit's inputs that may hold pixels."""
         return self.size.padding[0] if self.tiles == 1 else 0
 
-    @property
+    @cached_property
     def read(self) -> tuple[int, int]:
         """Rows and columns of pixels that a unit reads at most."""
         (rows, columns), (top, left, _, _) = self.held, self.size.padding
@@ -173,7 +173,7 @@ class ChainPlan:
         """Elements of weights of a unit."""
         return self.tile.blocks * (self.inputs + self.windows.count + self.outputs)
 
-    @property
+    @cached_property
     def keeps_weights(self) -> bool:
         """Whether the weights of all units stay on chip."""
         return self.units * self.weights <= self._weight_room
@@ -197,7 +197,7 @@ class ChainPlan:
         """Units whose work begins before the work on a unit ends."""
         return 1 if self.chain.projection is None else 2
 
-    @property
+    @cached_property
     def results_apart(self) -> bool:
         """Whether depthwise results have separate buffers, since these are smaller than another buffer of
         inputs in which results overwrite inputs."""
