@@ -26,6 +26,7 @@ from vdla.compiler.tasks.program_text import (
     operand_type,
     padded_load,
     parse_program,
+    summed,
     where,
 )
 from vdla.compiler.te.operators.narrowing import AddingScale, Narrowing
@@ -378,8 +379,7 @@ class _ChainProgram:
             {**loops, "b": self.tile.blocks},
             f"gemm({sums}, {self._depthwise()}, WL[k, {self._slot(plan.weight_turns)}, 0, 0])",
         )
-        yield where(f"{self._unit} < 1", nest(loops, f"reset({sums})") + f"\n{product}")
-        yield where(f"1 <= {self._unit}", product)
+        yield from summed(self._unit, loops, sums, product)
         result = f"{RESULT}[n, k, rows * {self.tile.rows} + y, x, 0, 0]"
         store = nest(loops, f"store_scaled({result}, {sums}, PL[k, 0, 0, 0])")
         yield where(f"{plan.units - 1} <= {self._unit}", store)
