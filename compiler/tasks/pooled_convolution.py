@@ -15,7 +15,7 @@ and the STOREs of a third overlap.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import prod
+from math import inf, prod
 from typing import ClassVar
 
 from vdla.compiler.ir.nodes import Func, Scope
@@ -174,6 +174,17 @@ def pools_sums(task: ConvolutionTask, pooling: Pooling, config: AcceleratorConfi
         and all(axis.gathered is not None for axis in (fused.rows, fused.columns))
         and fused.tile(config, 1) is not None
     )
+
+
+def least_pooled_estimate(task: ConvolutionTask, pooling: Pooling, config: AcceleratorConfig) -> float:
+    """Return the fewest estimated cycles of a convolution and a max pooling of its result as a single task;
+    infinity if `config` does not support that."""
+    if not pools_sums(task, pooling, config):
+        return inf
+    fused = PooledTask(task, pooling)
+    tile = fused.tile(config, 1)
+    assert tile is not None, "a tile of a supported task fits"
+    return _Footprint(fused, tile, config).cycles
 
 
 def _parts(columns: Grouped, number: int) -> tuple[int, ...]:
