@@ -21,7 +21,6 @@ from vdla.compiler.ir.nodes import (
     If,
     Intrinsic,
     IrError,
-    Let,
     Read,
     Select,
     Stmt,
@@ -92,15 +91,10 @@ class _Checker:
                 for part in statements:
                     self.statement(part)
             case For(var, extent, body):
-                if not isinstance(extent, int) or extent < 1:
-                    text = f"loop {var.name} has extent {extent!r}; it must be at least 1"
-                    raise IrError(f"{text}\n{print_stmt(stmt)}")
-                self.with_variable("loop variable", var, Interval(0, extent - 1), body)
-            case Let(var, value, body):
-                self.expr(value)
-                if value.dtype != INDEX:
-                    raise IrError(f"variable {var.name} is {value.dtype}, not an index")
-                self.with_variable("variable", var, bounds(value, self.ranges), body)
+                self.loop(stmt, var, extent)
+                self.ranges[var.name] = Interval(0, extent - 1)
+                self.statement(body)
+                del self.ranges[var.name]
             case If(condition, body):
                 self.condition(condition)
                 with self.under_condition():
@@ -116,12 +110,11 @@ class _Checker:
             case Call(intrinsic, operands):
                 self.call(stmt, intrinsic, operands)
 
-    def with_variable(self, what: str, var: Var, reach: Interval, body: Stmt) -> None:
+    def loop(self, stmt: For, var: Var, extent: int) -> None:
         if var.name in self.ranges or var.name in self.buffers:
-            raise IrError(f"{what} {var.name} is declared twice")
-        self.ranges[var.name] = reach
-        self.statement(body)
-        del self.ranges[var.name]
+            raise IrError(f"loop variable {var.name} is declared twice")
+        if not isinstance(extent, int) or extent < 1:
+            raise IrError(f"loop {var.name} has extent {extent!r}; it must be at least 1\n{print_stmt(stmt)}")
 
     def write(self, stmt: Write, buffer: Buffer, indices: tuple[Expr, ...], value: Expr) -> None:
         self.subscripts(buffer, indices)

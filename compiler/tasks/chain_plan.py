@@ -4,7 +4,7 @@ and estimated cycles."""
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from math import lcm, prod
+from math import gcd, lcm, prod
 
 from vdla.compiler.tasks.convolution import ConvolutionTask
 from vdla.compiler.tasks.plane_tile import divisors
@@ -21,8 +21,6 @@ MOST_BLOCKS = 8
 PARAMETER_TURNS = 3
 """Units whose parameters are in use: of a unit that is expanded, of the unit after it, whose parameters are
 loaded meanwhile, and of the unit before it, whose depthwise results are requantised later."""
-RESULT_TURNS = 2
-"""Buffers of depthwise results that have separate buffers."""
 UNIT_CYCLES = 30
 """Estimated cycles of a unit that do not overlap with other work."""
 
@@ -235,6 +233,11 @@ class ChainPlan:
         return lcm(self.input_turns, self.sum_turns, 1 + self.late, PARAMETER_TURNS)
 
     @property
+    def unrolled(self) -> int:
+        """Number of consecutive tiles after which the same buffers are next in turn."""
+        return lcm(self.tile.copies, self.period // gcd(self.period, self.units))
+
+    @property
     def fits(self) -> bool:
         """Whether all buffers fit the scratchpads, and results fit between the borders."""
         count, copies = self.tile.blocks, self.tile.copies
@@ -244,7 +247,7 @@ class ChainPlan:
         taken = {
             MemoryType.INP: copies * self.inputs * read
             + count * self.input_turns * self.inputs_of_block
-            + count * RESULT_TURNS * results * self.results_apart,
+            + count * 2 * results * self.results_apart,
             MemoryType.WGT: self.weight_turns * self.weights,
             MemoryType.ACC: (sets + 1) * SETS
             + copies * self.outputs * results

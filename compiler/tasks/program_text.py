@@ -113,11 +113,6 @@ def nest(loops: Mapping[str, int], body: str, *, threads: str = "") -> str:
     return body
 
 
-def where(condition: str, body: str) -> str:
-    """Return statements under a condition; "" always holds."""
-    return f"if {condition}:\n{indent(body, STEP)}" if condition else body
-
-
 def inside_image(place: str, first: int, end: int, extent: int) -> Iterator[str]:
     """Yield the conditions that a place in `first..end - 1` is in an image."""
     if first < 0:
