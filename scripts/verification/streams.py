@@ -146,16 +146,18 @@ def _with_transfer_at_an_edge(subject: Subject, rng: random.Random) -> Subject:
         [index for index in transfers if isinstance(subject.instructions[index], form)]
         for form in (isa.Gather, isa.Store)
     )
-    index, other = (
-        rng.choice(rng.choice((preferred, list(transfers))) or list(transfers))
-        for preferred in (gathers, stores)
-    )
+    index, other = (_often(preferred, list(transfers), rng) for preferred in (gathers, stores))
     rows, item, size = transfers[index], subject.instructions[index], 1
     if not isinstance(item, isa.Gather):
         size = subject.config.element_bytes(item.memory_type)
     edge = rng.choice((subject.image.size, transfers[other].begin, transfers[other].end))
     moved = edge - rng.choice((rows.begin, rows.end)) + rng.randint(-NEAR_BYTES, NEAR_BYTES)
     return subject.changed(index, dram_base=max(0, item.dram_base + moved // size))
+
+
+def _often(preferred: list[int], choices: list[int], rng: random.Random) -> int:
+    """Return one of `preferred`, if there are any, in half of all cases, else one of `choices`."""
+    return rng.choice(rng.choice((preferred, choices)) or choices)
 
 
 def _bytes_in_dram(item: isa.Instruction, config: AcceleratorConfig) -> ByteRows | None:
@@ -168,8 +170,8 @@ def _bytes_in_dram(item: isa.Instruction, config: AcceleratorConfig) -> ByteRows
 
 
 def _with_promise(subject: Subject, rng: random.Random) -> Subject:
-    """Return a stream in which an instruction with steps is followed by a LOAD that promises to write no half
-    of ACC in which that instruction works."""
+    """Return a stream in which a GEMM, ALU or DEPTHWISE, often an ALU that reads a second accumulator, is
+    followed by a LOAD that promises to write no half of ACC in which that instruction works."""
     items, config = list(subject.instructions), subject.config
     loads = [
         item
@@ -177,7 +179,7 @@ def _with_promise(subject: Subject, rng: random.Random) -> Subject:
         if isinstance(item, isa.Load) and item.memory_type in LOADED_INTO_ACC and item.x_size
     ]
     steps = [index for index, item in enumerate(items) if isinstance(item, stepping_forms())]
-    sums = [index for index in steps if isinstance(items[index], isa.Alu) and not items[index].use_imm]
+    with_source = [index for index in steps if isinstance(items[index], isa.Alu) and not items[index].use_imm]
     if not (loads and steps and config.has(Extension.ACC_HALVES)):
         return _with_other_field(subject, rng)
     load, depth = rng.choice(loads), config.depth(MemoryType.ACC)
@@ -185,7 +187,7 @@ def _with_promise(subject: Subject, rng: random.Random) -> Subject:
     base = rng.choice((0, depth - (end - begin), depth // 2 - rng.randint(0, end - begin)))
     tokens = dict.fromkeys(isa.FLAGS, 0)
     promise = replace(load, sram_base=max(0, base), beside=1, **tokens)
-    items.insert(rng.choice(rng.choice((sums, steps)) or steps) + 1, promise)
+    items.insert(_often(with_source, steps, rng) + 1, promise)
     return replace(subject, instructions=tuple(items))
 
 
