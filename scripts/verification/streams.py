@@ -170,8 +170,8 @@ def _bytes_in_dram(item: isa.Instruction, config: AcceleratorConfig) -> ByteRows
 
 
 def _with_promise(subject: Subject, rng: random.Random) -> Subject:
-    """Return a stream in which a GEMM, ALU or DEPTHWISE, often an ALU that reads a second accumulator, is
-    followed by a LOAD that promises to write no half of ACC in which that instruction works."""
+    """Return a stream that repeats the first step of a GEMM, ALU or DEPTHWISE, often of an ALU that reads a
+    second accumulator, and then a LOAD, which promises to write no half of ACC in which that step works."""
     items, config = list(subject.instructions), subject.config
     loads = [
         item
@@ -186,8 +186,11 @@ def _with_promise(subject: Subject, rng: random.Random) -> Subject:
     begin, end = extent(chip_access(isa.Load), fields_of(load))
     base = rng.choice((0, depth - (end - begin), depth // 2 - rng.randint(0, end - begin)))
     tokens = dict.fromkeys(isa.FLAGS, 0)
+    index = _often(with_source, steps, rng)
+    first = items[index].uop_begin
+    step = replace(items[index], uop_end=first + 1, iter_out=1, iter_in=1, **tokens)
     promise = replace(load, sram_base=max(0, base), beside=1, **tokens)
-    items.insert(_often(with_source, steps, rng) + 1, promise)
+    items[index + 1 : index + 1] = step, promise
     return replace(subject, instructions=tuple(items))
 
 
@@ -213,6 +216,8 @@ DAMAGES = (
     _with_other_order,
     _with_store_onto_micro_ops,
     _with_transfer_at_an_edge,
+    _with_transfer_at_an_edge,
+    _with_promise,
     _with_promise,
 )
 
