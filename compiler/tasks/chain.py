@@ -6,12 +6,18 @@ of expanded channels. The convolutions work on it in turn: the expansion, the de
 later, the projection two units later. So the store unit requantises a unit while the multipliers work on the
 others. The sums of the projection stay in the accumulators over all units of a tile of rows.
 
+Work is divided in halves where one unit of the accelerator would wait for another. The first expansion of a
+tile starts when half of the blocks of its input are loaded. The last expansion frees them by halves for the
+input of the next tile. The last projection of an image completes half of its results before the others, whose
+products overlap with STOREs.
+
 The inputs of the depthwise convolution stand in a buffer with its border. Its results overwrite them, inside
 the border, since no sum reads an input once all sums of its unit are complete.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from math import prod
 from typing import ClassVar
 
 from vdla.compiler.codegen.epilogue import RESULT
@@ -30,6 +36,10 @@ from vdla.compiler.tasks.program_text import (
 from vdla.compiler.te.operators.narrowing import AddingScale, Narrowing
 from vdla.compiler.te.operators.sizes import blocks
 from vdla.hw.spec.config import AcceleratorConfig
+
+LEAST_HALF = 300
+"""Slots of the smallest half that is worth its instructions. Fitted to MobileNetV1, V2 and V3-small,
+ShuffleNetV2 and EfficientNet-B0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,14 +301,12 @@ class _ChainProgram:
         plan = self.plan
         if self.chain.expansion is None:
             return
-        loops = {"i": plan.inputs, **self._pixels}
         place, inside = self._row(rows)
-        yield nest(
-            loops,
-            _where(
-                inside, f"load_inp(XL[{tile % self.tile.copies}, i, y, x, 0, 0], X[n, i, {place}, x, 0, 0])"
-            ),
-        )
+        for part in _halves(plan.inputs, prod(plan.read)):
+            block = _shifted("i", part)
+            source = f"X[n, {block}, {place}, x, 0, 0]"
+            load = f"load_inp(XL[{tile % self.tile.copies}, {block}, y, x, 0, 0], {source})"
+            yield nest({"i": len(part), **self._pixels}, _where(inside, load))
 
     @property
     def _pixels(self) -> dict[str, int]:
@@ -366,10 +374,13 @@ class _ChainProgram:
         _, inside = self._row(unit.rows)
         left, turn = plan.size.padding[1], self._sum_turn(unit)
         sums, loops = f"E[{turn}, b, y, x, 0, 0]", {"b": count, **self._pixels}
-        weights = f"W0L[{self._slot(unit, plan.weight_turns)}, i, 0, 0]"
+        slot = self._slot(unit, plan.weight_turns)
         yield nest(loops, _where(inside, f"reset({sums})"))
-        product = f"gemm({sums}, XL[{unit.copy}, i, y, x, 0, 0], {weights})"
-        yield nest({**loops, "i": plan.inputs}, _where(inside, product))
+        is_end = unit.group in ("0", str(plan.units - 1))
+        for part in _halves(plan.inputs, prod(plan.read)) if is_end else [range(plan.inputs)]:
+            block = _shifted("i", part)
+            product = f"gemm({sums}, XL[{unit.copy}, {block}, y, x, 0, 0], W0L[{slot}, {block}, 0, 0])"
+            yield nest({**loops, "i": len(part)}, _where(inside, product))
         target = f"{self._input(unit, f'y + {plan.first_row}', f'x + {left}')}, 0, 0]"
         parameters = f"P0L[{self._slot(unit, plan.parameter_turns)}, 0, 0, 0]"
         yield nest(loops, _where(inside, f"feed_scaled({target}, {sums}, {parameters})"))
@@ -436,16 +447,31 @@ class _ChainProgram:
 
     def _project(self, unit: _Unit) -> Iterator[str]:
         """Yield the products of a unit for the projection, and the STOREs of the results after the last."""
-        plan = self.plan
-        loops = {"k": plan.outputs, **dict(zip("yx", plan.results, strict=True))}
-        sums = f"S[{unit.copy}, k, y, x, 0, 0]"
-        if unit.group == "0":
-            yield nest(loops, f"reset({sums})")
-        weights = f"WL[k, {self._slot(unit, plan.weight_turns)}, 0, 0]"
-        yield nest({**loops, "b": self.tile.blocks}, f"gemm({sums}, {self._depthwise(unit)}, {weights})")
-        if unit.group == str(plan.units - 1):
-            result = f"{RESULT}[n, k, {unit.rows} * {self.tile.rows} + y, x, 0, 0]"
-            yield nest(loops, f"store_scaled({result}, {sums}, PL[k, 0, 0, 0])")
+        plan, slot = self.plan, self._slot(unit, self.plan.weight_turns)
+        is_last = unit.group == str(plan.units - 1)
+        is_end = is_last and unit.rows == str(plan.tiles - 1)
+        for part in _halves(plan.outputs, prod(plan.results)) if is_end else [range(plan.outputs)]:
+            block = _shifted("k", part)
+            loops = {"k": len(part), **dict(zip("yx", plan.results, strict=True))}
+            sums = f"S[{unit.copy}, {block}, y, x, 0, 0]"
+            if unit.group == "0":
+                yield nest(loops, f"reset({sums})")
+            product = f"gemm({sums}, {self._depthwise(unit)}, WL[{block}, {slot}, 0, 0])"
+            yield nest({**loops, "b": self.tile.blocks}, product)
+            if is_last:
+                result = f"{RESULT}[n, {block}, {unit.rows} * {self.tile.rows} + y, x, 0, 0]"
+                yield nest(loops, f"store_scaled({result}, {sums}, PL[{block}, 0, 0, 0])")
+
+
+def _halves(count: int, pixels: int) -> list[range]:
+    """Return the halves of so many blocks, or all blocks if halves take less than LEAST_HALF slots."""
+    middle = count // 2
+    return [range(middle), range(middle, count)] if middle * pixels >= LEAST_HALF else [range(count)]
+
+
+def _shifted(variable: str, part: range) -> str:
+    """Return the block of a part that a loop variable, which counts from 0, stands for."""
+    return f"{variable} + {part.start}" if part.start else variable
 
 
 def _where(condition: str, body: str) -> str:
