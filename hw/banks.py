@@ -1,6 +1,6 @@
 """The input scratchpad in banks, from which a DEPTHWISE reads the rows of its window in one cycle."""
 
-from amaranth.hdl import Module, Mux, Signal, Value
+from amaranth.hdl import Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In
 from amaranth.utils import ceil_log2
@@ -52,15 +52,16 @@ class BankedScratchpad(wiring.Component):
         and one in an odd bank. So both choose from the same two. If they do not differ so, the first is
         right."""
         first, other = chosen[0], chosen[-1]
-        odd, of_even, of_odd = (
-            Signal(max(1, len(value)), name=f"{name}_{row}")
-            for name, value in (("odd", first[:1]), ("even", first[1:]), ("uneven", first[1:]))
-        )
-        m.d.sync += [
-            odd.eq(first[0]),
-            of_even.eq(Mux(first[0], other[1:], first[1:])),
-            of_odd.eq(Mux(first[0], first[1:], other[1:])),
-        ]
+        odd = Signal(name=f"odd_{row}")
+        m.d.sync += odd.eq(first[0])
+        of_even: Value = Const(0, 0)
+        of_odd: Value = Const(0, 0)
+        if len(first) > 1:
+            of_even, of_odd = (Signal(len(first) - 1, name=f"{name}_{row}") for name in ("even", "uneven"))
+            m.d.sync += [
+                of_even.eq(Mux(first[0], other[1:], first[1:])),
+                of_odd.eq(Mux(first[0], first[1:], other[1:])),
+            ]
         even, uneven = choice(banks[::2], of_even), choice(banks[1::2], of_odd)
         pairs = ((uneven, even), (even, uneven))[: len(chosen)]
         for number, (if_odd, if_even) in enumerate(pairs, row):

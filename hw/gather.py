@@ -96,10 +96,10 @@ class GatherWindow(wiring.Component):
 
     def _cut(self, m: Module, lane: Value) -> None:
         """Keep the bytes that an element can need of the last beats, and move the element to their begin."""
-        window = Signal(8 * (self._element_bytes + self.config.bus_bytes - 1))
+        kept = Signal(8 * (self._element_bytes + self.config.bus_bytes - 1))
         with m.If(self.taken):
-            m.d.sync += window.eq(Cat(window[self.config.bus_bits :], self.beat))
-        moved: Value = window
+            m.d.sync += kept.eq(Cat(kept[self.config.bus_bits :], self.beat))
+        moved: Value = kept
         for place in reversed(range(self._lane_bits)):
             moved = Mux(lane[place], moved[8 << place :], moved)
         m.d.comb += self.element.eq(moved)

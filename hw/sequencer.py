@@ -215,9 +215,12 @@ class Sequencer(wiring.Component):
             self.uop_overrun.eq(self.active & ~slot.empty & uops.index[-1]),
             *self._issued(slot, loops, steps),
         ]
-        with m.If(taken):
-            pass
-        with m.Elif(ends):
+        otherwise = m.If
+        if not has_shadow(self.config):
+            with m.If(taken):
+                pass
+            otherwise = m.Elif
+        with otherwise(ends):
             m.d.sync += self.running.eq(0)
         with m.Elif(~steps.ends):
             m.d.sync += steps.advance()

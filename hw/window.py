@@ -97,7 +97,7 @@ class InputWindow(wiring.Component):
         """Return whether the window of the slot has an element, by row and age."""
         window = self.config.window
         return {
-            (row, age): (self.more_rows >= row) & (self.wide | (age < window_columns(0)))
+            (row, age): (self.more_rows >= row if row else Const(1)) & (self.wide | (age < window_columns(0)))
             for row, age in product(range(window.rows), range(window.columns))
         }
 

