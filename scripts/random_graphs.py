@@ -59,7 +59,7 @@ CONFIGS: tuple[AcceleratorConfig, ...] = (
 )
 CALIBRATION_SAMPLES = 4
 LAST_PLACE = 1
-MOST_JOINED = 5  # quantised values within a table, all of which may be one off
+MOST_JOINED = 6  # quantised values within a table, all of which may be one off
 QUANTISED = ("DynamicQuantize", "QLinear", "Quantize")
 TOLERANCE = 2e-3  # of float results, relative to the largest
 RIGHT, WRONG, REFUSED, UNWRITTEN = "right", "wrong", "refused", "unwritten"
@@ -182,11 +182,24 @@ def layer_faults(lowered: Graph, inputs: Tensors, known: Known, graph: Graph) ->
             difference = far_off(values[name], expected, step)
             layers += 1
             given = {**inputs, **known}
-            begin = {*node.inputs, *_same(given, [values[each] for each in node.inputs if each])}
+            begin = {*_known_before(node, makers, given), *node.inputs}
+            begin |= _same(given, [values[each] for each in node.inputs if each])
             if difference and not joins_steps(graph, begin, name, given, values[name]):
                 found.append(f"{node.op} {name}: {difference}")
             values[name] = expected
     return found, layers
+
+
+def _known_before(node: Node, makers: Mapping[str, Node], known: Known) -> set[str]:
+    """Return the known values of which the inputs of a node are computed, the nearest of each."""
+    waiting, found = [*node.inputs], set[str]()
+    while waiting:
+        name = waiting.pop()
+        if name in known:
+            found.add(name)
+        elif name in makers:
+            waiting += makers[name].inputs
+    return found
 
 
 def _same(known: Known, arrays: Iterable[np.ndarray]) -> set[str]:

@@ -44,6 +44,17 @@ def repeated(name: str, extent: int, action: Action) -> Action:
     return act
 
 
+def bound(name: str, value: Callable[[Known], int], action: Action) -> Action:
+    """Return the action that runs `action` with a value as the variable `name`."""
+
+    def act(values: Values) -> None:
+        values[name] = value(values)
+        action(values)
+        del values[name]
+
+    return act
+
+
 def conditional(conditions: list[AffineSum], action: Action) -> Action:
     """Return the action that runs `action` if all conditions hold, that is, no sum is negative."""
 

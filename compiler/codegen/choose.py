@@ -3,7 +3,7 @@
 Timing does not depend on data, so the cycle simulator evaluates a choice without data.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from math import inf
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from vdla.compiler.codegen.epilogue import RESIDUAL, SUM, Epilogue
 from vdla.compiler.codegen.estimate import estimated_cycles, ranked_tiles, slots_of
 from vdla.compiler.codegen.space import ChoiceFamily, ChoiceSpace, space_of
 from vdla.compiler.codegen.stream import emit_calls, lowered_task
-from vdla.compiler.codegen.tiles import Tiles, TilingProblem, table_of
+from vdla.compiler.codegen.tiles import INPUTS, Tiles, TilingProblem, fitting_tiles, table_of
 from vdla.compiler.operands.address_map import Operand
 from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.base import Choice, Task
@@ -32,6 +32,9 @@ MEASURED = 256  # choices whose cycles a process remembers: placement compares o
 # A choice with more virtual threads whose estimate exceeds the fewest cycles so far by a larger factor is not
 # simulated: estimates are that far off. Fitted to the candidates of ResNet-18, MobileNet and EfficientNet-B0.
 HOPEFUL = 1.04
+# Cycles that a choice that keeps inputs on chip must save: the layers around it wait for room in INP, which
+# the simulation of the task alone does not show. Fitted to the example networks.
+CONVINCING = 300
 WAITING = 1.015  # cycles per slot above which more virtual threads may help
 TENSOR_ADDRESS = 1 << 24  # address of all tensors in a simulation; cycles hardly depend on addresses
 Chooser = Callable[[ChoiceSpace], Choice]
@@ -59,7 +62,8 @@ def by_simulator(space: ChoiceSpace, candidates: int = CANDIDATES) -> Choice:
     The choice with the best estimate is simulated first. If the multipliers stall, so are the other ones of
     the `candidates` with the best estimates, and choices with more virtual threads whose estimates are near
     the fewest cycles so far, see HOPEFUL: the contention of stores and loads in the memory queue decides
-    between them. If they do not stall, the best choice with more virtual threads is simulated if its estimate
+    between them. So is the best choice that keeps inputs on chip, which is used if it saves CONVINCING
+    cycles. If they do not stall, the best choice with more virtual threads is simulated if its estimate
     is better.
     """
     first, *others = _candidates(space.usual, candidates)
@@ -69,12 +73,12 @@ def by_simulator(space: ChoiceSpace, candidates: int = CANDIDATES) -> Choice:
     stalls = _stalls(space, best)
     if stalls:
         best = min([best, *(_simulated(space, other) for other in others)], key=lambda one: one.cycles)
+        kept = _best_hopeful(space, best, space.usual, _keeping_inputs(space.usual))
+        best = kept if kept.cycles + CONVINCING <= best.cycles else best
     if space.more is None:
         return best.choice
     if stalls and _stalls(space, best):
-        for other in _candidates(space.more, MORE_CANDIDATES):
-            if _estimate(space.more, other) < HOPEFUL * best.cycles:
-                best = min(best, _simulated(space, other), key=lambda one: one.cycles)
+        best = _best_hopeful(space, best, space.more, _candidates(space.more, MORE_CANDIDATES))
     elif not stalls:
         other = _candidates(space.more, 1)[0]
         if _estimate(space.more, other) < _estimate(space.usual, first):
@@ -91,6 +95,23 @@ class _Simulated(NamedTuple):
 
 def _simulated(space: ChoiceSpace, choice: Choice) -> _Simulated:
     return _Simulated(choice, simulated_cycles(space.task, choice, space.target))
+
+
+def _best_hopeful(
+    space: ChoiceSpace, best: _Simulated, family: ChoiceFamily, others: Iterable[Choice]
+) -> _Simulated:
+    """Return the best of a choice and those others of a family whose estimates are near its cycles."""
+    for other in others:
+        if _estimate(family, other) < HOPEFUL * best.cycles:
+            best = min(best, _simulated(space, other), key=lambda one: one.cycles)
+    return best
+
+
+def _keeping_inputs(family: ChoiceFamily) -> list[Choice]:
+    """Return the choice with the best estimate of those that keep inputs on chip; none if no tile fits."""
+    if family.work is None or not len(fitting_tiles(family.work, (INPUTS,))):
+        return []
+    return [Choice(family.threads, tiles) for tiles in ranked_tiles(family.work, 1, keeps=(INPUTS,))]
 
 
 def _stalls(space: ChoiceSpace, one: _Simulated) -> bool:

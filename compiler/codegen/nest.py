@@ -3,6 +3,7 @@
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
+from operator import floordiv, mod
 
 from vdla.compiler.ir.affine import affine
 from vdla.compiler.ir.nodes import Binary, Call, Const, Expr, For, If, IrError, LoopKind, Read, Stmt, Var
@@ -49,6 +50,17 @@ def evaluator(affine_sum: AffineSum) -> Callable[[Mapping[str, int]], int]:
         return total
 
     return value
+
+
+def value_of(expr: Expr) -> Callable[[Mapping[str, int]], int]:
+    """Return an affine sum of variables, or its quotient or remainder by a constant, as a function of the
+    variables' values; raises the errors of `affine_sum_of`."""
+    match expr:
+        case Binary("//" | "%" as op, left, Const(divisor)):
+            dividend = evaluator(affine_sum_of(left))
+            divide = floordiv if op == "//" else mod
+            return lambda values: int(divide(dividend(values), divisor))
+    return evaluator(affine_sum_of(expr))
 
 
 def affine_sum_of(expr: Expr) -> AffineSum:

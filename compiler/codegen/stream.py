@@ -8,7 +8,7 @@ from functools import lru_cache
 from math import prod
 from typing import Protocol
 
-from vdla.compiler.codegen.actions import Action, conditional, repeated, sequence
+from vdla.compiler.codegen.actions import Action, bound, conditional, repeated, sequence
 from vdla.compiler.codegen.emission import Emission, HardwareIntrinsic
 from vdla.compiler.codegen.epilogue import (
     NO_EPILOGUE,
@@ -19,8 +19,8 @@ from vdla.compiler.codegen.epilogue import (
     PlannedStore,
 )
 from vdla.compiler.codegen.intrinsics import accelerator
-from vdla.compiler.codegen.nest import TILE_RANK, Nest, conditions_of, nest_of
-from vdla.compiler.ir.nodes import Alloc, Block, Buffer, For, Func, If, IrError, Read, Scope, Stmt
+from vdla.compiler.codegen.nest import TILE_RANK, Nest, conditions_of, nest_of, value_of
+from vdla.compiler.ir.nodes import Alloc, Block, Buffer, For, Func, If, IrError, Let, Read, Scope, Stmt
 from vdla.compiler.ir.passes import InPlace, InterleaveVirtualThreads, StartSums
 from vdla.compiler.ir.rewrite import walk_statements
 from vdla.compiler.ir.text import print_stmt
@@ -196,6 +196,8 @@ class _StreamEmitter:
                 return sequence([self.statement(part) for part in statements])
             case For(var, extent, body):
                 return repeated(var.name, extent, self.statement(body))
+            case Let(var, value, body):
+                return bound(var.name, value_of(value), self.statement(body))
             case If(condition, body):
                 return conditional(conditions_of(condition), self.statement(body))
             case Alloc(buffer, body):
@@ -256,7 +258,7 @@ def _most_elements(stmt: Stmt, scope: Scope) -> int:
     match stmt:
         case Block(statements):
             return max((_most_elements(part, scope) for part in statements), default=0)
-        case For(body=body) | If(body=body):
+        case For(body=body) | If(body=body) | Let(body=body):
             return _most_elements(body, scope)
         case Alloc(buffer, body):
             return _most_elements(body, scope) + (_elements(buffer) if buffer.scope is scope else 0)

@@ -1,7 +1,9 @@
 """Expansion of intrinsic calls: the intrinsic's loop program, applied to the operands of the call."""
 
+from dataclasses import replace
+
 from vdla.compiler.ir.affine import simplify
-from vdla.compiler.ir.nodes import Call, Expr, For, Func, Intrinsic, Read, Stmt, Var, Write, is_tile
+from vdla.compiler.ir.nodes import Call, Expr, For, Func, Intrinsic, Let, Read, Stmt, Var, Write, is_tile
 from vdla.compiler.ir.rewrite import Node, rewrite, walk_statements
 
 
@@ -17,8 +19,8 @@ def meaning_of(call: Call) -> Stmt:
         match part:
             case Var(name):
                 return Var(f"{call.name}.{name}")
-            case For(var, extent, body, kind):
-                return For(Var(f"{call.name}.{var.name}"), extent, body, kind)
+            case For() | Let():
+                return replace(part, var=Var(f"{call.name}.{part.var.name}"))
             case Read(param, indices):
                 return _element(operands[param.name], indices) if is_tile(param) else operands[param.name]
             case Write(param, indices, value):

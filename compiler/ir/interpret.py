@@ -19,6 +19,7 @@ from vdla.compiler.ir.nodes import (
     Func,
     If,
     IrError,
+    Let,
     Read,
     Select,
     Stmt,
@@ -75,6 +76,8 @@ def execute(stmt: Stmt, arrays: Arrays, values: Values) -> None:
         case For(var, extent, body):
             for value in range(extent):
                 execute(body, arrays, {**values, var.name: value})
+        case Let(var, value, body):
+            execute(body, arrays, {**values, var.name: int(evaluate(value, arrays, values))})
         case If(condition, body):
             if evaluate(condition, arrays, values):
                 execute(body, arrays, values)

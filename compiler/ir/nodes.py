@@ -143,7 +143,7 @@ class Const(Expr):
 
 @dataclass(frozen=True, slots=True)
 class Var(Expr):
-    """A loop variable."""
+    """A variable: of a loop, or with the value that a `Let` gives it."""
 
     name: str
     dtype: str = INDEX
@@ -271,6 +271,21 @@ class For(Stmt):
 
     def rebuilt(self, below: tuple[Any, ...]) -> "For":
         return For(self.var, self.extent, below[0], self.kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Let(Stmt):
+    """`body` with the index `value` as a variable."""
+
+    var: Var
+    value: Expr
+    body: Stmt
+
+    def below(self) -> tuple[Expr | Stmt, ...]:
+        return self.value, self.body
+
+    def rebuilt(self, below: tuple[Any, ...]) -> "Let":
+        return Let(self.var, *below)
 
 
 @dataclass(frozen=True, slots=True)

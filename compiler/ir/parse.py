@@ -17,6 +17,7 @@ from vdla.compiler.ir.nodes import (
     If,
     Intrinsic,
     IrError,
+    Let,
     LoopKind,
     Read,
     Scope,
@@ -166,6 +167,11 @@ class _ProgramParser:
                     buffer = self.declare(name, kind, self.scope_of(scope), node)
                     alloc = Alloc(buffer, self.statements(nodes[position + 1 :]))
                     return block(*(self.statement(before) for before in nodes[:position]), alloc)
+                case ast.Assign([ast.Name(name)], value):
+                    before = [self.statement(before) for before in nodes[:position]]
+                    given = self.expr(value)
+                    self.variables.add(name)
+                    return block(*before, Let(Var(name), given, self.statements(nodes[position + 1 :])))
         return block(*(self.statement(node) for node in nodes))
 
     def scope_of(self, nodes: list[ast.expr]) -> Scope:
@@ -192,8 +198,8 @@ class _ProgramParser:
                 return self.called(node, name, operands)
         raise self.fail(
             node,
-            "this is not a statement of a loop program: for, if, an intrinsic, an assignment to an element, "
-            "or alloc",
+            "this is not a statement of a loop program: for, if, an intrinsic, an assignment to an element "
+            "or a variable, or alloc",
         )
 
     def called(self, node: ast.stmt, name: str, operands: list[ast.expr]) -> Call:

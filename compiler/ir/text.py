@@ -16,6 +16,7 @@ from vdla.compiler.ir.nodes import (
     For,
     Func,
     If,
+    Let,
     Read,
     Scope,
     Select,
@@ -89,6 +90,9 @@ def print_lines(stmt: Stmt, depth: int) -> Iterator[str]:
         case For(var, extent, body, kind):
             yield f"{pad}for {var.name} in {kind.value}({extent}):"
             yield from print_lines(body, depth + 1)
+        case Let(var, value, body):
+            yield f"{pad}{var.name} = {print_expr(value)}"
+            yield from print_lines(body, depth)
         case If(condition, body):
             yield f"{pad}if {print_expr(condition)}:"
             yield from print_lines(body, depth + 1)

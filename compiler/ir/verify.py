@@ -21,6 +21,7 @@ from vdla.compiler.ir.nodes import (
     If,
     Intrinsic,
     IrError,
+    Let,
     Read,
     Select,
     Stmt,
@@ -91,10 +92,15 @@ class _Checker:
                 for part in statements:
                     self.statement(part)
             case For(var, extent, body):
-                self.loop(stmt, var, extent)
-                self.ranges[var.name] = Interval(0, extent - 1)
-                self.statement(body)
-                del self.ranges[var.name]
+                if not isinstance(extent, int) or extent < 1:
+                    text = f"loop {var.name} has extent {extent!r}; it must be at least 1"
+                    raise IrError(f"{text}\n{print_stmt(stmt)}")
+                self.with_variable("loop variable", var, Interval(0, extent - 1), body)
+            case Let(var, value, body):
+                self.expr(value)
+                if value.dtype != INDEX:
+                    raise IrError(f"variable {var.name} is {value.dtype}, not an index")
+                self.with_variable("variable", var, bounds(value, self.ranges), body)
             case If(condition, body):
                 self.condition(condition)
                 with self.under_condition():
@@ -110,11 +116,12 @@ class _Checker:
             case Call(intrinsic, operands):
                 self.call(stmt, intrinsic, operands)
 
-    def loop(self, stmt: For, var: Var, extent: int) -> None:
+    def with_variable(self, what: str, var: Var, reach: Interval, body: Stmt) -> None:
         if var.name in self.ranges or var.name in self.buffers:
-            raise IrError(f"loop variable {var.name} is declared twice")
-        if not isinstance(extent, int) or extent < 1:
-            raise IrError(f"loop {var.name} has extent {extent!r}; it must be at least 1\n{print_stmt(stmt)}")
+            raise IrError(f"{what} {var.name} is declared twice")
+        self.ranges[var.name] = reach
+        self.statement(body)
+        del self.ranges[var.name]
 
     def write(self, stmt: Write, buffer: Buffer, indices: tuple[Expr, ...], value: Expr) -> None:
         self.subscripts(buffer, indices)

@@ -41,7 +41,7 @@ from vdla.compiler.tasks.pooling import MaximumTask, PoolingTask
 from vdla.compiler.tasks.scaled_convolution import ScaledTask, scales_inputs
 from vdla.compiler.tasks.scaling import FactorsTask
 from vdla.compiler.te.operators.narrowing import AddingScale, Scale
-from vdla.compiler.te.operators.sizes import blocks
+from vdla.compiler.te.operators.sizes import Pooling, blocks
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.numerics import (
     BYTE_BITS,
@@ -195,8 +195,10 @@ def _with_pooling(placed: Placements, node: Node, target: Target) -> Offloaded |
     operator, separate = producer.operator, offload(placed.graph, node, target)
     if isinstance(separate, Unfit) or not _never_decreases(operator):
         return None
-    task, pooling = operator.pieces[0].task, separate.pieces[0].task
+    pooling = separate.pieces[0].task
     assert isinstance(pooling, MaximumTask | PoolingTask), f"{node.op} is a max pooling"
+    packed = _packed_for(operator, pooling.size, placed, target)
+    task = packed.pieces[0].task
     if not (
         isinstance(task, ConvolutionTask)
         and task.narrowing == Scale()
@@ -204,15 +206,27 @@ def _with_pooling(placed: Placements, node: Node, target: Target) -> Offloaded |
     ):
         return None
     fused = PooledTask(task, pooling.size)
-    if _simulated(fused, target) >= least_estimate(task, target) + _simulated(pooling, target):
+    if _simulated(fused, target) >= _cycles_of((operator,), target) + _simulated(pooling, target):
         return None
     return replace(
-        operator,
+        packed,
         node=_fused_node(node, operator, ()),
-        pieces=(replace(operator.pieces[0], task=fused),),
+        pieces=(replace(packed.pieces[0], task=fused),),
         output=separate.output,
         inner=producer.inner,
     )
+
+
+def _packed_for(operator: Offloaded, pooling: Pooling, placed: Placements, target: Target) -> Offloaded:
+    """Return a convolution over windows that the host packs, with the windows that are best for a task that
+    takes the greatest sums of a pooling, too. Return other convolutions unchanged."""
+    if operator.inputs["X"].layout.windows is None:
+        return operator
+    node = placed.uses.makers[(*operator.inner, operator.node.result)[0]]
+    packed = offload(placed.graph, node, target, packs=True, pooling=pooling)
+    assert not isinstance(packed, Unfit), "the operator has been placed"
+    constants = {**operator.constants, **packed.constants}
+    return replace(operator, pieces=packed.pieces, inputs=packed.inputs, constants=constants)
 
 
 def _with_scaled_inputs(placed: Placements, node: Node, target: Target) -> Offloaded | None:

@@ -10,6 +10,7 @@ from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.network import activation_products, channelwise, elements, products
 from vdla.compiler.network.placed import OffloadCandidate, Offloaded, OperatorKind
 from vdla.compiler.rules import Rule, Unfit, enabling, unfit
+from vdla.compiler.te.operators.sizes import Pooling
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import Extension
@@ -27,14 +28,16 @@ OPERATORS: Mapping[str, OperatorKind] = dict(
 )
 
 
-def offload(graph: Graph, node: Node, target: Target, *, packs: bool = False) -> Offloaded | Unfit:
+def offload(
+    graph: Graph, node: Node, target: Target, *, packs: bool = False, pooling: Pooling | None = None
+) -> Offloaded | Unfit:
     """Return an operator of `OPERATORS` as tasks of `target`; Unfit with the reason if the target cannot run
     it.
 
     Args:
-        packs: its input comes from the host, which may pack it into lines of windows.
+        packs, pooling: see `OffloadCandidate`.
     """
-    kind, candidate = OPERATORS[node.op], OffloadCandidate(graph, node, target, packs)
+    kind, candidate = OPERATORS[node.op], OffloadCandidate(graph, node, target, packs, pooling)
     required = (*CONFIGURATION, *kind.configuration)
     reason = unfit(f"configuration {target.name}", required, target.config, f"{node.op} needs") or unfit(
         node.op, kind.rules, candidate

@@ -17,7 +17,8 @@ import numpy as np
 
 from vdla.compiler.codegen.choose import least_estimate
 from vdla.compiler.tasks.convolution import ConvolutionTask, GatheredTask
-from vdla.compiler.te.operators.sizes import Convolution, blocks
+from vdla.compiler.tasks.pooled_convolution import least_pooled_estimate
+from vdla.compiler.te.operators.sizes import Convolution, Pooling, blocks
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.target import Target
@@ -55,17 +56,29 @@ class PackedInput(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def best_packed(pixels: ConvolutionTask, target: Target) -> PackedInput | None:
+def best_packed(
+    pixels: ConvolutionTask, target: Target, pooling: Pooling | None = None
+) -> PackedInput | None:
     """Return the convolution over windows that takes the fewest estimated cycles, or None if the convolution
-    of pixels does. Among convolutions that take about as few, the fewest bytes of an image in DRAM decide."""
+    of pixels does. Among convolutions that take about as few, the fewest bytes of an image in DRAM decide.
+
+    Args:
+        pooling: a max pooling of the sums, which is part of the same task; None: the sums are stored.
+    """
     size, block = pixels.size, target.config.block_in
     stored = blocks(size.channels, block) * block * size.height * size.width
-    found: list[tuple[float, int, PackedInput | None]] = [(least_estimate(pixels, target), stored, None)]
+    found: list[tuple[float, int, PackedInput | None]] = [(_least(pixels, target, pooling), stored, None)]
     for each in packed_inputs(size, pixels.border, target.config):
-        found.append((least_estimate(each.task(pixels.writes), target), each.costs[1], each))
+        found.append((_least(each.task(pixels.writes), target, pooling), each.costs[1], each))
     least = min(cycles for cycles, *_ in found)
     near = [one for one in found if one[0] <= NEAR * least]
     return min(near, key=lambda one: one[1])[2]
+
+
+def _least(task: ConvolutionTask, target: Target, pooling: Pooling | None) -> float:
+    if pooling is None:
+        return least_estimate(task, target)
+    return least_pooled_estimate(task, pooling, target.config)
 
 
 def packed_inputs(size: Convolution, border: int, config: AcceleratorConfig) -> list[PackedInput]:

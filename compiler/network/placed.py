@@ -12,6 +12,7 @@ from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.operands.interleaved import activation_block
 from vdla.compiler.rules import Rule
 from vdla.compiler.tasks.base import Task
+from vdla.compiler.te.operators.sizes import Pooling
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import AluOpcode
@@ -102,12 +103,14 @@ class OffloadCandidate:
 
     Attributes:
         packs: the host may pack its input into lines, of which the accelerator reads windows.
+        pooling: a max pooling of the sums of a convolution, which is part of its task; None: there is none.
     """
 
     graph: Graph
     node: Node
     target: Target
     packs: bool
+    pooling: Pooling | None = None
 
     @property
     def config(self) -> AcceleratorConfig:

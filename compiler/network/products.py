@@ -96,7 +96,7 @@ def _convolution(candidate: OffloadCandidate) -> Offloaded:
     pixels = convolved(candidate, size, weights, border)
     task = pixels.pieces[0].task
     assert isinstance(task, ConvolutionTask), f"{pixels} is a convolution"
-    packed = best_packed(task, candidate.target) if candidate.packs else None
+    packed = best_packed(task, candidate.target, candidate.pooling) if candidate.packs else None
     if packed is None:
         return pixels
     whole = packed_weights(weights, packed)

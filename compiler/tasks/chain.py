@@ -6,18 +6,24 @@ of expanded channels. The convolutions work on it in turn: the expansion, the de
 later, the projection two units later. So the store unit requantises a unit while the multipliers work on the
 others. The sums of the projection stay in the accumulators over all units of a tile of rows.
 
+Work is divided in halves where one unit of the accelerator would wait for another. The first expansion of a
+tile starts when half of the blocks of its input are loaded. The last expansion frees them by halves for the
+input of the next tile. The last projection of an image completes half of its results before the others, whose
+products overlap with STOREs.
+
 The inputs of the depthwise convolution stand in a buffer with its border. Its results overwrite them, inside
 the border, since no sum reads an input once all sums of its unit are complete.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from math import prod
 from typing import ClassVar
 
 from vdla.compiler.codegen.epilogue import RESULT
 from vdla.compiler.ir.nodes import Func, Scope
 from vdla.compiler.tasks.base import Choice, PartedTask
-from vdla.compiler.tasks.chain_plan import SETS, Chain, ChainPlan, ChainTile, best_tile
+from vdla.compiler.tasks.chain_plan import RESULT_TURNS, SETS, Chain, ChainPlan, ChainTile, best_tile
 from vdla.compiler.tasks.convolution import ConvolutionTask
 from vdla.compiler.tasks.program_text import (
     ChipBuffer,
@@ -26,10 +32,16 @@ from vdla.compiler.tasks.program_text import (
     operand_type,
     padded_load,
     parse_program,
+    summed,
+    where,
 )
 from vdla.compiler.te.operators.narrowing import AddingScale, Narrowing
 from vdla.compiler.te.operators.sizes import blocks
 from vdla.hw.spec.config import AcceleratorConfig
+
+LEAST_HALF = 300
+"""Slots of the smallest half that is worth its instructions. Fitted to MobileNetV1, V2 and V3-small,
+ShuffleNetV2 and EfficientNet-B0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,23 +84,6 @@ class ChainTask(PartedTask[ChainTile]):
         return _ChainProgram(ChainPlan(self.chain, tile, config)).program()
 
 
-@dataclass(frozen=True, slots=True)
-class _Unit:
-    """A unit of a tile of rows.
-
-    Attributes:
-        rows: the tile, as an expression.
-        copy: number of the tile's set of buffers.
-        group: the unit in its tile, as an expression.
-        turn: number of the unit's buffers.
-    """
-
-    rows: str
-    copy: int
-    group: str
-    turn: int
-
-
 @dataclass(frozen=True)
 class _ChainProgram:
     """The program of a tile.
@@ -117,8 +112,8 @@ class _ChainProgram:
     def program(self) -> Func:
         """Return the program."""
         images = blocks(self.plan.size.batch, self.config.batch)
-        body = [*self._buffers(), nest({"n": images}, "\n".join([*self._border(), *self._tiles()]))]
-        return parse_program(self._operands(), body, self.config)
+        image = nest({"n": images}, "\n".join([*self._border(), self._units()]))
+        return parse_program(self._operands(), [*self._buffers(), image], self.config)
 
     def _names(self) -> list[str]:
         """Return what distinguishes the operands of each convolution: their number, but for the last."""
@@ -172,7 +167,7 @@ class _ChainProgram:
         held = {"t": plan.input_turns, "b": count, "e": plan.inputs_of_block}
         yield buffer("M", Scope.INPUT, held).allocation
         if plan.results_apart:
-            yield buffer("N", Scope.INPUT, {"t": 2, "b": count, **results}).allocation
+            yield buffer("N", Scope.INPUT, {"t": RESULT_TURNS, "b": count, **results}).allocation
         if task.expansion is not None:
             yield buffer("P0L", Scope.PARAMETERS, {"c": parameters, "row": SETS}).allocation
             yield buffer("W0L", Scope.WEIGHT, {"c": weights, "i": plan.inputs}).allocation
@@ -191,267 +186,254 @@ class _ChainProgram:
         """Return the load of the border."""
         return self._padded(f"{place}, 0, 0], X[n, 0, 0, 0, 0, 0]", "1 < 0")
 
-    def _input(self, unit: _Unit, row: str, column: str) -> str:
+    def _input(self, row: str, column: str) -> str:
         """Return the place of a depthwise input of block `b` of a unit."""
-        return f"M[{unit.turn % self.plan.input_turns}, b, ({row}) * {self.plan.pitch} + {column}"
+        return f"M[{_turn(self.plan.input_turns)}, b, ({row}) * {self.plan.pitch} + {column}"
 
     def _padded(self, operands: str, inside: str) -> str:
         return padded_load(operands, inside, self.chain.window.border)
 
     # Order of the units
 
+    def _units(self) -> str:
+        """Return the work on all units of an image. Step `u` expands unit `u`, computes the windows of unit
+        `u - 1` and projects unit `u - 2`. Units of consecutive tiles overlap, unless a tile has fewer units
+        than the work on a unit has further steps."""
+        plan, expands = self.plan, self.chain.expansion is not None
+        tiles, units = (1, plan.tiles * plan.units) if plan.units >= plan.late else (plan.tiles, plan.units)
+
+        def work(unit: str, condition: str, statements: Iterable[str]) -> str:
+            return where(condition, "\n".join((*self._variables(f"ty * {units} + {unit}"), *statements)))
+
+        ahead = work("u + 1", f"u < {units - 1}", [where(f"1 <= {self._unit}", self._parameters())])
+        works = [
+            work("u", f"u < {units}", [*self._begin(), self._weights(), *self._inputs()]),
+            work("u - 1", f"1 <= u and u <= {units}", self._window()),
+        ]
+        if self.chain.projection is not None:
+            works.append(work("u - 2", "2 <= u", self._project()))
+        works.insert(1 if expands else len(works), ahead)
+        return nest({"ty": tiles, "u": units + plan.late}, "\n".join(works))
+
+    def _variables(self, unit: str) -> Iterator[str]:
+        """Yield the variables of a unit: its tile of rows, the tile's set of buffers, and the unit's turn
+        among the units after which buffers are used again."""
+        plan = self.plan
+        yield f"rows = ({unit}) // {plan.units}"
+        yield f"copy = rows % {self.tile.copies}"
+        counts = plan.units, plan.input_turns, plan.sum_turns, plan.weight_turns, plan.parameter_turns
+        for count in sorted({*counts, RESULT_TURNS}):
+            yield f"{_turn(count)} = ({unit}) % {count}"
+
     @property
-    def _overlaps(self) -> bool:
-        """Whether units of consecutive tiles overlap."""
-        return self.plan.tiles > 1 and self.plan.units >= self.plan.late
+    def _unit(self) -> str:
+        """The number of a unit in its tile."""
+        return _turn(self.plan.units)
 
-    def _tiles(self) -> Iterator[str]:
-        """Yield the statements of all tiles of rows of an image."""
-        tiles, unrolled = self.plan.tiles, self.plan.unrolled
-        trips = tiles // unrolled
-        if trips > 1:
-            places = [(f"(ty * {unrolled} + {tile})", tile) for tile in range(unrolled)]
-            yield nest({"ty": trips}, "\n".join(part for place in places for part in self._tile(*place)))
-        for rows in range(trips * unrolled if trips > 1 else 0, tiles):
-            yield from self._tile(str(rows), rows)
-        if self._overlaps:
-            yield from self._drain(str(tiles - 1), tiles - 1)
+    @property
+    def _block(self) -> str:
+        """The number of block `b` of a unit."""
+        return f"{self._unit} * {self.tile.blocks} + b"
 
-    def _tile(self, rows: str, tile: int) -> Iterator[str]:
-        """Yield the statements of a tile: its first units, a loop over the units after them, the rest."""
-        units, turns = self.plan.units, self.plan.period
-        trips = max(0, (units - turns - 1) // turns)  # the loop loads parameters of units after it
-        yield from self._read(rows, tile)
-        for step in range(min(turns, units)):
-            yield from self._step(rows, tile, step)
-        if trips:
-            inner = (part for step in range(turns, 2 * turns) for part in self._step(rows, tile, step, trips))
-            yield nest({"g": trips}, "\n".join(inner))
-        for step in range(turns * (1 + trips), units):
-            yield from self._step(rows, tile, step)
-        if not self._overlaps:
-            yield from self._drain(rows, tile)
-
-    def _drain(self, rows: str, tile: int) -> Iterator[str]:
-        """Yield the work on units that begins after the last unit of a tile."""
-        units = self.plan.units
-        for step in range(units, units + self.plan.late):
-            yield from self._later(rows, tile, step)
-
-    def _step(self, rows: str, tile: int, step: int, trips: int = 0) -> Iterator[str]:
-        """Yield the work that begins with a unit: its expansion, and what comes later for units before it.
-
-        Args:
-            trips: the unit is one of so many in a loop, and `step` is the first of them.
-        """
-        unit, expands = self._unit(rows, tile, step, trips), self.chain.expansion is not None
-        if step == 0:
-            yield from self._ahead(rows, tile, 0, 0)
-        yield self._constants(unit, self.plan.keeps_weights, self._weights(unit))
-        yield from self._inputs(unit, step)
-        if expands:
-            yield from self._ahead(rows, tile, step + 1, trips)
-        yield from self._later(rows, tile, step, trips)
-        if not expands:
-            yield from self._ahead(rows, tile, step + 1, trips)
-
-    def _later(self, rows: str, tile: int, step: int, trips: int = 0) -> Iterator[str]:
-        """Yield the work on the units before a unit, those of the tile before included."""
-        works = [self._window] if self.chain.projection is None else [self._window, self._project]
-        for late, work in enumerate(works, 1):
-            place = step - late
-            if 0 <= place < self.plan.units:
-                yield from work(self._unit(rows, tile, place, trips))
-            elif place < 0 and self._overlaps and rows != "0":
-                earlier = self._before(rows, tile)
-                text = "\n".join(work(self._unit(*earlier, place + self.plan.units)))
-                yield text if rows.isdigit() else f"if 1 <= {rows}:\n{_indented(text)}"
-
-    def _ahead(self, rows: str, tile: int, step: int, trips: int) -> Iterator[str]:
-        """Yield the load of the next unit's parameters. It runs beside the longest of the instructions before
-        it: the expansion, or without an expansion, the projection."""
-        if step < self.plan.units:
-            unit = self._unit(rows, tile, step, trips)
-            yield self._constants(unit, self.plan.keeps_parameters, self._parameters(unit))
-
-    def _before(self, rows: str, tile: int) -> tuple[str, int]:
-        """Return the tile before a tile."""
-        earlier = str(int(rows) - 1) if rows.isdigit() else f"({rows} - 1)"
-        return earlier, (tile - 1) % self.plan.unrolled
-
-    def _unit(self, rows: str, tile: int, place: int, trips: int = 0) -> _Unit:
-        turns = self.plan.period
-        group = f"(g * {turns} + {place})" if trips else str(place)
-        return _Unit(rows, tile % self.tile.copies, group, (tile * self.plan.units + place) % turns)
+    def _begin(self) -> Iterator[str]:
+        """Yield the loads before the first unit of a tile."""
+        yield where(f"{self._unit} < 1", "\n".join((*self._read(), self._parameters())))
 
     # Loads
 
-    def _read(self, rows: str, tile: int) -> Iterator[str]:
-        """Yield the loads of the input of a tile, and of its border."""
-        plan = self.plan
-        if self.chain.expansion is None:
-            return
-        loops = {"i": plan.inputs, **self._pixels}
-        place, inside = self._row(rows)
-        yield nest(
-            loops,
-            _where(
-                inside, f"load_inp(XL[{tile % self.tile.copies}, i, y, x, 0, 0], X[n, i, {place}, x, 0, 0])"
-            ),
-        )
+    def _read(self) -> Iterator[str]:
+        """Yield the loads of the input of a tile."""
+        if self.chain.expansion is not None:
+            place, inside = self._row
+            for loop, block in _halves("i", self.plan.inputs, prod(self.plan.read)):
+                load = f"load_inp(XL[copy, {block}, y, x, 0, 0], X[n, {block}, {place}, x, 0, 0])"
+                yield nest(loop | self._pixels, where(inside, load))
 
     @property
     def _pixels(self) -> dict[str, int]:
         """Loops over the pixels that a unit reads."""
         return dict(zip("yx", self.plan.read, strict=True))
 
-    def _row(self, rows: str) -> tuple[str, str]:
-        """Return the row of the image that is row `y` of those that a tile reads, and the condition that the
-        image has it; "" if it always has."""
+    @property
+    def _row(self) -> tuple[str, str]:
+        """The row of the image that is row `y` of those that a tile reads, and the condition that the image
+        has it; "" if it always has."""
         plan = self.plan
         if plan.tiles == 1:
             return "y", ""
         step, top = self.tile.rows * plan.size.stride[0], plan.size.padding[0]
-        place = f"{rows} * {step} + y - {top}"
+        place = f"rows * {step} + y - {top}"
         end = (plan.tiles - 1) * step - top + plan.read[0]
         return place, " and ".join(inside_image(place, -top, end, plan.size.height))
 
-    def _weights(self, unit: _Unit) -> Iterator[str]:
-        """Yield the loads of a unit's weights."""
+    def _weights(self) -> str:
+        """Return the loads of a unit's weights."""
         plan, task, count = self.plan, self.chain, self.tile.blocks
-        slot, block = self._slot(unit, plan.weight_turns), f"{unit.group} * {count} + b"
-        name = self._name(task.window)
+        slot, name, loads = self._slot(plan.weight_turns), self._name(task.window), list[str]()
         if task.expansion is not None:
             loops = {"b": count, "i": plan.inputs}
-            yield nest(loops, f"load_wgt(W0L[{slot}, i, 0, 0], W0[{block}, i, 0, 0])")
-        window = f"load_wgt(W{name}L[{slot}, dy, dx, 0, 0], W{name}[{block}, dy, dx, 0, 0])"
-        yield nest({"b": count, **plan.covers}, window)
+            loads.append(nest(loops, f"load_wgt(W0L[{slot}, i, 0, 0], W0[{self._block}, i, 0, 0])"))
+        window = f"load_wgt(W{name}L[{slot}, dy, dx, 0, 0], W{name}[{self._block}, dy, dx, 0, 0])"
+        loads.append(nest({"b": count, **plan.covers}, window))
         if task.projection is not None:
             loops = {"k": plan.outputs, "b": count}
-            yield nest(loops, f"load_wgt(WL[k, {slot}, 0, 0], W[k, {block}, 0, 0])")
+            loads.append(nest(loops, f"load_wgt(WL[k, {slot}, 0, 0], W[k, {self._block}, 0, 0])"))
+        return self._constants(plan.keeps_weights, loads)
 
-    def _parameters(self, unit: _Unit) -> Iterator[str]:
-        """Yield the loads of a unit's parameters of requantisation."""
-        count = self.tile.blocks
-        slot, block = self._slot(unit, self.plan.parameter_turns), f"{unit.group} * {count} + b"
-        for stage in (self.chain.expansion, self.chain.window):
-            if stage is not None:
-                name = self._name(stage)
-                yield nest(
-                    {"b": count, "row": SETS},
-                    f"load_parameters(P{name}L[{slot}, row, 0, 0], P{name}[{block}, row, 0, 0])",
-                )
+    def _parameters(self) -> str:
+        """Return the loads of a unit's parameters of requantisation. Those of the next unit run beside the
+        longest of the instructions before them: the expansion, or without an expansion, the projection."""
+        slot, names = self._slot(self.plan.parameter_turns), self._names()
+        stages = zip(names, self.chain.stages, strict=True)
+        loads = [
+            nest(
+                {"b": self.tile.blocks, "row": SETS},
+                f"load_parameters(P{name}L[{slot}, row, 0, 0], P{name}[{self._block}, row, 0, 0])",
+            )
+            for name, stage in stages
+            if stage is not self.chain.projection
+        ]
+        return self._constants(self.plan.keeps_parameters, loads)
 
-    def _constants(self, unit: _Unit, kept: bool, loads: Iterable[str]) -> str:
+    def _constants(self, kept: bool, loads: Iterable[str]) -> str:
         """Return loads of a unit's constants. Constants that stay on chip are loaded for the first tile."""
-        once = "n < 1" if unit.rows == "0" else f"n + {unit.rows} < 1"
-        return _where(once if kept else "", "\n".join(loads))
+        return where("n + rows < 1" if kept else "", "\n".join(loads))
 
-    def _slot(self, unit: _Unit, turns: int) -> str:
+    def _slot(self, turns: int) -> str:
         """Return which block of constants on chip, of those of `turns` units, is that of block `b` of a
         unit."""
-        slot = unit.group if turns == self.plan.units else unit.turn % turns
-        return f"{slot} * {self.tile.blocks} + b"
+        return f"{_turn(turns)} * {self.tile.blocks} + b"
 
     # The convolutions
 
-    def _inputs(self, unit: _Unit, step: int) -> Iterator[str]:
+    def _inputs(self) -> Iterator[str]:
         """Yield the statements that write the depthwise inputs of a unit: the expansion, or a load."""
         plan, task, count = self.plan, self.chain, self.tile.blocks
         if task.expansion is None:
-            yield self._loaded(unit)
+            yield self._loaded()
             return
-        if step < plan.input_turns and plan.tiles > 1 and plan.below and unit.group.isdigit():
-            yield self._border_below(unit)
-        _, inside = self._row(unit.rows)
-        left, turn = plan.size.padding[1], self._sum_turn(unit)
-        sums, loops = f"E[{turn}, b, y, x, 0, 0]", {"b": count, **self._pixels}
-        weights = f"W0L[{self._slot(unit, plan.weight_turns)}, i, 0, 0]"
-        yield nest(loops, _where(inside, f"reset({sums})"))
-        product = f"gemm({sums}, XL[{unit.copy}, i, y, x, 0, 0], {weights})"
-        yield nest({**loops, "i": plan.inputs}, _where(inside, product))
-        target = f"{self._input(unit, f'y + {plan.first_row}', f'x + {left}')}, 0, 0]"
-        parameters = f"P0L[{self._slot(unit, plan.parameter_turns)}, 0, 0, 0]"
-        yield nest(loops, _where(inside, f"feed_scaled({target}, {sums}, {parameters})"))
+        if plan.tiles > 1 and plan.below:
+            yield where(f"{self._unit} < {plan.input_turns}", self._border_below())
+        sums, loops = f"E[{_turn(plan.sum_turns)}, b, y, x, 0, 0]", {"b": count, **self._pixels}
+        yield from self._expanded(sums, loops)
+        target = f"{self._input(f'y + {plan.first_row}', f'x + {plan.size.padding[1]}')}, 0, 0]"
+        parameters = f"P0L[{self._slot(plan.parameter_turns)}, 0, 0, 0]"
+        yield nest(loops, where(self._row[1], f"feed_scaled({target}, {sums}, {parameters})"))
 
-    def _sum_turn(self, unit: _Unit) -> int:
-        return unit.turn % self.plan.sum_turns
+    def _expanded(self, sums: str, loops: dict[str, int]) -> Iterator[str]:
+        """Yield the products of a unit for the expansion. The reset of sums stands beside their first
+        products, so that both become a single instruction.
 
-    def _border_below(self, unit: _Unit) -> str:
+        Args:
+            sums, loops: the accumulators, and the loops over them.
+        """
+        plan, (_, inside), slot = self.plan, self._row, self._slot(self.plan.weight_turns)
+
+        def products(parts: Iterable[_Part]) -> str:
+            product = f"gemm({sums}, XL[copy, {{0}}, y, x, 0, 0], W0L[{slot}, {{0}}, 0, 0])"
+            nests = (nest(loops | loop, where(inside, product.format(block))) for loop, block in parts)
+            return "\n".join((nest(loops, where(inside, f"reset({sums})")), *nests))
+
+        halves, unit, last = _halves("i", plan.inputs, prod(plan.read)), self._unit, plan.units - 1
+        yield where(f"{unit} < 1", products(halves))
+        yield where(f"1 <= {unit} and {unit} < {last}", products([_whole("i", plan.inputs)]))
+        yield where(f"1 <= {unit} and {last} <= {unit}", products(halves))
+
+    def _border_below(self) -> str:
         """Return the load of the border at the end of a tile that reaches below the image."""
         plan = self.plan
         first, step = plan.held[0] - plan.below, self.tile.rows * plan.size.stride[0]
         loops = {"b": self.tile.blocks, "y": plan.below, "x": plan.pitch}
-        place = f"{self._input(unit, f'y + {first}', 'x')}"
-        outside = f"{plan.size.height + plan.size.padding[0] - first} <= {unit.rows} * {step} + y"
-        return nest(loops, _where(outside, self._filled(place)))
+        place = f"{self._input(f'y + {first}', 'x')}"
+        outside = f"{plan.size.height + plan.size.padding[0] - first} <= rows * {step} + y"
+        return nest(loops, where(outside, self._filled(place)))
 
-    def _loaded(self, unit: _Unit) -> str:
+    def _loaded(self) -> str:
         """Return the load of the depthwise inputs of a unit, with their border."""
         plan, size = self.plan, self.plan.size
         top, left, _, _ = size.padding
         step = self.tile.rows * size.stride[0]
         high, wide = plan.held[0], plan.pitch
-        y, end = f"{unit.rows} * {step} + y - {top}", (plan.tiles - 1) * step - top + high
+        y, end = f"rows * {step} + y - {top}", (plan.tiles - 1) * step - top + high
         inside = [
             *inside_image(y, -top, end, size.height),
             *inside_image(f"x - {left}", -left, wide - left, size.width),
         ]
-        source = f"X[n, {unit.group} * {self.tile.blocks} + b, {y}, x - {left}, 0, 0]"
+        source = f"X[n, {self._block}, {y}, x - {left}, 0, 0]"
         return nest(
             {"b": self.tile.blocks, "y": high, "x": wide},
-            self._padded(f"{self._input(unit, 'y', 'x')}, 0, 0], {source}", " and ".join(inside)),
+            self._padded(f"{self._input('y', 'x')}, 0, 0], {source}", " and ".join(inside)),
         )
 
-    def _window(self, unit: _Unit) -> Iterator[str]:
+    def _window(self) -> Iterator[str]:
         """Yield the depthwise convolution of a unit."""
         plan, count, name = self.plan, self.tile.blocks, self._name(self.chain.window)
         loops = {"b": count, **dict(zip("yx", plan.results, strict=True))}
-        sums, (down, across) = f"D[{self._sum_turn(unit)}, b, y, x, 0, 0]", plan.size.stride
-        slot = self._slot(unit, plan.weight_turns)
+        sums, (down, across) = f"D[{_turn(plan.sum_turns)}, b, y, x, 0, 0]", plan.size.stride
+        slot = self._slot(plan.weight_turns)
         yield nest(loops, f"reset({sums})")
         windows, weights = plan.windows, f"W{name}L[{slot}, dy, dx, 0, 0]"
         inputs = ", ".join(
-            f"{self._input(unit, f'y * {down} + dy * {windows.row_step} + {row}', column)}, 0, 0]"
+            f"{self._input(f'y * {down} + dy * {windows.row_step} + {row}', column)}, 0, 0]"
             for row in range(windows.rows)
             for column in (
                 f"x * {across} + dx * {windows.column_step} + {column}" for column in range(windows.columns)
             )
         )
         yield nest({**loops, **plan.covers}, f"{windows.intrinsic}({sums}, {inputs}, {weights})")
-        parameters = f"P{name}L[{self._slot(unit, plan.parameter_turns)}, 0, 0, 0]"
+        parameters = f"P{name}L[{self._slot(plan.parameter_turns)}, 0, 0, 0]"
         if self.chain.projection is None:
-            first = f"{unit.group} * {count} + b"
-            result = f"{RESULT}[n, {first}, {unit.rows} * {self.tile.rows} + y, x, 0, 0]"
+            first = f"{self._block}"
+            result = f"{RESULT}[n, {first}, rows * {self.tile.rows} + y, x, 0, 0]"
             yield nest(loops, f"store_scaled({result}, {sums}, {parameters})")
         else:
-            yield nest(loops, f"feed_scaled({self._depthwise(unit)}, {sums}, {parameters})")
+            yield nest(loops, f"feed_scaled({self._depthwise()}, {sums}, {parameters})")
 
-    def _depthwise(self, unit: _Unit) -> str:
+    def _depthwise(self) -> str:
         """Return a depthwise result of a unit."""
         if self.plan.results_apart:
-            return f"N[{unit.turn % 2}, b, y, x, 0, 0]"
+            return f"N[{_turn(RESULT_TURNS)}, b, y, x, 0, 0]"
         top, left = self.plan.first_result
-        return f"{self._input(unit, f'y + {top}', f'x + {left}')}, 0, 0]"
+        return f"{self._input(f'y + {top}', f'x + {left}')}, 0, 0]"
 
-    def _project(self, unit: _Unit) -> Iterator[str]:
+    def _project(self) -> Iterator[str]:
         """Yield the products of a unit for the projection, and the STOREs of the results after the last."""
         plan = self.plan
-        loops = {"k": plan.outputs, **dict(zip("yx", plan.results, strict=True))}
-        sums = f"S[{unit.copy}, k, y, x, 0, 0]"
-        if unit.group == "0":
-            yield nest(loops, f"reset({sums})")
-        weights = f"WL[k, {self._slot(unit, plan.weight_turns)}, 0, 0]"
-        yield nest({**loops, "b": self.tile.blocks}, f"gemm({sums}, {self._depthwise(unit)}, {weights})")
-        if unit.group == str(plan.units - 1):
-            result = f"{RESULT}[n, k, {unit.rows} * {self.tile.rows} + y, x, 0, 0]"
-            yield nest(loops, f"store_scaled({result}, {sums}, PL[k, 0, 0, 0])")
+        unit, last = f"rows * {plan.units} + {self._unit}", plan.tiles * plan.units - 1
+        halves = _halves("k", plan.outputs, prod(plan.results))
+        yield where(f"{unit} < {last}", self._projected(*_whole("k", plan.outputs)))
+        yield where(f"{last} <= {unit}", "\n".join(self._projected(*half) for half in halves))
+
+    def _projected(self, loop: dict[str, int], block: str) -> str:
+        """Return the products and STOREs of some blocks of the results of the projection."""
+        plan = self.plan
+        loops, sums = loop | dict(zip("yx", plan.results, strict=True)), f"S[copy, {block}, y, x, 0, 0]"
+        weights = f"WL[{block}, {self._slot(plan.weight_turns)}, 0, 0]"
+        products = nest({**loops, "b": self.tile.blocks}, f"gemm({sums}, {self._depthwise()}, {weights})")
+        result = f"{RESULT}[n, {block}, rows * {self.tile.rows} + y, x, 0, 0]"
+        stores = nest(loops, f"store_scaled({result}, {sums}, PL[{block}, 0, 0, 0])")
+        return "\n".join(
+            (*summed(self._unit, loops, sums, products), where(f"{plan.units - 1} <= {self._unit}", stores))
+        )
 
 
-def _where(condition: str, body: str) -> str:
-    """Return statements under a condition; "" always holds."""
-    return f"if {condition}:\n{_indented(body)}" if condition else body
+_Part = tuple[dict[str, int], str]
+"""A loop over some blocks of channels, and the block of an iteration."""
 
 
-def _indented(text: str) -> str:
-    return "\n".join(f"    {line}" for line in text.splitlines())
+def _whole(loop: str, count: int) -> _Part:
+    """Return the loop over all of so many blocks."""
+    return {loop: count}, loop
+
+
+def _halves(loop: str, count: int, pixels: int) -> list[_Part]:
+    """Return the halves of so many blocks, or all blocks if a half takes less than LEAST_HALF slots."""
+    middle = count // 2
+    if middle * pixels < LEAST_HALF:
+        return [_whole(loop, count)]
+    return [({loop: middle}, loop), ({loop: count - middle}, f"{loop} + {middle}")]
+
+
+def _turn(count: int) -> str:
+    """Return the name of the number of a unit among `count` consecutive units."""
+    return f"turn{count}"

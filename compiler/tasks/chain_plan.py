@@ -3,8 +3,8 @@ and estimated cycles."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
-from math import gcd, lcm, prod
+from functools import cached_property, lru_cache
+from math import lcm, prod
 
 from vdla.compiler.tasks.convolution import ConvolutionTask
 from vdla.compiler.tasks.plane_tile import divisors
@@ -21,6 +21,8 @@ MOST_BLOCKS = 8
 PARAMETER_TURNS = 3
 """Units whose parameters are in use: of a unit that is expanded, of the unit after it, whose parameters are
 loaded meanwhile, and of the unit before it, whose depthwise results are requantised later."""
+RESULT_TURNS = 2
+"""Buffers of depthwise results that have separate buffers."""
 UNIT_CYCLES = 30
 """Estimated cycles of a unit that do not overlap with other work."""
 
@@ -75,7 +77,7 @@ class ChainPlan:
         """The sizes of the depthwise convolution."""
         return self.chain.window.size
 
-    @property
+    @cached_property
     def units(self) -> int:
         """Units of a tile of rows."""
         return blocks(self.size.channels, self.config.block_in) // self.tile.blocks
@@ -85,19 +87,19 @@ class ChainPlan:
         """Tiles of rows of an image."""
         return self.size.out_size[0] // self.tile.rows
 
-    @property
+    @cached_property
     def inputs(self) -> int:
         """Blocks of channels that the expansion reads; 0 without an expansion."""
         expansion = self.chain.expansion
         return 0 if expansion is None else blocks(expansion.size.channels, self.config.block_in)
 
-    @property
+    @cached_property
     def outputs(self) -> int:
         """Blocks of channels that the projection computes; 0 without a projection."""
         projection = self.chain.projection
         return 0 if projection is None else blocks(projection.size.outputs, self.config.block_out)
 
-    @property
+    @cached_property
     def windows(self) -> Windows:
         """The windows that cover a depthwise kernel."""
         return windows_of(self.size, self.config)
@@ -107,7 +109,7 @@ class ChainPlan:
         """Loops over the windows that cover a kernel."""
         return {"dy": self.windows.down, "dx": self.windows.across}
 
-    @property
+    @cached_property
     def held(self) -> tuple[int, int]:
         """Rows and columns of inputs, with the border, that the windows of a unit read."""
         rows, columns = (
@@ -116,7 +118,7 @@ class ChainPlan:
         )
         return rows, columns
 
-    @property
+    @cached_property
     def pitch(self) -> int:
         """Elements from one row of a unit's inputs to the next: the border to the left of a row is the border
         to the right of the row before it."""
@@ -124,13 +126,13 @@ class ChainPlan:
         pitch: int = odd_pitch(max(left + self.read[1], columns - left), self.windows)
         return pitch
 
-    @property
+    @cached_property
     def inputs_of_block(self) -> int:
         """Elements of a unit's inputs of a block of channels, with the border."""
         rows, columns = self.held
         return (rows - 1) * self.pitch + max(self.pitch, columns)
 
-    @property
+    @cached_property
     def results(self) -> tuple[int, int]:
         """Rows and columns of a unit's results."""
         return self.tile.rows, self.size.out_size[1]
@@ -140,7 +142,7 @@ class ChainPlan:
         """The first row of a unit's inputs that may hold pixels."""
         return self.size.padding[0] if self.tiles == 1 else 0
 
-    @property
+    @cached_property
     def read(self) -> tuple[int, int]:
         """Rows and columns of pixels that a unit reads at most."""
         (rows, columns), (top, left, _, _) = self.held, self.size.padding
@@ -171,7 +173,7 @@ class ChainPlan:
         """Elements of weights of a unit."""
         return self.tile.blocks * (self.inputs + self.windows.count + self.outputs)
 
-    @property
+    @cached_property
     def keeps_weights(self) -> bool:
         """Whether the weights of all units stay on chip."""
         return self.units * self.weights <= self._weight_room
@@ -195,7 +197,7 @@ class ChainPlan:
         """Units whose work begins before the work on a unit ends."""
         return 1 if self.chain.projection is None else 2
 
-    @property
+    @cached_property
     def results_apart(self) -> bool:
         """Whether depthwise results have separate buffers, since these are smaller than another buffer of
         inputs in which results overwrite inputs."""
@@ -233,11 +235,6 @@ class ChainPlan:
         return lcm(self.input_turns, self.sum_turns, 1 + self.late, PARAMETER_TURNS)
 
     @property
-    def unrolled(self) -> int:
-        """Number of consecutive tiles after which the same buffers are next in turn."""
-        return lcm(self.tile.copies, self.period // gcd(self.period, self.units))
-
-    @property
     def fits(self) -> bool:
         """Whether all buffers fit the scratchpads, and results fit between the borders."""
         count, copies = self.tile.blocks, self.tile.copies
@@ -247,7 +244,7 @@ class ChainPlan:
         taken = {
             MemoryType.INP: copies * self.inputs * read
             + count * self.input_turns * self.inputs_of_block
-            + count * 2 * results * self.results_apart,
+            + count * RESULT_TURNS * results * self.results_apart,
             MemoryType.WGT: self.weight_turns * self.weights,
             MemoryType.ACC: (sets + 1) * SETS
             + copies * self.outputs * results

@@ -15,7 +15,7 @@ and the STOREs of a third overlap.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import prod
+from math import inf, prod
 from typing import ClassVar
 
 from vdla.compiler.ir.nodes import Func, Scope
@@ -176,6 +176,17 @@ def pools_sums(task: ConvolutionTask, pooling: Pooling, config: AcceleratorConfi
     )
 
 
+def least_pooled_estimate(task: ConvolutionTask, pooling: Pooling, config: AcceleratorConfig) -> float:
+    """Return the fewest estimated cycles of a convolution and a max pooling of its result as a single task;
+    infinity if `config` does not support that."""
+    if not pools_sums(task, pooling, config):
+        return inf
+    fused = PooledTask(task, pooling)
+    tile = fused.tile(config, 1)
+    assert tile is not None, "a tile of a supported task fits"
+    return _Footprint(fused, tile, config).cycles
+
+
 def _parts(columns: Grouped, number: int) -> tuple[int, ...]:
     """Return the sizes of at most `number` parts of the groups of columns."""
     groups = columns.windows - columns.begin
@@ -241,12 +252,18 @@ class _Footprint:
         return inside or not isinstance(self.task.convolution, GatheredTask)
 
     @property
+    def _loaded_bytes(self) -> int:
+        """Bytes that are loaded for an element of the input: a GATHER reads what its windows share once."""
+        task = self.task.convolution
+        return task.step if isinstance(task, GatheredTask) else self.config.element_bytes(MemoryType.INP)
+
+    @property
     def cycles(self) -> float:
         """Estimated cycles: sums or loads bound them."""
         rows, config = self.task.rows, self.config
         times = blocks(self.size.batch, config.batch) * rows.windows
         tiles = blocks(self.size.outputs, config.block_out) // self.tile.outputs
-        element = max(1.0, config.element_bytes(MemoryType.INP) / config.bus_bytes)
+        element = max(1.0, self._loaded_bytes / config.bus_bytes)
         high, _ = self.read
         wide = sum(_lines_read(self.size, 1, groups * self.task.columns.stride) for groups in self.tile.parts)
         loads = self.inputs * high * wide * element

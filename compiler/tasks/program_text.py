@@ -113,6 +113,22 @@ def nest(loops: Mapping[str, int], body: str, *, threads: str = "") -> str:
     return body
 
 
+def where(condition: str, body: str) -> str:
+    """Return statements under a condition; "" always holds."""
+    return f"if {condition}:\n{indent(body, STEP)}" if condition else body
+
+
+def summed(part: str, loops: Mapping[str, int], sums: str, products: str) -> Iterator[str]:
+    """Yield products that are added to sums; in part 0 of a sum, they begin it.
+
+    Args:
+        part: variable with the number of the part.
+        loops, sums: the accumulators, and the loops over them.
+    """
+    yield where(f"{part} < 1", f"{nest(loops, f'reset({sums})')}\n{products}")
+    yield where(f"1 <= {part}", products)
+
+
 def inside_image(place: str, first: int, end: int, extent: int) -> Iterator[str]:
     """Yield the conditions that a place in `first..end - 1` is in an image."""
     if first < 0:

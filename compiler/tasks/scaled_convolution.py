@@ -18,7 +18,15 @@ from typing import ClassVar
 from vdla.compiler.ir.nodes import Func, Scope
 from vdla.compiler.tasks.base import Choice, PartedTask
 from vdla.compiler.tasks.plane_tile import divisors
-from vdla.compiler.tasks.program_text import ChipBuffer, ConstantOperand, nest, operand_type, parse_program
+from vdla.compiler.tasks.program_text import (
+    ChipBuffer,
+    ConstantOperand,
+    nest,
+    operand_type,
+    parse_program,
+    summed,
+    where,
+)
 from vdla.compiler.te.operators.sizes import blocks
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.isa import MOST_PARAMETER_SETS
@@ -28,7 +36,8 @@ SETS = len(Parameter)
 STEP_CYCLES = 70, 30
 """Estimated cycles of a step that do not overlap with other work: of two sets of buffers, and of more."""
 MOST_STEPS = 64
-"""Limit of the steps that a program writes out."""
+"""Limit of the counted steps of a tile size, since the estimate is too low for many short steps. Without the
+limit, EfficientNet-B0 and RegNetY take 0.2 % and 2.5 % more cycles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,10 +154,9 @@ class _Steps:
         return self.tile.outputs * (self.task.inputs if self.tiles > 1 else self.turns * self.tile.inputs)
 
     @property
-    def written_out(self) -> int:
-        """Steps that the program writes out: the first round, a round in a loop, and the rest."""
-        steps, whole = self.tiles * self.chunks, self.round
-        return min(steps, 3 * whole + self.turns)
+    def counted(self) -> int:
+        """Steps, those of three rounds and of the turns at most."""
+        return min(self.tiles * self.chunks, 3 * self.round + self.turns)
 
     def fits(self, config: AcceleratorConfig) -> bool:
         """Whether the buffers fit the scratchpads of `config`."""
@@ -162,7 +170,7 @@ class _Steps:
             MemoryType.UOP: 4 * self.turns * tile.outputs * tile.inputs,
         }
         fit = all(count <= config.depth(memory) for memory, count in taken.items())
-        return fit and self.written_out <= MOST_STEPS
+        return fit and self.counted <= MOST_STEPS
 
     def cycles(self, config: AcceleratorConfig) -> float:
         """Return the estimated cycles: products, STOREs or the bus bound them."""
@@ -206,7 +214,7 @@ class _ScaledProgram:
             ConstantOperand("K", Scope.WEIGHT, task.units),
             ConstantOperand("C", Scope.INPUT, task.constants),
         )
-        body = "\n".join((*self._buffers(), *self._all_steps()))
+        body = "\n".join((*self._buffers(), self._all_steps()))
         held = ChipBuffer("PL", Scope.PARAMETERS, {"k": task.outputs, "row": SETS}, config)
         statements = held.loaded("P[k, row, 0, 0]"), nest({"part": self.steps.parts}, body)
         return parse_program(
@@ -214,98 +222,69 @@ class _ScaledProgram:
         )
 
     def _buffers(self) -> Iterator[str]:
-        """Yield the allocations of all buffers."""
+        """Yield the allocations of all buffers. `X` holds the chunk of a step, and its scaled chunk."""
         task, tile, config, steps = self.task, self.steps.tile, self.config, self.steps
-        yield ChipBuffer("DL", Scope.WEIGHT, {"c": task.inputs}, config).allocation
         chunk, weights = {"c": tile.inputs, "e": tile.pixels}, {"k": tile.outputs, "c": task.inputs}
-        if steps.tiles > 1:
-            yield ChipBuffer("W0", Scope.WEIGHT, weights, config).allocation
-        for turn in range(steps.turns):
-            yield ChipBuffer(f"A{turn}", Scope.INPUT, chunk, config).allocation
-            yield ChipBuffer(f"X{turn}", Scope.INPUT, chunk, config).allocation
-            yield ChipBuffer(f"S{turn}", Scope.ACCUMULATOR, chunk, config).allocation
-            if steps.tiles == 1:
-                yield ChipBuffer(f"W{turn}", Scope.WEIGHT, weights | {"c": tile.inputs}, config).allocation
-        for turn in range(steps.sums):
-            of_tile = {"k": tile.outputs, "e": tile.pixels}
-            yield ChipBuffer(f"Y{turn}", Scope.ACCUMULATOR, of_tile, config).allocation
+        turns = {"t": steps.turns}
+        yield ChipBuffer("DL", Scope.WEIGHT, {"c": task.inputs}, config).allocation
+        if steps.tiles == 1:
+            weights = turns | weights | {"c": tile.inputs}
+        yield ChipBuffer("WL", Scope.WEIGHT, weights, config).allocation
+        yield ChipBuffer("XL", Scope.INPUT, {**turns, "scaled": 2, **chunk}, config).allocation
+        yield ChipBuffer("S", Scope.ACCUMULATOR, turns | chunk, config).allocation
+        sums = {"t": steps.sums, "k": tile.outputs, "e": tile.pixels}
+        yield ChipBuffer("Y", Scope.ACCUMULATOR, sums, config).allocation
 
-    def _all_steps(self) -> Iterator[str]:
-        """Yield the statements of all steps: a loop over rounds, and the steps before and after it."""
-        count, whole = self.steps.tiles * self.steps.chunks, self.steps.round
-        rounds = (count - self.ahead) // whole - 1
-        looped = rounds if rounds > 1 else 0
-        for step in range(min(self.ahead, count)):
-            yield from self._scaled(step)
-        for step in range(whole if looped else count):
-            yield from self._step(step, count)
-        if looped:
-            body = [
-                part for step in range(whole, 2 * whole) for part in self._step(step, count, f"r * {whole}")
-            ]
-            yield nest({"r": looped}, "\n".join(body))
-            for step in range((looped + 1) * whole, count):
-                yield from self._step(step, count)
+    def _all_steps(self) -> str:
+        """Return the statements of all steps: the chunk of step `s` is scaled before the products of a step
+        `turns - 1` steps before it."""
+        steps = self.steps
+        count, ahead = steps.tiles * steps.chunks, steps.turns - 1
+        scaled = "\n".join((*self._variables("s"), *self._scaled()))
+        products = "\n".join((*self._variables(f"s - {ahead}"), *self._products()))
+        body = f"{where(f's < {count}', scaled)}\n{where(f'{ahead} <= s', products)}"
+        return nest({"s": count + ahead}, body)
 
-    @property
-    def ahead(self) -> int:
-        """How many steps are scaled ahead of the products of a step."""
-        return self.steps.turns - 1
+    def _variables(self, step: str) -> Iterator[str]:
+        """Yield the variables of a step: its buffers, its chunk, its tile of pixels, and the tile's sums."""
+        steps = self.steps
+        yield f"turn = ({step}) % {steps.turns}"
+        yield f"chunk = ({step}) % {steps.chunks}"
+        yield f"tile = ({step}) // {steps.chunks}"
+        yield f"sums = tile % {steps.sums}"
 
-    def _step(self, step: int, count: int, more: str = "") -> Iterator[str]:
-        """Yield the statements that scale the chunk of a later step, and the products of a step.
-
-        Args:
-            count: number of steps.
-            more: further steps before it, a multiple of the round.
-        """
-        if step + self.ahead < count:
-            yield from self._scaled(step + self.ahead, more)
-        yield from self._products(step, more)
-
-    def _pixel(self, step: int, more: str) -> str:
-        """Return the first pixel of a step."""
-        first = step // self.steps.chunks * self.steps.tile.pixels
-        return f"{more} // {self.steps.chunks} * {self.steps.tile.pixels} + {first}" if more else str(first)
-
-    def _scaled(self, step: int, more: str = "") -> Iterator[str]:
+    def _scaled(self) -> Iterator[str]:
         """Yield the loads of a step, and the scaling of its chunk."""
-        task, tile, steps = self.task, self.steps.tile, self.steps
-        turn, chunk = step % steps.turns, step % steps.chunks
-        first, loops = chunk * tile.inputs, {"c": tile.inputs, "e": tile.pixels}
-        yield nest(
-            loops, f"load_inp(A{turn}[c, e, 0, 0], X[c + {first}, e + {self._pixel(step, more)}, 0, 0])"
-        )
-        if step < steps.chunks and not more:
-            factors = f"load_wgt(DL[c + {first}, 0, 0], D[c + {first}, 0, 0])"
-            weights = f"W[part * {tile.outputs} + k, c + {first}, 0, 0]"
-            yield nest({"c": tile.inputs}, factors)
-            yield nest({"k": tile.outputs, "c": tile.inputs}, f"load_wgt({self._weights(step)}, {weights})")
-        total, source, factor = f"S{turn}[c, e, 0, 0]", f"A{turn}[c, e, 0, 0]", f"DL[c + {first}, 0, 0]"
+        task, tile = self.task, self.steps.tile
+        channel, loops = f"chunk * {tile.inputs} + c", {"c": tile.inputs, "e": tile.pixels}
+        source, factor = "XL[turn, 0, c, e, 0, 0]", f"DL[{channel}, 0, 0]"
+        yield nest(loops, f"load_inp({source}, X[{channel}, tile * {tile.pixels} + e, 0, 0])")
+        factors = nest({"c": tile.inputs}, f"load_wgt({factor}, D[{channel}, 0, 0])")
+        weights = f"load_wgt({self._weights}, W[part * {tile.outputs} + k, {channel}, 0, 0])"
+        loads = f"{factors}\n{nest({'k': tile.outputs, 'c': tile.inputs}, weights)}"
+        yield where("tile < 1", loads)
+        total = "S[turn, c, e, 0, 0]"
         yield nest(loops, f"reset({total})")
         yield nest(loops, f"gemm({total}, {source}, {factor})")
         for number in range(task.units):
             yield nest(loops, f"gemm({total}, {source}, KL[{number}, 0, 0])")
         for number in range(task.constants):
             yield nest(loops, f"gemm({total}, CL[{number}, 0, 0], {factor})")
-        yield nest(loops, f"feed_scaled(X{turn}[c, e, 0, 0], {total}, QL[0, 0, 0, 0])")
+        yield nest(loops, f"feed_scaled(XL[turn, 1, c, e, 0, 0], {total}, QL[0, 0, 0, 0])")
 
-    def _weights(self, step: int) -> str:
-        """Return a block of weights of the convolution, of the chunk of a step."""
+    @property
+    def _weights(self) -> str:
+        """A block of weights of the convolution, of the chunk of a step."""
         if self.steps.tiles == 1:
-            return f"W{step % self.steps.turns}[k, c, 0, 0]"
-        return f"W0[k, c + {step % self.steps.chunks * self.steps.tile.inputs}, 0, 0]"
+            return "WL[turn, k, c, 0, 0]"
+        return f"WL[k, chunk * {self.steps.tile.inputs} + c, 0, 0]"
 
-    def _products(self, step: int, more: str = "") -> Iterator[str]:
+    def _products(self) -> Iterator[str]:
         """Yield the products of the convolution with the chunk of a step, and the STOREs of a whole tile."""
-        tile, steps = self.steps.tile, self.steps
-        chunk, loops = step % steps.chunks, {"k": tile.outputs, "e": tile.pixels}
-        total = f"Y{step // steps.chunks % steps.sums}[k, e, 0, 0]"
-        if not chunk:
-            yield nest(loops, f"reset({total})")
-        source = f"X{step % steps.turns}[c, e, 0, 0]"
-        yield nest({**loops, "c": tile.inputs}, f"gemm({total}, {source}, {self._weights(step)})")
-        if chunk == steps.chunks - 1:
-            place = f"part * {tile.outputs} + k"
-            result = f"Z[{place}, e + {self._pixel(step, more)}, 0, 0]"
-            yield nest(loops, f"store_scaled({result}, {total}, PL[{place}, 0, 0, 0])")
+        tile, loops = self.steps.tile, {"k": self.steps.tile.outputs, "e": self.steps.tile.pixels}
+        total, place = "Y[sums, k, e, 0, 0]", f"part * {tile.outputs} + k"
+        product = f"gemm({total}, XL[turn, 1, c, e, 0, 0], {self._weights})"
+        yield from summed("chunk", loops, total, nest({**loops, "c": tile.inputs}, product))
+        result = f"Z[{place}, tile * {tile.pixels} + e, 0, 0]"
+        store = nest(loops, f"store_scaled({result}, {total}, PL[{place}, 0, 0, 0])")
+        yield where(f"{self.steps.chunks - 1} <= chunk", store)

@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.compiler.graph.onnx.networks import model, node
+from vdla.compiler.graph.def_use import DefUse
 from vdla.compiler.graph.parse import parse_graph
 
 SEEDS = 12
@@ -178,3 +179,9 @@ def test_a_step_on_rows_is_judged_where_it_became_one_on_images(script):
     graph = parse_graph(STEPS.replace("[3]", "[2, 2]"))
     image = np.int8([50, 100, 127, 127]).reshape(2, 1, 2)
     assert script.joins_steps(graph, ("a", *SCALES), "c", rows, image)
+
+
+def test_a_node_is_judged_from_the_nearest_known_values_before_its_inputs(script):
+    makers = DefUse(parse_graph(STEPS)).makers
+    assert script._known_before(makers["m"], makers, {"a": None, "b": None}) == {"b"}
+    assert script._known_before(makers["m"], makers, {"a": None, "t": None}) == {"a", "t"}

@@ -318,7 +318,8 @@ class _Rounds:
         )
         before = {roles.makers[name].inputs[0] for name in released}
         makers = {roles.makers[name].result for name in wanted | before if name in roles.makers}
-        heads = {roles.makers[roles.makers[name].inputs[0]].result for name in makers if name in roles.fused}
+        read = {each for name in makers if name in roles.fused for each in roles.makers[name].inputs}
+        heads = {roles.makers[name].result for name in read if name in roles.makers}
         return changed | makers | heads | {reader.result for reader in self.readers(changed)}
 
     def is_no_longer_fused(self, node: Node) -> bool:

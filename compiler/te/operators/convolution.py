@@ -8,7 +8,7 @@ element.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import lru_cache, reduce
 from itertools import product
 from math import prod
 from operator import add
@@ -193,6 +193,7 @@ class Windows:
         return slots
 
 
+@lru_cache(maxsize=256)
 def windows_of(size: Convolution, config: AcceleratorConfig) -> Windows:
     """Return the windows that cover the kernel of a depthwise convolution in the fewest slots.
 

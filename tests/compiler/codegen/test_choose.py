@@ -12,7 +12,7 @@ from vdla.compiler.codegen.choices import choice_from_json
 from vdla.compiler.codegen.choose import by_estimate, by_simulator, simulated_cycles
 from vdla.compiler.codegen.estimate import estimated_cycles, ranked_tiles
 from vdla.compiler.codegen.space import space_of
-from vdla.compiler.codegen.tiles import Tiles, TilingProblem, fitting_tiles, table_of
+from vdla.compiler.codegen.tiles import INPUTS, Tiles, TilingProblem, fitting_tiles, table_of
 from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.base import Choice
 from vdla.compiler.tasks.convolution import ConvolutionTask
@@ -112,6 +112,16 @@ def test_more_threads_are_chosen_where_they_hide_stores():
     assert len(space) > len(space.usual) + len(space.more)
     fewer = by_simulator(replace(space, more=None))
     assert simulated_cycles(wide, chosen[wide], target) < simulated_cycles(wide, fewer, target)
+
+
+def test_inputs_are_kept_where_that_saves_many_cycles(monkeypatch):
+    """A product with many outputs loads its inputs once for all of them."""
+    target, task = Target(DEFAULT), ConvolutionTask(Convolution(256, 128, 1, 1024, (1, 1)))
+    chosen = by_simulator(space_of(task, target))
+    monkeypatch.setattr(choose, "CONVINCING", inf)
+    other = by_simulator(space_of(task, target))
+    assert (chosen.tiles.keeps == INPUTS) > (other.tiles.keeps == INPUTS)
+    assert simulated_cycles(task, chosen, target) < 0.95 * simulated_cycles(task, other, target)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from vdla.compiler.codegen.nest import (
     element_index,
     evaluator,
     nest_of,
+    value_of,
 )
 from vdla.compiler.ir.nodes import Binary, Buffer, Call, Const, For, If, IrError, LoopKind, Read, Var, all_of
 from vdla.compiler.ir.parse import parse_func
@@ -63,6 +64,17 @@ def test_boxes_hold_the_iterations_that_meet_every_condition_and_no_other(seed):
 
 
 X, Y, Z = (Var(name) for name in "xyz")
+
+
+@pytest.mark.parametrize("x", [-4, 0, 7])
+def test_a_value_is_a_sum_or_its_quotient_or_remainder(x):
+    total = Var("x") * 3 + 1
+    values = {"x": x}
+    assert value_of(total)(values) == 3 * x + 1
+    assert value_of(total // 5)(values) == (3 * x + 1) // 5
+    assert value_of(total % 5)(values) == (3 * x + 1) % 5
+    with pytest.raises(IrError, match="x % 2 is not affine"):
+        value_of(Var("x") % 2 // 5)
 
 
 def test_an_index_is_a_sum_of_variables():

@@ -79,7 +79,8 @@ PROGRAM = parse_func("""\
 @intrinsic
 def add(dst: int32[2] @ accumulator, src: int8[2], imm: int32[1]):
     for k in range(2):
-        dst[k] = dst[k] + int32(src[k]) * imm[0]
+        other = 1 - k
+        dst[other] = dst[other] + int32(src[other]) * imm[0]
 
 def f(A: int8[3, 2], B: int32[3, 2]):
     for i in range(3):
@@ -87,7 +88,8 @@ def f(A: int8[3, 2], B: int32[3, 2]):
         add(T[0, 0], A[i, 0], int32(10))
         for j in range(2):
             if j <= i - 1:
-                add(T[0, 0], A[2 - i, 0], int32(1))
+                other = 2 - i
+                add(T[0, 0], A[other, 0], int32(1))
         for j in range(2):
             B[i, j] = T[0, j]
 """)

@@ -17,6 +17,7 @@ from vdla.compiler.ir.nodes import (
     If,
     Intrinsic,
     IrError,
+    Let,
     LoopKind,
     Read,
     Scope,
@@ -156,6 +157,7 @@ NODES = [
     If(X < J, WRITE),
     Block((WRITE, If(X < J, WRITE))),
     Alloc(B, WRITE),
+    Let(J, X + 1, WRITE),
     Call(MEANING, (Read(B, (X, Const(0))), FIRST, FIRST, X < J, Const(3, "int32"))),
 ]
 
@@ -172,7 +174,7 @@ def test_a_rebuilt_statement_keeps_what_it_declares():
     loop, own = (node.rebuilt((Block(()),)) for node in (NODES[6], NODES[9]))
     assert (loop.var, loop.extent, loop.kind) == (X, 4, LoopKind.VTHREAD)
     assert own.buffer == B
-    assert NODES[10].rebuilt(NODES[10].operands).name == "g"
+    assert NODES[11].rebuilt(NODES[11].operands).name == "g"
 
 
 def test_an_intrinsic_is_certain_of_what_it_touches_under_no_condition():

@@ -14,6 +14,7 @@ from vdla.compiler.ir.nodes import (
     Func,
     If,
     IrError,
+    Let,
     Read,
     Select,
     Var,
@@ -90,6 +91,17 @@ REFUSED = {
     "a loop variable of a buffer's name": (
         For(Var("A"), 4, first(ZERO)),
         "loop variable A is declared twice",
+    ),
+    "a variable of a loop's name": (loop(Let(X, Const(0), WRITE)), "variable i is declared twice"),
+    "a variable that is a byte": (Let(J, ZERO, WRITE), "variable j is int8, not an index"),
+    "a value of a variable": (Let(J, GONE, first(ZERO)), OUTSIDE),
+    "a variable behind its statements": (
+        block(Let(X, Const(0), WRITE), WRITE),
+        "variable i is used outside its loop",
+    ),
+    "a variable that is too large": (
+        loop(Let(J, X % 3 + 2, Write(A, (J,), ZERO))),
+        "A[j]: subscript 0 runs from 2 to 4, but the axis has 4 elements",
     ),
     "another type to the right": (
         first(Binary("+", ZERO, Const(0, "int32"))),

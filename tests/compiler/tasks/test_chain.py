@@ -1,6 +1,7 @@
 """Chains of convolutions: exactly the results of the separate operators, in fewer cycles."""
 
 from dataclasses import replace
+from math import inf
 
 import numpy as np
 import pytest
@@ -9,9 +10,10 @@ from generators.making import Case
 
 from tests.loading import load_file
 from vdla.compiler.codegen.blocked_layout import blocked_parameters, blocked_weights
-from vdla.compiler.codegen.choose import least_estimate, simulated_cycles
-from vdla.compiler.codegen.stream import lower_to_calls
+from vdla.compiler.codegen.choose import cycles_of, least_estimate, simulated_cycles
+from vdla.compiler.codegen.stream import compile_stream, lower_to_calls
 from vdla.compiler.ir.interpret import interpret
+from vdla.compiler.tasks import chain as chain_program
 from vdla.compiler.tasks.base import Choice
 from vdla.compiler.tasks.chain import ChainTask
 from vdla.compiler.tasks.chain_plan import Chain, chains
@@ -197,6 +199,20 @@ def test_it_takes_little_more_than_its_slots():
     assert products < cycles < 1.2 * products
     apart = sum(least_estimate(stage, Target(FED)) for stage in make(FED).stages)
     assert cycles < 0.8 * apart
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_halves_of_blocks_change_no_result(campaign, monkeypatch, name):
+    monkeypatch.setattr(chain_program, "LEAST_HALF", 1)
+    task = ChainTask(CASES[name](NARROW))
+    assert campaign.failures(case_of(task, Choice(2), NARROW), on_rtl=False) == []
+
+
+def test_halves_of_blocks_shorten_the_waits(monkeypatch):
+    task = ChainTask(chain((14, 14), 128, before=128, after=128)(FED))
+    halved = cycles_of(compile_stream(task.program(Choice(2), FED), FED))
+    monkeypatch.setattr(chain_program, "LEAST_HALF", inf)
+    assert halved < 0.98 * cycles_of(compile_stream(task.program(Choice(2), FED), FED))
 
 
 def test_residuals_are_added_to_the_results_of_a_chain():

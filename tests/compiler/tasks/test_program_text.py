@@ -9,7 +9,9 @@ from vdla.compiler.tasks.program_text import (
     ConstantOperand,
     operand_type,
     parse_program,
+    summed,
     threaded,
+    where,
 )
 from vdla.hw.spec.presets import TINY
 
@@ -56,3 +58,15 @@ def main(P: int32[1, 4, 1, 4], W: int8[3, 4, 4], X: int8[6, 2, 1, 4], Z: int8[6,
                 store_scaled(Z[t * 2 + thread, e, 0, 0], S[e, 0, 0], PL[0, 0, 0, 0])
 """
     )
+
+
+def test_statements_stand_under_their_condition():
+    assert where("u < 3", "reset(S[u])\nreset(T[u])") == "if u < 3:\n    reset(S[u])\n    reset(T[u])"
+    assert where("", "reset(S[u])") == "reset(S[u])"
+
+
+def test_the_first_part_of_a_sum_begins_it():
+    assert list(summed("part", {"e": 2}, "S[e]", "product")) == [
+        "if part < 1:\n    for e in range(2):\n        reset(S[e])\n    product",
+        "if 1 <= part:\n    product",
+    ]

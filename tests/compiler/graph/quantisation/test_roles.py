@@ -189,6 +189,13 @@ def test_an_operator_after_a_product_has_its_role(title):
     assert roles.is_integer(roles.makers["y"]) == (expected not in ("", "roots"))
 
 
+@pytest.mark.parametrize("operands", ["p, b", "b, p"])
+def test_a_bias_stays_fused_if_the_operator_behind_it_stays_in_float(operands):
+    joined = "c: float32[4, 3] = Concat(a, a, axis=0)", "y: float32[4, 3] = Softmax(c, axis=1)"
+    roles = roles_of(f"a: float32[2, 3] = Add({operands})", *joined)
+    assert (parts(roles, "a"), parts(roles, "c")) == ("biases fused", "")
+
+
 @pytest.mark.parametrize("line", ["y: float32[2, 3] = Add(p, b)", "y: float32[2, 3] = Relu(p)"])
 def test_nothing_is_fused_into_a_product_with_other_readers(line):
     assert "fused" not in parts(roles_of(line, gives="y, p"), "y")
