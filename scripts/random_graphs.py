@@ -59,7 +59,8 @@ CONFIGS: tuple[AcceleratorConfig, ...] = (
 )
 CALIBRATION_SAMPLES = 4
 LAST_PLACE = 1
-MOST_JOINED = 6  # quantised values within a table, all of which may be one off
+ONE_TENSOR_MOVES = ("Reshape", "Transpose", "Slice", "Split", "Flatten", "Squeeze", "Unsqueeze")
+MOST_JOINED = 6  # rounded values within a table, all of which may be one off
 QUANTISED = ("DynamicQuantize", "QLinear", "Quantize")
 TOLERANCE = 2e-3  # of float results, relative to the largest
 RIGHT, WRONG, REFUSED, UNWRITTEN = "right", "wrong", "refused", "unwritten"
@@ -231,7 +232,8 @@ def joins_steps(graph: Graph, begin: Iterable[str], name: str, known: Known, fou
         if any(far_off(array, known[value]) for value, array in made.items() if value in known):
             return False
         theirs |= {value: known.get(value, array) for value, array in made.items()}
-    inner = [step.outputs[0] for step in steps if step.op == "QuantizeLinear" and step.outputs[0] != name]
+    makers = DefUse(graph).makers
+    inner = [step.outputs[0] for step in steps if _rounds(step, makers) and step.outputs[0] != name]
     if not steps or len(inner) > MOST_JOINED:
         return False
     runs = [
@@ -242,6 +244,16 @@ def joins_steps(graph: Graph, begin: Iterable[str], name: str, known: Known, fou
     slack = LAST_PLACE if found.dtype.kind in "iu" else TOLERANCE * max(float(np.abs(runs).max()), 1e-3)
     low, high = (bound(np.array(runs, np.float64), axis=0) for bound in (np.min, np.max))
     return bool(np.all(found >= low - slack) and np.all(found <= high + slack))
+
+
+def _rounds(step: Node, makers: Mapping[str, Node]) -> bool:
+    """Whether a step quantises, unless its input is a moved tensor of the same scale and zero point."""
+    if step.op != "QuantizeLinear":
+        return False
+    maker = makers.get(step.inputs[0])
+    while maker is not None and maker.op in ONE_TENSOR_MOVES:
+        maker = makers.get(maker.inputs[0])
+    return maker is None or maker.op != "DequantizeLinear" or maker.inputs[1:] != step.inputs[1:]
 
 
 def _as_image(array: np.ndarray, like: np.ndarray) -> np.ndarray:

@@ -185,3 +185,20 @@ def test_a_node_is_judged_from_the_nearest_known_values_before_its_inputs(script
     makers = DefUse(parse_graph(STEPS)).makers
     assert script._known_before(makers["m"], makers, {"a": None, "b": None}) == {"b"}
     assert script._known_before(makers["m"], makers, {"a": None, "t": None}) == {"a", "t"}
+
+
+@pytest.mark.parametrize(
+    ("op", "scale", "rounds"), [("Transpose", "s", False), ("Transpose", "t", True), ("Neg", "s", True)]
+)
+def test_a_moved_tensor_of_the_same_scale_is_not_rounded(script, op, scale, rounds):
+    attributes = ", perm=(1, 0)" if op == "Transpose" else ""
+    graph = parse_graph(
+        f"""\
+def f(a: int8[3, 3], s: float32, t: float32, z: int8):
+    r: float32[3, 3] = DequantizeLinear(a, s, z, axis=0)
+    m: float32[3, 3] = {op}(r{attributes})
+    b: int8[3, 3] = QuantizeLinear(m, {scale}, z, axis=0)
+    return b
+"""
+    )
+    assert script._rounds(graph.nodes[-1], DefUse(graph).makers) is rounds
