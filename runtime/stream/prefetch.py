@@ -250,8 +250,10 @@ class _Mover:
 
     def _settle(self, pending: Pending, wait: Wait, used: float) -> None:
         """Take the place of a group that is free; another place, if its own is not free and the other is in
-        time."""
+        time. A group of which a LOAD is behind keeps its place, since that LOAD has filled it."""
         group, weights = pending.group, self.weights
+        if (weights.load[group.members] <= wait.number).any():
+            return
         cycles, size = used + pending.pieces[0].size * self.cycles, group.high - group.low
         if weights.last_touch(group, group.low, group.high, wait.number) is not None or self._is_full(
             size, wait

@@ -95,6 +95,46 @@ def test_weights_whose_place_is_taken_move_to_another_and_micro_ops_follow():
     assert loads(stays) == [(WGT, 0, 8), (INP, 0, 4), (INP, 4, 4), (WGT, 4, 8)]
 
 
+def weights_read(builder: StreamBuilder) -> list[list[object]]:
+    """Return the elements of tensors that each product reads, in order."""
+    held, read = dict[int, object](), []
+    for each in builder.record.instructions():
+        if each.form is isa.Load and each.row[0] == WGT:
+            _, place, element, _, size, _ = each.row[:6]
+            held |= {place + at: (each.tensor, element + at) for at in range(size)}
+        elif each.form is isa.Gemm:
+            (uop,), trips = each.uops, each.row[4]  # iter_in
+            read.append([held[uop[2] + at] for at in range(trips)])
+    return read
+
+
+def test_weights_of_which_a_part_is_loaded_keep_their_place():
+    """The second part of `b` finds its place taken by `a` in the wait. Places 64 to 79 are free then, but not
+    yet where the first part is loaded."""
+    builder = StreamBuilder(TINY)
+
+    def load(place: int, tensor: str, element: int, size: int) -> None:
+        builder.load(WGT, place, tensor, element, Rows(1, size, size))
+
+    def product(place: int, size: int) -> None:
+        builder.gemm(((0, 0, place),), Loop(), Loop(size, wgt=1))
+
+    builder.label("layer")
+    load(0, "last", 0, 64)
+    load(64, "first", 0, 16)
+    load(96, "b", 0, 8)
+    load(104, "a", 0, 8)
+    product(64, 16)
+    builder.load(INP, 4, "x", 0, Rows(1, 4, 4))
+    product(104, 8)
+    load(104, "b", 8, 8)
+    for place, size in ((96, 16), (0, 64)):
+        product(place, size)
+    builder.finish()
+    moved = moved_of(builder, schedule_of(builder))
+    assert weights_read(moved or builder) == weights_read(builder)
+
+
 def test_no_more_moves_than_the_bus_can_carry():
     builder = recorded(size=4 * PIECE)
     idle = MARGIN_CYCLES + 2 * PIECE * ELEMENT_CYCLES + 1
