@@ -164,7 +164,6 @@ class Domain:
     def values(self, elements: Elements) -> Sums:
         """Return elements as sums of one term."""
         require_defined(elements)
-        elements = self._sets.of_origins(elements)
         flat = np.ascontiguousarray(elements).reshape(-1)
         used = flat["function"]
         residues = np.empty((RESIDUES, flat.size))

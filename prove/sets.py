@@ -5,10 +5,6 @@ each T_i may be replaced by max(T_i, L), and what is then constant left out. The
 from the result: max(T_i(r_i), L) is the result where every other root takes a value at which its function is
 at most L. Therefore two sets of functions of distinct roots have the same greatest only if their forms are
 equal.
-
-A function that never decreases, applied to a set, is another set in this form. Sums of several functions of
-one set are functions of it, which other sets do not show. So a set remembers the set and the function from
-which it appeared first: its origin.
 """
 
 from collections.abc import Callable
@@ -39,25 +35,20 @@ class Roots:
         self._count = np.zeros(1, np.int64)
         self.numbers(np.zeros(1, ELEMENT))
 
-    @property
-    def count(self) -> int:
-        """How many roots there are."""
-        return int(self._count[0])
-
     def numbers(self, elements: Elements) -> Codes:
         """Return the numbers of the roots of elements[...], int64[...]."""
         flat = np.ascontiguousarray(elements).reshape(-1)
         out = np.empty(flat.size, np.int64)
         for first in range(0, flat.size, MOST_NUMBERED):
             part = slice(first, first + MOST_NUMBERED)
-            self._make_room(self.count + len(flat[part]))
+            self._make_room(int(self._count[0]) + len(flat[part]))
             number_roots(flat[part], self._table, self._roots, self._count, out[part])
         return out.reshape(elements.shape)
 
     def _make_room(self, most: int) -> None:
         """Make room for so many roots. The table and the roots grow by more than is needed, since all roots
         move."""
-        count = self.count
+        count = int(self._count[0])
         if most > len(self._roots):
             known, self._roots = self._roots[:count], np.zeros(2 * most, ELEMENT)
             self._roots[:count] = known
@@ -89,7 +80,6 @@ class Sets:
         self._roots = Roots()
         self._blocks: list[Codes] = []  # sets that were named together, codes[n, m] each
         self._places = np.zeros((0, 2), np.int64)  # of a set, by the number of its root: block and row
-        self._origins = np.zeros(0, ELEMENT)  # of a set, by the number of its root; of no kind without an origin
         self.count = 0
         self._inverse = functions.number(~BYTES)
 
@@ -145,46 +135,10 @@ class Sets:
         codes = self._members(self._roots.numbers(elements))
         defined = codes != NONE
         inner = np.where(defined, codes & (1 << HALF) - 1, IDENTITY).astype(np.int32)
-        functions, known = self._functions.composed(outer[:, None], inner), self._roots.count
+        functions = self._functions.composed(outer[:, None], inner)
         result = self._named(np.where(defined, codes >> HALF << HALF | functions, NONE))
-        self._note_origins(result, elements, outer, known)
         result["function"] = self._turned(result["function"], direction)
         return result
-
-    def _note_origins(self, sets: Elements, elements: Elements, functions: Numbers, known: int) -> None:
-        """Note the origins of new sets[n]: functions of bytes of the sets of elements[n].
-
-        Args:
-            known: number of roots before.
-        """
-        numbers = self._roots.numbers(sets)
-        least, greatest = self._functions.least[functions], self._functions.greatest[functions]
-        new = (sets["kind"] == self._kind) & (numbers >= known)
-        new &= (least >= BYTES[0]) & (greatest <= BYTES[-1])
-        if new.any():
-            missing = max(0, int(numbers.max()) + 1 - len(self._origins))
-            self._origins = np.concatenate((self._origins, np.zeros(missing, ELEMENT)))
-            origins = elements[new]
-            origins["function"] = functions[new]
-            self._origins[numbers[new]] = self.of_origins(origins)
-
-    def of_origins(self, elements: Elements) -> Elements:
-        """Return elements[...] with functions of sets that have origins as functions of the origins."""
-        flat = elements.reshape(-1)
-        places = np.flatnonzero(flat["kind"] == self._kind)
-        if not len(self._origins) or not len(places):
-            return elements
-        numbers = self._roots.numbers(flat[places])
-        places, numbers = (each[numbers < len(self._origins)] for each in (places, numbers))
-        origins = self._origins[numbers]
-        has_origin = origins["kind"] == self._kind
-        if not has_origin.any():
-            return elements
-        places, origins = places[has_origin], origins[has_origin]
-        origins["function"] = self._functions.composed(flat["function"][places], origins["function"])
-        result = flat.copy()
-        result[places] = origins
-        return result.reshape(elements.shape)
 
     def _turned(self, functions: Numbers, direction: int) -> Numbers:
         """Return functions, or, where the direction is -1, their inverses: ~f(x)."""

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from tests.prove.assignments import Assignments
-from vdla.compiler.graph.integers import Quantisation, scaling
 from vdla.prove.axioms import Axiom
 from vdla.prove.domain import Domain
 from vdla.prove.functions import BYTES
@@ -110,30 +109,6 @@ def test_functions_beyond_bytes_move_to_the_members(slope):
     members = np.stack([element(domain, name) for name in "xyz"])
     operation = domain.maximum if slope > 0 else domain.minimum
     assert equal(domain.apply(operation(members), wide), domain.maximum(domain.apply(members, wide)))
-
-
-EXACTLY = scaling(np.ones(1), 0, Quantisation(1.0, 0))
-"""Parameters of a requantisation that changes no byte."""
-PARTS = {
-    "rise": (np.minimum(BYTES, 0), np.maximum(BYTES, 0)),
-    "fall": (np.minimum(~BYTES, 0), np.maximum(~BYTES, 0)),
-    "one rises": (np.minimum(BYTES, 5), np.maximum(~BYTES, 9)),
-}
-
-
-@pytest.mark.parametrize("name", PARTS)
-@pytest.mark.parametrize("halved", [False, True])
-def test_sums_of_functions_of_a_set_are_functions_of_it(name, halved):
-    domain = Domain(1)
-    whole = greatest(domain, element(domain, "x"), element(domain, "y"))
-    if halved:
-        whole = domain.apply(whole, domain.functions.number(BYTES // 2))
-    parts = [domain.apply(whole, domain.functions.number(table)) for table in PARTS[name]]
-    total = domain.add(*map(domain.values, parts))
-    single = domain.apply(whole, domain.functions.number(np.sum(PARTS[name], 0)))
-    assert equal(domain.requantise(total, EXACTLY), domain.requantise(domain.values(single), EXACTLY))
-    other = domain.add(*map(domain.values, (parts[0], parts[0])))
-    assert not equal(domain.requantise(other, EXACTLY), domain.requantise(domain.values(single), EXACTLY))
 
 
 def test_other_functions_stay_outside():
