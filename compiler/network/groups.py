@@ -79,8 +79,20 @@ class Placements:
         return None if isinstance(placed, OnHost) else placed
 
     def in_order(self) -> list[Placed]:
-        """Return the operators."""
-        return list(self._placed.values())
+        """Return the operators. A requantisation, which the bus bounds, stands directly before the first
+        operator that reads it or runs on the host. So the operators between its producer and its reader hide
+        the time that its input takes to DRAM and back."""
+        ordered: list[Placed] = []
+        waiting: dict[str, Placed] = {}
+        for name, operator in self._placed.items():
+            on_host = isinstance(operator, OnHost)
+            for due in [each for each in waiting if on_host or each in operator.node.inputs]:
+                ordered.append(waiting.pop(due))
+            if operator.node.op == "Int8Requantise" and not on_host:
+                waiting[name] = operator
+            else:
+                ordered.append(operator)
+        return [*ordered, *waiting.values()]
 
 
 PARAMETERS = "P"  # parameters of requantisation in programs

@@ -29,7 +29,7 @@ Part = tuple[Placed, ...]  # all on the host, or all on the accelerator
 def place(
     graph: Graph, target: Target, report: Report = lambda node: None, on_host: Mapping[str, str] = NONE
 ) -> list[Placed]:
-    """Return the placed operators, in the graph's order.
+    """Return the placed operators in the order of `Placements.in_order`.
 
     Args:
         report: called with each node before it is placed.

@@ -272,6 +272,19 @@ def test_a_pooling_of_sums_must_take_fewer_cycles(monkeypatch):
     assert "Int8MaxPool" in operators(plan_of(graph, ALL))
 
 
+def test_a_requantisation_stands_before_its_reader_or_an_operator_of_the_host():
+    net = Net()
+    x = net.input(1, 16, 6, 6)
+    early, first = net.requantise(x), net.conv(x, 16)
+    graph = net.graph(net.add(early, net.conv(first, 16)))
+
+    def order(**arguments):
+        return [each.node.op for each in place(graph, Target(TINY), **arguments)]
+
+    assert order() == ["Int8Conv", "Int8Conv", "Int8Requantise", "Int8Add"]
+    assert order(on_host={first: "asked for"}) == ["Int8Requantise", "Int8Conv", "Int8Conv", "Int8Add"]
+
+
 FED = TINY.with_changes(
     name="fed",
     block_in=8,
