@@ -401,7 +401,8 @@ class Domain:
 
     def narrowed(self, sums: Sums) -> Elements:
         """Return the low eight bits of sums, signed, as elements."""
-        return self._mapped("narrowed", lambda values: (values + ZERO) % len(BYTES) - ZERO, sums)
+        narrowed = self._mapped("narrowed", lambda values: (values + ZERO) % len(BYTES) - ZERO, sums)
+        return self._sets.distributed(narrowed)
 
     def _mapped(self, name: str, rule: Callable[[np.ndarray], np.ndarray], sums: Sums) -> Elements:
         column = np.array([[0], [0], [self.kind("mapped", name)], [IDENTITY]])
