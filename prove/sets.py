@@ -226,8 +226,8 @@ class Sets:
         return np.concatenate(columns, 1)
 
     def _named(self, codes: Codes) -> Elements:
-        """Return the greatest, elements[n], of each row of codes[n, m], which are expanded; a set is not yet in
-        its form."""
+        """Return the greatest, elements[n], of each row of expanded codes[n, m]. Sets are not in their forms
+        yet."""
         codes = np.sort(codes, axis=1)
         repeated = codes[:, 1:] == codes[:, :-1]
         codes[:, 1:][repeated] = NONE
