@@ -294,7 +294,7 @@ class Sets:
             codes[low] = codes[low] >> HALF << HALF | functions[low]
         constant = defined & self._functions.is_constant[functions]
         if not constant.any():
-            return False
+            return bool(low.any())
         only = (constant == defined).all(1)
         codes[constant] = NONE
         codes[only, 0] = self._functions.constants(bound[only, 0])

@@ -182,6 +182,16 @@ def test_functions_of_a_set_whose_greatest_rises_move_to_the_members():
     assert equal(greatest(domain, *parts, third), greatest(domain, *members, third))
 
 
+def test_a_function_of_a_set_that_rises_above_another_member_moves_to_the_members():
+    domain = Domain(1)
+    members, other = np.stack([element(domain, name) for name in "xy"]), element(domain, "z", BYTES | 64)
+    bound = int((BYTES | 64).min())
+    wave = np.where(bound >= BYTES, (bound - BYTES) // 2 - 128, BYTES)
+    part = domain.apply(domain.maximum(members), domain.functions.number(wave))
+    above = domain.apply(members, domain.functions.number(np.maximum(wave, bound)))
+    assert equal(greatest(domain, part, other), greatest(domain, *above, other))
+
+
 def test_other_functions_stay_outside():
     domain = Domain(1)
     square = domain.functions.number(np.minimum(BYTES * BYTES, 127))
