@@ -100,7 +100,8 @@ class Sets:
         self._roots = Roots()
         self._blocks: list[Codes] = []  # sets that were named together, codes[n, m] each
         self._places = np.zeros((0, 2), np.int64)  # of a set, by the number of its root: block and row
-        self._forms = np.zeros(0, ELEMENT)  # of a set, by the number of its root
+        self._origins = np.zeros(0, ELEMENT)  # forms, by the number of the root; of no kind without an origin
+        self._has_functions = False  # whether functions of sets have been members of sets
         self.count = 0
         self._inverse = functions.number(~BYTES)
 
@@ -108,8 +109,8 @@ class Sets:
         """Return the greatest along the first axis of elements[m, ...]."""
         self._use(Axiom.GREATEST_OF_SET)
         rows = np.ascontiguousarray(stack.reshape(len(stack), -1).T)
-        named = self._named(self._expanded(self._roots.codes(rows)))
-        return self._in_forms(named).reshape(stack.shape[1:])
+        codes = self._expanded(self._roots.codes(rows), rows["kind"] == self._kind)
+        return self._in_forms(self._named(codes)).reshape(stack.shape[1:])
 
     def named_by(self, rows: Elements, kind: int) -> Elements:
         """Return roots of a kind, elements[n], which rows of elements[n, m] name."""
@@ -125,7 +126,8 @@ class Sets:
     def members(self, elements: Elements) -> Elements:
         """Return the members of sets elements[...] as elements[m, ...]; a set with fewer repeats its first
         member. An element that is no set is its only member."""
-        codes = self._expanded(self._roots.codes(np.ascontiguousarray(elements.reshape(-1, 1))))
+        rows = np.ascontiguousarray(elements.reshape(-1, 1))
+        codes = self._expanded(self._roots.codes(rows), rows["kind"] == self._kind)
         codes = np.where(codes == NONE, codes[:, :1], codes)
         return self._roots.elements(np.ascontiguousarray(codes.T)).reshape(-1, *elements.shape)
 
@@ -171,13 +173,21 @@ class Sets:
         """
         numbers = self._roots.numbers(named)
         new = (named["kind"] == self._kind) & (named["function"] == IDENTITY) & (numbers >= known)
-        self._forms[numbers[new]] = origins[new]
+        if new.any():
+            missing = max(0, 2 * int(numbers[new].max()) - len(self._origins))
+            self._origins = np.concatenate((self._origins, np.zeros(missing, ELEMENT)))
+            self._origins[numbers[new]] = origins[new]
 
     def _in_forms(self, elements: Elements) -> Elements:
         """Return elements[n] with sets in their forms."""
+        if not len(self._origins):
+            return elements
         places = np.flatnonzero((elements["kind"] == self._kind) & (elements["function"] == IDENTITY))
-        if places.size:
-            elements[places] = self._forms[self._roots.numbers(elements[places])]
+        numbers = self._roots.numbers(elements[places])
+        inside = numbers < len(self._origins)
+        places, origins = places[inside], self._origins[numbers[inside]]
+        has_origin = origins["kind"] == self._kind
+        elements[places[has_origin]] = origins[has_origin]
         return elements
 
     def _turned(self, functions: Numbers, direction: int) -> Numbers:
@@ -207,13 +217,17 @@ class Sets:
         functions = self._functions.composed(outer[:, None], inner)
         return np.where(defined, codes >> HALF << HALF | functions, NONE)
 
-    def _expanded(self, codes: Codes) -> Codes:
-        """Return codes[n, m] with members in place of functions of sets that never decrease."""
-        rising = self._roots.are_of(codes, self._kind)
-        if rising.any():
-            rising[rising] = self._directions(_functions_of(codes[rising])) == 1
-        if not rising.any():
+    def _expanded(self, codes: Codes, of_sets: NDArray[np.bool_]) -> Codes:
+        """Return codes[n, m] with members in place of functions of sets that never decrease.
+
+        Args:
+            of_sets: bool[n, m], which are functions of sets.
+        """
+        if not of_sets.any():
             return codes
+        rising = of_sets.copy()
+        rising[of_sets] = self._directions(_functions_of(codes[of_sets])) == 1
+        self._has_functions |= bool((rising != of_sets).any())
         columns = []
         for column, chosen in zip(codes.T, rising.T, strict=True):
             expanded = column[:, None]
@@ -234,8 +248,8 @@ class Sets:
         if repeated.any():
             codes.sort(axis=1)
         if self._merge(codes) | self._raise(codes):
-            if self._has_new_forms(codes):
-                return self._named(self._expanded(codes))
+            if self._has_functions and self._has_new_forms(codes):
+                return self._named(self._expanded(codes, self._roots.are_of(codes, self._kind)))
             codes.sort(axis=1)
         counts = (codes != NONE).sum(1)
         several = counts > 1
@@ -256,14 +270,11 @@ class Sets:
         return bool((codes[of_sets] != before).any() or (self._directions(_functions_of(before)) == 1).any())
 
     def _several(self, codes: Codes, counts: NDArray[np.int64]) -> Elements:
-        known, result = self._roots.count, self._hashed(codes.view(np.uint64), counts, self._kind)
+        result = self._hashed(codes.view(np.uint64), counts, self._kind)
         numbers = self._roots.numbers(result)
         if numbers.max() >= len(self._places):
             missing = 2 * int(numbers.max()) - len(self._places)
             self._places = np.concatenate((self._places, np.zeros((missing, 2), np.int64)))
-            self._forms = np.concatenate((self._forms, np.zeros(missing, ELEMENT)))
-        new = numbers >= known
-        self._forms[numbers[new]] = result[new]
         self._places[numbers] = np.stack(
             (np.full(len(numbers), len(self._blocks)), np.arange(len(numbers))), 1
         )
