@@ -165,18 +165,17 @@ class Domain:
         """Return elements as sums of one term."""
         require_defined(elements)
         flat = np.ascontiguousarray(elements).reshape(-1)
-        used = flat["function"]
         residues = np.empty((RESIDUES, flat.size))
         evaluate(flat, self._keys, self._coefficients_of_functions(), *_scratch(), residues)
-        occurring = np.flatnonzero(np.bincount(used, minlength=1))
+        shaped = residues.reshape(RESIDUES, *elements.shape)
+        return Sums(shaped, elements, *self.reach_and_offset(flat), magnitude=REDUCED)
+
+    def reach_and_offset(self, elements: Elements) -> tuple[int, int]:
+        """Return the bounds of elements as sums of one term: reach and offset of `Sums`."""
+        occurring = np.flatnonzero(np.bincount(elements["function"].reshape(-1), minlength=1))
         least, greatest = self.functions.least[occurring], self.functions.greatest[occurring]
-        return Sums(
-            residues.reshape(RESIDUES, *elements.shape),
-            elements,
-            int((greatest - least).max(initial=0)),
-            int(np.maximum(np.abs(least), np.abs(greatest)).max(initial=0)),
-            magnitude=REDUCED,
-        )
+        offset = np.maximum(np.abs(least), np.abs(greatest)).max(initial=0)
+        return int((greatest - least).max(initial=0)), int(offset)
 
     def _coefficients_of_functions(self) -> NDArray[np.int64]:
         """Return int64[functions, RESIDUES, 3]: the value for the byte 0, and what both residues of a root
@@ -401,7 +400,8 @@ class Domain:
 
     def narrowed(self, sums: Sums) -> Elements:
         """Return the low eight bits of sums, signed, as elements."""
-        return self._mapped("narrowed", lambda values: (values + ZERO) % len(BYTES) - ZERO, sums)
+        narrowed = self._mapped("narrowed", lambda values: (values + ZERO) % len(BYTES) - ZERO, sums)
+        return self._sets.distributed(narrowed)
 
     def _mapped(self, name: str, rule: Callable[[np.ndarray], np.ndarray], sums: Sums) -> Elements:
         column = np.array([[0], [0], [self.kind("mapped", name)], [IDENTITY]])

@@ -63,7 +63,8 @@ class Sums:
         residues: float64[RESIDUES, *shape], whole numbers.
         source: elements[*shape]: a sum of at most one root as a function of it; where `function` is
             `SEVERAL`, the sum has several. None: all sums have several.
-        reach: bound on the magnitude of the coefficients of functions of roots.
+        reach: bound on the magnitude of the coefficients of functions of roots, and of the sum without its
+            constant.
         offset: bound on the magnitude of the constant.
         degree: bound on the degree.
         magnitude: bound on the residues, at most `LARGEST_MAGNITUDE`.
@@ -157,8 +158,10 @@ def of_one_rank(left: Sums, right: Sums) -> tuple[Sums, Sums]:
 
 
 def product_reach(left: Sums, right: Sums) -> int:
-    """Return the bound on the coefficients of products of sums."""
-    return (left.reach + left.offset) * (right.reach + right.offset)
+    """Return the reach of products of sums: a bound on their values, their constants apart, and on their
+    coefficients. A product of two functions of roots may come from both sums in either order."""
+    largest = (left.reach + left.offset) * (right.reach + right.offset)
+    return max(largest - left.offset * right.offset, 2 * left.reach * right.reach)
 
 
 def product_degree(left: Sums, right: Sums) -> int:

@@ -124,7 +124,7 @@ def _results(domain: Domain, graph: Graph, node: Node, values: Values) -> Sequen
     if node.op in OPERATORS:
         return [OPERATORS[node.op][0](domain, *elements, *constants, **node.attributes)]
     border = np.array(node.attributes.get("value", 0)).astype(graph.types[node.inputs[0]].dtype)
-    return moved(node.op, elements, constants, node.attributes, constant_elements(domain, border))
+    return moved(node.op, elements, constants, node.attributes, domain.constants(bits_of(border)))
 
 
 def _by_element(domain: Domain, graph: Graph, node: Node, values: Values) -> Elements:

@@ -5,6 +5,11 @@ each T_i may be replaced by max(T_i, L), and what is then constant left out. The
 from the result: max(T_i(r_i), L) is the result where every other root takes a value at which its function is
 at most L. Therefore two sets of functions of distinct roots have the same greatest only if their forms are
 equal.
+
+A function that never decreases, applied to a set, gives the set of the function's results. This set may first
+appear in such a way, as a function of another set, its *origin*. It is then written as that function of the
+origin wherever it appears, which is its *form*. So sums of several functions of a set are functions of it. A
+set that first appears by itself is its own form. Every set has one form within a proof.
 """
 
 from collections.abc import Callable
@@ -35,26 +40,41 @@ class Roots:
         self._count = np.zeros(1, np.int64)
         self.numbers(np.zeros(1, ELEMENT))
 
+    @property
+    def count(self) -> int:
+        """How many roots there are."""
+        return int(self._count[0])
+
     def numbers(self, elements: Elements) -> Codes:
         """Return the numbers of the roots of elements[...], int64[...]."""
         flat = np.ascontiguousarray(elements).reshape(-1)
         out = np.empty(flat.size, np.int64)
         for first in range(0, flat.size, MOST_NUMBERED):
             part = slice(first, first + MOST_NUMBERED)
-            self._make_room(int(self._count[0]) + len(flat[part]))
+            self._make_room(self.count + len(flat[part]))
             number_roots(flat[part], self._table, self._roots, self._count, out[part])
         return out.reshape(elements.shape)
 
     def _make_room(self, most: int) -> None:
         """Make room for so many roots. The table and the roots grow by more than is needed, since all roots
         move."""
-        count = int(self._count[0])
+        count = self.count
         if most > len(self._roots):
             known, self._roots = self._roots[:count], np.zeros(2 * most, ELEMENT)
             self._roots[:count] = known
         if 2 * most > len(self._table):
             self._table = np.full(2 << most.bit_length(), -1, np.int32)
             enter_roots(self._roots[:count], self._table)
+
+    def codes(self, elements: Elements) -> Codes:
+        """Return elements[...] as members."""
+        codes: Codes = self.numbers(elements) << HALF | elements["function"]
+        return codes
+
+    def are_of(self, codes: Codes, kind: int) -> NDArray[np.bool_]:
+        """Return whether members have roots of a kind, bool[...]. `NONE` has no root."""
+        found: NDArray[np.bool_] = self._roots["kind"][np.where(codes == NONE, 0, codes >> HALF)] == kind
+        return found
 
     def elements(self, codes: Codes) -> Elements:
         """Return members by their codes, elements[...]."""
@@ -80,6 +100,8 @@ class Sets:
         self._roots = Roots()
         self._blocks: list[Codes] = []  # sets that were named together, codes[n, m] each
         self._places = np.zeros((0, 2), np.int64)  # of a set, by the number of its root: block and row
+        self._origins = np.zeros(0, ELEMENT)  # forms, by the number of the root; of no kind without an origin
+        self._has_functions = False  # whether functions of sets have been members of sets
         self.count = 0
         self._inverse = functions.number(~BYTES)
 
@@ -87,8 +109,8 @@ class Sets:
         """Return the greatest along the first axis of elements[m, ...]."""
         self._use(Axiom.GREATEST_OF_SET)
         rows = np.ascontiguousarray(stack.reshape(len(stack), -1).T)
-        codes = self._roots.numbers(rows) << HALF | rows["function"]
-        return self._named(self._expanded(codes, rows)).reshape(stack.shape[1:])
+        codes = self._expanded(self._roots.codes(rows), rows["kind"] == self._kind)
+        return self._in_forms(self._named(codes)).reshape(stack.shape[1:])
 
     def named_by(self, rows: Elements, kind: int) -> Elements:
         """Return roots of a kind, elements[n], which rows of elements[n, m] name."""
@@ -105,25 +127,29 @@ class Sets:
         """Return the members of sets elements[...] as elements[m, ...]; a set with fewer repeats its first
         member. An element that is no set is its only member."""
         rows = np.ascontiguousarray(elements.reshape(-1, 1))
-        codes = self._expanded(self._roots.numbers(rows) << HALF | rows["function"], rows)
+        codes = self._expanded(self._roots.codes(rows), rows["kind"] == self._kind)
         codes = np.where(codes == NONE, codes[:, :1], codes)
         return self._roots.elements(np.ascontiguousarray(codes.T)).reshape(-1, *elements.shape)
 
     def distributed(self, elements: Elements) -> Elements:
-        """Return elements whose functions of sets are applied to the members, where they are monotone."""
+        """Return elements in their only form: monotone functions of sets are applied to the members, and the
+        sets of the results are written in their forms."""
         chosen = (elements["kind"] == self._kind) & (elements["function"] != IDENTITY)
         if not chosen.any():
             return elements
-        directions = self._functions.of_pairs(
-            "direction", _direction, elements["function"][chosen], np.zeros(1, np.int32)
-        )
         result = elements.reshape(-1).copy()
         places = np.flatnonzero(chosen)
+        directions = self._directions(result["function"][places])
         for direction in (1, -1):
-            at = places[directions == self._functions.constants(np.array(direction))]
+            at = places[directions == direction]
             if at.size:
                 result[at] = self._moved_inside(result[at], direction)
         return result.reshape(elements.shape)
+
+    def _directions(self, functions: Numbers) -> NDArray[np.int64]:
+        """Return 1 for functions that never decrease, else -1 for those that never increase, else 0."""
+        found = self._functions.of_pairs("direction", _direction, functions, np.zeros(1, np.int32))
+        return self._functions.least[found]
 
     def _moved_inside(self, elements: Elements, direction: int) -> Elements:
         """Return elements[n], functions of sets that never decrease (`direction` 1), or whose inverses never
@@ -131,14 +157,38 @@ class Sets:
         if direction < 0 and (elements["function"] == self._inverse).all():
             return elements
         self._use(Axiom.MONOTONE_OF_GREATEST)
-        outer = self._turned(elements["function"], direction)
-        codes = self._members(self._roots.numbers(elements))
-        defined = codes != NONE
-        inner = np.where(defined, codes & (1 << HALF) - 1, IDENTITY).astype(np.int32)
-        functions = self._functions.composed(outer[:, None], inner)
-        result = self._named(np.where(defined, codes >> HALF << HALF | functions, NONE))
+        origins, known = elements.copy(), self._roots.count
+        origins["function"] = self._turned(elements["function"], direction)
+        named = self._named(self._members_of(self._roots.codes(origins)))
+        self._note_origins(named, origins, known)
+        result = self._in_forms(named)
         result["function"] = self._turned(result["function"], direction)
         return result
+
+    def _note_origins(self, named: Elements, origins: Elements, known: int) -> None:
+        """Note that new sets among elements[n] are functions of sets, origins[n].
+
+        Args:
+            known: number of roots before; a set with a lower number has a form.
+        """
+        numbers = self._roots.numbers(named)
+        new = (named["kind"] == self._kind) & (named["function"] == IDENTITY) & (numbers >= known)
+        if new.any():
+            missing = max(0, 2 * int(numbers[new].max()) - len(self._origins))
+            self._origins = np.concatenate((self._origins, np.zeros(missing, ELEMENT)))
+            self._origins[numbers[new]] = origins[new]
+
+    def _in_forms(self, elements: Elements) -> Elements:
+        """Return elements[n] with sets in their forms."""
+        if not len(self._origins):
+            return elements
+        places = np.flatnonzero((elements["kind"] == self._kind) & (elements["function"] == IDENTITY))
+        numbers = self._roots.numbers(elements[places])
+        inside = numbers < len(self._origins)
+        places, origins = places[inside], self._origins[numbers[inside]]
+        has_origin = origins["kind"] == self._kind
+        elements[places[has_origin]] = origins[has_origin]
+        return elements
 
     def _turned(self, functions: Numbers, direction: int) -> Numbers:
         """Return functions, or, where the direction is -1, their inverses: ~f(x)."""
@@ -157,16 +207,32 @@ class Sets:
             codes[at, : members.shape[1]] = members
         return codes
 
-    def _expanded(self, codes: Codes, rows: Elements) -> Codes:
-        """Return codes[n, m] with the members of sets in place of the sets."""
-        is_set = (rows["kind"] == self._kind) & (rows["function"] == IDENTITY)
-        if not is_set.any():
+    def _members_of(self, sets: Codes) -> Codes:
+        """Return the members of functions of sets, which never decrease, int64[n], as codes[n, m]."""
+        codes, outer = self._members(sets >> HALF), _functions_of(sets)
+        if not outer.any():  # IDENTITY is 0
             return codes
+        defined = codes != NONE
+        inner = np.where(defined, _functions_of(codes), IDENTITY)
+        functions = self._functions.composed(outer[:, None], inner)
+        return np.where(defined, codes >> HALF << HALF | functions, NONE)
+
+    def _expanded(self, codes: Codes, of_sets: NDArray[np.bool_]) -> Codes:
+        """Return codes[n, m] with members in place of functions of sets that never decrease.
+
+        Args:
+            of_sets: bool[n, m], which are functions of sets.
+        """
+        if not of_sets.any():
+            return codes
+        rising = of_sets.copy()
+        rising[of_sets] = self._directions(_functions_of(codes[of_sets])) == 1
+        self._has_functions |= bool((rising != of_sets).any())
         columns = []
-        for column, chosen in zip(codes.T, is_set.T, strict=True):
+        for column, chosen in zip(codes.T, rising.T, strict=True):
             expanded = column[:, None]
             if chosen.any():
-                members = self._members(column[chosen] >> HALF)
+                members = self._members_of(column[chosen])
                 expanded = np.full((len(column), members.shape[1]), NONE)
                 expanded[:, 0] = column
                 expanded[chosen] = members
@@ -174,13 +240,16 @@ class Sets:
         return np.concatenate(columns, 1)
 
     def _named(self, codes: Codes) -> Elements:
-        """Return the greatest, elements[n], of each row of codes[n, m] without sets."""
+        """Return the greatest, elements[n], of each row of expanded codes[n, m]. Sets are not in their forms
+        yet."""
         codes = np.sort(codes, axis=1)
         repeated = codes[:, 1:] == codes[:, :-1]
         codes[:, 1:][repeated] = NONE
         if repeated.any():
             codes.sort(axis=1)
         if self._merge(codes) | self._raise(codes):
+            if self._has_functions and self._has_new_forms(codes):
+                return self._named(self._expanded(codes, self._roots.are_of(codes, self._kind)))
             codes.sort(axis=1)
         counts = (codes != NONE).sum(1)
         several = counts > 1
@@ -189,6 +258,16 @@ class Sets:
         if several.any():
             result[several] = self._several(codes[several, : int(counts.max())], counts[several])
         return result
+
+    def _has_new_forms(self, codes: Codes) -> bool:
+        """Put functions of sets in codes[n, m], which may be new, in their forms; return whether there are
+        members to expand or to join."""
+        of_sets = self._roots.are_of(codes, self._kind)
+        if not of_sets.any():
+            return False
+        before = codes[of_sets]
+        codes[of_sets] = self._roots.codes(self.distributed(self._roots.elements(before)))
+        return bool((codes[of_sets] != before).any() or (self._directions(_functions_of(before)) == 1).any())
 
     def _several(self, codes: Codes, counts: NDArray[np.int64]) -> Elements:
         result = self._hashed(codes.view(np.uint64), counts, self._kind)
@@ -226,7 +305,7 @@ class Sets:
             codes[low] = codes[low] >> HALF << HALF | functions[low]
         constant = defined & self._functions.is_constant[functions]
         if not constant.any():
-            return False
+            return bool(low.any())
         only = (constant == defined).all(1)
         codes[constant] = NONE
         codes[only, 0] = self._functions.constants(bound[only, 0])

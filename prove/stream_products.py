@@ -16,7 +16,7 @@ from vdla.prove.elements import ELEMENT, REDUCED, RESIDUES, SEVERAL, Elements, F
 from vdla.prove.errors import ProofError
 from vdla.prove.functions import BYTES
 from vdla.prove.indices import Product, Rows
-from vdla.prove.memory import Pad, Weights, constant_bytes
+from vdla.prove.memory import Pad, Weights
 from vdla.prove.products import field_products
 from vdla.prove.stream_kernels import (
     depthwise_roots,
@@ -200,21 +200,13 @@ def _product_of_activations(domain: Domain, operands: Operands, product: Product
     batch, lanes, src = operands.batch, operands.inputs.lanes, operands.inputs.rows[product.src]
     rows = _rows(lanes.residues, src, batch)
     columns = _weights_of_activations(operands, product.wgt)
-    is_constant = constant_bytes(domain, lanes.elements[src]) is not None
-    sources: tuple[Elements | None, Elements | None] = (None, None)
-    if with_source:
-        sources = (
-            _rows(lanes.elements[None], src, batch),
-            _elements_of_weights(domain, operands, product.wgt),
-        )
+    elements = (
+        _rows(lanes.elements[None], src, batch),
+        _elements_of_weights(domain, operands, product.wgt),
+    )
     left, right = (
-        Sums(residues, source, bound, -int(BYTES[0]), 1, REDUCED)
-        for residues, source, bound in zip(
-            (rows.reshape(RESIDUES, -1, rows.shape[1]), columns),
-            sources,
-            (0 if is_constant else BYTE_REACH, BYTE_REACH),
-            strict=True,
-        )
+        Sums(residues, each if with_source else None, *domain.reach_and_offset(each), 1, REDUCED)
+        for residues, each in zip((rows.reshape(RESIDUES, -1, rows.shape[1]), columns), elements, strict=True)
     )
     sums = field_products(domain, left, right)
     residues = _as_lanes(sums.residues.reshape(-1, columns.shape[2]), product.dst.shape, batch)

@@ -232,8 +232,7 @@ def joins_steps(graph: Graph, begin: Iterable[str], name: str, known: Known, fou
         if any(far_off(array, known[value]) for value, array in made.items() if value in known):
             return False
         theirs |= {value: known.get(value, array) for value, array in made.items()}
-    makers = DefUse(graph).makers
-    inner = [step.outputs[0] for step in steps if _rounds(step, makers) and step.outputs[0] != name]
+    inner = [step.outputs[0] for step in steps if _rounds(step, graph) and step.outputs[0] != name]
     if not steps or len(inner) > MOST_JOINED:
         return False
     runs = [
@@ -246,10 +245,12 @@ def joins_steps(graph: Graph, begin: Iterable[str], name: str, known: Known, fou
     return bool(np.all(found >= low - slack) and np.all(found <= high + slack))
 
 
-def _rounds(step: Node, makers: Mapping[str, Node]) -> bool:
-    """Whether a step quantises, unless its input is a moved tensor of the same scale and zero point."""
-    if step.op != "QuantizeLinear":
+def _rounds(step: Node, graph: Graph) -> bool:
+    """Whether a step quantises, unless its input is a constant, or a moved tensor of the same scale and zero
+    point."""
+    if step.op != "QuantizeLinear" or step.inputs[0] in graph.constants:
         return False
+    makers = DefUse(graph).makers
     maker = makers.get(step.inputs[0])
     while maker is not None and maker.op in ONE_TENSOR_MOVES:
         maker = makers.get(maker.inputs[0])

@@ -51,6 +51,18 @@ def test_functions_of_a_byte_are_composed(opcode):
     assert domain.functions.values[found.source["function"].reshape(-1)[0]].tolist() == values
 
 
+@pytest.mark.parametrize(
+    ("opcode", "extreme"), [(AluOpcode.MAX, Domain.maximum), (AluOpcode.MIN, Domain.minimum)]
+)
+def test_a_bound_of_a_greatest_is_a_member_of_it(opcode, extreme):
+    domain = Domain(1)
+    members, bound = domain.fresh("x", (2, 1)), domain.constants(np.array([15]))
+    operation = Operation(domain, opcode, BITS)
+    found = operation.of(domain.values(extreme(domain, members)), domain.values(bound))
+    expected = extreme(domain, np.concatenate((members, bound[None])))
+    assert equal(domain.narrowed(found), expected).all()
+
+
 def test_sums_of_several_roots_are_polynomials():
     domain = Domain(1)
     x, y = (domain.values(domain.fresh(name, (4,))) for name in "xy")

@@ -291,6 +291,29 @@ def test_large_coefficients_weaken_the_bound():
         domain.requantise(Sums(sums.residues, None, math.prod(PRIMES), 0), WORDS)
 
 
+@pytest.mark.parametrize("origin", [-128, 0, 100])
+@pytest.mark.parametrize("shared", [True, False])
+def test_the_reach_of_products_bounds_values_and_coefficients(origin, shared):
+    """Coefficients are those of the indicators of a root's values other than 0."""
+    domain, rng = Domain(1), np.random.default_rng(1)
+    tables = np.stack([np.where(BYTES == 0, origin, each) for each in rng.integers(-128, 128, (2, 256))])
+    tables[:, :2] = [[-128, 127], [127, -128]]
+    x, y = domain.fresh("x", (1,)), domain.fresh("x" if shared else "y", (1,))
+    left, right = (
+        domain.values(domain.apply(each, domain.functions.number(table)))
+        for each, table in zip((x, y), tables, strict=True)
+    )
+    product = domain.multiply(left, right)
+    differences = tables - origin
+    coefficients = np.multiply.outer(*differences)
+    both = coefficients + coefficients.T if shared else coefficients
+    single = origin * differences
+    largest = max(np.abs(both).max(), np.abs(single[0] + single[1]).max(), np.abs(single).max())
+    assert product.reach >= largest
+    assert product.reach + product.offset >= np.abs(np.multiply.outer(*tables)).max()
+    assert product.reach <= 3 * 255 * 255
+
+
 @pytest.mark.parametrize("operation", [Domain.add, Domain.multiply])
 def test_sums_of_different_ranks_broadcast(operation):
     domain = Domain(1)

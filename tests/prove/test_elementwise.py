@@ -119,3 +119,16 @@ def test_constants_count():
 
 def test_operators_are_those_of_the_host():
     assert {"Add", "Where", "DequantizeLinear", "QuantizeLinear", "Gelu"} < BY_ELEMENT
+
+
+def test_real_numbers_of_a_greatest_byte_are_functions_of_it():
+    """The bits of non-negative real numbers rise with these, so the function could move to the members."""
+    domain, least = Domain(1), np.array(-128, np.int8)
+    greatest = domain.maximum(domain.fresh("x", (2, 3)))
+    real = dequantised(domain, greatest, zero=least)
+    halved = [Operand(real, "float32"), *constants(2 * SCALE, ZERO)]
+    result = applied(domain, "QuantizeLinear", halved, (3,), "int8", axis=0)
+    numbers = evaluate("DequantizeLinear", [INT8, SCALE, least], {"axis": 0})[0]
+    (expected,) = evaluate("QuantizeLinear", [numbers, 2 * SCALE, ZERO], {"axis": 0})
+    assert (result == domain.apply(greatest, domain.functions.number(expected))).all()
+    assert result["kind"].all()

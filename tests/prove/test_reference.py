@@ -51,6 +51,17 @@ def test_other_operators_are_functions_of_all_their_inputs():
     assert not (first == evaluate(domain, other, x)["y"]).any()
 
 
+def test_the_border_of_an_image_of_real_numbers_is_quantised():
+    domain, scale, zero = Domain(1), np.float32(0.5), np.int8(3)
+    node = Node("Pad", ("x",), ("y",), {"mode": "constant", "pads": (0, 2), "value": 2.0})
+    padded = of_one_node(node, {"x": (3,)}, TensorType((5,), "float32"))
+    inner = Node("QuantizeLinear", ("y", "scale", "zero"), ("z",), {"axis": 0})
+    quantised = of_one_node(inner, {"y": (5,)}, TensorType((5,), "int8"), scale=scale, zero=zero)
+    result = evaluate(domain, quantised, evaluate(domain, padded))["z"]
+    assert (result[3:] == domain.constants(np.array([7, 7]))).all()
+    assert result["kind"][:3].all()
+
+
 def test_tensors_of_unknown_extents_are_one_element():
     domain = Domain(1)
     graph = of_one_node(SOFTMAX, {"x": (4,)}, TensorType((-1,), "float32"))

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.prove.assignments import Assignments
+from vdla.compiler.graph.integers import Quantisation, scaling
 from vdla.prove.axioms import Axiom
 from vdla.prove.domain import Domain
 from vdla.prove.functions import BYTES
@@ -109,6 +110,86 @@ def test_functions_beyond_bytes_move_to_the_members(slope):
     members = np.stack([element(domain, name) for name in "xyz"])
     operation = domain.maximum if slope > 0 else domain.minimum
     assert equal(domain.apply(operation(members), wide), domain.maximum(domain.apply(members, wide)))
+
+
+EXACTLY = scaling(np.ones(1), 0, Quantisation(1.0, 0))
+"""Parameters of a requantisation that changes no byte."""
+PARTS = {
+    "rise": (np.minimum(BYTES, 0), np.maximum(BYTES, 0)),
+    "fall": (np.minimum(~BYTES, 0), np.maximum(~BYTES, 0)),
+    "one rises": (np.minimum(BYTES, 5), np.maximum(~BYTES, 9)),
+    "one does neither": (np.maximum(BYTES, 0), np.abs(BYTES // 2)),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+@pytest.mark.parametrize("halved", [False, True])
+def test_sums_of_functions_of_a_set_are_functions_of_it(name, halved):
+    domain = Domain(1)
+    whole = greatest(domain, element(domain, "x"), element(domain, "y"))
+    if halved:
+        whole = domain.apply(whole, domain.functions.number(BYTES // 2))
+    parts = [domain.apply(whole, domain.functions.number(table)) for table in PARTS[name]]
+    total = domain.add(*map(domain.values, parts))
+    single = domain.apply(whole, domain.functions.number(np.clip(np.sum(PARTS[name], 0), -128, 127)))
+    assert equal(domain.requantise(total, EXACTLY), domain.requantise(domain.values(single), EXACTLY))
+    other = domain.add(*map(domain.values, (parts[0], parts[0])))
+    assert not equal(domain.requantise(other, EXACTLY), domain.requantise(domain.values(single), EXACTLY))
+
+
+TABLES = {
+    "rises": np.clip(BYTES, -20, 50),
+    "falls": np.clip(-BYTES, -9, 90),
+    "neither": np.abs(BYTES // 2),
+    "rises in part": np.where(BYTES < 0, BYTES // 2, 127 - BYTES),
+}
+
+
+@pytest.mark.parametrize("outer", TABLES)
+@pytest.mark.parametrize("inner", TABLES)
+def test_functions_of_functions_of_a_set_are_functions_of_it(inner, outer):
+    domain = Domain(1)
+    one, other = (np.array(domain.functions.number(TABLES[name]), np.int32) for name in (inner, outer))
+    whole = greatest(domain, *(element(domain, name) for name in "xyz"))
+    together = domain.functions.composed(other, one)
+    assert equal(domain.apply(domain.apply(whole, one), other), domain.apply(whole, together))
+
+
+@pytest.mark.parametrize("first", [True, False])
+@pytest.mark.parametrize("name", TABLES)
+def test_a_set_has_one_form(name, first):
+    """It does not matter whether the set of the results appears first, or as a function of another set."""
+    domain = Domain(1)
+    members, more = np.stack([element(domain, each) for each in "xyz"]), element(domain, "w")
+    table = domain.functions.number(TABLES[name])
+    extreme = domain.minimum if name == "falls" else domain.maximum
+    alone = extreme(domain.apply(members, table)) if first else None
+    part = domain.apply(domain.maximum(members), table)
+    alone = extreme(domain.apply(members, table)) if alone is None else alone
+    assert equal(part, alone) == (name in ("rises", "falls"))
+    assert equal(greatest(domain, part, more), greatest(domain, more, part, part))
+    if name == "rises":
+        assert equal(greatest(domain, part, more), greatest(domain, *domain.apply(members, table), more))
+
+
+def test_functions_of_a_set_whose_greatest_rises_move_to_the_members():
+    domain = Domain(1)
+    members = np.stack([element(domain, name) for name in "xy"])
+    waves = [np.where(BYTES & 1 ^ rest, BYTES, -128) for rest in (0, 1)]
+    parts = [domain.apply(domain.maximum(members), domain.functions.number(wave)) for wave in waves]
+    assert equal(greatest(domain, *parts), domain.maximum(members))
+    third = element(domain, "z")
+    assert equal(greatest(domain, *parts, third), greatest(domain, *members, third))
+
+
+def test_a_function_of_a_set_that_rises_above_another_member_moves_to_the_members():
+    domain = Domain(1)
+    members, other = np.stack([element(domain, name) for name in "xy"]), element(domain, "z", BYTES | 64)
+    bound = int((BYTES | 64).min())
+    wave = np.where(bound >= BYTES, (bound - BYTES) // 2 - 128, BYTES)
+    part = domain.apply(domain.maximum(members), domain.functions.number(wave))
+    above = domain.apply(members, domain.functions.number(np.maximum(wave, bound)))
+    assert equal(greatest(domain, part, other), greatest(domain, *above, other))
 
 
 def test_other_functions_stay_outside():

@@ -112,3 +112,19 @@ def test_sums_of_rows_are_the_sums_of_their_terms(seed, batch, window):
             for element, channel, place in terms_of_sum
         ]
         assert is_sum(found, (step, lane), total(domain, terms))
+
+
+@pytest.mark.parametrize("largest", [3, 100])
+def test_products_of_activations_are_bounded_by_the_values_of_these(largest):
+    domain = Domain(1)
+    narrow = domain.functions.number(np.clip(np.arange(256) - 128, 0, largest))
+    inputs, columns = (
+        domain.apply(domain.fresh(name, (1, size)), narrow)
+        for name, size in (("x", BLOCK), ("y", BLOCK * BLOCK))
+    )
+    weights = Weights(1, BLOCK, BLOCK)
+    weights.put_activations(slice(None), Lanes(columns, domain.values(columns).residues))
+    place = np.zeros((1, 1), np.int64)
+    given = Operands(pad_of(domain, inputs), weights)
+    found = matrix_product(domain, given, Product(place, place, place), with_source=False)
+    assert (found.degree, found.reach, found.offset) == (2, 3 * largest**2 * BLOCK, largest**2 * BLOCK)

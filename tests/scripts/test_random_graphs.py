@@ -201,4 +201,16 @@ def f(a: int8[3, 3], s: float32, t: float32, z: int8):
     return b
 """
     )
-    assert script._rounds(graph.nodes[-1], DefUse(graph).makers) is rounds
+    assert script._rounds(graph.nodes[-1], graph) is rounds
+
+
+def test_a_constant_is_not_rounded(script):
+    graph = parse_graph(
+        """\
+def f(a: int8[2], s: float32, z: int8):
+    c: float32[2] = constant([1.0, 2.0])
+    b: int8[2] = QuantizeLinear(c, s, z, axis=0)
+    return b
+"""
+    )
+    assert not script._rounds(graph.nodes[-1], graph)
