@@ -191,3 +191,16 @@ def test_an_input_is_packed_for_one_operator_only():
     assert packed("strided and read twice") == [False, False]
     assert packed("residual") == [True, False, False, False, False]
     assert packed("gathered") == [True, True, True]
+
+
+def test_a_requantisation_stands_before_its_reader_or_an_operator_of_the_host():
+    net = Net()
+    x = net.input(1, 16, 6, 6)
+    early, first = net.requantise(x), net.conv(x, 16)
+    graph = net.graph(net.add(early, net.conv(first, 16)))
+
+    def order(**arguments):
+        return [each.node.op for each in place(graph, Target(TINY), **arguments)]
+
+    assert order() == ["Int8Conv", "Int8Conv", "Int8Requantise", "Int8Add"]
+    assert order(on_host={first: "asked for"}) == ["Int8Requantise", "Int8Conv", "Int8Conv", "Int8Add"]

@@ -15,27 +15,7 @@ from vdla.compiler.tasks.program_text import (
 )
 from vdla.hw.spec.presets import TINY
 
-
-def test_a_program_reads_back():
-    """Constants are loaded ahead of the tiles; a loop called `thread` becomes virtual threads."""
-    image = ChipBuffer("XL", Scope.INPUT, {"e": 2}, TINY)
-    sums = ChipBuffer("S", Scope.ACCUMULATOR, {"e": 2}, TINY)
-    body = (
-        image.loaded("X[t * 2 + thread, e, 0, 0]"),
-        sums.zeros(),
-        sums.each(f"gemm({sums.element}, {image.element}, WL[2, 0, 0])"),
-        sums.each(f"store_scaled(Z[t * 2 + thread, e, 0, 0], {sums.element}, {SCALED})"),
-    )
-    image_type = operand_type(TINY, 6, 2)
-    func = parse_program(
-        {"X": image_type, "Z": image_type},
-        [threaded({"t": 3, "thread": 2}, body)],
-        TINY,
-        [REQUANTISATION, ConstantOperand("W", Scope.WEIGHT, 3)],
-    )
-    assert (
-        print_calls(func)
-        == """\
+LOADED_AHEAD = """\
 def main(P: int32[1, 4, 1, 4], W: int8[3, 4, 4], X: int8[6, 2, 1, 4], Z: int8[6, 2, 1, 4]):
     PL = alloc(int32[1, 4, 1, 4], "parameters")
     for k in range(1):
@@ -57,7 +37,26 @@ def main(P: int32[1, 4, 1, 4], W: int8[3, 4, 4], X: int8[6, 2, 1, 4], Z: int8[6,
             for e in range(2):
                 store_scaled(Z[t * 2 + thread, e, 0, 0], S[e, 0, 0], PL[0, 0, 0, 0])
 """
+
+
+def test_a_program_reads_back():
+    """Constants are loaded ahead of the tiles; a loop called `thread` becomes virtual threads."""
+    image = ChipBuffer("XL", Scope.INPUT, {"e": 2}, TINY)
+    sums = ChipBuffer("S", Scope.ACCUMULATOR, {"e": 2}, TINY)
+    body = (
+        image.loaded("X[t * 2 + thread, e, 0, 0]"),
+        sums.zeros(),
+        sums.each(f"gemm({sums.element}, {image.element}, WL[2, 0, 0])"),
+        sums.each(f"store_scaled(Z[t * 2 + thread, e, 0, 0], {sums.element}, {SCALED})"),
     )
+    image_type = operand_type(TINY, 6, 2)
+    func = parse_program(
+        {"X": image_type, "Z": image_type},
+        [threaded({"t": 3, "thread": 2}, body)],
+        TINY,
+        [REQUANTISATION, ConstantOperand("W", Scope.WEIGHT, 3)],
+    )
+    assert print_calls(func) == LOADED_AHEAD
 
 
 def test_statements_stand_under_their_condition():

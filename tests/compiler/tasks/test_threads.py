@@ -80,5 +80,9 @@ def test_each_row_of_pooled_sums_in_a_turn_has_its_own_tile(turns):
 def test_a_scaled_convolution_has_a_tile_more_than_threads(threads):
     config = DEFAULT.with_changes(extensions=tuple(Extension))
     program = ScaledTask(4, 2, 3136).program(Choice(threads), config)
-    turns = {part.buffer.name: part.buffer.shape[0] for part in walk_statements(program.body) if isinstance(part, Alloc)}
+    turns = {
+        part.buffer.name: part.buffer.shape[0]
+        for part in walk_statements(program.body)
+        if isinstance(part, Alloc)
+    }
     assert {turns[name] for name in ("XL", "S", "Y")} == {threads + 1}
