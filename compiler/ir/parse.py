@@ -127,10 +127,13 @@ class _ProgramParser:
         return IrError(f"line {node.lineno}: {problem}\n{line}\n{' ' * node.col_offset}^")
 
     def func(self, head: ast.FunctionDef) -> Func:
+        """Return the program of a function."""
         params = tuple(self.param(arg) for arg in head.args.args)
         return Func(head.name, params, self.statements(head.body))
 
     def intrinsic(self, head: ast.FunctionDef) -> Intrinsic:
+        """Return the intrinsic of a function, which says what it means. Raise IrError if the meaning is
+        ill-formed."""
         meaning = self.func(head)
         try:
             verify(meaning)
@@ -139,12 +142,14 @@ class _ProgramParser:
         return Intrinsic(meaning)
 
     def param(self, arg: ast.arg) -> Buffer:
+        """Return a parameter of a program as a buffer, in DRAM unless its annotation names another scope."""
         match arg.annotation:
             case ast.BinOp(kind, ast.MatMult(), ast.Name(scope) as place):
                 return self.declare(arg.arg, kind, self.scope(scope, place), arg)
         return self.declare(arg.arg, arg.annotation, Scope.DRAM, arg)
 
     def declare(self, name: str, annotation: ast.expr | None, scope: Scope, node: Placed) -> Buffer:
+        """Return a buffer of the type that an annotation gives, and note its name."""
         match annotation:
             case ast.Subscript(ast.Name(dtype), extents):
                 shape = tuple(
@@ -156,11 +161,13 @@ class _ProgramParser:
         raise self.fail(node, f"buffer {name} needs a type such as int8[4, 16]")
 
     def integer(self, node: ast.expr) -> int:
+        """Return the value of a whole number."""
         if isinstance(node, ast.Constant) and type(node.value) is int:
             return node.value
         raise self.fail(node, "a whole number is needed here")
 
     def statements(self, nodes: list[ast.stmt]) -> Stmt:
+        """Return consecutive statements. An allocation or a variable lasts for all statements behind it."""
         for position, node in enumerate(nodes):
             match node:
                 case ast.Assign([ast.Name(name)], ast.Call(ast.Name("alloc"), [kind, *scope])):
@@ -175,16 +182,19 @@ class _ProgramParser:
         return block(*(self.statement(node) for node in nodes))
 
     def scope_of(self, nodes: list[ast.expr]) -> Scope:
+        """Return the scope among the arguments of an allocation behind its type; DRAM without an argument."""
         if not nodes:
             return Scope.DRAM
         return self.scope(nodes[0].value if isinstance(nodes[0], ast.Constant) else None, nodes[0])
 
     def scope(self, value: object, node: ast.expr) -> Scope:
+        """Return the scope of a name."""
         if not isinstance(value, str) or value not in tuple(Scope):
             raise self.fail(node, f"scope {value!r} is none of {', '.join(Scope)}")
         return Scope(value)
 
     def statement(self, node: ast.stmt) -> Stmt:
+        """Return a statement that declares nothing for the statements behind it."""
         match node:
             case ast.For(ast.Name(name), ast.Call(ast.Name(kind), [extent]), body) if kind in tuple(LoopKind):
                 self.variables.add(name)
@@ -203,6 +213,7 @@ class _ProgramParser:
         )
 
     def called(self, node: ast.stmt, name: str, operands: list[ast.expr]) -> Call:
+        """Return the call of an intrinsic."""
         intrinsic = self.intrinsics.get(name)
         if intrinsic is None:
             raise self.fail(
@@ -214,6 +225,7 @@ class _ProgramParser:
         return Call(intrinsic, tuple(self.expr(operand) for operand in operands))
 
     def read(self, node: ast.expr) -> Read:
+        """Return the read of an element."""
         match node:
             case ast.Subscript(ast.Name(name), indices) if name in self.buffers:
                 items = indices.elts if isinstance(indices, ast.Tuple) else [indices]
@@ -221,6 +233,7 @@ class _ProgramParser:
         raise self.fail(node, "an element of a known buffer is needed here")
 
     def expr(self, node: ast.expr) -> Expr:
+        """Return an expression."""
         match node:
             case ast.Name(name) if name in self.variables:
                 return Var(name)
@@ -241,12 +254,14 @@ class _ProgramParser:
         raise self.fail(node, "this is not an expression of a loop program")
 
     def logical(self, op: str, values: list[ast.expr]) -> Expr:
+        """Return conditions joined by an operator, from left to right."""
         result = self.expr(values[0])
         for value in values[1:]:
             result = Binary(op, result, self.expr(value))
         return result
 
     def call(self, node: ast.Call, name: str, arguments: list[ast.expr]) -> Expr:
+        """Return the application of a function, a selection, a typed constant or a cast."""
         if name in FUNCTIONS and len(arguments) == 2:
             return Binary(name, *map(self.expr, arguments))
         if name == "select" and len(arguments) == 3:

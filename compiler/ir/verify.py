@@ -87,6 +87,7 @@ class _Checker:
         self.guarded = before
 
     def statement(self, stmt: Stmt) -> None:
+        """Check a statement and the statements below it. Raise IrError, as all methods do, for a fault."""
         match stmt:
             case Block(statements):
                 for part in statements:
@@ -117,6 +118,7 @@ class _Checker:
                 self.call(stmt, intrinsic, operands)
 
     def with_variable(self, what: str, var: Var, reach: Interval, body: Stmt) -> None:
+        """Check statements in which a variable has a range of values."""
         if var.name in self.ranges or var.name in self.buffers:
             raise IrError(f"{what} {var.name} is declared twice")
         self.ranges[var.name] = reach
@@ -124,6 +126,7 @@ class _Checker:
         del self.ranges[var.name]
 
     def write(self, stmt: Write, buffer: Buffer, indices: tuple[Expr, ...], value: Expr) -> None:
+        """Check subscripts and type of a value that is written."""
         self.subscripts(buffer, indices)
         self.expr(value)
         if value.dtype != buffer.dtype:
@@ -134,6 +137,7 @@ class _Checker:
     # Calls
 
     def call(self, stmt: Call, intrinsic: Intrinsic, operands: tuple[Expr, ...]) -> None:
+        """Check the number, the tiles and the types of operands of an intrinsic."""
         params = intrinsic.meaning.params
         if self.intrinsics.setdefault(intrinsic.name, intrinsic) != intrinsic:
             raise IrError(f"{_text(stmt)}: two intrinsics are called {intrinsic.name}")
@@ -176,11 +180,13 @@ class _Checker:
     # Expressions
 
     def condition(self, condition: Expr) -> None:
+        """Check an expression that must be a truth value."""
         self.expr(condition)
         if condition.dtype != "bool":
             raise IrError(f"{print_expr(condition)} is {condition.dtype}, not a truth value")
 
     def expr(self, expr: Expr) -> None:
+        """Check an expression: variables, subscripts and types."""
         match expr:
             case Const():
                 return
@@ -203,6 +209,7 @@ class _Checker:
                     self.expr(part)
 
     def operands(self, expr: Binary, op: str, left: Expr, right: Expr) -> None:
+        """Check that an operator exists and takes operands of these types."""
         if op not in OPERATORS:
             raise IrError(f"{print_expr(expr)}: {op!r} is not an operator")
         if left.dtype != right.dtype or (op in LOGICAL and left.dtype != "bool"):
@@ -216,6 +223,7 @@ class _Checker:
             raise IrError(f"{print_expr(expr)} divides by 0")
 
     def subscripts(self, buffer: Buffer, indices: tuple[Expr, ...]) -> None:
+        """Check that a buffer is declared, and the number, types and ranges of its subscripts."""
         if self.buffers.get(buffer.name) != buffer:
             raise IrError(
                 f"{_element(buffer, indices)}: buffer {buffer.name} is not declared here, or differently"
@@ -233,6 +241,7 @@ class _Checker:
                 self.in_range(buffer, indices, axis)
 
     def in_range(self, buffer: Buffer, indices: tuple[Expr, ...], axis: int) -> None:
+        """Check the range of a subscript. A subscript that depends on data has no known range."""
         index = indices[axis]
         if not isinstance(index, Const | Var) and reads(index):
             return

@@ -256,8 +256,8 @@ class _ChainProgram:
 
     @property
     def _row(self) -> tuple[str, str]:
-        """The row of the image that is row `y` of those that a tile reads, and the condition that the image
-        has it; "" if it always has."""
+        """The row of the image that is row `y` of a tile's input, and the condition that the image has such a
+        row; "" if the condition always holds."""
         plan = self.plan
         if plan.tiles == 1:
             return "y", ""

@@ -273,21 +273,13 @@ def conv2d_windows(
     ci, dy, dx = map(reduce_axis, (1, windows.down, windows.across), ("ci", "dy", "dx"))
 
     def product_of(n: Expr, g: Expr, o: Expr, y: Expr, x: Expr, b: Expr, j: Expr) -> Expr:
-        terms = (
-            cast(
-                acc,
-                source[
-                    n,
-                    g + ci,
-                    y * sy + (dy * windows.row_step + row) * ey,
-                    x * sx + dx * windows.column_step + column,
-                    b,
-                    j,
-                ],
-            )
-            * cast(acc, wgt[g, o, ci, dy, dx, j, window_place(j, (row, column), windows.columns, config)])
-            for row, column in np.ndindex(windows.rows, windows.columns)
-        )
+        def term(row: int, column: int) -> Expr:
+            y_place = y * sy + (dy * windows.row_step + row) * ey
+            x_place = x * sx + dx * windows.column_step + column
+            weight = wgt[g, o, ci, dy, dx, j, window_place(j, (row, column), windows.columns, config)]
+            return cast(acc, source[n, g + ci, y_place, x_place, b, j]) * cast(acc, weight)
+
+        terms = (term(*at) for at in np.ndindex(windows.rows, windows.columns))
         return sum_over(reduce(add, terms), (ci, dy, dx))
 
     total = compute((n, groups, 1, *size.out_size, b, block), product_of, "Y")
