@@ -13,11 +13,10 @@ from proving.faults import instructions_of, with_instruction
 
 from tests.compiler.network.compiled import handmade, plan_of
 from tests.compiler.network.test_activation_products import Heads, attention
+from tests.compiler.network.test_chains import FED, inverted_residual_with_tables
 from tests.compiler.network.test_channelwise import narrowed_behind_zero_points
 from tests.compiler.network.test_groups import (
-    FED,
     EpilogueNet,
-    inverted_residual_with_tables,
     pooling_behind_a_convolution,
     sum_with_an_input_of_the_network,
 )
