@@ -6,6 +6,9 @@ from the result: max(T_i(r_i), L) is the result where every other root takes a v
 at most L. Therefore two sets of functions of distinct roots have the same greatest only if their forms are
 equal.
 
+A set takes values of a range: from L to the greatest of the T_i's greatest values. It is written as its root,
+clipped to the range. Functions that differ outside the range only are therefore equal functions of the set.
+
 A function that never decreases, applied to a set, gives the set of the function's results. This set may first
 appear in such a way, as a function of another set, its *origin*. It is then written as that function of the
 origin wherever it appears, which is its *form*. So sums of several functions of a set are functions of it. A
@@ -100,6 +103,7 @@ class Sets:
         self._roots = Roots()
         self._blocks: list[Codes] = []  # sets that were named together, codes[n, m] each
         self._places = np.zeros((0, 2), np.int64)  # of a set, by the number of its root: block and row
+        self._ranges = np.zeros(0, np.int32)  # functions that clip roots to the ranges of their sets
         self._origins = np.zeros(0, ELEMENT)  # forms, by the number of the root; of no kind without an origin
         self._has_functions = False  # whether functions of sets have been members of sets
         self.count = 0
@@ -139,6 +143,7 @@ class Sets:
             return elements
         result = elements.reshape(-1).copy()
         places = np.flatnonzero(chosen)
+        places = places[~self._are_sets(result[places])]
         directions = self._directions(result["function"][places])
         for direction in (1, -1):
             at = places[directions == direction]
@@ -172,7 +177,7 @@ class Sets:
             known: number of roots before; a set with a lower number has a form.
         """
         numbers = self._roots.numbers(named)
-        new = (named["kind"] == self._kind) & (named["function"] == IDENTITY) & (numbers >= known)
+        new = self._are_sets(named) & (numbers >= known)
         if new.any():
             missing = max(0, 2 * int(numbers[new].max()) - len(self._origins))
             self._origins = np.concatenate((self._origins, np.zeros(missing, ELEMENT)))
@@ -182,13 +187,21 @@ class Sets:
         """Return elements[n] with sets in their forms."""
         if not len(self._origins):
             return elements
-        places = np.flatnonzero((elements["kind"] == self._kind) & (elements["function"] == IDENTITY))
+        places = np.flatnonzero(self._are_sets(elements))
         numbers = self._roots.numbers(elements[places])
         inside = numbers < len(self._origins)
         places, origins = places[inside], self._origins[numbers[inside]]
         has_origin = origins["kind"] == self._kind
         elements[places[has_origin]] = origins[has_origin]
         return elements
+
+    def _are_sets(self, elements: Elements) -> NDArray[np.bool_]:
+        """Return whether elements[n] are sets, bool[n]; functions of sets are not."""
+        found: NDArray[np.bool_] = elements["kind"] == self._kind
+        if found.any():
+            sets = elements[found]
+            found[found] = sets["function"] == self._ranges[self._roots.numbers(sets)]
+        return found
 
     def _turned(self, functions: Numbers, direction: int) -> Numbers:
         """Return functions, or, where the direction is -1, their inverses: ~f(x)."""
@@ -209,7 +222,9 @@ class Sets:
 
     def _members_of(self, sets: Codes) -> Codes:
         """Return the members of functions of sets, which never decrease, int64[n], as codes[n, m]."""
-        codes, outer = self._members(sets >> HALF), _functions_of(sets)
+        numbers, outer = sets >> HALF, _functions_of(sets)
+        codes = self._members(numbers)
+        outer[outer == self._ranges[numbers]] = IDENTITY
         if not outer.any():  # IDENTITY is 0
             return codes
         defined = codes != NONE
@@ -270,16 +285,33 @@ class Sets:
         return bool((codes[of_sets] != before).any() or (self._directions(_functions_of(before)) == 1).any())
 
     def _several(self, codes: Codes, counts: NDArray[np.int64]) -> Elements:
+        """Return sets, elements[n], of the members codes[n, m], of which the first `counts` are defined."""
         result = self._hashed(codes.view(np.uint64), counts, self._kind)
         numbers = self._roots.numbers(result)
+        missing = 2 * int(numbers.max()) - len(self._places)
         if numbers.max() >= len(self._places):
-            missing = 2 * int(numbers.max()) - len(self._places)
             self._places = np.concatenate((self._places, np.zeros((missing, 2), np.int64)))
+            self._ranges = np.concatenate((self._ranges, np.zeros(missing, np.int32)))
         self._places[numbers] = np.stack(
             (np.full(len(numbers), len(self._blocks)), np.arange(len(numbers))), 1
         )
         self._blocks.append(codes)
+        self._ranges[numbers] = result["function"] = self._ranges_of(codes)
         return result
+
+    def _ranges_of(self, codes: Codes) -> Numbers:
+        """Return functions int32[n] that clip bytes to the ranges of sets of codes[n, m]: identities for
+        sets that are no bytes."""
+        functions, defined = _functions_of(codes), codes != NONE
+        functions[~defined] = IDENTITY
+        known = self._functions
+        least, greatest = (
+            np.where(defined, bounds[functions], np.iinfo(np.int64).min).max(1)
+            for bounds in (known.least, known.greatest)
+        )
+        wide = (least < BYTES[0]) | (greatest > BYTES[-1])
+        least[wide], greatest[wide] = BYTES[0], BYTES[-1]
+        return known.of_number_pairs("range", lambda *ends: np.clip(BYTES, *ends), least, greatest)
 
     def _merge(self, codes: Codes) -> bool:
         """Join functions of the same root in sorted rows; return whether there were any."""

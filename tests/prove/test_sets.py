@@ -9,7 +9,7 @@ from tests.prove.assignments import Assignments
 from vdla.compiler.graph.integers import Quantisation, scaling
 from vdla.prove.axioms import Axiom
 from vdla.prove.domain import Domain
-from vdla.prove.functions import BYTES
+from vdla.prove.functions import BYTES, ZERO
 
 
 def equal(left, right):
@@ -135,6 +135,33 @@ def test_sums_of_functions_of_a_set_are_functions_of_it(name, halved):
     assert equal(domain.requantise(total, EXACTLY), domain.requantise(domain.values(single), EXACTLY))
     other = domain.add(*map(domain.values, (parts[0], parts[0])))
     assert not equal(domain.requantise(other, EXACTLY), domain.requantise(domain.values(single), EXACTLY))
+
+
+NARROW = {
+    "below 106": np.minimum(BYTES, 105),
+    "above -90": np.maximum(BYTES, -90),
+    "between": np.clip(BYTES // 2, -50, 40),
+    "falls": np.clip(-BYTES, -9, 90),
+}
+
+
+@pytest.mark.parametrize("name", NARROW)
+@pytest.mark.parametrize("zero", [-22, 30])
+def test_a_set_less_a_number_is_the_sum_of_its_bytes(name, zero):
+    """One of the bytes may be 0 for all values that the set can take."""
+    domain = Domain(1)
+    whole = greatest(domain, *(element(domain, each, NARROW[name]) for each in "xy"))
+    less = BYTES - zero
+    low = np.clip(less, -128, 127)
+    parts = [domain.apply(whole, domain.functions.number(table)) for table in (low, less - low)]
+    factor = domain.values(element(domain, "z"))
+    products = [
+        domain.requantise(domain.multiply(domain.add(*map(domain.values, summands)), factor), EXACTLY)
+        for summands in (parts, (whole, domain.constants(np.array([-zero]))))
+    ]
+    assert equal(*products)
+    other = domain.multiply(domain.values(parts[0]), factor)
+    assert equal(domain.requantise(other, EXACTLY), products[0]) == (not np.any((less - low)[NARROW[name] + ZERO]))
 
 
 TABLES = {
