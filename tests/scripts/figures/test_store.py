@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from figures import store
-from figures.declared import ROOT, Measurement, measurements
+from figures.declared import ROOT, Measurement, matched, measurements
 from figures.pages import marks, paths, rendered
 from figures.store import MeasureError, Output, kept, measure, read_store, stale, write_store
 
@@ -78,3 +78,12 @@ def needed(declared) -> set[str]:
 
 def test_the_store_stands_in_the_documentation():
     assert store.STORE.is_relative_to(ROOT / "docs")
+
+
+def test_an_excerpt_is_of_whole_lines():
+    declared = measurements()
+    for name, output in read_store().items():
+        for key, pattern in declared[name].views.items():
+            excerpt = matched(pattern, output.text)
+            assert excerpt is not None, f"{name}.{key}"
+            assert f"\n{excerpt.strip()}\n" in f"\n{output.text.strip()}\n", f"{name}.{key}"
