@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hw.spec import isa
-from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.window import Window, row_distance, window_columns
 
 Indices = NDArray[np.int64]
@@ -274,6 +273,6 @@ def _block(rows: int, columns: int, stride: int, step: int, pads: tuple[int, int
     return Block((above + rows + below) * line, filled.reshape(-1), source.reshape(-1))
 
 
-def first_byte(it: isa.Load | isa.Gather | isa.Store, config: AcceleratorConfig) -> int:
-    """Return the byte address of the first element that an instruction moves."""
-    return it.dram_base if isinstance(it, isa.Gather) else it.dram_base * config.element_bytes(it.memory_type)
+def first_byte(it: isa.Load | isa.Gather | isa.Store, size: int) -> int:
+    """Return the byte address of the first element that an instruction moves, of elements of `size` bytes."""
+    return it.dram_base if isinstance(it, isa.Gather) else it.dram_base * size

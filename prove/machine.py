@@ -95,6 +95,7 @@ class StreamMachine:
         lanes = config.batch * config.block_out
         self._steps: list[tuple[int, Indices, bool]] = []
         self._running = 0
+        self._element_bytes = {memory: config.element_bytes(memory) for memory in MemoryType}
         self._stores = Stores(domain, dram)
         self.accumulators = Accumulators(domain, config.depth(MemoryType.ACC), lanes)
         self._operands = Operands(self.pads.inputs, self.pads.weights)
@@ -128,8 +129,8 @@ class StreamMachine:
         """
         ((_, it),) = _instructions(program, [store])
         assert isinstance(it, isa.Store)
-        size = self.config.element_bytes(it.memory_type)
-        first = (first_byte(it, self.config) - self.dram.low) // size
+        size = self._element_bytes[it.memory_type]
+        first = (first_byte(it, size) - self.dram.low) // size
         element = it.sram_base + int(np.flatnonzero(block_of(it).source == place - first)[-1])
         found: list[int] = []
         for index, dst, fresh in reversed(self._steps):
@@ -176,7 +177,8 @@ class StreamMachine:
         if not len(block.filled):
             return
         places: Indices | slice = to if len(block.filled) == block.elements else it.sram_base + block.filled
-        begin, size = first_byte(it, self.config), self.config.element_bytes(memory)
+        size = self._element_bytes[memory]
+        begin = first_byte(it, size)
         unit_bytes = 1 if isinstance(it, isa.Gather) else size
         end = begin + int(block.source[-1]) * unit_bytes + size
         if end <= self.dram.low or begin >= self.dram.high:
@@ -192,7 +194,7 @@ class StreamMachine:
         self, it: isa.Load | isa.Gather, memory: MemoryType, begin: int, block: Block
     ) -> None:
         """Copy a block of activations from DRAM; those of a GATHER begin at any byte."""
-        size, places = self.config.element_bytes(memory), it.sram_base + block.filled
+        size, places = self._element_bytes[memory], it.sram_base + block.filled
         if isinstance(it, isa.Gather):
             lanes = self.dram.read(begin + block.source[:, None] + np.arange(size))
         else:
@@ -266,8 +268,8 @@ class StreamMachine:
             form, taken = self._taken(it, index, it.dram_base + block.source)
             self.pads.inputs.put(taken.places, self._stores.results(form, [taken]))
             return
-        size = self.config.element_bytes(it.memory_type)
-        begin = first_byte(it, self.config)
+        size = self._element_bytes[it.memory_type]
+        begin = first_byte(it, size)
         end = begin + (int(block.source[-1]) + 1) * size
         if begin < self.dram.low or end > self.dram.high:
             raise ProofError(f"it writes bytes {begin:#x}..{end - 1:#x}, of which some are constants")
@@ -287,7 +289,7 @@ class StreamMachine:
             residuals = self.pads.residuals.chosen(slice(it.residual - 1, it.residual - 1 + len(places)))
             if not are_defined(residuals.elements):
                 raise ProofError("it adds residuals that nothing has loaded")
-        form = Form(self.config.element_bytes(it.memory_type), columns is not None, table, words, is_greatest)
+        form = Form(self._element_bytes[it.memory_type], columns is not None, table, words, is_greatest)
         return form, Taken(index, taken, columns, residuals, places)
 
     def _table(self, it: isa.Store) -> int:

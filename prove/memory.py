@@ -220,12 +220,15 @@ class Accumulators:
         self.words = np.zeros((depth, lanes), np.int64)
         self.state = np.zeros(depth, np.uint8)
         self._members: dict[int, tuple[Extreme, list[NDArray[np.uint64]]]] = {}
+        self._collected: list[tuple[Indices, list[Elements]]] = []  # places, members of their sets
+        self._is_collected = np.zeros(depth, bool)
         self._elements = undefined((depth, lanes))
         self._residues = np.zeros((RESIDUES, depth, lanes))
         self._bounds = np.zeros((4, depth), np.int64)  # reach, offset, degree and magnitude of `Sums`
 
     def load_words(self, places: Places, words: Indices) -> None:
         """Replace accumulators by constants, int64[n, lanes]."""
+        self._settle_greatest(places)
         self.words[places], self.state[places] = words, WORDS
         self._residues[:, places] = words
         self._bounds[:, places] = 0
@@ -279,6 +282,7 @@ class Accumulators:
 
     def put(self, places: Places, sums: Sums) -> None:
         """Replace accumulators by sums[n, lanes]."""
+        self._settle_greatest(places)
         self._residues[:, places] = sums.residues
         self._bounds[:, places] = np.array([sums.bounds]).T
         if sums.source is None:
@@ -293,17 +297,18 @@ class Accumulators:
         if sums.source is not None or GREATEST in self.state[places].tobytes():
             self.put(places, self._domain.add(self.sums(places), sums))
             return
-        bounds = self._bounds[:, places]
-        if int(bounds[MAGNITUDE].max(initial=0)) + sums.magnitude > LARGEST_MAGNITUDE:
+        if not self._has_added(places, sums):
             self._residues[:, places] = reduced(self._residues[:, places])
-            bounds[MAGNITUDE] = REDUCED
-            sums = within(sums, LARGEST_MAGNITUDE - REDUCED)
-        add_rows(np.ascontiguousarray(sums.residues), self._numbers(places), self._residues)
+            self._bounds[MAGNITUDE, places] = REDUCED
+            fits = self._has_added(places, within(sums, LARGEST_MAGNITUDE - REDUCED))
+            assert fits, "reduced residues can be added"
         self.state[places] = ALL_SEVERAL
-        degree = np.maximum(bounds[DEGREE], sums.degree)
-        bounds = bounds + np.array([sums.bounds]).T
-        bounds[DEGREE] = degree
-        self._bounds[:, places] = bounds
+
+    def _has_added(self, places: Places, sums: Sums) -> bool:
+        """Add residues and bounds, unless residues could become too large; return whether they were added."""
+        rows, more, fits = np.ascontiguousarray(sums.residues), np.array(sums.bounds), np.empty(1, bool)
+        add_rows(rows, more, self._numbers(places), self._residues, self._bounds, fits)
+        return bool(fits[0])
 
     def _numbers(self, places: Places) -> Indices:
         """Return places as indices, int64[n]."""
@@ -358,6 +363,7 @@ class Accumulators:
 
     def as_roots(self, places: Places) -> Elements:
         """Return accumulators as elements[n, lanes] of `Domain.sums_as_roots`, or sets of these."""
+        self._settle_greatest(places)
         every = np.array(self._numbers(places))
         greatest = self.state[every] == GREATEST
         result = self._elements[every].copy()
@@ -368,13 +374,31 @@ class Accumulators:
     def put_greatest(self, places: Indices, sources: Indices) -> None:
         """Replace accumulators by the greatest of themselves and of others, where `are_sums` holds for some.
 
+        The sets are computed later, many at once: before an accumulator is read that is one of them.
+
         Args:
             places: int64[n], distinct.
             sources: int64[m, n].
         """
-        stack = np.stack([self.as_roots(each) for each in (places, *sources)])
-        self._elements[places] = self._domain.maximum(stack)
+        members = [self.as_roots(each) for each in sources]
+        if self._collected and np.array_equal(self._collected[-1][0], places):
+            self._collected[-1][1].extend(members)
+            return
+        own = self.as_roots(places)
+        self._collected.append((places, [own, *members]))
+        self._is_collected[places] = True
         self.state[places] = GREATEST
+
+    def _settle_greatest(self, places: Places) -> None:
+        """Compute all sets of sums whose members are collected, if there is one among the accumulators."""
+        if not self._collected or not self._is_collected[places].any():
+            return
+        collected, self._collected = self._collected, []
+        for count in {len(members) for _, members in collected}:
+            groups = [(where, members) for where, members in collected if len(members) == count]
+            stack = np.concatenate([np.stack(members) for _, members in groups], axis=1)
+            self._elements[np.concatenate([where for where, _ in groups])] = self._domain.maximum(stack)
+        self._is_collected[:] = False
 
     def _settle(self, places: Places) -> None:
         """Compute accumulators whose members are still collected."""
@@ -414,6 +438,7 @@ class Weights:
         magnitudes: int64[depth, block_out], magnitudes of the numbers, added up along block_in.
         activations: lanes of weights that are activations [depth, block_out * block_in].
         is_activation: bool[depth], which weights are activations.
+        has_activations: whether some weights have been activations.
     """
 
     def __init__(self, depth: int, block_out: int, block_in: int) -> None:
@@ -423,6 +448,7 @@ class Weights:
         values = block_out * block_in
         self.activations = Lanes(undefined((depth, values)), np.zeros((RESIDUES, depth, values)))
         self.is_activation = np.zeros(depth, bool)
+        self.has_activations = False
 
     def put_numbers(self, places: Places, numbers: NDArray[np.int8] | int) -> None:
         """Replace weights by numbers, int8[n, block_out * block_in] or one for all."""
@@ -436,7 +462,7 @@ class Weights:
         """Replace weights by activations, lanes [n, block_out * block_in]."""
         self.put_numbers(places, 0)
         self.activations.put(places, values)
-        self.is_activation[places] = True
+        self.is_activation[places] = self.has_activations = True
 
 
 @dataclass(frozen=True)

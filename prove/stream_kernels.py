@@ -6,18 +6,39 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.prove.elements import NO_ROOT, RESIDUES, SEVERAL, Elements, Floats
+from vdla.prove.elements import LARGEST_MAGNITUDE, NO_ROOT, RESIDUES, SEVERAL, Elements, Floats
 from vdla.sim.compiled import part, whole
 
 Integers = NDArray[np.int64]
 Words = NDArray[np.uint64]
 Bytes = NDArray[np.int8]
+Flags = NDArray[np.bool_]
 
 
 @whole
-def add_rows(values: Floats, places: Integers, out: Floats) -> None:
-    """Add rows, float64[n, rows, m], to the rows `places`, int64[rows], of float64[n, all, m]; the places
-    differ."""
+def add_rows(
+    values: Floats, more: Integers, places: Integers, out: Floats, bounds: Integers, fits: Flags
+) -> None:
+    """Add sums to accumulators. If a magnitude could exceed `LARGEST_MAGNITUDE`, nothing is added.
+
+    Args:
+        values: float64[RESIDUES, n, m], the residues of the sums.
+        more: int64[4], reach, offset, degree and magnitude of the sums.
+        places: int64[n], distinct, the accumulators.
+        out: float64[RESIDUES, depth, m], the residues of the accumulators.
+        bounds: int64[4, depth], reach, offset, degree and magnitude of the accumulators.
+        fits: bool[1], gets whether the sums were added.
+    """
+    fits[0] = True
+    for row in range(len(places)):
+        if bounds[3, places[row]] + more[3] > LARGEST_MAGNITUDE:
+            fits[0] = False
+            return
+    for row in range(len(places)):
+        place = places[row]
+        for kind in (0, 1, 3):
+            bounds[kind, place] += more[kind]
+        bounds[2, place] = max(bounds[2, place], more[2])
     for outer in range(values.shape[0]):
         for row in range(values.shape[1]):
             for inner in range(values.shape[2]):
@@ -49,20 +70,30 @@ def copy_rows(
 
 
 @whole
-def gather_columns(blocks: Floats, wgt: Integers, out: Floats) -> None:
+def gather_columns(
+    blocks: Floats, magnitudes: Integers, wgt: Integers, out: Floats, largest: Integers
+) -> None:
     """Write the matrix of the weights of a matrix product.
 
     Args:
         blocks: float64[depth, block_in, block_out].
+        magnitudes: int64[depth, block_out], magnitudes of the weights, added up along block_in.
         wgt: int64[O, R].
         out: float64[R * block_in, O * block_out].
+        largest: int64[1], gets the largest sum of magnitudes of a column.
     """
     high, wide = blocks.shape[1], blocks.shape[2]
+    largest[0] = 0
     for o in range(wgt.shape[0]):
         for r in range(wgt.shape[1]):
             for k in range(high):
                 for column in range(wide):
                     out[r * high + k, o * wide + column] = blocks[wgt[o, r], k, column]
+        for column in range(wide):
+            total = 0
+            for r in range(wgt.shape[1]):
+                total += magnitudes[wgt[o, r], column]
+            largest[0] = max(largest[0], total)
 
 
 @part
@@ -156,6 +187,45 @@ def product_roots(
                     )
             if several:
                 break
+
+
+@part
+def next_factor(weights: Bytes, block: int, row: int, first: int) -> Any:
+    """Return the place of the first factor of a row of weights that is not 0, from `first` on; the length of
+    the row if there is none."""
+    place = first
+    while place < weights.shape[2] and weights[block, row, place] == 0:
+        place += 1
+    return place
+
+
+@whole
+def two_roots(elements: Elements, weights: Bytes, src: Integers, wgt: Integers, out: Flags) -> None:
+    """Write whether the first two terms of every sum of a matrix product have different roots. Then every sum
+    has several; this is quicker to see than by `product_roots`.
+
+    Args:
+        elements, weights, src, wgt: as of `product_roots`; only the first input of each sum counts.
+        out: bool[1].
+    """
+    depth = weights.shape[2]
+    batch = elements.shape[1] // depth
+    for column in range(wgt.shape[0] * weights.shape[1]):
+        block, row = wgt[column // weights.shape[1], 0], column % weights.shape[1]
+        first = next_factor(weights, block, row, 0)
+        second = next_factor(weights, block, row, first + 1)
+        if second >= depth:
+            out[0] = False
+            return
+        for p in range(src.shape[0]):
+            for image in range(batch):
+                lane = image * depth
+                one, other = elements[src[p, 0], lane + first], elements[src[p, 0], lane + second]
+                same = one.kind == other.kind and one.lo == other.lo and one.hi == other.hi
+                if same or one.kind == NO_ROOT or other.kind == NO_ROOT:
+                    out[0] = False
+                    return
+    out[0] = True
 
 
 @whole

@@ -25,6 +25,7 @@ from vdla.prove.stream_kernels import (
     product_roots,
     term_of_depthwise,
     term_of_product,
+    two_roots,
 )
 
 Bytes = NDArray[np.int8]
@@ -63,20 +64,19 @@ def matrix_product(domain: Domain, operands: Operands, product: Product, with_so
         ProofError: weights are too large to be added up exactly, or the degree of a product is too high.
     """
     weights, lanes = operands.weights, operands.inputs.lanes
-    if weights.is_activation[product.wgt].any():
+    if weights.has_activations and weights.is_activation[product.wgt].any():
         return _product_of_activations(domain, operands, product, with_source)
     count, terms = product.wgt.shape
     _, depth, width = weights.columns.shape
-    columns = np.empty((terms * depth, count * width))
-    gather_columns(weights.columns, product.wgt, columns)
-    largest = _largest(weights.magnitudes[product.wgt].sum(1))
+    columns, largest = np.empty((terms * depth, count * width)), np.empty(1, np.int64)
+    gather_columns(weights.columns, weights.magnitudes, product.wgt, columns, largest)
     src = operands.inputs.rows[product.src]
     rows = _rows(lanes.residues, src, operands.batch)
     residues = _as_lanes(rows @ columns, product.dst.shape, operands.batch)
     source = None
     if with_source:
         source = _sources_of_product(domain, lanes.elements, weights.numbers, src, product.wgt)
-    return _sums(residues, source, largest)
+    return _sums(residues, source, _exact(largest[0]))
 
 
 def _sources_of_product(
@@ -90,7 +90,10 @@ def _sources_of_product(
         weights: int8[depth, block_out, block_in].
         src: int64[P, R]; wgt: int64[O, R].
     """
-    steps = elements, weights, src, wgt
+    steps, has_several = (elements, weights, src, wgt), np.empty(1, bool)
+    two_roots(*steps, has_several)
+    if has_several[0]:
+        return None
     batch = elements.shape[1] // weights.shape[2]
     return _sources(
         domain,
@@ -108,7 +111,7 @@ def row_sums(domain: Domain, operands: Operands, rows: Rows, with_source: bool) 
     weights, inputs = operands.weights.numbers, operands.inputs.lanes
     src = operands.inputs.rows[rows.src]
     terms = weights[rows.wgt][:, :, rows.terms[:, 2]]
-    largest = _largest(np.abs(terms.astype(np.int16)).sum(2, dtype=np.int64))
+    largest = _exact(np.abs(terms.astype(np.int16)).sum(2, dtype=np.int64).max(initial=0))
     residues = np.empty((RESIDUES, len(rows.dst), inputs.elements.shape[1]))
     windows = src, rows.wgt, rows.terms, rows.shared
     depthwise_sums(inputs.residues, weights, *windows, residues)
@@ -133,19 +136,18 @@ def _sums(residues: Floats, source: Elements | None, largest: int) -> Sums:
     )
 
 
-def _largest(magnitudes: Indices) -> int:
+def _exact(largest: Any) -> int:
     """Return the largest sum of magnitudes of weights.
 
     Raises:
         ProofError: residues times such weights are no exact float64.
     """
-    largest = int(magnitudes.max(initial=0))
     if largest >= MOST_WEIGHT:
         raise ProofError(
             f"weights of a sum add up to {largest:,}, and a proof multiplies by less than "
             f"{MOST_WEIGHT:,} at once"
         )
-    return largest
+    return int(largest)
 
 
 def _rows(lanes: Any, src: Indices, batch: int) -> Any:

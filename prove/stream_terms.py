@@ -79,11 +79,12 @@ class Origins:
         memory = MemoryType(it.memory_type)
         chip = MemoryType.ACC if memory is MemoryType.ACC_8BIT else memory
         block = block_of(it)
-        unit = 1 if isinstance(it, isa.Gather) else self._config.element_bytes(memory)
+        size = self._config.element_bytes(memory)
+        unit = 1 if isinstance(it, isa.Gather) else size
         end = it.sram_base + block.elements
         self.loaders[chip][it.sram_base : end] = index
         self.addresses[chip][it.sram_base : end] = NOTHING
-        source = first_byte(it, self._config) + block.source * unit
+        source = first_byte(it, size) + block.source * unit
         self.addresses[chip][it.sram_base + block.filled] = source
         return chip, it.sram_base, end
 
@@ -117,7 +118,8 @@ def accumulator_of(program: DecodedStream, store: int, element: int, low: int) -
     assert isinstance(it, isa.Store)
     first = it.dram_base
     if it.memory_type != MemoryType.INP:
-        first = (first_byte(it, program.config) - low) // program.config.element_bytes(it.memory_type)
+        size = program.config.element_bytes(it.memory_type)
+        first = (first_byte(it, size) - low) // size
     return it.sram_base + int(np.flatnonzero(block_of(it).source == element - first)[-1])
 
 

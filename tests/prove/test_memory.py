@@ -110,6 +110,42 @@ def test_the_greatest_of_sums_is_read_by_nothing_that_takes_a_sum(use):
     assert not held.have_greatest(slice(0, 3))
 
 
+GROUPS = ((0, 1, 2), (2, 3), (4, 5))
+"""Accumulators that an instruction replaces by the greatest of sums."""
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_greatest_of_sums_does_not_depend_on_when_it_is_computed(seed):
+    """Random instructions read, replace and join accumulators that overlap, and that are read again."""
+    rng, domain, depth = np.random.default_rng(seed), Domain(1), 8
+    held = Accumulators(domain, depth, SIZE)
+    sums = domain.add(*(domain.values(domain.fresh(name, (depth, SIZE))) for name in "ab"))
+    held.put(slice(None), sums)
+    expected = domain.sums_as_roots(sums)
+    for _ in range(12):
+        places = np.array(GROUPS[rng.integers(len(GROUPS))])
+        sources = [
+            (places + step) % depth for step in rng.choice(np.arange(1, depth), int(rng.integers(1, 3)))
+        ]
+        if rng.random() < 0.2:
+            held.put(places, part := chosen(sums, sources[0]))
+            expected[places] = domain.sums_as_roots(part)
+        if rng.random() < 0.1:
+            held.load_words(places, words := np.full((len(places), SIZE), 5))
+            expected[places] = domain.sums_as_roots(domain.values(domain.constants(words)))
+        for _ in range(int(rng.integers(1, 3))):
+            held.put_greatest(places, np.stack(sources))
+            expected[places] = domain.maximum(expected[np.stack([places, *sources])])
+        if rng.random() < 0.3:
+            assert (held.as_roots(sources[0]) == expected[sources[0]]).all()
+    assert (held.as_roots(slice(None)) == expected).all()
+
+
+def chosen(sums: Sums, places: np.ndarray) -> Sums:
+    """Return some sums."""
+    return replace(sums, residues=sums.residues[:, places], source=None)
+
+
 def test_sums_are_told_from_bytes():
     domain, held = with_greatest()
     held.put(slice(2, 3), domain.values(domain.fresh("x", (1, SIZE))))

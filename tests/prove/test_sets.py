@@ -161,7 +161,9 @@ def test_a_set_less_a_number_is_the_sum_of_its_bytes(name, zero):
     ]
     assert equal(*products)
     other = domain.multiply(domain.values(parts[0]), factor)
-    assert equal(domain.requantise(other, EXACTLY), products[0]) == (not np.any((less - low)[NARROW[name] + ZERO]))
+    assert equal(domain.requantise(other, EXACTLY), products[0]) == (
+        not np.any((less - low)[NARROW[name] + ZERO])
+    )
 
 
 TABLES = {

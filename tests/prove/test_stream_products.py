@@ -128,3 +128,43 @@ def test_products_of_activations_are_bounded_by_the_values_of_these(largest):
     given = Operands(pad_of(domain, inputs), weights)
     found = matrix_product(domain, given, Product(place, place, place), with_source=False)
     assert (found.degree, found.reach, found.offset) == (2, 3 * largest**2 * BLOCK, largest**2 * BLOCK)
+
+
+ROOTS = np.arange(2 * 2 * BLOCK).reshape(2, 2 * BLOCK)
+MIXED = {
+    "all roots differ": (ROOTS, np.ones((1, BLOCK, BLOCK), np.int8), 0),
+    "the first input of a row is a constant": (
+        np.where(ROOTS == 0, -1, ROOTS),
+        np.ones((1, BLOCK, BLOCK), np.int8),
+        0,
+    ),
+    "two factors of a sum are not 0, of one root": (
+        np.where(ROOTS == 1, 0, ROOTS),
+        np.stack([np.array([[1, 2, 0, 0], *np.ones((3, 4))], np.int8)]),
+        1,
+    ),
+    "one factor of a sum is not 0": (
+        ROOTS,
+        np.stack([np.array([*np.ones((3, 4)), [0, 0, 5, 0]], np.int8)]),
+        4,
+    ),
+    "no factor of a sum is not 0": (
+        ROOTS,
+        np.stack([np.array([[0, 0, 0, 0], *np.ones((3, 4))], np.int8)]),
+        4,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_sums_of_one_root_are_found_among_sums_of_several(name):
+    """The inputs are two elements of two images; -1 is a constant."""
+    roots, weights, singles = MIXED[name]
+    domain = Domain(1)
+    inputs = domain.fresh("x", (ROOTS.size,))[roots]
+    inputs[roots < 0] = domain.constants(np.full(1, 7))
+    held = Operands(pad_of(domain, inputs), constant_weights(weights))
+    product = Product(np.arange(2)[:, None], np.arange(2)[:, None], np.zeros((1, 1), np.int64))
+    sums = matrix_product(domain, held, product, with_source=True)
+    found = 0 if sums.source is None else int((sums.source["function"] != SEVERAL).sum())
+    assert found == singles
