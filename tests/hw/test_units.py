@@ -250,6 +250,17 @@ UNITS = {
 
 SLOW = (
     "products at once",
+    "array deep",
+    "window sliding wide",
+    "pipeline sliding wide",
+    "pipeline two ports sliding",
+    "residual parts",
+    "store short bursts",
+    "store lanes narrow",
+    "store lanes wide",
+    "store one port lanes",
+    "store one port narrow",
+    "store one port plain",
     "requantise narrow",
     "requantise parts",
     "store further lanes",

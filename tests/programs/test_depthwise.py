@@ -31,7 +31,10 @@ CONFIGS = (
         extensions=tuple(extension for extension in Extension if extension is not Extension.DEPTHWISE_ROWS),
     ),
 )
-IDS = [config.name for config in CONFIGS]
+PARAMS = [
+    pytest.param(config, id=config.name, marks=pytest.mark.slow if config is PACKED else ())
+    for config in CONFIGS
+]
 TABLE = [isa.MicroOp(dst=2 * k, src=9 * k, wgt=k) for k in range(8)]
 
 
@@ -124,7 +127,7 @@ def program_of(name: str, config) -> Program:
     return Program(config, instructions, image, codec.to_bytes(instructions, config))
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=IDS)
+@pytest.mark.parametrize("config", PARAMS)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("on", DEVICES)
 def test_depthwise_gives_what_the_model_gives(on, name, config):
@@ -136,7 +139,7 @@ def test_depthwise_gives_what_the_model_gives(on, name, config):
 
 
 @pytest.mark.parametrize("memory", [MemoryParameters(), MemoryParameters(1, 1)], ids=str)
-@pytest.mark.parametrize("config", CONFIGS, ids=IDS)
+@pytest.mark.parametrize("config", PARAMS)
 @pytest.mark.parametrize("name", CASES)
 def test_the_simulator_takes_the_cycles_of_the_rtl(name, config, memory):
     program = program_of(name, config)

@@ -16,7 +16,9 @@ from vdla.runtime.devices.functional import FunctionalDevice
 RTL_CONFIGURATIONS = (0, 2, 3)  # 2 has wide micro-ops and instructions
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize(
+    "seed", [*range(20), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(20, 40))]
+)
 def test_functional_device_agrees_with_the_model(seed):
     program = random_program(random_config(seed), seed, 25)
     expected = np.frombuffer(

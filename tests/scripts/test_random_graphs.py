@@ -149,6 +149,9 @@ def test_real_numbers_made_of_integers_that_may_be_one_off_may_be_one_step_off(s
         (np.float32([1, 2]), np.float32([1.001, 2]), ""),
         (np.float32([1, 2]), np.float32([1.5, 2]), "it is 0.5 off, and 0.004 is allowed"),
         (np.float32([np.nan]), np.float32([np.nan]), ""),
+        (np.float32([np.nan, 1]), np.float32([np.nan, 1.001]), ""),
+        (np.float32([np.inf, 1]), np.float32([np.inf, 1.5]), "it is 0.5 off, and 0.003 is allowed"),
+        (np.float32([np.nan, 1]), np.float32([1, np.nan]), "infinities or nan stand at other places"),
     ],
 )
 def test_how_far_off_a_result_may_be(script, found, expected, message):

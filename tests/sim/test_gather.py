@@ -97,7 +97,9 @@ def test_without_the_extension_it_is_no_instruction():
 LONG = TINY.with_changes(block_in=16, inp_buffer_bytes=1 << 15, extensions=tuple(Extension))
 
 
-@pytest.mark.parametrize("step", [0, 1, 3, 6, 8, 9, 16, 64, pytest.param(255, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "step", [0, 1, 3, 6, 8, 16, *(pytest.param(step, marks=pytest.mark.slow) for step in (9, 64, 255))]
+)
 @pytest.mark.parametrize(
     "memory", [MemoryParameters(), MemoryParameters(1, 1), MemoryParameters(20, 4, 3)], ids=str
 )

@@ -75,7 +75,10 @@ def test_inputs_are_kept_with_threads_over_outputs_alone():
     assert not space.usual.table.kept(INPUTS).any()
 
 
-@pytest.mark.parametrize("name", CONVS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow) if name == "pointwise" else name for name in CONVS],
+)
 def test_no_choice_changes_what_a_convolution_computes(name):
     """With every number of threads and everything that may be kept."""
     target, graph = Target(TINY), conv_graph("layer", CONVS[name])

@@ -74,7 +74,9 @@ def scramble(schedule, rng):
             continue
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize(
+    "seed", [*range(30), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(30, 60))]
+)
 @pytest.mark.parametrize("build", [convolution, multiply, pooled])
 def test_random_schedules_give_the_same_result(build, seed):
     rng, numbers = random.Random(seed), np.random.default_rng(seed)

@@ -158,7 +158,9 @@ def check_skipping(program: DecodedStream, memory: MemoryParameters) -> None:
     [REFERENCE_MEMORY, MemoryParameters(1, 1), MemoryParameters(200, 64), MemoryParameters(64, 16, 5)],
     ids=str,
 )
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize(
+    "seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 8))]
+)
 def test_skipping_changes_nothing(seed, memory):
     check_skipping(random_decoded(seed), memory)
 
