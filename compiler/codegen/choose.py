@@ -29,8 +29,9 @@ MORE_CANDIDATES = 4  # choices with more virtual threads that may be simulated
 # of ResNet-18 and MobileNet was such a candidate the fastest.
 NEAR = 1.05
 MEASURED = 256  # choices whose cycles a process remembers: placement compares operators by them first
-# A choice with more virtual threads whose estimate exceeds the fewest cycles so far by a larger factor is not
-# simulated: estimates are that far off. Fitted to the candidates of ResNet-18, MobileNet and EfficientNet-B0.
+# A choice with more virtual threads is not simulated if its estimate exceeds, by a larger factor, both the
+# cycles and the estimate of the best choice so far: estimates are that far off, or too high for all choices.
+# Fitted to the candidates of ResNet-18, MobileNet and EfficientNet-B0.
 HOPEFUL = 1.04
 # Cycles that a choice that keeps inputs on chip must save: the layers around it wait for room in INP, which
 # the simulation of the task alone does not show. Fitted to the example networks.
@@ -73,12 +74,13 @@ def by_simulator(space: ChoiceSpace, candidates: int = CANDIDATES) -> Choice:
     stalls = _stalls(space, best)
     if stalls:
         best = min([best, *(_simulated(space, other) for other in others)], key=lambda one: one.cycles)
-        kept = _best_hopeful(space, best, space.usual, _keeping_inputs(space.usual))
+        kept = _best_hopeful(space, best, space.usual, _keeping_inputs(space.usual), best.cycles)
         best = kept if kept.cycles + CONVINCING <= best.cycles else best
     if space.more is None:
         return best.choice
     if stalls and _stalls(space, best):
-        best = _best_hopeful(space, best, space.more, _candidates(space.more, MORE_CANDIDATES))
+        expected = max(best.cycles, _estimate(space.usual, best.choice))
+        best = _best_hopeful(space, best, space.more, _candidates(space.more, MORE_CANDIDATES), expected)
     elif not stalls:
         other = _candidates(space.more, 1)[0]
         if _estimate(space.more, other) < _estimate(space.usual, first):
@@ -98,11 +100,11 @@ def _simulated(space: ChoiceSpace, choice: Choice) -> _Simulated:
 
 
 def _best_hopeful(
-    space: ChoiceSpace, best: _Simulated, family: ChoiceFamily, others: Iterable[Choice]
+    space: ChoiceSpace, best: _Simulated, family: ChoiceFamily, others: Iterable[Choice], expected: float
 ) -> _Simulated:
-    """Return the best of a choice and those others of a family whose estimates are near its cycles."""
+    """Return the best of a choice and those others of a family whose estimates are near the expected cycles."""
     for other in others:
-        if _estimate(family, other) < HOPEFUL * best.cycles:
+        if _estimate(family, other) < HOPEFUL * expected:
             best = min(best, _simulated(space, other), key=lambda one: one.cycles)
     return best
 

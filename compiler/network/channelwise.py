@@ -106,7 +106,10 @@ OPERATORS: Mapping[str, OperatorKind] = {
             constants(-1),
             operands(1),
             Rule(TAKES, border_fault, BORDER_CURE),
-            Rule("kernels that reach the image", lambda candidate: reach_fault(_pooling(candidate))),
+            Rule(
+                "kernels that read at least one pixel of the image",
+                lambda candidate: reach_fault(_pooling(candidate)),
+            ),
         ),
         _average_pool,
     ),

@@ -216,7 +216,10 @@ OPERATORS: Mapping[str, OperatorKind] = {
         (
             *BOTH,
             Rule(TAKES, border_fault, BORDER_CURE),
-            Rule("kernels that reach the image", lambda candidate: reach_fault(_size(candidate))),
+            Rule(
+                "kernels that read at least one pixel of the image",
+                lambda candidate: reach_fault(_size(candidate)),
+            ),
         ),
         _convolution,
     ),

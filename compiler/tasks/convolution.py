@@ -219,7 +219,8 @@ def schedule_conv2d(
     parameters_loop = None
     if not work.keeps_parameters:  # fewer loads then wait for the STOREs that use the parameters before
         rounds = int(TileFootprint(work, table_of(tiles)).rounds[0])
-        parameters_loop, outputs_loop = schedule[operator.out].split(outputs_loop, rounds)
+        parameters_loop, inner = schedule[operator.out].split(outputs_loop, rounds)
+        place, outputs_loop = inner if place == outputs_loop else place, inner
     narrow(schedule, operator.narrowed, place, parameters_loop, intrinsics)
     schedule[operator.total].compute_at(operator.out, place)
     chunk = _order_sums(schedule, operator, tiles)

@@ -304,3 +304,18 @@ def test_a_convolution_without_a_tile_names_the_buffers_that_are_too_small(small
         assert given == small[name] < taken
         small = small | {name: 1 << (taken - 1).bit_length()}
     assert not isinstance(space_of(task, replace(TARGET, config=TARGET.config.with_changes(**small))), Unfit)
+
+
+def test_choices_with_more_threads_are_simulated_where_estimates_are_too_high_for_all():
+    """With a batch of four, the bus bounds this product, and its estimates are 15 % too high."""
+    space = space_of(
+        ConvolutionTask(Convolution(2048, 7, 7, 512, (1, 1))),
+        Target(DEFAULT.with_changes(name="batch of four", batch=4)),
+    )
+    choice = by_simulator(space)
+    assert choice.threads == 4
+    two = by_estimate(space)
+    assert two.threads == 2
+    assert simulated_cycles(space.task, choice, space.target) < simulated_cycles(
+        space.task, two, space.target
+    )

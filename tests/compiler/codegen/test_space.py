@@ -27,6 +27,7 @@ CONVS = {
     "strided": Conv(channels=32, outputs=32, size=8, stride=2),
     "pointwise": Conv(channels=48, outputs=64, size=6, kernel=1),
     "depthwise": Conv(channels=64, outputs=64, size=6, groups=64),
+    "more outputs than parameters on chip": Conv(channels=8, outputs=4 * 325, size=1, kernel=1),
 }
 TASKS = {
     "convolution": ConvolutionTask(Convolution(32, 9, 9, 48)),

@@ -230,7 +230,7 @@ REFUSED = {
     "quantise its input with the zero point 0 or -128": lambda net: net.graph(
         net.average(net.input(1, 4, 3, 3), (3, 3), pads=(1, 1, 1, 1), border=3)
     ),
-    "Int8Conv with a kernel that reads padding alone; the accelerator takes kernels that reach the image": (
+    "Int8Conv with a kernel that reads padding alone; the accelerator takes kernels that read at least one pixel of the image": (
         beside_the_image
     ),
     "Int8ConvTranspose with a result of 7 with stride 3 and padding 1, which has no uniform phases; "
