@@ -102,7 +102,7 @@ def _simulated(space: ChoiceSpace, choice: Choice) -> _Simulated:
 def _best_hopeful(
     space: ChoiceSpace, best: _Simulated, family: ChoiceFamily, others: Iterable[Choice], expected: float
 ) -> _Simulated:
-    """Return the best of a choice and those others of a family whose estimates are near the expected cycles."""
+    """Return the best of a choice and of those others whose estimates are near the expected cycles."""
     for other in others:
         if _estimate(family, other) < HOPEFUL * expected:
             best = min(best, _simulated(space, other), key=lambda one: one.cycles)
