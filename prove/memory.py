@@ -374,7 +374,7 @@ class Accumulators:
     def put_greatest(self, places: Indices, sources: Indices) -> None:
         """Replace accumulators by the greatest of themselves and of others, where `are_sums` holds for some.
 
-        The sets are computed later, many at once: before an accumulator is read that is one of them.
+        The sets are computed together, before the first of these accumulators is read or replaced.
 
         Args:
             places: int64[n], distinct.
