@@ -224,12 +224,16 @@ class _Mover:
             pending = self._pending[at]
             while pending.pieces and self.weights.load[pending.pieces[0].value] <= wait.number:
                 pending.pieces.popleft()
-            if pending.pieces and pending.later <= wait.number:
+            if pending.later <= wait.number and used + self._next_cycles(pending) <= room:
                 used = self._move(pending, wait, used)
             if pending.pieces:
                 at += 1
             else:
                 del self._pending[at]
+
+    def _next_cycles(self, pending: Pending) -> float:
+        """Return the cycles of the bus that the next piece of a group takes; 0 if no piece is left."""
+        return pending.pieces[0].size * self.cycles if pending.pieces else 0
 
     def _move(self, pending: Pending, wait: Wait, used: float) -> float:
         """Move the next pieces of a group as long as there is room; return the cycles used."""

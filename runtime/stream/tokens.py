@@ -13,9 +13,8 @@ appendix A).
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
 from operator import gt
 from typing import TypeVar
 
@@ -29,11 +28,12 @@ from vdla.hw.spec.isa import FLAGS
 from vdla.hw.spec.memories import SCRATCHPADS, scratchpad_of
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
 from vdla.hw.spec.vocabulary import MemoryType
+from vdla.sim.compiled import whole
+from vdla.sim.records import Grid, Ints
 
 UNITS = len(Unit)
 PLACES = max(len(shared_accesses(form)) for form in FOOTPRINTS)  # that an instruction touches, at most
 DRAM = len(MemoryType)  # as a memory, behind those on chip
-PAIRS_AT_ONCE = 1 << 20  # touches of segments that are searched at once
 Number = TypeVar("Number", int, np.ndarray)  # of one tensor, or of each instruction's
 LOAD, COMPUTE, STORE = map(int, Unit)  # plain numbers are quicker to compare
 _NONE = (-1,) * len(Unit)
@@ -72,9 +72,7 @@ def conflicts(units: np.ndarray, touched: np.ndarray, config: AcceleratorConfig)
     edges = np.sort(np.concatenate((begin, end), axis=None))
     edges = edges[np.diff(edges, prepend=edges[:1] - 1) > 0]  # np.unique imports numpy.ma, which takes long
     low, high = np.searchsorted(edges, begin), np.searchsorted(edges, end)
-    for first, limit in _portions(low, high, len(edges)):
-        _search(units, np.maximum(low, first), np.minimum(high, limit), needs)
-    needs[np.arange(len(units)), units] = -1
+    _search(units, low, high, np.full((len(edges), UNITS), -1), needs)
     return needs
 
 
@@ -98,49 +96,25 @@ def _bounds(config: AcceleratorConfig) -> np.ndarray:
     return np.array([*on_chip, (end, np.iinfo(np.int64).max)])
 
 
-def _portions(low: np.ndarray, high: np.ndarray, count: int) -> Iterator[tuple[int, int]]:
-    """Yield portions of `count` segments, such that the touches of a portion's segments are about
-    PAIRS_AT_ONCE.
+@whole
+def _search(units: Ints, low: Grid, high: Grid, last: Grid, needs: Grid) -> None:
+    """Raise `needs` to the last preceding instruction of each other unit that touched one of an instruction's
+    segments.
 
     Args:
-        low, high: int64[n, touches], the segments that each touches.
+        units: uint8[n].
+        low, high: int64[n, touches], the segments [low, high) of each touch.
+        last: int64[segments, units], -1 each; left with the last instruction of each unit.
+        needs: int64[n, units], -1 each.
     """
-    touches = np.cumsum(
-        np.bincount(low.ravel(), minlength=count) - np.bincount(high.ravel(), minlength=count)
-    )
-    portion = np.cumsum(touches) // PAIRS_AT_ONCE
-    cuts = [0, *(np.flatnonzero(np.diff(portion)) + 1).tolist(), count]
-    yield from pairwise(cuts)
-
-
-def _search(units: np.ndarray, low: np.ndarray, high: np.ndarray, needs: np.ndarray) -> None:
-    """Raise `needs` to the last instruction of each unit that touched one of an instruction's segments.
-
-    Every touch of a segment is a pair (segment, instruction). Of the pairs in order of segments, then of
-    instructions, the running maximum over those of one unit is the last of it before each pair.
-    """
-    counts = np.maximum(high - low, 0)
-    ends, total = np.cumsum(counts), int(counts.sum())
-    first = low.ravel() - (ends - counts.ravel())
-    segment = np.arange(total) + np.repeat(first, counts.ravel())
-    pairs = counts.sum(axis=1)
-    number = np.repeat(np.arange(len(units)), pairs)
-    order = np.argsort(_narrow(segment), kind="stable")
-    base, ordered = segment[order] * len(units), number[order]
-    touching = np.flatnonzero(pairs)
-    starts = np.cumsum(pairs)[touching] - pairs[touching]
-    last = np.empty_like(order)
-    for unit in range(UNITS):
-        marks = base + (ordered + 1) * (units[ordered] == unit)
-        last[order] = np.maximum.accumulate(marks) - base - 1
-        found = np.maximum.reduceat(last, starts)
-        needs[touching, unit] = np.maximum(needs[touching, unit], found)
-
-
-def _narrow(segment: np.ndarray) -> np.ndarray:
-    """Return numbers of segments in 16 bits where these suffice: NumPy sorts them in linear time."""
-    least = segment.min(initial=0)
-    return (segment - least).astype(np.uint16) if segment.max(initial=0) - least < 1 << 16 else segment
+    for number in range(units.size):
+        unit = units[number]
+        for touch in range(low.shape[1]):
+            for segment in range(low[number, touch], high[number, touch]):
+                for other in range(UNITS):
+                    if other != unit:
+                        needs[number, other] = max(needs[number, other], last[segment, other])
+                last[segment, unit] = number
 
 
 @dataclass(slots=True)

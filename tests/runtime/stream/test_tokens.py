@@ -12,14 +12,12 @@ from vdla.hw.spec.memories import scratchpad_of
 from vdla.hw.spec.presets import DEFAULT, TINY
 from vdla.hw.spec.units import Unit
 from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType
-from vdla.runtime.stream import tokens as module
 from vdla.runtime.stream.builder import Loop, Rows, StreamBuilder
 from vdla.runtime.stream.tokens import (
     COMPUTE,
     DRAM,
     FLAGS,
     LOAD,
-    PAIRS_AT_ONCE,
     PLACES,
     STORE,
     TokenPlanner,
@@ -94,12 +92,8 @@ def test_an_instruction_needs_the_last_of_another_unit_that_touches_the_same(row
     assert needs_of_last(*rows) == needs
 
 
-@pytest.mark.parametrize("pairs_at_once", [7, PAIRS_AT_ONCE])
 @pytest.mark.parametrize("seed", range(10))
-def test_conflicts_are_those_of_sets_of_elements_however_many_are_searched_at_once(
-    monkeypatch, seed, pairs_at_once
-):
-    monkeypatch.setattr("vdla.runtime.stream.tokens.PAIRS_AT_ONCE", pairs_at_once)
+def test_conflicts_are_those_of_sets_of_elements(seed):
     rng = random.Random(seed)
     rows = []
     for _ in range(200):
@@ -148,22 +142,6 @@ def test_every_memory_conflicts_with_itself_to_its_ends_and_with_no_other(config
     for outside in ((-1, 0), (-2, 0), (-2, -1), (depth, depth + 2)):
         rows = [*whole, (Unit.COMPUTE, (one, *outside), (DRAM, -1, 0))]
         assert conflicts(*columns(rows), config)[-1].tolist() == [-1, -1, -1], outside
-
-
-@pytest.mark.parametrize("at_once", [1, 8, 30, 1000])
-def test_portions_follow_on_each_other_and_have_about_as_many_touches_as_asked_for(monkeypatch, at_once):
-    monkeypatch.setattr(module, "PAIRS_AT_ONCE", at_once)
-    rng = np.random.default_rng(0)
-    low = rng.integers(0, 30, (40, 2))
-    high = np.minimum(low + rng.integers(0, 5, (40, 2)), 30)
-    touched = [int(((low <= segment) & (segment < high)).sum()) for segment in range(31)]
-    portions = [*module._portions(low, high, 31)]
-    assert [first for first, _ in portions[1:]] == [limit for _, limit in portions[:-1]]
-    assert (portions[0][0], portions[-1][1]) == (0, 31)
-    sums = [sum(touched[first:limit]) for first, limit in portions]
-    most = max(touched)
-    assert all(size <= at_once + most for size in sums)
-    assert all(size >= at_once - 2 * most for size in sums[:-1])
 
 
 def planned(rows, depth: int = 255) -> TokenPlanner:
