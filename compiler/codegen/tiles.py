@@ -54,7 +54,8 @@ class TilingProblem:
         alike: all blocks of weights are equal.
         slides: windows slide along the rows.
         memory: timing of the external memory.
-        reserved: accumulators that are not available.
+        adds: residuals, which the bus moves, are added to the results; parameters of the addition occupy
+            accumulators.
         reads, writes: interleaved channel blocks, see `vdla.compiler.tasks.convolution.TiledTask`.
         step: bytes between the elements of a row of the input, which GATHER loads; 0: LOAD loads them.
     """
@@ -66,7 +67,7 @@ class TilingProblem:
     alike: bool = False
     slides: bool = False
     memory: MemoryParameters = REFERENCE_MEMORY
-    reserved: int = 0
+    adds: bool = False
     reads: int = 1
     writes: int = 1
     step: int = 0
@@ -164,7 +165,7 @@ class TileFootprint:
         height, width: size of the input tile, halo included, in pixels.
         inp, wgt, acc: elements of a tile, in a chunk of input blocks.
         inputs, weights: elements on chip at a time, for all threads.
-        parameters: accumulators of parameters, and reserved accumulators.
+        parameters: accumulators of parameters.
     """
 
     work: TilingProblem
@@ -219,7 +220,7 @@ class TileFootprint:
             if work.keeps_parameters
             else self.table.outputs * self.thread_weights * self.rounds
         )
-        return sets * len(Parameter) + work.reserved
+        return (sets + work.adds) * len(Parameter)
 
     @cached_property
     def rounds(self) -> IntArray:

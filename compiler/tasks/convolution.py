@@ -4,7 +4,6 @@ from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from math import prod
 
-from vdla.compiler.codegen.epilogue import Epilogue
 from vdla.compiler.codegen.estimate import ranked_tiles
 from vdla.compiler.codegen.intrinsics import accelerator
 from vdla.compiler.codegen.nest import TILE_RANK
@@ -97,7 +96,7 @@ class TiledTask(Task):
             self.alike,
             self.slides,
             target.memory,
-            Epilogue(adds=self.adds_residual).reserved,
+            self.adds_residual,
             self.reads,
             self.writes,
         )

@@ -27,7 +27,7 @@ CASES = {
     "two threads": TilingProblem(BORDERED, DEFAULT, 2, scales=True),
     "four threads, far memory": TilingProblem(DILATED, DEFAULT, 4, scales=True, memory=FAR),
     "without parameters": TilingProblem(DILATED, DEFAULT, 2, scales=False),
-    "reserved accumulators": TilingProblem(DILATED, DEFAULT, 2, scales=True, reserved=40),
+    "residuals": TilingProblem(DILATED, DEFAULT, 2, scales=True, adds=True),
     "groups, wide inputs": TilingProblem(GROUPED, WIDE_IN, 2, scales=True),
     "groups, wide outputs": TilingProblem(GROUPED, WIDE_OUT, 2, scales=True),
     "one port": TilingProblem(GROUPED, TINY, 3, scales=True),
