@@ -36,8 +36,10 @@ DISTURBANCE = 0.04  # relative slowdown by a second bound that equals the greate
 SHARPNESS = 5  # decay of that slowdown as the second bound gets smaller
 # from the end of an instruction to the start of an instruction in another unit that waits for its token
 HANDOVER_CYCLES = 14
-GEMM_CYCLES = 7  # overhead of a GEMM instruction
+GEMM_CYCLES = 5  # overhead of a GEMM instruction
 SCATTERED_CYCLES = 8  # overhead of a STORE with rows of a single element
+# cycles per beat of residuals in which their loads keep the compute unit from the next chunk of another tile
+RESIDUAL_STALLS = 0.5
 BUS_STALLS = 0.1  # share of the stalls of the compute unit in which the bus is idle
 
 
@@ -119,7 +121,7 @@ class Costs:
         chunks, tiles: number of chunks of the sums, and of tiles of the result.
         load: cycles of the loads that every chunk repeats, without other traffic.
         store: cycles of the stores, without other traffic.
-        bus: cycles of all traffic.
+        bus: beats of all traffic; residuals are read as results are written.
         waits: cycles in which the compute unit waits for kept operands, for stores of sums, and at both ends.
         cycles: estimated total.
     """
@@ -150,12 +152,15 @@ def costs_of(work: TilingProblem, table: TileTable) -> Costs:
     repeated = inp.only(~table.kept(INPUTS)) + wgt.only(~table.kept(WEIGHTS))  # loaded in every chunk
     load = _load_cycles(repeated, work)
     store = out.beats + SCATTERED_CYCLES * out.instructions * (work.writes > 1)
-    bus = _bus_cycles(shape, inp, wgt, out)
+    moved = inp + wgt + out
+    bus = moved.beats + out.beats * work.adds + _other_beats(shape, inp, wgt, out)
+    memory = np.maximum(bus, _cycles_of_requests(moved, work.memory.latency, work.memory.depth))
     refills, refill = _refills(shape, inp, wgt)
     first = repeated.beats / shape.chunks + refill  # beats before the first product
     stalls = _waits_for_sums(shape, repeated, store)
     stalls = stalls + refills * (work.memory.latency + first + HANDOVER_CYCLES)
-    steady = _steady_cycles(shape, repeated, load, store, bus, first, stalls)
+    stalls = stalls + RESIDUAL_STALLS * out.beats * (work.adds & (shape.chunks > shape.tiles))
+    steady = _steady_cycles(shape, repeated, load, store, memory, first, stalls)
     ends = out.beats / shape.tiles + 2 * work.memory.latency  # the first load, and the last store
     slots = shape.steps + shape.store_slots
     return Costs(
@@ -364,18 +369,6 @@ def _outputs(shape: _Shape) -> Traffic:
     return _traffic(shape.work, MemoryType.OUT, elements, run, stores)
 
 
-def _bus_cycles(shape: _Shape, inp: Traffic, wgt: Traffic, out: Traffic) -> FloatArray:
-    """Return the cycles of all traffic, bounded by the bus, or the requests that the memory holds. Residuals
-    are read as results are written."""
-    work = shape.work
-    moved = inp + wgt + out
-    if work.adds:
-        moved = moved + out
-    beats = moved.beats + _other_beats(shape, inp, wgt, out)
-    bound: FloatArray = np.maximum(beats, _cycles_of_requests(moved, work.memory.latency, work.memory.depth))
-    return bound
-
-
 def _cycles_of_requests(moved: Traffic, latency: int, in_flight: int) -> FloatArray:
     """Return the cycles of traffic that are bounded by the requests in flight: half of a burst is transferred
     before the next request."""
@@ -406,7 +399,7 @@ def _steady_cycles(
     repeated: Traffic,
     load: FloatArray,
     store: FloatArray,
-    bus: FloatArray,
+    memory: FloatArray,
     first: FloatArray,
     stalls: FloatArray,
 ) -> FloatArray:
@@ -423,8 +416,8 @@ def _steady_cycles(
     # tiles of a thread: sums, then their store
     tiles = shape.steps + store + shape.tiles * (_reads_ahead(work, repeated, shape) + HANDOVER_CYCLES)
     compute = shape.steps + shape.store_slots + GEMM_CYCLES * shape.chunks + first + stalls
-    memory = np.maximum(np.maximum(bus, load), store) + shape.steps / shape.chunks + BUS_STALLS * stalls
-    bounds = np.stack(np.broadcast_arrays(compute, memory, chain / threads + first, tiles / threads + first))
+    bus = np.maximum(np.maximum(memory, load), store) + shape.steps / shape.chunks + BUS_STALLS * stalls
+    bounds = np.stack(np.broadcast_arrays(compute, bus, chain / threads + first, tiles / threads + first))
     greatest = bounds.max(axis=0)
     nearness = ((bounds / greatest) ** SHARPNESS).sum(axis=0) - 1
     cycles: FloatArray = greatest * (1 + DISTURBANCE * nearness)
