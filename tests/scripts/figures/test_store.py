@@ -2,12 +2,16 @@
 
 import json
 from dataclasses import replace
+from functools import cache
+from pathlib import Path
 
 import pytest
 from figures import store
 from figures.declared import ROOT, Measurement, matched, measurements
 from figures.pages import marks, paths, rendered
 from figures.store import MeasureError, Output, kept, measure, read_store, stale, write_store
+
+from tests.test_import_floors import PACKAGE, find_modules, imports_of
 
 
 def script(name: str, text: str, **values) -> Measurement:
@@ -62,6 +66,45 @@ def test_a_page_shows_the_stored_figures(path):
 
 def test_the_stored_figures_are_those_of_these_sources():
     assert [one.name for one in stale(measurements(), read_store())] == [], "run make figures"
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, one in measurements().items() if one.depends and not one.dated]
+)
+def test_a_measurement_depends_on_the_modules_above_the_library_that_its_command_imports(name):
+    """A measurement names the modules of its command alone, so that it stays valid when another command
+    changes."""
+    one = measurements()[name]
+    imported = {
+        str(file.relative_to(ROOT))
+        for file in imported_files(one.command)
+        if file.is_relative_to(PACKAGE) and file.resolve().is_relative_to(PACKAGE)
+    }
+    assert imported - set(one.depends) == set()
+
+
+MODULES = find_modules(PACKAGE)
+
+
+def imported_files(command: str) -> set[Path]:
+    """Return the files of all modules that a command imports, directly or through others."""
+    program, *arguments = command.split()
+    if program == "vdla":
+        left, files = {f"vdla.cli.{arguments[0]}", "vdla.cli"}, set()
+    else:
+        left, files = set(targets("scripts", ROOT / program)), {ROOT / program}
+    while left:
+        module = left.pop()
+        if MODULES[module] not in files:
+            files.add(MODULES[module])
+            left |= targets(module, MODULES[module])
+    return files
+
+
+@cache
+def targets(module: str, file: Path) -> frozenset[str]:
+    """Return the modules of the package that a file imports."""
+    return frozenset(found.target for found in imports_of(module, file, MODULES) if found.target in MODULES)
 
 
 def test_every_stored_measurement_is_declared_and_shown():
