@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from vdla.cli._options import OUTPUT_FILE, with_settings
+from vdla.cli._options import OUTPUT_FILE
+from vdla.cli._vta import imports_vta
 from vdla.hw.spec.config import parameters
 from vdla.hw.spec.errors import ConfigError
 from vdla.hw.spec.memories import memories_of
@@ -17,7 +18,7 @@ from vdla.hw.spec.writing import write_text
 
 
 @click.command()
-@click.argument("target", default="default", metavar="[NAME|FILE]")
+@click.argument("target", required=False, metavar="[NAME|FILE]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option(
     "-o",
@@ -26,7 +27,7 @@ from vdla.hw.spec.writing import write_text
     metavar="FILE.toml",
     help="Also write it as a file that --config takes.",
 )
-@with_settings
+@imports_vta
 def command(target: Target, as_json: bool, output: Path | None) -> None:
     """Show a target: its configuration and derived figures, its memory, clock and energy table."""
     if output is not None:
