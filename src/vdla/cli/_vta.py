@@ -46,7 +46,7 @@ DERIVED: dict[str, tuple[str, Callable[[Mapping[str, int]], int]]] = {
 """Keys of older files whose value follows from the others: how VTA derives it, as text and as a function."""
 IGNORED = {
     "TARGET": "it names VTA's board or simulator; --device names the kit's",
-    "HW_VER": "it names a version of VTA's hardware",
+    "HW_VER": "it names a version of VTA; streams of versions before 0.0.2 have another encoding",
     "HW_FREQ": "it is the clock of VTA's board in MHz; --set clock_mhz=N sets the kit's",
     "HW_CLK_TARGET": "it is the clock period that VTA's high-level synthesis aims at",
     "GEMM_II": "it is a setting of VTA's high-level synthesis; here GEMM starts a micro-op in each cycle",

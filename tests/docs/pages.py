@@ -1,0 +1,95 @@
+"""The pages of the documentation: their links, anchors, commands, programs and tables."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"!?\[[^\]]*\]\((?P<target>[^)\s]+)\)")
+HEADING = re.compile(r"^#{1,6} (?P<text>.+)$", re.MULTILINE)
+CODE = re.compile(r"`([^`\n]+)`")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block.
+
+    Attributes:
+        language: the first word after the fence; empty where there is none.
+        name: the second word, the name of a file; empty where there is none.
+    """
+
+    language: str
+    name: str
+    text: str
+
+
+def paths() -> list[Path]:
+    """Return every page."""
+    return [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
+
+
+def blocks(page: str) -> list[Block]:
+    """Return the fenced blocks of a page, in order."""
+    found = []
+    for match in FENCE.finditer(page):
+        language, _, name = match["info"].partition(" ")
+        found.append(Block(language, name, match["text"]))
+    return found
+
+
+def prose(page: str) -> str:
+    """Return a page without its fenced blocks."""
+    return FENCE.sub("", page)
+
+
+def links(page: str) -> list[str]:
+    """Return the targets of links and pictures to files of the repository, with their anchors."""
+    targets = [match["target"] for match in LINK.finditer(CODE.sub("", prose(page)))]
+    return [target for target in targets if "://" not in target]
+
+
+def anchors(page: str) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub forms them."""
+    found: set[str] = set()
+    for match in HEADING.finditer(prose(page)):
+        text = LINK.sub(lambda link: link[0][1:].partition("]")[0], match["text"]).lower()
+        slug = re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
+        count = sum(1 for anchor in found if re.fullmatch(rf"{re.escape(slug)}(-\d+)?", anchor))
+        found.add(f"{slug}-{count}" if slug in found else slug)
+    return found
+
+
+def broken_links(path: Path) -> list[str]:
+    """Return the links of a page that lead to no file or to no heading."""
+    return [target for target in links(path.read_text()) if not _resolves(path, target)]
+
+
+def _resolves(path: Path, target: str) -> bool:
+    name, _, anchor = target.partition("#")
+    file = path.parent / name if name else path
+    return file.exists() and (not anchor or anchor in anchors(file.read_text()))
+
+
+def commands(text: str) -> Iterator[list[str]]:
+    """Yield the commands of a fenced block without a language, split into words."""
+    for line in text.splitlines():
+        words = shlex.split(line.removeprefix("$ "), comments=True)
+        if words and words[0] in ("vdla", "python"):
+            yield words
+
+
+def table(page: str, heading: str) -> list[tuple[str, ...]]:
+    """Return the rows of the first table of a page whose header begins with `heading`."""
+    lines = page.splitlines()
+    first = next(index for index, line in enumerate(lines) if line.startswith(f"| {heading} |"))
+    rows = []
+    for line in lines[first + 2 :]:
+        if not line.startswith("| "):
+            break
+        rows.append(tuple(cell.strip() for cell in line.strip("|").split("|")))
+    return rows
