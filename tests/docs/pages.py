@@ -43,8 +43,8 @@ def blocks(page: str) -> list[Block]:
 
 
 def prose(page: str) -> str:
-    """Return a page without its fenced blocks."""
-    return FENCE.sub("", page)
+    """Return a page with spaces in place of its fenced blocks."""
+    return FENCE.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), page)
 
 
 def links(page: str) -> list[str]:
@@ -93,3 +93,15 @@ def table(page: str, heading: str) -> list[tuple[str, ...]]:
             break
         rows.append(tuple(cell.strip() for cell in line.strip("|").split("|")))
     return rows
+
+
+def section(page: str, anchor: str) -> str:
+    """Return the part of a page below a heading and its sub-headings, with the heading; all of it without an
+    anchor."""
+    if not anchor:
+        return page
+    headings = list(HEADING.finditer(prose(page)))
+    first = next(index for index, match in enumerate(headings) if anchor in anchors(match[0]))
+    level = len(headings[first][0].partition(" ")[0])
+    ends = (match.start() for match in headings[first + 1 :] if len(match[0].partition(" ")[0]) <= level)
+    return page[headings[first].start() : next(ends, len(page))]
