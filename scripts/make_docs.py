@@ -7,6 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 import click
+from messages.page import messages_page
 
 from vdla.compiler.network.support import page as operators_page
 from vdla.explore.silicon.pages import area_page, timing_page
@@ -48,6 +49,7 @@ def pages() -> dict[str, str]:
     return {
         **{name: page() for name, page in PAGES.items()},
         "area.md": area_page(),
+        "messages.md": messages_page(),
         "operators.md": operators_page(),
         "schedules.md": schedules_page(),
         "timing.md": timing_page(ROOT / "examples" / "sweeps" / "clock.toml"),
