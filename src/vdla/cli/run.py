@@ -11,6 +11,7 @@ from vdla.api import Module, Run
 from vdla.cli._modules import MHZ, inputs_of, module_of, show_notes, step_name
 from vdla.cli._networks import Recipe, status, takes_recipe, takes_tuning
 from vdla.cli._options import CLOCK, INPUTS, OUTPUT_FILE, overrides_memory, takes_target
+from vdla.cli._records import run_values
 from vdla.cli._runs import launched, numbered
 from vdla.cli._summaries import lists_layers, show_run
 from vdla.cli._waves import show_waves, takes_waves
@@ -92,7 +93,7 @@ def command(
         steps = _steps(say)
         done = module.run(samples, device, clock_hz=clock_hz, memory=chosen, waves=waves, progress=steps)
     _write(module.plan, done, output, trace, waves, chosen)
-    _show(done, layers, as_json)
+    _show(module.plan, done, chosen, layers, as_json)
 
 
 def _check_ending(output: Path | None) -> None:
@@ -119,11 +120,11 @@ def _steps(say: Callable[[str], None]) -> Callable[[HostStep | LaunchStep], None
     return lambda step: say(step_name(step))
 
 
-def _show(done: Run, layers: bool, as_json: bool) -> None:
+def _show(plan: Plan, done: Run, memory: MemoryParameters, layers: bool, as_json: bool) -> None:
     """Print the notes and the report of a run."""
     show_notes(done)
     if as_json:
-        click.echo(json.dumps({**done.report.to_json(), "summary": done.summary.to_json()}, indent=1))
+        click.echo(json.dumps(run_values(plan, done.report, done.summary, memory), indent=1))
     else:
         show_run(done, layers)
 

@@ -1,0 +1,1 @@
+"""Records of runs, and the comparison of two of them."""
