@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Take a picture of a report in Chromium, for a page of documentation.
 
-docs/pictures/sweep_report.png is made of the sweep examples/sweeps/networks.toml, and run_report.png of
-`vdla report build/models/resnet18_int8.onnx`.
+docs/pictures/sweep_report.png is made of the sweep examples/sweeps/networks.toml, run_report.png of
+`vdla report build/models/resnet18_int8.onnx`, and diff_report.png of
+`vdla diff build/resnet18.vdla build/resnet18_small.vdla -o build/diff.html`.
 """
 
 import io

@@ -101,9 +101,10 @@ def _check_network(a: RunRecord, b: RunRecord, names: tuple[str, str]) -> None:
             "give two runs of one network"
         )
     if not shared_operators(a.layers, b.layers):
+        of_both = " and ".join(dict.fromkeys(networks))
         raise FileFormatError(
-            f"{names[0]} and {names[1]} are runs of {networks[0]} without an operator of the same name; "
-            "layers are compared by name, so compile both from one file"
+            f"{names[0]} and {names[1]} are runs of {of_both} without an operator of the same name; layers "
+            "are compared by name, so compile both from one file"
         )
 
 
@@ -127,9 +128,11 @@ def _totals(a: RunRecord, b: RunRecord) -> dict[str, Change]:
 def _changed(a: RunRecord, b: RunRecord) -> dict[str, tuple[object, object]]:
     """Return the settings and circumstances that differ."""
     sides = [_circumstances(run) for run in (a, b)]
-    known = [dict(run.target.parameters) if run.target else None for run in (a, b)]
-    if known[0] is not None and known[1] is not None:
-        sides = [{**side, **parameters} for side, parameters in zip(sides, known, strict=True) if parameters]
+    if a.target is not None and b.target is not None:
+        sides = [
+            {**side, **target.parameters, **side}
+            for side, target in zip(sides, (a.target, b.target), strict=True)
+        ]
     names = dict.fromkeys(name for side in sides for name in side)
     pairs = {name: (sides[0].get(name), sides[1].get(name)) for name in names}
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}

