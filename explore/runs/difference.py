@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vdla.explore.runs.matching import shared_operators
-from vdla.explore.runs.record import RunRecord
+from vdla.explore.runs.record import HZ_PER_MHZ, RunRecord
 from vdla.explore.runs.rows import Change, DifferenceRow, layer_figures, rows_of
 from vdla.hw.spec.errors import FileFormatError
 
@@ -19,7 +19,6 @@ FIGURES = (
     "launches",
     "instructions",
 )
-HZ_PER_MHZ = 1e6
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,10 @@ from vdla.runtime.session.report import Report
 from vdla.runtime.session.summary import Summary
 
 LONGEST_PROBLEM = 160
+HZ_PER_MHZ = 1e6
 WRITE_ONE = "write one with `vdla run MODEL --device cycle --json > RUN.json`, or give a module (.vdla)"
 Picojoules = Annotated[float, Meta(ge=0, le=1e30)]
-Hertz = Annotated[float, Meta(ge=1e-3, le=1e15)]
+Hertz = Annotated[float, Meta(ge=1e-9, le=1e30)]
 Setting = bool | int | float | str | tuple[int | str, ...]
 
 
@@ -89,20 +90,25 @@ def record_values(
     """Return the record of a run as plain JSON values, which `parse_record` reads.
 
     Args:
-        target: of the module, with the memory and the clock of the run.
+        target: of the module, with the memory of the run.
         operators: of each layer; empty where they are not known.
     """
     values = found.to_json()
     layers = [asdict(layer) for layer in found.layers]
     if operators:
         layers = [{**layer, "operators": list(names)} for layer, names in zip(layers, operators, strict=True)]
-    return {**values, "layers": layers, "summary": summary.to_json(), "target": _target_values(target)}
+    return {
+        **values,
+        "layers": layers,
+        "summary": summary.to_json(),
+        "target": _target_values(target, summary),
+    }
 
 
-def _target_values(target: Target) -> dict[str, object]:
-    """Return a target with its parameters, by the names that --set takes."""
+def _target_values(target: Target, summary: Summary) -> dict[str, object]:
+    """Return a target with its parameters, by the names that --set takes, and with the clock of the run."""
     settings = parameters(target.config)
-    for name, value in surroundings(target).items():
+    for name, value in {**surroundings(target), "clock_mhz": summary.clock_hz / HZ_PER_MHZ}.items():
         settings |= (
             {f"{name}.{key}": each for key, each in value.items()}
             if isinstance(value, dict)

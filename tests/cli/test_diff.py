@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.commands import done, invoke, refused
-from tests.cli.models import model
+from tests.cli.models import QDQ_NODES, QUANTISED, model, node
 from tests.explore.runs.records import PARAMETERS, layer, run, text
 from vdla.explore.runs.record import WRITE_ONE, TargetRecord
 
@@ -153,7 +153,7 @@ def test_the_page_is_one_file_that_loads_nothing(here):
             (),
             "a.json is a run of net (1,000 MACs), and other.json of other (7 MACs); layers are",
         ),
-        ("b.json", ("-o", "."), ". cannot be written: Is a directory"),
+        ("bad.json", ("-o", "."), ". cannot be written: Is a directory"),
     ],
 )
 def test_what_cannot_be_compared_is_refused_and_nothing_is_written(here, b, options, message):
@@ -224,6 +224,41 @@ def test_options_of_a_run_are_settings_that_differ(files):
     }
     assert values["totals"]["cycles"]["difference"] > 0
     assert values["totals"]["bytes_moved"]["difference"] == 0
+
+
+def test_any_clock_of_a_run_is_recorded(files):
+    fast = done("run", files / "tiny.vdla", "--device", "cycle", "--json", "--clock", 1e9).stdout
+    assert json.loads(fast)["target"]["parameters"]["clock_mhz"] == 1e9
+
+
+def residual_model():
+    """Return a model of two convolutions and their sum, which a target with the extension `residual` fuses.
+    Both convolutions have one node after common subexpressions are merged, so its name is not unique."""
+    nodes = (
+        *QDQ_NODES[:7],
+        node("Conv", "xd wd", "d", pads=[1, 1, 1, 1]),
+        node("QuantizeLinear", "d s z", "dq"),
+        node("DequantizeLinear", "dq s z", "dd"),
+        node("Add", "rd dd", "a"),
+        node("QuantizeLinear", "a ys z", "aq"),
+        node("DequantizeLinear", "aq ys z", "y"),
+    )
+    return model(nodes, {name: QUANTISED[name] for name in ("wq", "s", "ws", "ys", "z")})
+
+
+def test_layers_that_one_target_fuses_are_one_row(tmp_path):
+    (tmp_path / "net.onnx").write_bytes(residual_model().SerializeToString())
+    for preset in ("default", "small"):
+        done("compile", tmp_path / "net.onnx", "--config", preset, "-o", tmp_path / f"{preset}.vdla")
+    values = json.loads(done("diff", tmp_path / "default.vdla", tmp_path / "small.vdla", "--json").stdout)
+    rows = values["layers"]
+    assert sorted(row["kind"] for row in rows) == ["group", "layer", "layer", "layer"]
+    group = next(row for row in rows if row["kind"] == "group")
+    fused, separate = (group["layers"][side] for side in "ab")
+    convolution, total = (layer["operators"] for layer in separate)
+    assert [layer["operators"] for layer in fused] == [[*convolution, *total]]
+    assert (group["name"], total) == ("C + A", ["A"])
+    assert group["cycles"]["b"] == sum(layer["cycles"] for layer in separate)
 
 
 def test_modules_without_a_graph_are_compared_by_the_names_of_layers(files):

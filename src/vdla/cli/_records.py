@@ -4,6 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from vdla.explore.runs.operators import layer_operators
 from vdla.explore.runs.record import RunRecord, parse_record, read_record, record_values, timed
 
@@ -14,7 +16,6 @@ if TYPE_CHECKING:
     from vdla.runtime.session.summary import Summary
 
 MODULE = ".vdla"
-HZ_PER_MHZ = 1e6
 
 
 def run_values(
@@ -28,8 +29,7 @@ def run_values(
     Raises:
         GraphError: the graph that the module carries is invalid.
     """
-    target = replace(plan.target, memory=memory, clock_mhz=summary.clock_hz / HZ_PER_MHZ)
-    return record_values(found, summary, target, _operators(plan))
+    return record_values(found, summary, replace(plan.target, memory=memory), _operators(plan))
 
 
 def _operators(plan: "Plan") -> tuple[tuple[str, ...], ...]:
@@ -53,8 +53,6 @@ def record_of(path: Path) -> RunRecord:
 
 
 def _forecast(path: Path) -> RunRecord:
-    import msgspec
-
     from vdla.api import load
     from vdla.runtime.session.summary import summary_of
 

@@ -212,6 +212,10 @@ def test_runs_of_different_networks_are_refused(b, message):
     assert str(raised.value) == message
 
 
+def test_a_network_of_other_shapes_is_compared():
+    assert compared(run([layer("x")]), run([layer("x")], macs=7)).changed == {"MACs": (1000, 7)}
+
+
 def test_a_network_under_another_name_is_compared():
     assert compared(run([layer("x")]), run([layer("x")], network="other")).changed == {
         "network": ("net", "other")

@@ -62,7 +62,7 @@ def test_further_fields_are_left_out():
         ),
         (
             changed(lambda tree: tree["summary"].update(clock_hz=0)),
-            "Expected `float` >= 0.001 - at `$.summary",
+            "Expected `float` >= 1e-09 - at `$.summary",
         ),
         (changed(lambda tree: tree.update(energy_pj=-1)), "Expected `float` >= 0.0 - at `$.energy_pj`"),
         (changed(lambda tree: tree["target"].update(parameters=3)), "Expected `object`, got `int`"),
