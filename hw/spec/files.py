@@ -87,29 +87,38 @@ def toml_values(text: str, filename: str) -> dict[str, object]:
         raise ConfigError(f"{filename} is nested too deeply for a configuration") from error
 
 
-_VTA_SIZES = {
-    "UOP": "uop_buffer_bytes",
-    "INP": "inp_buffer_bytes",
-    "WGT": "wgt_buffer_bytes",
-    "ACC": "acc_buffer_bytes",
-}
-_VTA_KEYS = {
+VTA_KEYS = {
     "LOG_BATCH": "batch",
     "LOG_BLOCK_IN": "block_in",
     "LOG_BLOCK_OUT": "block_out",
     "LOG_INP_WIDTH": "inp_bits",
     "LOG_WGT_WIDTH": "wgt_bits",
     "LOG_ACC_WIDTH": "acc_bits",
-    **{f"LOG_{memory}_BUFF_SIZE": parameter for memory, parameter in _VTA_SIZES.items()},
+    "LOG_UOP_BUFF_SIZE": "uop_buffer_bytes",
+    "LOG_INP_BUFF_SIZE": "inp_buffer_bytes",
+    "LOG_WGT_BUFF_SIZE": "wgt_buffer_bytes",
+    "LOG_ACC_BUFF_SIZE": "acc_buffer_bytes",
 }
-_VTA_IGNORED = ("TARGET", "HW_VER", "LOG_OUT_WIDTH", "LOG_OUT_BUFF_SIZE")
+"""The keys of VTA's JSON that set a parameter: its base-2 logarithm."""
+VTA_DERIVED = ("LOG_OUT_WIDTH", "LOG_OUT_BUFF_SIZE")
+"""Keys of older files whose value follows from the others."""
+VTA_IGNORED = {
+    "TARGET": "it names VTA's board or simulator; --device names the kit's",
+    "HW_VER": "it names a version of VTA; streams of versions before 0.0.2 have another encoding",
+    "HW_FREQ": "it is the clock of VTA's board in MHz; --set clock_mhz=N sets the kit's",
+    "HW_CLK_TARGET": "it is the clock period that VTA's high-level synthesis aims at",
+    "GEMM_II": "it is a setting of VTA's high-level synthesis; here GEMM starts a micro-op in each cycle",
+    "TALU_II": "it is a setting of VTA's high-level synthesis; here --set alu_lanes=N sets the ALU's rate",
+    "ACC_DEP_DISTANCE": "it is a setting of VTA's high-level synthesis; here sums are forwarded",
+}
+"""Keys without a meaning for the kit, each with the reason."""
+LARGEST_EXPONENT = 30
 
 
 def from_vta_json(text: str, filename: str = "<text>") -> AcceleratorConfig:
     """Return the configuration in VTA's JSON, with all extensions off.
 
-    LOG_BLOCK stands for both LOG_BLOCK_IN and LOG_BLOCK_OUT. TARGET and HW_VER choose VTA's tools and have no
-    meaning here.
+    LOG_BLOCK stands for both LOG_BLOCK_IN and LOG_BLOCK_OUT. Keys in VTA_IGNORED have no meaning here.
 
     Raises:
         ConfigError: naming file, key, value and what is allowed.
@@ -126,7 +135,7 @@ def from_vta_json(text: str, filename: str = "<text>") -> AcceleratorConfig:
         block = values.pop("LOG_BLOCK")
         values = {"LOG_BLOCK_IN": block, "LOG_BLOCK_OUT": block, **values}
     changes = {
-        _VTA_KEYS[key]: _power(filename, key, value) for key, value in values.items() if _known(filename, key)
+        VTA_KEYS[key]: _power(filename, key, value) for key, value in values.items() if _known(filename, key)
     }
     try:
         return VTA.with_changes(name=Path(filename).stem or "vta", **changes)
@@ -135,15 +144,18 @@ def from_vta_json(text: str, filename: str = "<text>") -> AcceleratorConfig:
 
 
 def _known(filename: str, key: str) -> bool:
-    if key not in _VTA_KEYS and key not in _VTA_IGNORED:
-        known = ", ".join((*_VTA_KEYS, "LOG_BLOCK", *_VTA_IGNORED))
+    ignored = (*VTA_DERIVED, *VTA_IGNORED)
+    if key not in VTA_KEYS and key not in ignored:
+        known = ", ".join((*VTA_KEYS, "LOG_BLOCK", *ignored))
         raise ConfigError(f"{filename}: key {shown(key)} is unknown; there are {known}")
-    return key in _VTA_KEYS
+    return key in VTA_KEYS
 
 
 def _power(filename: str, key: str, value: object) -> int:
-    if type(value) is not int or not 0 <= value <= 30:
-        raise ConfigError(f"{filename}: {key} = {shown(value)} is not a whole number in 0..30")
+    if type(value) is not int or not 0 <= value <= LARGEST_EXPONENT:
+        raise ConfigError(
+            f"{filename}: {key} = {shown(value)} is not a whole number in 0..{LARGEST_EXPONENT}"
+        )
     return 1 << value
 
 
@@ -159,7 +171,7 @@ def to_vta_json(config: AcceleratorConfig) -> str:
             "or write TOML"
         )
     values = {"TARGET": "sim", "HW_VER": "0.0.2"}
-    values |= {key: getattr(config, parameter).bit_length() - 1 for key, parameter in _VTA_KEYS.items()}
+    values |= {key: getattr(config, parameter).bit_length() - 1 for key, parameter in VTA_KEYS.items()}
     if config.block_in == config.block_out:
         values["LOG_BLOCK"] = values.pop("LOG_BLOCK_IN")
         del values["LOG_BLOCK_OUT"]

@@ -27,12 +27,12 @@ from vdla.runtime.stream.record import Record, Recorded
 from vdla.runtime.stream.tokens import STEPPING
 from vdla.runtime.stream.weights import NEVER, Group, Weights
 
-PIECE_CYCLES = 190  # of the bus, that a piece takes at most
-MARGIN_CYCLES = 32  # of a wait, that stay unused
+PIECE_CYCLES = 100  # of the bus, that a piece takes at most
+MARGIN_CYCLES = 48  # of a wait, that stay unused
 STALL_CYCLES = 64  # of the compute unit before a first read, from which on weights are moved
 TOKEN_CYCLES = 8  # from the last read of a place until a LOAD that waits for it starts
-LOOKAHEAD = 12  # groups that are considered in a wait
-PATIENCE = 64  # instructions, after which a group that had no place is considered again
+LOOKAHEAD = 8  # groups that are considered in a wait
+PATIENCE = 16  # instructions, after which a group that had no place is considered again
 PADS = slice(6, 10)  # of the fields of a LOAD
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.cli.commands import done, invoke, refused
-from vdla.cli._vta import BLOCKS, DERIVED, IGNORED, KEYS, read_vta
+from vdla.cli._vta import BLOCKS, DERIVED, read_vta
 from vdla.hw.spec.config import parameters
 from vdla.hw.spec.errors import ConfigError
-from vdla.hw.spec.files import from_vta_json
+from vdla.hw.spec.files import VTA_IGNORED, VTA_KEYS, from_vta_json
 from vdla.hw.spec.presets import VTA
 from vdla.hw.spec.target_files import load
 from vdla.runtime.devices.registry import device_factory
@@ -70,12 +70,12 @@ def test_the_default_of_every_version_of_vta_is_the_preset(write, values):
 
 
 @pytest.mark.parametrize(
-    ("key", "exponent"), [(key, DEFAULT.get(key, 4) - 1 if key != "LOG_BATCH" else 1) for key in KEYS]
+    ("key", "exponent"), [(key, DEFAULT.get(key, 4) - 1 if key != "LOG_BATCH" else 1) for key in VTA_KEYS]
 )
 def test_a_key_sets_its_parameter_and_no_other(write, key, exponent):
     blocks = dict.fromkeys(BLOCKS, 4)
     found = read_vta(write(without("LOG_BLOCK") | blocks | {key: exponent})).config
-    assert parameters(found) == parameters(VTA) | {KEYS[key]: 1 << exponent}
+    assert parameters(found) == parameters(VTA) | {VTA_KEYS[key]: 1 << exponent}
 
 
 def test_a_batch_and_a_block_are_imported(write):
@@ -85,10 +85,10 @@ def test_a_batch_and_a_block_are_imported(write):
 
 
 def test_every_key_without_a_meaning_is_reported_with_the_reason(write):
-    path = write(DEFAULT | dict.fromkeys(IGNORED, 1))
+    path = write(DEFAULT | dict.fromkeys(VTA_IGNORED, 1))
     printed = done("config", "--from-vta", path, "--json")
     assert printed.stderr.splitlines() == [
-        f"{path}: {key} = 1 is ignored: {reason}" for key, reason in IGNORED.items()
+        f"{path}: {key} = 1 is ignored: {reason}" for key, reason in VTA_IGNORED.items()
     ]
     assert json.loads(printed.stdout)["digest"] == VTA.digest
 
@@ -113,7 +113,7 @@ def test_a_setting_changes_the_import(write):
     assert values["parameters"] == json.loads(json.dumps(parameters(VTA))) | {"batch": 4}
 
 
-KNOWN = ", ".join((*KEYS, "LOG_BLOCK", *DERIVED, *IGNORED))
+KNOWN = ", ".join((*VTA_KEYS, "LOG_BLOCK", *DERIVED, *VTA_IGNORED))
 FORM = "write one JSON object, as VTA's config/vta_config.json does"
 REFUSED = {
     "text": ("no json", f" is not JSON: Expecting value: line 1 column 1 (char 0); {FORM}"),

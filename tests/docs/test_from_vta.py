@@ -10,8 +10,9 @@ import pytest
 
 from tests.docs.pages import CODE, DOCS, ROOT, blocks, commands, table
 from vdla.cli import main
-from vdla.cli._vta import IGNORED, KEYS, read_vta
+from vdla.cli._vta import read_vta
 from vdla.hw.spec import isa
+from vdla.hw.spec.files import VTA_IGNORED, VTA_KEYS
 from vdla.hw.spec.memories import MEMORIES
 from vdla.hw.spec.presets import VTA
 from vdla.hw.spec.vocabulary import VTA_ALU, Extension, MemoryType
@@ -73,12 +74,12 @@ def test_every_command_and_device_that_the_page_names_exists():
 
 
 def test_the_page_has_every_key_with_its_parameter():
-    assert table(PAGE, "key") == [(f"`{key}`", f"`{parameter}`") for key, parameter in KEYS.items()]
+    assert table(PAGE, "key") == [(f"`{key}`", f"`{parameter}`") for key, parameter in VTA_KEYS.items()]
 
 
 def test_the_page_has_every_key_without_a_meaning_with_the_reason():
     rows = table(PAGE[PAGE.index("| key | why") :], "key")
-    assert rows == [(f"`{key}`", reason) for key, reason in IGNORED.items()]
+    assert rows == [(f"`{key}`", reason) for key, reason in VTA_IGNORED.items()]
 
 
 def test_the_example_is_the_preset():

@@ -18,23 +18,10 @@ import click
 from vdla.cli._options import Command, reports_errors, with_settings
 from vdla.hw.spec.config import AcceleratorConfig, parameters
 from vdla.hw.spec.errors import ConfigError
-from vdla.hw.spec.files import from_vta_json, read_text
+from vdla.hw.spec.files import LARGEST_EXPONENT, VTA_IGNORED, VTA_KEYS, from_vta_json, read_text
 from vdla.hw.spec.presets import VTA
 from vdla.hw.spec.showing import shown
 
-KEYS = {
-    "LOG_BATCH": "batch",
-    "LOG_BLOCK_IN": "block_in",
-    "LOG_BLOCK_OUT": "block_out",
-    "LOG_INP_WIDTH": "inp_bits",
-    "LOG_WGT_WIDTH": "wgt_bits",
-    "LOG_ACC_WIDTH": "acc_bits",
-    "LOG_UOP_BUFF_SIZE": "uop_buffer_bytes",
-    "LOG_INP_BUFF_SIZE": "inp_buffer_bytes",
-    "LOG_WGT_BUFF_SIZE": "wgt_buffer_bytes",
-    "LOG_ACC_BUFF_SIZE": "acc_buffer_bytes",
-}
-"""The keys that set a parameter: its base-2 logarithm. LOG_BLOCK sets both blocks."""
 BLOCKS = ("LOG_BLOCK_IN", "LOG_BLOCK_OUT")
 DERIVED: dict[str, tuple[str, Callable[[Mapping[str, int]], int]]] = {
     "LOG_OUT_WIDTH": ("LOG_INP_WIDTH", lambda values: values["LOG_INP_WIDTH"]),
@@ -44,17 +31,6 @@ DERIVED: dict[str, tuple[str, Callable[[Mapping[str, int]], int]]] = {
     ),
 }
 """Keys of older files whose value follows from the others: how VTA derives it, as text and as a function."""
-IGNORED = {
-    "TARGET": "it names VTA's board or simulator; --device names the kit's",
-    "HW_VER": "it names a version of VTA; streams of versions before 0.0.2 have another encoding",
-    "HW_FREQ": "it is the clock of VTA's board in MHz; --set clock_mhz=N sets the kit's",
-    "HW_CLK_TARGET": "it is the clock period that VTA's high-level synthesis aims at",
-    "GEMM_II": "it is a setting of VTA's high-level synthesis; here GEMM starts a micro-op in each cycle",
-    "TALU_II": "it is a setting of VTA's high-level synthesis; here --set alu_lanes=N sets the ALU's rate",
-    "ACC_DEP_DISTANCE": "it is a setting of VTA's high-level synthesis; here sums are forwarded",
-}
-"""Keys without a meaning for the kit, each with the reason."""
-LARGEST_EXPONENT = 30
 
 
 @dataclass(frozen=True)
@@ -85,17 +61,17 @@ def read_vta(path: Path) -> VtaImport:
     """
     values = _values(path)
     _check_names(path, values)
-    exponents = {key: _exponent(path, key, value) for key, value in values.items() if key not in IGNORED}
+    exponents = {key: _exponent(path, key, value) for key, value in values.items() if key not in VTA_IGNORED}
     numbers = _with_blocks(path, exponents)
     _check_complete(path, numbers)
-    for key, parameter in KEYS.items():
+    for key, parameter in VTA_KEYS.items():
         _check_supported(path, key, numbers[key], parameter)
     _check_derived(path, numbers)
-    config = from_vta_json(json.dumps({key: numbers[key] for key in KEYS}), str(path))
+    config = from_vta_json(json.dumps({key: numbers[key] for key in VTA_KEYS}), str(path))
     ignored = (
-        f"{path}: {key} = {shown(value)} is ignored: {IGNORED[key]}"
+        f"{path}: {key} = {shown(value)} is ignored: {VTA_IGNORED[key]}"
         for key, value in values.items()
-        if key in IGNORED
+        if key in VTA_IGNORED
     )
     return VtaImport(config, tuple(ignored))
 
@@ -155,7 +131,7 @@ def _distinct(path: Path, pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _check_names(path: Path, values: Mapping[str, object]) -> None:
-    known = (*KEYS, "LOG_BLOCK", *DERIVED, *IGNORED)
+    known = (*VTA_KEYS, "LOG_BLOCK", *DERIVED, *VTA_IGNORED)
     for key in values:
         if key not in known:
             raise ConfigError(
@@ -187,7 +163,7 @@ def _with_blocks(path: Path, exponents: Mapping[str, int]) -> dict[str, int]:
 
 
 def _check_complete(path: Path, numbers: Mapping[str, int]) -> None:
-    missing = [key for key in KEYS if key not in numbers]
+    missing = [key for key in VTA_KEYS if key not in numbers]
     if missing:
         blocks = "; LOG_BLOCK stands for both blocks" if {*BLOCKS} <= {*missing} else ""
         raise ConfigError(
