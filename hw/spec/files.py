@@ -1,4 +1,4 @@
-"""Configuration files: TOML in the kit's own format, and VTA's JSON."""
+"""Configuration files in TOML, the kit's own format, and settings of single parameters."""
 
 import json
 import sys
@@ -10,8 +10,9 @@ from pathlib import Path
 from vdla.hw.spec.config import PARAMETER_NAMES, AcceleratorConfig, parameters, unknown_parameter
 from vdla.hw.spec.errors import ConfigError
 from vdla.hw.spec.limits import read_at_most
-from vdla.hw.spec.presets import PRESETS, VTA, preset
+from vdla.hw.spec.presets import PRESETS, preset
 from vdla.hw.spec.showing import shown
+from vdla.hw.spec.vta_json import from_vta_json
 
 LARGEST_FILE_BYTES = 1 << 20
 _SUFFIXES = {"KIB": 1 << 10, "K": 1 << 10, "MIB": 1 << 20, "M": 1 << 20}
@@ -85,97 +86,6 @@ def toml_values(text: str, filename: str) -> dict[str, object]:
         raise ConfigError(f"{filename} is not TOML: {toml_reason(error)}") from error
     except RecursionError as error:
         raise ConfigError(f"{filename} is nested too deeply for a configuration") from error
-
-
-VTA_KEYS = {
-    "LOG_BATCH": "batch",
-    "LOG_BLOCK_IN": "block_in",
-    "LOG_BLOCK_OUT": "block_out",
-    "LOG_INP_WIDTH": "inp_bits",
-    "LOG_WGT_WIDTH": "wgt_bits",
-    "LOG_ACC_WIDTH": "acc_bits",
-    "LOG_UOP_BUFF_SIZE": "uop_buffer_bytes",
-    "LOG_INP_BUFF_SIZE": "inp_buffer_bytes",
-    "LOG_WGT_BUFF_SIZE": "wgt_buffer_bytes",
-    "LOG_ACC_BUFF_SIZE": "acc_buffer_bytes",
-}
-"""The keys of VTA's JSON that set a parameter: its base-2 logarithm."""
-VTA_DERIVED = ("LOG_OUT_WIDTH", "LOG_OUT_BUFF_SIZE")
-"""Keys of older files whose value follows from the others."""
-VTA_IGNORED = {
-    "TARGET": "it names VTA's board or simulator; --device names the kit's",
-    "HW_VER": "it names a version of VTA; streams of versions before 0.0.2 have another encoding",
-    "HW_FREQ": "it is the clock of VTA's board in MHz; --set clock_mhz=N sets the kit's",
-    "HW_CLK_TARGET": "it is the clock period that VTA's high-level synthesis aims at",
-    "GEMM_II": "it is a setting of VTA's high-level synthesis; here GEMM starts a micro-op in each cycle",
-    "TALU_II": "it is a setting of VTA's high-level synthesis; here --set alu_lanes=N sets the ALU's rate",
-    "ACC_DEP_DISTANCE": "it is a setting of VTA's high-level synthesis; here sums are forwarded",
-}
-"""Keys without a meaning for the kit, each with the reason."""
-LARGEST_EXPONENT = 30
-
-
-def from_vta_json(text: str, filename: str = "<text>") -> AcceleratorConfig:
-    """Return the configuration in VTA's JSON, with all extensions off.
-
-    LOG_BLOCK stands for both LOG_BLOCK_IN and LOG_BLOCK_OUT. Keys in VTA_IGNORED have no meaning here.
-
-    Raises:
-        ConfigError: naming file, key, value and what is allowed.
-    """
-    try:
-        values = json.loads(text)
-    except ValueError as error:
-        raise ConfigError(f"{filename} is not JSON: {error}") from error
-    except RecursionError as error:
-        raise ConfigError(f"{filename} is nested too deeply for a configuration") from error
-    if not isinstance(values, dict):
-        raise ConfigError(f"{filename} is not a JSON object")
-    if "LOG_BLOCK" in values:
-        block = values.pop("LOG_BLOCK")
-        values = {"LOG_BLOCK_IN": block, "LOG_BLOCK_OUT": block, **values}
-    changes = {
-        VTA_KEYS[key]: _power(filename, key, value) for key, value in values.items() if _known(filename, key)
-    }
-    try:
-        return VTA.with_changes(name=Path(filename).stem or "vta", **changes)
-    except ConfigError as error:
-        raise ConfigError(f"{filename}: {error}") from error
-
-
-def _known(filename: str, key: str) -> bool:
-    ignored = (*VTA_DERIVED, *VTA_IGNORED)
-    if key not in VTA_KEYS and key not in ignored:
-        known = ", ".join((*VTA_KEYS, "LOG_BLOCK", *ignored))
-        raise ConfigError(f"{filename}: key {shown(key)} is unknown; there are {known}")
-    return key in VTA_KEYS
-
-
-def _power(filename: str, key: str, value: object) -> int:
-    if type(value) is not int or not 0 <= value <= LARGEST_EXPONENT:
-        raise ConfigError(
-            f"{filename}: {key} = {shown(value)} is not a whole number in 0..{LARGEST_EXPONENT}"
-        )
-    return 1 << value
-
-
-def to_vta_json(config: AcceleratorConfig) -> str:
-    """Return `config` as VTA's JSON.
-
-    Raises:
-        ConfigError: extensions are on, which VTA's JSON cannot say.
-    """
-    if config.extensions:
-        raise ConfigError(
-            f"extensions = {', '.join(config.extensions)} cannot be said in VTA's JSON; switch them off "
-            "or write TOML"
-        )
-    values = {"TARGET": "sim", "HW_VER": "0.0.2"}
-    values |= {key: getattr(config, parameter).bit_length() - 1 for key, parameter in VTA_KEYS.items()}
-    if config.block_in == config.block_out:
-        values["LOG_BLOCK"] = values.pop("LOG_BLOCK_IN")
-        del values["LOG_BLOCK_OUT"]
-    return json.dumps(values, indent=2) + "\n"
 
 
 def apply_settings(config: AcceleratorConfig, settings: Iterable[str]) -> AcceleratorConfig:

@@ -21,9 +21,10 @@ from fuzzing.steps import Format, Step
 from fuzzing.values import changed_bytes, changed_tree, text_of
 from vdla.compiler.network.compile import compile_network
 from vdla.hw.spec.assembly import format_program
-from vdla.hw.spec.files import to_toml, to_vta_json
+from vdla.hw.spec.files import to_toml
 from vdla.hw.spec.presets import DEFAULT, PRESETS, SMALL, TINY, VTA
 from vdla.hw.spec.target import Target
+from vdla.hw.spec.vta_json import to_vta_json
 from vdla.runtime.module.file import HEADER, INTEGERS, MAGIC, MANIFEST, TARGET, VERSION, to_bytes
 
 VECTORS = Path(__file__).parents[2] / "tests" / "vectors" / "vta"

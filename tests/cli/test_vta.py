@@ -7,12 +7,19 @@ from pathlib import Path
 import pytest
 
 from tests.cli.commands import done, invoke, refused
-from vdla.cli._vta import BLOCKS, DERIVED, read_vta
 from vdla.hw.spec.config import parameters
 from vdla.hw.spec.errors import ConfigError
-from vdla.hw.spec.files import VTA_IGNORED, VTA_KEYS, from_vta_json
 from vdla.hw.spec.presets import VTA
 from vdla.hw.spec.target_files import load
+from vdla.hw.spec.vta_json import (
+    BLOCKS,
+    VTA_DERIVED,
+    VTA_IGNORED,
+    VTA_KEYS,
+    VtaImport,
+    from_vta_json,
+    read_vta,
+)
 from vdla.runtime.devices.registry import device_factory
 from vdla.runtime.vectors import load_vector, replay
 
@@ -49,6 +56,10 @@ def without(*keys: str) -> dict[str, object]:
     return {key: value for key, value in DEFAULT.items() if key not in keys}
 
 
+def read(path: Path) -> VtaImport:
+    return read_vta(path.read_text(), str(path))
+
+
 @pytest.fixture
 def write(tmp_path):
     """Return a function that writes a file and returns its path."""
@@ -63,7 +74,7 @@ def write(tmp_path):
 
 @pytest.mark.parametrize("values", [DEFAULT, OLDER, SAVED, DEFAULT | {"ACC_DEP_DISTANCE": 3}])
 def test_the_default_of_every_version_of_vta_is_the_preset(write, values):
-    imported = read_vta(write(values))
+    imported = read(write(values))
     assert parameters(imported.config) == parameters(VTA)
     assert imported.config.digest == VTA.digest
     assert imported.config.name == "vta_config"
@@ -74,12 +85,12 @@ def test_the_default_of_every_version_of_vta_is_the_preset(write, values):
 )
 def test_a_key_sets_its_parameter_and_no_other(write, key, exponent):
     blocks = dict.fromkeys(BLOCKS, 4)
-    found = read_vta(write(without("LOG_BLOCK") | blocks | {key: exponent})).config
+    found = read(write(without("LOG_BLOCK") | blocks | {key: exponent})).config
     assert parameters(found) == parameters(VTA) | {VTA_KEYS[key]: 1 << exponent}
 
 
 def test_a_batch_and_a_block_are_imported(write):
-    found = read_vta(write(DEFAULT | {"LOG_BATCH": 1, "LOG_BLOCK": 3})).config
+    found = read(write(DEFAULT | {"LOG_BATCH": 1, "LOG_BLOCK": 3})).config
     assert (found.batch, found.block_in, found.block_out) == (2, 8, 8)
     assert found == from_vta_json(json.dumps(DEFAULT | {"LOG_BATCH": 1, "LOG_BLOCK": 3}), "vta_config.json")
 
@@ -113,7 +124,7 @@ def test_a_setting_changes_the_import(write):
     assert values["parameters"] == json.loads(json.dumps(parameters(VTA))) | {"batch": 4}
 
 
-KNOWN = ", ".join((*VTA_KEYS, "LOG_BLOCK", *DERIVED, *VTA_IGNORED))
+KNOWN = ", ".join((*VTA_KEYS, "LOG_BLOCK", *VTA_DERIVED, *VTA_IGNORED))
 FORM = "write one JSON object, as VTA's config/vta_config.json does"
 REFUSED = {
     "text": ("no json", f" is not JSON: Expecting value: line 1 column 1 (char 0); {FORM}"),
@@ -220,7 +231,7 @@ def test_a_second_name_of_a_configuration_is_refused(write):
 
 def test_long_values_are_cut(write):
     with pytest.raises(ConfigError) as caught:
-        read_vta(write(DEFAULT | {"LOG_BATCH": "x" * 5000}))
+        read(write(DEFAULT | {"LOG_BATCH": "x" * 5000}))
     assert len(str(caught.value)) < 400
 
 
@@ -244,6 +255,6 @@ def test_long_values_are_cut(write):
 )
 def test_a_program_of_vta_runs_on_the_imported_configuration(write, name, sizes, device):
     vector = load_vector(VECTORS / f"{name}.npz")
-    config = read_vta(write(DEFAULT | sizes)).config
+    config = read(write(DEFAULT | sizes)).config
     assert config.digest == vector.config.digest
     assert replay(replace(vector, config=config), device_factory(device)).conforms

@@ -1,20 +1,50 @@
 """``vdla config``."""
 
 import json
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
 import click
 
-from vdla.cli._options import OUTPUT_FILE
-from vdla.cli._vta import imports_vta
+from vdla.cli._options import OUTPUT_FILE, Command, reports_errors, with_settings
 from vdla.hw.spec.config import parameters
 from vdla.hw.spec.errors import ConfigError
+from vdla.hw.spec.files import read_text
 from vdla.hw.spec.memories import memories_of
+from vdla.hw.spec.presets import VTA
 from vdla.hw.spec.target import Target, surroundings
 from vdla.hw.spec.target_files import to_toml
 from vdla.hw.spec.vocabulary import MemoryType
+from vdla.hw.spec.vta_json import read_vta
 from vdla.hw.spec.writing import write_text
+
+
+def _imports_vta(function: Command) -> Command:
+    """Add --from-vta and what `with_settings` adds; the command gets the resulting `target`."""
+    inner = with_settings(function)
+
+    @click.option(
+        "--from-vta",
+        "vta",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Import a vta_config.json of VTA instead of NAME or FILE.",
+    )
+    @reports_errors
+    @wraps(inner)
+    def wrapped(target: str | None, vta: Path | None, settings: tuple[str, ...], **kwargs: Any) -> None:
+        if vta is None:
+            inner(target=target or "default", settings=settings, **kwargs)
+            return
+        if target is not None:
+            raise click.UsageError(f"{target} and --from-vta {vta} both name a configuration; give one")
+        imported = read_vta(read_text(vta), str(vta))
+        for sentence in imported.ignored:
+            click.echo(sentence, err=True)
+        inner(target=VTA.name, settings=(*imported.settings, *settings), **kwargs)
+
+    return wrapped
 
 
 @click.command()
@@ -27,7 +57,7 @@ from vdla.hw.spec.writing import write_text
     metavar="FILE.toml",
     help="Also write it as a file that --config takes.",
 )
-@imports_vta
+@_imports_vta
 def command(target: Target, as_json: bool, output: Path | None) -> None:
     """Show a target: its configuration and derived figures, its memory, clock and energy table."""
     if output is not None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from generators.programs import random_config
 
-from vdla.hw.spec import files
+from vdla.hw.spec import files, vta_json
 from vdla.hw.spec.config import AcceleratorConfig, _check_parameter, parameters
 from vdla.hw.spec.errors import ConfigError
 from vdla.hw.spec.presets import DEFAULT, PRESETS, SMALL, TINY, VTA
@@ -175,7 +175,7 @@ def test_toml_reads_back_equal(config):
     "config", [VTA, VTA.with_changes(block_in=8, inp_buffer_bytes=1 << 14, wgt_buffer_bytes=1 << 17)]
 )
 def test_vta_json_reads_back_equal(config):
-    assert files.from_vta_json(files.to_vta_json(config)).digest == config.digest
+    assert vta_json.from_vta_json(vta_json.to_vta_json(config)).digest == config.digest
 
 
 def test_vta_json_as_vta_ships_it():
@@ -194,7 +194,7 @@ def test_vta_json_as_vta_ships_it():
             "LOG_ACC_BUFF_SIZE": 17,
         }
     )
-    assert files.from_vta_json(text).digest == VTA.digest
+    assert vta_json.from_vta_json(text).digest == VTA.digest
 
 
 @pytest.mark.parametrize(
@@ -215,13 +215,13 @@ def test_bad_toml_names_the_file(text, message):
     ("text", "message"),
     [
         ('{"LOG_BATCH": "x"}', "f: LOG_BATCH = 'x' is not a whole number in 0..30"),
-        ('{"BATCH": 1}', "f: key 'BATCH' is unknown; there are LOG_BATCH"),
-        ("[1]", "f is not a JSON object"),
+        ('{"BATCH": 1}', "f: key 'BATCH' is unknown; delete or correct it; there are LOG_BATCH"),
+        ("[1]", "f holds [1], which is not a JSON object; write one JSON object"),
     ],
 )
 def test_bad_json_names_the_file(text, message):
     with pytest.raises(ConfigError) as caught:
-        files.from_vta_json(text, "f")
+        vta_json.from_vta_json(text, "f")
     assert str(caught.value).startswith(message)
 
 

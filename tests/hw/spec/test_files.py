@@ -10,13 +10,12 @@ from vdla.hw.spec.errors import ConfigError
 from vdla.hw.spec.files import (
     LARGEST_FILE_BYTES,
     apply_settings,
-    from_vta_json,
     load,
     read_text,
-    to_vta_json,
     whole_number,
 )
 from vdla.hw.spec.presets import DEFAULT, VTA
+from vdla.hw.spec.vta_json import from_vta_json, to_vta_json
 
 LONGEST_MESSAGE = 1000
 
@@ -70,7 +69,7 @@ JSON = {
     f'{{"LOG_BATCH": {"9" * 4000}}}': ": LOG_BATCH = a number of 13288 bits is not a whole number in 0..30",
     f'{{"LOG_BATCH": {"[" * 3000}{"]" * 3000}}}': "is nested too deeply",
     f'{{"LOG_BATCH": {"[" * 150}{"]" * 150}}}': ": LOG_BATCH = [[[[[[[...]]]]]]] is not a whole number",
-    f'{{"LOG_BLOCK": "{"x" * 5000}"}}': ": LOG_BLOCK_IN = 'xxx",
+    f'{{"LOG_BLOCK": "{"x" * 5000}"}}': ": LOG_BLOCK = 'xxx",
     f'{{"{"x" * 5000}": 1}}': ": key 'xxx",
     '{"\\ud800": 1}': r": key '\ud800' is unknown",
     '{"LOG_BATCH": NaN}': ": LOG_BATCH = nan is not a whole number",
@@ -168,7 +167,9 @@ def test_a_block_of_vta_json_is_both_and_each_may_be_given_apart():
     found = from_vta_json('{"LOG_BLOCK": 3, "LOG_BLOCK_OUT": 5}', "folder/name.json")
     assert (found.block_in, found.block_out, found.name) == (8, 32, "name")
     for exponent in (-1, 31):
-        with pytest.raises(ConfigError, match=rf"^f: LOG_BATCH = {exponent} is not a whole number in 0..30$"):
+        with pytest.raises(
+            ConfigError, match=rf"^f: LOG_BATCH = {exponent} is not a whole number in 0..30; "
+        ):
             from_vta_json(f'{{"LOG_BATCH": {exponent}}}', "f")
     with pytest.raises(ConfigError) as caught:
         to_vta_json(DEFAULT.with_changes(extensions=("table", "requantise")))
