@@ -4,15 +4,13 @@ numba compiles them, once; they must not raise exceptions. The machine code is k
 Python keeps its bytecode, and later processes load it without numba, which takes a second to import.
 """
 
-import ctypes
 import hashlib
 from collections.abc import Callable
+from ctypes import CFUNCTYPE, Array, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
 from types import FunctionType
 from typing import Generic, ParamSpec, TypeVar
-
-import numpy as np
 
 import vdla.hw.spec
 from vdla.hw.spec.cache import digest_of
@@ -26,8 +24,9 @@ Arguments = ParamSpec("Arguments")
 _parts: set[FunctionType] = set()
 
 
-Entry = Callable[[int, int], int]  # of the addresses of uint64[addresses] and of int64[extents and numbers]
-_ENTRY = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
+Entry = Callable[[Array[c_void_p], Array[c_int64]], int]
+"""Takes objects and numbers, see `flatten`."""
+_ENTRY = CFUNCTYPE(c_int64, c_void_p, c_void_p)
 
 
 def part(function: Function) -> Function:
@@ -46,22 +45,21 @@ class Compiled(Generic[Arguments]):
     def __init__(self, function: Callable[Arguments, None]) -> None:
         assert isinstance(function, FunctionType)
         self.python: FunctionType = function
-        self._entries: list[tuple[tuple[Kind, ...], Entry, object]] = []  # few, and records take long to hash
+        self._entries: list[tuple[list[object], Entry, object]] = []  # few, and records take long to hash
 
     def __call__(self, *arguments: Arguments.args, **named: Arguments.kwargs) -> None:
         """Run it; arguments are given by place. Arrays are changed in place."""
         assert not named
-        kinds = tuple(map(kind_of, arguments))
-        entry = next((entry for known, entry, _ in self._entries if known == kinds), None)
-        if entry is None:
-            entry, owner = self._loaded(kinds)
-            self._entries.append((kinds, entry, owner))
-        addresses: list[int] = []
+        kinds: list[object] = []
+        objects: list[int] = []
         numbers: list[int] = []
         for argument in arguments:
-            flatten(argument, addresses, numbers)
-        packed = np.array(addresses, np.uint64), np.array(numbers, np.int64)
-        entry(*(array.ctypes.data for array in packed))
+            flatten(argument, kinds, objects, numbers)
+        entry = next((entry for known, entry, _ in self._entries if known == kinds), None)
+        if entry is None:
+            entry, owner = self._loaded(tuple(map(kind_of, arguments)))
+            self._entries.append((kinds, entry, owner))
+        entry((c_void_p * len(objects))(*objects), (c_int64 * len(numbers))(*numbers))
 
     def _loaded(self, kinds: tuple[Kind, ...]) -> tuple[Entry, object]:
         """Return the machine code for arguments of `kinds`, and what owns it."""

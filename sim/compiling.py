@@ -10,18 +10,19 @@ from types import FunctionType
 
 import llvmlite.binding as llvm
 import numba
+import numpy as np
 
-from vdla.sim.arguments import Array, Kind, Named
+from vdla.sim.arguments import ARRAY_DATA, ARRAY_EXTENTS, RECORD_DATA, Array, Kind, Named
 from vdla.sim.machine_code import ENTRY
 from vdla.sim.processor import target_machine
 
 OPTIONS = {"error_model": "numpy", "_nrt": False}
-SIGNATURE = "int64(CPointer(voidptr), CPointer(int64))"
+SIGNATURE = "int64(CPointer(CPointer(voidptr)), CPointer(int64))"
 LIBRARY = ("memcpy", "memset", "memmove")  # what machine code may call: every process has it
 
 
 def machine_code(function: FunctionType, kinds: tuple[Kind, ...], parts: Set[FunctionType]) -> bytes:
-    """Return the object file of ENTRY(addresses, numbers), which calls a function.
+    """Return the object file of ENTRY(objects, numbers), which calls a function.
 
     Args:
         kinds: of its arguments.
@@ -78,11 +79,11 @@ class Jitted:
 
 
 def _entry(function: object, kinds: tuple[Kind, ...]) -> FunctionType:
-    """Return the Python function that makes arguments of addresses and numbers, and calls `function`."""
-    names: dict[str, object] = {"function": function, "carray": numba.carray}
-    places = {"addresses": 0, "numbers": 0}
+    """Return the Python function that makes arguments of objects and numbers, and calls `function`."""
+    names: dict[str, object] = {"function": function, "carray": numba.carray, "int64": np.int64}
+    places = {"objects": 0, "numbers": 0}
     arguments = [_argument(kind, names, places) for kind in kinds]
-    text = f"def entry(addresses, numbers):\n    function({', '.join(arguments)})\n    return 0\n"
+    text = f"def entry(objects, numbers):\n    function({', '.join(arguments)})\n    return 0\n"
     exec(compile(text, "<entry>", "exec"), names)
     entry = names["entry"]
     assert isinstance(entry, FunctionType)
@@ -98,13 +99,14 @@ def _argument(kind: Kind, names: dict[str, object], places: dict[str, int]) -> s
 
     match kind:
         case Array(dtype, rank):
-            name = f"dtype{places['addresses']}"
+            name = f"dtype{places['objects']}"
             names[name] = dtype
-            address = next_of("addresses")
+            of = next_of("objects")
             if rank is None:
-                return f"carray({address}, 1, {name})[0]"
-            shape = "".join(f"{next_of('numbers')}, " for _ in range(rank))
-            return f"carray({address}, ({shape}), {name})"
+                return f"carray({of}[{RECORD_DATA}], 1, {name})[0]"
+            extents = f"carray({of}[{ARRAY_EXTENTS}], {rank}, int64)"
+            shape = "".join(f"{extents}[{axis}], " for axis in range(rank))
+            return f"carray({of}[{ARRAY_DATA}], ({shape}), {name})"
         case Named(form, members):
             names[form.__name__] = form
             return f"{form.__name__}({', '.join(_argument(member, names, places) for member in members)})"

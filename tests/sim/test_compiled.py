@@ -136,3 +136,17 @@ def test_a_function_that_can_raise_is_refused(tmp_path):
     module = loaded(tmp_path, SOURCE.replace("range(table.shape[0])", "range(0, table.shape[0], number)"))
     with pytest.raises(AssertionError, match="something in it can raise an exception"):
         run(module)
+
+
+def test_arguments_of_other_types_and_extents_get_their_own_machine_code(module):
+    assert run(module) == RESULT
+    state, left, flags = np.zeros(1, STATE), np.zeros(2, np.int16), np.zeros(5, bool)
+    for table in (np.ones((3, 4), np.int8), np.ones((2, 6), np.int8), np.ones((1, 1), np.int64)):
+        module.work(state[0], table, Pair(left, 4), flags, 1)
+    assert (int(state[0]["total"]), int(left[0])) == (2 * (12 + 12 + 1), 9)
+
+
+def test_records_inside_an_array_are_changed_in_place(module):
+    states = np.zeros(3, STATE)
+    module.work(states[1], np.ones((1, 5), int), Pair(np.zeros(1, int), 4), np.zeros(1, bool), 1)
+    assert states["total"].tolist() == [0, 10, 0]
