@@ -245,11 +245,15 @@ class Block(NamedTuple):
         elements: elements on chip, with padding.
         filled: int64[n], the places of those that stand in DRAM, among `elements`.
         source: int64[n], where each stands in DRAM: elements, of a GATHER bytes.
+        is_whole: whether there is no padding.
+        last: the last of `source`; -1 if there is none.
     """
 
     elements: int
     filled: Indices
     source: Indices
+    is_whole: bool
+    last: int
 
 
 def block_of(it: isa.Load | isa.Gather | isa.Store) -> Block:
@@ -269,8 +273,9 @@ def _block(rows: int, columns: int, stride: int, step: int, pads: tuple[int, int
     above, below, left, right = pads
     line = left + columns + right
     row, column = np.arange(rows)[:, None], np.arange(columns)
-    filled, source = (above + row) * line + left + column, row * stride + column * step
-    return Block((above + rows + below) * line, filled.reshape(-1), source.reshape(-1))
+    filled, source = (above + row) * line + left + column, (row * stride + column * step).reshape(-1)
+    last = int(source[-1]) if source.size else -1
+    return Block((above + rows + below) * line, filled.reshape(-1), source, not any(pads), last)
 
 
 def first_byte(it: isa.Load | isa.Gather | isa.Store, size: int) -> int:

@@ -8,7 +8,9 @@ The verifier of streams (`vdla.sim.verify`) has judged tokens, bounds and initia
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import fields
 from functools import lru_cache, partial
+from itertools import chain, repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +19,7 @@ from numpy.typing import NDArray
 from vdla.hw.spec import isa, numerics
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.memories import MEMORIES, scratchpads_of
+from vdla.hw.spec.units import Unit
 from vdla.hw.spec.vocabulary import AluOpcode, MemoryType, Parameter
 from vdla.prove.alu import Operation, sums_of_bytes
 from vdla.prove.domain import Domain
@@ -45,7 +48,6 @@ from vdla.prove.memory import (
     Pad,
     Scratchpads,
     Weights,
-    are_defined,
     constant_bytes,
 )
 from vdla.prove.stores import Form, Stores, Taken
@@ -158,52 +160,53 @@ class StreamMachine:
 
     def _load(self, it: isa.Load | isa.Gather) -> None:
         """Copy a padded 2-D block from DRAM into a scratchpad."""
-        memory, registers = MemoryType(it.memory_type), self.pads.pad_registers
-        unit = MEMORIES[memory].loaded_by
-        assert unit is not None, "the stream is valid"
+        memory = MemoryType(it.memory_type)
         if not it.x_size:
             if it.pad_value and isinstance(it, isa.Load):
-                registers[unit] = numerics.wrap(it.sram_base, isa.PAD_VALUE_BITS)
+                self.pads.pad_registers[_loader(memory)] = numerics.wrap(it.sram_base, isa.PAD_VALUE_BITS)
             return
-        padding = 0
-        if it.pad_minimum:
-            padding = self.config.least_value(memory)
-        elif it.pad_value:
-            padding = self.config.pad_value(memory, registers.get(unit, 0))
         block = block_of(it)
         to = slice(it.sram_base, it.sram_base + block.elements)
-        if len(block.filled) < block.elements:
-            self._fill(memory, to, padding)
-        if not len(block.filled):
+        if not block.is_whole:
+            self._fill(memory, to, self._padding(it))
+        if block.last < 0:
             return
-        places: Indices | slice = to if len(block.filled) == block.elements else it.sram_base + block.filled
-        size = self._element_bytes[memory]
-        begin = first_byte(it, size)
-        unit_bytes = 1 if isinstance(it, isa.Gather) else size
-        end = begin + int(block.source[-1]) * unit_bytes + size
-        if end <= self.dram.low or begin >= self.dram.high:
-            first = begin + block.source * unit_bytes
-            self._put_bytes(memory, places, self.dram.constants[first[:, None] + np.arange(size)])
-        elif self.dram.low <= begin and end <= self.dram.high:
-            self._stores.compute_before(begin - self.dram.low, end - self.dram.low)
-            self._load_activations(it, memory, begin, block)
-        else:
-            raise ProofError(f"it reads bytes {begin:#x}..{end - 1:#x}, of which some are activations")
+        self._copy(it, memory, block, to if block.is_whole else it.sram_base + block.filled)
 
-    def _load_activations(
-        self, it: isa.Load | isa.Gather, memory: MemoryType, begin: int, block: Block
+    def _padding(self, it: isa.Load | isa.Gather) -> int:
+        """Return the value of the padding of a block."""
+        memory = MemoryType(it.memory_type)
+        if it.pad_minimum:
+            return self.config.least_value(memory)
+        if it.pad_value:
+            return self.config.pad_value(memory, self.pads.pad_registers.get(_loader(memory), 0))
+        return 0
+
+    def _copy(
+        self, it: isa.Load | isa.Gather, memory: MemoryType, block: Block, places: Indices | slice
     ) -> None:
-        """Copy a block of activations from DRAM; those of a GATHER begin at any byte."""
-        size, places = self._element_bytes[memory], it.sram_base + block.filled
+        """Copy a block without its padding; that of a GATHER begins at any byte."""
+        size, low, high = self._element_bytes[memory], self.dram.low, self.dram.high
+        unit, begin = 1 if isinstance(it, isa.Gather) else size, first_byte(it, size)
+        end = begin + block.last * unit + size
+        if end <= low or begin >= high:
+            self._put_bytes(memory, places, self.dram.constant(size, begin + block.source * unit))
+            return
+        if begin < low or end > high:
+            raise ProofError(f"it reads bytes {begin:#x}..{end - 1:#x}, of which some are activations")
+        self._stores.compute_before(begin - low, end - low)
         if isinstance(it, isa.Gather):
             lanes = self.dram.read(begin + block.source[:, None] + np.arange(size))
+            self._put_activations(memory, places, lanes)
+            return
+        rows = (begin - low) // size + block.source
+        if memory in COPIED:
+            (self.pads.inputs if memory is MemoryType.INP else self.pads.residuals).refer(places, rows)
         else:
-            chosen = (begin - self.dram.low) // size + block.source
-            if memory in COPIED:
-                pad = self.pads.inputs if memory is MemoryType.INP else self.pads.residuals
-                pad.refer(places, chosen)
-                return
-            lanes = self.dram.view(size).chosen(chosen)
+            self._put_activations(memory, places, self.dram.view(size).chosen(rows))
+
+    def _put_activations(self, memory: MemoryType, places: Indices | slice, lanes: Lanes) -> None:
+        """Write lanes of activations from DRAM into a scratchpad; some memories take constants alone."""
         constants = None if memory in LANES else constant_bytes(self.domain, lanes.elements)
         if constants is None:
             self._put_elements(memory, places, lanes)
@@ -224,8 +227,11 @@ class StreamMachine:
                 self.accumulators.load_words(
                     places, np.full((count, self.config.values(MemoryType.ACC)), value, np.int64)
                 )
-            case MemoryType.INP | MemoryType.RES:
-                (pads.inputs if memory is MemoryType.INP else pads.residuals).fill(places, value)
+            case MemoryType.INP:
+                pads.inputs.fill(places, value)
+            case MemoryType.RES:
+                self._stores.compute()  # which read rows of residuals
+                pads.residuals.fill(places, value)
             case MemoryType.OUT:
                 raise AssertionError("OUT is not loaded")
 
@@ -253,6 +259,7 @@ class StreamMachine:
             case MemoryType.INP:
                 pads.inputs.put(places, values)
             case MemoryType.RES:
+                self._stores.compute()  # which read rows of residuals
                 pads.residuals.put(places, values)
             case MemoryType.ACC_8BIT:
                 self.accumulators.put(places, sums_of_bytes(values))
@@ -270,7 +277,7 @@ class StreamMachine:
             return
         size = self._element_bytes[it.memory_type]
         begin = first_byte(it, size)
-        end = begin + (int(block.source[-1]) + 1) * size
+        end = begin + (block.last + 1) * size
         if begin < self.dram.low or end > self.dram.high:
             raise ProofError(f"it writes bytes {begin:#x}..{end - 1:#x}, of which some are constants")
         self._stores.add(*self._taken(it, index, (begin - self.dram.low) // size + block.source))
@@ -286,9 +293,7 @@ class StreamMachine:
             table = self._table(it) if it.table else None
         if it.parameters and it.residual:
             words = self._parameters(0)[:, 0].tobytes()
-            residuals = self.pads.residuals.chosen(slice(it.residual - 1, it.residual - 1 + len(places)))
-            if not are_defined(residuals.elements):
-                raise ProofError("it adds residuals that nothing has loaded")
+            residuals = self.pads.residuals.rows[it.residual - 1 : it.residual - 1 + len(places)].copy()
         form = Form(self._element_bytes[it.memory_type], columns is not None, table, words, is_greatest)
         return form, Taken(index, taken, columns, residuals, places)
 
@@ -373,6 +378,15 @@ COPIED = (MemoryType.INP, MemoryType.RES)
 """Memories that hold activations as DRAM does."""
 LANES = (*COPIED, MemoryType.ACC_8BIT)
 """Memories into which activations are loaded as such."""
+
+
+def _loader(memory: MemoryType) -> Unit:
+    """Return the unit that loads a memory."""
+    unit = MEMORIES[memory].loaded_by
+    assert unit is not None, "the stream is valid"
+    return unit
+
+
 LOOP_FACTORS = (
     "dst_factor_out",
     "dst_factor_in",
@@ -486,13 +500,18 @@ def _named(program: DecodedStream, index: int, error: ProofError) -> ProofError:
 
 def _instructions(program: DecodedStream, order: list[int]) -> Iterator[tuple[int, isa.Instruction]]:
     """Yield instructions with their positions, from the columns of a stream that has been verified."""
-    forms = {
-        opcode: isa.BY_OPCODE[isa.Opcode(opcode)] for opcode in np.unique(program.opcode[order]).tolist()
-    }
-    names = {opcode: tuple(slots(form, program.config)) for opcode, form in forms.items()}
     opcodes, rows = program.opcode[order].tolist(), program.table[order].tolist()
+    forms = {opcode: isa.BY_OPCODE[isa.Opcode(opcode)] for opcode in set(opcodes)}
+    setters = {opcode: _setters(form, program.config) for opcode, form in forms.items()}
     for index, opcode, row in zip(order, opcodes, rows, strict=True):
-        fields = dict(zip(names[opcode], row, strict=False))
-        if "memory_type" in fields:
-            fields["memory_type"] = MemoryType(fields["memory_type"])
-        yield index, forms[opcode](**fields)
+        instruction = object.__new__(forms[opcode])
+        for set_field, value in zip(setters[opcode], chain(row, repeat(0)), strict=False):
+            set_field(instruction, value)
+        yield index, instruction
+
+
+def _setters(form: type[isa.Instruction], config: AcceleratorConfig) -> list[Callable[[object, int], None]]:
+    """Return what sets each field of an instruction: those in columns, in their order, and then those that
+    the configuration does not have. The constructor of a frozen class takes twice as long."""
+    names = dict.fromkeys((*slots(form, config), *(declared.name for declared in fields(form))))
+    return [getattr(form, name).__set__ for name in names]

@@ -22,7 +22,7 @@ from vdla.prove.elements import (
 )
 from vdla.prove.errors import ProofError
 from vdla.prove.functions import BYTES
-from vdla.prove.stream_kernels import add_rows, copy_rows
+from vdla.prove.stream_kernels import add_rows, copy_rows, put_rows, write_weights
 
 Indices = NDArray[np.int64]
 Places = Indices | slice
@@ -118,6 +118,16 @@ class Dram:
         self.view(size).copy(places, values, np.arange(len(places)))
         self.writers.reshape(-1, size)[places] = writers[:, None]
 
+    def constant(self, size: int, addresses: Indices) -> NDArray[np.uint8]:
+        """Return elements of `size` bytes that never change, uint8[n, size], by address, int64[n]."""
+        chosen: NDArray[np.uint8]
+        if (addresses % size).any():
+            chosen = self.constants[addresses[:, None] + np.arange(size)]
+        else:
+            rows = self.constants[: len(self.constants) // size * size].reshape(-1, size)
+            chosen = rows.take(addresses // size, axis=0)
+        return chosen
+
     def read(self, addresses: Indices) -> Lanes:
         """Return bytes of activations by address, lanes[n, m] for int64[n, m]."""
         places = addresses - self.low
@@ -174,8 +184,8 @@ class Pad:
             self._put_padding()
         self.rows[places] = self._padded
 
-    def refer(self, places: Indices, rows: Indices) -> None:
-        """Replace elements, int64[n], by rows of DRAM, int64[n]."""
+    def refer(self, places: Places, rows: Indices) -> None:
+        """Replace elements by rows of DRAM, int64[n]."""
         self.rows[places] = rows
 
     def put(self, places: Places, values: Lanes) -> None:
@@ -217,6 +227,7 @@ class Accumulators:
 
     def __init__(self, domain: Domain, depth: int, lanes: int) -> None:
         self._domain = domain
+        self._every = np.arange(depth)
         self.words = np.zeros((depth, lanes), np.int64)
         self.state = np.zeros(depth, np.uint8)
         self._members: dict[int, tuple[Extreme, list[NDArray[np.uint64]]]] = {}
@@ -250,7 +261,8 @@ class Accumulators:
         return self._sums(places, self._residues[:, places])
 
     def _sums(self, places: Places, residues: Floats) -> Sums:
-        return Sums(residues, self._sources(places), *self._bounds[:, places].max(1, initial=0).tolist())
+        bounds = np.maximum.reduce(self._bounds[:, places], axis=1, initial=0).tolist()
+        return Sums(residues, self._sources(places), *bounds)
 
     def of_one_root(self, places: Places, what: str) -> Elements:
         """Return accumulators of at most one root as functions of it, elements[n, lanes]; see
@@ -283,8 +295,9 @@ class Accumulators:
     def put(self, places: Places, sums: Sums) -> None:
         """Replace accumulators by sums[n, lanes]."""
         self._settle_greatest(places)
-        self._residues[:, places] = sums.residues
-        self._bounds[:, places] = np.array([sums.bounds]).T
+        rows, numbers = np.ascontiguousarray(sums.residues), self._numbers(places)
+        assert rows.shape == (RESIDUES, len(numbers), self.lanes), "sums are as many as accumulators"
+        put_rows(rows, np.array(sums.bounds), numbers, self._residues, self._bounds)
         if sums.source is None:
             self.state[places] = ALL_SEVERAL
         else:
@@ -312,7 +325,7 @@ class Accumulators:
 
     def _numbers(self, places: Places) -> Indices:
         """Return places as indices, int64[n]."""
-        return np.arange(len(self.state))[places] if isinstance(places, slice) else places
+        return self._every[places] if isinstance(places, slice) else places
 
     def extreme(self, places: Indices, extreme: Extreme, members: Elements) -> None:
         """Replace accumulators by the greatest, or the least, of themselves and of members.
@@ -364,9 +377,9 @@ class Accumulators:
     def as_roots(self, places: Places) -> Elements:
         """Return accumulators as elements[n, lanes] of `Domain.sums_as_roots`, or sets of these."""
         self._settle_greatest(places)
-        every = np.array(self._numbers(places))
+        every = self._numbers(places)
         greatest = self.state[every] == GREATEST
-        result = self._elements[every].copy()
+        result = self._elements[every]
         if not greatest.all():
             result[~greatest] = self._domain.sums_as_roots(self.sums(every[~greatest]))
         return result
@@ -419,8 +432,8 @@ class Accumulators:
         """Return the values of accumulators of constants, int64[n, lanes]; None if an accumulator
         is no constant."""
         self._settle(places)
-        state = self.state[places]
-        if not state.any():  # WORDS is 0
+        known = self.state[places].tobytes()
+        if known.count(WORDS) == len(known):
             return self.words[places]
         source = self._sources(places)
         if source is None or (source["function"] == SEVERAL).any() or source["kind"].any():
@@ -442,6 +455,7 @@ class Weights:
     """
 
     def __init__(self, depth: int, block_out: int, block_in: int) -> None:
+        self._every = np.arange(depth)
         self.numbers = np.zeros((depth, block_out, block_in), np.int8)
         self.columns = np.zeros((depth, block_in, block_out))
         self.magnitudes = np.zeros((depth, block_out), np.int64)
@@ -452,11 +466,12 @@ class Weights:
 
     def put_numbers(self, places: Places, numbers: NDArray[np.int8] | int) -> None:
         """Replace weights by numbers, int8[n, block_out * block_in] or one for all."""
-        shaped = np.reshape(numbers, (-1, *self.numbers.shape[1:])) if np.ndim(numbers) else numbers
-        self.numbers[places], self.is_activation[places] = shaped, False
-        written = self.numbers[places]
-        self.columns[places] = written.transpose(0, 2, 1)
-        self.magnitudes[places] = np.abs(written.astype(np.int16)).sum(2, dtype=np.int64)
+        rows = self._every[places]
+        shape = len(rows), *self.numbers.shape[1:]
+        values = np.reshape(numbers, shape) if np.ndim(numbers) else np.full(shape, numbers)
+        blocks = np.ascontiguousarray(values, np.int8)
+        write_weights(blocks, rows, self.numbers, self.columns, self.magnitudes)
+        self.is_activation[places] = False
 
     def put_activations(self, places: Places, values: Lanes) -> None:
         """Replace weights by activations, lanes [n, block_out * block_in]."""

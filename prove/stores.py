@@ -1,8 +1,9 @@
 """STOREs of the stream machine, many computed at once.
 
-A STORE takes its accumulators, parameters and residuals when it runs. What it writes is computed later,
-together with the results of the STOREs that follow: before an instruction reads the bytes, and at the end of
-a run at the latest. Instructions between may change accumulators, parameters and residuals, but not what was
+A STORE takes its accumulators and parameters, and where its residuals stand, when it runs. What it writes is
+computed later, together with the results of the STOREs that follow: before an instruction reads the bytes,
+before anything but these results changes the bytes of residuals, and at the end of a run at the latest.
+Instructions between may change accumulators, parameters and the scratchpad of residuals, but not what was
 taken.
 """
 
@@ -18,7 +19,7 @@ from vdla.prove.domain import Domain
 from vdla.prove.elements import SEVERAL, Elements, Sums, undefined
 from vdla.prove.errors import ProofError, StoreError
 from vdla.prove.indices import last_of_each
-from vdla.prove.memory import Dram, Lanes
+from vdla.prove.memory import Dram, Lanes, are_defined
 
 Indices = NDArray[np.int64]
 MOST_LANES = 1 << 15
@@ -52,7 +53,7 @@ class Taken:
         sums: sums[n, lanes], or sets of `Domain.sums_as_roots` as elements[n, lanes], which nothing changes
             any more.
         columns: int64[4, lanes] of `Domain.columns`; None if sums are narrowed.
-        residuals: lanes[n, lanes] of the residuals; None without.
+        residuals: int64[n], the rows of DRAM that hold the residuals; None without.
         places: int64[n], the elements of DRAM, counted from the first activation on; the first is the
             least, the last the greatest.
     """
@@ -60,7 +61,7 @@ class Taken:
     index: int
     sums: Sums | Elements
     columns: Indices | None
-    residuals: Lanes | None
+    residuals: Indices | None
     places: Indices
 
 
@@ -114,20 +115,19 @@ class Stores:
             return
         assert self._form is not None
         try:
-            self._write(self._form, taken)
+            values = self.results(self._form, taken)
         except ProofError:
-            self._write_each(self._form, taken)
+            values = _joined_lanes([self._result(self._form, each) for each in taken])
+        self._write(self._form, taken, values)
 
-    def _write_each(self, form: Form, taken: list[Taken]) -> None:
-        """Compute the results one after another, so that an error names its STORE."""
-        for each in taken:
-            try:
-                self._write(form, [each])
-            except ProofError as error:
-                raise StoreError(each.index, str(error)) from error
+    def _result(self, form: Form, taken: Taken) -> Lanes:
+        """Compute the results of one STORE, which an error names."""
+        try:
+            return self.results(form, [taken])
+        except ProofError as error:
+            raise StoreError(taken.index, str(error)) from error
 
-    def _write(self, form: Form, taken: list[Taken]) -> None:
-        values = self.results(form, taken)
+    def _write(self, form: Form, taken: list[Taken], values: Lanes) -> None:
         counts = [len(each.places) for each in taken]
         places = np.concatenate([each.places for each in taken])
         last = last_of_each(places)
@@ -161,10 +161,17 @@ class Stores:
         if form.table is not None:
             out = domain.apply(out, form.table)
         if form.residual is not None:
-            residuals = [each.residuals for each in taken if each.residuals is not None]
             words = np.frombuffer(form.residual, np.int64).reshape(4, 1, 1)
-            out = domain.add_residual(out, sums_of_bytes(_joined_lanes(residuals)), words)
+            out = domain.add_residual(out, sums_of_bytes(self._residuals(taken)), words)
         return out
+
+    def _residuals(self, taken: list[Taken]) -> Lanes:
+        """Return the residuals of STOREs, lanes[n, lanes]."""
+        rows = [each.residuals for each in taken if each.residuals is not None]
+        lanes = self._dram.view(taken[0].sums.shape[-1]).chosen(np.concatenate(rows))
+        if not are_defined(lanes.elements):
+            raise ProofError("it adds residuals that nothing has loaded")
+        return lanes
 
 
 def _joined_sums(taken: list[Taken]) -> Sums:

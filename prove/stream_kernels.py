@@ -46,6 +46,18 @@ def add_rows(
 
 
 @whole
+def put_rows(values: Floats, more: Integers, places: Integers, out: Floats, bounds: Integers) -> None:
+    """Replace accumulators by sums; the arguments are as of `add_rows`."""
+    for row in range(len(places)):
+        for kind in range(len(more)):
+            bounds[kind, places[row]] = more[kind]
+    for outer in range(values.shape[0]):
+        for row in range(values.shape[1]):
+            for inner in range(values.shape[2]):
+                out[outer, places[row], inner] = values[outer, row, inner]
+
+
+@whole
 def copy_rows(
     words: Words,
     residues: Floats,
@@ -67,6 +79,27 @@ def copy_rows(
         for row in range(len(places)):
             for inner in range(residues.shape[2]):
                 out_residues[number, places[row], inner] = residues[number, chosen[row], inner]
+
+
+@whole
+def write_weights(
+    values: Bytes, places: Integers, numbers: Bytes, columns: Floats, magnitudes: Integers
+) -> None:
+    """Write the weights `places`, int64[n].
+
+    Args:
+        values: int8[n, block_out, block_in].
+        numbers, columns, magnitudes: as of `vdla.prove.memory.Weights`.
+    """
+    for row in range(len(places)):
+        place = places[row]
+        for outer in range(values.shape[1]):
+            magnitudes[place, outer] = 0
+            for inner in range(values.shape[2]):
+                value = values[row, outer, inner]
+                numbers[place, outer, inner] = value
+                columns[place, inner, outer] = value
+                magnitudes[place, outer] += abs(np.int64(value))
 
 
 @whole

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.memories import MEMORIES, scratchpads_of
+from vdla.hw.spec.memories import scratchpads_of
 from vdla.hw.spec.numerics import TABLE_ENTRIES
 from vdla.hw.spec.vocabulary import MemoryType, Parameter
 from vdla.prove.domain import Domain
@@ -304,7 +304,7 @@ class Recorder(StreamMachine):
                 rows = weights.activations.elements[step.wgt].reshape(rows.shape).copy()
             self.record.weights[step.instruction, step.wgt] = self._operand(MemoryType.WGT, step.wgt, rows)
         elif isinstance(step.form, LOADS) and step.address == NOTHING:
-            self.record.padding[step.instruction] = self._noted_padding(step.form)
+            self.record.padding[step.instruction] = self._padding(step.form)
 
     def _note_loaded(self, step: Step) -> None:
         """Note what a LOAD has put into an accumulator."""
@@ -314,14 +314,6 @@ class Recorder(StreamMachine):
             self.record.loaded[step.instruction, step.dst] = Operand(
                 MemoryType.ACC, step.dst, sums.source[0].copy(), step.instruction, step.address
             )
-
-    def _noted_padding(self, it: isa.Load | isa.Gather) -> int:
-        memory = MemoryType(it.memory_type)
-        unit = MEMORIES[memory].loaded_by
-        assert unit is not None, "the stream is valid"
-        if it.pad_minimum:
-            return self.config.least_value(memory)
-        return self.config.pad_value(memory, self.pads.pad_registers.get(unit, 0)) if it.pad_value else 0
 
     def _note_store(self, it: isa.Store) -> None:
         if it.parameters:

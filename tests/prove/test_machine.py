@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
-from generators.programs import Program, random_config, random_program
+from generators.programs import IMAGE_BYTES, Program, random_config, random_program
 
 from tests.programs import test_cases, test_depthwise, test_feedback, test_gather
 from tests.programs.model import Model
+from vdla.hw.spec import codec, isa, numerics
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.presets import PRESETS
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.prove.domain import Domain
 from vdla.prove.errors import ProofError
@@ -109,3 +111,51 @@ def test_bytes_that_nothing_has_written_are_unknown_and_differ_by_address():
     assert (first.elements["kind"] != 0).tolist() == [[False, False, True, True]]
     assert first.elements[0, 2] != first.elements[0, 3]
     np.testing.assert_array_equal(first.residues, domain.values(first.elements).residues)
+
+
+@pytest.mark.parametrize("low", [0, IMAGE_BYTES // 2], ids=["activations", "constants"])
+def test_a_store_adds_the_residuals_that_were_loaded_when_it_ran(low):
+    config = PRESETS["default"]
+    image = np.random.default_rng(6).integers(0, 256, IMAGE_BYTES, dtype=np.uint8)
+    lanes = config.values(MemoryType.ACC)
+    accumulators = image[: 16 * lanes * 4].view("<i4").reshape(16, lanes)
+    accumulators[:4] = np.reshape(numerics.residual_parameters(5, (3, -2), 2, 1, -128, 127), (4, 1))
+    accumulators[4:8] = np.reshape(numerics.requantise_parameters(7, 3, 4, 1, -100, 127), (4, 1))
+    accumulators[8:] %= 50
+    instructions = [isa.Load(memory_type=MemoryType.ACC, y_size=1, x_size=16, x_stride=16)]
+    place = IMAGE_BYTES * 3 // 4 // config.element_bytes(MemoryType.OUT)
+    for padding in (5, 9):
+        instructions += [
+            isa.Load(memory_type=MemoryType.RES, sram_base=padding, pad_value=1),
+            isa.Load(
+                memory_type=MemoryType.RES,
+                dram_base=200 + padding,
+                y_size=1,
+                x_size=1,
+                x_stride=1,
+                y_pad_0=1,
+                pad_value=1,
+            ),
+            isa.Store(
+                memory_type=MemoryType.OUT,
+                sram_base=12,
+                dram_base=place + padding,
+                y_size=1,
+                x_size=2,
+                x_stride=2,
+                parameters=2,
+                residual=1,
+            ),
+        ]
+    model = Model(config, bytearray(image)).run([*instructions, isa.Finish()])
+    expected = np.frombuffer(model, np.uint8)[low:]
+    words = b"".join(
+        codec.encode(each, config).to_bytes(config.instruction_bytes, "little") for each in instructions
+    )
+    stream = np.frombuffer(words, np.uint8).reshape(-1, config.instruction_bytes)
+    domain = Domain(1)
+    dram = Dram(domain, image, low, IMAGE_BYTES, 256, spare_bytes(config))
+    dram.write(low, Lanes.of_constants(domain, image[low:].view(np.int8)[:, None]))
+    StreamMachine(config, domain, dram).run(decode_stream(stream, config), range(len(instructions)))
+    found = constant_bytes(domain, dram.elements[: len(expected)])
+    np.testing.assert_array_equal(found, expected)

@@ -8,7 +8,7 @@ import pytest
 from vdla.prove.domain import Domain
 from vdla.prove.elements import LARGEST_BOUND, RESIDUES, Sums, equal
 from vdla.prove.errors import ProofError
-from vdla.prove.memory import NO_WRITER, Accumulators, Dram, Lanes, Pad
+from vdla.prove.memory import NO_WRITER, Accumulators, Dram, Lanes, Pad, Weights
 
 SIZE, ROWS, DEPTH = 4, 6, 3
 LOADED = np.array([1, 3, 4])
@@ -161,3 +161,29 @@ def test_a_sum_with_a_bound_that_fits_no_accumulator_is_refused():
             ProofError, match=r"a sum is bounded by 4,611,686,018,427,387,905; a proof covers"
         ):
             accumulators.put(slice(0, 1), replace(sums, **bounds))
+
+
+def test_sums_are_written_to_as_many_accumulators():
+    domain = Domain(1)
+    accumulators = Accumulators(domain, 4, 2)
+    with pytest.raises(AssertionError, match="as many as accumulators"):
+        accumulators.put(np.array([1, 2]), domain.values(domain.fresh("x", (1, 2))))
+
+
+def test_weights_and_what_follows_from_them_are_written_together():
+    weights = Weights(3, 2, 4)
+    numbers = np.arange(-8, 8, dtype=np.int8).reshape(2, 8)
+    weights.put_numbers(slice(None), -128)
+    weights.put_numbers(np.array([2, 0]), numbers)
+    expected = np.full((3, 2, 4), -128)
+    expected[[2, 0]] = numbers.reshape(2, 2, 4)
+    np.testing.assert_array_equal(weights.numbers, expected)
+    np.testing.assert_array_equal(weights.columns, expected.transpose(0, 2, 1))
+    np.testing.assert_array_equal(weights.magnitudes, np.abs(expected).sum(2))
+
+
+@pytest.mark.parametrize("first", [32, 33])
+def test_constants_are_read_by_address(first):
+    dram = Dram(Domain(1), np.arange(50, dtype=np.uint8), 64, 64, 16)
+    addresses = np.array([first, first - 16])
+    assert dram.constant(16, addresses).tolist() == [[*range(at, at + 16)] for at in addresses.tolist()]
