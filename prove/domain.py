@@ -40,11 +40,12 @@ from vdla.prove.elements import (
     residues_of,
     roots_agree,
     undefined,
+    undefined_error,
     within,
 )
 from vdla.prove.errors import ProofError
 from vdla.prove.functions import BYTES, IDENTITY, ZERO, Functions, Numbers, Rule, coefficients, secret_matrix
-from vdla.prove.kernels import WORDS_OF_ROOT, evaluate, name_sums
+from vdla.prove.kernels import WORDS_OF_ROOT, evaluate, look_at_functions, name_sums
 from vdla.prove.requantisation import EXACT, Requantisations
 from vdla.prove.sets import Sets
 
@@ -163,19 +164,24 @@ class Domain:
 
     def values(self, elements: Elements) -> Sums:
         """Return elements as sums of one term."""
-        require_defined(elements)
         flat = np.ascontiguousarray(elements).reshape(-1)
+        reach, offset = self.reach_and_offset(flat)
         residues = np.empty((RESIDUES, flat.size))
         evaluate(flat, self._keys, self._coefficients_of_functions(), *_scratch(), residues)
         shaped = residues.reshape(RESIDUES, *elements.shape)
-        return Sums(shaped, elements, *self.reach_and_offset(flat), magnitude=REDUCED)
+        return Sums(shaped, elements, reach, offset, magnitude=REDUCED)
 
     def reach_and_offset(self, elements: Elements) -> tuple[int, int]:
-        """Return the bounds of elements as sums of one term: reach and offset of `Sums`."""
-        occurring = np.flatnonzero(np.bincount(elements["function"].reshape(-1), minlength=1))
-        least, greatest = self.functions.least[occurring], self.functions.greatest[occurring]
-        offset = np.maximum(np.abs(least), np.abs(greatest)).max(initial=0)
-        return int((greatest - least).max(initial=0)), int(offset)
+        """Return the bounds of elements as sums of one term: reach and offset of `Sums`.
+
+        Raises:
+            ProofError: an element is undefined.
+        """
+        flat, bounds = np.ascontiguousarray(elements).reshape(-1), np.empty(2, np.int64)
+        look_at_functions(flat, self.functions.least, self.functions.greatest, bounds)
+        if bounds[0] < 0:
+            raise undefined_error()
+        return int(bounds[0]), int(bounds[1])
 
     def _coefficients_of_functions(self) -> NDArray[np.int64]:
         """Return int64[functions, RESIDUES, 3]: the value for the byte 0, and what both residues of a root

@@ -192,7 +192,12 @@ def require_defined(elements: Elements) -> None:
         ProofError: an element is undefined.
     """
     if elements.size and elements["function"].min() < 0:
-        raise ProofError("a byte that nothing has defined is read")
+        raise undefined_error()
+
+
+def undefined_error() -> ProofError:
+    """Return the error for an element that is undefined."""
+    return ProofError("a byte that nothing has defined is read")
 
 
 def as_channels(

@@ -31,6 +31,11 @@ FIRST_END, SECOND_END = np.uint64(0xEE), np.uint64(0xDD)
 WIDE = np.uint64(0xEE)
 L_LENGTH = np.uint64(59)  # the last word of a message holds its bytes modulo 256 in its highest byte
 WORDS_OF_ROOT = 3
+NO_MEMBER = (1 << 63) - 1
+"""In place of the code of a member."""
+MEMBER_BITS = 32
+MEMBER_FUNCTION = (1 << MEMBER_BITS) - 1
+"""The bits of a member's code that number its function; those above number its root."""
 MIX_1, MIX_2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 MIX_3 = np.uint64(0xFF51AFD7ED558CCD)
 
@@ -180,6 +185,26 @@ def evaluate(
                 write_residues(row[0, 0], row[1, 0], row[2, 0], row[3, 0], out, first + at)
 
 
+@whole
+def look_at_functions(elements: Elements, least: Integers, greatest: Integers, out: Integers) -> None:
+    """Write the greatest range and magnitude of the values of elements; -1 if one is undefined.
+
+    Args:
+        elements: elements[n].
+        least, greatest: int64[functions], of their values.
+        out: int64[2].
+    """
+    widest, largest = 0, 0
+    for place in range(len(elements)):
+        function = elements[place].function
+        if function < 0:
+            widest, largest = -1, -1
+            break
+        widest = max(widest, greatest[function] - least[function])
+        largest = max(largest, -least[function], greatest[function])
+    out[0], out[1] = widest, largest
+
+
 @part
 def exact(residue: float, bias: int, prime: int) -> np.uint64:
     """Return the residue of a whole number plus a bias, between 0 and the prime."""
@@ -281,6 +306,40 @@ def number_roots(elements: Elements, table: Numbers, roots: Elements, count: Int
             root.lo, root.hi, root.kind, root.function = element.lo, element.hi, element.kind, IDENTITY
             count[0] += 1
         out[place] = table[at]
+
+
+@whole
+def look_at_members(
+    codes: Integers,
+    least: Integers,
+    greatest: Integers,
+    counts: Integers,
+    lows: Integers,
+    highs: Integers,
+    irregular: Flags,
+) -> None:
+    """Describe sorted rows of members (`vdla.prove.sets`).
+
+    Args:
+        codes: int64[n, m], behind the members of a row `NO_MEMBER`.
+        least, greatest: int64[functions], of their values.
+        counts: int64[n], gets the number of members.
+        lows, highs: int64[n], get the greatest of the members' least values, and of their greatest values.
+        irregular: bool[n], gets whether two members have the same root, or a member is a constant or can be
+            less than `lows`.
+    """
+    for row in range(codes.shape[0]):
+        count, least_low, low, high, joins = 0, NO_MEMBER, -NO_MEMBER, -NO_MEMBER, False
+        while count < codes.shape[1] and codes[row, count] != NO_MEMBER:
+            function = codes[row, count] & MEMBER_FUNCTION
+            if count > 0:
+                joins |= codes[row, count] >> MEMBER_BITS == codes[row, count - 1] >> MEMBER_BITS
+            joins |= least[function] == greatest[function]
+            least_low = min(least_low, least[function])
+            low, high = max(low, least[function]), max(high, greatest[function])
+            count += 1
+        counts[row], lows[row], highs[row] = count, low, high
+        irregular[row] = joins or least_low < low
 
 
 @whole

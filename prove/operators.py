@@ -17,6 +17,8 @@ from vdla.runtime.host.int8 import parts_of_matrices
 from vdla.runtime.host.windows import sliding_windows
 
 MOST_MEMBERS = 9  # of windows that are not divided into rows and columns
+MOST_ADDED = 1 << 15
+"""Elements that are added together."""
 TILE = 1 << 20  # elements of windows that are multiplied at a time
 
 
@@ -114,9 +116,14 @@ def average_pool(
 def add(
     domain: Domain, a: Elements, b: Elements, parameters: np.ndarray, *, factors: Sequence[int]
 ) -> Elements:
-    """Int8Add."""
-    total = domain.add_scaled(domain.values(a), domain.values(b), [np.array(factor) for factor in factors])
-    return domain.requantise(total, parameters.reshape(4, *[1] * a.ndim))
+    """Int8Add, of pieces that stay in the caches of a processor."""
+    left, right = (np.ascontiguousarray(each).reshape(-1) for each in np.broadcast_arrays(a, b))
+    numbers, result = [np.array(factor) for factor in factors], np.empty(left.shape, ELEMENT)
+    for first in range(0, len(result), MOST_ADDED):
+        part = slice(first, first + MOST_ADDED)
+        total = domain.add_scaled(domain.values(left[part]), domain.values(right[part]), numbers)
+        result[part] = domain.requantise(total, parameters.reshape(4, 1))
+    return result.reshape(np.broadcast_shapes(a.shape, b.shape))
 
 
 def multiply(

@@ -23,13 +23,12 @@ from numpy.typing import NDArray
 from vdla.prove.axioms import Axiom
 from vdla.prove.elements import ELEMENT, Elements, undefined
 from vdla.prove.functions import BYTES, IDENTITY, Functions, Numbers
-from vdla.prove.kernels import enter_roots, name_rows, number_roots
+from vdla.prove.kernels import MEMBER_BITS as HALF
+from vdla.prove.kernels import NO_MEMBER as NONE
+from vdla.prove.kernels import enter_roots, look_at_members, name_rows, number_roots
 
-NONE = np.iinfo(np.int64).max
-"""In place of the code of a member."""
 MOST_NUMBERED = 1 << 18
 """Elements for which there is room at a time: they may all have new roots, and most have known ones."""
-HALF = 32
 Codes = NDArray[np.int64]
 """Members: the number of the root times 2**32, plus the number of the function."""
 
@@ -112,8 +111,9 @@ class Sets:
     def maximum(self, stack: Elements) -> Elements:
         """Return the greatest along the first axis of elements[m, ...]."""
         self._use(Axiom.GREATEST_OF_SET)
-        rows = np.ascontiguousarray(stack.reshape(len(stack), -1).T)
-        codes = self._expanded(self._roots.codes(rows), rows["kind"] == self._kind)
+        flat = stack.reshape(len(stack), -1)
+        members = np.ascontiguousarray(self._roots.codes(flat).T)
+        codes = self._expanded(members, (flat["kind"] == self._kind).T)
         return self._in_forms(self._named(codes)).reshape(stack.shape[1:])
 
     def named_by(self, rows: Elements, kind: int) -> Elements:
@@ -258,21 +258,39 @@ class Sets:
         """Return the greatest, elements[n], of each row of expanded codes[n, m]. Sets are not in their forms
         yet."""
         codes = np.sort(codes, axis=1)
-        repeated = codes[:, 1:] == codes[:, :-1]
-        codes[:, 1:][repeated] = NONE
-        if repeated.any():
-            codes.sort(axis=1)
-        if self._merge(codes) | self._raise(codes):
-            if self._has_functions and self._has_new_forms(codes):
+        counts, ends, irregular = self._looked_at(codes)
+        if irregular.any():
+            rows = codes[irregular]
+            may_have_new = self._joined(rows) and self._has_functions and self._has_new_forms(rows)
+            rows.sort(axis=1)
+            codes[irregular] = rows
+            if may_have_new:
                 return self._named(self._expanded(codes, self._roots.are_of(codes, self._kind)))
-            codes.sort(axis=1)
-        counts = (codes != NONE).sum(1)
+            counts[irregular], ends[:, irregular], _ = self._looked_at(rows)
         several = counts > 1
         result = undefined((len(codes),))
         result[~several] = self._roots.elements(codes[~several, 0])
         if several.any():
-            result[several] = self._several(codes[several, : int(counts.max())], counts[several])
+            members = codes[several, : int(counts.max())]
+            result[several] = self._several(members, counts[several], ends[:, several])
         return result
+
+    def _looked_at(self, codes: Codes) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+        """Return of sorted rows of codes[n, m] what `look_at_members` writes: counts, lows with highs, and
+        which are irregular."""
+        counts, irregular = np.empty(len(codes), np.int64), np.empty(len(codes), bool)
+        ends, known = np.empty((2, len(codes)), np.int64), self._functions
+        look_at_members(codes, known.least, known.greatest, counts, ends[0], ends[1], irregular)
+        return counts, ends, irregular
+
+    def _joined(self, codes: Codes) -> bool:
+        """Join and clip the members of each sorted row, leave out constants and what is repeated; return
+        whether a row has other members then."""
+        repeated = codes[:, 1:] == codes[:, :-1]
+        codes[:, 1:][repeated] = NONE
+        if repeated.any():
+            codes.sort(axis=1)
+        return self._merge(codes) | self._raise(codes)
 
     def _has_new_forms(self, codes: Codes) -> bool:
         """Put functions of sets in codes[n, m], which may be new, in their forms; return whether there are
@@ -284,8 +302,9 @@ class Sets:
         codes[of_sets] = self._roots.codes(self.distributed(self._roots.elements(before)))
         return bool((codes[of_sets] != before).any() or (self._directions(_functions_of(before)) == 1).any())
 
-    def _several(self, codes: Codes, counts: NDArray[np.int64]) -> Elements:
-        """Return sets, elements[n], of the members codes[n, m], of which the first `counts` are defined."""
+    def _several(self, codes: Codes, counts: NDArray[np.int64], ends: NDArray[np.int64]) -> Elements:
+        """Return sets, elements[n], of the members codes[n, m], of which the first `counts` are defined; the
+        sets' least and greatest values are `ends`, int64[2, n]."""
         result = self._hashed(codes.view(np.uint64), counts, self._kind)
         numbers = self._roots.numbers(result)
         missing = 2 * int(numbers.max()) - len(self._places)
@@ -296,22 +315,15 @@ class Sets:
             (np.full(len(numbers), len(self._blocks)), np.arange(len(numbers))), 1
         )
         self._blocks.append(codes)
-        self._ranges[numbers] = result["function"] = self._ranges_of(codes)
+        self._ranges[numbers] = result["function"] = self._ranges_of(*ends)
         return result
 
-    def _ranges_of(self, codes: Codes) -> Numbers:
-        """Return functions int32[n] that clip bytes to the ranges of sets of codes[n, m]: identities for
-        sets that are no bytes."""
-        functions, defined = _functions_of(codes), codes != NONE
-        functions[~defined] = IDENTITY
-        known = self._functions
-        least, greatest = (
-            np.where(defined, bounds[functions], np.iinfo(np.int64).min).max(1)
-            for bounds in (known.least, known.greatest)
-        )
+    def _ranges_of(self, least: NDArray[np.int64], greatest: NDArray[np.int64]) -> Numbers:
+        """Return functions int32[n] that clip bytes to ranges of sets: identities for sets that are no
+        bytes."""
         wide = (least < BYTES[0]) | (greatest > BYTES[-1])
-        least[wide], greatest[wide] = BYTES[0], BYTES[-1]
-        return known.of_number_pairs("range", lambda *ends: np.clip(BYTES, *ends), least, greatest)
+        ends = np.where(wide, BYTES[0], least), np.where(wide, BYTES[-1], greatest)
+        return self._functions.of_number_pairs("range", lambda *each: np.clip(BYTES, *each), *ends)
 
     def _merge(self, codes: Codes) -> bool:
         """Join functions of the same root in sorted rows; return whether there were any."""

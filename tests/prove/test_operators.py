@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from tests.prove.assignments import COUNT, Assignments
+from vdla.prove import operators
+from vdla.prove.domain import Domain
 from vdla.prove.functions import BYTES
 from vdla.prove.operators import OPERATORS
 from vdla.runtime.host.evaluate import evaluate
@@ -241,3 +243,12 @@ def test_float_tables_hold_bits():
     (element,) = OPERATORS["Int8Lookup"][0](domain, domain.fresh("x", (1,)), table)
     bits = domain.functions.values[element["function"]].astype(np.int32)
     np.testing.assert_array_equal(bits.view(np.float32), table)
+
+
+def test_sums_of_tensors_in_pieces_are_those_of_the_whole(monkeypatch):
+    domain = Domain(1)
+    a, b = domain.fresh("a", (2, 3, 5)), domain.fresh("b", (3, 1))
+    add, parameters = OPERATORS["Int8Add"][0], words(np.random.default_rng(4))
+    whole = add(domain, a, b, parameters, factors=(3, 5))
+    monkeypatch.setattr(operators, "MOST_ADDED", 4)
+    assert (add(domain, a, b, parameters, factors=(3, 5)) == whole).all()

@@ -239,3 +239,16 @@ def test_large_sets():
     shuffled = np.random.default_rng(1).permuted(x, axis=0)
     assert equal(domain.maximum(shuffled), whole)
     assert equal(domain.maximum(np.stack((domain.maximum(x[:20]), domain.maximum(x[15:])))), whole)
+
+
+def test_the_form_of_a_set_does_not_depend_on_the_sets_that_are_computed_with_it():
+    domain = Domain(1)
+    x = domain.fresh("x", (3, 5))
+    x[1, 1] = x[0, 1]  # repeated
+    x[:, 2] = domain.constants(np.array([3, -7, 5]))
+    x[2, 3] = domain.constants(np.array(-128))
+    x[1, 4] = domain.apply(x[:1, 4], domain.functions.number(np.maximum(BYTES, 9)))[0]
+    whole = domain.maximum(x)
+    for place in range(x.shape[1]):
+        assert equal(whole[place : place + 1], domain.maximum(x[:, place : place + 1]))
+    assert whole[2] == domain.constants(np.array(5))
