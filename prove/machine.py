@@ -272,7 +272,8 @@ class StreamMachine:
         """Copy a block of accumulators, narrowed or requantised, into DRAM or INP."""
         block = block_of(it)
         if it.memory_type == MemoryType.INP:
-            form, taken = self._taken(it, index, it.dram_base + block.source)
+            form = self._form(it)
+            taken = self._taken(it, form, index, it.dram_base + block.source)
             self.pads.inputs.put(taken.places, self._stores.results(form, [taken]))
             return
         size = self._element_bytes[it.memory_type]
@@ -280,22 +281,30 @@ class StreamMachine:
         end = begin + (block.last + 1) * size
         if begin < self.dram.low or end > self.dram.high:
             raise ProofError(f"it writes bytes {begin:#x}..{end - 1:#x}, of which some are constants")
-        self._stores.add(*self._taken(it, index, (begin - self.dram.low) // size + block.source))
+        form = self._form(it)
+        self._stores.expect(form)
+        self._stores.add(self._taken(it, form, index, (begin - self.dram.low) // size + block.source))
 
-    def _taken(self, it: isa.Store, index: int, places: Indices) -> tuple[Form, Taken]:
-        """Return what a STORE writes to the elements `places`, and how it is computed."""
-        chosen = slice(it.sram_base, it.sram_base + len(places))
-        is_greatest = it.parameters > 0 and self.accumulators.have_greatest(chosen)
-        taken = self.accumulators.as_roots(chosen) if is_greatest else self.accumulators.taken(chosen)
-        columns = table = words = residuals = None
+    def _form(self, it: isa.Store) -> Form:
+        """Return how the results of a STORE are computed."""
+        table = words = None
         if it.parameters:
-            columns = self.domain.columns(self._parameters(it.parameters_base), self.config.acc_bits)
             table = self._table(it) if it.table else None
-        if it.parameters and it.residual:
-            words = self._parameters(0)[:, 0].tobytes()
+            words = self._parameters(0)[:, 0].tobytes() if it.residual else None
+        chosen = slice(it.sram_base, it.sram_base + block_of(it).elements)
+        is_greatest = it.parameters > 0 and self.accumulators.have_greatest(chosen)
+        return Form(self._element_bytes[it.memory_type], it.parameters > 0, table, words, is_greatest)
+
+    def _taken(self, it: isa.Store, form: Form, index: int, places: Indices) -> Taken:
+        """Return what a STORE writes to the elements `places`."""
+        chosen = slice(it.sram_base, it.sram_base + len(places))
+        taken = self.accumulators.as_roots(chosen) if form.is_greatest else self.accumulators.taken(chosen)
+        columns = residuals = None
+        if form.is_requantised:
+            columns = self.domain.columns(self._parameters(it.parameters_base), self.config.acc_bits)
+        if form.residual is not None:
             residuals = self.pads.residuals.rows[it.residual - 1 : it.residual - 1 + len(places)].copy()
-        form = Form(self._element_bytes[it.memory_type], columns is not None, table, words, is_greatest)
-        return form, Taken(index, taken, columns, residuals, places)
+        return Taken(index, taken, columns, residuals, places)
 
     def _table(self, it: isa.Store) -> int:
         """Return the number of the function that a STORE looks up."""

@@ -80,18 +80,23 @@ class Stores:
         self._lanes = 0
         self._low, self._high = 0, 0  # bytes between which all results stand, counted as `Taken.places`
 
-    def add(self, form: Form, taken: Taken) -> None:
-        """Take up a STORE.
+    def expect(self, form: Form) -> None:
+        """Compute all results if a STORE of a form cannot be computed together with them. It may write what the
+        residuals of that STORE refer to, so it comes before they are taken.
 
         Raises:
             StoreError: a proof does not cover a STORE.
         """
         if form != self._form or self._lanes >= MOST_LANES:
             self.compute()
-        first, last = int(taken.places[0]), int(taken.places[-1]) + 1
+        self._form = form
+
+    def add(self, taken: Taken) -> None:
+        """Take up a STORE of the form that is expected."""
+        assert self._form is not None
+        form, first, last = self._form, int(taken.places[0]), int(taken.places[-1]) + 1
         low, high = first * form.element_bytes, last * form.element_bytes
         self._low, self._high = (min(self._low, low), max(self._high, high)) if self._taken else (low, high)
-        self._form = form
         self._taken.append(taken)
         self._lanes += prod(taken.sums.shape)
 

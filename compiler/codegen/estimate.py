@@ -425,20 +425,15 @@ def _steady_cycles(
 
 
 def _waits_for_sums(shape: _Shape, repeated: Traffic, store: FloatArray) -> FloatArray:
-    """Return the cycles that the compute unit waits for stores of the sums in whose place it computes the
-    next.
-
-    Resets wait for the store of the last thread's preceding sums. The first product of a tile, if it
-    overwrites sums, waits for the store of its thread's preceding tile; the last chunks of the other threads
-    hide a part of that.
-    """
-    work, latency = shape.work, shape.work.memory.latency
-    of_tile, tiles = store / shape.tiles, shape.tiles / work.threads
+    """Return the cycles that the first instruction of a tile waits for the store of its thread's preceding
+    tile, in whose place it writes sums. The last chunks of the other threads hide a part of that. A single
+    thread waits for all of its stores anyway."""
+    work = shape.work
     if work.threads == 1:
-        return np.where(shape.resets, tiles * (latency + of_tile), 0)
-    stored = latency + HANDOVER_CYCLES + of_tile + _reads_ahead(work, repeated, shape)
+        return np.zeros_like(store)
+    stored = work.memory.latency + HANDOVER_CYCLES + store / shape.tiles + _reads_ahead(work, repeated, shape)
     hidden = (work.threads - 1) * shape.steps / shape.chunks
-    waits: FloatArray = tiles * np.where(shape.resets, latency + of_tile, np.maximum(stored - hidden, 0))
+    waits: FloatArray = shape.tiles / work.threads * np.maximum(stored - hidden, 0)
     return waits
 
 

@@ -202,23 +202,16 @@ def schedule_conv2d(
     Raises:
         IrError: no tile fits the scratchpads.
     """
-    work = TilingProblem(
-        size, config, threads, operator.narrowed.parameters is not None, slides=operator.windows is not None
-    )
+    scales, slides = operator.narrowed.parameters is not None, operator.windows is not None
+    work = TilingProblem(size, config, threads, scales, slides=slides)
     tiles = tiles or ranked_tiles(work, 1)[0]
     schedule, intrinsics = create_schedule(operator.out), accelerator(config)
-    sums = intrinsics.slide if operator.windows else intrinsics.gemm
-    source = operator.padded or schedule.cache_read(operator.inp, Scope.INPUT, [operator.total], name="XL")
-    weights = schedule.cache_read(operator.wgt, Scope.WEIGHT, [operator.total], name="WL", whole=TILE_RANK)
-    schedule[source].set_scope(Scope.INPUT)
-    if operator.windows and operator.windows.rows > 1:
-        schedule[source].make_odd(source.axes[COLUMN_AXIS].name)
-    schedule[operator.total].set_scope(Scope.ACCUMULATOR)
+    source, weights = _operands(schedule, operator)
     outputs_loop, pixels_loop, place = _tile_outputs(schedule, operator, tiles, threads)
     parameters_loop = None
     if not work.keeps_parameters:  # fewer loads then wait for the STOREs that use the parameters before
-        rounds = int(TileFootprint(work, table_of(tiles)).rounds[0])
-        parameters_loop, inner = schedule[operator.out].split(outputs_loop, rounds)
+        rounds = TileFootprint(work, table_of(tiles)).rounds
+        parameters_loop, inner = schedule[operator.out].split(outputs_loop, int(rounds[0]))
         place, outputs_loop = inner if place == outputs_loop else place, inner
     narrow(schedule, operator.narrowed, place, parameters_loop, intrinsics)
     schedule[operator.total].compute_at(operator.out, place)
@@ -226,11 +219,22 @@ def schedule_conv2d(
     for stage, what, loop in ((source, INPUTS, pixels_loop), (weights, WEIGHTS, outputs_loop)):
         at = (operator.out, loop) if tiles.keeps == what else (operator.total, chunk)
         schedule[stage].compute_at(*at)
+    sums = intrinsics.slide if operator.windows else intrinsics.gemm
     tensorize(
-        schedule,
-        ((source, intrinsics.load_inp), (weights, intrinsics.load_wgt), (operator.total, sums)),
+        schedule, ((source, intrinsics.load_inp), (weights, intrinsics.load_wgt), (operator.total, sums))
     )
     return schedule
+
+
+def _operands(schedule: Schedule, operator: ConvolutionTensors) -> tuple[Tensor, Tensor]:
+    """Give the operands and the sums their scratchpads; return the stages that load inputs and weights."""
+    source = operator.padded or schedule.cache_read(operator.inp, Scope.INPUT, [operator.total], name="XL")
+    weights = schedule.cache_read(operator.wgt, Scope.WEIGHT, [operator.total], name="WL", whole=TILE_RANK)
+    schedule[source].set_scope(Scope.INPUT)
+    if operator.windows and operator.windows.rows > 1:
+        schedule[source].make_odd(source.axes[COLUMN_AXIS].name)
+    schedule[operator.total].set_scope(Scope.ACCUMULATOR)
+    return source, weights
 
 
 def _tile_outputs(

@@ -63,7 +63,8 @@ def written(form: Form, together: bool) -> tuple[Domain, Dram]:
     dram = dram_of(domain)
     waiting = Stores(domain, dram)
     for taken in taken_stores(domain, form):
-        waiting.add(form, taken)
+        waiting.expect(form)
+        waiting.add(taken)
         if not together:
             waiting.compute()
     waiting.compute()
@@ -84,7 +85,8 @@ def test_results_are_computed_before_their_bytes_are_read_and_not_before_others_
     domain = Domain(1)
     dram = dram_of(domain)
     waiting = Stores(domain, dram)
-    waiting.add(FORMS["narrowed"], Taken(3, sums_of(domain, "x", 2), None, None, np.array([2, 3])))
+    waiting.expect(FORMS["narrowed"])
+    waiting.add(Taken(3, sums_of(domain, "x", 2), None, None, np.array([2, 3])))
     for low, high in ((0, 2 * LANES), (4 * LANES, 8 * LANES)):
         waiting.compute_before(low, high)
         assert (dram.writers == NO_WRITER).all()
@@ -97,11 +99,14 @@ def test_stores_of_another_form_or_too_many_are_computed_apart(monkeypatch):
     dram = dram_of(domain)
     waiting = Stores(domain, dram)
     first, second = taken_stores(domain, FORMS["requantised"])[:2]
-    waiting.add(FORMS["requantised"], first)
-    waiting.add(FORMS["looked up"], second)
+    waiting.expect(FORMS["requantised"])
+    waiting.add(first)
+    waiting.expect(FORMS["looked up"])
+    waiting.add(second)
     assert sorted(set(dram.writers.tolist())) == [NO_WRITER, first.index]
     monkeypatch.setattr(stores, "MOST_LANES", LANES)
-    waiting.add(FORMS["looked up"], replace(second, index=99, places=np.array([5])))
+    waiting.expect(FORMS["looked up"])
+    waiting.add(replace(second, index=99, places=np.array([5])))
     assert sorted(set(dram.writers.tolist())) == [NO_WRITER, first.index, second.index]
 
 
@@ -110,8 +115,10 @@ def test_an_error_names_its_store_and_nothing_is_written():
     dram = dram_of(domain)
     waiting = Stores(domain, dram)
     first, second = taken_stores(domain, FORMS["requantised"])[:2]
-    waiting.add(FORMS["requantised"], first)
-    waiting.add(FORMS["requantised"], replace(second, sums=replace(second.sums, reach=1 << 125)))
+    waiting.expect(FORMS["requantised"])
+    waiting.add(first)
+    waiting.expect(FORMS["requantised"])
+    waiting.add(replace(second, sums=replace(second.sums, reach=1 << 125)))
     with pytest.raises(StoreError, match="a sum has coefficients of up to") as caught:
         waiting.compute()
     assert caught.value.index == second.index

@@ -44,14 +44,14 @@ WORKS = {
     "one thread": TilingProblem(BORDERED, DEFAULT, 1, scales=True),
     "two threads": TilingProblem(BORDERED, SMALL, 2, scales=True),
     "without parameters": TilingProblem(BORDERED, SMALL, 2, scales=False),
-    "reserved accumulators": TilingProblem(BORDERED, SMALL, 2, scales=True, reserved=40),
+    "residuals": TilingProblem(BORDERED, SMALL, 2, scales=True, adds=True),
     "rows that are left out": TilingProblem(SKIPPING, SMALL, 3, scales=True),
     "groups": TilingProblem(GROUPED, WIDE_IN, 2, scales=True),
     "groups in small memories": TilingProblem(
         GROUPED, SMALL.with_changes(uop_buffer_bytes=256), 2, scales=True
     ),
     "more parameters than stand on chip": TilingProblem(MANY, SMALL, 2, scales=True),
-    "parameters for each thread": TilingProblem(MANY, TINY, 3, scales=True, reserved=4),
+    "parameters for each thread": TilingProblem(MANY, TINY, 3, scales=True, adds=True),
     "alike weights": TilingProblem(DEPTHWISE, DEFAULT, 2, scales=True, alike=True),
     "sliding windows": TilingProblem(DEPTHWISE, OF_ONE_ROW, 2, scales=True, slides=True),
     "sliding windows of several rows": TilingProblem(
@@ -99,7 +99,7 @@ def needs(work: TilingProblem, tiles: Tiles) -> dict[MemoryType, int]:
                 and 4 * (rounds * sets + 1) + sums <= work.config.depth(MemoryType.ACC)
             )
         )
-    parameters = 4 * sets + work.reserved if work.scales else 0
+    parameters = 4 * (sets + work.adds) if work.scales else 0
     return {
         MemoryType.INP: pixels * (groups.inputs if tiles.keeps == INPUTS else threads * tiles.inputs),
         MemoryType.WGT: weights,
