@@ -8,7 +8,7 @@ from tests.programs import test_cases, test_depthwise, test_feedback, test_gathe
 from tests.programs.model import Model
 from vdla.hw.spec import codec, isa, numerics
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.presets import PRESETS
+from vdla.hw.spec.presets import DEFAULT
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.prove.domain import Domain
 from vdla.prove.errors import ProofError
@@ -113,40 +113,20 @@ def test_bytes_that_nothing_has_written_are_unknown_and_differ_by_address():
     np.testing.assert_array_equal(first.residues, domain.values(first.elements).residues)
 
 
-@pytest.mark.parametrize("low", [0, IMAGE_BYTES // 2], ids=["activations", "constants"])
-def test_a_store_adds_the_residuals_that_were_loaded_when_it_ran(low):
-    config = PRESETS["default"]
+def image_with_parameters(config: AcceleratorConfig) -> np.ndarray:
+    """Return DRAM, uint8[IMAGE_BYTES], that begins with 16 elements of ACC: the parameters of an addition, those
+    of a requantisation, and small sums."""
     image = np.random.default_rng(6).integers(0, 256, IMAGE_BYTES, dtype=np.uint8)
     lanes = config.values(MemoryType.ACC)
     accumulators = image[: 16 * lanes * 4].view("<i4").reshape(16, lanes)
     accumulators[:4] = np.reshape(numerics.residual_parameters(5, (3, -2), 2, 1, -128, 127), (4, 1))
     accumulators[4:8] = np.reshape(numerics.requantise_parameters(7, 3, 4, 1, -100, 127), (4, 1))
     accumulators[8:] %= 50
-    instructions = [isa.Load(memory_type=MemoryType.ACC, y_size=1, x_size=16, x_stride=16)]
-    place = IMAGE_BYTES * 3 // 4 // config.element_bytes(MemoryType.OUT)
-    for padding in (5, 9):
-        instructions += [
-            isa.Load(memory_type=MemoryType.RES, sram_base=padding, pad_value=1),
-            isa.Load(
-                memory_type=MemoryType.RES,
-                dram_base=200 + padding,
-                y_size=1,
-                x_size=1,
-                x_stride=1,
-                y_pad_0=1,
-                pad_value=1,
-            ),
-            isa.Store(
-                memory_type=MemoryType.OUT,
-                sram_base=12,
-                dram_base=place + padding,
-                y_size=1,
-                x_size=2,
-                x_stride=2,
-                parameters=2,
-                residual=1,
-            ),
-        ]
+    return image
+
+
+def check_run(config: AcceleratorConfig, image: np.ndarray, low: int, instructions: list) -> None:
+    """Run instructions with the bytes from `low` on as known activations, and expect the model's result."""
     model = Model(config, bytearray(image)).run([*instructions, isa.Finish()])
     expected = np.frombuffer(model, np.uint8)[low:]
     words = b"".join(
@@ -159,3 +139,42 @@ def test_a_store_adds_the_residuals_that_were_loaded_when_it_ran(low):
     StreamMachine(config, domain, dram).run(decode_stream(stream, config), range(len(instructions)))
     found = constant_bytes(domain, dram.elements[: len(expected)])
     np.testing.assert_array_equal(found, expected)
+
+
+def block(form: type[isa.Instruction], memory: MemoryType, size: int, **fields: int) -> isa.Instruction:
+    """Return a LOAD or STORE of a row of `size` elements."""
+    return form(memory_type=memory, y_size=1, x_size=size, x_stride=size, **fields)
+
+
+PLACE = IMAGE_BYTES * 3 // 4 // DEFAULT.element_bytes(MemoryType.OUT)
+
+
+@pytest.mark.parametrize("low", [0, IMAGE_BYTES // 2], ids=["activations", "constants"])
+def test_a_store_adds_the_residuals_that_were_loaded_when_it_ran(low):
+    instructions = [block(isa.Load, MemoryType.ACC, 16)]
+    for padding in (5, 9):
+        instructions += [
+            isa.Load(memory_type=MemoryType.RES, sram_base=padding, pad_value=1),
+            block(isa.Load, MemoryType.RES, 1, dram_base=200 + padding, y_pad_0=1, pad_value=1),
+            block(
+                isa.Store,
+                MemoryType.OUT,
+                2,
+                sram_base=12,
+                dram_base=PLACE + padding,
+                parameters=2,
+                residual=1,
+            ),
+        ]
+    check_run(DEFAULT, image_with_parameters(DEFAULT), low, instructions)
+
+
+@pytest.mark.parametrize("between", [{}, {"parameters": 2}, {"parameters": 2, "residual": 1}], ids=str)
+def test_a_store_adds_residuals_whose_bytes_a_store_before_it_has_written(between):
+    instructions = [
+        block(isa.Load, MemoryType.ACC, 16),
+        block(isa.Load, MemoryType.RES, 2, dram_base=PLACE),
+        block(isa.Store, MemoryType.OUT, 2, sram_base=8, dram_base=PLACE, **between),
+        block(isa.Store, MemoryType.OUT, 2, sram_base=12, dram_base=PLACE + 9, parameters=2, residual=1),
+    ]
+    check_run(DEFAULT, image_with_parameters(DEFAULT), 0, instructions)
