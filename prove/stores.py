@@ -81,8 +81,8 @@ class Stores:
         self._low, self._high = 0, 0  # bytes between which all results stand, counted as `Taken.places`
 
     def expect(self, form: Form) -> None:
-        """Compute all results if a STORE of a form cannot be computed together with them. The results may replace
-        what the residuals of that STORE refer to, so residuals are taken afterwards.
+        """Compute all results if a STORE of a form cannot be computed together with them. The results may
+        replace what the residuals of that STORE refer to, so residuals are taken afterwards.
 
         Raises:
             StoreError: a proof does not cover a STORE.
