@@ -7,11 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hw.spec.vocabulary import AluOpcode
+from vdla.prove.accumulators import require_one_root
 from vdla.prove.domain import Domain
 from vdla.prove.elements import REDUCED, SEVERAL, Elements, Sums
 from vdla.prove.errors import ProofError
 from vdla.prove.functions import BYTES
-from vdla.prove.memory import Lanes, require_one_root
+from vdla.prove.memory import Lanes
 
 Values = NDArray[np.int64]
 POLYNOMIALS = (AluOpcode.ADD, AluOpcode.MUL)

@@ -21,6 +21,7 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.memories import MEMORIES, scratchpads_of
 from vdla.hw.spec.units import Unit
 from vdla.hw.spec.vocabulary import AluOpcode, MemoryType, Parameter
+from vdla.prove.accumulators import Accumulators
 from vdla.prove.alu import Operation, sums_of_bytes
 from vdla.prove.domain import Domain
 from vdla.prove.elements import Sums
@@ -42,7 +43,6 @@ from vdla.prove.indices import (
     steps_of,
 )
 from vdla.prove.memory import (
-    Accumulators,
     Dram,
     Lanes,
     Pad,

@@ -10,10 +10,11 @@ from vdla.hw.spec import codec, isa, numerics
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.presets import DEFAULT
 from vdla.hw.spec.vocabulary import MemoryType
+from vdla.prove.accumulators import Accumulators
 from vdla.prove.domain import Domain
 from vdla.prove.errors import ProofError
 from vdla.prove.machine import StreamMachine, require_covered, spare_bytes
-from vdla.prove.memory import Accumulators, Dram, Lanes, constant_bytes
+from vdla.prove.memory import Dram, Lanes, constant_bytes
 from vdla.sim.decoded import decode_stream
 from vdla.sim.interleave import interleave
 
