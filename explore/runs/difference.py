@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vdla.explore.runs.matching import shared_operators
-from vdla.explore.runs.record import HZ_PER_MHZ, RunRecord
+from vdla.explore.runs.record import RunRecord
 from vdla.explore.runs.rows import Change, DifferenceRow, layer_figures, rows_of
 from vdla.hw.spec.errors import FileFormatError
 
@@ -85,7 +85,6 @@ def _run_values(run: RunRecord, name: str) -> dict[str, object]:
         "target": one.target,
         "device": run.device,
         "clock_hz": one.clock_hz,
-        "tells_parameters": run.target is not None,
     }
 
 
@@ -126,12 +125,7 @@ def _totals(a: RunRecord, b: RunRecord) -> dict[str, Change]:
 
 def _changed(a: RunRecord, b: RunRecord) -> dict[str, tuple[object, object]]:
     """Return the settings and circumstances that differ."""
-    sides = [_circumstances(run) for run in (a, b)]
-    if a.target is not None and b.target is not None:
-        sides = [
-            {**side, **target.parameters, **side}
-            for side, target in zip(sides, (a.target, b.target), strict=True)
-        ]
+    sides = [{**_circumstances(run), **run.target.parameters} for run in (a, b)]
     names = dict.fromkeys(name for side in sides for name in side)
     pairs = {name: (sides[0].get(name), sides[1].get(name)) for name in names}
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
@@ -144,5 +138,4 @@ def _circumstances(run: RunRecord) -> dict[str, object]:
         "target": run.summary.target,
         "device": run.device,
         "runs": run.runs,
-        "clock_mhz": run.summary.clock_hz / HZ_PER_MHZ,
     }

@@ -29,7 +29,7 @@ class LayerRecord(msgspec.Struct, frozen=True):
     """A layer of a run; attributes as those of `vdla.runtime.session.report.LayerReport`.
 
     Attributes:
-        operators: of the network that it computes; empty where the run does not tell.
+        operators: of the network that it computes; empty where the module carries no graph.
     """
 
     name: Name
@@ -67,21 +67,17 @@ class TargetRecord(msgspec.Struct, frozen=True):
 
 
 class RunRecord(msgspec.Struct, frozen=True):
-    """A run on a timed device; attributes as those of `vdla.runtime.session.report.Report`.
-
-    Attributes:
-        target: None where the file does not tell.
-    """
+    """A run on a timed device; attributes as those of `vdla.runtime.session.report.Report`."""
 
     device: Name
     cycles: Count | None
     macs: Count
     layers: tuple[LayerRecord, ...]
     summary: SummaryRecord
+    target: TargetRecord
     energy_pj: Picojoules | None = None
     host_macs: Count = 0
     runs: Count = 1
-    target: TargetRecord | None = None
 
 
 def record_values(

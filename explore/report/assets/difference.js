@@ -121,11 +121,9 @@ class DifferencePage {
 
   #changed() {
     const rows = Object.entries(this.data.changed).map(([name, { a, b }]) => [name, settingText(a, b), settingText(b, a)]);
-    const silent = ["a", "b"].filter((side) => !this.data[side].tells_parameters).map((side) => side.toUpperCase());
-    const texts = [silent.length && `${silent.join(" and ")} ${silent.length > 1 ? "do" : "does"} not tell the parameters of the target, so these are not compared.`];
-    if (!rows.length) texts.push(this.data.differs ? "The same target; compilers, schedules or options of compilation differ." : "Nothing.");
+    const same = this.data.differs ? "The same target; compilers, schedules or options of compilation differ." : "Nothing.";
     byId("changed").hidden = !rows.length;
-    byId("changed-text").textContent = texts.filter(Boolean).join(" ");
+    byId("changed-text").textContent = rows.length ? "" : same;
     plainTable(byId("changed"), "Settings and circumstances", ["Name", "A", "B"], rows, [0, 1, 2]);
     for (const cell of byId("changed").querySelectorAll("td")) cell.className = "text long";
   }

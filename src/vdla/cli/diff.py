@@ -111,9 +111,6 @@ def _title(run: RunRecord, name: str) -> str:
 
 def _changed(found: RunDifference) -> Iterator[str]:
     """Yield what differs between the targets and the circumstances of the runs."""
-    for side, run in zip("AB", (found.a, found.b), strict=True):
-        if run.target is None:
-            yield f"{side} does not tell the parameters of its target, so these are not compared"
     if not found.changed:
         yield "the same target; compiler, schedules or options of compilation differ"
     width = max((len(name) for name in found.changed), default=0)

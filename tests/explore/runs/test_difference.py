@@ -109,12 +109,6 @@ def test_settings_that_differ_are_named_with_both_values():
     assert changed == {"block_in": (16, 8), "memory.latency": (None, 64)}
 
 
-def test_settings_are_not_compared_where_a_run_does_not_tell_them():
-    found = compared(run([layer("x")]), run([layer("x")], target=None))
-    assert found.changed == {}
-    assert difference_values(found, ())["b"]["tells_parameters"] is False
-
-
 def test_rows_are_ranked_by_the_difference_of_cycles_and_then_of_bytes():
     a = run([layer("p", 10), layer("q", 10), layer("r", 10), layer("s", 10)], outside=100)
     b = run([layer("p", 11), layer("q", 10, bytes_read=0), layer("r", 2), layer("s", 10)])
