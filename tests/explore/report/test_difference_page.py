@@ -14,9 +14,7 @@ from vdla.explore.report.difference_page import write_difference_page
 from vdla.explore.runs.difference import RunDifference, compare_runs
 from vdla.explore.runs.record import TargetRecord
 
-SMALL = TargetRecord(
-    "small", "1" * 64, {**PARAMETERS, "block_in": 8, "extensions": ("table",)}
-)
+SMALL = TargetRecord("small", "1" * 64, {**PARAMETERS, "block_in": 8, "extensions": ("table",)})
 A = run(
     [layer("conv", 4000, "conv add"), layer("pool", 100), layer("soft", None, reason="no exp")], outside=24
 )
