@@ -62,11 +62,10 @@ def _pool(g: Growing, x: Value) -> None:
     op = g.rng.choice(["AveragePool", "MaxPool"])
     attributes = {"count_include_pad": g.rng.randint(0, 1)} if op == "AveragePool" else {}
     ceil = g.rng.choice([0, 0, 1]) if not any(pads) and op == "MaxPool" else 0
-    sizes = []
-    for axis, size in enumerate((h, w)):
-        free = size + pads[axis] + pads[axis + 2] - kernel[axis]
-        count = (-(-free // strides[axis]) if ceil else free // strides[axis]) + 1
-        sizes.append(count - (ceil and (count - 1) * strides[axis] >= size + pads[axis]))
+    free = [size + pads[axis] + pads[axis + 2] - kernel[axis] for axis, size in enumerate((h, w))]
+    if any(-(-f // s) * s >= size for f, s, size in zip(free, strides, (h, w), strict=True)):
+        ceil = 0  # the shape inference of onnx counts a last window that begins behind the input
+    sizes = [(-(-f // s) if ceil else f // s) + 1 for f, s in zip(free, strides, strict=True)]
     name = g.node(op, x.name, kernel_shape=kernel, strides=strides, pads=pads, ceil_mode=ceil, **attributes)
     g.made(name, n, c, *sizes)
 
