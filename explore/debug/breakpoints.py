@@ -1,7 +1,7 @@
 """Breakpoints: conditions on a recorded run, as the cycles at which they begin to hold.
 
     instruction 120                   the instruction starts
-    /GEMM.*reset/                     an instruction starts whose assembly matches
+    /GEMM.*reset/                     an instruction starts whose assembly, or whose layer, matches
     address 0x4f00                    a LOAD or STORE starts that moves this byte of DRAM
     tokens load->compute >= 3         the tokens that an edge holds
     queue store == 0                  the instructions in a unit's queue
@@ -9,7 +9,6 @@
 """
 
 import operator
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -70,7 +69,8 @@ def breakpoint_of(states: States, words: Sequence[str]) -> Breakpoint:
     text, recording = " ".join(words), states.recording
     match list(words):
         case ["instruction", number]:
-            return Breakpoint(text, _starts(recording, np.array([_place(recording, number)])))
+            index = recording.check_instruction(number_of(number, "the number of an instruction"))
+            return Breakpoint(text, _starts(recording, np.array([index])))
         case ["address", number]:
             return Breakpoint(text, _starts(recording, _moving(recording, number_of(number, "an address"))))
         case ["tokens", edge, sign, value]:
@@ -82,7 +82,7 @@ def breakpoint_of(states: States, words: Sequence[str]) -> Breakpoint:
         case [name, sign, value] if sign in OPERATORS:
             return Breakpoint(text, _begins(_named(states.counters, name, "counter"), sign, value))
     if len(text) > 2 and text[0] == text[-1] == "/":
-        return Breakpoint(text, _starts(recording, _matching(recording, text[1:-1])))
+        return Breakpoint(text, _starts(recording, recording.matches(text[1:-1])))
     raise DebugError(f"the condition {short(text)!r} has no form of a breakpoint; write {FORMS}")
 
 
@@ -96,16 +96,6 @@ def number_of(text: str, what: str) -> int:
         return int(text.replace(",", ""), 0)
     except ValueError as error:
         raise DebugError(f"{short(text)!r} is not {what}; write a whole number, such as 64 or 0x40") from error
-
-
-def _place(recording: Recording, text: str) -> int:
-    index = number_of(text, "the number of an instruction")
-    if not 0 <= index < len(recording):
-        raise DebugError(
-            f"instruction {index} is outside the stream, whose instructions are 0 to {len(recording) - 1}; "
-            "choose one of these"
-        )
-    return index
 
 
 def _named(values: Mapping[str, Level | Tally], name: str, what: str) -> Level | Tally:
@@ -126,17 +116,6 @@ def _moving(recording: Recording, address: int) -> IntArray:
         rows = dram_rows(recording.program, form)
         found.append(rows.index[rows.first_row_in(address, address + 1) != NO_ROW])
     return np.sort(np.concatenate(found))
-
-
-def _matching(recording: Recording, pattern: str) -> IntArray:
-    try:
-        searched = re.compile(pattern)
-    except re.error as error:
-        raise DebugError(
-            f"the pattern {short(pattern)} is no regular expression of Python ({error}); put \\ before the "
-            "characters that stand for themselves"
-        ) from error
-    return np.array([index for index, text in enumerate(recording.texts) if searched.search(text)], np.int64)
 
 
 def _begins(level: Level | Tally, sign: str, text: str) -> IntArray:

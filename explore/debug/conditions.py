@@ -252,8 +252,7 @@ def own_bursts(recording: Recording) -> OwnBursts:
 
 def _asked_conditions(events: EventColumns) -> list[Condition]:
     """The request of a burst follows its instruction's start and the request before of the same client. The
-    DMA takes one request in a cycle, as long as memory takes them from it and few enough reads are in
-    flight."""
+    DMA takes a request when the request before leaves it, and as long as few enough reads are in flight."""
     recording = events.recording
     bursts, every = recording.bursts, np.arange(len(recording.bursts))
     fetches, delay = bursts["client"] == Client.FETCH, np.where(bursts["client"] == Client.STORE, 1, 2)
@@ -268,8 +267,7 @@ def _asked_conditions(events: EventColumns) -> list[Condition]:
         Condition(Reason.FETCHED_AHEAD, events.numbers(EventKind.QUEUED, _needed_by_fetch(recording))),
         Condition(Reason.ASKS, events.numbers(EventKind.ASKED, previous)),
         Condition(Reason.IN_FLIGHT, events.numbers(EventKind.LAST, _freeing_read(recording))),
-        Condition(Reason.ACCEPTS, events.numbers(EventKind.ACCEPTED, every - 1), 0),
-        Condition(Reason.OTHERS, events.numbers(EventKind.ASKED, every - 1)),
+        Condition(Reason.OTHERS, events.numbers(EventKind.ACCEPTED, every - 1), 0),
     ]
 
 

@@ -1,6 +1,5 @@
 """Stepping through a recorded run, forwards and backwards."""
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -87,14 +86,12 @@ class Debugger:
         Raises:
             DebugError: the stream has no such instruction.
         """
-        self._check_instruction(index)
+        self.recording.check_instruction(index)
         recording, timing = self.recording, self.timing
         times = (int(own[index]) for own in (timing.dispatched, timing.started, timing.retired))
-        unit, text, layer = Unit(int(recording.program.unit[index])), recording.texts[index], ""
-        layer = recording.layer_of[index]
-        return InstructionView(
-            index, unit, text, layer, *times, tuple(self._taken(index)), tuple(self._given(index))
-        )
+        unit, tokens = Unit(int(recording.program.unit[index])), (self._taken(index), self._given(index))
+        texts = recording.texts[index], recording.layer_of[index]
+        return InstructionView(index, unit, *texts, *times, *map(tuple, tokens))
 
     def _taken(self, index: int) -> Iterator[Token]:
         for number, (pushing, popping) in enumerate(self._users):
@@ -137,7 +134,7 @@ class Debugger:
         Raises:
             DebugError: the stream has no such instruction.
         """
-        self._check_instruction(index)
+        self.recording.check_instruction(index)
         started = int(self.timing.started[index])
         self.goto(self.timing.cycles if started == NEVER else started)
         self.selected = index
@@ -150,7 +147,9 @@ class Debugger:
         Returns:
             whether there was such an instruction; if not, the debugger stands where it stood.
         """
-        order = self._starts if unit is None else self._starts[self.recording.program.unit[self._starts] == unit]
+        order = self._starts
+        if unit is not None:
+            order = order[self.recording.program.unit[order] == unit]
         place = self._place(order, count > 0) + (count - 1 if count > 0 else count)
         if not 0 <= place < len(order):
             return False
@@ -167,11 +166,10 @@ class Debugger:
         """Return the place of the first instruction of `order` behind where the debugger stands; backwards,
         the place of the first that is not before."""
         started = self.timing.started[order]
+        first, end = (int(np.searchsorted(started, self.cycle, side)) for side in ("left", "right"))
         if self.selected == NONE or self.timing.started[self.selected] != self.cycle:
-            return int(np.searchsorted(started, self.cycle, "right" if forwards else "left"))
-        side = "right" if forwards else "left"
-        first, end = (int(np.searchsorted(started, self.cycle, each)) for each in ("left", "right"))
-        return first + int(np.searchsorted(order[first:end], self.selected, "right" if side == "right" else "left"))
+            return end if forwards else first
+        return first + int(np.searchsorted(order[first:end], self.selected, "right" if forwards else "left"))
 
     def next_layer(self, count: int = 1) -> bool:
         """Go to the begin of the next layer, or back where `count` is negative; return whether there is
@@ -207,30 +205,13 @@ class Debugger:
             DebugError: the pattern is no regular expression.
         """
         matching = np.zeros(len(self.recording), bool)
-        matching[self.matches(pattern)] = True
+        matching[self.recording.matches(pattern)] = True
         order = self._starts[matching[self._starts]]
         place = self._place(order, not backwards) - backwards
         if not 0 <= place < len(order):
             return False
         self.goto_instruction(int(order[place]))
         return True
-
-    def matches(self, pattern: str) -> IntArray:
-        """Return int64[...]: the instructions whose assembly, or whose layer, matches a regular expression.
-
-        Raises:
-            DebugError: the pattern is no regular expression.
-        """
-        try:
-            searched = re.compile(pattern)
-        except re.error as error:
-            raise DebugError(
-                f"the pattern {short(pattern)} is no regular expression of Python ({error}); put \\ before "
-                "the characters that stand for themselves"
-            ) from error
-        texts = zip(self.recording.texts, self.recording.layer_of, strict=True)
-        found = [index for index, pair in enumerate(texts) if any(map(searched.search, pair))]
-        return np.array(found, np.int64)
 
     def add_breakpoint(self, words: Sequence[str]) -> Breakpoint:
         """Add a breakpoint; see `vdla.explore.debug.breakpoints`.
@@ -266,7 +247,7 @@ class Debugger:
             DebugError: the stream has no such instruction, or the unit does not wait.
         """
         if not isinstance(subject, Unit):
-            self._check_instruction(subject)
+            self.recording.check_instruction(subject)
             return self.chains.chain(EventKind.STARTED, subject)
         view = self.states.at(self.cycle).units[subject]
         if view.waits and not view.queue and not view.working:
@@ -302,13 +283,6 @@ class Debugger:
             )
         last = int(own[np.argmax(self.timing.retired[own])])
         return self.chains.chain(EventKind.RETIRED, last, since=layer.begin)
-
-    def _check_instruction(self, index: int) -> None:
-        if not 0 <= index < len(self.recording):
-            raise DebugError(
-                f"instruction {index} is outside the stream, whose instructions are 0 to "
-                f"{len(self.recording) - 1}; choose one of these"
-            )
 
 
 def _at(array: IntArray, place: int) -> int:

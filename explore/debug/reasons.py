@@ -50,7 +50,7 @@ TEXTS = {
     Reason.PIPELINE: "the pipeline has to be empty",
     Reason.ASKS: "the request is made",
     Reason.FETCHED_AHEAD: "fetch is far enough ahead",
-    Reason.OTHERS: "the DMA takes one request in a cycle",
+    Reason.OTHERS: "the DMA holds the request before",
     Reason.IN_FLIGHT: "the requests in flight are as many as there may be",
     Reason.ACCEPTS: "memory accepts the request",
     Reason.LATENCY: "the latency of memory",

@@ -1,5 +1,6 @@
 """A launch and the cycle simulator's records of it, as columns that a binary search answers from."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,6 +10,7 @@ import numpy as np
 from vdla.hw.spec.assembly import format_instruction
 from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
+from vdla.hw.spec.showing import short
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
 from vdla.sim.decoded import DecodedStream
 from vdla.sim.records import BoolArray, IntArray, RecordArray
@@ -107,6 +109,35 @@ class Recording:
         if not self.program.valid[index]:
             return f"invalid: {self.program.word(index):#x}"
         return format_instruction(self.program.instruction(index))
+
+    def check_instruction(self, index: int) -> int:
+        """Return the number of an instruction.
+
+        Raises:
+            DebugError: the stream has no such instruction.
+        """
+        if not 0 <= index < len(self):
+            raise DebugError(
+                f"instruction {index} is outside the stream, whose instructions are 0 to {len(self) - 1}; "
+                "choose one of these"
+            )
+        return index
+
+    def matches(self, pattern: str) -> IntArray:
+        """Return int64[...]: the instructions whose assembly, or whose layer, matches a regular expression.
+
+        Raises:
+            DebugError: the pattern is no regular expression.
+        """
+        try:
+            searched = re.compile(pattern)
+        except re.error as error:
+            raise DebugError(
+                f"the pattern {short(pattern)} is no regular expression of Python ({error}); put \\ before "
+                "the characters that stand for themselves"
+            ) from error
+        texts = zip(self.texts, self.layer_of, strict=True)
+        return np.array([index for index, pair in enumerate(texts) if any(map(searched.search, pair))], int)
 
     def happened(self, times: IntArray, which: IntArray) -> IntArray:
         """Return int64[...]: the cycles of `times` of the instructions `which`, without those that never

@@ -60,6 +60,8 @@ class UnitView:
     @property
     def text(self) -> str:
         """What the unit does, in words."""
+        if self.state is UnitState.IDLE:
+            return "idle"
         if self.state is UnitState.ROOM or len(self.lacks) > 1:
             what = "room for a token" if self.state is UnitState.ROOM else "tokens"
             return f"waits for {what} {', '.join(map(str, self.lacks))}"
@@ -203,9 +205,12 @@ class States:
 
     def layer(self, cycle: int) -> int:
         """Return the index of the layer that runs in a cycle; NONE where none does."""
-        layers = self.recording.layers
-        running = (number for number, layer in enumerate(layers) if layer.begin <= cycle < layer.end)
-        return next(running, NONE)
+        place = int(np.searchsorted(self._layer_begins, cycle, "right")) - 1
+        return place if place >= 0 and cycle < self.recording.layers[place].end else NONE
+
+    @cached_property
+    def _layer_begins(self) -> IntArray:
+        return np.array([layer.begin for layer in self.recording.layers], np.int64)
 
     def state_of(self, unit: Unit, cycle: int) -> UnitState:
         """Return what a unit does in a cycle."""
