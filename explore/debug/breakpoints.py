@@ -1,11 +1,11 @@
 """Breakpoints: conditions on a recorded run, as the cycles at which they begin to hold.
 
-    instruction 120                   the instruction starts
-    /GEMM.*reset/                     an instruction starts whose assembly, or whose layer, matches
-    address 0x4f00                    a LOAD or STORE starts that moves this byte of DRAM
-    tokens load->compute >= 3         the tokens that an edge holds
-    queue store == 0                  the instructions in a unit's queue
-    LOAD_MEMORY >= 1000               a performance counter
+instruction 120                   the instruction starts
+/GEMM.*reset/                     an instruction starts whose assembly, or whose layer, matches
+address 0x4f00                    a LOAD or STORE starts that moves this byte of DRAM
+tokens load->compute >= 3         the tokens that an edge holds
+queue store == 0                  the instructions in a unit's queue
+LOAD_MEMORY >= 1000               a performance counter
 """
 
 import operator
@@ -95,7 +95,9 @@ def number_of(text: str, what: str) -> int:
     try:
         return int(text.replace(",", ""), 0)
     except ValueError as error:
-        raise DebugError(f"{short(text)!r} is not {what}; write a whole number, such as 64 or 0x40") from error
+        raise DebugError(
+            f"{short(text)!r} is not {what}; write a whole number, such as 64 or 0x40"
+        ) from error
 
 
 def _named(values: Mapping[str, Level | Tally], name: str, what: str) -> Level | Tally:
@@ -127,7 +129,8 @@ def _begins(level: Level | Tally, sign: str, text: str) -> IntArray:
         return _tally_begins(level, sign, value)
     holds = OPERATORS[sign](level.values, value)
     before = np.append(OPERATORS[sign](np.zeros(1, np.int64), value), holds[:-1])
-    return level.cycles[holds & ~before]
+    begins: IntArray = level.cycles[holds & ~before]
+    return begins
 
 
 def _tally_begins(tally: Tally, sign: str, value: int) -> IntArray:

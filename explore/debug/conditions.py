@@ -53,7 +53,7 @@ def earliest(events: EventColumns, condition: Condition) -> IntArray:
 
 
 def _reached(events: EventColumns, condition: Condition) -> Condition:
-    """Return a condition, with that of instructions which dispatch never reaches replaced by the run's end."""
+    """Return a condition without the instructions that dispatch never reaches."""
     cause = condition.cause.copy()
     cause[events.recording.program.dispatched :] = NONE
     return condition._replace(cause=cause)
@@ -150,9 +150,7 @@ def _step_conditions(events: EventColumns, track: Track) -> Iterable[Condition]:
 
 
 def _of_compute(recording: Recording, *, loads: bool) -> Track:
-    return next(
-        track for track in recording.tracks if track.unit is Unit.COMPUTE and track.loads == loads
-    )
+    return next(track for track in recording.tracks if track.unit is Unit.COMPUTE and track.loads == loads)
 
 
 def _only(values: IntArray, where: IntArray) -> IntArray:

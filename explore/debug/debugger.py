@@ -11,6 +11,7 @@ from vdla.explore.debug.chains import Chain, Chains
 from vdla.explore.debug.events import EventKind
 from vdla.explore.debug.recording import NONE, DebugError, Recording
 from vdla.explore.debug.state import State, States
+from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.showing import short
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
 from vdla.runtime.module.plan import Plan
@@ -88,10 +89,11 @@ class Debugger:
         """
         self.recording.check_instruction(index)
         recording, timing = self.recording, self.timing
-        times = (int(own[index]) for own in (timing.dispatched, timing.started, timing.retired))
-        unit, tokens = Unit(int(recording.program.unit[index])), (self._taken(index), self._given(index))
+        own = timing.dispatched, timing.started, timing.retired
+        times = int(own[0][index]), int(own[1][index]), int(own[2][index])
+        unit, taken, given = Unit(int(recording.program.unit[index])), self._taken(index), self._given(index)
         texts = recording.texts[index], recording.layer_of[index]
-        return InstructionView(index, unit, *texts, *times, *map(tuple, tokens))
+        return InstructionView(index, unit, *texts, *times, tuple(taken), tuple(given))
 
     def _taken(self, index: int) -> Iterator[Token]:
         for number, (pushing, popping) in enumerate(self._users):
@@ -123,8 +125,8 @@ class Debugger:
         """
         if not 0 <= cycle <= self.timing.cycles:
             raise DebugError(
-                f"cycle {cycle} is outside the run, whose cycles are 0 to {self.timing.cycles}; choose one of "
-                "these"
+                f"cycle {cycle} is outside the run, whose cycles are 0 to {self.timing.cycles}; choose one "
+                "of these"
             )
         self.cycle, self.selected = cycle, NONE
 
@@ -278,8 +280,8 @@ class Debugger:
         own = layer.instructions[self.timing.retired[layer.instructions] != NEVER]
         if not len(own):
             raise DebugError(
-                f"no instruction of the layer {short(layer.name)} retires, so the layer has no critical path; "
-                "ask for the path of the run"
+                f"no instruction of the layer {short(layer.name)} retires, so the layer has no critical "
+                "path; ask for the path of the run"
             )
         last = int(own[np.argmax(self.timing.retired[own])])
         return self.chains.chain(EventKind.RETIRED, last, since=layer.begin)
@@ -289,17 +291,20 @@ def _at(array: IntArray, place: int) -> int:
     return int(array[place]) if place < len(array) else NONE
 
 
-def debuggers_of(plan: Plan, outcome: Outcome, found: Report) -> tuple[Debugger, ...]:
+def debuggers_of(
+    plan: Plan, outcome: Outcome, found: Report, memory: MemoryParameters | None = None
+) -> tuple[Debugger, ...]:
     """Return a debugger for each launch of a module's run on the cycle device.
 
     Args:
         plan: of the network.
         outcome: of its run, or of `Module.rehearse`, with logs.
         found: the report of that run.
+        memory: that it ran with; None: that of the plan's target.
     """
-    runs = []
+    runs, memory = [], memory or plan.target.memory
     for number, (ran, layers) in enumerate(traced(plan, outcome, found), 1):
         assert ran.timing is not None, "the cycle device times every launch"
         name = plan.name if len(plan.launches) == 1 else f"{plan.name} {number}"
-        runs.append(Debugger(Recording(name, ran.timing, plan.target.memory, layers)))
+        runs.append(Debugger(Recording(name, ran.timing, memory, layers)))
     return tuple(runs)

@@ -142,8 +142,8 @@ class Recording:
     def happened(self, times: IntArray, which: IntArray) -> IntArray:
         """Return int64[...]: the cycles of `times` of the instructions `which`, without those that never
         came; they ascend within a unit for starts, and within a track for retirements."""
-        found: IntArray = times[which]
-        return found[found != NEVER]
+        found: IntArray = times[which[times[which] != NEVER]]
+        return found
 
     def edge_users(self, edge: int) -> tuple[IntArray, IntArray]:
         """Return the instructions that push onto an edge of TOKEN_EDGES, and those that pop from it, in
@@ -179,6 +179,8 @@ class Track:
         """Return int64[count]: for each instruction of the stream the track's last one before it; NONE where
         there is none."""
         place = np.searchsorted(self.instructions, np.arange(count)) - 1
-        return np.where(place >= 0, self.instructions[np.maximum(place, 0)], NONE) if len(
-            self.instructions
-        ) else np.full(count, NONE, np.int64)
+        return (
+            np.where(place >= 0, self.instructions[np.maximum(place, 0)], NONE)
+            if len(self.instructions)
+            else np.full(count, NONE, np.int64)
+        )

@@ -187,8 +187,9 @@ class States:
 
     @cached_property
     def _dispatched(self) -> IntArray:
-        times = self.recording.timing.dispatched
-        return times[times != NEVER]
+        return self.recording.happened(
+            self.recording.timing.dispatched, np.arange(self.recording.program.dispatched)
+        )
 
     def at(self, cycle: int) -> State:
         """Return the state at a cycle of the run, from 0 to its last."""

@@ -60,7 +60,9 @@ def command(
     If the hardware stops the program (a deadlock, say), the run ends there, and the reason is printed.
     """
     if output is None and not (text or commands):
-        raise InputError(f"{source}: say how to step: --text in the terminal, or -o PAGE.html to write a page")
+        raise InputError(
+            f"{source}: say how to step: --text in the terminal, or -o PAGE.html to write a page"
+        )
     check_writable(output)
     runs = _runs(source, inputs, memory)
     if not runs:
@@ -85,7 +87,8 @@ def _runs(source: Path, inputs: Path | None, memory: MemoryOf) -> tuple[TimedRun
         return timed_runs(source, source.stem, memory)
     if source.suffix != MODULE:
         raise InputError(
-            f"{source} is a vector, which holds its DRAM, so --input {inputs} cannot change it; leave out --input"
+            f"{source} is a vector, which holds its DRAM, so --input {inputs} cannot change it; leave "
+            "out --input"
         )
     from vdla.api import load
     from vdla.runtime.samples.given import given_of

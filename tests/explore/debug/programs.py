@@ -83,9 +83,7 @@ STUCK = {
     "queue full": lambda: Source(
         decoded(*[isa.Gemm(pop_prev=1)] * 4, isa.Load(**ROW, push_next=1), isa.Finish(), config=NARROW)
     ),
-    "no room ever": lambda: Source(
-        decoded(*[isa.Load(**ROW, push_next=1)] * 3, isa.Finish(), config=NARROW)
-    ),
+    "no room ever": lambda: Source(decoded(*[isa.Load(**ROW, push_next=1)] * 3, isa.Finish(), config=NARROW)),
     "no finish": lambda: Source(decoded(isa.Load(**ROW), isa.Gemm())),
     "invalid": lambda: Source(_invalid()),
 }

@@ -197,7 +197,9 @@ def test_bounded_chains_end_at_the_first_event_that_is_not_after_the_bound():
 def test_earliest_knows_what_never_comes_and_what_does_not_matter():
     events = EventColumns(recording("token missing"))
     never = events.number(EventKind.NOTHING)
-    found = earliest(events, Condition(Reason.TOKEN, np.array([NONE, never, events.number(EventKind.BEGIN)]), 7))
+    found = earliest(
+        events, Condition(Reason.TOKEN, np.array([NONE, never, events.number(EventKind.BEGIN)]), 7)
+    )
     assert found.tolist() == [-1, FAR, 7]
 
 

@@ -233,7 +233,7 @@ def test_the_conditions_hold_at_some_cycles(rising):
 
 def test_an_address_stops_at_the_transfers_that_move_its_byte():
     own = debugger()
-    store = own.recording.program.instruction(last := stores(own)[-1])
+    store = own.recording.program.instruction(last := 55)
     size = own.recording.program.config.element_bytes(store.memory_type)
     first = store.dram_base * size
     row = store.x_size * size
@@ -252,7 +252,10 @@ def test_the_nearest_of_several_breakpoints_stops():
 
 
 REFUSED = {
-    "cycle": (lambda own: own.goto(99999), "cycle 99999 is outside the run, whose cycles are 0 to 14920; choose one of these"),
+    "cycle": (
+        lambda own: own.goto(99999),
+        "cycle 99999 is outside the run, whose cycles are 0 to 14920; choose one of these",
+    ),
     "instruction": (
         lambda own: own.goto_instruction(324),
         "instruction 324 is outside the stream, whose instructions are 0 to 323; choose one of these",
@@ -275,19 +278,19 @@ REFUSED = {
         "the condition 'often' has no form of a breakpoint; write instruction N, /PATTERN/, address N, tokens EDGE OP N, queue UNIT OP N or COUNTER OP N with an OP of >= <= == > <",
     ),
     "edge": (
-        lambda own: own.add_breakpoint("tokens load->store > 1".split()),
+        lambda own: own.add_breakpoint(["tokens", "load->store", ">", "1"]),
         "there is no token edge load->store; choose load->compute, compute->load, compute->store, store->compute",
     ),
     "sign": (
-        lambda own: own.add_breakpoint("queue load => 1".split()),
+        lambda own: own.add_breakpoint(["queue", "load", "=>", "1"]),
         "'=>' is not a comparison; write one of >= <= == > <",
     ),
     "number": (
-        lambda own: own.add_breakpoint("queue load > many".split()),
+        lambda own: own.add_breakpoint(["queue", "load", ">", "many"]),
         "'many' is not a number to compare with; write a whole number, such as 64 or 0x40",
     ),
     "counter": (
-        lambda own: own.add_breakpoint("BEATS > 1".split()),
+        lambda own: own.add_breakpoint(["BEATS", ">", "1"]),
         "there is no counter BEATS; choose LOAD_BUSY,",
     ),
 }
