@@ -16,7 +16,6 @@ from vdla.hw.spec.registers import UnitState
 from vdla.hw.spec.timing import Client
 from vdla.hw.spec.units import TOKEN_EDGES, TokenEdge, Unit
 from vdla.sim.records import IntArray
-from vdla.sim.timing.result import NEVER
 from vdla.sim.trace.events import wait_text
 
 
