@@ -1,9 +1,9 @@
 """The page that steps through a recorded run.
 
-Its data are columns of numbers. A file of columns is the length of a header as uint32, the header as JSON, and
-the columns, each at a multiple of 8 bytes; all numbers are little-endian. The header says of each column its
-type, its place and its length. The columns hold what the debugger answers from: the cycles of all events, the
-causes of the events, and the states of the units. The page looks states and chains up in them, as the
+Its data are columns of numbers. A file of columns is the length of a header as uint32, the header as JSON,
+and the columns, each at a multiple of 8 bytes; all numbers are little-endian. The header says of each column
+its type, its place and its length. The columns hold what the debugger answers from: the cycles of all events,
+the causes of the events, and the states of the units. The page looks states and chains up in them, as the
 debugger does.
 """
 
