@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from vdla.explore.debug.causes import Causes, causes_of
+from vdla.explore.debug.conditions import NO_EDGE
 from vdla.explore.debug.events import WORDS, Event, EventColumns, EventKind
 from vdla.explore.debug.reasons import TEXTS, Reason
 from vdla.explore.debug.recording import NONE, Recording
@@ -135,7 +136,7 @@ class Chains:
         edge = int(self.causes.edge[number])
         cycles = event.cycle - cause.cycle if NEVER not in (event.cycle, cause.cycle) else 0
         reason = Reason(int(self.causes.reason[number]))
-        return Link(event, cause, reason, TOKEN_EDGES[edge] if edge >= 0 else None, cycles)
+        return Link(event, cause, reason, TOKEN_EDGES[edge] if edge != NO_EDGE else None, cycles)
 
 
 def event_text(event: Event) -> str:

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from vdla.explore.debug.chains import Chains
-from vdla.explore.debug.events import WORDS, EventKind
+from vdla.explore.debug.causes import causes_of
+from vdla.explore.debug.events import WORDS, EventColumns, EventKind
 from vdla.explore.debug.levels import STATES
 from vdla.explore.debug.reasons import TEXTS, Reason
 from vdla.explore.debug.recording import NONE, Recording
@@ -86,7 +86,7 @@ def _meta(recording: Recording) -> dict[str, Any]:
         ],
         "clients": [client.name.lower() for client in Client],
         "kinds": {kind.name: int(kind) for kind in EventKind},
-        "bases": list(Chains(recording).events.bases),
+        "bases": list(EventColumns(recording).bases),
         "words": [WORDS[kind] for kind in EventKind],
         "reasons": [TEXTS[reason] for reason in Reason],
         "layers": [[layer.name, layer.op, layer.begin, layer.end] for layer in recording.layers],
@@ -101,9 +101,9 @@ def _state_texts(recording: Recording, unit: Unit) -> dict[int, str]:
 
 
 def _columns(recording: Recording) -> dict[str, np.ndarray]:
-    program, chains = recording.program, Chains(recording)
+    program, events = recording.program, EventColumns(recording)
     bits, bursts = 1 << np.arange(len(TOKEN_EDGES)), recording.bursts
-    number = np.arange(len(chains.events.cycles))
+    causes, number = causes_of(events), np.arange(len(events.cycles))
     columns = {
         "unit": program.unit,
         "track": _tracks(recording),
@@ -111,10 +111,10 @@ def _columns(recording: Recording) -> dict[str, np.ndarray]:
         "pushes": (program.pushes @ bits).astype(np.uint8),
         "layer": _layers(recording),
         "text": np.frombuffer("\n".join(recording.texts).encode(), np.uint8),
-        "cycles": _steps(chains.events.cycles),
-        "cause": (number - chains.causes.cause).astype(np.int32),
-        "reason": chains.causes.reason,
-        "edge": chains.causes.edge,
+        "cycles": _steps(events.cycles),
+        "cause": (number - causes.cause).astype(np.int32),
+        "reason": causes.reason,
+        "edge": causes.edge,
         "client": bursts["client"].astype(np.uint8),
         "owner": _steps(bursts["instruction"]),
         "beats": bursts["beats"].astype(np.uint16),

@@ -11,6 +11,7 @@ from vdla.cli._runs import MODULE, MemoryOf, TimedRun, launched, numbered, timed
 from vdla.explore.debug.debugger import Debugger
 from vdla.explore.debug.recording import DebugError, Recording
 from vdla.explore.debug.stepper import Stepper
+from vdla.explore.debug.text import place_line
 from vdla.hw.spec.errors import FileFormatError
 from vdla.hw.spec.writing import check_writable
 from vdla.runtime.samples import InputError
@@ -112,6 +113,8 @@ def _steps(debuggers: list[Debugger], commands: tuple[str, ...]) -> None:
     read."""
     stepper = Stepper(debuggers)
     lines, asks = (iter(commands), False) if commands else (_typed(), sys.stdin.isatty())
+    if asks:
+        click.echo(f"{place_line(stepper.debugger)}; help lists the commands", err=True)
     while not stepper.ended and (line := next(lines, None)) is not None:
         try:
             for shown in stepper.do(line):
@@ -124,11 +127,8 @@ def _steps(debuggers: list[Debugger], commands: tuple[str, ...]) -> None:
 
 def _typed() -> Iterator[str]:
     """Yield the lines of standard input; on a terminal, after a prompt."""
-    asks = sys.stdin.isatty()
-    if asks:
-        click.echo("help lists the commands", err=True)
     while True:
-        if asks:
+        if sys.stdin.isatty():
             click.echo(PROMPT, nl=False, err=True)
         if not (line := sys.stdin.readline()):
             return
