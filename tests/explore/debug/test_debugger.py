@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 
+import vdla
 from tests.explore.debug.programs import ENDING, recording, source
-from vdla.explore.debug.debugger import Debugger
+from vdla.explore.debug.debugger import Debugger, debuggers_of
 from vdla.explore.debug.events import EventKind
 from vdla.explore.debug.recording import NONE, DebugError, Recording
 from vdla.hw.spec.units import Unit
+from vdla.runtime.session.report import report
 from vdla.sim.timing.result import NEVER
 from vdla.sim.trace.events import tokens
 from vdla.sim.trace.layers import TracedLayer
@@ -316,3 +318,17 @@ def test_a_recording_needs_a_log():
 
     with pytest.raises(ValueError, match="simulated without a log"):
         Recording("x", simulate(source("gemm").program))
+
+
+def test_a_module_gives_a_debugger_for_each_launch():
+    from tests.cli.models import model
+
+    module = vdla.compile(model().SerializeToString(), "tiny")
+    outcome = module.rehearse()
+    found = debuggers_of(module.plan, outcome, report(module.plan, outcome, "cycle"))
+    assert [own.timing.cycles for own in found] == [ran.result.cycles for ran in outcome.launches]
+    assert len(found) == 2
+    names = [layer.name for own in found for layer in own.recording.layers]
+    assert names == [layer.name for step in module.plan.launches for layer in step.layers]
+    assert [own.recording.name for own in found] == [f"{module.plan.name} {number}" for number in (1, 2)]
+    assert found[0].path(found[0].recording.layers[0]).cycles > 0
