@@ -205,7 +205,7 @@ def _engine(track: Track) -> bool:
 
 def _retires_behind(events: EventColumns, track: Track) -> Condition:
     before = track.before(len(events.recording))
-    return Condition(Reason.ENGINE, events.numbers(EventKind.RETIRED, before))
+    return Condition(Reason.BEFORE, events.numbers(EventKind.RETIRED, before))
 
 
 def _pipeline_conditions(events: EventColumns) -> Iterable[Condition]:

@@ -31,6 +31,7 @@ class Reason(IntEnum):
     BACK_PRESSURE = 22
     CONTROL = 23
     ENDED = 24
+    BEFORE = 25
 
 
 TEXTS = {
@@ -59,5 +60,6 @@ TEXTS = {
     Reason.BACK_PRESSURE: "the beats before are not taken",
     Reason.CONTROL: "run control ends the run",
     Reason.ENDED: "the run ends before",
+    Reason.BEFORE: "instructions retire in order",
 }
 """What an event waits for, by reason."""

@@ -1,6 +1,8 @@
 """docs/debugger.md: its table has every command, its conditions are accepted, and its program runs."""
 
-from tests.docs.pages import DOCS, ROOT, blocks, table
+import re
+
+from tests.docs.pages import DOCS, ROOT, blocks, section, table
 from tests.explore.debug.programs import recording
 from vdla.explore.debug.debugger import Debugger
 from vdla.explore.debug.stepper import COMMANDS
@@ -9,7 +11,10 @@ PAGE = (DOCS / "debugger.md").read_text()
 
 
 def test_the_table_of_commands_is_that_of_the_stepper():
-    rows = [command.strip("`").replace("\\|", "|").split(" ", 1) for command, _ in table(PAGE, "command")]
+    commands = re.findall(
+        r"^\| `(.+?)` \|", section(PAGE, "commands").partition("| condition |")[0], re.MULTILINE
+    )
+    rows = [command.replace("\\|", "|").split(" ", 1) for command in commands]
     forms = {name: (arguments[0] if arguments else "") for name, *arguments in rows}
     expected = {name: command.arguments for name, command in COMMANDS.items()}
     assert forms.pop("break") == "CONDITION"

@@ -93,25 +93,26 @@ CHAIN = """numbers => numbers.map((number) => {
 
 
 @pytest.mark.parametrize("name", COMPARED)
-def test_states_on_the_page_are_those_of_the_debugger(running, files, name):
-    debugger, pick = Debugger(recording(name)), random.Random(name)
+def test_states_and_chains_on_the_page_are_those_of_the_debugger(running, files, name):
+    with opened(running, files[name]) as found:
+        check_states(found, Debugger(recording(name)), random.Random(name))
+        check_chains(found, Chains(recording(name)), random.Random(name))
+        assert found.complaints == []
+
+
+def check_states(found: Opened, debugger: Debugger, pick: random.Random) -> None:
+    """Assert that the page has the states of the debugger."""
     last = debugger.timing.cycles
     cycles = sorted({0, 1, last - 1, last, *(pick.randrange(last) for _ in range(MOMENTS))})
-    with opened(running, files[name]) as found:
-        states = found.page.evaluate(STATE, cycles)
-        assert found.complaints == []
+    states = found.page.evaluate(STATE, cycles)
     assert states == [state_values(debugger.states.at(cycle)) for cycle in cycles]
 
 
-@pytest.mark.parametrize("name", COMPARED)
-def test_chains_on_the_page_are_those_of_the_debugger(running, files, name):
-    chains, pick = Chains(recording(name)), random.Random(name)
+def check_chains(found: Opened, chains: Chains, pick: random.Random) -> None:
+    """Assert that the page has the chains of the debugger."""
     events = chains.events
     numbers = [pick.randrange(len(events.cycles)) for _ in range(EVENTS)]
-    with opened(running, files[name]) as found:
-        shown = found.page.evaluate(CHAIN, numbers)
-        assert found.complaints == []
-    for number, on_page in zip(numbers, shown, strict=True):
+    for number, on_page in zip(numbers, found.page.evaluate(CHAIN, numbers), strict=True):
         event = events.event(number)
         place = number - events.bases[event.kind]
         chain = chains.chain(event.kind, place)
