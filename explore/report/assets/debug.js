@@ -265,7 +265,7 @@ class DebugPage {
     const chain = run.chain(number, since);
     const links = run.joined(chain.links);
     const when = (cycle) => (cycle === NEVER ? "never" : decimal(cycle));
-    this.chain = chain;
+    this.lanes.mark(chain.links.map(({ cause }) => cause.instruction));
     byId("why-text").textContent = `${run.eventText(chain.event)}: ${chain.event.cycle === NEVER ? "never" : `cycle ${decimal(chain.event.cycle)}`}. ${this.#rootText(chain)}`;
     const rows = links.slice(0, MOST_LINKS).map((link) => make("tr", {},
       make("td", {}, decimal(link.cycles)), make("td", {}, when(link.cause.cycle)), make("td", { class: "text" }, run.reasonText(link)),

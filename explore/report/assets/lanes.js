@@ -3,13 +3,13 @@
 // The timeline of a recorded run on a canvas: layers, and for each unit what it does and its instructions.
 
 const LEAST_WINDOW = 20; // cycles of the deepest zoom
-const ROW = { layer: 18, strip: 15, bars: 17, gap: 8, axis: 24 };
+const ROW = { layer: 18, strip: 15, bars: 17, loads: 10, gap: 8, axis: 24 };
 const LEAST_TEXT = 26; // pixels of a bar that has a text
 
 class Lanes {
   /** @param chosen is called with the cycle that a click chooses; `looked` after the window has moved. */
   constructor(run, { chosen, looked }) {
-    Object.assign(this, { run, looked, window: [0, run.cycles], cursor: 0, selected: NEVER });
+    Object.assign(this, { run, looked, window: [0, run.cycles], cursor: 0, selected: NEVER, marked: new Set() });
     this.place = byId("lanes");
     this.draw = oncePerFrame(() => this.#draw());
     this.#mouse(chosen);
@@ -82,10 +82,16 @@ class Lanes {
     this.draw();
   }
 
+  /** Draw some instructions darker than the others. */
+  mark(instructions) {
+    this.marked = new Set(instructions);
+    this.draw();
+  }
+
   #draw() {
     const { place, run } = this;
-    const rows = ROW.strip + ROW.bars + ROW.gap;
-    const [width, height] = [place.clientWidth, (run.layers.length ? ROW.layer + ROW.gap : 0) + run.units.length * rows + ROW.axis];
+    const heights = run.units.map((_, unit) => ROW.strip + ROW.bars + (this.#tracksOf(unit).length > 1 ? ROW.loads : 0) + ROW.gap);
+    const [width, height] = [place.clientWidth, heights.reduce((sum, each) => sum + each, (run.layers.length ? ROW.layer + ROW.gap : 0) + ROW.axis)];
     const scale = devicePixelRatio;
     place.style.height = `${height}px`;
     [place.width, place.height] = [Math.round(width * scale), Math.round(height * scale)];
@@ -104,9 +110,14 @@ class Lanes {
     }
     run.units.forEach((_, unit) => {
       this.#unit(unit, top);
-      top += rows;
+      top += heights[unit];
     });
     this.#cursor(height - ROW.axis);
+  }
+
+  /** Return the tracks of a unit that have instructions: of the compute unit, steps before LOADs. */
+  #tracksOf(unit) {
+    return this.run.tracks.filter(({ instructions }) => instructions.length && this.run.columns.unit[instructions[0]] === unit);
   }
 
   /** Return the pixel of a cycle. */
@@ -179,17 +190,13 @@ class Lanes {
       context.fillStyle = this.colours[STATE_COLOURS[run.states[state]]];
       context.fillRect(left, top, Math.max(1, Math.floor(this.x(end)) - left), ROW.strip);
     }
-    run.tracks.forEach((track) => {
-      if (track.instructions.length && run.columns.unit[track.instructions[0]] === unit) this.#bars(track, top + ROW.strip + 1);
-    });
+    this.#tracksOf(unit).forEach((track, place) => this.#bars(track, top + ROW.strip + 1 + place * ROW.bars, place ? ROW.loads - 1 : ROW.bars - 1));
   }
 
   /** Draw the instructions of a track: each from the cycle in which it is the oldest. */
-  #bars({ instructions, started, retired }, top) {
+  #bars({ instructions, started, retired }, top, height) {
     const { run, colours } = this;
     const [from, to] = this.window;
-    const beside = run.columns.track[instructions[0]] === 2;
-    const [height, offset] = beside ? [ROW.bars / 2 - 1, ROW.bars / 2] : [ROW.bars - 1, 0];
     let drawn = -1;
     for (let place = lowerBound(retired, from); place < started.length && started[place] < to; place++) {
       const begin = Math.max(started[place], place > 0 ? retired[place - 1] + 1 : 0);
@@ -199,7 +206,8 @@ class Lanes {
       drawn = right;
       const index = instructions[place];
       const own = index === this.selected;
-      this.#box(begin, end, top + offset, height, own ? colours.ink : colours.panel, `${index} ${run.lines[index].split("(")[0]}`, colours.line, own ? colours.ground : colours.ink);
+      const fill = own ? colours.ink : this.marked.has(index) ? colours.line : colours.panel;
+      this.#box(begin, end, top, height, fill, `${index} ${run.lines[index].split("(")[0]}`, colours.line, own ? colours.ground : colours.ink);
     }
   }
 
