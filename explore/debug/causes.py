@@ -142,6 +142,7 @@ def _first_beats(events: EventColumns) -> _Choice:
 def _run(events: EventColumns) -> Iterator[_Choice]:
     """Yield the causes of the run's begin, of its end and of what never happens."""
     root, none = np.full(1, NONE, np.int64), np.zeros(0, np.int64)
-    latest = np.argmax(events.cycles[: events.bases[EventKind.BEGIN]], keepdims=True)
+    begin = events.number(EventKind.BEGIN)
+    latest = np.argmax(events.cycles[:begin], keepdims=True) if begin else np.full(1, begin, np.int64)
     for cause, reason in ((root, Reason.ROOT), (latest, Reason.CONTROL), (root, Reason.ROOT)):
         yield _Choice(cause, np.full(1, reason, np.int64), np.full(1, NO_EDGE, np.int64), none)

@@ -58,7 +58,7 @@ TEXTS = {
     Reason.DATA_PATH: "the data path of memory is busy",
     Reason.BEATS: "the beats of the burst",
     Reason.BACK_PRESSURE: "the beats before are not taken",
-    Reason.CONTROL: "run control ends the run",
+    Reason.CONTROL: "run control begins or ends the run",
     Reason.ENDED: "the run ends before",
     Reason.BEFORE: "instructions retire in order",
 }

@@ -214,7 +214,8 @@ def _break(stepper: Stepper, words: Sequence[str]) -> list[str]:
         points = stepper.debugger.breakpoints
         return [f"  {number}  {point.text}" for number, point in enumerate(points, 1)] or ["no breakpoints"]
     found = stepper.debugger.add_breakpoint(words)
-    times = "never holds" if not len(found.cycles) else f"begins to hold {len(found.cycles)} times"
+    count = len(found.cycles)
+    times = f"begins to hold {count} time{'s' * (count != 1)}" if count else "never holds"
     return [f"breakpoint {len(stepper.debugger.breakpoints)}: {found.text}, {times} in this run"]
 
 

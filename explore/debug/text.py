@@ -118,17 +118,22 @@ def chain_lines(chain: Chain, most: int) -> Iterator[str]:
         yield f"  {'cycles':>9}  {'at cycle':>11}  waited for"
     yield from map(_link_line, links[:most])
     if len(links) > most:
-        yield f"  {sum(link.cycles for link in links[most:]):>9,}  {'':>11}  {len(links) - most} links more"
+        rest = sum(link.cycles for link in links[most:])
+        yield f"  {rest:>9,}  {'':>11}  {_links(len(links) - most)} more"
     yield f"  {chain.cycles:>9,}  {'':>11}  {_root(chain)}"
 
 
 def _root(chain: Chain) -> str:
-    count = f"sum of {len(chain.links)} links"
+    count = f"sum of {_links(len(chain.links))}"
     if chain.root.kind is EventKind.NOTHING:
         return f"{count}, to an event that no instruction of the stream provides"
     if chain.turns:
         return f"{count}, to {event_text(chain.root)}: a cycle of waits"
     return f"{count}, back to cycle {chain.root.cycle:,}: {event_text(chain.root)}"
+
+
+def _links(count: int) -> str:
+    return f"{count} link{'s' * (count != 1)}"
 
 
 def _when(cycle: int) -> str:
@@ -158,5 +163,9 @@ def layer_lines(debugger: Debugger) -> Iterator[str]:
     """Yield the layers of a run, with their cycles and the numbers of their instructions."""
     for number, layer in enumerate(debugger.recording.layers):
         own = layer.instructions
-        span = f"{len(own)} instructions, {own.min()} to {own.max()}" if len(own) else "no instructions"
+        span = (
+            f"{len(own)} instruction{'s' * (len(own) != 1)}, {own.min()} to {own.max()}"
+            if len(own)
+            else "no instructions"
+        )
         yield f"  {number:>4}  {layer.name}  cycles {layer.begin:,} to {layer.end:,}, {span}"

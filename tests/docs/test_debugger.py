@@ -36,4 +36,4 @@ def test_the_program_of_the_page_runs(monkeypatch):
     exec(next(block.text for block in blocks(PAGE) if block.language == "python"), names)
     debugger = names["debugger"]
     assert debugger.cycle == 2696
-    assert [link.text for link in debugger.path().links[:1]] == ["run control ends the run"]
+    assert [link.text for link in debugger.path().links[:1]] == ["run control begins or ends the run"]

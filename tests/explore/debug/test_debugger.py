@@ -4,10 +4,13 @@ import numpy as np
 import pytest
 
 import vdla
-from tests.explore.debug.programs import ENDING, recording, source
+from tests.explore.debug.programs import ENDING, Source, recording, source
+from tests.sim.timing.test_simulate import decoded
 from vdla.explore.debug.debugger import Debugger, debuggers_of
 from vdla.explore.debug.events import EventKind
 from vdla.explore.debug.recording import NONE, DebugError, Recording
+from vdla.explore.report.debug_page import page_content
+from vdla.hw.spec.registers import Fault
 from vdla.hw.spec.units import Unit
 from vdla.runtime.session.report import report
 from vdla.sim.timing.result import NEVER
@@ -332,3 +335,18 @@ def test_a_module_gives_a_debugger_for_each_launch():
     assert names == [layer.name for step in module.plan.launches for layer in step.layers]
     assert [own.recording.name for own in found] == [f"{module.plan.name} {number}" for number in (1, 2)]
     assert found[0].path(found[0].recording.layers[0]).cycles > 0
+
+
+def test_a_stream_without_instructions_has_a_state_and_a_path():
+    own = Debugger(Source(decoded()).recording())
+    assert own.timing.fault is Fault.UNFINISHED
+    own.goto(5)
+    state = own.state()
+    assert [view.text for view in state.units] == ["idle"] * 3 or all(view.waits for view in state.units)
+    assert (state.dispatch.following, state.bursts) == (NONE, ())
+    assert own.path().cycles == own.timing.cycles
+    assert not own.next_instruction()
+    assert not own.find("LOAD")
+    with pytest.raises(DebugError, match="instruction 0 is outside the stream"):
+        own.goto_instruction(0)
+    assert page_content(own.recording)
