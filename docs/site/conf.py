@@ -56,7 +56,7 @@ def linked_sources() -> set[str]:
 SOURCES = sorted(linked_sources())
 include_patterns = [
     *PAGES,
-    *(f"examples/**/*{suffix}" for suffix in (".ipynb", *LANGUAGES)),
+    *(f"examples/**{suffix}" for suffix in (".ipynb", *LANGUAGES)),
     "docs/site/api/*.rst",
     *SOURCES,
 ]
