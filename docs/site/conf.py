@@ -84,8 +84,8 @@ html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sourcelink = False
 html_show_search_summary = False  # a page that is opened as a file may not read other files
-pygments_style = "friendly"
-pygments_dark_style = "monokai"
+pygments_style = "a11y-light"
+pygments_dark_style = "a11y-high-contrast-dark"
 
 
 def contents() -> str:
