@@ -118,6 +118,7 @@ def read(app: Sphinx, docname: str, source: list[str]) -> None:
     """Make Markdown of a file that is something else, and add the tables of contents to the first page."""
     path = Path(app.env.doc2path(docname))
     if docname == root_doc:
+        app.env.note_dependency(__file__)
         source[0] += f"\n{contents()}"
     elif path.suffix == ".ipynb":
         source[0] = notebook(source[0])
