@@ -57,6 +57,7 @@ COMMANDS = {
         "verilog --config tiny -o {0}",
         dict.fromkeys(("vdla_core.v", "vdla_core.toml", "vdla_core.md"), Path.read_text),
     ),
+    "debug": Command(f"debug {VECTOR} -o {{0}}/debug.html", {"debug.html": Path.read_text}),
     "plot": Command(f"plot {VECTOR} -o {{0}}/plot.svg", {"plot.svg": Path.read_text}),
     "run": Command(
         "run {0.parent}/net.vdla --device cycle --output {0}/out.npz --trace {0}/trace.json",

@@ -1,7 +1,7 @@
 """One HTML file from its parts: skeleton, style sheet, scripts, Vega and the data.
 
-The file loads nothing: its content security policy forbids every request. The data are JSON, compressed with
-gzip and written in base64; the page unpacks them when it opens.
+The file loads nothing: its content security policy forbids every request. The data are JSON or columns of
+numbers, compressed with gzip and written in base64; the page unpacks them when it opens.
 """
 
 import base64
@@ -40,12 +40,32 @@ def write_page(path: Path, title: str, body: str, scripts: tuple[str, ...], data
         OutputError: the file cannot be written.
         ToolError: the package that holds Vega is not installed.
     """
+    return _write(path, title, body, scripts, packed(data), library())
+
+
+def write_column_page(path: Path, title: str, body: str, scripts: tuple[str, ...], content: bytes) -> Path:
+    """Write one self-contained page whose data are bytes, and that draws without Vega.
+
+    Args:
+        path, title, body, scripts: as those of `write_page`.
+        content: the scripts get it from `unpackedBytes()`.
+
+    Returns:
+        `path`.
+
+    Raises:
+        OutputError: the file cannot be written.
+    """
+    return _write(path, title, body, scripts, packed_bytes(content), "")
+
+
+def _write(path: Path, title: str, body: str, scripts: tuple[str, ...], data: str, library: str) -> Path:
     parts = {
         "title": html.escape(title),
         "style": asset("page.css"),
         "body": asset(body),
-        "data": packed(data),
-        "library": library(),
+        "data": data,
+        "library": library,
         "scripts": "\n".join(asset(name) for name in (*COMMON_SCRIPTS, *scripts)),
     }
     text = asset("page.html")
@@ -62,8 +82,12 @@ def asset(name: str) -> str:
 
 def packed(data: object) -> str:
     """Return JSON values as the page holds them: gzip in base64, the same for the same values."""
-    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
-    return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
+    return packed_bytes(json.dumps(data, separators=(",", ":"), allow_nan=False).encode())
+
+
+def packed_bytes(content: bytes) -> str:
+    """Return bytes as the page holds them: gzip in base64, the same for the same bytes."""
+    return base64.b64encode(gzip.compress(content, mtime=0)).decode()
 
 
 def library() -> str:

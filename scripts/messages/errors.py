@@ -6,6 +6,7 @@ from vdla.compiler.graph.nodes import GraphError
 from vdla.compiler.ir.nodes import IrError
 from vdla.compiler.te.schedule import ScheduleError
 from vdla.compiler.te.tensorize import MatchError
+from vdla.explore.debug.recording import DebugError
 from vdla.explore.sweep.errors import NoValueError, SweepError
 from vdla.explore.workers.job import WorkerError
 from vdla.hw.spec import errors
@@ -50,6 +51,8 @@ REMEDIES: dict[type[VdlaError], str] = {
     ProofError: "See [proofs.md](proofs.md#reading-a-failure).",
     StoreError: "See [proofs.md](proofs.md#reading-a-failure).",
     DifferenceError: "Compile the module again: its plan and its graph do not belong together.",
+    DebugError: "Use a cycle, an instruction or a command that the message names "
+    "([debugger.md](debugger.md#commands)).",
     NotProvedError: "See [proofs.md](proofs.md#reading-a-failure).",
 }
 """Each class of errors that a user meets, in the order of the page."""

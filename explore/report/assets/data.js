@@ -2,13 +2,18 @@
 
 // Reading the page's data, writing numbers and making elements.
 
-/** Return the JSON values of the page: they stand in it as gzip in base64. */
-async function unpack() {
+/** Return the data of the page as a response: they stand in it as gzip in base64. */
+function unpacked() {
   const text = document.getElementById("data").textContent;
   const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return JSON.parse(await new Response(stream).text());
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip")));
 }
+
+/** Return the JSON values of the page. */
+const unpack = async () => JSON.parse(await unpacked().text());
+
+/** Return the data of the page as an ArrayBuffer. */
+const unpackedBytes = () => unpacked().arrayBuffer();
 
 const NONE = "–";
 const known = (value) => value !== null && value !== undefined;
@@ -73,10 +78,10 @@ function oncePerFrame(work) {
 /** Return a range with its lesser end first. */
 const sorted = (range) => [...range].sort((a, b) => a - b);
 
-/** Make the page from its data and draw it; say on the page where that fails. */
-async function start(Page) {
+/** Make the page from its data, which `read` returns, and draw it; say on the page where that fails. */
+async function start(Page, read = unpack) {
   try {
-    window.page = new Page(await unpack());
+    window.page = new Page(await read());
     await window.page.draw();
     document.documentElement.dataset.ready = "true";
   } catch (error) {

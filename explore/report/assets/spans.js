@@ -2,6 +2,12 @@
 
 // Spans of a unit at any zoom: found by bisection, and drawn together where they are narrower than a pixel.
 
+const STATE_COLOURS = { busy: "blue", memory: "orange", token_prev: "yellow", token_next: "green", room: "pink", instruction: "grey", idle: "grid" };
+const STATE_TITLES = {
+  busy: "works", memory: "waits for memory", token_prev: "for the unit before it", token_next: "for the unit after it",
+  room: "for room for a token", instruction: "for an instruction", idle: "idle",
+};
+
 class Lane {
   /** @param unit state, length and instruction of each span, in order; the first begins in cycle 1. */
   constructor(unit) {

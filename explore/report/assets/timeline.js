@@ -3,7 +3,6 @@
 // The timeline of one launch: an overview with a brush, the units in the part that is looked at, and the shares
 // of their states there.
 
-const STATE_COLOURS = { busy: "blue", memory: "orange", token_prev: "yellow", token_next: "green", room: "pink", instruction: "grey", idle: "grid" };
 const BINS = 240;
 const LEAST_CYCLES = 20; // of the deepest zoom
 
@@ -204,11 +203,6 @@ class Timeline {
     byId("states").replaceChildren(make("table", {}, caption, make("thead", {}, make("tr", {}, make("th", { scope: "col", class: "plain text" }, "Unit"), ...head)), make("tbody", {}, ...rows)));
   }
 }
-
-const STATE_TITLES = {
-  busy: "works", memory: "waits for memory", token_prev: "for the unit before it", token_next: "for the unit after it",
-  room: "for room for a token", instruction: "for an instruction", idle: "idle",
-};
 
 /** Return where the plot of a view begins, in pixels of the window. */
 function plotLeft(view, place) {

@@ -1,0 +1,186 @@
+"""A launch and the cycle simulator's records of it, as columns that a binary search answers from."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from vdla.hw.spec.assembly import format_instruction
+from vdla.hw.spec.errors import VdlaError
+from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
+from vdla.hw.spec.showing import short
+from vdla.hw.spec.units import TOKEN_EDGES, Unit
+from vdla.sim.decoded import DecodedStream
+from vdla.sim.records import BoolArray, IntArray, RecordArray
+from vdla.sim.timing.columns import timing_columns
+from vdla.sim.timing.result import NEVER, Timing
+from vdla.sim.trace.layers import TracedLayer, layer_names
+
+NONE = -1
+"""The index that stands for no instruction, no burst and no layer."""
+
+
+class DebugError(VdlaError):
+    """The debugger was asked for a cycle, an instruction or a command that does not exist."""
+
+
+@dataclass(frozen=True, eq=False)
+class Recording:
+    """A launch that was simulated with a log.
+
+    Attributes:
+        name: of the vector, or of the launch.
+        timing: with its log.
+        memory: that the launch ran with.
+        layers: of a network's launch, in order; empty for a vector.
+    """
+
+    name: str
+    timing: Timing
+    memory: MemoryParameters = REFERENCE_MEMORY
+    layers: tuple[TracedLayer, ...] = ()
+
+    def __post_init__(self) -> None:
+        assert self.timing.logged is not None
+
+    @property
+    def program(self) -> DecodedStream:
+        """The stream that ran."""
+        return self.timing.program
+
+    def __len__(self) -> int:
+        """Return the number of instructions."""
+        return len(self.timing.program)
+
+    @cached_property
+    def depths(self) -> tuple[int, ...]:
+        """Places in the queue of each unit."""
+        config = self.program.config
+        return config.load_queue_depth, config.compute_queue_depth, config.store_queue_depth
+
+    @cached_property
+    def queued(self) -> tuple[IntArray, ...]:
+        """By unit: int64[...], the instructions that dispatch passes to it, in order."""
+        units = self.program.unit[: self.program.dispatched]
+        return tuple(np.flatnonzero(units == unit) for unit in Unit)
+
+    @cached_property
+    def timed(self) -> RecordArray:
+        """INSTRUCTION[n]: what the cycle simulator reads of each instruction."""
+        return timing_columns(self.program)
+
+    @cached_property
+    def tracks(self) -> tuple["Track", ...]:
+        """The sequences of instructions that start and retire in order: those of each unit, in the compute
+        unit LOADs and steps apart."""
+        return tuple(Track(unit, loads, own) for unit, loads, own in self._tracks())
+
+    def _tracks(self) -> Iterator[tuple[Unit, bool, IntArray]]:
+        for unit in Unit:
+            own, transfers = self.queued[unit], self.timed["transfers"][self.queued[unit]]
+            if unit is Unit.COMPUTE:
+                yield unit, False, own[~transfers]
+            yield unit, unit is not Unit.STORE, own[transfers] if unit is Unit.COMPUTE else own
+
+    @cached_property
+    def states(self) -> tuple[RecordArray, ...]:
+        """By unit: SPAN[...], its spans in order; they cover the cycles from 1 to the last."""
+        spans = self.timing.logged.spans
+        return tuple(spans[spans["unit"] == unit] for unit in Unit)
+
+    @cached_property
+    def bursts(self) -> RecordArray:
+        """BURST[m], in the order in which memory serves them."""
+        return self.timing.logged.bursts
+
+    @cached_property
+    def layer_of(self) -> list[str]:
+        """The name of the layer of each instruction; "" where it belongs to none."""
+        return layer_names(self.layers, len(self))
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """The assembly of each instruction; of a bit pattern that is none, the reason."""
+        return [self._text(index) for index in range(len(self))]
+
+    def _text(self, index: int) -> str:
+        if not self.program.valid[index]:
+            return f"invalid: {self.program.word(index):#x}"
+        return format_instruction(self.program.instruction(index))
+
+    def check_instruction(self, index: int) -> int:
+        """Return the number of an instruction.
+
+        Raises:
+            DebugError: the stream has no such instruction.
+        """
+        if not 0 <= index < len(self):
+            raise DebugError(
+                f"instruction {index} is outside the stream, whose instructions are 0 to {len(self) - 1}; "
+                "choose one of these"
+            )
+        return index
+
+    def matches(self, pattern: str) -> IntArray:
+        """Return int64[...]: the instructions whose assembly, or whose layer, matches a regular expression.
+
+        Raises:
+            DebugError: the pattern is no regular expression.
+        """
+        try:
+            searched = re.compile(pattern)
+        except re.error as error:
+            raise DebugError(
+                f"the pattern {short(pattern)} is no regular expression of Python ({error}); put \\ before "
+                "the characters that stand for themselves"
+            ) from error
+        texts = zip(self.texts, self.layer_of, strict=True)
+        return np.array([index for index, pair in enumerate(texts) if any(map(searched.search, pair))], int)
+
+    def happened(self, times: IntArray, which: IntArray) -> IntArray:
+        """Return int64[...]: the cycles of `times` of the instructions `which`, without those that never
+        came; they ascend within a unit for starts, and within a track for retirements."""
+        found: IntArray = times[which[times[which] != NEVER]]
+        return found
+
+    def edge_users(self, edge: int) -> tuple[IntArray, IntArray]:
+        """Return the instructions that push onto an edge of TOKEN_EDGES, and those that pop from it, in
+        order; those that never run, too."""
+        assert edge < len(TOKEN_EDGES)
+        program, reached = self.program, slice(self.program.dispatched)
+        pushing: BoolArray = program.pushes[reached, edge]
+        return np.flatnonzero(pushing), np.flatnonzero(program.pops[reached, edge])
+
+
+@dataclass(frozen=True, eq=False)
+class Track:
+    """Instructions of a unit that start and retire in order.
+
+    Attributes:
+        loads: whether a load engine executes them.
+        instructions: int64[...].
+    """
+
+    unit: Unit
+    loads: bool
+    instructions: IntArray
+
+    def before(self, count: int, distance: int = 1) -> IntArray:
+        """Return int64[count]: of each of the track's instructions the one `distance` places before it; NONE
+        for others, and where there is none."""
+        found = np.full(count, NONE, np.int64)
+        if len(self.instructions) > distance:
+            found[self.instructions[distance:]] = self.instructions[:-distance]
+        return found
+
+    def latest(self, count: int) -> IntArray:
+        """Return int64[count]: for each instruction of the stream the track's last one before it; NONE where
+        there is none."""
+        place = np.searchsorted(self.instructions, np.arange(count)) - 1
+        return (
+            np.where(place >= 0, self.instructions[np.maximum(place, 0)], NONE)
+            if len(self.instructions)
+            else np.full(count, NONE, np.int64)
+        )

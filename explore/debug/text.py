@@ -1,0 +1,162 @@
+"""States, instructions and chains of a recorded run as lines of text."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from vdla.explore.debug.chains import Chain, Link, event_text
+from vdla.explore.debug.debugger import Debugger, InstructionView
+from vdla.explore.debug.events import EventKind
+from vdla.explore.debug.recording import NONE
+from vdla.explore.debug.state import BurstView, State, UnitView
+from vdla.hw.spec.showing import short
+from vdla.hw.spec.timing import Client
+from vdla.sim.timing.result import NEVER
+
+MOST_QUEUED = 6
+MOST_BURSTS = 4
+LONGEST_ASSEMBLY = 150
+INDENT = " " * 11
+
+
+def place_line(debugger: Debugger) -> str:
+    """Return where a debugger stands: cycle, layer, and the instruction that it went to."""
+    layer = debugger.states.layer(debugger.cycle)
+    parts = [f"cycle {debugger.cycle:,} of {debugger.timing.cycles:,}"]
+    if layer != NONE:
+        parts.append(f"layer {debugger.recording.layers[layer].name}")
+    if debugger.selected != NONE:
+        parts.append(named(debugger, debugger.selected))
+    return ", ".join(parts)
+
+
+def named(debugger: Debugger, index: int) -> str:
+    """Return the number and the assembly of an instruction."""
+    return f"{index} {short(debugger.recording.texts[index], LONGEST_ASSEMBLY)}"
+
+
+def state_lines(debugger: Debugger) -> Iterator[str]:
+    """Yield the state at the cycle that a debugger stands at."""
+    state = debugger.state()
+    yield place_line(debugger)
+    for unit in state.units:
+        yield from _unit_lines(debugger, unit)
+    yield from _dispatch_lines(debugger, state)
+    yield f"  {'tokens':<9}{', '.join(_tokens(state))}"
+    yield f"  {'memory':<9}{_bursts(state.bursts)}"
+
+
+def _unit_lines(debugger: Debugger, unit: UnitView) -> Iterator[str]:
+    yield f"  {unit.unit.name.lower():<9}{unit.text}"
+    for index in unit.working:
+        yield f"{INDENT}in progress  {named(debugger, index)}"
+    if unit.queue:
+        yield f"{INDENT}next         {named(debugger, unit.head)}"
+    yield f"{INDENT}queue        {len(unit.queue)} of {unit.depth}{_listed(unit.queue)}"
+
+
+def _listed(queue: Sequence[int]) -> str:
+    if not queue:
+        return ""
+    more = ", ..." if len(queue) > MOST_QUEUED else ""
+    return f": {', '.join(map(str, queue[:MOST_QUEUED]))}{more}"
+
+
+def _dispatch_lines(debugger: Debugger, state: State) -> Iterator[str]:
+    dispatch = state.dispatch
+    text = dispatch.text
+    if dispatch.following != NONE:
+        text = f"{text}: {named(debugger, dispatch.following)}"
+    yield f"  {'dispatch':<9}{text}"
+
+
+def _tokens(state: State) -> Iterator[str]:
+    for counter in state.tokens:
+        promised = f" and {counter.taken - counter.held} promised" if counter.taken > counter.held else ""
+        yield f"{counter.edge} {counter.held}{promised}"
+
+
+def _bursts(bursts: Sequence[BurstView]) -> str:
+    if not bursts:
+        return "no burst in flight"
+    shown = ", ".join(map(_burst, bursts[:MOST_BURSTS]))
+    more = f", {len(bursts) - MOST_BURSTS} more" if len(bursts) > MOST_BURSTS else ""
+    return f"{len(bursts)} in flight: {shown}{more}"
+
+
+def _burst(burst: BurstView) -> str:
+    owner = "fetch" if burst.client is Client.FETCH else f"instruction {burst.instruction}"
+    return f"{burst.beats} beats of {owner} {burst.phase}"
+
+
+def instruction_lines(view: InstructionView) -> Iterator[str]:
+    """Yield what is known of an instruction."""
+    yield f"instruction {view.index}  {view.text}"
+    layer = f", layer {view.layer}" if view.layer else ""
+    yield f"  {view.unit.name.lower()} unit{layer}"
+    yield f"  queued {_cycle(view.queued)}, starts {_cycle(view.started)}, retires {_cycle(view.retired)}"
+    for token in view.taken:
+        giver = f"instruction {token.producer}" if token.producer != NONE else "no instruction"
+        yield f"  takes a token {token.edge} that {giver} gives"
+    for token in view.given:
+        taker = f"instruction {token.consumer}" if token.consumer != NONE else "no instruction"
+        yield f"  gives a token {token.edge} that {taker} takes"
+
+
+def _cycle(cycle: int) -> str:
+    return "never" if cycle == NEVER else f"in cycle {cycle:,}"
+
+
+def chain_lines(chain: Chain, most: int) -> Iterator[str]:
+    """Yield a chain of causes: its links, with those between bursts of an instruction joined, and the sums by
+    reason.
+
+    Args:
+        most: links that are listed.
+    """
+    links = chain.joined()
+    yield f"{event_text(chain.event)}: {_when(chain.event.cycle)}"
+    if links:
+        yield f"  {'cycles':>9}  {'at cycle':>11}  waited for"
+    yield from map(_link_line, links[:most])
+    if len(links) > most:
+        yield f"  {sum(link.cycles for link in links[most:]):>9,}  {'':>11}  {len(links) - most} links more"
+    yield f"  {chain.cycles:>9,}  {'':>11}  {_root(chain)}"
+
+
+def _root(chain: Chain) -> str:
+    count = f"sum of {len(chain.links)} links"
+    if chain.root.kind is EventKind.NOTHING:
+        return f"{count}, to an event that no instruction of the stream provides"
+    if chain.turns:
+        return f"{count}, to {event_text(chain.root)}: a cycle of waits"
+    return f"{count}, back to cycle {chain.root.cycle:,}: {event_text(chain.root)}"
+
+
+def _when(cycle: int) -> str:
+    return "never" if cycle == NEVER else f"cycle {cycle:,}"
+
+
+def _link_line(link: Link) -> str:
+    cycle = "never" if link.cause.cycle == NEVER else f"{link.cause.cycle:,}"
+    return f"  {link.cycles:>9,}  {cycle:>11}  {link.text}: {event_text(link.cause)}"
+
+
+def reason_lines(chain: Chain) -> Iterator[str]:
+    """Yield the cycles of a chain by what its events waited for."""
+    total = max(chain.cycles, 1)
+    yield f"  {'cycles':>9}  {'share':>6}  {'links':>6}  waited for"
+    for text, count, cycles in chain.by_reason():
+        yield f"  {cycles:>9,}  {cycles / total:>6.1%}  {count:>6,}  {text}"
+
+
+def counter_lines(state: State) -> Iterable[str]:
+    """Return the performance counters of the cycles before a state."""
+    width = max(map(len, state.counters))
+    return [f"  {name:<{width}}  {value:,}" for name, value in state.counters.items()]
+
+
+def layer_lines(debugger: Debugger) -> Iterator[str]:
+    """Yield the layers of a run, with their cycles and the numbers of their instructions."""
+    for number, layer in enumerate(debugger.recording.layers):
+        own = layer.instructions
+        span = f"{len(own)} instructions, {own.min()} to {own.max()}" if len(own) else "no instructions"
+        yield f"  {number:>4}  {layer.name}  cycles {layer.begin:,} to {layer.end:,}, {span}"

@@ -1,0 +1,147 @@
+"""The page that steps through a recorded run.
+
+Its data are columns of numbers. A file of columns is the length of a header as uint32, the header as JSON,
+and the columns, each at a multiple of 8 bytes; all numbers are little-endian. The header says of each column
+its type, its place and its length. The columns hold what the debugger answers from: the cycles of all events,
+the causes of the events, and the states of the units. The page looks states and chains up in them, as the
+debugger does.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from vdla.explore.debug.causes import causes_of
+from vdla.explore.debug.events import WORDS, EventColumns, EventKind
+from vdla.explore.debug.levels import STATES
+from vdla.explore.debug.reasons import TEXTS, Reason
+from vdla.explore.debug.recording import NONE, Recording
+from vdla.explore.report.page import write_column_page
+from vdla.hw.spec.registers import UnitState
+from vdla.hw.spec.timing import Client
+from vdla.hw.spec.units import TOKEN_EDGES, Unit
+from vdla.sim.records import IntArray
+from vdla.sim.trace.events import wait_text
+
+SCRIPTS = ("spans.js", "columns.js", "recorded.js", "lanes.js", "debug.js")
+ALIGNMENT = 8
+
+
+def write_debug_page(output: Path, recording: Recording) -> Path:
+    """Write the page that steps through a run.
+
+    Returns:
+        The file.
+
+    Raises:
+        OutputError: the page cannot be written.
+    """
+    title = f"Debugger: {recording.name}"
+    return write_column_page(output, title, "debug.html", SCRIPTS, page_content(recording))
+
+
+def page_content(recording: Recording) -> bytes:
+    """Return everything that the page shows of a run, as a file of columns."""
+    return column_file(_meta(recording), _columns(recording))
+
+
+def column_file(meta: Mapping[str, Any], columns: Mapping[str, np.ndarray]) -> bytes:
+    """Return values and columns as a file of columns.
+
+    Args:
+        meta: JSON values.
+        columns: one-dimensional arrays of integers of at most 32 bits.
+    """
+    places, body = {}, bytearray()
+    for name, column in columns.items():
+        places[name] = [column.dtype.name, len(body), len(column)]
+        body += column.astype(column.dtype.newbyteorder("<")).tobytes()
+        body += bytes(-len(body) % ALIGNMENT)
+    header = json.dumps({"meta": dict(meta), "columns": places}, separators=(",", ":")).encode()
+    header += b" " * (-(len(header) + 4) % ALIGNMENT)
+    return len(header).to_bytes(4, "little") + header + bytes(body)
+
+
+def _meta(recording: Recording) -> dict[str, Any]:
+    config = recording.program.config
+    return {
+        "name": recording.name,
+        "configuration": config.name,
+        "memory": f"latency {recording.memory.latency}, {recording.memory.cycles_per_beat} cycles per beat",
+        "cycles": recording.timing.cycles,
+        "fault": (recording.timing.fault.name or "").lower().replace("_", " "),
+        "instructions": len(recording),
+        "reached": recording.program.dispatched,
+        "depths": list(recording.depths),
+        "token_depth": config.token_depth,
+        "units": [unit.name.lower() for unit in Unit],
+        "states": [state.name.lower() for state in STATES],
+        "texts": [_state_texts(recording, unit) for unit in Unit],
+        "edges": [
+            {"name": str(edge), "producer": int(edge.producer), "consumer": int(edge.consumer)}
+            for edge in TOKEN_EDGES
+        ],
+        "clients": [client.name.lower() for client in Client],
+        "kinds": {kind.name: int(kind) for kind in EventKind},
+        "bases": list(EventColumns(recording).bases),
+        "words": [WORDS[kind] for kind in EventKind],
+        "reasons": [TEXTS[reason] for reason in Reason],
+        "layers": [[layer.name, layer.op, layer.begin, layer.end] for layer in recording.layers],
+    }
+
+
+def _state_texts(recording: Recording, unit: Unit) -> dict[int, str]:
+    """Return what the unit does in each state that occurs."""
+    occurring = set(recording.states[unit]["state"].tolist()) | {STATES.index(UnitState.IDLE)}
+    texts = {state: wait_text(unit, STATES[state]) for state in sorted(occurring)}
+    return texts | {STATES.index(UnitState.IDLE): "idle"}
+
+
+def _columns(recording: Recording) -> dict[str, np.ndarray]:
+    program, events = recording.program, EventColumns(recording)
+    bits, bursts = 1 << np.arange(len(TOKEN_EDGES)), recording.bursts
+    causes, number = causes_of(events), np.arange(len(events.cycles))
+    columns = {
+        "unit": program.unit,
+        "track": _tracks(recording),
+        "pops": (program.pops @ bits).astype(np.uint8),
+        "pushes": (program.pushes @ bits).astype(np.uint8),
+        "layer": _layers(recording),
+        "text": np.frombuffer("\n".join(recording.texts).encode(), np.uint8),
+        "cycles": _steps(events.cycles),
+        "cause": (number - causes.cause).astype(np.int32),
+        "reason": causes.reason,
+        "edge": causes.edge,
+        "client": bursts["client"].astype(np.uint8),
+        "owner": _steps(bursts["instruction"]),
+        "beats": bursts["beats"].astype(np.uint16),
+    }
+    for unit, spans in zip(Unit, recording.states, strict=True):
+        columns[f"state {unit.name.lower()}"] = spans["state"].astype(np.uint8)
+        columns[f"length {unit.name.lower()}"] = (spans["end"] - spans["begin"]).astype(np.int32)
+    return columns
+
+
+def _steps(values: IntArray) -> np.ndarray:
+    """Return int32[n]: the differences of neighbours, which compress better; the sums are the values."""
+    return np.diff(values, prepend=0).astype(np.int32)
+
+
+def _tracks(recording: Recording) -> np.ndarray:
+    """Return int8[n]: the place of each instruction's track in `Recording.tracks`; NONE where dispatch never
+    reaches it."""
+    found = np.full(len(recording), NONE, np.int8)
+    for number, track in enumerate(recording.tracks):
+        found[track.instructions] = number
+    return found
+
+
+def _layers(recording: Recording) -> np.ndarray:
+    """Return int16[n]: the index of the layer of each instruction; NONE where it belongs to none."""
+    found = np.full(len(recording), NONE, np.int16)
+    for number, layer in enumerate(recording.layers):
+        found[layer.instructions] = number
+    return found

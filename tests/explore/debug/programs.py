@@ -1,0 +1,109 @@
+"""Recorded runs for the tests of the debugger: hand-written, random and VTA's programs, and broken ones."""
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from tests.programs.cases import CASES
+from tests.programs.test_cases import program_of
+from tests.sim.timing.test_simulate import decoded, random_decoded
+from vdla.explore.debug.recording import Recording
+from vdla.hw.spec import isa
+from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
+from vdla.hw.spec.presets import TINY
+from vdla.hw.spec.vocabulary import MemoryType
+from vdla.runtime.vectors import load_vector, stream_address
+from vdla.sim.decoded import DecodedStream, decode_stream
+from vdla.sim.timing.simulate import _Simulation, simulate
+from vdla.sim.trace.layers import TracedLayer
+
+VECTORS = Path(__file__).parents[2] / "vectors" / "vta"
+SLOW = MemoryParameters(200, 4, 3)
+NARROW = TINY.with_changes(load_queue_depth=2, compute_queue_depth=2, store_queue_depth=2, token_depth=1)
+INP, UOP = MemoryType.INP, MemoryType.UOP
+ROW = {"memory_type": INP, "y_size": 1, "x_size": 8, "x_stride": 8}
+
+
+@dataclass(frozen=True)
+class Source:
+    """A program, and how it runs."""
+
+    program: DecodedStream
+    memory: MemoryParameters = REFERENCE_MEMORY
+    address: int = 0
+
+    def simulation(self) -> _Simulation:
+        """Return the cycle simulator at the begin of the run."""
+        return _Simulation(self.program, self.memory, self.address, log=True)
+
+    def recording(self, layers: tuple[TracedLayer, ...] = ()) -> Recording:
+        """Return the recording of the run."""
+        timing = simulate(self.program, self.memory, stream_address=self.address, log=True)
+        return Recording("program", timing, self.memory, layers)
+
+
+def _vector(name: str, memory: MemoryParameters = REFERENCE_MEMORY) -> Source:
+    vector = load_vector(VECTORS / f"{name}.npz")
+    return Source(decode_stream(vector.stream, vector.config), memory, stream_address(vector))
+
+
+def _case(name: str, memory: MemoryParameters = REFERENCE_MEMORY) -> Source:
+    program = program_of(CASES[name])
+    stream = np.frombuffer(program.stream, np.uint8).reshape(-1, program.config.instruction_bytes)
+    return Source(decode_stream(stream, program.config), memory)
+
+
+def ahead(config=NARROW) -> DecodedStream:
+    """Return LOADs that wait for room in a token counter of one place, while the compute unit's queue is
+    full."""
+    give, take = isa.Load(**ROW, push_next=1), isa.Gemm(pop_prev=1, uop_end=1, iter_out=9, iter_in=9)
+    slow = isa.Load(memory_type=UOP, y_size=4, x_size=8, x_stride=8)
+    return decoded(slow, give, give, give, take, take, take, isa.Finish(), config=config)
+
+
+MAKERS = {
+    "finish alone": lambda: _case("finish alone"),
+    "load strided": lambda: _case("load strided", SLOW),
+    "gemm": lambda: _vector("gemm_vt2_d"),
+    "conv3x3": lambda: _vector("conv3x3_d"),
+    "conv1x1 slow": lambda: _vector("conv1x1_bt2", SLOW),
+    "fuzz": lambda: _vector("fuzz1_d"),
+    "no room": lambda: Source(ahead()),
+    **{f"random {seed}": lambda seed=seed: Source(random_decoded(seed)) for seed in range(6)},
+    "random 6 slow": lambda: Source(random_decoded(6), SLOW),
+    "random 7 quick": lambda: Source(random_decoded(7), MemoryParameters(1, 1)),
+}
+STUCK = {
+    "token missing": lambda: Source(decoded(isa.Load(**ROW), isa.Gemm(pop_prev=1), isa.Finish())),
+    "cycle of waits": lambda: Source(
+        decoded(isa.Load(**ROW, pop_next=1, push_next=1), isa.Gemm(pop_prev=1, push_prev=1), isa.Finish())
+    ),
+    "queue full": lambda: Source(
+        decoded(*[isa.Gemm(pop_prev=1)] * 4, isa.Load(**ROW, push_next=1), isa.Finish(), config=NARROW)
+    ),
+    "no room ever": lambda: Source(decoded(*[isa.Load(**ROW, push_next=1)] * 3, isa.Finish(), config=NARROW)),
+    "no finish": lambda: Source(decoded(isa.Load(**ROW), isa.Gemm())),
+    "invalid": lambda: Source(_invalid()),
+}
+ENDING, STOPPED = tuple(MAKERS), tuple(STUCK)
+
+
+def _invalid() -> DecodedStream:
+    good = decoded(isa.Load(**ROW), isa.Finish())
+    words = np.ascontiguousarray(good.words).view(np.uint8).reshape(2, -1).copy()
+    words[1, 0] |= 7
+    return decode_stream(words, good.config)
+
+
+@cache
+def source(name: str) -> Source:
+    """Return a program by its name."""
+    return (MAKERS | STUCK)[name]()
+
+
+@cache
+def recording(name: str) -> Recording:
+    """Return the recording of a program's run."""
+    return source(name).recording()

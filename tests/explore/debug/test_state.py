@@ -1,0 +1,161 @@
+"""The state at a cycle equals that of the cycle simulator stopped there."""
+
+import random
+
+import numpy as np
+import pytest
+
+from tests.explore.debug.programs import ENDING, STOPPED, recording, source
+from vdla.explore.debug.levels import STATES
+from vdla.explore.debug.recording import NONE
+from vdla.explore.debug.state import State, States
+from vdla.hw.spec.registers import Fault, UnitState
+from vdla.hw.spec.units import TOKEN_EDGES, Unit
+from vdla.sim.timing.result import NEVER
+
+MOMENTS = 60
+
+
+def moments(name: str) -> list[int]:
+    """Return cycles of a run in order: random cycles with the cycle after each, and the ends of the run."""
+    last, pick = recording(name).timing.cycles, random.Random(name)
+    chosen = [pick.randrange(1, last) for _ in range(MOMENTS)]
+    return sorted({1, 2, last - 1, *chosen, *(cycle + 1 for cycle in chosen if cycle < last - 1)})
+
+
+def stopped(name: str):
+    """Yield each moment with the simulator's registers at the start of that cycle."""
+    simulation = source(name).simulation()
+    for cycle in moments(name):
+        while simulation.cycle < cycle:
+            simulation.advance(cycle)
+        assert simulation.cycle == cycle
+        yield cycle, simulation
+
+
+def queues(simulation) -> list[list[int]]:
+    dispatch = simulation.machine["dispatch"]
+    return [simulation.queued[dispatch["head"][unit] : dispatch["tail"][unit]].tolist() for unit in Unit]
+
+
+def working(simulation) -> list[list[int]]:
+    """Return, by unit, the instructions that have started and not retired, by the simulator's times."""
+    times, units = simulation.times, simulation.program.unit
+    own = (times.started != NEVER) & (times.retired == NEVER)
+    return [np.flatnonzero(own & (units == unit)).tolist() for unit in Unit]
+
+
+def step_counters(simulation) -> dict[str, int]:
+    return {name: value for name, value in simulation._counters().items() if not name.endswith("_BEATS")}
+
+
+@pytest.mark.parametrize("name", [*ENDING, *STOPPED])
+def test_the_registers_are_those_of_the_simulator_stopped_there(name):
+    states = States(recording(name))
+    for cycle, simulation in stopped(name):
+        state, machine = states.at(cycle), simulation.machine
+        assert state.cycle == cycle
+        assert [list(unit.queue) for unit in state.units] == queues(simulation)
+        assert [list(unit.working) for unit in state.units] == working(simulation)
+        assert [counter.held for counter in state.tokens] == machine["tokens"]["held"].tolist()
+        assert [counter.taken for counter in state.tokens] == machine["tokens"]["pledged"].tolist()
+        assert dict(state.counters) == step_counters(simulation)
+        assert len(state.bursts) == machine["memory"]["level"] + machine["memory"]["offered"]
+        following = int(machine["dispatch"]["following"])
+        ended = machine["dispatch"]["ended"]
+        assert state.dispatch.following == (NONE if ended else following) or (
+            state.dispatch.following == NONE and following >= simulation.program.dispatched
+        )
+
+
+@pytest.mark.parametrize("name", [*ENDING, *STOPPED])
+def test_what_a_unit_does_in_a_cycle_is_what_the_simulator_counts_there(name):
+    states, before = States(recording(name)), (0, None)
+    seen = set()
+    for cycle, simulation in stopped(name):
+        counted = simulation.machine["counts"]["states"].copy()
+        if cycle == before[0] + 1 and before[1] is not None:
+            done = counted - before[1]
+            state = states.at(before[0])
+            for unit in Unit:
+                assert done[unit].sum() == 1
+                assert state.units[unit].state is STATES[int(done[unit].argmax())]
+            seen.add(before[0])
+        before = cycle, counted
+    assert len(seen) >= min(MOMENTS // 2, recording(name).timing.cycles // 4)
+
+
+@pytest.mark.parametrize("name", [*ENDING, *STOPPED])
+def test_the_counters_at_the_end_are_those_of_the_run(name):
+    timing = recording(name).timing
+    counters = States(recording(name)).at(timing.cycles).counters
+    assert counters.items() <= timing.counters.items()
+    assert all(name.endswith("_BEATS") for name in timing.counters.keys() - counters.keys())
+
+
+def starved(state: State, unit: Unit) -> list[str]:
+    return [str(edge) for edge in state.units[unit].lacks]
+
+
+@pytest.mark.parametrize("name", [*ENDING, *STOPPED])
+def test_a_unit_that_waits_for_tokens_or_room_names_the_edges(name):
+    found = recording(name)
+    states, depth = States(found), found.program.config.token_depth
+    for cycle, _ in stopped(name):
+        state = states.at(cycle)
+        for view in state.units:
+            held = {counter.edge: counter for counter in state.tokens}
+            if view.state in (UnitState.TOKEN_PREV, UnitState.TOKEN_NEXT):
+                assert view.lacks
+                assert all(held[edge].held == 0 and edge.consumer is view.unit for edge in view.lacks)
+            elif view.state is UnitState.ROOM:
+                assert view.lacks
+                assert all(held[edge].taken == depth and edge.producer is view.unit for edge in view.lacks)
+            else:
+                assert view.lacks == ()
+
+
+def test_programs_reach_every_state():
+    """Else the comparisons above would not see how the states differ."""
+    seen = {
+        STATES[state] for name in [*ENDING, *STOPPED] for state in recording(name).timing.log.spans["state"]
+    }
+    assert seen == set(UnitState)
+
+
+def test_stopped_programs_end_with_their_faults():
+    faults = {name: recording(name).timing.fault for name in STOPPED}
+    assert faults == {
+        "token missing": Fault.DEADLOCK,
+        "cycle of waits": Fault.DEADLOCK,
+        "queue full": Fault.DEADLOCK,
+        "no room ever": Fault.DEADLOCK,
+        "no finish": Fault.UNFINISHED,
+        "invalid": Fault.INVALID_INSTRUCTION,
+    }
+
+
+def test_a_deadlock_shows_at_its_last_cycle():
+    found = recording("cycle of waits")
+    state = States(found).at(found.timing.cycles - 1)
+    assert [str(edge) for view in state.units for edge in view.lacks] == ["compute->load", "load->compute"]
+    assert [view.waiting for view in state.units] == [0, 1, NONE]
+    assert [counter.edge for counter in state.tokens] == list(TOKEN_EDGES)
+
+
+def test_a_full_queue_stops_dispatch():
+    found = recording("queue full")
+    state = States(found).at(found.timing.cycles - 1)
+    assert (state.dispatch.following, state.dispatch.full) == (2, Unit.COMPUTE)
+    assert state.dispatch.text == "waits for a place in the compute queue"
+    assert len(state.units[Unit.COMPUTE].queue) == state.units[Unit.COMPUTE].depth == 2
+
+
+def test_a_burst_passes_its_phases_in_order():
+    states = States(recording("load strided"))
+    seen: dict[str, list[str]] = {}
+    for cycle in range(states.recording.timing.cycles):
+        for burst in states.at(cycle).bursts:
+            if burst.instruction != NONE and burst.phase not in (own := seen.setdefault("all", [])):
+                own.append(burst.phase)
+    assert seen["all"] == ["requested", "accepted", "moving"]
