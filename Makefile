@@ -1,6 +1,6 @@
 # The two commands to know: `make demo` and `make test`. Nothing here asks a question.
 .DEFAULT_GOAL := help
-.PHONY: help env demo test tools lint docs figures lock clean bench campaign area recorded formal
+.PHONY: help env demo test tools lint docs site figures lock clean bench campaign area recorded formal
 
 PYTHON := .venv/bin/python
 READY  := .venv/.ready
@@ -11,6 +11,7 @@ help:
 	@echo "make test   set up .venv and the RTL tools, then run the tests"
 	@echo "make env    set up .venv only          make tools  check or install the RTL tools"
 	@echo "make lint   check style and types          make docs   write the generated documentation"
+	@echo "make site   build the documentation as web pages: build/site/index.html"
 	@echo "make bench  measure simulators and RTL make campaign  the slow tests and the long checks: random programs, operators, broken streams, RTL and files"
 	@echo "make formal prove the claims about the RTL, where it has changed (a quarter of an hour at first)"
 	@echo "make area   measure area and clock anew, where the hardware has changed (hours)"
@@ -92,6 +93,10 @@ lint: env
 
 docs: env
 	@$(PYTHON) scripts/make_docs.py
+
+site: env
+	@$(PYTHON) -m sphinx --quiet --fail-on-warning --jobs 2 -c docs/site -d build/site.doctrees . build/site
+	@echo "[site] build/site/index.html"
 
 figures: env
 	@$(PYTHON) scripts/measure_figures.py

@@ -159,20 +159,14 @@ def table_of(tiles: Tiles) -> TileTable:
 
 @dataclass(frozen=True, eq=False)
 class TileFootprint:
-    """Scratchpad usage per row of a table, in elements of each memory: int64[n].
-
-    Attributes:
-        height, width: size of the input tile, halo included, in pixels.
-        inp, wgt, acc: elements of a tile, in a chunk of input blocks.
-        inputs, weights: elements on chip at a time, for all threads.
-        parameters: accumulators of parameters.
-    """
+    """Scratchpad usage per row of a table, in elements of each memory: int64[n]."""
 
     work: TilingProblem
     table: TileTable
 
     @cached_property
     def height(self) -> IntArray:
+        """Rows of pixels of an input tile, halo included."""
         size = self.work.size
         return (
             (self.table.rows - 1) * (1 if size.skips_rows else size.stride[0])
@@ -182,6 +176,7 @@ class TileFootprint:
 
     @cached_property
     def width(self) -> IntArray:
+        """Columns of pixels of an input tile, halo included."""
         size = self.work.size
         width: IntArray = (
             (self.table.columns - 1) * size.stride[1] + size.dilation[1] * (size.kernel[1] - 1) + 1
@@ -190,6 +185,7 @@ class TileFootprint:
 
     @cached_property
     def inp(self) -> IntArray:
+        """Elements of INP that a tile takes, in a chunk of input blocks."""
         return self.table.inputs * self.height * self.width
 
     @cached_property
@@ -199,10 +195,12 @@ class TileFootprint:
 
     @cached_property
     def wgt(self) -> IntArray:
+        """Elements of WGT that a tile takes, in a chunk of input blocks."""
         return np.ones_like(self.products) if self.work.alike else self.products
 
     @cached_property
     def acc(self) -> IntArray:
+        """Elements of ACC that the sums of a tile take."""
         return self.table.outputs * self.table.rows * self.table.columns
 
     @cached_property
@@ -212,6 +210,7 @@ class TileFootprint:
 
     @cached_property
     def parameters(self) -> IntArray:
+        """Elements of ACC that requantisation parameters take."""
         work = self.work
         if not work.scales:
             return np.zeros_like(self.acc)
@@ -239,11 +238,13 @@ class TileFootprint:
 
     @cached_property
     def weights(self) -> IntArray:
+        """Elements of WGT in use at a time, for all threads."""
         kept = self.wgt * (self.work.groups.inputs // self.table.inputs) * self.thread_weights
         return np.where(self.table.kept(WEIGHTS), kept, self.work.threads * self.wgt)
 
     @cached_property
     def inputs(self) -> IntArray:
+        """Elements of INP in use at a time, for all threads."""
         kept = self.work.groups.inputs * self.height * self.width
         return np.where(self.table.kept(INPUTS), kept, self.work.threads * self.inp)
 

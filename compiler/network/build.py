@@ -296,7 +296,7 @@ def _schedule(timing: Timing, numbers: np.ndarray, memory: MemoryParameters) -> 
     of_transfers = bursts[bursts["instruction"] >= 0]
     owners = numbers[of_transfers["instruction"]]
     np.maximum.at(requested, owners[owners >= 0], of_transfers["taken"][owners >= 0] + 1)
-    begins, ends = bursts["first"].tolist(), (bursts["last"] + memory.cycles_per_beat).tolist()
+    begins, ends = bursts["first"].copy(), bursts["last"] + memory.cycles_per_beat
     return Schedule(started, retired, requested, begins, ends, memory.cycles_per_beat, memory.latency)
 
 

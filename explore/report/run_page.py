@@ -1,4 +1,4 @@
-"""The page of a network's run on the cycle device."""
+"""The page of a network's run on the cycle device, and the page of two runs."""
 
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -7,6 +7,7 @@ from typing import Any
 
 from vdla.explore.report.numbers import short
 from vdla.explore.report.page import write_page
+from vdla.explore.runs.difference import RunDifference, difference_values
 from vdla.explore.silicon.note import clock_note
 from vdla.hw.spec.config import parameters
 from vdla.hw.spec.registers import UnitState
@@ -23,6 +24,7 @@ from vdla.sim.trace.layers import TracedLayer
 
 STATES = tuple(UnitState)
 SCRIPTS = ("layers.js", "spans.js", "timeline.js", "run.js")
+DIFFERENCE_SCRIPTS = ("layers.js", "difference.js")
 
 
 def page_data(plan: Plan, outcome: Outcome, found: Report, target: Target) -> dict[str, Any]:
@@ -144,3 +146,18 @@ def write_run_report(output: Path, plan: Plan, outcome: Outcome, found: Report, 
     return write_page(
         output, f"Run of {plan.name}", "run.html", SCRIPTS, page_data(plan, outcome, found, target)
     )
+
+
+def write_difference_page(output: Path, found: RunDifference) -> Path:
+    """Write the page of a comparison of two runs, with all its rows.
+
+    Returns:
+        The file.
+
+    Raises:
+        OutputError: the page cannot be written.
+        ToolError: a package that writes pages is not installed.
+    """
+    title = f"Two runs of {found.a.summary.network}"
+    values = difference_values(found, found.rows)
+    return write_page(output, title, "difference.html", DIFFERENCE_SCRIPTS, values)

@@ -120,12 +120,13 @@ class _Simulation:
 
     def advance(self, until: int) -> None:
         """Go on towards cycle `until` or the run's end for a while; make room where a log is nearly full."""
-        logs = (self.spans, self.bursts)
+        logs, counts = (self.spans, self.bursts), self.machine["log"]
         advance(self.state[0], self.columns, self.queued, self.times, *logs, until, LOOKS_AT_ONCE)
         assert self.cycle < FAR, "the simulated accelerator waits for nothing"
-        used = self.machine["log"]["spans"], self.machine["log"]["bursts"]
-        if min(len(log) - count for log, count in zip(logs, used, strict=True)) < LOGGED_PER_CYCLE:
-            self.spans, self.bursts = map(_longer, (self.spans, self.bursts))
+        self.spans, self.bursts = (
+            _with_room(self.spans, counts["spans"]),
+            _with_room(self.bursts, counts["bursts"]),
+        )
 
     def timing(self) -> Timing:
         """Return what was found."""
@@ -164,10 +165,12 @@ class _Simulation:
         return {name: int(value) for name, value in values.items()}
 
 
-def _longer(log: np.ndarray) -> np.ndarray:
-    """Return a log with more places."""
-    longer = np.zeros(GROWTH * len(log), log.dtype)
-    longer[: len(log)] = log
+def _with_room(log: np.ndarray, count: int) -> np.ndarray:
+    """Return a log of which `count` places are taken, with more places if it is nearly full."""
+    if len(log) - count >= LOGGED_PER_CYCLE:
+        return log
+    longer = np.empty(GROWTH * len(log), log.dtype)
+    longer[:count] = log[:count]
     return longer
 
 

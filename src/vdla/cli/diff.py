@@ -76,7 +76,7 @@ def command(a: Path, b: Path, order: str, top: int | None, output: Path | None, 
         check_writable(output)
     found = compare_runs(record_of(a), record_of(b), (str(a), str(b)))
     if output is not None:
-        from vdla.explore.report.difference_page import write_difference_page
+        from vdla.explore.report.run_page import write_difference_page
 
         write_difference_page(output, found)
     rows = ranked(found.rows, order == "difference", top)

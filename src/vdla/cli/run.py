@@ -110,8 +110,7 @@ def _check_output(module: Module, output: Path | None) -> None:
     if output is not None and output.suffix == NPY and len(module.outputs) != 1:
         raise InputError(
             f"{output}: an .npy file holds one array, and the network makes {', '.join(module.outputs)}; "
-            "name an "
-            ".npz file"
+            "name an .npz file"
         )
 
 

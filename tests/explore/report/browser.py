@@ -7,7 +7,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
-READY_MS = 60_000
+READY, READY_MS = "html[data-ready]", 60_000
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,10 @@ def browser(path: str) -> Iterator[Browser]:
 
 
 @contextmanager
-def opened(running: Browser, file: Path, width: int = 1280, scheme: str = "light") -> Iterator[Opened]:
-    """Open a page's file and wait until it has drawn everything."""
+def opened(
+    running: Browser, file: Path, width: int = 1280, scheme: str = "light", ready: str = READY
+) -> Iterator[Opened]:
+    """Open a page's file and wait until it has drawn everything, which the selector `ready` tells."""
     page = running.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
     found = Opened(page)
     page.on(
@@ -64,7 +66,7 @@ def opened(running: Browser, file: Path, width: int = 1280, scheme: str = "light
         ),
     )
     page.goto(file.as_uri())
-    page.wait_for_selector("html[data-ready]", timeout=READY_MS)
+    page.wait_for_selector(ready, timeout=READY_MS)
     try:
         yield found
     finally:

@@ -10,7 +10,7 @@ pytest.importorskip("playwright")
 
 from tests.explore.report.browser import Opened, opened
 from tests.explore.runs.records import PARAMETERS, layer, run
-from vdla.explore.report.difference_page import write_difference_page
+from vdla.explore.report.run_page import write_difference_page
 from vdla.explore.runs.difference import RunDifference, compare_runs
 from vdla.explore.runs.record import TargetRecord
 

@@ -1,5 +1,7 @@
 """Which LOADs of weights move, where to, and what reads them then."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,8 @@ from vdla.hw.spec import isa
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.runtime.stream.builder import Loop, Rows, StreamBuilder
-from vdla.runtime.stream.prefetch import MARGIN_CYCLES, PIECE_CYCLES, Schedule, prefetch
+from vdla.runtime.stream.prefetch import PIECE_CYCLES, Schedule, prefetch
+from vdla.runtime.stream.weight_moves import MARGIN_CYCLES
 from vdla.runtime.stream.weights import weights_of
 
 INP, WGT = MemoryType.INP, MemoryType.WGT
@@ -52,8 +55,8 @@ def schedule_of(builder, *, waiting=(4,), bus=((0, 1),)) -> Schedule:
         cycle += 10 + waits * STALL
         started.append(cycle)
     started = np.array(started)
-    begins, ends = zip(*bus, strict=True)
-    return Schedule(started, started + 9, started + 1, list(begins), list(ends), 1, LATENCY)
+    begins, ends = np.array(bus).T.copy()
+    return Schedule(started, started + 9, started + 1, begins, ends, 1, LATENCY)
 
 
 def moved_of(builder, schedule, *, renames: bool = True) -> StreamBuilder | None:
@@ -149,12 +152,4 @@ def test_nothing_moves_where_the_bus_is_busy_or_nothing_stalls():
     assert moved_of(builder, schedule_of(builder, bus=((0, cycles + LATENCY),))) is None
     calm = schedule_of(builder)
     steady = np.arange(len(calm.started)) * 10
-    assert moved_of(builder, Schedule(steady, steady + 9, steady + 1, [0], [1], 1, LATENCY)) is None
-
-
-def test_the_idle_cycles_of_a_bus():
-    none = np.zeros(0, np.int64)
-    schedule = Schedule(none, none, none, [10, 20, 30], [15, 30, 35], 1, LATENCY)
-    assert [schedule.idle(0, end) for end in (5, 12, 18, 25, 40)] == [5, 10, 13, 15, 20]
-    assert schedule.idle(12, 16) == 1
-    assert schedule.idle(16, 12) == 0
+    assert moved_of(builder, replace(calm, started=steady, retired=steady + 9, requested=steady + 1)) is None
