@@ -305,8 +305,8 @@ class StreamBuilder:
         units = np.frombuffer(self.record.units, np.uint8)
         needs = conflicts(units, self.record.touched(), self.config)
         plan = plan_tokens(units, needs, self.config.token_depth)
-        order = np.array(plan.numbers)
-        words, flags = self._words()[order], np.array(plan.flags, np.uint64)
+        order, flags = plan.numbers, plan.flags.astype(np.uint64)
+        words = self._words()[order]
         words[:, 0] |= self._flags(flags)
         if self.config.has(Extension.ACC_HALVES):
             self._run_beside(words, order, flags)

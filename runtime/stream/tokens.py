@@ -12,11 +12,7 @@ k-th pop takes the k-th push: the condition of the theorem on virtual threads (r
 appendix A).
 """
 
-from bisect import bisect_left
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from operator import gt
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,22 +24,24 @@ from vdla.hw.spec.isa import FLAGS
 from vdla.hw.spec.memories import SCRATCHPADS, scratchpad_of
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
 from vdla.hw.spec.vocabulary import MemoryType
-from vdla.sim.compiled import whole
-from vdla.sim.records import Grid, Ints
+from vdla.sim.compiled import part, whole
+from vdla.sim.records import Grid, IntArray, Ints
 
 UNITS = len(Unit)
 PLACES = max(len(shared_accesses(form)) for form in FOOTPRINTS)  # that an instruction touches, at most
 DRAM = len(MemoryType)  # as a memory, behind those on chip
 Number = TypeVar("Number", int, np.ndarray)  # of one tensor, or of each instruction's
 LOAD, COMPUTE, STORE = map(int, Unit)  # plain numbers are quicker to compare
-_NONE = (-1,) * len(Unit)
 _BITS = {flag: 1 << number for number, flag in enumerate(FLAGS)}
-_POPS: Mapping[tuple[int, int], int] = {
-    (edge.producer, edge.consumer): _BITS[edge.pop_flag] for edge in TOKEN_EDGES
-}
-_PUSHES: Mapping[tuple[int, int], int] = {
-    (edge.producer, edge.consumer): _BITS[edge.push_flag] for edge in TOKEN_EDGES
-}
+_FROM, _TO = zip(*((edge.producer, edge.consumer) for edge in TOKEN_EDGES), strict=True)
+# int64[units, units]: the flag of the edge from a unit to another; 0 where there is no edge. Compiled code looks
+# them up in arrays: a tuple's subscript could raise an exception.
+POPS, PUSHES = np.zeros((2, UNITS, UNITS), np.int64)
+POPS[_FROM, _TO] = [_BITS[edge.pop_flag] for edge in TOKEN_EDGES]
+PUSHES[_FROM, _TO] = [_BITS[edge.push_flag] for edge in TOKEN_EDGES]
+EDGES = UNITS * UNITS  # between units, those that are none included
+POSITIONS, COMPUTES = EDGES, EDGES + 1  # of `_Planner.counts`
+MOST_POSITIONS = 4  # that an instruction takes: one that waits on each edge of a way of two, and one between
 STEPPING = tuple(int(form.opcode) for form in stepping_forms())
 BEFORE_ALL = -1
 
@@ -117,84 +115,42 @@ def _search(units: Ints, low: Grid, high: Grid, last: Grid, needs: Grid) -> None
                 last[segment, unit] = number
 
 
-@dataclass(slots=True)
-class TokenPlanner:
-    """Puts the instructions of a stream in place, and those in between that do nothing but wait.
+class TokenPlan(NamedTuple):
+    """A stream's instructions in place, and those in between that do nothing but wait.
 
     Attributes:
-        depth: tokens that an edge can hold.
-        numbers: by position, the number that an instruction was placed with; `-1 - unit` where it does
-            nothing but wait.
-        flags: by position, a bit for each of FLAGS.
+        numbers: int64[m], by position: the instruction's number; `-1 - unit` where it does nothing but wait.
+        flags: int64[m], by position: a bit for each of FLAGS.
     """
 
+    numbers: IntArray
+    flags: IntArray
+
+
+class _Planner(NamedTuple):
+    """A plan in the making. Columns have room behind the last position.
+
+    Attributes:
+        numbers, flags: see `TokenPlan`.
+        knew: by position, the last instruction of each unit that is done when it starts.
+        knows: the same of what each unit starts next.
+        computes: positions of the compute unit.
+        pops: by edge, see `_edge`, the positions that pop.
+        counts: by edge, how many pop; then how many positions there are, and how many of the compute unit.
+        depth: tokens that an edge can hold.
+    """
+
+    numbers: Ints
+    flags: Ints
+    knew: Grid
+    knows: Grid
+    computes: Ints
+    pops: Grid
+    counts: Ints
     depth: int
-    numbers: list[int] = field(default_factory=list)
-    flags: list[int] = field(default_factory=list)
-    _knew: list[tuple[int, ...]] = field(
-        default_factory=list
-    )  # by position: the last instruction of each unit that is done when it starts
-    _knows: list[tuple[int, ...]] = field(
-        default_factory=lambda: [_NONE] * len(Unit)
-    )  # the same of what each unit starts next
-    _computes: list[int] = field(default_factory=list)  # positions of the compute unit
-    _pops: dict[tuple[int, int], list[int]] = field(
-        default_factory=lambda: {edge: [] for edge in _POPS}
-    )  # positions, by edge
-
-    def place(self, number: int, unit: int, needs: tuple[int, ...]) -> int:
-        """Append an instruction of `unit` that starts behind the positions `needs` of each unit (-1: none);
-        return its position."""
-        edges = self._waits(unit, needs) if any(map(gt, needs, self._knows[unit])) else ()
-        flags, position = 0, len(self.flags)
-        for edge in edges:
-            flags |= _POPS[edge]
-            self._pops[edge].append(position)
-        self.numbers.append(number)
-        self.flags.append(flags)
-        self._knew.append(self._knows[unit])
-        if unit == COMPUTE:
-            self._computes.append(position)
-        return position
-
-    def _waits(self, unit: int, needs: tuple[int, ...]) -> list[tuple[int, int]]:
-        """Let the next instruction of `unit` wait for `needs`; return the edges on which it pops."""
-        load, compute, store = needs
-        if unit == COMPUTE:
-            return self._wait(unit, STORE, store) + self._wait(unit, LOAD, load)
-        other, beyond = (STORE, store) if unit == LOAD else (LOAD, load)
-        if beyond > self._knows[unit][other]:  # no edge leads from there
-            compute = max(compute, self._first_behind(other, beyond))
-        return self._wait(unit, COMPUTE, compute)
-
-    def _wait(self, unit: int, other: int, position: int) -> list[tuple[int, int]]:
-        """Let the next instruction of `unit` wait for `position` of `other`; return the edge on which it
-        pops, if it must."""
-        edge = other, unit
-        if position <= self._knows[unit][other]:
-            return []
-        pops = self._pops[edge]
-        if (
-            len(pops) >= self.depth and pops[-self.depth] > position
-        ):  # the edge holds no more tokens as early as that
-            position = self.place(-1 - other, other, _NONE)
-        self.flags[position] |= _PUSHES[edge]
-        known = list(map(max, self._knows[unit], self._knew[position]))
-        known[other] = position
-        self._knows[unit] = tuple(known)
-        return [edge]
-
-    def _first_behind(self, other: int, position: int) -> int:
-        """Return the first compute instruction that starts behind `position` of `other`."""
-        place = bisect_left(self._computes, position, key=lambda at: self._knew[at][other])
-        if place < len(self._computes):
-            return self._computes[place]
-        return self.place(
-            -1 - COMPUTE, COMPUTE, tuple(position if unit == other else -1 for unit in range(len(Unit)))
-        )
 
 
-def plan_tokens(units: np.ndarray, needs: np.ndarray, depth: int) -> TokenPlanner:
+def plan_tokens(units: np.ndarray, needs: np.ndarray, depth: int) -> TokenPlan:
     """Return the plan of a stream.
 
     Args:
@@ -202,14 +158,97 @@ def plan_tokens(units: np.ndarray, needs: np.ndarray, depth: int) -> TokenPlanne
         needs: int64[n, units]: of each unit, the instruction that must be done before; -1: none.
         depth: tokens that an edge can hold.
     """
-    planner, positions = TokenPlanner(depth), [-1] * (len(units) + 1)  # the last is where -1 is looked up
-    for number, (unit, load, compute, store) in enumerate(
-        zip(units.tolist(), *needs.T.tolist(), strict=True)
-    ):
-        positions[number] = planner.place(
-            number, unit, (positions[load], positions[compute], positions[store])
-        )
-    return planner
+    most = MOST_POSITIONS * len(units)
+    numbers, flags, computes = np.zeros((3, most), np.int64)
+    counts, knew, pops = (np.zeros(shape, np.int64) for shape in (EDGES + 2, (most, UNITS), (EDGES, most)))
+    planner = _Planner(numbers, flags, knew, np.full((UNITS, UNITS), -1), computes, pops, counts, depth)
+    positions = np.full(len(units) + 1, -1)
+    _place_all(units, needs, positions, planner)
+    end = counts[POSITIONS]
+    return TokenPlan(numbers[:end], flags[:end])
+
+
+@whole
+def _place_all(units: Ints, needs: Grid, positions: Ints, planner: _Planner) -> None:
+    """Place each instruction behind those that it needs.
+
+    Args:
+        units, needs: see `plan_tokens`.
+        positions: int64[n + 1], -1 each; left with the position of each instruction. The last is where -1 is
+            looked up.
+    """
+    for number in range(units.size):
+        load, compute = positions[needs[number, LOAD]], positions[needs[number, COMPUTE]]
+        pops = _waits(planner, units[number], load, compute, positions[needs[number, STORE]])
+        positions[number] = _place(planner, number, units[number], pops)
+
+
+@part
+def _edge(producer: int, consumer: int) -> int:
+    return producer * UNITS + consumer
+
+
+@part
+def _place(planner: _Planner, number: int, unit: int, pops: int) -> int:
+    """Append an instruction of `unit` with the flags `pops`; return its position."""
+    position = planner.counts[POSITIONS]
+    planner.counts[POSITIONS] += 1
+    planner.numbers[position] = number
+    planner.flags[position] = pops
+    for other in range(UNITS):
+        planner.knew[position, other] = planner.knows[unit, other]
+        if pops & POPS[other, unit]:
+            edge = _edge(other, unit)
+            planner.pops[edge, planner.counts[edge]] = position
+            planner.counts[edge] += 1
+    if unit == COMPUTE:
+        planner.computes[planner.counts[COMPUTES]] = position
+        planner.counts[COMPUTES] += 1
+    return position
+
+
+@part
+def _waits(planner: _Planner, unit: int, load: int, compute: int, store: int) -> int:
+    """Let the next instruction of `unit` wait for the positions `load`, `compute` and `store` of these units
+    (-1: none); return the flags with which it pops."""
+    if unit == COMPUTE:
+        return _wait(planner, unit, STORE, store) | _wait(planner, unit, LOAD, load)
+    other, beyond = (STORE, store) if unit == LOAD else (LOAD, load)
+    if beyond > planner.knows[unit, other]:  # no edge leads from there
+        compute = max(compute, _first_behind(planner, other, beyond))
+    return _wait(planner, unit, COMPUTE, compute)
+
+
+@part
+def _wait(planner: _Planner, unit: int, other: int, position: int) -> int:
+    """Let the next instruction of `unit` wait for `position` of `other`; return the flag with which it pops,
+    if it must."""
+    if position <= planner.knows[unit, other]:
+        return 0
+    edge = _edge(other, unit)
+    count, depth = planner.counts[edge], planner.depth
+    if count >= depth and planner.pops[edge, count - depth] > position:
+        position = _place(planner, -1 - other, other, 0)  # the edge holds no more tokens as early as that
+    planner.flags[position] |= PUSHES[other, unit]
+    for each in range(UNITS):
+        planner.knows[unit, each] = max(planner.knows[unit, each], planner.knew[position, each])
+    planner.knows[unit, other] = position
+    return POPS[other, unit]
+
+
+@part
+def _first_behind(planner: _Planner, other: int, position: int) -> int:
+    """Return the first compute instruction that starts behind `position` of `other`."""
+    low, high = 0, planner.counts[COMPUTES]
+    while low < high:
+        middle = (low + high) // 2
+        if planner.knew[planner.computes[middle], other] < position:
+            low = middle + 1
+        else:
+            high = middle
+    if low < planner.counts[COMPUTES]:
+        return planner.computes[low]
+    return _place(planner, -1 - COMPUTE, COMPUTE, _wait(planner, COMPUTE, other, position))
 
 
 def loads_beside(
