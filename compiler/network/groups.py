@@ -218,7 +218,8 @@ def _with_pooling(placed: Placements, node: Node, target: Target) -> Offloaded |
     ):
         return None
     fused = PooledTask(task, pooling.size)
-    if _simulated(fused, target) >= _cycles_of((operator,), target) + _simulated(pooling, target):
+    cycles, alone = _simulated(fused, target), _cycles_of((operator,), target)
+    if cycles >= alone and cycles >= alone + _simulated(pooling, target):
         return None
     return replace(
         packed,

@@ -15,6 +15,7 @@ and the STOREs of a third overlap.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from math import inf, prod
 from typing import ClassVar
 
@@ -140,14 +141,7 @@ class PooledTask(PartedTask[PooledTile]):
 
     def tile(self, config: AcceleratorConfig, copies: int) -> PooledTile | None:
         """Return the tile with the fewest estimated cycles; see `PartedTask.tile`."""
-        outputs = blocks(self.convolution.size.outputs, config.block_out)
-        tiles = (
-            PooledTile(count, _parts(self.columns, number))
-            for count in divisors(outputs)
-            for number in range(1, MOST_PARTS + 1)
-        )
-        fitting = [tile for tile in tiles if _Footprint(self, tile, config).fits(copies)]
-        return min(fitting, key=lambda tile: _Footprint(self, tile, config).cycles, default=None)
+        return _best_tile(self, config, copies)
 
     def tiled(self, tile: PooledTile, choice: Choice, config: AcceleratorConfig) -> Func:
         """Return the loop program. Its parameters are those of the convolution: the parameters P of
@@ -185,6 +179,20 @@ def least_pooled_estimate(task: ConvolutionTask, pooling: Pooling, config: Accel
     tile = fused.tile(config, 1)
     assert tile is not None, "a tile of a supported task fits"
     return _Footprint(fused, tile, config).cycles
+
+
+@lru_cache(maxsize=256)
+def _best_tile(task: PooledTask, config: AcceleratorConfig, copies: int) -> PooledTile | None:
+    outputs, columns = blocks(task.convolution.size.outputs, config.block_out), task.columns
+    tiles = (
+        PooledTile(count, _parts(columns, number))
+        for count in divisors(outputs)
+        for number in range(1, MOST_PARTS + 1)
+    )
+    footprints = (_Footprint(task, tile, config) for tile in tiles)
+    fitting = [footprint for footprint in footprints if footprint.fits(copies)]
+    best = min(fitting, key=lambda footprint: footprint.cycles, default=None)
+    return None if best is None else best.tile
 
 
 def _parts(columns: Grouped, number: int) -> tuple[int, ...]:
