@@ -103,7 +103,8 @@ def _better_with_more_threads(space: ChoiceSpace, best: _Simulated) -> _Simulate
 def _best_hopeful(
     space: ChoiceSpace, best: _Simulated, family: ChoiceFamily, others: Iterable[Choice]
 ) -> _Simulated:
-    """Return the best of a choice and of those others whose estimates are near its cycles."""
+    """Simulate each of `others` whose estimate is below HOPEFUL times the fewest simulated cycles so far.
+    Return the choice with the fewest simulated cycles: `best` or one of these."""
     for other in others:
         if _estimate(family, other) < HOPEFUL * best.cycles:
             best = min(best, _simulated(space, other), key=lambda one: one.cycles)
@@ -118,7 +119,8 @@ def _keeping_inputs(family: ChoiceFamily) -> list[Choice]:
 
 
 def _least_cycles(space: ChoiceSpace) -> float:
-    """Return the cycles that no default choice can be below: those of its products and of its traffic."""
+    """Return a lower bound on the cycles of every default choice, from its products and from its memory
+    traffic."""
     families = (space.usual, space.more) if space.more is not None else (space.usual,)
     return min(least_cycles(*_problem(family)) for family in families)
 

@@ -67,7 +67,8 @@ def product(emission: Emission, nest: Nest) -> Action:
 
 
 def _starts_of(call: Call) -> AffineSum:
-    """Return the sum that is not negative where a call overwrites its accumulators, by its last operand."""
+    """Return an affine sum that is at least 0 exactly if the call overwrites its accumulators. It expresses
+    the condition in the last operand; without a condition it is -1."""
     if isinstance(call.operands[-1], Read):  # the call has no condition
         return AffineSum(-1, ())
     (starts,) = conditions_of(call.operands[-1]) or [AffineSum(0, ())]

@@ -129,8 +129,9 @@ def emit_calls(
 def _planned_stores(
     func: Func, config: AcceleratorConfig, operands: Mapping[str, Operand], epilogue: Epilogue
 ) -> list[PlannedStore]:
-    """Return the STOREs that requantise, in the order in which the program records them. Their elements are
-    those of the residuals, which lie as the elements of the result after its address map do."""
+    """Return the STOREs that requantise, in the order in which the program records them. Each has the element
+    numbers of the residuals that it adds: the residuals lie in DRAM in the order of the result's elements,
+    after the address map of the result."""
     places = residual_place, result_place = [operands.get(name, Operand(name)) for name in (RESIDUAL, RESULT)]
     residual, result = (place.address_map for place in places)
     if DENSE not in (residual, result):

@@ -223,8 +223,9 @@ class TileFootprint:
 
     @cached_property
     def rounds(self) -> IntArray:
-        """Trips of the loop over tiles of outputs whose parameters are on chip at once, if those of all
-        outputs are not. A set remains free for those of residuals."""
+        """Number of consecutive trips of the loop over tiles of outputs for which the parameters are on chip
+        together, if the parameters of all outputs do not fit. It divides the trip count of the loop. One
+        parameter set stays free for the addition of residuals."""
         work, table = self.work, self.table
         threads = np.where(table.threads_over == LOOPS.index(OUTPUTS), work.threads, 1)
         trips = -(-work.groups.outputs // (table.outputs * threads))

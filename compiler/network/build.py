@@ -266,8 +266,9 @@ def with_prefetch(builder: StreamBuilder, memory: MemoryParameters) -> Stream:
 
 
 def _with_moved_weights(run: _Run, memory: MemoryParameters) -> Iterator[StreamBuilder]:
-    """Yield builders with LOADs of weights moved: also to other places, then to their own places only. More
-    micro-kernels are loaded for other places, which costs more than it saves where DRAM answers late."""
+    """Yield builders in which LOADs of weights are recorded earlier: first with weights that may also move to
+    other addresses in WGT, then with weights at their original addresses. Other addresses need more
+    micro-kernels, whose loads cost more than they save if the latency of DRAM is high."""
     schedule = _schedule(run.timing, run.numbers, memory)
     for renames in (True, False):
         weights = weights_of(run.builder.record, run.builder.config)

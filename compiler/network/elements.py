@@ -217,7 +217,7 @@ BY_ALU: Mapping[str, OperatorKind] = {
     form.op: OperatorKind(
         (PARAMETERS, operands(form.operands), SHAPES),
         _elementwise(kind, form),
-        ADD_MUL if form.operands > 1 else (),
+        (alu(*form.alu),) if form.alu else (),
     )
     for kind, form in FORMS.items()
     if form.op

@@ -243,8 +243,9 @@ def _packed_for(operator: Offloaded, pooling: Pooling, placed: Placements, targe
 
 
 def _with_scaled_inputs(placed: Placements, node: Node, target: Target) -> Offloaded | None:
-    """Return a convolution with the product of its image and factors of channels, which it alone reads, on
-    the way into its products, if that takes fewer cycles than the two operators."""
+    """Return a 1x1 convolution fused with the operator before it, which multiplies the channels of the image
+    by factors. None unless only the convolution reads the scaled image, and the fused task takes fewer cycles
+    than both operators."""
     producer = _producer(placed, node.inputs[0]) if node.op == "Int8Conv" else None
     scaled = None if producer is None else _scaling_pieces(producer.operator)
     if producer is None or scaled is None or producer.operator.output.value != node.inputs[0]:

@@ -101,8 +101,8 @@ class DramValues:
         return not isinstance(self.operand(stored).address_map, Joined)
 
     def takes_instructions(self, operator: Offloaded) -> bool:
-        """Whether an operator has instructions: its result is neither segments of other values, nor do its
-        sources lie in it."""
+        """Whether an operator needs instructions. A copy needs none if its result is a list of segments of
+        other values, or if other operators write its sources directly into its result."""
         return self.is_written(operator.output) and operator.output not in self.assembled
 
     def comes_in(self, name: str, number: int) -> bool:

@@ -82,9 +82,10 @@ def _least(task: ConvolutionTask, target: Target, pooling: Pooling | None) -> fl
 
 
 def packed_inputs(size: Convolution, border: int, config: AcceleratorConfig) -> list[PackedInput]:
-    """Return the convolutions over windows that compute a convolution, in order of their costs. Left out are
-    those that cost no less than another in any respect; with equal costs, those with larger kernels. If the
-    channels fill whole blocks, there are none."""
+    """Return the convolutions over windows that compute a convolution, in order of their `costs`. A
+    convolution is left out if another costs at most as much in every respect; of several with equal costs,
+    the one with the smallest kernel stays. The list is empty if the channels fill whole blocks, or the
+    convolution has groups or dilations."""
     if size.groups != 1 or size.dilation != (1, 1) or size.channels % config.block_in == 0:
         return []
     every = (
@@ -164,8 +165,9 @@ def _packed_input(
 
 
 def _bands(size: Convolution, rows: int) -> tuple[int, int, int, int]:
-    """Return how many lines of `rows` rows cover a kernel, the rows from a line to the next, the lines from a
-    row of the result to the next, and the lines from one of a kernel to the next."""
+    """Return four numbers for lines that hold `rows` rows of the image: the lines that cover a kernel, the
+    image rows from the start of a line to the start of the next line, the vertical stride and the vertical
+    dilation of the kernel, both in lines."""
     bands = blocks(size.kernel[0], rows)
     if bands == 1:
         return 1, size.stride[0], 1, 1

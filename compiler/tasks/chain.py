@@ -116,7 +116,8 @@ class _ChainProgram:
         return parse_program(self._operands(), [*self._buffers(), image], self.config)
 
     def _names(self) -> list[str]:
-        """Return what distinguishes the operands of each convolution: their number, but for the last."""
+        """Return the suffix of the operand names of each convolution: its number, as in W0 and P0; "" for the
+        last convolution, whose operands are W and P."""
         return [*map(str, range(len(self.chain.stages) - 1)), ""]
 
     def _name(self, stage: ConvolutionTask | None) -> str:
@@ -300,8 +301,8 @@ class _ChainProgram:
         return where("n + rows < 1" if kept else "", "\n".join(loads))
 
     def _slot(self, turns: int) -> str:
-        """Return which block of constants on chip, of those of `turns` units, is that of block `b` of a
-        unit."""
+        """Return the index of block `b` of the current unit in a buffer that holds the constants of `turns`
+        units."""
         return f"{_turn(turns)} * {self.tile.blocks} + b"
 
     # The convolutions

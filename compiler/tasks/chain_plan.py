@@ -194,13 +194,15 @@ class ChainPlan:
 
     @property
     def late(self) -> int:
-        """Units whose work begins before the work on a unit ends."""
+        """Number of following units whose work begins before the work on a unit ends: 2 with a projection,
+        else 1."""
         return 1 if self.chain.projection is None else 2
 
     @cached_property
     def results_apart(self) -> bool:
-        """Whether depthwise results have separate buffers, since these are smaller than another buffer of
-        inputs in which results overwrite inputs."""
+        """Whether depthwise results have separate buffers. Otherwise they overwrite the inputs, which then
+        need one more buffer. In a chain with expansion and projection, whichever takes less room is
+        chosen."""
         chained = self.chain.projection is not None and self.chain.expansion is not None
         return chained and 2 * prod(self.results) < self.inputs_of_block
 

@@ -1,5 +1,6 @@
 """Element-wise operators by the ALU. Operands are loaded into the accumulators."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
@@ -14,7 +15,7 @@ from vdla.compiler.te.operators.sizes import blocks
 from vdla.compiler.te.schedule import Schedule, create_schedule
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.isa import MOST_PARAMETER_SETS
-from vdla.hw.spec.vocabulary import MemoryType, Parameter
+from vdla.hw.spec.vocabulary import AluOpcode, MemoryType, Parameter
 
 
 class Elements(StrEnum):
@@ -31,21 +32,26 @@ class ElementsForm(NamedTuple):
 
     Attributes:
         operands: number of operands.
+        define: returns the tensor expression from shape, configuration, narrowing and constants.
         op: the integer operator that it computes, whose last input is the parameters of requantisation; "" if
             there is none.
         constants: attribute of that operator with the constants of the task; "" if it has none.
+        alu: ALU operations that it needs.
     """
 
     operands: int
+    define: Callable[..., ElementwiseTensors]
     op: str = ""
     constants: str = ""
+    alu: tuple[AluOpcode, ...] = ()
 
 
+ADD_MUL = (AluOpcode.ADD, AluOpcode.MUL)
 FORMS = {
-    Elements.ADD: ElementsForm(2, "Int8Add", "factors"),
-    Elements.COPY: ElementsForm(1),
-    Elements.MULTIPLY: ElementsForm(2, "Int8Mul", "zeros"),
-    Elements.REQUANTISE: ElementsForm(1, "Int8Requantise"),
+    Elements.ADD: ElementsForm(2, add, "Int8Add", "factors", ADD_MUL),
+    Elements.COPY: ElementsForm(1, copy),
+    Elements.MULTIPLY: ElementsForm(2, multiply, "Int8Mul", "zeros", ADD_MUL),
+    Elements.REQUANTISE: ElementsForm(1, requantise, "Int8Requantise"),
 }
 
 
@@ -81,17 +87,11 @@ class ElementsTask(PartedTask[int]):
     def operator(self, config: AcceleratorConfig) -> ElementwiseTensors:
         """Return the tensor expression of the operator."""
         shape, narrowing = (1, self.elements), Scale(by_channel=False)
-        match self.kind:
-            case Elements.ADD:
-                left, right = self.constants
-                return add(shape, config, narrowing, factors=(left, right))
-            case Elements.COPY:
-                return copy(shape, config)
-            case Elements.MULTIPLY:
-                left, right = self.constants
-                return multiply(shape, config, narrowing, zeros=(left, right))
-            case Elements.REQUANTISE:
-                return requantise(shape, config, narrowing)
+        form = FORMS[self.kind]
+        if not form.op:
+            return form.define(shape, config)
+        constants = {form.constants: self.constants} if form.constants else {}
+        return form.define(shape, config, narrowing, **constants)
 
 
 def schedule_elementwise(

@@ -238,7 +238,8 @@ class _Footprint:
         return lines * len(columns.used) * self.tile.outputs * (columns.windows - columns.begin)
 
     def fits(self, copies: int) -> bool:
-        """Whether the buffers of so many rows of the result fit the scratchpads."""
+        """Whether the buffers fit the scratchpads if `copies` rows of the result are in work at the same
+        time."""
         rows, outputs = self.task.rows, self.tile.outputs
         taken = {
             MemoryType.INP: copies * self.inputs * prod(self.read),

@@ -300,8 +300,9 @@ def _greater(loops: Mapping[str, int], part: str, other: str) -> str:
 
 
 def _doubled(lines: int) -> Iterator[tuple[int, int]]:
-    """Yield the steps to the maxima of so many adjacent lines: the distance of the maximum that each maximum
-    takes, and how many more maxima than windows the step computes."""
+    """Yield the passes that compute the maximum of `lines` adjacent lines by doubling. A pass replaces m[i]
+    by max(m[i], m[i + step]). Yield `step`, and the number of maxima that the pass computes beyond the number
+    of windows, because later passes read them."""
     held = 1
     while held < lines:
         step = min(held, lines - held)

@@ -145,7 +145,7 @@ class _Steps:
 
     @property
     def round(self) -> int:
-        """Steps after which chunks and buffers have the same turn again."""
+        """Number of steps after which the same chunk meets the same buffers again."""
         return lcm(self.chunks, self.chunks * self.sums, self.turns)
 
     @property
@@ -155,7 +155,8 @@ class _Steps:
 
     @property
     def counted(self) -> int:
-        """Steps, those of three rounds and of the turns at most."""
+        """Number of steps that is compared with MOST_STEPS: all steps, but at most three rounds and `turns`
+        further steps."""
         return min(self.tiles * self.chunks, 3 * self.round + self.turns)
 
     def fits(self, config: AcceleratorConfig) -> bool:

@@ -152,7 +152,8 @@ def _numbers(graph: GraphProto) -> Iterator[float]:
 def _branches(
     model: ModelProto, name: str, type_: TensorType, constants: Sequence[float]
 ) -> dict[str, float]:
-    """Return a number of an input for each branch that some number takes, by the branch's name.
+    """Return, by the name of a branch of the If, a value of the input with which the If takes this branch.
+    Branches that no tried value takes are missing.
 
     Constants of the condition are tried first, then their neighbours. The result is empty if the condition
     cannot be computed.

@@ -1,11 +1,12 @@
 """Which operators of a float graph compute with integers, and which of its values become int8.
 
-- Products with constant weights compute with integers; a following bias, Relu or Clip is fused into them. -
-Products of two activations compute with integers; a following scalar factor, Relu or Clip is fused into them.
+- Products with constant weights compute with integers; a following bias, Relu or Clip is fused into them.
+- Products of two activations compute with integers; a following scalar factor, Relu or Clip is fused into
+  them.
 - Sums, elementwise products and Concat compute with integers if an input is int8 and an integer operator
-reads the result. A tensor between two float operators is not quantised. - Pooling and operators that only
-move elements compute with integers if an input is int8. - A chain of elementwise functions of an int8 tensor
-becomes a lookup table; nothing inside it is quantised.
+  reads the result. A tensor between two float operators is not quantised.
+- Pooling and operators that only move elements compute with integers if an input is int8.
+- A chain of elementwise functions of an int8 tensor becomes a lookup table; nothing inside it is quantised.
 
 Whether an operator is worth quantising depends on its neighbours, so operators that are not are removed in
 rounds. A round visits only nodes whose neighbours the previous round changed. The work therefore grows with

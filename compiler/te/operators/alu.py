@@ -74,7 +74,7 @@ def add(
 
     Source: ONNX operator Add.
     """
-    return _of_two(shape, config, narrowing, factors, 1, operator.mul, operator.add)
+    return of_two(shape, config, narrowing, factors, 1, operator.mul, operator.add)
 
 
 def multiply(
@@ -85,10 +85,10 @@ def multiply(
     Source: ONNX operator Mul.
     """
     left, right = zeros
-    return _of_two(shape, config, narrowing, (-left, -right), 0, operator.add, operator.mul)
+    return of_two(shape, config, narrowing, (-left, -right), 0, operator.add, operator.mul)
 
 
-def _of_two(
+def of_two(
     shape: Shape,
     config: AcceleratorConfig,
     narrowing: Narrowing,
