@@ -34,8 +34,8 @@ Number = TypeVar("Number", int, np.ndarray)  # of one tensor, or of each instruc
 LOAD, COMPUTE, STORE = map(int, Unit)  # plain numbers are quicker to compare
 _BITS = {flag: 1 << number for number, flag in enumerate(FLAGS)}
 _FROM, _TO = zip(*((edge.producer, edge.consumer) for edge in TOKEN_EDGES), strict=True)
-# int64[units, units]: the flag of the edge from a unit to another; 0 where there is no edge. Compiled code
-# looks flags up in arrays: there, the subscript of a tuple could raise an exception.
+# int64[units, units]: the flag of the edge from a unit to another; 0 where there is no edge. They are arrays
+# because a tuple's subscript could raise an exception, which compiled code must not.
 POPS, PUSHES = np.zeros((2, UNITS, UNITS), np.int64)
 POPS[_FROM, _TO] = [_BITS[edge.pop_flag] for edge in TOKEN_EDGES]
 PUSHES[_FROM, _TO] = [_BITS[edge.push_flag] for edge in TOKEN_EDGES]
@@ -233,7 +233,8 @@ def _wait(planner: _Planner, unit: int, other: int, position: int) -> int:
     for each in range(UNITS):
         planner.knows[unit, each] = max(planner.knows[unit, each], planner.knew[position, each])
     planner.knows[unit, other] = position
-    return POPS[other, unit]
+    pops: int = POPS[other, unit]
+    return pops
 
 
 @part
