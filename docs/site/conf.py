@@ -133,5 +133,6 @@ def write_index(app: Sphinx, failure: Exception | None) -> None:
 
 
 def setup(app: Sphinx) -> None:
+    """Let Sphinx call `read` for each page, and `write_index` at the end."""
     app.connect("source-read", read)
     app.connect("build-finished", write_index)

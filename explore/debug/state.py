@@ -73,7 +73,7 @@ class TokenCounter:
 
     Attributes:
         held: tokens.
-        taken: places that are taken: by tokens, and by instructions that have started and will push one.
+        taken: occupied places: of tokens, and of instructions that have started and will push a token.
         depth: places.
     """
 

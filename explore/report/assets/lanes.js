@@ -61,15 +61,12 @@ class Lanes {
   }
 
   zoom(factor, fixed) {
-    const [from, to] = this.window;
-    const length = Math.min(this.run.cycles, Math.max(LEAST_WINDOW, (to - from) * factor));
-    this.look(fixed - ((fixed - from) * length) / (to - from), length);
+    const [begin, end] = zoomed(this.window, factor, fixed, this.run.cycles, LEAST_WINDOW);
+    this.look(begin, end - begin);
   }
 
   look(from, length) {
-    const whole = Math.min(this.run.cycles, Math.max(LEAST_WINDOW, length));
-    const begin = Math.max(0, Math.min(this.run.cycles - whole, from));
-    this.window = [Math.round(begin), Math.round(begin + whole)];
+    this.window = windowFrom(from, length, this.run.cycles, LEAST_WINDOW);
     this.looked(this.window);
     this.draw();
   }

@@ -78,3 +78,17 @@ function append(found, one) {
     last.count += one.count;
   } else found.push(one);
 }
+
+/** Return the window [begin, end) of `length` cycles from a cycle on, at least `least` long, as far as a run of
+ *  `cycles` goes. */
+function windowFrom(from, length, cycles, least) {
+  const whole = Math.min(cycles, Math.max(least, length));
+  const begin = Math.max(0, Math.min(cycles - whole, from));
+  return [Math.round(begin), Math.round(begin + whole)];
+}
+
+/** Return the window that is `factor` times as long as another; the cycle `fixed` stays where it is. */
+function zoomed([from, to], factor, fixed, cycles, least) {
+  const length = Math.min(cycles, Math.max(least, (to - from) * factor));
+  return windowFrom(fixed - ((fixed - from) * length) / (to - from), length, cycles, least);
+}

@@ -84,16 +84,13 @@ class Timeline {
 
   /** Make the window `factor` times as long; `fixed` is the cycle that stays where it is. */
   zoom(factor, fixed = (this.window[0] + this.window[1]) / 2) {
-    const [from, to] = this.window;
-    const length = Math.min(this.run.cycles, Math.max(LEAST_CYCLES, (to - from) * factor));
-    this.look(fixed - ((fixed - from) * length) / (to - from), length);
+    const [begin, end] = zoomed(this.window, factor, fixed, this.run.cycles, LEAST_CYCLES);
+    this.look(begin, end - begin);
   }
 
   /** Look at `length` cycles from a cycle on, as far as the run goes. */
   look(from, length) {
-    const whole = Math.min(this.run.cycles, Math.max(LEAST_CYCLES, length));
-    const begin = Math.max(0, Math.min(this.run.cycles - whole, from));
-    this.window = [Math.round(begin), Math.round(begin + whole)];
+    this.window = windowFrom(from, length, this.run.cycles, LEAST_CYCLES);
     this.update();
   }
 
