@@ -285,3 +285,20 @@ def test_the_body_never_scrolls_sideways(running, tmp_path, width, scheme):
         ground = found.page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert (ground == "rgb(255, 255, 255)") == (scheme == "light")
         assert found.complaints == []
+
+
+@pytest.mark.parametrize(
+    ("call", "window"),
+    [
+        ("windowFrom(-100, 50, 1000, 20)", [0, 50]),
+        ("windowFrom(980, 50, 1000, 20)", [950, 1000]),
+        ("windowFrom(100, 5, 1000, 20)", [100, 120]),
+        ("windowFrom(100, 5000, 1000, 20)", [0, 1000]),
+        ("zoomed([100, 200], 0.5, 150, 1000, 20)", [125, 175]),
+        ("zoomed([100, 200], 2, 100, 1000, 20)", [100, 300]),
+        ("zoomed([100, 200], 0.01, 200, 1000, 20)", [180, 200]),
+        ("zoomed([0, 200], 2, 150, 1000, 20)", [0, 400]),
+    ],
+)
+def test_a_window_lies_in_the_run_and_is_not_too_short(shown, call, window):
+    assert shown.page.evaluate(call) == window
