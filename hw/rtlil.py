@@ -8,10 +8,8 @@ would have operands of different widths:
 - a part of a value that is chosen by an index is cut from a whole shifted value.
 """
 
-import gc
 import inspect
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +20,8 @@ from amaranth.hdl._ast import SignalDict
 from amaranth.hdl._ir import Fragment, PortDirection, build_netlist
 from amaranth.hdl._nir import Memory, Operator, Part, Value
 from amaranth.lib import wiring
+
+from vdla.hw.spec.garbage import without_collections
 
 PACKAGE = "vdla"
 
@@ -46,20 +46,8 @@ def rtlil_of(component: Elaboratable, name: str, ports: object = None) -> Rtlil:
     Args:
         ports: as Amaranth's `convert` takes them; None: the members of the component's signature.
     """
-    with _garbage_kept():
+    with without_collections():
         return _rtlil_of(component, name, _members(component) if ports is None else ports)
-
-
-@contextmanager
-def _garbage_kept() -> Iterator[None]:
-    """Look for no garbage meanwhile: a netlist is millions of objects, and nearly all of them stay."""
-    collected = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collected:
-            gc.enable()
 
 
 def _rtlil_of(component: Elaboratable, name: str, ports: object) -> Rtlil:

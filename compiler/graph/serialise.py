@@ -24,7 +24,8 @@ def graph_to_bytes(graph: Graph) -> bytes:
         "types": {name: [type_.shape, type_.dtype] for name, type_ in graph.types.items()},
     }
     text = json.dumps(head).encode() + b"\n"
-    return b"".join(map(_padded, (text, *(array.tobytes() for array in graph.constants.values()))))
+    parts = (text, *(array.tobytes() for array in graph.constants.values()))
+    return b"".join(piece for part in parts for piece in (part, bytes(-len(part) % ALIGNMENT)))
 
 
 def graph_from_bytes(data: bytes) -> Graph:
@@ -55,10 +56,6 @@ def graph_from_bytes(data: bytes) -> Graph:
 
 def _aligned(place: int) -> int:
     return -(-place // ALIGNMENT) * ALIGNMENT
-
-
-def _padded(data: bytes) -> bytes:
-    return data + bytes(_aligned(len(data)) - len(data))
 
 
 def _attribute(value: Attribute | list[int] | list[float]) -> Attribute:

@@ -1,15 +1,14 @@
 """Affine forms of index expressions: a constant and a coefficient per variable."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from vdla.compiler.ir.nodes import Binary, Const, Expr, Select, Var
 from vdla.compiler.ir.rewrite import Node, Part, with_below
 from vdla.compiler.ir.types import INDEX
 
 
-@dataclass(frozen=True, slots=True)
-class AffineForm:
+class AffineForm(NamedTuple):
     """`constant + sum(coefficient * variable)`; no coefficient in `terms` is 0.
 
     The variable of a term is a loop variable, or a non-affine expression (a division, for example) that is
@@ -88,8 +87,7 @@ def _collect_division(op: str, left: AffineForm, divisor: int, factor: int, term
     return 0
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
+class Interval(NamedTuple):
     """All whole numbers from `low` to `high`, inclusive."""
 
     low: int

@@ -352,6 +352,9 @@ class Func:
     params: tuple[Buffer, ...]
     body: Stmt
 
+    def __hash__(self) -> int:
+        return hash((self.name, self.params))  # hashing the body takes long
+
 
 IMMEDIATE = "imm"  # name of parameters that are constants
 

@@ -7,6 +7,7 @@ heavy part of the compiler is imported on a miss.
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import NamedTuple
 
 import msgspec
 
@@ -18,7 +19,7 @@ from vdla.compiler.network.tuning import Tuning, tuned_plan
 from vdla.hw.spec.cache import digest_of
 from vdla.hw.spec.shelf import Shelf
 from vdla.hw.spec.target import Target
-from vdla.runtime.module.file import from_bytes, to_bytes
+from vdla.runtime.module.file import Packed, from_bytes, packed
 from vdla.runtime.module.plan import Fidelity, Plan
 
 Progress = Callable[[str], None]
@@ -26,12 +27,26 @@ MODULES = Shelf("modules", 512 << 20)  # modules carry their graphs, about as la
 GRAPHS = Shelf("graphs", 256 << 20)
 
 
+class CachedPlan(NamedTuple):
+    """A compiled network.
+
+    Attributes:
+        plan: of the network.
+        tuning: report on the use of tuned records.
+        file: the bytes of the module's file, part after part; None where the network is not cached.
+    """
+
+    plan: Plan
+    tuning: Tuning
+    file: Packed | None
+
+
 def cached_tuned_plan(
     source: Source,
     target: Target,
     records: TuningRecords = NO_RECORDS,
     progress: Progress = lambda text: None,
-) -> tuple[Plan, Tuning]:
+) -> CachedPlan:
     """Return the plan of a network for a target, from the cache if it is there, with the choices of tuned
     records and a report on their use.
 
@@ -43,16 +58,17 @@ def cached_tuned_plan(
     data = None if key is None else MODULES.read(_of_target(key, target, records))
     if data is not None:
         report, _, module = data.partition(b"\n")
-        return from_bytes(module), msgspec.json.decode(report, type=Tuning)
+        return CachedPlan(from_bytes(module), msgspec.json.decode(report, type=Tuning), (module,))
     from vdla.compiler.codegen.choice_cache import cached
 
     graph, fidelity, key = _graph(source, key, progress)
     plan, tuning = tuned_plan(graph, target, records, cached(), progress)
     plan = replace(plan, fidelity=fidelity)
-    if key is not None:
-        entry = msgspec.json.encode(tuning) + b"\n" + to_bytes(plan)
-        MODULES.write(_of_target(key, target, records), entry)
-    return plan, tuning
+    if key is None:
+        return CachedPlan(plan, tuning, None)
+    file = packed(plan)
+    MODULES.write(_of_target(key, target, records), msgspec.json.encode(tuning), b"\n", *file)
+    return CachedPlan(plan, tuning, file)
 
 
 def cached_graph(source: Source, progress: Progress = lambda text: None) -> Graph:
@@ -78,7 +94,7 @@ def _graph(source: Source, key: str | None, progress: Progress) -> tuple[Graph, 
     lowered = integers_of(loaded.graph, loaded.samples, source.options, progress)
     if key is None or source.key() != key:
         return lowered.graph, lowered.fidelity, None
-    GRAPHS.write(key, msgspec.json.encode(lowered.fidelity) + b"\n" + graph_to_bytes(lowered.graph))
+    GRAPHS.write(key, msgspec.json.encode(lowered.fidelity), b"\n", graph_to_bytes(lowered.graph))
     return lowered.graph, lowered.fidelity, key
 
 

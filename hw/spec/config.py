@@ -315,6 +315,9 @@ class AcceleratorConfig:
         register behind the banks that INP has with DEPTHWISE_ROWS."""
         return self.gemm_stages + self.has(Extension.DEPTHWISE_ROWS)
 
+    def __hash__(self) -> int:
+        return hash((self.name, self.batch, self.block_in, self.block_out))  # hashing every field takes long
+
     @cached_property
     def digest(self) -> str:
         """SHA-256 (hex) of all parameters but the name; equal exactly for equal hardware."""

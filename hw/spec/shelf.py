@@ -50,13 +50,14 @@ class Shelf:
             os.utime(file)
         return data
 
-    def write(self, key: str, data: bytes) -> None:
-        """Keep `data` under a key; where the folder cannot be written to, say so once."""
-        if len(data) + DIGEST_BYTES > self.most_bytes:
+    def write(self, key: str, *parts: bytes) -> None:
+        """Keep the bytes of all `parts` under a key; where the folder cannot be written to, say so once."""
+        size = sum(map(len, parts)) + DIGEST_BYTES
+        if size > self.most_bytes:
             return
         try:
-            write_bytes(self.folder / key, _digest(key, data) + data, synced=False)
-            added = _unchecked.get(self.folder, self.most_bytes) + len(data) + DIGEST_BYTES
+            write_bytes(self.folder / key, _digest(key, *parts), *parts, synced=False)
+            added = _unchecked.get(self.folder, self.most_bytes) + size
             _unchecked[self.folder] = added
             if added * CHECKS > self.most_bytes:
                 self._make_room()
@@ -76,9 +77,10 @@ class Shelf:
                 file.unlink(missing_ok=True)
 
 
-def _digest(key: str, data: bytes) -> bytes:
+def _digest(key: str, *parts: bytes) -> bytes:
     total = hashlib.sha256(f"{key}\n".encode())
-    total.update(data)
+    for part in parts:
+        total.update(part)
     return total.digest()
 
 

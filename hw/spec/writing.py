@@ -53,15 +53,16 @@ def whole_file(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any
         output.publish()
 
 
-def write_bytes(path: str | os.PathLike[str], data: bytes, *, synced: bool = True) -> None:
+def write_bytes(path: str | os.PathLike[str], *parts: bytes, synced: bool = True) -> None:
     """Write a file; errors as those of `whole_file`.
 
     Args:
+        parts: the contents, part after part.
         synced: the contents are on the disk before the file takes its place. Otherwise a crash of the
             operating system may leave a file without them.
     """
     with _reporting(path), closing(_opened(path, "wb")) as output:
-        output.file.write(data)
+        output.file.writelines(parts)
         output.complete(synced=synced)
         output.publish()
 

@@ -54,6 +54,7 @@ from vdla.runtime.module.plan import (
 from vdla.runtime.stream.builder import Stream
 
 TensorBytes = Annotated[int, Meta(ge=1, lt=1 << 62)]
+Packed = tuple[bytes, ...]  # parts of a module's file, in order
 MAGIC = b"VDLA-MOD"
 VERSION = 9
 HEADER = struct.Struct("<8sQQ32s")
@@ -242,7 +243,7 @@ def save(plan: Plan, path: str | os.PathLike[str]) -> None:
         OutputError: it cannot be written; what stood there is as it was.
         ModuleError: its manifest is larger than what is read of one, or it has too many arrays.
     """
-    write_bytes(path, to_bytes(plan))
+    write_bytes(path, *packed(plan))
 
 
 def load(path: str | os.PathLike[str]) -> Plan:
@@ -270,7 +271,12 @@ def stated_digest(path: Path) -> bytes:
 
 
 def to_bytes(plan: Plan) -> bytes:
-    """Return a module as the bytes of its file.
+    """Return a module as the bytes of its file; errors as those of `packed`."""
+    return b"".join(packed(plan))
+
+
+def packed(plan: Plan) -> Packed:
+    """Return the header and the archive of a module's file.
 
     Raises:
         ModuleError: its manifest is larger than what is read of one, or it has too many arrays.
@@ -282,18 +288,13 @@ def to_bytes(plan: Plan) -> bytes:
     require_room(len(arrays) + len(texts), ARCHIVE_MEMBERS, f"{subject} has", ModuleError, "members")
     archive = io.BytesIO()
     with zipfile.ZipFile(archive, "w") as members:
-
-        def add(name: str, data: bytes) -> None:
-            members.writestr(zipfile.ZipInfo(name, EARLIEST), data)
-
         for name, text in texts.items():
-            add(name, text)
+            members.writestr(zipfile.ZipInfo(name, EARLIEST), text)
         for name, values in arrays.items():
-            buffer = io.BytesIO()
-            np.save(buffer, values, allow_pickle=False)
-            add(f"{name}.npy", buffer.getvalue())
+            with members.open(zipfile.ZipInfo(f"{name}.npy", EARLIEST), "w") as file:
+                np.save(file, values, allow_pickle=False)
     payload = archive.getvalue()
-    return HEADER.pack(MAGIC, VERSION, len(payload), hashlib.sha256(payload).digest()) + payload
+    return HEADER.pack(MAGIC, VERSION, len(payload), hashlib.sha256(payload).digest()), payload
 
 
 def from_bytes(data: bytes, source: str = "module") -> Plan:

@@ -56,15 +56,13 @@ def encode_micro_ops(rows: Sequence[tuple[int, int, int]], config: AcceleratorCo
     Raises:
         EncodingError: a value does not fit its field.
     """
-    values = np.array(rows, np.int64).reshape(len(rows), len(OPERANDS))
     fields = {field.name: field for field in isa.layout(isa.MicroOp, config)}
-    words = np.zeros(len(rows), np.int64)
-    for field, column in zip(map(fields.__getitem__, OPERANDS), values.T, strict=True):
-        wrong = np.flatnonzero((column < 0) | (column > field.high))
-        if wrong.size:
-            codec.encode(isa.MicroOp(**dict(zip(OPERANDS, rows[wrong[0]], strict=True))), config)
-        words |= column << field.start
-    return words.tolist()
+    columns = zip(OPERANDS, zip(*rows, strict=True), strict=True) if rows else ()
+    if any(min(values) < 0 or max(values) > fields[name].high for name, values in columns):
+        for row in rows:
+            codec.encode(isa.MicroOp(**dict(zip(OPERANDS, row, strict=True))), config)  # names the field
+    at_dst, at_src, at_wgt = (fields[name].start for name in OPERANDS)
+    return [dst << at_dst | src << at_src | wgt << at_wgt for dst, src, wgt in rows]
 
 
 def _refuse_nonzero(form: type, name: str, column: np.ndarray) -> None:

@@ -230,7 +230,7 @@ class _Loads:
         """Return the LOAD of a piece."""
         whole, place = self.of(piece.value), int(self.weights.values.begin[piece.value]) + piece.offset
         rows = 1, piece.size, piece.size
-        return replace(whole, row=(whole.row[0], place, piece.element, *rows, *whole.row[PADS.start :]))
+        return whole._replace(row=(whole.row[0], place, piece.element, *rows, *whole.row[PADS.start :]))
 
 
 class _Rerecording:
@@ -257,10 +257,10 @@ class _Rerecording:
             if value in begun:
                 yield from self._joined(piece for piece in loads.pieces(value) if piece not in moved)
             elif value is not None and (shift := self._shifts[groups[value]]):
-                yield replace(each, row=(each.row[0], each.row[1] + shift, *each.row[2:]))
+                yield each._replace(row=(each.row[0], each.row[1] + shift, *each.row[2:]))
             elif number in weights.readers and (shift := self._shifts[weights.readers[number]]):
                 assert each.uops is not None, "what reads weights steps through micro-ops"
-                yield replace(each, uops=self._shifted(each.uops, shift))
+                yield each._replace(uops=self._shifted(each.uops, shift))
             else:
                 yield each
 

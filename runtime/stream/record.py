@@ -1,7 +1,7 @@
 """What a stream builder has recorded: the fields of instructions, form by form, and what they touch."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,14 +19,16 @@ from vdla.runtime.stream.tokens import PLACES, tensor_read, tensor_written
 UOP_FIELDS = ("dst", "src", "wgt")
 FIELDS: Mapping[type[isa.Instruction], tuple[str, ...]] = {form: isa.field_names(form) for form in FOOTPRINTS}
 FORMS = {int(form.opcode): form for form in FIELDS}
+LOADING_UNITS = {int(memory): executing_unit(isa.Load, memory) for memory in LOADABLE}
+UNITS = {form: footprint.unit for form, footprint in FOOTPRINTS.items() if footprint.unit is not None}
+IN_ACC = np.isin(np.arange(len(MemoryType)), (MemoryType.ACC, *LOADED_INTO_ACC))  # by memory type
 NO_TENSOR = -1
 NO_LABEL = -1
 
 Tables = dict[type[isa.Instruction], tuple[np.ndarray, np.ndarray, np.ndarray]]
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
+class Recorded(NamedTuple):
     """One recorded instruction.
 
     Attributes:
@@ -67,14 +69,14 @@ class Record:
 
     def transfer(self, form: type[isa.Instruction], row: tuple[int, ...], tensor: int) -> None:
         """Append a LOAD or STORE; `row`: its FIELDS; `tensor`: the number of the tensor that it moves."""
-        unit = executing_unit(form, MemoryType(row[0]))
+        unit = LOADING_UNITS[row[0]] if form is isa.Load else UNITS[form]
         self._append(form, unit, row, tensor)
 
     def compute(
         self, form: type[isa.Instruction], row: tuple[int, ...], uops: MicroKernel | None = None
     ) -> None:
         """Append an instruction of the compute unit; `uops`: its micro-kernel, where it uses one."""
-        self._append(form, executing_unit(form), row, NO_TENSOR)
+        self._append(form, UNITS[form], row, NO_TENSOR)
         if uops is not None:
             self._kernels[form].append(uops)
 
@@ -110,9 +112,9 @@ class Record:
         places = np.zeros((len(self), PLACES, 3), np.int64)
         tensors = self.tensors()
         for form, (here, columns, ranges) in self._columns().items():
-            found = _places(form, columns, ranges, tensors[here])
-            for number, place in enumerate(found):
-                places[here, number] = np.stack(np.broadcast_arrays(*place), axis=-1)
+            for number, place in enumerate(_places(form, columns, ranges, tensors[here])):
+                for column, values in enumerate(place):
+                    places[here, number, column] = values
         return places
 
     def opcodes(self) -> np.ndarray:
@@ -196,10 +198,10 @@ def _halves(
         np.zeros(len(columns), int),
     )
     for access in FOOTPRINTS[form].accesses:
-        if access.in_dram:
+        if access.in_dram or not (access.memory is None or IN_ACC[access.memory]):
             continue
         memory, begin, end = _on_chip(access, form, fields, ranges)
-        of_acc = np.isin(memory, (MemoryType.ACC, *LOADED_INTO_ACC)) & (end > begin)
+        of_acc = IN_ACC[memory] & (end > begin)
         found |= (of_acc & (begin < half)) | (of_acc & (end > half)) << 1
     return found
 

@@ -317,7 +317,8 @@ def compile(
     source = Source(
         model, None if samples is None else given_of(samples, image_scale), options, shapes, section
     )
-    return Module(*cached_tuned_plan(source, target_of(target), records_of(tuning), progress))
+    compiled = cached_tuned_plan(source, target_of(target), records_of(tuning), progress)
+    return Module(compiled.plan, compiled.tuning)
 
 
 def sweep(

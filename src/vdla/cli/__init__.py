@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from vdla import __version__
+from vdla.hw.spec.garbage import without_collections
 
 INTERRUPTED = 130
 """Exit status of an interrupted command: 128 plus the number of SIGINT, as in shells."""
@@ -64,7 +65,9 @@ class CommandModules(click.Group):
         """Import the module of sub-command ``cmd_name``; return None when there is no such module."""
         if cmd_name not in self.list_commands(ctx):
             return None
-        command: click.Command = import_module(f"{__name__}.{cmd_name.replace('-', '_')}").command
+        with without_collections():
+            module = import_module(f"{__name__}.{cmd_name.replace('-', '_')}")
+        command: click.Command = module.command
         return command
 
 

@@ -13,8 +13,8 @@ from vdla.cli._summaries import show_forecast
 from vdla.compiler.codegen.tuned.best_records import TuningRecords
 from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.target import Target
-from vdla.hw.spec.writing import check_writable
-from vdla.runtime.module.file import save
+from vdla.hw.spec.writing import check_writable, write_bytes
+from vdla.runtime.module.file import packed
 from vdla.runtime.module.plan import Plan, Value
 from vdla.runtime.samples import InputError
 
@@ -49,27 +49,28 @@ def compile_one(model: Path, output: Path, order: Order) -> Plan:
         NotProvedError: the module was to be proved, and is not; nothing is written.
     """
     check_writable(output)
-    compiled = compile_with_errors(model, order.target, order.recipe, order.records) if order.errors else None
-    plan, tuning = (
-        plan_with_progress(model, order.target, order.recipe, order.records)
-        if compiled is None
-        else (compiled.plan, compiled.tuning)
+    given = model, order.target, order.recipe, order.records
+    measured = compile_with_errors(*given) if order.errors else None
+    plan, tuning, file = (
+        plan_with_progress(*given) if measured is None else (measured.plan, measured.tuning, None)
     )
     proof = proved(plan) if order.proves else ""
-    save(plan if order.graph else replace(plan, graphs=None), output)
+    if file is None or not order.graph:
+        file = packed(plan if order.graph else replace(plan, graphs=None))
+    write_bytes(output, *file)
     show_forecast(plan, output, order.layers)
     click.echo(f"takes {_types(plan.inputs)}; makes {_types(plan.outputs)}")
     if proof:
         click.echo(proof)
     show_tuning(tuning, order.records, order.target)
-    if compiled is not None and compiled.errors:
+    if measured is not None and measured.errors:
         from vdla.compiler.graph.quantisation_error import print_contributions, print_errors
 
         click.echo(
-            "signal to quantisation noise, with that of all layers before:\n" + print_errors(compiled.errors),
+            "signal to quantisation noise, with that of all layers before:\n" + print_errors(measured.errors),
             nl=False,
         )
-        click.echo(print_contributions(compiled.contributions), nl=False)
+        click.echo(print_contributions(measured.contributions), nl=False)
     click.echo(
         f"{output}: {_size(output.stat().st_size)}, "
         f"{sum(stream.count for stream in plan.streams.values()):,} instructions "

@@ -42,10 +42,10 @@ def module_of(path: Path, target: Target, recipe: Recipe, records: TuningRecords
         InputError: the file is a module, and options of compilation were given.
     """
     if path.suffix != ".vdla":
-        plan, tuning = plan_with_progress(path, target, recipe, records)
+        compiled = plan_with_progress(path, target, recipe, records)
         if records.source != KIT:
-            show_tuning(tuning, records, target, err=True)
-        return Module(plan, tuning)
+            show_tuning(compiled.tuning, records, target, err=True)
+        return Module(compiled.plan, compiled.tuning)
     given = options_given(*COMPILING)
     if given:
         raise InputError(

@@ -1,6 +1,5 @@
 """Functions shared by the commands for networks."""
 
-import gc
 import shutil
 import sys
 import time
@@ -17,6 +16,7 @@ from vdla.cli._options import Command, reports_errors
 from vdla.compiler.codegen.tuned.best_records import KIT, TuningRecords, records_of
 from vdla.compiler.graph.section import Section
 from vdla.compiler.network.tuning import Tuning
+from vdla.hw.spec.garbage import without_collections
 from vdla.hw.spec.target import Target
 from vdla.runtime.module.plan import Plan
 from vdla.runtime.samples import InputError
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from vdla.compiler.graph.nodes import Graph
     from vdla.compiler.graph.quantisation.options import Options
     from vdla.compiler.network.compile import Compiled
+    from vdla.compiler.network.plan_cache import CachedPlan
     from vdla.compiler.network.source import Source
 
 
@@ -281,18 +282,15 @@ def graph_of(model: Path, recipe: Recipe, say: Callable[[str], None]) -> "Graph"
     return cached_graph(source_of(model, recipe), say)
 
 
-def plan_with_progress(
-    model: Path, target: Target, recipe: Recipe, records: TuningRecords
-) -> tuple[Plan, Tuning]:
-    """Compile a network, or take it from the cache, and return how records served; show progress on a
-    terminal."""
+def plan_with_progress(model: Path, target: Target, recipe: Recipe, records: TuningRecords) -> "CachedPlan":
+    """Compile a network, or take it from the cache; show progress on a terminal."""
     from vdla.compiler.network.plan_cache import cached_tuned_plan
 
     source = source_of(model, recipe)
     with status() as say, without_collections():
-        plan, tuning = cached_tuned_plan(source, target, records, say)
-    _tell_unused(recipe, plan)
-    return plan, tuning
+        compiled = cached_tuned_plan(source, target, records, say)
+    _tell_unused(recipe, compiled.plan)
+    return compiled
 
 
 def compile_with_errors(model: Path, target: Target, recipe: Recipe, records: TuningRecords) -> "Compiled":
@@ -341,18 +339,6 @@ def explained(model: Path, target: Target, recipe: Recipe, stop_after: str, *, s
     except StoppedError as stopped:
         return str(stopped)
     return ""
-
-
-@contextmanager
-def without_collections() -> Iterator[None]:
-    """Let nothing look for garbage in cycles: compiling makes many objects and hardly any cycles."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
 
 
 @contextmanager

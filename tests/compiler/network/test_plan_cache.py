@@ -48,7 +48,7 @@ def made(monkeypatch):
         return lambda *arguments, **named: (done.append(name), function(*arguments, **named))[1]
 
     monkeypatch.setattr(compile, "imported", recording("import", compile.imported))
-    monkeypatch.setattr(plan_cache, "to_bytes", recording("plan", plan_cache.to_bytes))
+    monkeypatch.setattr(plan_cache, "packed", recording("plan", plan_cache.packed))
     return done
 
 
@@ -179,9 +179,9 @@ def slowest_record():
 
 
 def test_a_plan_is_kept_for_the_records_that_made_it(made):
-    plain, none = cached_tuned_plan(Source(QUANTISED), TARGET, NO_RECORDS)
+    plain, none, _ = cached_tuned_plan(Source(QUANTISED), TARGET, NO_RECORDS)
     records = best_records("log", [slowest_record()])
-    tuned, some = cached_tuned_plan(Source(QUANTISED), TARGET, records)
+    tuned, some, _ = cached_tuned_plan(Source(QUANTISED), TARGET, records)
     assert to_bytes(tuned) != to_bytes(plain)
     assert (none.found, some.found) == (0, 1)
     assert set(none.none) > set(some.none)
