@@ -310,9 +310,10 @@ class Domain:
         out = np.empty(shape, ELEMENT)
         residues = np.ascontiguousarray(sums.residues).reshape(RESIDUES, *shape)
         name_sums(residues, compact, self._counts(sums), out)
-        if sums.source is not None:
-            numbers = np.broadcast_to(compact[0][:, None], shape)
-            self._of_one_root(sums.source.reshape(shape), numbers, out)
+        if sums.source is None:  # then every root is of a requantisation, and no set
+            return out.reshape(sums.shape)
+        numbers = np.broadcast_to(compact[0][:, None], shape)
+        self._of_one_root(sums.source.reshape(shape), numbers, out)
         return self._sets.distributed(out.reshape(sums.shape))
 
     def sums_as_roots(self, sums: Sums) -> Elements:

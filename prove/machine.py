@@ -7,6 +7,7 @@ on numbers are `vdla.sim.reference`; a stream whose activations are constants gi
 The verifier of streams (`vdla.sim.verify`) has judged tokens, bounds and initialisation before.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import fields
 from functools import lru_cache, partial
@@ -509,18 +510,23 @@ def _named(program: DecodedStream, index: int, error: ProofError) -> ProofError:
 
 def _instructions(program: DecodedStream, order: list[int]) -> Iterator[tuple[int, isa.Instruction]]:
     """Yield instructions with their positions, from the columns of a stream that has been verified."""
-    opcodes, rows = program.opcode[order].tolist(), program.table[order].tolist()
-    forms = {opcode: isa.BY_OPCODE[isa.Opcode(opcode)] for opcode in set(opcodes)}
-    setters = {opcode: _setters(form, program.config) for opcode, form in forms.items()}
-    for index, opcode, row in zip(order, opcodes, rows, strict=True):
-        instruction = object.__new__(forms[opcode])
-        for set_field, value in zip(setters[opcode], chain(row, repeat(0)), strict=False):
-            set_field(instruction, value)
-        yield index, instruction
+    opcodes = program.opcode[order]
+    made = np.empty(len(order), object)
+    for opcode in np.unique(opcodes).tolist():
+        places = np.flatnonzero(opcodes == opcode)
+        rows = program.table[np.array(order)[places]]
+        made[places] = _of_form(isa.BY_OPCODE[isa.Opcode(opcode)], rows, program.config)
+    yield from zip(order, made.tolist(), strict=True)
 
 
-def _setters(form: type[isa.Instruction], config: AcceleratorConfig) -> list[Callable[[object, int], None]]:
-    """Return what sets each field of an instruction: those in columns, in their order, and then those that
-    the configuration does not have. The constructor of a frozen class takes twice as long."""
+def _of_form(form: type[isa.Instruction], rows: Indices, config: AcceleratorConfig) -> list[isa.Instruction]:
+    """Return instructions of a form, by their rows int64[n, columns].
+
+    Each field is set in all instructions at once: the constructor of a frozen class takes much longer. The
+    fields that the configuration does not have are 0.
+    """
+    made = [object.__new__(form) for _ in range(len(rows))]
     names = dict.fromkeys((*slots(form, config), *(declared.name for declared in fields(form))))
-    return [getattr(form, name).__set__ for name in names]
+    for name, column in zip(names, chain(rows.T.tolist(), repeat(repeat(0))), strict=False):
+        deque(map(getattr(form, name).__set__, made, column), maxlen=0)
+    return made

@@ -15,6 +15,13 @@ Bytes = NDArray[np.int8]
 Flags = NDArray[np.bool_]
 
 
+@part
+def copy_row(source: Any, out: Any) -> None:
+    """Copy a row. The processor copies several of its elements at a time."""
+    for place in range(source.shape[0]):
+        out[place] = source[place]
+
+
 @whole
 def add_rows(
     values: Floats, more: Integers, places: Integers, out: Floats, bounds: Integers, fits: Flags
@@ -41,8 +48,9 @@ def add_rows(
         bounds[2, place] = max(bounds[2, place], more[2])
     for outer in range(values.shape[0]):
         for row in range(values.shape[1]):
-            for inner in range(values.shape[2]):
-                out[outer, places[row], inner] += values[outer, row, inner]
+            total, added = out[outer, places[row]], values[outer, row]
+            for inner in range(added.shape[0]):
+                total[inner] += added[inner]
 
 
 @whole
@@ -53,8 +61,7 @@ def put_rows(values: Floats, more: Integers, places: Integers, out: Floats, boun
             bounds[kind, places[row]] = more[kind]
     for outer in range(values.shape[0]):
         for row in range(values.shape[1]):
-            for inner in range(values.shape[2]):
-                out[outer, places[row], inner] = values[outer, row, inner]
+            copy_row(values[outer, row], out[outer, places[row]])
 
 
 @whole
@@ -73,12 +80,10 @@ def copy_rows(
         residues, out_residues: float64[RESIDUES, rows, lanes].
     """
     for row in range(len(places)):
-        for inner in range(words.shape[1]):
-            out_words[places[row], inner] = words[chosen[row], inner]
+        copy_row(words[chosen[row]], out_words[places[row]])
     for number in range(RESIDUES):
         for row in range(len(places)):
-            for inner in range(residues.shape[2]):
-                out_residues[number, places[row], inner] = residues[number, chosen[row], inner]
+            copy_row(residues[number, chosen[row]], out_residues[number, places[row]])
 
 
 @whole
@@ -120,8 +125,7 @@ def gather_columns(
     for o in range(wgt.shape[0]):
         for r in range(wgt.shape[1]):
             for k in range(high):
-                for column in range(wide):
-                    out[r * high + k, o * wide + column] = blocks[wgt[o, r], k, column]
+                copy_row(blocks[wgt[o, r], k], out[r * high + k, o * wide : (o + 1) * wide])
         for column in range(wide):
             total = 0
             for r in range(wgt.shape[1]):
