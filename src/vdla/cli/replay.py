@@ -8,13 +8,13 @@ from typing import Any
 
 import click
 
-from vdla.cli._options import VECTORS, reports_errors
+from vdla.cli._options import DEVICE, VECTORS, reports_errors
 from vdla.cli._waves import RECORDS, show_waves, takes_waves
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import DeviceError
 from vdla.hw.spec.writing import check_writable
 from vdla.runtime.device import Device
-from vdla.runtime.devices.registry import DEVICE_CLASSES, device_factory
+from vdla.runtime.devices.registry import device_factory
 from vdla.runtime.devices.rtl.device import RtlDevice
 from vdla.runtime.devices.rtl.waves import Waves
 from vdla.runtime.vectors import DeviceFactory, Vector, load_vector, replay
@@ -28,7 +28,7 @@ from vdla.runtime.vectors import DeviceFactory, Vector, load_vector, replay
     multiple=True,
     default=("functional",),
     show_default=True,
-    type=click.Choice(list(DEVICE_CLASSES)),
+    type=DEVICE,
     help="Device to run them on; may be repeated.",
 )
 @takes_waves
@@ -37,7 +37,7 @@ from vdla.runtime.vectors import DeviceFactory, Vector, load_vector, replay
 def command(vectors: tuple[Path, ...], devices: tuple[str, ...], waves: Waves | None, as_json: bool) -> None:
     """Run conformance vectors and compare all of DRAM; exit status 1 if one does not match.
 
-    The programs run without verification: use `vdla check` to verify them. Waveforms from the second vector
+    The programs run without verification, except on remote devices: use `vdla check` to verify them. Waveforms from the second vector
     on have a number in their file's name.
     """
     check_writable(waves.path if waves else None)
