@@ -91,12 +91,12 @@ class Device(ABC):
             else np.ascontiguousarray(values).reshape(-1).view(np.uint8)
         )
         self._check_range("copy_in", address, source.size)
-        self._write(address, source)
+        self._write_dram(address, source)
 
     def copy_out(self, address: int, size: int) -> np.ndarray:
         """Return a copy of `size` bytes of DRAM from `address`, as uint8[size]."""
         self._check_range("copy_out", address, size)
-        return self._read(address, size)
+        return self._read_dram(address, size)
 
     def _check_range(self, action: str, address: int, size: int) -> None:
         if address < 0 or address + size > self.dram_bytes:
@@ -106,11 +106,11 @@ class Device(ABC):
             )
 
     @abstractmethod
-    def _write(self, address: int, source: np.ndarray) -> None:
+    def _write_dram(self, address: int, source: np.ndarray) -> None:
         """Write uint8[bytes] to a range that lies in DRAM."""
 
     @abstractmethod
-    def _read(self, address: int, size: int) -> np.ndarray:
+    def _read_dram(self, address: int, size: int) -> np.ndarray:
         """Return a copy of a range that lies in DRAM, uint8[size]."""
 
     def execute(

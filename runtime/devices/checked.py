@@ -31,10 +31,10 @@ class CheckedDevice(Device):
         super().__init__(config, dram_bytes)
         self.dram = np.zeros(dram_bytes, np.uint8)
 
-    def _write(self, address: int, source: np.ndarray) -> None:
+    def _write_dram(self, address: int, source: np.ndarray) -> None:
         self.dram[address : address + source.size] = source
 
-    def _read(self, address: int, size: int) -> np.ndarray:
+    def _read_dram(self, address: int, size: int) -> np.ndarray:
         return self.dram[address : address + size].copy()
 
     def _stream(self, address: int, count: int) -> np.ndarray:

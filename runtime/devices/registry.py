@@ -6,10 +6,10 @@ from functools import partial
 from importlib import import_module
 
 from vdla.hw.spec.errors import DeviceError
+from vdla.hw.spec.extras import require_package
 from vdla.hw.spec.target import Target
 from vdla.runtime.device import Device
 from vdla.runtime.devices.remote.address import FORM, PREFIX, address_of
-from vdla.runtime.devices.remote.channel import require_grpc
 
 DEVICE_CLASSES = {
     "functional": ("vdla.runtime.devices.functional", "FunctionalDevice"),
@@ -57,7 +57,7 @@ def require_device(name: str) -> None:
     """
     device_factory(name)
     if is_remote(name):
-        require_grpc("a remote device")
+        require_package("grpc", "a remote device")
     if name == "rtl":
         from vdla.runtime.devices.rtl.tools import compiler, verilator_root
 

@@ -68,8 +68,8 @@ def address_of(text: str) -> Address:
     insecure = "insecure" in options
     if insecure and not is_loopback(host):
         raise DeviceError(
-            f"device {shown(text)} is insecure, which only loopback addresses may be, such as 127.0.0.1; leave "
-            "the option out, and the connection has TLS"
+            f"device {shown(text)} is insecure, which only loopback addresses may be, such as 127.0.0.1; "
+            "leave the option out, and the connection has TLS"
         )
     ca, token = (
         Path(name) if not insecure and (name := options.get(key) or os.environ.get(variable)) else None

@@ -1,18 +1,30 @@
 """gRPC channels: the connection of a client to a server, with deadlines and named errors."""
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from vdla.hw.spec.errors import DeviceError
 from vdla.hw.spec.extras import require_package
 from vdla.hw.spec.showing import short
 from vdla.runtime.device import DeviceLostError
 from vdla.runtime.devices.remote.address import CA_FILE, TOKEN_FILE, Address
-from vdla.runtime.devices.remote.messages import METHOD, SERVICE, Refusal, Reply, Request, decoded, encoded, error_of
+from vdla.runtime.devices.remote.messages import (
+    METHOD,
+    SERVICE,
+    Refusal,
+    Reply,
+    Request,
+    decoded,
+    encoded,
+    error_of,
+)
 from vdla.runtime.devices.remote.tokens import read_tokens
 
-os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its errors reach the user as ours; read when grpc is imported
+if TYPE_CHECKING:
+    import grpc
+
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # before grpc is imported: the kit reports its errors
 PING_MILLISECONDS = 20_000
 OPTIONS = (
     ("grpc.max_receive_message_length", -1),
@@ -20,15 +32,6 @@ OPTIONS = (
     ("grpc.keepalive_timeout_ms", PING_MILLISECONDS),
 )
 REASON_CHARACTERS = 300
-
-
-def require_grpc(purpose: str) -> None:
-    """Refuse to go on where gRPC is not installed.
-
-    Raises:
-        ToolError: with the command that installs it.
-    """
-    require_package("grpc", purpose)
 
 
 class Channel:
@@ -43,7 +46,7 @@ class Channel:
     """
 
     def __init__(self, address: Address) -> None:
-        require_grpc("a remote device")
+        require_package("grpc", "a remote device")
         import grpc
 
         self._address = address
@@ -51,7 +54,9 @@ class Channel:
             self._channel = grpc.insecure_channel(address.server, OPTIONS)
         else:
             self._channel = grpc.secure_channel(address.server, _credentials(address), OPTIONS)
-        self._call = self._channel.unary_unary(f"/{SERVICE}/{METHOD}")
+        self._call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = self._channel.unary_unary(
+            f"/{SERVICE}/{METHOD}"
+        )
 
     def ask(self, request: Request, seconds: float) -> Reply:
         """Return the reply to a request.
@@ -120,8 +125,10 @@ def _failure(address: Address, error: "grpc.RpcError", seconds: float) -> Device
         case grpc.StatusCode.RESOURCE_EXHAUSTED:
             return DeviceError(f"{address}: {reason}; run again later, or copy less at a time")
         case grpc.StatusCode.DEADLINE_EXCEEDED:
-            return DeviceLostError(f"{address}: no reply within {seconds:g} seconds; check server and network")
+            return DeviceLostError(
+                f"{address}: no reply within {seconds:g} seconds; check server and network"
+            )
     return DeviceLostError(
-        f"{address}: the server cannot be reached, or has ended ({code.name}: {reason}); check that vdla serve "
-        f"runs there, and that {CA_FILE} names the file of its certificate"
+        f"{address}: the server cannot be reached, or has ended ({code.name}: {reason}); check that vdla "
+        f"serve runs there, and that {CA_FILE} names the file of its certificate"
     )

@@ -90,13 +90,13 @@ class RemoteDevice(Device):
             self._lost = True
             raise
 
-    def _write(self, address: int, source: np.ndarray) -> None:
+    def _write_dram(self, address: int, source: np.ndarray) -> None:
         step = self._opened.copy_bytes
         for begin in range(0, source.size, step):
             part = source[begin : begin + step].tobytes()
             self._ask(CopyIn(self._opened.session, address + begin, part))
 
-    def _read(self, address: int, size: int) -> np.ndarray:
+    def _read_dram(self, address: int, size: int) -> np.ndarray:
         values, step = np.empty(size, np.uint8), self._opened.copy_bytes
         for begin in range(0, size, step):
             part = min(step, size - begin)

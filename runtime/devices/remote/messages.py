@@ -1,4 +1,4 @@
-"""Messages between a client and a server of devices, as MessagePack; they hold data alone, nothing to execute.
+"""Messages between a client and a server of devices, as MessagePack; they hold data, and nothing to execute.
 
 Each request has one reply: the reply that its docstring names, or a `Refusal`.
 """
@@ -135,7 +135,7 @@ class Refusal(Message, frozen=True):
 Request: TypeAlias = Open | CopyIn | CopyOut | Run | Check | Close
 Reply: TypeAlias = Opened | Copied | Ran | Done | Refusal
 
-KINDS = {
+KINDS: dict[str, type[VdlaError]] = {
     kind.__name__: kind
     for kind in (
         *(each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, VdlaError)),

@@ -9,7 +9,7 @@ import os
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO
 
 import msgspec
 import numpy as np
@@ -22,13 +22,13 @@ from vdla.runtime.devices.remote.messages import Job, Ran, Refusal, encoded, ref
 LENGTH_BYTES = 4
 
 
-def write_part(file: BinaryIO, part: bytes) -> None:
+def write_part(file: IO[bytes], part: bytes) -> None:
     """Write bytes with their length in front."""
     file.write(len(part).to_bytes(LENGTH_BYTES, "little") + part)
     file.flush()
 
 
-def read_part(file: BinaryIO) -> bytes:
+def read_part(file: IO[bytes]) -> bytes:
     """Return the next bytes that `write_part` wrote.
 
     Raises:

@@ -36,21 +36,22 @@ class Runners:
         process = self._idle.pop()
         exchange = asyncio.get_running_loop().run_in_executor(self._threads, _exchange, process, encoded(job))
         try:
-            reply: Ran | Refusal = decoded(await asyncio.wait_for(asyncio.shield(exchange), seconds), Ran | Refusal)
+            data = await asyncio.wait_for(asyncio.shield(exchange), seconds)
         except BaseException as error:
             exchange.add_done_callback(lambda done: done.cancelled() or done.exception())
             children.end(process)
             process = _started()
             if isinstance(error, TimeoutError):
                 raise DeviceError(
-                    f"the run took more than {seconds:g} seconds, which is the limit; run a smaller network, or "
-                    "start the server with more --run-seconds"
+                    f"the run took more than {seconds:g} seconds, which is the limit; run a smaller network, "
+                    "or start the server with more --run-seconds"
                 ) from error
             if isinstance(error, EOFError | OSError):
                 raise DeviceError("the run ended its process, for want of memory or by a defect") from error
             raise
         finally:
             self._idle.append(process)
+        reply: Ran | Refusal = decoded(data, Ran | Refusal)
         return reply
 
     def close(self) -> None:

@@ -10,6 +10,7 @@ from typing import assert_never
 import grpc
 
 from vdla.hw.spec.errors import DeviceError, VdlaError
+from vdla.hw.spec.showing import short
 from vdla.runtime.devices.remote import messages
 from vdla.runtime.devices.remote.channel import PING_MILLISECONDS
 from vdla.runtime.devices.remote.messages import (
@@ -34,6 +35,9 @@ from vdla.runtime.devices.remote.runners import Runners
 from vdla.runtime.devices.remote.sessions import Limits, Session, Sessions
 from vdla.runtime.devices.remote.tokens import Tokens
 from vdla.runtime.devices.remote.turns import Turns
+
+Certificate = tuple[bytes, bytes]
+"""A private key, and the chain of certificates that belongs to it, in PEM."""
 
 LOG = logging.getLogger(__name__)
 BEARER = "Bearer "
@@ -80,7 +84,7 @@ class Server:
             request: Request = messages.decoded(data, Request)
             reply = await self._reply(request, client)
         except VdlaError as error:
-            LOG.info("%s  refused: %s", client or context.peer(), str(error).partition("\n")[0])
+            LOG.info("%s  refused: %s", client or context.peer(), short(str(error).partition("\n")[0]))
             reply = messages.refusal(error)
         return messages.encoded(reply)
 
@@ -127,8 +131,8 @@ class Server:
         offer, limits = self._offer, self._offer.limits
         if request.version != messages.VERSION:
             raise DeviceError(
-                f"the client's messages have version {request.version}, the server's {messages.VERSION}; install "
-                "the same version of the kit"
+                f"the client's messages have version {request.version}, the server's {messages.VERSION}; "
+                "install the same version of the kit"
             )
         device = request.device or offer.devices[0]
         if device not in offer.devices:
@@ -149,7 +153,6 @@ class Server:
             began = time.monotonic()
             job = Job(session.request, session.device, session.path, request)
             reply = await self._runners.run(job, limits.run_seconds)
-        outcome = reply.message.partition("\n")[0] if isinstance(reply, Refusal) else f"{reply.cycles} cycles"
         LOG.info(
             "%s  runs %d instructions on %s in %.3f s after %.3f s in the queue: %s",
             session.client,
@@ -157,7 +160,7 @@ class Server:
             session.device,
             time.monotonic() - began,
             began - came,
-            outcome,
+            _outcome(reply),
         )
         return reply
 
@@ -173,12 +176,19 @@ class Server:
         self._runners.close()
 
 
-def listen(offer: Offer, address: str, certificate: tuple[bytes, bytes] | None) -> "tuple[grpc.aio.Server, int]":
+def _outcome(reply: Ran | Refusal) -> str:
+    """Return how a run ended, on one line."""
+    if isinstance(reply, Refusal):
+        return short(reply.message.partition("\n")[0])
+    return "done" if reply.cycles is None else f"{reply.cycles} cycles"
+
+
+def listen(offer: Offer, address: str, certificate: Certificate | None) -> "tuple[grpc.aio.Server, int]":
     """Return a gRPC server that is not started yet, and its port.
 
     Args:
         address: HOST:PORT; port 0: any that is free.
-        certificate: private key and chain of certificates, in PEM; None: no TLS.
+        certificate: None: no TLS.
 
     Raises:
         DeviceError: the address cannot be used, or key and certificate are not usable.
@@ -201,17 +211,17 @@ def listen(offer: Offer, address: str, certificate: tuple[bytes, bytes] | None) 
             port = server.add_secure_port(address, grpc.ssl_server_credentials([certificate]))
     except (RuntimeError, ValueError) as error:
         raise DeviceError(
-            f"{address} cannot be served: the address is not of this machine or in use, or key and certificate "
-            "do not belong together; choose another --listen, or make both files again"
+            f"{address} cannot be served: the address is not of this machine or in use, or key and "
+            "certificate do not belong together; choose another --listen, or make both files again"
         ) from error
     return server, port
 
 
-async def serve(offer: Offer, address: str, certificate: tuple[bytes, bytes] | None, stop: asyncio.Event) -> None:
+async def serve(offer: Offer, address: str, certificate: Certificate | None, stop: asyncio.Event) -> None:
     """Serve until `stop` is set; arguments and errors as those of `listen`."""
     grpc_server, port = listen(offer, address, certificate)
     server = Server(offer)
-    handler = grpc.unary_unary_rpc_method_handler(server.call)
+    handler: grpc.RpcMethodHandler[bytes, bytes] = grpc.unary_unary_rpc_method_handler(server.call)
     grpc_server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, {METHOD: handler}),))
     await grpc_server.start()
     sweeping = asyncio.create_task(server.sweep())

@@ -103,7 +103,8 @@ class Session:
     def _check(self, address: int, size: int) -> None:
         if address + size > len(self._dram):
             raise DeviceError(
-                f"a copy of {size} bytes at {address:#x} is outside the device's DRAM of {len(self._dram)} bytes"
+                f"a copy of {size} bytes at {address:#x} is outside the device's DRAM of "
+                f"{len(self._dram)} bytes"
             )
 
     def close(self) -> None:
@@ -136,24 +137,15 @@ class Sessions:
         return name, session
 
     def _check(self, client: str, dram_bytes: int) -> None:
+        """Refuse a device that exceeds a limit."""
         limits, own = self._limits, [each for each in self._sessions.values() if each.client == client]
         others = {each.client for each in self._sessions.values()} - {client}
+        if not dram_bytes:
+            raise DeviceError("a device has at least 1 byte of DRAM, and dram_bytes = 0 asks for none")
         total = dram_bytes + sum(each.request.dram_bytes for each in own)
-        if not dram_bytes or total > limits.dram_bytes:
-            raise DeviceError(
-                f"{dram_bytes} bytes of DRAM make {total} for this client, and the limit is 1..{limits.dram_bytes}; "
-                "close other devices, run a smaller network, or start the server with more --dram-bytes"
-            )
-        for count, limit, what in (
-            (len(own), limits.devices_per_client, "devices of this client"),
-            (len(others), limits.clients, "clients"),
-        ):
-            if count >= limit:
-                option = "devices-per-client" if what.startswith("devices") else "clients"
-                raise DeviceError(
-                    f"the server has {count} {what}, and the limit is {limit}; close one, wait, or start the "
-                    f"server with more --{option}"
-                )
+        _require(total, limits.dram_bytes, "bytes of DRAM for this client", "dram-bytes")
+        _require(len(own) + 1, limits.devices_per_client, "devices of this client", "devices-per-client")
+        _require(len(others) + 1, limits.clients, "clients", "clients")
 
     def find(self, name: str, client: str | None) -> Session:
         """Return a device by its secret name.
@@ -180,3 +172,11 @@ class Sessions:
         for name in idle:
             self.close(name)
         return closed
+
+
+def _require(count: int, limit: int, what: str, option: str) -> None:
+    if count > limit:
+        raise DeviceError(
+            f"the server would have {count} {what}, and the limit is {limit}; close a device, wait, or start the "
+            f"server with more --{option}"
+        )

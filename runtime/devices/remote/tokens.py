@@ -1,4 +1,4 @@
-"""Tokens: who may use a server. A file holds one a line, as NAME:SECRET; a client's file holds its own line."""
+"""Tokens: who may use a server. Each line of a file is a token, NAME:SECRET; a client's file has one line."""
 
 import hashlib
 import hmac
@@ -11,9 +11,7 @@ from vdla.hw.spec.limits import read_at_most
 FILE_BYTES = 1 << 20
 LEAST_CHARACTERS = 24
 OTHERS = 0o077  # permission bits of everybody but the owner
-MAKE_ONE = (
-    "python -c \"import getpass, secrets; print(getpass.getuser() + ':' + secrets.token_urlsafe(32))\" makes a line"
-)
+MAKE_ONE = "python -c \"import secrets; print('NAME:' + secrets.token_urlsafe(32))\" makes a line"
 
 
 class Tokens:
@@ -66,7 +64,8 @@ def _check(line: str, subject: str) -> None:
     name, _, secret = line.partition(":")
     if not name.isprintable() or not name or len(secret) < LEAST_CHARACTERS or not line.isascii():
         raise DeviceError(
-            f"{subject} is not NAME:SECRET with at least {LEAST_CHARACTERS} ASCII characters of secret; {MAKE_ONE}"
+            f"{subject} is not NAME:SECRET, in ASCII, with at least {LEAST_CHARACTERS} characters of secret; "
+            f"{MAKE_ONE}"
         )
 
 

@@ -45,7 +45,9 @@ class Turns:
             return
         waiting = sum(map(len, self._waiting.values()))
         if waiting >= self._longest:
-            raise DeviceError(f"the queue holds {waiting} runs, and the limit is {self._longest}; run again later")
+            raise DeviceError(
+                f"the queue holds {waiting} runs, and the limit is {self._longest}; run again later"
+            )
         place = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(client, deque()).append(place)
         try:

@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from vdla.cli._options import DEVICE, VECTORS, reports_errors
+from vdla.cli._devices import DEVICE
+from vdla.cli._options import VECTORS, reports_errors
 from vdla.cli._waves import RECORDS, show_waves, takes_waves
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import DeviceError
@@ -37,8 +38,8 @@ from vdla.runtime.vectors import DeviceFactory, Vector, load_vector, replay
 def command(vectors: tuple[Path, ...], devices: tuple[str, ...], waves: Waves | None, as_json: bool) -> None:
     """Run conformance vectors and compare all of DRAM; exit status 1 if one does not match.
 
-    The programs run without verification, except on remote devices: use `vdla check` to verify them. Waveforms from the second vector
-    on have a number in their file's name.
+    The programs run without verification, except on remote devices: use `vdla check` to verify them.
+    Waveforms from the second vector on have a number in their file's name.
     """
     check_writable(waves.path if waves else None)
     loaded = [load_vector(path) for path in vectors]

@@ -8,9 +8,10 @@ import click
 import numpy as np
 
 from vdla.api import Module, Run
+from vdla.cli._devices import DEVICE
 from vdla.cli._modules import MHZ, inputs_of, module_of, show_notes, step_name
 from vdla.cli._networks import Recipe, status, takes_recipe, takes_tuning
-from vdla.cli._options import CLOCK, DEVICE, INPUTS, OUTPUT_FILE, overrides_memory, takes_target
+from vdla.cli._options import CLOCK, INPUTS, OUTPUT_FILE, overrides_memory, takes_target
 from vdla.cli._records import run_values
 from vdla.cli._runs import launched, numbered
 from vdla.cli._summaries import lists_layers, show_run

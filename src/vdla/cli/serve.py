@@ -43,7 +43,7 @@ def takes_limits(function: Command) -> Command:
 
 
 @click.command()
-@click.option("--listen", default=LISTEN, show_default=True, metavar="HOST:PORT", help="Port 0: any that is free.")
+@click.option("--listen", default=LISTEN, show_default=True, metavar="HOST:PORT", help="Port 0: a free port.")
 @click.option(
     "--device",
     "devices",
@@ -83,12 +83,14 @@ def command(
         require_device(device)
     files = (certificate, key, tokens)
     if insecure and any(files):
-        raise click.UsageError("--insecure has neither TLS nor tokens; leave out --certificate, --key and --tokens")
+        raise click.UsageError(
+            "--insecure has neither TLS nor tokens; leave out --certificate, --key and --tokens"
+        )
     if certificate is None or key is None or tokens is None:
         if not insecure:
             raise click.UsageError(
-                "--certificate, --key and --tokens are needed; docs/remote.md shows how to make them. --insecure "
-                "serves this machine alone without them"
+                "--certificate, --key and --tokens are needed; docs/remote.md shows how to make them. "
+                "--insecure serves this machine alone without them"
             )
         offer, pair = Offer(devices, limits, None, processes), None
     else:
@@ -102,11 +104,13 @@ def _check_host(listen: str, insecure: bool) -> None:
     """Refuse an address that is none, or that others reach without TLS."""
     host, _, port = listen.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65535:
-        raise DeviceError(f"--listen {listen} is no HOST:PORT with a port in 0..65535; the default is {LISTEN}")
+        raise DeviceError(
+            f"--listen {listen} is no HOST:PORT with a port in 0..65535; the default is {LISTEN}"
+        )
     if insecure and not is_loopback(host.strip("[]")):
         raise DeviceError(
-            f"--insecure serves loopback addresses alone, and {listen} is none; give --certificate, --key and "
-            "--tokens"
+            f"--insecure serves loopback addresses alone, and {listen} is none; give "
+            "--certificate, --key and --tokens"
         )
 
 
