@@ -28,6 +28,10 @@ os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # before grpc is imported: the 
 PING_MILLISECONDS = 20_000
 OPTIONS = (
     ("grpc.max_receive_message_length", -1),
+    (
+        "grpc.use_local_subchannel_pool",
+        1,
+    ),  # a connection for each device: they do not share a limit of streams
     ("grpc.keepalive_time_ms", PING_MILLISECONDS),
     ("grpc.keepalive_timeout_ms", PING_MILLISECONDS),
 )
@@ -54,9 +58,8 @@ class Channel:
             self._channel = grpc.insecure_channel(address.server, OPTIONS)
         else:
             self._channel = grpc.secure_channel(address.server, _credentials(address), OPTIONS)
-        self._call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = self._channel.unary_unary(
-            f"/{SERVICE}/{METHOD}"
-        )
+        path = f"/{SERVICE}/{METHOD}"
+        self._call: grpc.UnaryUnaryMultiCallable[bytes, bytes] = self._channel.unary_unary(path)
 
     def ask(self, request: Request, seconds: float) -> Reply:
         """Return the reply to a request.

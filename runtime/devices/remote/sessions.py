@@ -177,6 +177,6 @@ class Sessions:
 def _require(count: int, limit: int, what: str, option: str) -> None:
     if count > limit:
         raise DeviceError(
-            f"the server would have {count} {what}, and the limit is {limit}; close a device, wait, or start the "
-            f"server with more --{option}"
+            f"the server would have {count} {what}, and the limit is {limit}; close a device, wait, or start "
+            f"the server with more --{option}"
         )

@@ -11,7 +11,8 @@ from vdla.hw.spec.errors import DeviceError
 class Turns:
     """Places for runs, and the queue in front of them.
 
-    A free place goes to the client that has waited longest since its last turn.
+    Waiting clients stand in a circle, and a free place goes to the next of them. A client joins the circle
+    behind all others.
 
     Args:
         places: runs at the same time.
