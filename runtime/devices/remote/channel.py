@@ -1,6 +1,5 @@
 """gRPC channels: the connection of a client to a server, with deadlines and named errors."""
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +23,6 @@ from vdla.runtime.devices.remote.tokens import read_tokens
 if TYPE_CHECKING:
     import grpc
 
-os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # before grpc is imported: the kit reports its errors
 PING_MILLISECONDS = 20_000
 OPTIONS = (
     ("grpc.max_receive_message_length", -1),

@@ -156,7 +156,7 @@ def decoded(data: bytes, kind: Any) -> Any:
     """
     try:
         return msgspec.msgpack.decode(data, type=kind)
-    except (msgspec.MsgspecError, ConfigError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, ConfigError) as error:
         raise DeviceError(
             f"a message of {len(data)} bytes is damaged: {error}; client and server need the same version of "
             "the kit"

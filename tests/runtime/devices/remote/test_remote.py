@@ -237,9 +237,12 @@ def test_too_much_dram_is_refused_with_the_limit(served):
 
 def test_an_oversized_module_is_refused_before_anything_is_copied(tmp_path):
     graph, plan = handmade("several ends")
-    with serving(tmp_path, "--insecure", "--dram-bytes", "5000") as one:
-        with pytest.raises(DeviceError, match=rf"have {plan.dram_bytes} bytes of DRAM .* limit is 5000"):
-            Module(plan).run(random_inputs(graph, 0), one.address())
+    message = rf"have {plan.dram_bytes} bytes of DRAM .* limit is 5000"
+    with (
+        serving(tmp_path, "--insecure", "--dram-bytes", "5000") as one,
+        pytest.raises(DeviceError, match=message),
+    ):
+        Module(plan).run(random_inputs(graph, 0), one.address())
 
 
 def test_an_oversized_copy_or_message_is_refused(served):
