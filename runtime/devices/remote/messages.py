@@ -3,7 +3,7 @@
 Each request has one reply: the reply that its docstring names, or a `Refusal`.
 """
 
-from typing import Annotated, Any, TypeAlias
+from typing import IO, Annotated, Any, TypeAlias
 
 import msgspec
 from msgspec import Meta
@@ -16,6 +16,7 @@ from vdla.hw.spec.target import Target
 from vdla.runtime.device import DeviceLostError
 from vdla.sim.verify.verifier import VerificationError
 
+LENGTH_BYTES = 4
 SERVICE, METHOD = "vdla.Devices", "Call"
 VERSION = 1
 HEAD_BYTES = 1 << 12
@@ -212,3 +213,23 @@ class Job(msgspec.Struct, frozen=True):
     device: str
     dram: str
     run: Run
+
+
+def write_part(file: IO[bytes], part: bytes) -> None:
+    """Write bytes with their length in front."""
+    file.write(len(part).to_bytes(LENGTH_BYTES, "little") + part)
+    file.flush()
+
+
+def read_part(file: IO[bytes]) -> bytes:
+    """Return the next bytes that `write_part` wrote.
+
+    Raises:
+        EOFError: the other process has ended.
+    """
+    head = file.read(LENGTH_BYTES)
+    size = int.from_bytes(head, "little")
+    part = file.read(size)
+    if len(head) < LENGTH_BYTES or len(part) < size:
+        raise EOFError("the other process has ended")
+    return part

@@ -9,7 +9,6 @@ import os
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
 
 import msgspec
 import numpy as np
@@ -17,29 +16,16 @@ import numpy as np
 from vdla.hw.spec.errors import DeviceError, VdlaError
 from vdla.runtime.devices.checked import CheckedDevice
 from vdla.runtime.devices.registry import device_of
-from vdla.runtime.devices.remote.messages import Job, Ran, Refusal, encoded, refusal, target_of
-
-LENGTH_BYTES = 4
-
-
-def write_part(file: IO[bytes], part: bytes) -> None:
-    """Write bytes with their length in front."""
-    file.write(len(part).to_bytes(LENGTH_BYTES, "little") + part)
-    file.flush()
-
-
-def read_part(file: IO[bytes]) -> bytes:
-    """Return the next bytes that `write_part` wrote.
-
-    Raises:
-        EOFError: the other process has ended.
-    """
-    head = file.read(LENGTH_BYTES)
-    size = int.from_bytes(head, "little")
-    part = file.read(size)
-    if len(head) < LENGTH_BYTES or len(part) < size:
-        raise EOFError("the other process has ended")
-    return part
+from vdla.runtime.devices.remote.messages import (
+    Job,
+    Ran,
+    Refusal,
+    encoded,
+    read_part,
+    refusal,
+    target_of,
+    write_part,
+)
 
 
 def run(job: Job) -> Ran:

@@ -1,16 +1,93 @@
-"""The processes in which a server verifies and runs streams."""
+"""The runs of a server: the turns of its clients, and the processes that verify and run streams."""
 
 import asyncio
 import os
 import subprocess
+from collections import deque
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 
 from vdla.hw.spec import children
 from vdla.hw.spec.errors import DeviceError
-from vdla.runtime.devices.remote.messages import Job, Ran, Refusal, decoded, encoded
-from vdla.runtime.devices.remote.runner import read_part, write_part
+from vdla.runtime.devices.remote.messages import Job, Ran, Refusal, decoded, encoded, read_part, write_part
 
 MODULE = "vdla.runtime.devices.remote.runner"
+MOST_PROCESSES = 1024
+
+
+class Turns:
+    """Places for runs, and the queue in front of them.
+
+    Waiting clients stand in a circle, and a free place goes to the next of them. A client joins the circle
+    behind all others.
+
+    Args:
+        places: runs at the same time.
+        longest: runs that may wait.
+    """
+
+    def __init__(self, places: int, longest: int) -> None:
+        self._free, self._longest = places, longest
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}  # the next client first
+
+    @asynccontextmanager
+    async def turn(self, client: str, seconds: float) -> AsyncIterator[None]:
+        """Hold a place.
+
+        Args:
+            client: whose turn it is.
+            seconds: to wait for it at most.
+
+        Raises:
+            DeviceError: the queue is full, or the wait takes too long.
+        """
+        await self._enter(client, seconds)
+        try:
+            yield
+        finally:
+            self._leave()
+
+    async def _enter(self, client: str, seconds: float) -> None:
+        if self._free:
+            self._free -= 1
+            return
+        waiting = sum(map(len, self._waiting.values()))
+        if waiting >= self._longest:
+            raise DeviceError(
+                f"the queue holds {waiting} runs, and the limit is {self._longest}; run again later"
+            )
+        place = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(client, deque()).append(place)
+        try:
+            await asyncio.wait_for(asyncio.shield(place), seconds)
+        except BaseException as error:
+            self._give_up(client, place)
+            if isinstance(error, TimeoutError):
+                raise DeviceError(
+                    f"the run waited {seconds:g} seconds, which is the limit; run again later"
+                ) from error
+            raise
+
+    def _give_up(self, client: str, place: "asyncio.Future[None]") -> None:
+        """Wait no longer; a place that was handed over in the same moment goes to the next client."""
+        if place.done():
+            self._leave()
+            return
+        self._waiting[client].remove(place)
+        if not self._waiting[client]:
+            del self._waiting[client]
+
+    def _leave(self) -> None:
+        """Hand a place to the next client."""
+        if not self._waiting:
+            self._free += 1
+            return
+        client = next(iter(self._waiting))
+        queue = self._waiting.pop(client)
+        queue.popleft().set_result(None)
+        if queue:
+            self._waiting[client] = queue  # behind all others
 
 
 class Runners:
@@ -72,8 +149,8 @@ def _reason(error: EOFError | OSError, seconds: float) -> str:
     """Return why a run did not end by itself."""
     if isinstance(error, TimeoutError):
         return (
-            f"the run took more than {seconds:g} seconds, which is the limit; run a smaller network, or start "
-            "the server with more --run-seconds"
+            f"the run took more than {seconds:g} seconds, which is the limit; run a smaller network, or "
+            "start the server with more --run-seconds"
         )
     return "the run ended its process, for want of memory or by a defect; run a smaller network, or report it"
 

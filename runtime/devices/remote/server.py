@@ -31,10 +31,9 @@ from vdla.runtime.devices.remote.messages import (
     Request,
     Run,
 )
-from vdla.runtime.devices.remote.runners import Runners
+from vdla.runtime.devices.remote.runners import Runners, Turns
 from vdla.runtime.devices.remote.sessions import Limits, Session, Sessions
 from vdla.runtime.devices.remote.tokens import Tokens
-from vdla.runtime.devices.remote.turns import Turns
 
 Certificate = tuple[bytes, bytes]
 """A private key, and the chain of certificates that belongs to it, in PEM."""

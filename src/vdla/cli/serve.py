@@ -16,6 +16,7 @@ from vdla.cli._options import Command, needs
 from vdla.hw.spec.errors import DeviceError
 from vdla.runtime.devices.registry import DEVICE_CLASSES, require_device
 from vdla.runtime.devices.remote.address import is_loopback
+from vdla.runtime.devices.remote.runners import MOST_PROCESSES
 from vdla.runtime.devices.remote.sessions import Limits
 from vdla.runtime.devices.remote.tokens import Tokens, read_tokens
 
@@ -57,7 +58,9 @@ def takes_limits(function: Command) -> Command:
 @click.option("--key", type=FILE, help="Private key of the certificate, PEM.")
 @click.option("--tokens", type=FILE, help="Tokens of the clients: a line NAME:SECRET for each.")
 @click.option("--insecure", is_flag=True, help="No TLS and no tokens; only on a loopback address.")
-@click.option("--processes", type=click.IntRange(1, 1024), default=1, show_default=True, help="Runs at once.")
+@click.option(
+    "--processes", type=click.IntRange(1, MOST_PROCESSES), default=1, show_default=True, help="Runs at once."
+)
 @takes_limits
 @needs("vdla serve", "grpc")
 def command(
@@ -84,7 +87,7 @@ def command(
     files = (certificate, key, tokens)
     if insecure and any(files):
         raise click.UsageError(
-            "--insecure has neither TLS nor tokens; leave out --certificate, --key and --tokens"
+            "--insecure has no TLS and no tokens; leave out --certificate, --key and --tokens"
         )
     if certificate is None or key is None or tokens is None:
         if not insecure:
@@ -104,9 +107,7 @@ def _check_host(listen: str, insecure: bool) -> None:
     """Refuse an address that is none, or that others reach without TLS."""
     host, _, port = listen.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65535:
-        raise DeviceError(
-            f"--listen {listen} is no HOST:PORT with a port in 0..65535; the default is {LISTEN}"
-        )
+        raise DeviceError(f"--listen {listen} is no HOST:PORT with a port in 0..65535, such as {LISTEN}")
     if insecure and not is_loopback(host.strip("[]")):
         raise DeviceError(
             f"--insecure serves loopback addresses alone, and {listen} is none; give "

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from vdla.hw.spec.errors import DeviceError
-from vdla.runtime.devices.remote.turns import Turns
+from vdla.runtime.devices.remote.runners import Turns
 
 SECONDS = 10.0
 
