@@ -93,7 +93,7 @@ class Run(Message, frozen=True):
     session: Short
     address: int
     count: int
-    cycle_limit: int | None = None
+    cycle_limit: Natural | None = None
 
 
 class Ran(Message, frozen=True):

@@ -151,7 +151,11 @@ class Server:
         async with self._turns.turn(session.client, limits.queue_seconds):
             began = time.monotonic()
             job = Job(session.request, session.device, session.path, request)
-            reply = await self._runners.run(job, limits.run_seconds)
+            try:
+                reply = await self._runners.run(job, limits.run_seconds)
+            except asyncio.CancelledError:
+                LOG.info("%s  disconnects after %.3f s of a run", session.client, time.monotonic() - began)
+                raise
         LOG.info(
             "%s  runs %d instructions on %s in %.3f s after %.3f s in the queue: %s",
             session.client,

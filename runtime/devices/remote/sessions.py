@@ -23,7 +23,7 @@ class Limits:
     """The limits of a server."""
 
     dram_bytes: int = _limit(512 << 20, "DRAM of all devices of a client")
-    devices_per_client: int = _limit(32, "Devices of a client")
+    devices_per_client: int = _limit(16, "Devices of a client")
     clients: int = _limit(32, "Clients with devices")
     message_bytes: int = _limit(4 << 20, "Size of a message; larger copies take several", 2 * HEAD_BYTES)
     run_seconds: int = _limit(300, "Time of a run, its verification included")
@@ -49,6 +49,9 @@ class Session:
         device: name of the device.
         request: what it is.
         path: opens its DRAM in another process of this user.
+
+    Raises:
+        DeviceError: the machine has no memory for it.
     """
 
     client: str
@@ -56,9 +59,7 @@ class Session:
     request: Open
 
     def __post_init__(self) -> None:
-        self._file = os.memfd_create("vdla")
-        os.ftruncate(self._file, self.request.dram_bytes)
-        self._dram = mmap.mmap(self._file, self.request.dram_bytes)
+        self._file, self._dram = _shared_memory(self.request.dram_bytes)
         self.path = f"/proc/{os.getpid()}/fd/{self._file}"
         self._busy, self._used = False, time.monotonic()
 
@@ -111,6 +112,25 @@ class Session:
         """Give up DRAM."""
         self._dram.close()
         os.close(self._file)
+
+
+def _shared_memory(size: int) -> tuple[int, mmap.mmap]:
+    """Return shared memory, with the file descriptor that keeps it.
+
+    Raises:
+        DeviceError: there is none.
+    """
+    file = -1
+    try:
+        file = os.memfd_create("vdla")
+        os.ftruncate(file, size)
+        return file, mmap.mmap(file, size)
+    except OSError as error:
+        if file >= 0:
+            os.close(file)
+        raise DeviceError(
+            f"the server has no memory or no file for {size} bytes of DRAM: {error.strerror}; run again later"
+        ) from error
 
 
 class Sessions:

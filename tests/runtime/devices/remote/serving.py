@@ -1,6 +1,7 @@
 """Servers in other processes, with certificates and tokens."""
 
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -9,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from os import environ
 from pathlib import Path
+
+import pytest
 
 from vdla.hw.spec import children
 
@@ -68,6 +71,8 @@ def serving(folder: Path, *options: str, port: int = 0) -> Iterator[Served]:
 
 def make_certificate(folder: Path, name: str = "127.0.0.1") -> tuple[Path, Path]:
     """Return a self-signed certificate and its key, made as docs/remote.md says."""
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl makes the certificates, and is not installed")
     certificate, key = folder / f"{name}.pem", folder / f"{name}.key"
     words = (
         "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=vdla "

@@ -374,6 +374,8 @@ def test_a_client_that_stops_or_dies_does_not_block_others(short, number):
         time.sleep(1)
         process.send_signal(number)
         assert SAFE.run_on(on_server(short.address()))[0].cycles is None
+        if number == signal.SIGKILL:
+            short.wait_for("disconnects after ")
     finally:
         children.end(process)
 

@@ -52,6 +52,20 @@ def replace_bytes(size: int):
     return opening("cycle", Target(TINY), size)
 
 
+def test_memory_that_the_machine_does_not_have_is_refused(monkeypatch):
+    def full(name: str) -> int:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr("os.memfd_create", full)
+    sessions = Sessions(LIMITS)
+    with pytest.raises(
+        DeviceError, match=r"no file for 3000 bytes of DRAM: Too many open files; run again later$"
+    ):
+        sessions.open("a", "cycle", REQUEST)
+    monkeypatch.undo()
+    sessions.open("a", "cycle", REQUEST)
+
+
 def test_limits_count_what_is_open():
     sessions = Sessions(LIMITS)
     names = [sessions.open("a", "cycle", REQUEST)[0] for _ in range(3)]
