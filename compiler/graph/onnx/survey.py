@@ -57,8 +57,9 @@ def refusal_of(node: NodeProto, opset: int) -> str:
 
 
 def foreign_operator(node: NodeProto) -> ForeignOperator | None:
-    """Return the operator of a node of another domain; None if it is not supported."""
-    return FOREIGN.get(node.domain, {}).get(node.op_type)
+    """Return the operator of a node that is expanded into others; None if the importer knows no expansion."""
+    domain = "" if node.domain in MAIN_DOMAINS else node.domain
+    return FOREIGN.get(domain, {}).get(node.op_type)
 
 
 def _foreign_reason(node: NodeProto, kind: ForeignOperator) -> str:
