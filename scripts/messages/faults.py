@@ -58,8 +58,8 @@ FAULTS = {
     Fault.SRAM_OVERRUN: Cause(
         "LOAD(memory_type=INP, sram_base=2047, y_size=1, x_size=2, x_stride=2)\nFINISH()",
         "Run the stream on the functional device, which names the instruction. Make the tile smaller or the "
-        "scratchpad larger. Compile a stream that was compiled for larger scratchpads again. With the extension "
-        "`acc_halves`, also check the promise `beside` with `vdla check`.",
+        "scratchpad larger. A stream compiled for larger scratchpads must be compiled again. With the "
+        "extension `acc_halves`, also check the promise `beside` with `vdla check`.",
     ),
     Fault.MEMORY_ERROR: Cause(
         "LOAD(memory_type=INP, dram_base=65536, y_size=1, x_size=1, x_stride=1)\nFINISH()",
