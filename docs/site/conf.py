@@ -14,7 +14,7 @@ from sphinx.application import Sphinx
 
 ROOT = Path(__file__).parents[2]
 CONTENTS = {
-    "Use": "networks from_pytorch operators configuration sweeps tuning reports messages",
+    "Use": "networks from_pytorch operators configuration sweeps tuning reports commands messages",
     "Hardware": "verilog from_vta isa registers microarchitecture formal",
     "Inside": "compiler schedules simulator debugger proofs",
     "Measurements": "performance area timing",

@@ -25,8 +25,8 @@ REMEDIES: dict[type[VdlaError], str] = {
     errors.AssemblyError: "Correct the line at the caret.",
     errors.FileFormatError: "Write the file again with the command or tool that makes it.",
     errors.OutputError: "Choose another folder, or make room on the disk.",
-    errors.ToolError: "Install the tool that the message names; `make tools` checks those for the RTL.",
-    errors.DeviceError: "Follow the message: mostly more DRAM (`dram_bytes`), or another alignment.",
+    errors.ToolError: "Install the tool that the message names; `make tools` checks the tools for the RTL.",
+    errors.DeviceError: "Follow the message. More DRAM (`dram_bytes`) or another alignment often helps.",
     errors.ProgramError: "See the classes below, which derive from it.",
     errors.InvalidInstructionError: "See [FAULT.INVALID_INSTRUCTION](#faultinvalid_instruction).",
     errors.AccessError: "See [FAULT.SRAM_OVERRUN](#faultsram_overrun) and "
