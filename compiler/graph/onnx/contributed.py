@@ -297,7 +297,7 @@ FUSED: Mapping[str, ForeignOperator] = {
         (3, 5), {"epsilon": "FLOAT"}, _skip_normalisation, "LayerNormalization"
     ),
     "SkipSimplifiedLayerNormalization": ForeignOperator(
-        (3, 4), {"epsilon": "FLOAT"}, _skip_simplified, "Mul"
+        (3, 4), {"epsilon": "FLOAT"}, _skip_simplified, "Div"
     ),
     "TransposeMatMul": ForeignOperator((2, 2), FUSED_MATMUL, _fused_product, "MatMul"),
 }
@@ -330,7 +330,7 @@ MICROSOFT, CLASSICAL = "com.microsoft", "ai.onnx.ml"
 SCALER = {"offset": "FLOATS", "scale": "FLOATS"}
 OPERATORS: Mapping[str, Mapping[str, ForeignOperator]] = {
     MICROSOFT: dict(sorted({**QUANTISED, **FUSED, **ATTENTIONS}.items())),
-    "": {**STANDARD, "SimplifiedLayerNormalization": ForeignOperator((2, 2), SIMPLIFIED, _simplified, "Mul")},
+    "": {**STANDARD, "SimplifiedLayerNormalization": ForeignOperator((2, 2), SIMPLIFIED, _simplified, "Div")},
     CLASSICAL: {"Scaler": ForeignOperator((1, 1), SCALER, _scaler, "Mul")},
 }
 """The supported operators by domain."""
