@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto, defs, helper
 
-from vdla.compiler.graph.onnx.attention import ATTENTIONS, STANDARD
+from vdla.compiler.graph.onnx.attention import ATTENTIONS
 from vdla.compiler.graph.onnx.call import (
     OPSET,
     ForeignNode,
@@ -330,7 +330,10 @@ MICROSOFT, CLASSICAL = "com.microsoft", "ai.onnx.ml"
 SCALER = {"offset": "FLOATS", "scale": "FLOATS"}
 OPERATORS: Mapping[str, Mapping[str, ForeignOperator]] = {
     MICROSOFT: dict(sorted({**QUANTISED, **FUSED, **ATTENTIONS}.items())),
-    "": {**STANDARD, "SimplifiedLayerNormalization": ForeignOperator((2, 2), SIMPLIFIED, _simplified, "Div")},
     CLASSICAL: {"Scaler": ForeignOperator((1, 1), SCALER, _scaler, "Mul")},
 }
 """The supported operators by domain."""
+STANDARD: Mapping[str, ForeignOperator] = {
+    "SimplifiedLayerNormalization": ForeignOperator((2, 2), SIMPLIFIED, _simplified, "Div")
+}
+"""Operators that ONNX Runtime adds to the domain of ONNX."""

@@ -5,7 +5,7 @@ from graphlib import CycleError, TopologicalSorter
 
 from onnx import AttributeProto, GraphProto, NodeProto, defs
 
-from vdla.compiler.graph.onnx import contributed, operators, qonnx, quantised, spatial
+from vdla.compiler.graph.onnx import attention, contributed, operators, qonnx, quantised, spatial
 from vdla.compiler.graph.onnx.call import ForeignOperator, Importer, kinds_of
 from vdla.compiler.graph.onnx.read import MAIN_DOMAINS
 from vdla.compiler.graph.onnx.subgraphs import producers, reads, subgraphs
@@ -13,9 +13,10 @@ from vdla.compiler.graph.onnx.subgraphs import producers, reads, subgraphs
 IMPORTERS: dict[str, Importer] = {**operators.IMPORTERS, **spatial.IMPORTERS, **quantised.IMPORTERS}
 FOREIGN: Mapping[str, Mapping[str, ForeignOperator]] = {
     **contributed.OPERATORS,
+    "": {**attention.STANDARD, **contributed.STANDARD},
     **dict.fromkeys(qonnx.DOMAINS, qonnx.OPERATORS),
 }
-"""The supported operators of other domains, by domain."""
+"""The operators that are expanded into others, by domain."""
 ONLY_HERE: Mapping[str, str] = {
     **dict.fromkeys(
         qonnx.DOMAINS,
