@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from vdla.explore.debug.dram import NO_IMAGE, Image
 from vdla.hw.spec.assembly import format_instruction
 from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
@@ -35,12 +36,14 @@ class Recording:
         timing: with its log.
         memory: that the launch ran with.
         layers: of a network's launch, in order; empty for a vector.
+        image: DRAM of the launch.
     """
 
     name: str
     timing: Timing
     memory: MemoryParameters = REFERENCE_MEMORY
     layers: tuple[TracedLayer, ...] = ()
+    image: Image = NO_IMAGE
 
     def __post_init__(self) -> None:
         assert self.timing.logged is not None
@@ -99,6 +102,14 @@ class Recording:
     def layer_of(self) -> list[str]:
         """The name of the layer of each instruction; "" where it belongs to none."""
         return layer_names(self.layers, len(self))
+
+    @cached_property
+    def layer_numbers(self) -> IntArray:
+        """int64[n]: the index of the layer of each instruction; NONE where it belongs to none."""
+        found = np.full(len(self), NONE, np.int64)
+        for number, layer in enumerate(self.layers):
+            found[layer.instructions] = number
+        return found
 
     @cached_property
     def texts(self) -> list[str]:
