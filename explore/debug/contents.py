@@ -13,7 +13,6 @@ from vdla.explore.debug.touches import Touches, touches_of
 from vdla.hw.spec.footprint import stepping_forms
 from vdla.hw.spec.isa import Opcode
 from vdla.hw.spec.memories import scratchpads_of
-from vdla.hw.spec.timing import retire_stage
 from vdla.hw.spec.vocabulary import MemoryType, Unit
 from vdla.sim.records import IntArray
 from vdla.sim.timing.result import NEVER
@@ -131,17 +130,6 @@ class Contents:
         opcode = int(self.recording.program.opcode[index])
         return Opcode(opcode).name if self.recording.program.valid[index] else "invalid"
 
-    @cached_property
-    def lent(self) -> IntArray:
-        """int64[n]: by instruction, the slots that the store unit took while it issued its own; 0 of
-        instructions without steps, and of those that never retire."""
-        recording, timing = self.recording, self.recording.timing
-        stage = retire_stage(recording.program.config.operand_stages)
-        lent = timing.retired - timing.started - stage - recording.timed["slots"]
-        steps = np.isin(recording.program.opcode, [form.opcode for form in stepping_forms()])
-        found: IntArray = np.where(steps & (timing.retired != NEVER), lent, 0)
-        return found
-
     def issue(self, index: int) -> Issue | None:
         """Return the issue of an instruction's slots; None where it steps through nothing or never
         retires."""
@@ -149,7 +137,7 @@ class Contents:
         forms = [form.opcode for form in stepping_forms()]
         if recording.program.opcode[index] not in forms or timing.retired[index] == NEVER:
             return None
-        lent, stores = int(self.lent[index]), recording.queued[Unit.STORE]
+        lent, stores = int(recording.lent[index]), recording.queued[Unit.STORE]
         during = (timing.started[stores] < timing.retired[index]) & (timing.started[stores] != NEVER)
         during &= (timing.retired[stores] > timing.started[index]) | (timing.retired[stores] == NEVER)
         own = tuple(stores[during].tolist()) if lent else ()

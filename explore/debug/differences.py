@@ -89,7 +89,10 @@ def _difference(
 
 
 def _suspects(contents: Contents, wrong: Sequence[int], right: IntArray) -> Mapping[int, tuple[int, ...]]:
-    """Return, by STORE of wrong bytes, the LOADs on which it depends and no STORE of right bytes does."""
+    """Return, by STORE of wrong bytes, the LOADs on which it depends and no STORE of right bytes does; nothing
+    if there are no right bytes."""
+    if not len(right):
+        return {}
     flow, opcode = contents.flow, contents.recording.program.opcode
     cleared: set[int] = set()
     for store in right[:MOST_RIGHT].tolist():

@@ -40,7 +40,8 @@ class Difference:
         count: how many bytes differ.
         found, expected: the values of the first.
         pairs: how many different pairs of value and expected value there are among them.
-        suspects: LOADs on which wrong bytes depend, and no right ones of the same comparison.
+        suspects: LOADs on which the STORE depends, and no STORE of right bytes of the same comparison; empty
+            where there is no such STORE.
     """
 
     store: int

@@ -7,11 +7,12 @@ from enum import StrEnum
 import numpy as np
 
 from vdla.explore.debug.contents import Contents
-from vdla.explore.debug.dram import Difference, names_at
+from vdla.explore.debug.dram import NO_IMAGE, Difference, names_at
 from vdla.explore.debug.recording import NONE
 from vdla.explore.debug.state import States
 from vdla.hw.spec.errors import ProgramError
 from vdla.hw.spec.units import TOKEN_EDGES
+from vdla.hw.spec.vocabulary import MemoryType
 from vdla.sim.interleave import interleave
 from vdla.sim.timing.result import NEVER
 from vdla.sim.verify.verifier import Finding, describe, findings, pushers
@@ -65,16 +66,18 @@ def _stops(contents: Contents) -> Iterator[RunError]:
 
 
 def _hazards(contents: Contents) -> Iterator[RunError]:
-    """Yield what the verifier refuses in a program that ends."""
+    """Yield what the verifier refuses in a program that ends; nothing if its micro-ops are not known."""
     recording = contents.recording
-    if recording.timing.fault:
+    if recording.timing.fault or recording.image is NO_IMAGE:
         return
     try:
         found = findings(recording.program, recording.image.before)
     except ProgramError:
         return
     givers = pushers(recording.program)
-    yield from (_hazard(contents, each, givers[each.index]) for each in found)
+    first = {(each.kind, each.index, each.other, each.memory): each for each in reversed(found)}
+    for each in reversed(first.values()):
+        yield _hazard(contents, each, givers[each.index])
 
 
 def _hazard(contents: Contents, found: Finding, givers: np.ndarray) -> RunError:
@@ -104,8 +107,17 @@ def _result(contents: Contents, found: Difference) -> RunError:
     others = tuple(
         (each, f"loads {contents.labels[each]}, for wrong results only") for each in found.suspects
     )
+    if same:
+        others = (*_tables(contents, found.store), *others)
     start = _start(contents, found.store)
     return RunError(ErrorKind.RESULT, f"{text}{values}{every}", found.store, start, others)
+
+
+def _tables(contents: Contents, store: int) -> Iterator[tuple[int, str]]:
+    """Yield the LOADs of the table in which a STORE looks its values up."""
+    for memory, writer in contents.flow.sources(store):
+        if memory == MemoryType.TABLE and writer != NONE:
+            yield writer, f"loads its table {contents.labels[writer]}"
 
 
 def _start(contents: Contents, instruction: int) -> int:

@@ -1,6 +1,7 @@
 """The flow of data through a run: from which instruction each instruction has what it reads.
 
 The instructions are followed in the order of their starts, which is an order that their tokens allow.
+Instructions that never start follow in the order of the stream: this is what they would read.
 """
 
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from vdla.explore.debug.recording import NONE
 from vdla.explore.debug.touches import Touches
 from vdla.sim.records import BoolArray, IntArray
 from vdla.sim.timing.result import NEVER
+from vdla.sim.timing.state import FAR
 from vdla.sim.verify.columns import DRAM
 
 
@@ -58,8 +60,7 @@ def flow_of(touches: Touches, started: IntArray) -> Flow:
         started: int64[n], the cycle in which each instruction starts, or NEVER.
     """
     firsts = np.searchsorted(touches.instruction, np.arange(len(started) + 1))
-    ran = np.flatnonzero(started != NEVER)
-    order = ran[np.argsort(started[ran], kind="stable")].tolist()
+    order = np.argsort(np.where(started == NEVER, FAR, started), kind="stable").tolist()
     tables = {memory: new_writers(touches, memory) for memory in np.unique(touches.memory).tolist()}
     found = np.array([row for index in order for row in _follow(touches, firsts, index, tables)], np.int64)
     rows = np.unique(found.reshape(-1, 3), axis=0)

@@ -10,8 +10,10 @@ import numpy as np
 from vdla.explore.debug.dram import NO_IMAGE, Image
 from vdla.hw.spec.assembly import format_instruction
 from vdla.hw.spec.errors import VdlaError
+from vdla.hw.spec.footprint import stepping_forms
 from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
 from vdla.hw.spec.showing import short
+from vdla.hw.spec.timing import retire_stage
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
 from vdla.sim.decoded import DecodedStream
 from vdla.sim.records import BoolArray, IntArray, RecordArray
@@ -73,6 +75,17 @@ class Recording:
     def timed(self) -> RecordArray:
         """INSTRUCTION[n]: what the cycle simulator reads of each instruction."""
         return timing_columns(self.program)
+
+    @cached_property
+    def lent(self) -> IntArray:
+        """int64[n]: by instruction, the slots that the store unit took while it issued its own; 0 of
+        instructions without steps, and of those that never retire."""
+        timing = self.timing
+        stage = retire_stage(self.program.config.operand_stages)
+        lent = timing.retired - timing.started - stage - self.timed["slots"]
+        steps = np.isin(self.program.opcode, [form.opcode for form in stepping_forms()])
+        found: IntArray = np.where(steps & (timing.retired != NEVER), lent, 0)
+        return found
 
     @cached_property
     def tracks(self) -> tuple["Track", ...]:

@@ -19,7 +19,7 @@ from vdla.explore.debug.contents import Contents
 from vdla.explore.debug.errors import errors_of
 from vdla.explore.debug.events import WORDS, EventColumns, EventKind
 from vdla.explore.debug.levels import STATES
-from vdla.explore.debug.reasons import TEXTS, Reason
+from vdla.explore.debug.reasons import BLAMED, TEXTS, Reason
 from vdla.explore.debug.recording import NONE, Recording
 from vdla.explore.report.page import write_column_page
 from vdla.hw.spec.footprint import FOOTPRINTS, stepping_forms
@@ -106,6 +106,7 @@ def _meta(recording: Recording) -> dict[str, Any]:
         "words": [WORDS[kind] for kind in EventKind],
         "reasons": [TEXTS[reason] for reason in Reason],
         "place_reason": int(Reason.PLACE),
+        "blamed": [int(reason) for reason in BLAMED],
         "layers": [[layer.name, layer.op, layer.begin, layer.end] for layer in recording.layers],
     }
 
@@ -158,7 +159,7 @@ def _memory_columns(contents: Contents) -> dict[str, np.ndarray]:
         "flow memory": flow.memory.astype(np.uint8),
         "label": np.array([places[label] for label in contents.labels], np.int32),
         "slots": contents.recording.timed["slots"].astype(np.int32),
-        "lent": contents.lent.astype(np.int32),
+        "lent": contents.recording.lent.astype(np.int32),
         "steps": steps.astype(np.int32),
         "counter": counter.astype(np.uint8),
     }

@@ -342,7 +342,8 @@ class DebugPage {
   #longest(chain, text) {
     const own = chain.links.filter((link) => this.run.reasonText(link) === text);
     const { event, cause } = own.reduce((most, link) => (link.cycles > most.cycles ? link : most));
-    const index = event.instruction === NEVER ? cause.instruction : event.instruction;
+    const blamed = this.run.blamed.includes(own[0].reason) || event.instruction === NEVER;
+    const index = blamed ? cause.instruction : event.instruction;
     if (index !== NEVER) this.gotoInstruction(index);
     else this.goto(Math.max(0, cause.cycle));
   }

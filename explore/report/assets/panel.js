@@ -42,7 +42,7 @@ class Panel {
       if (!link) return make("li", {}, when);
       const { cause } = link;
       const other = cause.instruction !== NEVER && cause.instruction !== index ? this.link(cause.instruction) : null;
-      const waited = cycle === NEVER || cause.cycle === NEVER ? "waits" : `${decimal(link.cycles)} cycles`;
+      const waited = cycle === NEVER || cause.cycle === NEVER ? "waits" : `${decimal(link.cycles)} ${link.cycles === 1 ? "cycle" : "cycles"}`;
       return make("li", {}, `${when}, ${waited} for ${run.reasonText(link)}${this.#place(link, index)}: ${run.eventText(cause)} `, other);
     });
   }
