@@ -12,10 +12,11 @@ from vdla.explore.debug.flow import Writers
 from vdla.explore.debug.recording import NONE
 from vdla.hw.spec import isa
 from vdla.hw.spec.errors import DeviceError
+from vdla.hw.spec.vocabulary import MemoryType
 from vdla.runtime.device import Device
 from vdla.runtime.module.plan import Crossing, LaunchStep, Plan
 from vdla.runtime.session.session import Ran, Session
-from vdla.runtime.vectors import Vector
+from vdla.runtime.vectors import Vector, stream_address
 from vdla.sim.decoded import DecodedStream
 from vdla.sim.functional import Machine
 from vdla.sim.interleave import interleave
@@ -27,6 +28,8 @@ from vdla.sim.verify.columns import DRAM
 
 MOST_STORES = 100
 """STOREs with wrong bytes that a comparison tells of."""
+MOST_SUSPECTS = 8
+"""LOADs that a comparison suspects for a STORE."""
 MOST_RIGHT = 200
 """STOREs with right bytes that suspects are compared with."""
 
@@ -89,19 +92,28 @@ def _difference(
 
 
 def _suspects(contents: Contents, wrong: Sequence[int], right: IntArray) -> Mapping[int, tuple[int, ...]]:
-    """Return, by STORE of wrong bytes, the LOADs on which it depends and no STORE of right bytes does; nothing
-    if there are no right bytes."""
+    """Return, by STORE of wrong bytes, the LOADs on which it depends and no STORE of right bytes does.
+
+    Returns:
+        Nothing if no STORE wrote right bytes.
+    """
     if not len(right):
         return {}
-    flow, opcode = contents.flow, contents.recording.program.opcode
+    flow, loads = contents.flow, _loads(contents)
     cleared: set[int] = set()
     for store in right[:MOST_RIGHT].tolist():
         cleared |= flow.origins(store)
-    loads = [isa.Load.opcode, isa.Gather.opcode]
-    return {
-        store: tuple(sorted(each for each in flow.origins(store) - cleared if opcode[each] in loads))
-        for store in wrong[:MOST_STORES]
-    }
+    found = {store: flow.origins(store) & loads.keys() - cleared for store in wrong[:MOST_STORES]}
+    return {store: tuple(sorted(own, key=loads.__getitem__)[:MOST_SUSPECTS]) for store, own in found.items()}
+
+
+def _loads(contents: Contents) -> Mapping[int, int]:
+    """Return each LOAD and GATHER with its place in a list, in which LOADs of micro-ops stand last."""
+    touches, program = contents.touches, contents.recording.program
+    loads = np.flatnonzero(np.isin(program.opcode, [isa.Load.opcode, isa.Gather.opcode]))
+    micro_ops = touches.instruction[touches.writes & (touches.memory == MemoryType.UOP)]
+    places = loads + len(program) * np.isin(loads, micro_ops)
+    return dict(zip(loads.tolist(), places.tolist(), strict=True))
 
 
 def vector_differences(contents: Contents, vector: Vector) -> tuple[Difference, ...]:
@@ -117,16 +129,27 @@ def vector_differences(contents: Contents, vector: Vector) -> tuple[Difference, 
 
 
 def dram_differences(contents: Contents, vector: Vector, dram: ByteArray) -> tuple[Difference, ...]:
-    """Return where DRAM after a run is not as a vector expects; only bytes of its segments are compared.
+    """Return where DRAM up to the stream is not as a vector expects after a run.
 
     Args:
         dram: uint8[bytes], DRAM after the run.
     """
-    found: list[Difference] = []
+    found, end = list[Difference](), 0
     for segment in vector.segments:
-        own = dram[segment.address : segment.end]
+        found += _written_between(contents, end, dram[end : segment.address])
+        own, end = dram[segment.address : segment.end], segment.end
         found += differences_of(contents, segment.address, own, segment.expected)
+    found += _written_between(contents, end, dram[end : stream_address(vector)])
     return _ordered(contents, found)
+
+
+def _written_between(contents: Contents, address: int, own: ByteArray) -> tuple[Difference, ...]:
+    """Return the bytes that are not zero between two segments."""
+    wrong = np.flatnonzero(own)
+    if not len(wrong):
+        return ()
+    first, last = int(wrong[0]), int(wrong[-1]) + 1
+    return differences_of(contents, address + first, own[first:last], np.zeros(last - first, np.uint8))
 
 
 def _ordered(contents: Contents, found: Sequence[Difference]) -> tuple[Difference, ...]:

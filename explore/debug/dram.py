@@ -42,6 +42,7 @@ class Difference:
         pairs: how many different pairs of value and expected value there are among them.
         suspects: LOADs on which the STORE depends, and no STORE of right bytes of the same comparison; empty
             where there is no such STORE.
+        subject: what was compared with what; empty: the run with its expected results.
     """
 
     store: int
@@ -51,6 +52,21 @@ class Difference:
     expected: int
     pairs: int
     suspects: tuple[int, ...] = ()
+    subject: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something that a device found in a run.
+
+    Attributes:
+        instruction: that it names; -1 where it names none.
+        stops: the device stopped the run, and `text` says why.
+    """
+
+    text: str
+    instruction: int = -1
+    stops: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,11 +78,13 @@ class Image:
             follow.
         areas: named ranges. Of two that overlap, the one whose layer is later holds from that layer on.
         differences: found by a comparison with other results; the first to be written first.
+        notes: what devices found in this run.
     """
 
     before: ByteArray
     areas: tuple[Area, ...] = ()
     differences: tuple[Difference, ...] = ()
+    notes: tuple[Note, ...] = ()
 
 
 NO_IMAGE = Image(np.zeros(0, np.uint8))

@@ -7,7 +7,7 @@ from enum import StrEnum
 import numpy as np
 
 from vdla.explore.debug.contents import Contents
-from vdla.explore.debug.dram import NO_IMAGE, Difference, names_at
+from vdla.explore.debug.dram import NO_IMAGE, Difference, Note, names_at
 from vdla.explore.debug.recording import NONE
 from vdla.explore.debug.state import States
 from vdla.hw.spec.errors import ProgramError
@@ -26,6 +26,7 @@ class ErrorKind(StrEnum):
     STOP = "the hardware stops the run"
     HAZARD = "unsafe access"
     RESULT = "wrong result"
+    DEVICE = "devices differ"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +48,11 @@ class RunError:
 
 
 def errors_of(contents: Contents) -> tuple[RunError, ...]:
-    """Return the errors of a run: a stop, else what the verifier refuses; and then wrong results."""
-    found = [*_stops(contents), *_hazards(contents)]
-    found += [_result(contents, each) for each in contents.recording.image.differences]
+    """Return the errors of a run: stops first, then what the verifier refuses, and wrong results."""
+    image = contents.recording.image
+    found = [*_stops(contents), *(_noted(contents, each) for each in image.notes if each.stops)]
+    found += [*_hazards(contents), *(_result(contents, each) for each in image.differences)]
+    found += [_noted(contents, each) for each in image.notes if not each.stops]
     return tuple(found[:MOST_ERRORS])
 
 
@@ -96,7 +99,8 @@ def _result(contents: Contents, found: Difference) -> RunError:
     names = names_at(recording.image.areas, found.address)
     where = f"byte {found.address:#x}{f' ({names[-1]})' if names else ''}"
     values = f"the first, {where}, is {found.found:#04x} in place of {found.expected:#04x}"
-    bytes_ = f"{found.count:,} byte{'s are' if found.count != 1 else ' is'} wrong"
+    subject = f"{found.subject}: " if found.subject else ""
+    bytes_ = f"{subject}{found.count:,} byte{'s are' if found.count != 1 else ' is'} wrong"
     same = found.pairs == 1 and found.count > 1
     every = "; every one has these two values" if same else ""
     if found.store == NONE:
@@ -111,6 +115,12 @@ def _result(contents: Contents, found: Difference) -> RunError:
         others = (*_tables(contents, found.store), *others)
     start = _start(contents, found.store)
     return RunError(ErrorKind.RESULT, f"{text}{values}{every}", found.store, start, others)
+
+
+def _noted(contents: Contents, note: Note) -> RunError:
+    known = note.instruction if 0 <= note.instruction < len(contents.recording) else NONE
+    cycle = contents.recording.timing.cycles if known == NONE else _start(contents, known)
+    return RunError(ErrorKind.DEVICE, note.text.splitlines()[0], known, cycle)
 
 
 def _tables(contents: Contents, store: int) -> Iterator[tuple[int, str]]:

@@ -124,7 +124,7 @@ def _walked(walks: RecordArray, fits: BoolArray) -> Columns:
 def _micro_op_reads(items: RecordArray) -> Iterator[Columns]:
     """Yield the reads of the micro-op memory."""
     width = items["uop_end"] - items["uop_begin"]
-    own = np.flatnonzero(items["steps"] & (width > 0))
+    own = np.flatnonzero(items["steps"] & (width > 0) & (items["iter_out"] > 0) & (items["iter_in"] > 0))
     same = np.ones(len(own), np.int64)
     begin, width = items["uop_begin"][own], width[own]
     yield own, same * UOP, same > 0, same < 0, begin, width, same * 0, same

@@ -23,6 +23,7 @@ from vdla.explore.debug.reasons import BLAMED, TEXTS, Reason
 from vdla.explore.debug.recording import NONE, Recording
 from vdla.explore.report.page import write_column_page
 from vdla.hw.spec.footprint import FOOTPRINTS, stepping_forms
+from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.registers import COUNTED_STATES, UnitState, state_counter
 from vdla.hw.spec.timing import Client
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
@@ -86,7 +87,7 @@ def _meta(recording: Recording) -> dict[str, Any]:
     return {
         "name": recording.name,
         "configuration": config.name,
-        "memory": f"latency {recording.memory.latency}, {recording.memory.cycles_per_beat} cycles per beat",
+        "memory": _memory_text(recording.memory),
         "cycles": recording.timing.cycles,
         "fault": (recording.timing.fault.name or "").lower().replace("_", " "),
         "instructions": len(recording),
@@ -109,6 +110,11 @@ def _meta(recording: Recording) -> dict[str, Any]:
         "blamed": [int(reason) for reason in BLAMED],
         "layers": [[layer.name, layer.op, layer.begin, layer.end] for layer in recording.layers],
     }
+
+
+def _memory_text(memory: MemoryParameters) -> str:
+    cycles = memory.cycles_per_beat
+    return f"latency {memory.latency}, {cycles} cycle{'s' * (cycles != 1)} per beat"
 
 
 def _memory_meta(contents: Contents) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 
@@ -66,7 +67,7 @@ class Product:
                 self.dram[begin:end].copy(),
                 self.result[begin:end].copy() if begin == self.at.out else None,
             )
-            for begin, end in zip(bounds, bounds[1:], strict=False)
+            for begin, end in pairwise(bounds)
         )
         rows = words.reshape(-1, self.plan.config.instruction_bytes)
         return Vector("planted", self.plan.config, rows, segments)
