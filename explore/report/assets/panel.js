@@ -90,7 +90,7 @@ class Panel {
     const own = (instructions ?? []).filter((each) => each !== NEVER);
     if (!own.length) return [];
     const more = own.length > MOST_LINKED ? ` and ${own.length - MOST_LINKED} more` : "";
-    return [text, ...own.slice(0, MOST_LINKED).flatMap((each) => [this.link(each), " "]), more];
+    return [text, ...own.slice(0, MOST_LINKED).flatMap((each, place) => [place ? " " : null, this.link(each)]), more];
   }
 
   #work(index) {
