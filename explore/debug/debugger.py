@@ -11,6 +11,7 @@ from vdla.explore.debug.chains import Chain, Chains
 from vdla.explore.debug.contents import Contents, Held, Issue
 from vdla.explore.debug.errors import RunError, errors_of
 from vdla.explore.debug.events import EventKind
+from vdla.explore.debug.execution import values_of
 from vdla.explore.debug.launches import recordings_of
 from vdla.explore.debug.recording import NONE, DebugError, Recording
 from vdla.explore.debug.state import State, States
@@ -86,6 +87,17 @@ class Debugger:
     def errors(self) -> tuple[RunError, ...]:
         """The errors of the run: a stop by the hardware, accesses that no token orders, wrong results."""
         return errors_of(self.contents)
+
+    def values(self, memory: int, place: int) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield each instruction that writes an element of a scratchpad or a byte of DRAM, and its values.
+
+        Args:
+            memory: the scratchpad as a MemoryType, or `vdla.sim.verify.columns.DRAM`.
+
+        Raises:
+            DebugError: what DRAM held before the run is not known.
+        """
+        return values_of(self.contents, memory, place)
 
     def state(self) -> State:
         """Return the state at `cycle`."""

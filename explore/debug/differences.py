@@ -1,6 +1,6 @@
 """Comparison of a run with the results that it must have: which STOREs wrote wrong bytes, and whence."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -8,6 +8,7 @@ from vdla.compiler.graph.interpret import all_values
 from vdla.compiler.graph.parse import parse_graph
 from vdla.explore.debug.contents import Contents
 from vdla.explore.debug.dram import Difference
+from vdla.explore.debug.execution import executed_up_to, with_slack
 from vdla.explore.debug.flow import Writers
 from vdla.explore.debug.recording import NONE
 from vdla.hw.spec import isa
@@ -17,10 +18,7 @@ from vdla.runtime.device import Device
 from vdla.runtime.module.plan import Crossing, LaunchStep, Plan
 from vdla.runtime.session.session import Ran, Session
 from vdla.runtime.vectors import Vector, stream_address
-from vdla.sim.decoded import DecodedStream
 from vdla.sim.functional import Machine
-from vdla.sim.interleave import interleave
-from vdla.sim.native.build import native_code_for
 from vdla.sim.records import BoolArray, ByteArray, IntArray
 from vdla.sim.scratchpads import Scratchpads
 from vdla.sim.timing.result import NEVER
@@ -119,8 +117,7 @@ def _loads(contents: Contents) -> Mapping[int, int]:
 def vector_differences(contents: Contents, vector: Vector) -> tuple[Difference, ...]:
     """Return where the results of a vector's program are not those that the vector expects; nothing if the
     program does not run to its end."""
-    dram = np.zeros(len(contents.recording.image.before) + (1 << 20), np.uint8)
-    dram[: len(contents.recording.image.before)] = contents.recording.image.before
+    dram = with_slack(contents.recording.image.before)
     try:
         Machine(vector.config).run(contents.recording.program, dram)
     except DeviceError:
@@ -208,8 +205,7 @@ def launch_differences(
         for number, layer in enumerate(recording.layers)
         if len(layer.instructions)
     }
-    pads.clear_registers()
-    for index in _stops(recording.program, pads, before, sorted(set(ends.values()))):
+    for index in executed_up_to(recording.program, pads, before, list(ends.values())):
         for number, layer in enumerate(ran.step.layers):
             if ends.get(number) == index and layer.result is not None and layer.result.value in values:
                 instructions = recording.layers[number].instructions
@@ -218,19 +214,6 @@ def launch_differences(
                     contents, layer.result, at, before, values[layer.result.value], instructions
                 )
     return _ordered(contents, found)
-
-
-def _stops(program: DecodedStream, pads: Scratchpads, dram: ByteArray, ends: Sequence[int]) -> Iterator[int]:
-    """Execute a program up to each of some instructions, and yield that instruction; then the rest."""
-    order, first = interleave(program).order, 0
-    places = np.empty(len(program), np.int64)
-    places[order] = np.arange(len(order))
-    code = native_code_for(program.config)
-    for index in sorted(ends, key=lambda end: int(places[end])):
-        code.run(program, order[first : places[index] + 1], pads, dram)
-        first = int(places[index]) + 1
-        yield index
-    code.run(program, order[first:], pads, dram)
 
 
 def _of_layer(

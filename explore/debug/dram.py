@@ -79,12 +79,14 @@ class Image:
         areas: named ranges. Of two that overlap, the one whose layer is later holds from that layer on.
         differences: found by a comparison with other results; the first to be written first.
         notes: what devices found in this run.
+        complete: `before` holds all data that the run reads.
     """
 
     before: ByteArray
     areas: tuple[Area, ...] = ()
     differences: tuple[Difference, ...] = ()
     notes: tuple[Note, ...] = ()
+    complete: bool = False
 
 
 NO_IMAGE = Image(np.zeros(0, np.uint8))
@@ -100,7 +102,7 @@ def vector_image(vector: Vector) -> Image:
         before[segment.address : segment.address + segment.initial.size] = segment.initial
         areas.append(Area(f"segment {segment.address:#x}", segment.address, segment.end))
     before[address:] = vector.stream.reshape(-1)
-    return Image(before, (*areas, Area(STREAM, address, len(before))))
+    return Image(before, (*areas, Area(STREAM, address, len(before))), complete=True)
 
 
 def launch_image(plan: Plan, step: LaunchStep, launch: Launch) -> Image:

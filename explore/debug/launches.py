@@ -99,7 +99,8 @@ def _compared(
     inputs: Mapping[str, np.ndarray],
 ) -> Iterator[Recording]:
     values, pads = reference_values(plan, inputs), Scratchpads(plan.config)
-    for recording, ran in zip(recordings, outcome.launches, strict=True):
+    for plain, ran in zip(recordings, outcome.launches, strict=True):
         before = session.before[ran.step.stream]
-        wrong = launch_differences(Contents(recording), ran, pads, before, values)
+        recording = replace(plain, image=replace(plain.image, before=before, complete=True))
+        wrong = launch_differences(Contents(recording), ran, pads, before.copy(), values)
         yield with_differences(recording, wrong)

@@ -18,12 +18,14 @@ from vdla.explore.debug.text import (
     reason_lines,
     state_lines,
     touch_lines,
+    value_lines,
 )
 from vdla.hw.spec.showing import short
 from vdla.hw.spec.units import Unit
 from vdla.sim.verify.columns import DRAM
 
 MOST_LINKS = 20
+UNTOUCHED = "no instruction of the run touches it"
 BACK = "back"
 UNITS = {unit.name.lower(): unit for unit in Unit}
 
@@ -215,16 +217,22 @@ def _memory(stepper: Stepper, words: Sequence[str]) -> Iterable[str]:
 
 
 def _element(stepper: Stepper, words: Sequence[str]) -> list[str]:
-    debugger = stepper.debugger
-    match list(words):
-        case ["DRAM", number]:
-            memory = DRAM
-        case [name, number]:
-            memory = scratchpad_named(debugger.recording, name)
-        case _:
-            raise _misfit("element", words)
-    place = number_of(number, "an element")
-    return list(history_lines(debugger, memory, place)) or ["no instruction of the run touches it"]
+    memory, place = _place(stepper, words, "element")
+    return list(history_lines(stepper.debugger, memory, place)) or [UNTOUCHED]
+
+
+def _values(stepper: Stepper, words: Sequence[str]) -> list[str]:
+    memory, place = _place(stepper, words, "values")
+    return list(value_lines(stepper.debugger, memory, place)) or [UNTOUCHED]
+
+
+def _place(stepper: Stepper, words: Sequence[str], command: str) -> tuple[int, int]:
+    """Return the memory and the element, or byte, that words name."""
+    if len(words) != 2:
+        raise _misfit(command, words)
+    name, number = words
+    memory = DRAM if name == "DRAM" else scratchpad_named(stepper.debugger.recording, name)
+    return memory, number_of(number, "an element")
 
 
 def _errors(stepper: Stepper, words: Sequence[str]) -> list[str]:
@@ -316,6 +324,7 @@ COMMANDS = {
     "info": Command("[N]", "cycles, tokens, reads and writes of an instruction", _info),
     "memory": Command("[MEMORY]", "what lies in the scratchpads, or in one of them", _memory),
     "element": Command("MEMORY N", "who reads and writes an element, or a byte of DRAM", _element),
+    "values": Command("MEMORY N", "the values that instructions leave in an element", _values),
     "errors": Command("", "stops, unsafe accesses and wrong results", _errors),
     "layers": Command("", "the layers with their cycles and instructions", _layers),
     "break": Command(

@@ -17,6 +17,7 @@ from vdla.sim.timing.result import NEVER
 MOST_QUEUED = 6
 MOST_BURSTS = 4
 MOST_HELD = 12
+MOST_VALUES = 16
 LONGEST_ASSEMBLY = 150
 INDENT = " " * 11
 
@@ -138,6 +139,15 @@ def history_lines(debugger: Debugger, memory: int, place: int) -> Iterator[str]:
     for touch in debugger.contents.history(memory, place):
         started = _cycle(int(debugger.timing.started[touch.instruction]))
         yield f"  {_verb(touch):<7} {started:<20} {named(debugger, touch.instruction)}"
+
+
+def value_lines(debugger: Debugger, memory: int, place: int) -> Iterator[str]:
+    """Yield the values that instructions leave in an element of a scratchpad, or in a byte of DRAM."""
+    for index, values in debugger.values(memory, place):
+        flat = values.reshape(-1).tolist()
+        more = ", ..." if len(flat) > MOST_VALUES else ""
+        retired = _cycle(int(debugger.timing.retired[index]))
+        yield f"  {index:>6}  {retired:<20} {', '.join(map(str, flat[:MOST_VALUES]))}{more}"
 
 
 def memory_lines(debugger: Debugger, memories: Iterable[MemoryType]) -> Iterator[str]:
