@@ -4,8 +4,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from vdla.compiler.graph.interpret import all_values
-from vdla.compiler.graph.parse import parse_graph
 from vdla.explore.debug.contents import Contents
 from vdla.explore.debug.dram import Difference
 from vdla.explore.debug.execution import executed_up_to, with_slack
@@ -25,7 +23,7 @@ from vdla.sim.timing.result import NEVER
 from vdla.sim.verify.columns import DRAM
 
 MOST_STORES = 100
-"""STOREs with wrong bytes that a comparison tells of."""
+"""STOREs with wrong bytes that a comparison reports."""
 MOST_SUSPECTS = 8
 """LOADs that a comparison suspects for a STORE."""
 MOST_RIGHT = 200
@@ -178,6 +176,9 @@ def reference_values(plan: Plan, inputs: Mapping[str, np.ndarray]) -> Mapping[st
     Args:
         inputs: an array for each input.
     """
+    from vdla.compiler.graph.interpret import all_values  # vectors need no compiler
+    from vdla.compiler.graph.parse import parse_graph
+
     if plan.graphs is None:
         return {}
     graph = parse_graph(plan.graphs.target, dict(plan.graphs.constants))

@@ -15,6 +15,7 @@ from vdla.hw.spec.units import TOKEN_EDGES
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.sim.interleave import interleave
 from vdla.sim.timing.result import NEVER
+from vdla.sim.verify.columns import DRAM
 from vdla.sim.verify.verifier import Finding, describe, findings, pushers
 
 MOST_ERRORS = 200
@@ -96,8 +97,8 @@ def _hazard(contents: Contents, found: Finding, givers: np.ndarray) -> RunError:
 
 def _result(contents: Contents, found: Difference) -> RunError:
     recording = contents.recording
-    names = names_at(recording.image.areas, found.address)
-    where = f"byte {found.address:#x}{f' ({names[-1]})' if names else ''}"
+    name = _tensor(contents, found)
+    where = f"byte {found.address:#x}{f' ({name})' if name else ''}"
     values = f"the first, {where}, is {found.found:#04x} in place of {found.expected:#04x}"
     subject = f"{found.subject}: " if found.subject else ""
     bytes_ = f"{subject}{found.count:,} byte{'s are' if found.count != 1 else ' is'} wrong"
@@ -115,6 +116,14 @@ def _result(contents: Contents, found: Difference) -> RunError:
         others = (*_tables(contents, found.store), *others)
     start = _start(contents, found.store)
     return RunError(ErrorKind.RESULT, f"{text}{values}{every}", found.store, start, others)
+
+
+def _tensor(contents: Contents, found: Difference) -> str:
+    """Return the name of the tensor that a difference is in; "" where there is none."""
+    if found.store != NONE:
+        return next((view.area for view in contents.touched(found.store) if view.memory == DRAM), "")
+    names = names_at(contents.recording.image.areas, found.address)
+    return names[-1] if names else ""
 
 
 def _noted(contents: Contents, note: Note) -> RunError:

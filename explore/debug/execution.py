@@ -9,7 +9,6 @@ from vdla.explore.debug.recording import DebugError
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.sim.decoded import DecodedStream
 from vdla.sim.interleave import interleave
-from vdla.sim.native.build import native_code_for
 from vdla.sim.records import ByteArray
 from vdla.sim.scratchpads import Scratchpads
 from vdla.sim.verify.columns import DRAM
@@ -28,6 +27,8 @@ def executed_up_to(
         dram: uint8[bytes], read and written.
         stops: instructions; those that never execute are left out.
     """
+    from vdla.sim.native.build import native_code_for  # takes long to import
+
     order, first = interleave(program).order, 0
     places = np.full(len(program), len(order))
     places[order] = np.arange(len(order))

@@ -108,6 +108,11 @@ def _follow(
     for number in range(int(firsts[index]), int(firsts[index + 1])):
         memory, places = int(touches.memory[number]), touches.places(number)
         if touches.reads[number]:
-            yield from ((index, memory, writer) for writer in np.unique(tables[memory].at(places)).tolist())
+            yield from ((index, memory, writer) for writer in _different(tables[memory].at(places)))
         if touches.writes[number]:
             tables[memory].write(places, index)
+
+
+def _different(values: np.ndarray) -> list[int]:
+    """Return the different values of an array, ascending; most arrays have one."""
+    return [int(values[0])] if (values == values[0]).all() else np.unique(values).tolist()

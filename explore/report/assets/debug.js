@@ -283,14 +283,13 @@ class DebugPage {
   #instructions() {
     const { run, firstRow } = this;
     const last = Math.min(run.instructions, firstRow + PAGE_ROWS);
-    const when = (cycle) => (cycle === NEVER ? "never" : decimal(cycle));
     const rows = [];
     for (let index = firstRow; index < last; index++) {
       const layer = run.columns.layer[index];
       const why = make("button", { type: "button", class: "small", click: () => this.explain(run.bases[run.kinds.STARTED] + index) }, "Why?");
       rows.push(make("tr", { "data-row": index, "aria-current": index === this.selected ? "true" : null },
         make("th", { scope: "row" }, this.#link(index)), make("td", { class: "text" }, run.units[run.columns.unit[index]]),
-        make("td", {}, when(run.queued[index])), make("td", {}, when(run.started[index])), make("td", {}, when(run.retired[index])),
+        make("td", {}, cycleText(run.queued[index])), make("td", {}, cycleText(run.started[index])), make("td", {}, cycleText(run.retired[index])),
         make("td", {}, why), make("td", { class: "text" }, layer === NEVER ? "" : run.layers[layer][0]), make("td", { class: "text" }, make("code", {}, run.lines[index]))));
     }
     const heads = ["Number", "Unit", "Queued", "Starts", "Retires", "", "Layer", "Assembly"];
@@ -320,11 +319,10 @@ class DebugPage {
     const { run } = this;
     const chain = run.chain(number, since);
     const links = run.joined(chain.links);
-    const when = (cycle) => (cycle === NEVER ? "never" : decimal(cycle));
     this.lanes.mark(chain.links.map(({ cause }) => cause.instruction));
     byId("why-text").textContent = `${run.eventText(chain.event)}: ${chain.event.cycle === NEVER ? "never" : `cycle ${decimal(chain.event.cycle)}`}. ${this.#rootText(chain)}`;
     const rows = links.slice(0, MOST_LINKS).map((link) => make("tr", {},
-      make("td", {}, decimal(link.cycles)), make("td", {}, when(link.cause.cycle)), make("td", { class: "text" }, run.reasonText(link)),
+      make("td", {}, decimal(link.cycles)), make("td", {}, cycleText(link.cause.cycle)), make("td", { class: "text" }, run.reasonText(link)),
       make("td", { class: "text" }, link.cause.instruction === NEVER ? null : this.#link(link.cause.instruction), " ", run.eventText(link.cause))));
     if (links.length > MOST_LINKS) {
       const rest = links.slice(MOST_LINKS);

@@ -50,11 +50,10 @@ class Pads {
   list(memory, place) {
     const { run, memories } = this;
     const touches = memories.history(memory, place);
-    const when = (cycle) => (cycle === NEVER ? "never" : decimal(cycle));
     const rows = touches.slice(0, MOST_TOUCHES).map((touch) => {
       const index = memories.owner[touch];
       return make("tr", {}, make("th", { scope: "row" }, this.link(index)), make("td", { class: "text" }, memories.verb(touch)),
-        make("td", {}, when(run.started[index])), make("td", {}, when(run.retired[index])), make("td", { class: "text" }, run.labels[run.columns.label[index]]), make("td", { class: "text" }, make("code", {}, run.lines[index])));
+        make("td", {}, cycleText(run.started[index])), make("td", {}, cycleText(run.retired[index])), make("td", { class: "text" }, run.labels[run.columns.label[index]]), make("td", { class: "text" }, make("code", {}, run.lines[index])));
     });
     const name = `${memories.names.get(memory)} ${memory === run.dram ? `0x${place.toString(16)}` : place}`;
     const more = touches.length > MOST_TOUCHES ? `; the first ${MOST_TOUCHES} are listed` : "";

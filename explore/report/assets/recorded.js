@@ -7,6 +7,9 @@
 
 const NEVER = -1;
 
+/** Return a cycle as text. */
+const cycleText = (cycle) => (cycle === NEVER ? "never" : decimal(cycle));
+
 class Recorded {
   constructor({ meta, columns }) {
     Object.assign(this, meta);

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
 from vdla.runtime.vectors import load_vector, stream_address
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from vdla.runtime.session.session import Outcome
 
 MODULE = ".vdla"
-Run = TypeVar("Run")
 MemoryOf = Callable[[MemoryParameters], MemoryParameters]
 """Returns the memory of a run, given that of the target."""
 
@@ -98,7 +97,7 @@ def time_vector(path: Path, memory: MemoryParameters) -> Timing:
     return simulate(program, memory, stream_address=address, log=True)
 
 
-def numbered(path: Path, runs: Iterable[Run]) -> Iterator[tuple[Path, Run]]:
+def numbered(path: Path, runs: Iterable[TimedRun]) -> Iterator[tuple[Path, TimedRun]]:
     """Yield each run with the file that it is written to: from the second on, names have a number."""
     for number, run in enumerate(runs, 1):
         yield path if number == 1 else path.with_name(f"{path.stem}-{number}{path.suffix}"), run

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from vdla.cli._options import OUTPUT_FILE, overrides_memory, reports_errors
-from vdla.cli._runs import MODULE, MemoryOf, numbered
+from vdla.cli._runs import MODULE, MemoryOf, TimedRun, numbered
 from vdla.explore.debug.debugger import Debugger
 from vdla.explore.debug.launches import compared_recordings, recordings_of, vector_recording
 from vdla.explore.debug.recording import DebugError, Recording
@@ -118,7 +118,8 @@ def _launches(source: Path, inputs: Path | None, memory: MemoryOf) -> tuple[Reco
 def _write(output: Path, runs: tuple[Recording, ...]) -> None:
     from vdla.explore.report.debug_page import write_debug_page
 
-    for path, run in numbered(output, runs):
+    timed = [TimedRun(run.name, run.timing, run.memory, run.layers) for run in runs]
+    for (path, _), run in zip(numbered(output, timed), runs, strict=True):
         write_debug_page(path, run)
         click.echo(f"{run.name}: {len(run):,} instructions -> {path}", err=True)
 
