@@ -1,15 +1,16 @@
 """Execution of a recorded program by the functional model: the values that instructions leave in memories."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from vdla.explore.debug.contents import Contents
-from vdla.explore.debug.recording import DebugError
+from vdla.explore.debug.recording import NONE, DebugError
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.sim.decoded import DecodedStream
 from vdla.sim.interleave import interleave
-from vdla.sim.records import ByteArray
+from vdla.sim.records import ByteArray, IntArray
 from vdla.sim.scratchpads import Scratchpads
 from vdla.sim.verify.columns import DRAM
 
@@ -72,5 +73,51 @@ def values_of(contents: Contents, memory: int, place: int) -> Iterator[tuple[int
 
 
 def _element(pads: Scratchpads, memory: int, place: int) -> np.ndarray:
-    found: np.ndarray = getattr(pads, MemoryType(memory).name.lower())[place : place + 1]
+    return _array(pads, memory)[place : place + 1]
+
+
+def _array(pads: Scratchpads, memory: int) -> np.ndarray:
+    """Return a scratchpad: one row for each element."""
+    found: np.ndarray = getattr(pads, MemoryType(memory).name.lower())
     return found
+
+
+@dataclass(frozen=True, eq=False)
+class Written:
+    """The values that the writes of a run leave behind; not those of micro-ops.
+
+    Attributes:
+        first: int64[m], by touch: the place in `values` of its first value; NONE where there are none.
+        values: int64[...], of each element of each row, in order.
+        lanes: by memory, the values of an element.
+    """
+
+    first: IntArray
+    values: IntArray
+    lanes: Mapping[int, int]
+
+
+def written_by(contents: Contents, most: int) -> Written:
+    """Return what each write of a run leaves behind.
+
+    Returns:
+        Nothing if there are more than `most` values, if the data in DRAM are not known, or if the hardware
+        stops the run.
+    """
+    touches, recording = contents.touches, contents.recording
+    pads, first = Scratchpads(recording.program.config), np.full(len(touches), NONE, np.int64)
+    lanes = {int(memory): _element(pads, memory, 0).size for memory in contents.scratchpads} | {DRAM: 1}
+    own = np.flatnonzero(touches.writes & (touches.memory != MemoryType.UOP))
+    each = np.array([lanes[memory] for memory in touches.memory[own].tolist()], np.int64)
+    sizes = each * touches.width[own] * touches.count[own]
+    if not recording.image.complete or recording.timing.fault or sizes.sum() > most:
+        return Written(first, np.zeros(0, np.int64), lanes)
+    first[own] = np.cumsum(sizes) - sizes
+    values, dram = np.zeros(int(sizes.sum()), np.int64), with_slack(recording.image.before)
+    writers = np.unique(touches.instruction[own]).tolist()
+    for index in executed_up_to(recording.program, pads, dram, writers):
+        for number in own[touches.instruction[own] == index].tolist():
+            memory, places = int(touches.memory[number]), touches.places(number)
+            left = (dram if memory == DRAM else _array(pads, memory))[places].reshape(-1)
+            values[first[number] : first[number] + len(left)] = left
+    return Written(first, values, lanes)

@@ -18,6 +18,7 @@ from vdla.explore.debug.causes import causes_of
 from vdla.explore.debug.contents import Contents
 from vdla.explore.debug.errors import errors_of
 from vdla.explore.debug.events import WORDS, EventColumns, EventKind
+from vdla.explore.debug.execution import written_by
 from vdla.explore.debug.levels import STATES
 from vdla.explore.debug.reasons import BLAMED, TEXTS, Reason
 from vdla.explore.debug.recording import NONE, Recording
@@ -43,6 +44,8 @@ SCRIPTS = (
     "debug.js",
 )
 ALIGNMENT = 8
+MOST_VALUES = 1 << 21
+"""Values in memories that a page holds; it holds none if there are more."""
 
 
 def write_debug_page(output: Path, recording: Recording) -> Path:
@@ -61,8 +64,11 @@ def write_debug_page(output: Path, recording: Recording) -> Path:
 def page_content(recording: Recording) -> bytes:
     """Return everything that the page shows of a run, as a file of columns."""
     contents = Contents(recording)
-    meta = _meta(recording) | _memory_meta(contents)
-    return column_file(meta, _columns(recording) | _memory_columns(contents))
+    written = written_by(contents, MOST_VALUES)
+    meta = _meta(recording) | _memory_meta(contents) | {"element_lanes": list(written.lanes.items())}
+    columns = _columns(recording) | _memory_columns(contents)
+    columns |= {"touch value": written.first.astype(np.int32), "values": written.values.astype(np.int32)}
+    return column_file(meta, columns)
 
 
 def column_file(meta: Mapping[str, Any], columns: Mapping[str, np.ndarray]) -> bytes:

@@ -359,7 +359,7 @@ const swatch = (name) => make("span", { class: "swatch", style: `background: ${c
 
 /** Return a table with a caption, the titles of its columns, and rows. */
 function plainTable(caption, heads, rows) {
-  const left = new Set(["Unit", "Layer", "Assembly", "Operator", "Waited for", "Event", "Access", "Tensor", "Kind", "Error"]);
+  const left = new Set(["Unit", "Layer", "Assembly", "Operator", "Waited for", "Event", "Access", "Tensor", "Values", "Kind", "Error"]);
   const head = heads.map((title) => make("th", { scope: "col", class: left.has(title) ? "plain text" : "plain" }, title));
   return make("table", {}, make("caption", {}, caption), make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows));
 }

@@ -9,6 +9,7 @@ class Memories {
     const { columns } = run;
     this.run = run;
     this.names = new Map([...run.scratchpads.map(([memory, name]) => [memory, name]), [run.dram, "DRAM"]]);
+    this.lanes = new Map(run.element_lanes);
     this.owner = summed(columns.touch);
     this.reader = summed(columns.flow);
     [this.memory, this.kind, this.begin, this.width, this.stride, this.count, this.area] = ["memory", "kind", "begin", "width", "stride", "count", "area"].map((name) => columns[`touch ${name}`]);
@@ -70,6 +71,17 @@ class Memories {
     if (offset < 0) return false;
     const row = Math.min(Math.floor(offset / Math.max(this.stride[touch], 1)), this.count[touch] - 1);
     return offset - row * this.stride[touch] < this.width[touch];
+  }
+
+  /** Return the values that a touch leaves in a place; null where the page does not have them. */
+  valuesAt(touch, place) {
+    const first = this.run.columns["touch value"][touch];
+    if (first === NEVER || !this.run.columns.values.length) return null;
+    const offset = place - this.begin[touch];
+    const row = Math.min(Math.floor(offset / Math.max(this.stride[touch], 1)), this.count[touch] - 1);
+    const lanes = this.lanes.get(this.memory[touch]);
+    const from = first + (row * this.width[touch] + offset - row * this.stride[touch]) * lanes;
+    return [...this.run.columns.values.subarray(from, from + lanes)];
   }
 
   /** Return the touches of an instruction. */

@@ -5,9 +5,13 @@
 const BAR_HEIGHT = 16;
 const MOST_HELD = 8;
 const MOST_TOUCHES = 200;
+const MOST_VALUES = 16;
 
 /** Return the colour of a label: neighbours in the list of labels differ clearly. */
 const labelColour = (number) => `hsl(${Math.round(number * 137.5) % 360} 55% 58%)`;
+
+/** Return the first values of an element as text. */
+const valuesText = (values) => (values ? values.slice(0, MOST_VALUES).join(", ") + (values.length > MOST_VALUES ? ", …" : "") : "");
 
 class Pads {
   /** @param link returns a button that leads to an instruction. */
@@ -53,12 +57,12 @@ class Pads {
     const rows = touches.slice(0, MOST_TOUCHES).map((touch) => {
       const index = memories.owner[touch];
       return make("tr", {}, make("th", { scope: "row" }, this.link(index)), make("td", { class: "text" }, memories.verb(touch)),
-        make("td", {}, cycleText(run.started[index])), make("td", {}, cycleText(run.retired[index])), make("td", { class: "text" }, run.labels[run.columns.label[index]]), make("td", { class: "text" }, make("code", {}, run.lines[index])));
+        make("td", {}, cycleText(run.started[index])), make("td", {}, cycleText(run.retired[index])), make("td", { class: "text" }, run.labels[run.columns.label[index]]), make("td", { class: "text" }, valuesText(memories.valuesAt(touch, place))), make("td", { class: "text" }, make("code", {}, run.lines[index])));
     });
     const name = `${memories.names.get(memory)} ${memory === run.dram ? `0x${place.toString(16)}` : place}`;
     const more = touches.length > MOST_TOUCHES ? `; the first ${MOST_TOUCHES} are listed` : "";
     byId("element-text").textContent = `${name}: ${decimal(touches.length)} ${touches.length === 1 ? "touch" : "touches"}${more}`;
-    byId("touches").replaceChildren(plainTable(`Instructions that read or write ${name}`, ["Number", "Access", "Starts", "Retires", "Tensor", "Assembly"], rows));
+    byId("touches").replaceChildren(plainTable(`Instructions that read or write ${name}`, ["Number", "Access", "Starts", "Retires", "Tensor", "Values", "Assembly"], rows));
     byId("touches").hidden = !touches.length;
   }
 

@@ -9,9 +9,10 @@ import vdla
 from tests.cli.models import model
 from tests.explore.debug.imaged import contents
 from tests.explore.debug.planted import product
+from tests.explore.debug.programs import recording
 from vdla.explore.debug.contents import Contents
 from vdla.explore.debug.debugger import Debugger
-from vdla.explore.debug.execution import executed_up_to, with_slack
+from vdla.explore.debug.execution import executed_up_to, with_slack, written_by
 from vdla.explore.debug.launches import compared_recordings, recordings_of
 from vdla.explore.debug.recording import DebugError
 from vdla.hw.spec.vocabulary import MemoryType
@@ -66,3 +67,13 @@ def test_values_of_a_module_need_inputs():
     own = Contents(compared[0]).touches.at(MemoryType.INP, 0)
     assert [index for index, _ in values] == own.instruction[own.writes].tolist()
     assert any(value.any() for _, value in values)
+
+
+def test_too_many_values_are_left_out():
+    own = contents("gemm_vt2_d")
+    written = written_by(own, 1 << 22)
+    assert len(written.values) > 1000
+    assert len(written_by(own, len(written.values)).values) == len(written.values)
+    assert len(written_by(own, len(written.values) - 1).values) == 0
+    stopped = Contents(recording("token missing"))
+    assert len(written_by(stopped, 1 << 22).values) == 0

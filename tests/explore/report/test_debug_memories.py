@@ -4,6 +4,7 @@ import random
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("playwright")
@@ -13,6 +14,7 @@ from tests.explore.debug.planted import planted
 from tests.explore.report.browser import Opened, opened
 from vdla.explore.debug.contents import Contents
 from vdla.explore.debug.debugger import Debugger
+from vdla.explore.debug.execution import values_of
 from vdla.explore.debug.recording import NONE, DebugError
 from vdla.explore.report.debug_page import write_debug_page
 from vdla.hw.spec.vocabulary import MemoryType
@@ -93,6 +95,16 @@ def touched(own: Contents, index: int) -> list:
     """Return what the page holds of the touches and the flow of an instruction."""
     views = [[view.memory, view.reads + 2 * view.writes, view.text, view.area] for view in own.touched(index)]
     return [views, by_memory(own.flow.sources(index)), by_memory(own.flow.readers(index))]
+
+
+def test_values_on_the_page_are_those_of_the_debugger(shown):
+    own, pick = contents("conv3x3_d"), random.Random(3)
+    writes = np.flatnonzero(own.touches.writes & (own.touches.memory != MemoryType.UOP)).tolist()
+    for number in [pick.choice(writes) for _ in range(20)]:
+        memory, places = int(own.touches.memory[number]), own.touches.places(number)
+        place, index = int(pick.choice(places)), int(own.touches.instruction[number])
+        expected = dict(values_of(own, memory, place))[index].reshape(-1).tolist()
+        assert shown.page.evaluate(f"page.memories.valuesAt({number}, {place})") == expected
 
 
 @pytest.mark.parametrize("name", COMPARED)
@@ -180,6 +192,11 @@ def test_an_element_leads_to_its_instructions(shown):
     rows = page.locator("#touches tbody tr")
     history = list(own.history(MemoryType.INP, 1030))
     assert rows.locator("th").all_inner_texts() == [str(view.instruction) for view in history]
+    values = dict(values_of(own, MemoryType.INP, 1030))
+    for place, view in enumerate(history):
+        text = rows.nth(place).locator("td").nth(4).inner_text()
+        expected = ", ".join(map(str, values[view.instruction].reshape(-1))) if view.writes else ""
+        assert text == expected
     rows.nth(1).locator("button").click()
     assert page.evaluate("page.selected") == history[1].instruction
     page.locator("#element").fill("far")
