@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 CONTENTS = {
     "Use": "networks from_pytorch operators configuration sweeps tuning reports commands messages",
     "Hardware": "verilog from_vta isa registers microarchitecture formal",
-    "Inside": "compiler schedules simulator debugger proofs",
+    "Inside": "compiler schedules simulator debugger debugger_causes proofs",
     "Measurements": "performance area timing",
     "Reference": "glossary site/api/*",
     "Development": "/CONTRIBUTING /ARCHITECTURE decisions/*",
