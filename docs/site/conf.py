@@ -1,10 +1,12 @@
 """The documentation site. `make site` builds it with Sphinx, from the pages where they are in the repository.
 
 The pages are Markdown that GitHub renders, too. They contain nothing for Sphinx: the contents of the site are
-`CONTENTS`. Examples, and source files that a page links to, are pages that show their text.
+`CONTENTS`. Examples, and source files that a page links to, are pages that show their text. Notebooks are
+executed, and their pages show the outputs.
 """
 
-import json
+import hashlib
+import logging
 import re
 import shutil
 from importlib.metadata import version as version_of
@@ -14,6 +16,7 @@ from sphinx.application import Sphinx
 
 ROOT = Path(__file__).parents[2]
 CONTENTS = {
+    "Course": "course/README course/[1-9]*",
     "Use": "networks from_pytorch operators configuration sweeps tuning reports messages",
     "Hardware": "verilog from_vta isa registers microarchitecture formal",
     "Inside": "compiler schedules simulator debugger proofs",
@@ -23,18 +26,18 @@ CONTENTS = {
     "Examples and sources": "/examples/**",
 }  # names of pages in docs/, or from the root
 LANGUAGES = {".py": "python", ".toml": "toml", ".json": "json"}
-PAGES = ("*.md", "docs/*.md", "docs/decisions/*.md", "examples/**/*.md")
+PAGES = ("*.md", "docs/*.md", "docs/course/*.md", "docs/decisions/*.md", "examples/**/*.md")
 LINK = re.compile(r"\]\(([^)#\s]+)")
 
 project = "vdla"
 copyright = "the authors of vdla, Apache-2.0"
 version = release = version_of("vdla")
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 root_doc = "README"
 source_suffix = {
     ".rst": "restructuredtext",
-    **dict.fromkeys((".md", ".ipynb", *LANGUAGES), "markdown"),
+    **dict.fromkeys((".md", ".ipynb", *LANGUAGES), "myst-nb"),  # which takes only .ipynb for notebooks
 }
 
 
@@ -56,11 +59,19 @@ def linked_sources() -> set[str]:
 SOURCES = sorted(linked_sources())
 include_patterns = [
     *PAGES,
+    "docs/course/*.ipynb",
     *(f"examples/**{suffix}" for suffix in (".ipynb", *LANGUAGES)),
     "docs/site/api/*.rst",
     *SOURCES,
 ]
 exclude_patterns = [".*", "build", "dist", "src", "tests"]
+
+nb_execution_mode = "force"  # when a page is read; Sphinx reads again what has changed
+nb_execution_in_temp = True
+nb_execution_timeout = 300  # seconds for a cell
+nb_execution_show_tb = True
+nb_merge_streams = True
+logging.getLogger("traitlets").setLevel(logging.WARNING)  # or it lists the kernels
 
 myst_heading_anchors = 6  # as on GitHub
 highlight_language = "text"
@@ -102,16 +113,16 @@ def contents() -> str:
     )
 
 
+def sources_digest() -> str:
+    """Return a digest of the kit's sources, which decide what notebooks print."""
+    paths = sorted([*ROOT.glob("src/vdla/*.py"), *ROOT.glob("src/vdla/*/**/*.py")])
+    return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()
+
+
 def listing(text: str, language: str) -> str:
     """Return a fenced block."""
     fence = "`" * 8
     return f"{fence}{language}\n{text.rstrip()}\n{fence}\n"
-
-
-def notebook(text: str) -> str:
-    """Return the cells of a notebook as Markdown."""
-    cells = ((cell["cell_type"], "".join(cell["source"])) for cell in json.loads(text)["cells"])
-    return "\n\n".join(listing(cell, "python") if kind == "code" else cell for kind, cell in cells)
 
 
 def read(app: Sphinx, docname: str, source: list[str]) -> None:
@@ -120,8 +131,6 @@ def read(app: Sphinx, docname: str, source: list[str]) -> None:
     if docname == root_doc:
         app.env.note_dependency(__file__)
         source[0] += f"\n{contents()}"
-    elif path.suffix == ".ipynb":
-        source[0] = notebook(source[0])
     elif path.suffix in LANGUAGES:
         source[0] = f"# {path.relative_to(ROOT)}\n\n{listing(source[0], LANGUAGES[path.suffix])}"
 
@@ -133,6 +142,7 @@ def write_index(app: Sphinx, failure: Exception | None) -> None:
 
 
 def setup(app: Sphinx) -> None:
-    """Let Sphinx call `read` for each page, and `write_index` at the end."""
+    """Let Sphinx call `read` for each page, all of them if sources change, and `write_index` at the end."""
+    app.add_config_value("sources_digest", sources_digest(), "env", str)
     app.connect("source-read", read)
     app.connect("build-finished", write_index)

@@ -1,0 +1,144 @@
+"""The notebooks of the course run, answer their questions, and print what their texts say."""
+
+import re
+from itertools import takewhile
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient.exceptions import CellExecutionError
+
+from tests.docs.pages import DOCS
+from tests.notebooks import executed, printed
+
+NOTEBOOKS = sorted((DOCS / "course").glob("*.ipynb"))
+QUESTION = "**Question.**"
+
+
+def found(pattern: str, text: str) -> list[list[int]]:
+    """Return the numbers in the groups of each match; thousands have commas."""
+    return [[int(group.replace(",", "")) for group in match.groups()] for match in re.finditer(pattern, text)]
+
+
+def first_accelerator(text: str) -> None:
+    """Check the answers of notebook 1."""
+    assert found(r"(\d+) MACs in a cycle", text) == found(r"(\d+) multipliers, one for each", text)
+    ((predicted, busy),) = found(r"= ([\d,]+) cycles\nmeasured: ([\d,]+) cycles", text)
+    assert predicted < busy < 1.01 * predicted, "few cycles only start instructions"
+    assert "outputs equal, cycles equal, counters equal" in text
+    ((later, latency),) = found(r"(\d+) cycles later\nlatency of the memory: (\d+)", text)
+    assert later == latency
+    ((narrow, wide),) = found(r"run: +([\d,]+) and ([\d,]+) cycles", text)
+    assert narrow / 2 < wide < narrow, "faster, but not twice as fast"
+    ((more, exposed),) = found(r"([\d,]+) cycles more for \d+ bursts of operands, not ([\d,]+)", text)
+    assert 0 < more < exposed / 10, "most of the latency is hidden"
+
+
+def decoupled_access_execute(text: str) -> None:
+    """Check the answers of notebook 2."""
+    (one, one_measured), (two, two_measured) = found(r"= (\d+) cycles\nmeasured: +(\d+) cycles", text)
+    assert one < one_measured < 1.1 * one
+    assert two == two_measured, "with two buffers, loads are hidden"
+    limits = found(r"buffers: predicted (\d+), measured (\d+) cycles", text)
+    assert len(limits) == 3
+    assert all(measured <= predicted < measured + 8 for predicted, measured in limits)
+    ((serial,), (overlapped,)) = found(r"buffers=\d: .* (\d+)%", text)
+    assert serial > 10 > 2 > overlapped
+    in_order, threaded = found(r"tokens, \[(\d+), (\d+), (\d+)\] cycles", text)
+    assert all(fast < slow for fast, slow in zip(threaded, in_order, strict=True))
+    assert "chain of waits: load waits for a token compute->load that nothing pushes" in text
+    assert "all tokens: 1 different result\n" in text
+    ((results,),) = found(r"without the pops: (\d+) different results", text)
+    assert results > 1
+    assert "all tokens: safe\n" in text
+    assert "no token orders them: a token compute->load is missing" in text
+
+
+def from_onnx_to_a_stream(text: str) -> None:
+    """Check the answers of notebook 3."""
+    ((macs,),) = found(r"sum +([\d,]+)", text)
+    assert f"{macs / 1000:.1f} kMAC" in text, "the compiled network multiplies as often"
+    ((floats, total),) = found(r"float +(\d+) of (\d+) digits", text)
+    ((integers, _),) = found(r"int8 +(\d+) of (\d+) digits", text)
+    assert integers > floats - total / 100, "int8 costs less than a percent"
+    cycles = found(r"chosen ([\d,]+), best ([\d,]+), worst ([\d,]+) cycles", text)
+    assert len(cycles) == 3
+    assert all(best <= chosen < worst for chosen, best, worst in cycles)
+    assert "load_wgt: its loops have extents 8x8, these 8" in text
+    points = found(r"threads (\d): +([\d,]+) bytes, +([\d,]+) cycles", text)
+    fastest = min(points, key=lambda point: point[2])
+    assert fastest[0] == 2, "two threads are faster"
+    assert min(points, key=lambda point: point[1])[2] > fastest[2], "the fewest bytes are not the fastest"
+    assert max(points, key=lambda point: point[2])[1] == max(moved for _, moved, _ in points)
+    assert "buffer S of 512 elements does not fit the accumulator memory" in text
+    assert "\nproved\n" in text
+
+
+CHECKS = {
+    "1_first_accelerator": first_accelerator,
+    "2_decoupled_access_execute": decoupled_access_execute,
+    "3_from_onnx_to_a_stream": from_onnx_to_a_stream,
+}
+
+
+def unanswered(notebook: nbformat.NotebookNode) -> list[str]:
+    """Return the questions that are not followed by a cell that prints or shows something."""
+    cells = notebook.cells
+    return [
+        cell.source
+        for number, cell in enumerate(cells)
+        if cell.cell_type == "markdown"
+        and QUESTION in cell.source
+        and not any(
+            answer.outputs for answer in takewhile(lambda each: each.cell_type == "code", cells[number + 1 :])
+        )
+    ]
+
+
+def titled(path: Path) -> str:
+    """Return the first line of a notebook."""
+    return nbformat.read(path, 4).cells[0].source.partition("\n")[0]
+
+
+def test_the_notebooks_of_the_course_are_numbered():
+    assert set(CHECKS) <= {path.stem for path in NOTEBOOKS}
+    titles = [titled(path) for path in NOTEBOOKS]
+    assert [title[:5] for title in titles] == [f"# {path.stem[0]}. " for path in NOTEBOOKS]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_of_the_course_has_questions_and_no_outputs(path):
+    notebook = nbformat.read(path, 4)
+    nbformat.validate(notebook)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert [cell.id for cell in code if cell.outputs or cell.execution_count is not None] == []
+    assert sum(cell.source.count(QUESTION) for cell in notebook.cells) >= 3
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_of_the_course_answers_its_questions(path, tmp_path):
+    notebook = executed(path, tmp_path)
+    assert unanswered(notebook) == []
+    if path.stem in CHECKS:
+        CHECKS[path.stem]("".join(map(printed, notebook.cells)))
+
+
+def planted(folder: Path, *code: str) -> Path:
+    """Write a notebook of a question and some cells of code; return its path."""
+    cells = [
+        nbformat.v4.new_markdown_cell(f"{QUESTION} How much is it?"),
+        *map(nbformat.v4.new_code_cell, code),
+    ]
+    path = folder / "planted.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
+    return path
+
+
+def test_a_question_without_an_answer_is_noticed(tmp_path):
+    assert unanswered(executed(planted(tmp_path, "x = 1", "print(x)"), tmp_path)) == []
+    assert unanswered(executed(planted(tmp_path, "x = 1"), tmp_path)) == [f"{QUESTION} How much is it?"]
+
+
+def test_a_cell_that_fails_is_noticed(tmp_path):
+    with pytest.raises(CellExecutionError, match="AssertionError"):
+        executed(planted(tmp_path, "assert 1 == 2"), tmp_path)
