@@ -6,15 +6,17 @@ executed, and their pages show the outputs.
 """
 
 import hashlib
-import logging
 import re
 import shutil
+import sys
+import tempfile
 from importlib.metadata import version as version_of
 from pathlib import Path
 
 from sphinx.application import Sphinx
 
 ROOT = Path(__file__).parents[2]
+sys.path.append(str(ROOT / "scripts"))
 CONTENTS = {
     "Course": "course/README course/[1-9]*",
     "Use": "networks from_pytorch operators configuration sweeps tuning reports messages",
@@ -66,12 +68,7 @@ include_patterns = [
 ]
 exclude_patterns = [".*", "build", "dist", "src", "tests"]
 
-nb_execution_mode = "force"  # when a page is read; Sphinx reads again what has changed
-nb_execution_in_temp = True
-nb_execution_timeout = 300  # seconds for a cell
-nb_execution_show_tb = True
-nb_merge_streams = True
-logging.getLogger("traitlets").setLevel(logging.WARNING)  # or it lists the kernels
+nb_execution_mode = "off"  # `read` executes notebooks
 
 myst_heading_anchors = 6  # as on GitHub
 highlight_language = "text"
@@ -125,12 +122,23 @@ def listing(text: str, language: str) -> str:
     return f"{fence}{language}\n{text.rstrip()}\n{fence}\n"
 
 
+def notebook(path: Path) -> str:
+    """Execute a notebook; return it with its outputs, as JSON."""
+    import nbformat
+    from notebooks import executed
+
+    with tempfile.TemporaryDirectory(prefix="vdla-notebook-") as folder:
+        return nbformat.writes(executed(path, folder))
+
+
 def read(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Make Markdown of a file that is something else, and add the tables of contents to the first page."""
+    """Execute notebooks, make Markdown of sources, and add the tables of contents to the first page."""
     path = Path(app.env.doc2path(docname))
     if docname == root_doc:
         app.env.note_dependency(__file__)
         source[0] += f"\n{contents()}"
+    elif path.suffix == ".ipynb":
+        source[0] = notebook(path)
     elif path.suffix in LANGUAGES:
         source[0] = f"# {path.relative_to(ROOT)}\n\n{listing(source[0], LANGUAGES[path.suffix])}"
 
@@ -143,6 +151,6 @@ def write_index(app: Sphinx, failure: Exception | None) -> None:
 
 def setup(app: Sphinx) -> None:
     """Let Sphinx call `read` for each page, all of them if sources change, and `write_index` at the end."""
-    app.add_config_value("sources_digest", sources_digest(), "env", str)
+    app.add_config_value("kit_sources", sources_digest(), "env", str)
     app.connect("source-read", read)
     app.connect("build-finished", write_index)

@@ -42,9 +42,13 @@ def site(tmp_path_factory) -> Site:
 def test_every_page_and_every_example_is_in_the_site(site):
     names = [path.relative_to(ROOT) for path in paths()]
     names += [
-        path.relative_to(ROOT) for path in (ROOT / "examples").rglob("*") if path.suffix in (".py", ".ipynb")
+        path.relative_to(ROOT)
+        for folder in ("examples", "docs/course")
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in (".py", ".ipynb")
     ]
-    assert {"examples/sweeps/memory.ipynb", "docs/isa.md"} <= {str(name) for name in names}
+    expected = {"docs/course/1_first_accelerator.ipynb", "examples/sweeps/memory.ipynb", "docs/isa.md"}
+    assert expected <= {str(name) for name in names}
     assert [str(name) for name in names if name.with_suffix(".html").as_posix() not in site.pages] == []
 
 
@@ -60,6 +64,21 @@ def test_no_link_is_dead(site):
 
 def test_nothing_is_loaded_from_a_network(site):
     assert site.remote_resources() == []
+
+
+@pytest.mark.parametrize(
+    ("page", "printed", "pictures"),
+    [
+        ("docs/course/1_first_accelerator.html", "outputs equal, cycles equal, counters equal", 2),
+        ("docs/course/2_decoupled_access_execute.html", "deadlock: no unit can go on", 3),
+        ("docs/course/3_from_onnx_to_a_stream.html", "proved", 1),
+        ("examples/sweeps/memory.html", "KiB suffice", 1),
+    ],
+)
+def test_the_page_of_a_notebook_shows_its_outputs(site, page, printed, pictures):
+    outputs = site.pages[page].select(".cell_output")
+    assert any(printed in output.get_text() for output in outputs)
+    assert sum(len(output.select("img, svg")) for output in outputs) == pictures
 
 
 def planted(folder: Path, body: str, style: str = "") -> Site:
@@ -200,11 +219,13 @@ def test_a_page_fits_windows_in_its_colours(site, running, name, scheme):
         assert one.complaints == []
 
 
-def test_every_page_fits_a_narrow_window(site, running):
+def test_every_page_fits_a_narrow_window_and_asks_no_network(site, running):
     with running.new_context(viewport={"width": NARROW, "height": 900}) as context:
-        page, wide = context.new_page(), []
+        page, wide, asked = context.new_page(), [], []
+        page.on("request", lambda request: asked.append(request.url))
         for name in site.pages:
             page.goto((site.folder / name).as_uri())
             if page.evaluate("document.documentElement.scrollWidth") > NARROW:
                 wide.append(name)
     assert wide == []
+    assert [url for url in asked if not url.startswith(("file:", "data:"))] == []

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from tests.notebooks import executed, printed
+from notebooks import executed, printed
 
 NOTEBOOK = Path(__file__).parents[2] / "examples" / "sweeps" / "memory.ipynb"
 

@@ -1,4 +1,4 @@
-"""Notebooks as the tests execute them."""
+"""Execution of notebooks, for the documentation site and for the tests."""
 
 import os
 import sys
@@ -8,17 +8,23 @@ import nbformat
 from nbclient import NotebookClient
 
 CELL_SECONDS = 300
+QUIET = ["--IPKernelApp.log_level=ERROR"]  # no warning for each kernel that others on this machine may listen
 
 
-def executed(path: Path, folder: Path) -> nbformat.NotebookNode:
-    """Execute a notebook in a folder; return it with its outputs.
+def executed(path: Path, folder: str | os.PathLike[str]) -> nbformat.NotebookNode:
+    """Execute a notebook in a folder, with the modules of this process; return it with its outputs.
 
     Raises:
         CellExecutionError: a cell fails.
     """
     notebook = nbformat.read(path, 4)
     client = NotebookClient(
-        notebook, timeout=CELL_SECONDS, kernel_name="python3", resources={"metadata": {"path": folder}}
+        notebook,
+        timeout=CELL_SECONDS,
+        kernel_name="python3",
+        extra_arguments=QUIET,
+        coalesce_streams=True,
+        resources={"metadata": {"path": folder}},
     )
     client.execute(env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))})
     return notebook
