@@ -21,7 +21,9 @@ WIDTHS = (1280, NARROW, 800, 1010, 1320, 1920)  # Furo lays pages out anew at 10
 
 def build(source: Path, folder: Path) -> subprocess.CompletedProcess:
     """Build a site as `make site` does, into another folder."""
-    recipe = re.search(r"^site: env tools\n\t@\$\(PYTHON\) (?P<words>.*)$", (ROOT / "Makefile").read_text(), re.M)
+    recipe = re.search(
+        r"^site: env tools\n\t@\$\(PYTHON\) (?P<words>.*)$", (ROOT / "Makefile").read_text(), re.M
+    )
     words = recipe["words"].replace("build/site", str(folder)).split()
     return subprocess.run([sys.executable, *words], cwd=source, capture_output=True, text=True, check=False)
 
