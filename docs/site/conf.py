@@ -5,11 +5,9 @@ The pages are Markdown that GitHub renders, too. They contain nothing for Sphinx
 executed, and their pages show the outputs.
 """
 
-import hashlib
 import re
 import shutil
 import sys
-import tempfile
 from importlib.metadata import version as version_of
 from pathlib import Path
 
@@ -17,6 +15,9 @@ from sphinx.application import Sphinx
 
 ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "scripts"))
+
+from notebooks import kit_digest, with_outputs  # noqa: E402
+
 CONTENTS = {
     "Course": "course/README course/[1-9]*",
     "Use": "networks from_pytorch operators configuration sweeps tuning reports messages",
@@ -110,25 +111,10 @@ def contents() -> str:
     )
 
 
-def sources_digest() -> str:
-    """Return a digest of the kit's sources, which decide what notebooks print."""
-    paths = sorted([*ROOT.glob("src/vdla/*.py"), *ROOT.glob("src/vdla/*/**/*.py")])
-    return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()
-
-
 def listing(text: str, language: str) -> str:
     """Return a fenced block."""
     fence = "`" * 8
     return f"{fence}{language}\n{text.rstrip()}\n{fence}\n"
-
-
-def notebook(path: Path) -> str:
-    """Execute a notebook; return it with its outputs, as JSON."""
-    import nbformat
-    from notebooks import executed
-
-    with tempfile.TemporaryDirectory(prefix="vdla-notebook-") as folder:
-        return nbformat.writes(executed(path, folder))
 
 
 def read(app: Sphinx, docname: str, source: list[str]) -> None:
@@ -138,7 +124,7 @@ def read(app: Sphinx, docname: str, source: list[str]) -> None:
         app.env.note_dependency(__file__)
         source[0] += f"\n{contents()}"
     elif path.suffix == ".ipynb":
-        source[0] = notebook(path)
+        source[0] = with_outputs(path)
     elif path.suffix in LANGUAGES:
         source[0] = f"# {path.relative_to(ROOT)}\n\n{listing(source[0], LANGUAGES[path.suffix])}"
 
@@ -151,6 +137,6 @@ def write_index(app: Sphinx, failure: Exception | None) -> None:
 
 def setup(app: Sphinx) -> None:
     """Let Sphinx call `read` for each page, all of them if sources change, and `write_index` at the end."""
-    app.add_config_value("kit_sources", sources_digest(), "env", str)
+    app.add_config_value("digest_of_kit", kit_digest(), "env", str)
     app.connect("source-read", read)
     app.connect("build-finished", write_index)

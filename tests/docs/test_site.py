@@ -143,8 +143,9 @@ def test_a_resource_of_a_style_sheet_is_noticed(tmp_path, style):
 
 def test_a_broken_reference_ends_the_build(tmp_path):
     """A page with a dead link, and a page that is in no table of contents."""
-    for name in ("docs/site", "docs/decisions", "examples"):
+    for name in ("docs/site", "docs/decisions", "examples", "scripts"):
         (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "scripts" / "notebooks.py").write_text((ROOT / "scripts" / "notebooks.py").read_text())
     (tmp_path / "docs" / "site" / "conf.py").write_text((CONFIGURATION / "conf.py").read_text())
     (tmp_path / "docs" / "site" / "site.css").write_text("")
     (tmp_path / "README.md").write_text("# First\n[a](docs/none.md)\n")
