@@ -64,11 +64,12 @@ def from_onnx_to_a_stream(text: str) -> None:
     assert len(cycles) == 3
     assert all(best <= chosen < worst for chosen, best, worst in cycles)
     assert "load_wgt: its loops have extents 8x8, these 8" in text
-    points = found(r"threads (\d): +([\d,]+) bytes, +([\d,]+) cycles", text)
-    fastest = min(points, key=lambda point: point[2])
-    assert fastest[0] == 2, "two threads are faster"
-    assert min(points, key=lambda point: point[1])[2] > fastest[2], "the fewest bytes are not the fastest"
-    assert max(points, key=lambda point: point[2])[1] == max(moved for _, moved, _ in points)
+    points = found(r"(\d+) x (\d), chunks of (\d), threads (\d): +([\d,]+) bytes, +([\d,]+) cycles", text)
+    fastest = min(points, key=lambda point: point[-1])
+    assert found(r"fastest: \((\d+), (\d), (\d), (\d)\)", text) == [fastest[:4]]
+    assert fastest[3] == 2, "two threads are faster"
+    most, least = (choose(points, key=lambda point: point[-2]) for choose in (max, min))
+    assert fastest[-1] < least[-1] < most[-1], "the tiles that load least are not the fastest"
     assert "buffer S of 512 elements does not fit the accumulator memory" in text
     assert "\nproved\n" in text
 
