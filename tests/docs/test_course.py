@@ -100,7 +100,8 @@ def your_own_instruction(text: str) -> None:
     assert "absdiff(D[" in text
     ((proved, circuits),) = found(r"(\d+) of (\d+) circuits with", text)
     ((refuted, faults),) = found(r"(\d+) of (\d+) planted faults refuted", text)
-    assert proved == circuits > 0 and refuted == faults > 0
+    assert proved == circuits > 0
+    assert refuted == faults > 0
     (by_pixels,), (at_random,) = found(r"noticed by (\d+)%", text)
     assert by_pixels == 0 < at_random, "tests on pixels do not notice the fault"
     ((predicted, measured),) = found(r"predicted: (\d+) LUTs, measured: {'LUT': (\d+)", text)
