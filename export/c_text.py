@@ -24,11 +24,12 @@ C_TYPES = {
 """Types of elements in C, by their NumPy names."""
 
 KEYWORDS = frozenset(
-    """
-    auto break case char const continue default do double else enum extern float for goto if inline int long
-    register restrict return short signed sizeof static struct switch typedef union unsigned void volatile
-    while _Bool _Complex _Imaginary
-    """.split()
+    (
+        *("auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum"),
+        *("extern", "float", "for", "goto", "if", "inline", "int", "long", "register", "restrict", "return"),
+        *("short", "signed", "sizeof", "static", "struct", "switch", "typedef", "union", "unsigned", "void"),
+        *("volatile", "while"),
+    )
 )
 UNSAFE_IN_COMMENTS = re.compile(r"[^A-Za-z0-9 _.,:;()<>=+\[\]-]")
 LEAST_INT64 = -(1 << 63)

@@ -126,8 +126,17 @@ def image_source(network: Network) -> str:
     return (
         f'{GENERATED}#include "{name}.h"\n\n'
         f"VDLA_TENSORS({image.alignment}) uint64_t {name}_tensors[{image.tensors.size // WORD_BYTES}];\n\n"
-        f"VDLA_IMAGE({image.alignment}) {words(f'uint64_t {name}_image', image.words)}"
+        f"VDLA_IMAGE({image.alignment}) {words(f'uint64_t {name}_image', image.words)}\n"
+        + "".join(
+            array(f"const uint8_t {_user_of(network, number)}", stream.user_of)
+            for number, stream in enumerate(image.streams.values())
+        )
     )
+
+
+def _user_of(network: Network, number: int) -> str:
+    """Return the name of the array that tells which instructions of a stream are relocated."""
+    return f"{network.name}_user_of_{number}"
 
 
 # Run function
@@ -201,11 +210,12 @@ def _module(network: Network) -> str:
     """Return the description of the module that the driver takes."""
     name, image = network.name, network.image
     users = [
-        array(f"static const uint8_t user_of_{number}", stream.user_of)
+        f"extern const uint8_t {_user_of(network, number)}[{stream.count}];\n"
         for number, stream in enumerate(image.streams.values())
     ]
     streams = [
-        f"    {{{name}_image + {stream.offset // WORD_BYTES}, {stream.count}, user_of_{number}}},\n"
+        f"    {{{name}_image + {stream.offset // WORD_BYTES}, {stream.count}, "
+        f"{_user_of(network, number)}}},\n"
         for number, stream in enumerate(image.streams.values())
     ]
     regions = [
