@@ -416,8 +416,9 @@ FORMS: Mapping[str, Form] = {
 }
 """The C form of each operator; those of `VIEWS` need none."""
 
-EXACT_TO_ULP = ("DequantizedSoftmax", "LayerNormalization", "Softmax")
-"""Operators whose floats may differ from the kit's in the last places."""
+ULP: Mapping[str, int] = {"DequantizedSoftmax": 8, "LayerNormalization": 16, "Softmax": 8}
+"""Operators whose floats may differ from the kit's by so many units in the last place: of the element, and of
+the greatest element for LayerNormalization."""
 
-EXACT_TO_ONE = ("Int8LayerNormalization", "Int8Softmax")
+INTEGERS_BY_ONE = ("Int8LayerNormalization", "Int8Softmax")
 """Operators whose integers may differ from the kit's by one."""
