@@ -28,7 +28,7 @@ from vdla.runtime.module.plan import Plan
 
 HERE = Path(__file__).parent
 NAME = "net"
-SANITIZERS = "-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all"
+SANITIZERS = "-O0 -g -fsanitize=address,undefined -fno-sanitize-recover=all"
 POLL_LIMIT = 50
 GAP = 1 << 16  # bytes between the regions
 CODES = dict(enumerate((OK, *errors())))
