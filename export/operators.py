@@ -131,6 +131,22 @@ def require_forms(plan: Plan) -> None:
             raise refusal(step, f"there are {', '.join(sorted((*FORMS, *VIEWS)))}")
 
 
+def notes_of(plan: Plan) -> list[str]:
+    """Return a line for each operator whose results may differ from the kit's."""
+    return [
+        f"{step.op} {step.name}: {difference_of(step.op)}"
+        for step in plan.host_steps
+        if step.op in (*ULP, *INTEGERS_BY_ONE)
+    ]
+
+
+def difference_of(op: str) -> str:
+    """Return how far the results of an operator may differ from the kit's."""
+    if op in INTEGERS_BY_ONE:
+        return "integers may differ from those of `vdla run` by one"
+    return f"floats may differ from those of `vdla run` by {ULP[op]} units in the last place"
+
+
 def call_of(step: HostStep, types: Mapping[str, Value], places: Mapping[str, str]) -> Lines:
     """Return the statements that compute an operator.
 

@@ -15,7 +15,7 @@ from sphinx.application import Sphinx
 ROOT = Path(__file__).parents[2]
 CONTENTS = {
     "Use": "networks from_pytorch operators configuration sweeps tuning reports messages",
-    "Hardware": "verilog from_vta isa registers microarchitecture formal",
+    "Hardware": "verilog export from_vta isa registers microarchitecture formal",
     "Inside": "compiler schedules simulator debugger proofs",
     "Measurements": "performance area timing",
     "Reference": "glossary site/api/*",

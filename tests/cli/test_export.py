@@ -6,8 +6,9 @@ import pytest
 
 from tests.cli.commands import done, invoke, refused
 from tests.cli.networks import made_in
+from tests.export.graphs import MOBILE, exported
 from vdla.export.files import files_of
-from vdla.runtime.module.file import load
+from vdla.runtime.module.file import load, save
 
 
 @pytest.fixture(scope="module")
@@ -66,3 +67,12 @@ def test_a_folder_that_cannot_be_written_is_refused_before_any_work(folder, tmp_
 def test_a_file_that_is_no_module_is_refused(tmp_path):
     (tmp_path / "net.vdla").write_bytes(b"VDLA-MOD")
     assert "is truncated" in refused("export", tmp_path / "net.vdla", "--c", "-o", tmp_path / "c")
+
+
+def test_operators_that_are_not_exact_are_named(tmp_path):
+    save(exported(MOBILE), tmp_path / "net.vdla")
+    result = done("export", tmp_path / "net.vdla", "--c", "-o", tmp_path / "c")
+    assert result.stderr == (
+        "DequantizedSoftmax the DequantizedSoftmax: floats may differ from those of `vdla run` by 8 units in the "
+        "last place\n"
+    )

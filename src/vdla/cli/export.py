@@ -7,6 +7,7 @@ import click
 from vdla.cli._options import OUTPUT_FILE, reports_errors
 from vdla.export.files import files_of
 from vdla.export.network import require_name
+from vdla.export.operators import notes_of
 from vdla.hw.spec.writing import check_writable, write_together
 from vdla.runtime.module.file import load
 
@@ -28,7 +29,10 @@ def command(module: Path, as_c: bool, folder: Path, name: str | None) -> None:
     name = name if name is not None else module.stem.lower().replace("-", "_")
     require_name(name)
     check_writable(folder / "Makefile")
-    contents = {folder / file: text for file, text in files_of(load(module), name).items()}
+    plan = load(module)
+    contents = {folder / file: text for file, text in files_of(plan, name).items()}
     write_together(contents)
+    for note in notes_of(plan):
+        click.echo(note, err=True)
     for path in contents:
         click.echo(path)
