@@ -4,9 +4,11 @@ from collections.abc import Mapping
 from enum import IntFlag
 from importlib.resources import files
 
-from vdla.export.c_text import comment
-from vdla.export.network import GENERATED, header, image_source, network_of, require_name, source
+from vdla.export.c_text import ExportError, comment
+from vdla.export.image import image_of
+from vdla.export.network import GENERATED, Network, header, image_source, require_name, source
 from vdla.export.operators import require_forms
+from vdla.export.values import values_of
 from vdla.hw.spec.registers import IDENTITY, MEANING, REGISTERS, VERSION, Fault
 from vdla.runtime.module.plan import Plan
 
@@ -37,13 +39,14 @@ def files_of(plan: Plan, name: str) -> dict[str, str]:
     """Return the text of each file, by name.
 
     Raises:
-        ExportError: the name is no C identifier, nothing runs on the accelerator, or an operator on the host
-            has no C form.
+        ExportError: the name is no C identifier, nothing runs on the accelerator, an operator on the host has
+            no C form, or C has no type for a value.
         ModuleError, VerificationError, DeviceError: the module cannot run.
     """
     require_name(name)
     require_forms(plan)
-    network = network_of(plan, name)
+    require_launch(plan)
+    network = Network(name, plan, image_of(plan), values_of(plan))
     return {
         **{f"{each}.{ending}": asset(f"{each}.{ending}") for each in LIBRARY for ending in ("h", "c")},
         "vdla_registers.h": registers_header(),
@@ -56,9 +59,22 @@ def files_of(plan: Plan, name: str) -> dict[str, str]:
     }
 
 
+def require_launch(plan: Plan) -> None:
+    """Refuse a module that runs nothing on the accelerator.
+
+    Raises:
+        ExportError: it does.
+    """
+    if not plan.launches:
+        raise ExportError(
+            f"module {plan.name} runs nothing on the accelerator, so there is nothing to export; "
+            "`vdla compile --layers` lists the reasons"
+        )
+
+
 def asset(name: str) -> str:
     """Return the text of a file of `c/`."""
-    return files("vdla.export").joinpath("c", name).read_text(encoding="utf-8")
+    return files("vdla.export.c").joinpath(name).read_text(encoding="utf-8")
 
 
 def registers_header() -> str:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from math import prod
 
 from vdla.export.c_text import KEYWORDS, ExportError, array, c_type, comment, sizes, words
-from vdla.export.image import WORD_BYTES, Image, image_of
+from vdla.export.image import WORD_BYTES, Image
 from vdla.export.operators import call_of
-from vdla.export.values import VIEWS, CpuValues, bytes_of, elements_of, values_of
+from vdla.export.values import VIEWS, CpuValues, bytes_of, elements_of
 from vdla.hw.spec.isa import WORD_BITS, Load, field_of
 from vdla.runtime.layout import IMAGE_RANK, Layout
 from vdla.runtime.module.plan import Crossing, HostStep, LaunchStep, Plan, Value
@@ -44,21 +44,6 @@ def require_name(name: str) -> None:
             f"the name {name!r} is no prefix of C identifiers; give --name with a lower-case letter, then "
             "letters, digits and _; no keyword, and not beginning with vdla"
         )
-
-
-def network_of(plan: Plan, name: str) -> Network:
-    """Place a module in DRAM, and its values in C.
-
-    Raises:
-        ExportError: nothing runs on the accelerator, or C has no type for a value.
-        ModuleError, VerificationError, DeviceError: the module cannot run.
-    """
-    if not plan.launches:
-        raise ExportError(
-            f"module {plan.name} runs nothing on the accelerator, so there is nothing to export; "
-            "`vdla compile --layers` lists the reasons"
-        )
-    return Network(name, plan, image_of(plan), values_of(plan))
 
 
 # Header

@@ -49,8 +49,8 @@ REMEDIES: dict[type[VdlaError], str] = {
     SweepError: "Correct the key that the message names ([sweeps.md](sweeps.md#specification)).",
     NoValueError: "Correct the expression, or exclude the point by a constraint.",
     WorkerError: "Start the workers, and check the scheduler's address ([sweeps.md](sweeps.md#clusters)).",
-    ExportError: "Follow the message; [export.md](export.md#operators-on-the-cpu) lists the operators with a C "
-    "form.",
+    ExportError: "Follow the message; [export.md](export.md#operators-on-the-cpu) lists the operators that C "
+    "has.",
     ProofError: "See [proofs.md](proofs.md#reading-a-failure).",
     StoreError: "See [proofs.md](proofs.md#reading-a-failure).",
     DifferenceError: "Compile the module again: its plan and its graph do not belong together.",

@@ -6,8 +6,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from exported.board import compiler
 
 from tests.docs.pages import CODE, DOCS, ROOT, blocks, commands, table
+from tests.export.programs import STRICT
 from vdla.export.files import DRIVER_ERRORS, asset, errors, files_of
 from vdla.export.operators import FORMS, INTEGERS_BY_ONE, ULP, VIEWS
 from vdla.runtime.module.file import load
@@ -53,8 +55,8 @@ def test_the_program_of_the_page_is_compiled_and_linked(folder):
     c = folder / "build" / "digits_c"
     program = next(block for block in blocks(PAGE) if block.language == "c")
     (c / program.name).write_text(program.text)
-    strict = "-std=c99 -Wall -Wextra -Wpedantic -Werror -Wconversion".split()
-    run(["cc", *strict, "-o", "program", program.name, "libdigits.a", "-lm"], c)
+    strict = STRICT.split()
+    run([*compiler(), *strict, "-o", "program", program.name, "libdigits.a", "-lm"], c)
     assert (c / "program").exists()
 
 
