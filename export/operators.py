@@ -8,6 +8,7 @@ import numpy as np
 
 from vdla.export.c_text import ExportError, number, sizes
 from vdla.export.values import VIEWS, elements_of
+from vdla.runtime.layout import IMAGE_RANK
 from vdla.runtime.module.plan import HostStep, Plan, Value, type_text
 
 SUFFIXES = {"float32": "f32", "int8": "i8", "uint8": "u8", "int16": "i16", "int32": "i32"}
@@ -144,7 +145,8 @@ def difference_of(op: str) -> str:
     """Return how far the results of an operator may differ from the kit's."""
     if op in INTEGERS_BY_ONE:
         return "integers may differ from those of `vdla run` by one"
-    return f"floats may differ from those of `vdla run` by {ULP[op]} units in the last place"
+    units = f"{ULP[op]} units in the last place{' of the greatest element' * (op in OF_THE_GREATEST)}"
+    return f"floats may differ from those of `vdla run` by {units}"
 
 
 def call_of(step: HostStep, types: Mapping[str, Value], places: Mapping[str, str]) -> Lines:
@@ -254,6 +256,21 @@ def _vector(call: Call, place: int, count: int) -> Operand | str:
 
 def _real(call: Call, name: str) -> str:
     return number(np.float32(call.step.attributes[name]))  # type: ignore[arg-type]
+
+
+def _convolution(call: Call) -> Lines:
+    call.require_types("float32")
+    w = call.operand(1)
+    call.require(len(call.x.type.shape) == IMAGE_RANK, f"its input is {call.x.type}, not an image")
+    kernel = *w.type.shape[2:], call.integer("group"), *call.integers("strides"), *call.integers("dilations")
+    members = *call.x.type.shape, *call.out.type.shape[1:], *kernel, *call.integers("pads")[:2]
+    return [
+        "{",
+        f"    static const struct vdla_convolution convolution = {sizes(members)};",
+        "",
+        "    " + _statement("vdla_convolve", call.out, call.x, w, call.optional(2) or "NULL", "&convolution"),
+        "}",
+    ]
 
 
 def _arg(sign: int) -> Form:
@@ -411,6 +428,7 @@ FORMS: Mapping[str, Form] = {
     "ArgMin": _arg(-1),
     "Clip": _clip,
     "Concat": _concat,
+    "Conv": _convolution,
     "DequantizeLinear": _scaled("dequantize", "", "float32"),
     "DequantizedSoftmax": _scaled_softmax("vdla_dequantized_softmax"),
     "Expand": _expand,
@@ -432,9 +450,11 @@ FORMS: Mapping[str, Form] = {
 }
 """The C form of each operator; those of `VIEWS` need none."""
 
-ULP: Mapping[str, int] = {"DequantizedSoftmax": 8, "LayerNormalization": 16, "Softmax": 8}
-"""Operators whose floats may differ from the kit's by so many units in the last place: of the element, and of
-the greatest element for LayerNormalization."""
+ULP: Mapping[str, int] = {"Conv": 64, "DequantizedSoftmax": 8, "LayerNormalization": 16, "Softmax": 8}
+"""Operators whose floats may differ from the kit's, by so many units in the last place."""
+
+OF_THE_GREATEST = ("Conv", "LayerNormalization")
+"""Operators whose difference counts in units of the greatest element of the result."""
 
 INTEGERS_BY_ONE = ("Int8LayerNormalization", "Int8Softmax")
 """Operators whose integers may differ from the kit's by one."""

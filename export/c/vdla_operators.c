@@ -212,6 +212,47 @@ static int is_better(float value, float best, int sign, int last)
 ARG(f32, float)
 ARG(i8, int8_t)
 
+/* Return the sum of the products of a window with a kernel. */
+static double convolved(const float *x, const float *w, const struct vdla_convolution *c, size_t y, size_t left)
+{
+    size_t channel, row, column;
+    double total = 0;
+
+    for (channel = 0; channel < c->channels / c->groups; channel++)
+        for (row = 0; row < c->rows; row++)
+            for (column = 0; column < c->columns; column++, w++) {
+                size_t at_row = y + row * c->row_dilation, at_column = left + column * c->column_dilation;
+
+                if (at_row < c->top || at_row - c->top >= c->height || at_column < c->left
+                    || at_column - c->left >= c->width)
+                    continue;
+                total += (double)x[(channel * c->height + at_row - c->top) * c->width + at_column - c->left]
+                         * (double)*w;
+            }
+    return total;
+}
+
+void vdla_convolve(float *out, const float *x, const float *w, const float *bias,
+                   const struct vdla_convolution *convolution)
+{
+    const struct vdla_convolution *c = convolution;
+    size_t image, output, row, column, channels = c->channels / c->groups;
+
+    for (image = 0; image < c->n; image++)
+        for (output = 0; output < c->outputs; output++) {
+            size_t group = output / (c->outputs / c->groups);
+            const float *from = x + (image * c->channels + group * channels) * c->height * c->width;
+            const float *kernel = w + output * channels * c->rows * c->columns;
+
+            for (row = 0; row < c->out_height; row++)
+                for (column = 0; column < c->out_width; column++) {
+                    double sum = convolved(from, kernel, c, row * c->row_stride, column * c->column_stride);
+
+                    *out++ = (float)sum + (bias != NULL ? bias[output] : 0);
+                }
+        }
+}
+
 /* Go to the next place in row-major order, and move an offset along; return 0 after the last. */
 static int next_place(size_t *place, unsigned rank, const size_t *extents)
 {

@@ -50,6 +50,19 @@ void vdla_int8_layer_normalization(int8_t *out, const int8_t *x, size_t outer, s
 void vdla_arg_f32(int64_t *out, const float *x, struct vdla_shape shape, int sign, int last);
 void vdla_arg_i8(int64_t *out, const int8_t *x, struct vdla_shape shape, int sign, int last);
 
+/* A convolution of x[n, channels, height, width] with w[outputs, channels / groups, rows, columns]. */
+struct vdla_convolution {
+    size_t n, channels, height, width;
+    size_t outputs, out_height, out_width;
+    size_t rows, columns, groups;
+    size_t row_stride, column_stride, row_dilation, column_dilation;
+    size_t top, left; /* padding with zeros */
+};
+
+/* out[n, outputs, out_height, out_width] = x * w + bias; bias may be NULL. Sums are of double precision. */
+void vdla_convolve(float *out, const float *x, const float *w, const float *bias,
+                   const struct vdla_convolution *convolution);
+
 /* Operators on two tensors, broadcast to `extents` by strides in elements. */
 enum vdla_binary { VDLA_ADD, VDLA_SUB, VDLA_MUL, VDLA_DIV, VDLA_MAX, VDLA_MIN };
 void vdla_binary(float *out, const float *a, const float *b, enum vdla_binary operation, unsigned rank,

@@ -6,15 +6,18 @@ import numpy as np
 import pytest
 from exported.board import GAP, Program, build, regions
 
+from tests.compiler.network.compiled import plan_of
 from tests.compiler.network.graphs import random_inputs
-from tests.export.graphs import exported, graph_of
+from tests.export.graphs import graph_of
 from vdla.export.files import FAULT_ORDER
 from vdla.export.image import image_of
+from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.registers import Fault, Status
 from vdla.runtime.device import PAGE_BYTES
 
 TITLE = "views"
-PLAN = exported(TITLE)
+NARROW = TINY.with_changes(name="tiny on a narrow bus", axi_address_bits=32)
+PLAN = plan_of(graph_of(TITLE), NARROW)
 INPUTS = random_inputs(graph_of(TITLE), 0)
 
 

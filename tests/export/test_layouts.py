@@ -25,7 +25,7 @@ WINDOWS = {
     "lines": Layout((2, 3, 6, 7), 16, 1, Windows(7, 1, 1, 3, 4, 6, (1, 1), pitch=40)),
     "lines of two rows": Layout((1, 2, 6, 5), 8, 1, Windows(3, 2, 2, 4, 5, 4, (0, 1), pitch=32, border=-7)),
     "lines with gaps in columns": Layout((1, 1, 5, 5), 4, 1, Windows(5, 1, 1, 2, 4, 2, (0, 0), pitch=16)),
-    "single windows": Layout((1, 1, 7, 9), 8, 1, Windows(4, 2, 2, 2, 5, 2, (1, 0), border=5)),
+    "single windows": Layout((1, 1, 7, 9), 8, 1, Windows(5, 2, 2, 2, 5, 2, (1, 0), border=5)),
     "windows of several elements": Layout((2, 1, 7, 9), 4, 1, Windows(3, 3, 2, 3, 4, 3, (0, 1), elements=3)),
     "windows in batches": Layout((3, 2, 6, 6), 4, 2, Windows(4, 2, 1, 4, 3, 4, (1, 1), elements=2, border=9)),
 }

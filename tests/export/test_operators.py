@@ -5,7 +5,7 @@ import pytest
 
 from tests.export.programs import outcome
 from vdla.export.c_text import ExportError
-from vdla.export.operators import FORMS, INTEGERS_BY_ONE, ULP, VIEWS, call_of
+from vdla.export.operators import FORMS, INTEGERS_BY_ONE, OF_THE_GREATEST, ULP, VIEWS, call_of
 from vdla.runtime.host.evaluate import evaluate
 from vdla.runtime.module.plan import HostStep, Value
 from vdla.runtime.requantise import parameter_words
@@ -43,6 +43,9 @@ CHANNEL_SCALES = vector(0.5, 0.25, 1.5, 3.0, 0.1)
 CHANNEL_ZEROS = vector(0, -3, 7, 127, -128, dtype=np.int8)
 S, Z = scalar(0.5), scalar(0, np.int8)
 NORMS = scalar(0.3), RNG.normal(size=64).astype(np.float32), RNG.normal(size=64).astype(np.float32)
+IMAGE = RNG.normal(size=(2, 6, 7, 5)).astype(np.float32)
+KERNELS = RNG.normal(size=(4, 6, 3, 2)).astype(np.float32)
+PLAIN: dict[str, object] = {"dilations": (1, 1), "group": 1, "pads": (0, 0, 0, 0), "strides": (1, 1)}
 CASES: dict[str, tuple[str, tuple[np.ndarray | None, ...], dict[str, object]]] = {
     "quantise": ("QuantizeLinear", (FLOATS, S, scalar(3, np.int8)), {"axis": 0}),
     "quantise halves": ("QuantizeLinear", (HALVES, scalar(1), Z), {"axis": 0}),
@@ -87,6 +90,13 @@ CASES: dict[str, tuple[str, tuple[np.ndarray | None, ...], dict[str, object]]] =
         (ROW_BYTES, *NORMS[:2], None, scalar(0.02), scalar(3, np.int8)),
         {"epsilon": 1e-5},
     ),
+    "convolution": ("Conv", (IMAGE, KERNELS, vector(1, -2, 3, 0.5)), PLAIN),
+    "convolution with strides": (
+        "Conv",
+        (IMAGE, KERNELS),
+        PLAIN | {"strides": (2, 1), "dilations": (1, 2), "pads": (1, 2, 0, 1)},
+    ),
+    "convolution in groups": ("Conv", (IMAGE, KERNELS[:, :3].copy()), PLAIN | {"group": 2}),
     "greatest": ("ArgMax", (FLOATS,), {"axis": 1, "keepdims": 1, "select_last_index": 0}),
     "last of equals": (
         "ArgMax",
@@ -168,7 +178,7 @@ def test_an_operator_gives_what_the_kit_gives(results, title):
             assert np.abs(found.astype(int) - expected).max() <= 1
             assert np.mean(found == expected) > 0.99
         elif step.op in ULP:
-            greatest = np.abs(expected).max() if step.op == "LayerNormalization" else np.abs(expected)
+            greatest = np.abs(expected).max() if step.op in OF_THE_GREATEST else np.abs(expected)
             assert (np.abs(found - expected) <= ULP[step.op] * np.spacing(greatest)).all()
         else:
             np.testing.assert_array_equal(found, expected)
@@ -185,6 +195,11 @@ REFUSED = {
     "sum of integers": ("Add", (BYTES, BYTES), {}),
     "three inputs": ("Max", (FLOATS, FLOATS, FLOATS), {}),
     "stack of matrices": ("Int8MatMul", (BYTES, np.zeros((3, 4, 2), np.int8), words(2)), {}),
+    "convolution of rows": (
+        "Conv",
+        (IMAGE[0], np.ones((4, 7, 2), np.float32)),
+        {"dilations": (1,), "group": 1, "pads": (0, 0), "strides": (1,)},
+    ),
     "no elements": ("Relu", (FLOATS[:0],), {}),
 }
 
