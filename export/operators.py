@@ -129,7 +129,7 @@ def require_forms(plan: Plan) -> None:
     """
     for step in plan.host_steps:
         if step.op not in FORMS and step.op not in VIEWS:
-            raise refusal(step, f"there are {', '.join(sorted((*FORMS, *VIEWS)))}")
+            raise refusal(step, f"C has {', '.join(sorted((*FORMS, *VIEWS)))}")
 
 
 def notes_of(plan: Plan) -> list[str]:

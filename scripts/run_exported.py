@@ -3,8 +3,8 @@
 
 The accelerator of the C program is a device of the kit. A line for each module says how long its C takes to
 compile, the cycles of a run, and the differences of each output. Exit status 1 where integers differ, or
-floats by more than --ulp units in the last place of the greatest element. Modules with operators whose integers
-may differ by one (docs/export.md) are not judged.
+floats by more than --ulp units in the last place of the greatest element. A module is not judged if it has an
+operator whose integers may differ by one (docs/export.md).
 """
 
 import sys
@@ -26,7 +26,7 @@ from vdla.runtime.session.session import Session
 
 
 def distance(found: np.ndarray, expected: np.ndarray) -> float:
-    """Return the greatest difference: of integers, or of floats in units in the last place of the greatest."""
+    """Return the greatest difference; of floats, in units in the last place of the greatest element."""
     difference = np.abs(found.astype(np.float64) - expected.astype(np.float64)).max(initial=0.0)
     unit = np.spacing(np.abs(expected).max()) if expected.dtype.kind == "f" else 1
     return float(difference / unit)

@@ -45,9 +45,9 @@ class Accelerator:
     """The registers of an accelerator, whose runs are those of a device.
 
     Attributes:
-        registers: by name; a test may change them.
-        ends: a run that is started ends; False: it goes on for ever.
-        fault: a fault that each run reports; None: that of the device.
+        registers: by name.
+        ends: whether runs end.
+        fault: faults that each run reports, unless the device raises an error.
     """
 
     def __init__(self, device: Device) -> None:
@@ -144,10 +144,10 @@ class Program:
         Raises:
             RuntimeError: its exit status is not 0.
         """
-        _, text = self._process.communicate(b"Q")
+        text: str = self._process.communicate(b"Q")[1].decode()
         if self._process.returncode:
-            raise RuntimeError(f"the program ended with {self._process.returncode}: {text.decode()}")
-        return text.decode()
+            raise RuntimeError(f"the program ended with {self._process.returncode}: {text}")
+        return text
 
     def _answer(self, outputs: Mapping[str, np.ndarray]) -> Answer:
         """Serve the program until it answers."""

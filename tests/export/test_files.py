@@ -99,7 +99,7 @@ def test_an_operator_without_a_c_form_is_refused_with_its_layer():
     with pytest.raises(ExportError) as caught:
         files_of(plan, "net")
     text = str(caught.value)
-    assert text.startswith("Sign the Sign on the host has no C form: there are Add, ArgMax, ")
+    assert text.startswith("Sign the Sign on the host has no C form: C has Add, ArgMax, ")
     assert text.endswith(
         "; cut the network before it with `vdla compile --outputs`, and compute the rest on the CPU, or run "
         "the module with `vdla run`"
