@@ -54,16 +54,18 @@ def c_type(dtype: str, subject: str) -> str:
 
 
 def identifiers(names: Iterable[str]) -> dict[str, str]:
-    """Return a C identifier for each name, all different."""
+    """Return a C identifier for each name; they differ in more than case."""
     taken: dict[str, str] = {}
+    lowered: set[str] = set()
     for name in names:
         base = re.sub(r"\W", "_", name, flags=re.ASCII) or "_"
         base = f"x{base}" if base[0].isdigit() or base[0] == "_" else base
         base = f"{base}_" if base in KEYWORDS else base
         number, identifier = 1, base
-        while identifier in taken.values():
+        while identifier.lower() in lowered:
             number += 1
             identifier = f"{base}_{number}"
+        lowered.add(identifier.lower())
         taken[name] = identifier
     return taken
 

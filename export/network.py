@@ -95,11 +95,12 @@ def _counts(prefix: str, names: Mapping[str, str], types: Mapping[str, Value]) -
 
 
 def _members(names: Mapping[str, str], types: Mapping[str, Value], qualifier: str) -> str:
-    """Return the members of the structure of inputs or outputs."""
-    return "".join(
+    """Return the members of the structure of inputs or outputs; C takes no structure without a member."""
+    members = (
         f"    {qualifier}{c_type(types[name].dtype, name)} *{identifier}; {comment(str(types[name]))}\n"
         for name, identifier in names.items()
     )
+    return "".join(members) or "    char none;\n"
 
 
 # Image

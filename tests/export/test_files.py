@@ -47,6 +47,7 @@ def test_every_error_has_a_meaning():
 NAMES = {
     "a/b": "a_b",
     "a.b": "a_b_2",
+    "A_b": "A_b_3",
     "input.1": "input_1",
     "1x": "x1x",
     "float": "float_",
