@@ -21,7 +21,7 @@ from notebooks import kit_digest, with_outputs  # noqa: E402
 CONTENTS = {
     "Course": "course/README course/[1-9]*",
     "Use": "networks from_pytorch operators configuration sweeps tuning reports commands messages",
-    "Hardware": "verilog from_vta isa registers microarchitecture formal",
+    "Hardware": "verilog export from_vta isa registers microarchitecture formal",
     "Inside": "compiler schedules simulator debugger debugger_causes proofs",
     "Measurements": "performance area timing",
     "Reference": "glossary site/api/*",

@@ -9,6 +9,7 @@ from vdla.compiler.te.tensorize import MatchError
 from vdla.explore.debug.recording import DebugError
 from vdla.explore.sweep.errors import NoValueError, SweepError
 from vdla.explore.workers.job import WorkerError
+from vdla.export.c_text import ExportError
 from vdla.hw.spec import errors
 from vdla.hw.spec.errors import VdlaError
 from vdla.prove.errors import ProofError, StoreError
@@ -48,6 +49,8 @@ REMEDIES: dict[type[VdlaError], str] = {
     SweepError: "Correct the key that the message names ([sweeps.md](sweeps.md#specification)).",
     NoValueError: "Correct the expression, or exclude the point by a constraint.",
     WorkerError: "Start the workers, and check the scheduler's address ([sweeps.md](sweeps.md#clusters)).",
+    ExportError: "Follow the message; [export.md](export.md#operators-on-the-cpu) lists the operators that C "
+    "has.",
     ProofError: "See [proofs.md](proofs.md#reading-a-failure).",
     StoreError: "See [proofs.md](proofs.md#reading-a-failure).",
     DifferenceError: "Compile the module again: its plan and its graph do not belong together.",
