@@ -9,10 +9,15 @@ import numpy as np
 
 from vdla.hw.spec import codec, isa
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.errors import AccessError, DeviceError
+from vdla.hw.spec.errors import DeviceError
+from vdla.sim.decoded import DecodedStream
 
 DEFAULT_DRAM_BYTES = 256 << 20
 PAGE_BYTES = 4096
+
+
+class DeviceLostError(DeviceError):
+    """A remote device is gone with its DRAM: its server ended, cannot be reached, or ended the session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +59,13 @@ class Device(ABC):
                 f"dram_bytes = {dram_bytes} is more than AXI addresses of {config.axi_address_width} bits "
                 f"reach, {reach} bytes; make axi_address_bits larger"
             )
-        self.config = config
-        self.dram = np.zeros(dram_bytes, np.uint8)
+        self.config, self.dram_bytes = config, dram_bytes
         self._next_free = PAGE_BYTES  # address 0 is never handed out
+
+    @property
+    def lost(self) -> bool:
+        """Whether DRAM is gone, as that of a remote device whose server ended; only a new device can run."""
+        return False
 
     def allocate(self, size: int) -> int:
         """Reserve `size` bytes of DRAM and return their address, page-aligned.
@@ -65,9 +74,9 @@ class Device(ABC):
             DeviceError: DRAM is full.
         """
         address = self._next_free
-        if address + size > len(self.dram):
+        if address + size > self.dram_bytes:
             raise DeviceError(
-                f"allocating {size} bytes at {address:#x} exceeds the device's DRAM of {len(self.dram)} "
+                f"allocating {size} bytes at {address:#x} exceeds the device's DRAM of {self.dram_bytes} "
                 "bytes; "
                 "give the device more with dram_bytes"
             )
@@ -82,19 +91,27 @@ class Device(ABC):
             else np.ascontiguousarray(values).reshape(-1).view(np.uint8)
         )
         self._check_range("copy_in", address, source.size)
-        self.dram[address : address + source.size] = source
+        self._write_dram(address, source)
 
     def copy_out(self, address: int, size: int) -> np.ndarray:
         """Return a copy of `size` bytes of DRAM from `address`, as uint8[size]."""
         self._check_range("copy_out", address, size)
-        return self.dram[address : address + size].copy()
+        return self._read_dram(address, size)
 
     def _check_range(self, action: str, address: int, size: int) -> None:
-        if address < 0 or address + size > len(self.dram):
+        if address < 0 or address + size > self.dram_bytes:
             raise DeviceError(
                 f"{action} of {size} bytes at {address:#x} is outside the device's DRAM of "
-                f"{len(self.dram)} bytes"
+                f"{self.dram_bytes} bytes"
             )
+
+    @abstractmethod
+    def _write_dram(self, address: int, source: np.ndarray) -> None:
+        """Write uint8[bytes] to a range that lies in DRAM."""
+
+    @abstractmethod
+    def _read_dram(self, address: int, size: int) -> np.ndarray:
+        """Return a copy of a range that lies in DRAM, uint8[size]."""
 
     def execute(
         self, instructions: Iterable[isa.Instruction] | bytes, *, cycle_limit: int | None = None
@@ -107,26 +124,13 @@ class Device(ABC):
         self.copy_in(address, stream)
         return self.run(address, len(stream) // self.config.instruction_bytes, cycle_limit=cycle_limit)
 
-    def _stream(self, address: int, count: int) -> np.ndarray:
-        """Return the stream of `count` instructions at byte `address`, uint8[count, instruction_bytes],
-        as a view of DRAM."""
-        size = self.config.instruction_bytes
-        if address % size:
-            raise DeviceError(f"stream address {address:#x} is not a multiple of {size}")
-        end = address + count * size
-        if address < 0 or count < 0 or end > len(self.dram):
-            raise AccessError(
-                f"a stream of {count} instructions at {address:#x} is outside the device's DRAM of "
-                f"{len(self.dram)} bytes"
-            )
-        return self.dram[address:end].reshape(count, size)
-
     @abstractmethod
     def run(self, stream_address: int, count: int, *, cycle_limit: int | None = None) -> RunResult:
         """Run the `count` instructions at byte address `stream_address` (a multiple of
         `instruction_bytes`) in DRAM.
 
-        The stream is not verified; `vdla.runtime.session.launch.Launch` verifies before it runs.
+        Devices of this machine do not verify the stream; `vdla.runtime.session.launch.Launch` verifies before
+        it runs.
 
         Args:
             cycle_limit: stop a timed device after this many cycles; None: only a deadlock or a fault stops
@@ -139,6 +143,22 @@ class Device(ABC):
             DeadlockError: no unit can go on.
             UnfinishedError: the stream has no FINISH, or ends before it.
             CycleLimitError: `cycle_limit` was reached.
+            VerificationError: a remote device verifies every stream, and this one is unsafe; nothing has
+                changed.
+            DeviceLostError: a remote device is gone.
+        """
+
+    @abstractmethod
+    def verify(self, program: DecodedStream, stream_address: int) -> None:
+        """Raise an error if a stream in DRAM is unsafe; a device whose `run` verifies may leave it to that.
+
+        Args:
+            program: the stream, decoded.
+            stream_address: its byte address.
+
+        Raises:
+            VerificationError, OverwriteError: it is unsafe.
+            InvalidInstructionError, DeadlockError, UnfinishedError: it cannot run to its end.
         """
 
     @abstractmethod

@@ -225,7 +225,7 @@ def stream_address(vector: Vector) -> int:
 
 
 def replay(vector: Vector, device_factory: DeviceFactory) -> Replay:
-    """Run `vector` on a new device, without verification, and compare all of DRAM except the stream.
+    """Run `vector` on a new device, as `Device.run` does, and compare all of DRAM except the stream.
 
     Args:
         device_factory: makes a device from a configuration and its bytes of DRAM.
@@ -251,9 +251,10 @@ def _compare(vector: Vector, run: RunResult, device: Device) -> Replay:
     contents.append((stream_address(vector), vector.stream.reshape(-1)))
     ends = [address + data.size for address, data in contents]
     count, first = 0, None
-    for begin in range(0, len(device.dram), COMPARED_BYTES):
-        end = min(begin + COMPARED_BYTES, len(device.dram))
-        expected, found = _expected(contents[bisect_right(ends, begin) :], begin, end), device.dram[begin:end]
+    for begin in range(0, device.dram_bytes, COMPARED_BYTES):
+        end = min(begin + COMPARED_BYTES, device.dram_bytes)
+        expected = _expected(contents[bisect_right(ends, begin) :], begin, end)
+        found = device.copy_out(begin, end - begin)
         differing = np.flatnonzero(expected != found)
         if differing.size and first is None:
             place = int(differing[0])

@@ -57,6 +57,7 @@ STANDARD_LIBRARY_ONLY = (GROUND, ROOMS[0])
 OWNERS = {
     "amaranth": ("vdla.hw", "vdla.runtime.devices.rtl"),
     "amaranth_boards": ("vdla.hw", "vdla.runtime.devices.rtl"),
+    "grpc": ("vdla.runtime.devices.remote",),
     "onnx": ("vdla.compiler.graph.onnx",),
 }
 

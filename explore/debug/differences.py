@@ -165,7 +165,7 @@ class WatchedSession(Session):
 
     def launch(self, step: LaunchStep) -> Ran:
         """Keep DRAM, and run a launch."""
-        self.before[step.stream] = self.device.dram.copy()
+        self.before[step.stream] = self.device.copy_out(0, self.device.dram_bytes)
         return super().launch(step)
 
 

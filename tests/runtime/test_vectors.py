@@ -4,7 +4,6 @@ import dataclasses
 import json
 import zipfile
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -483,7 +482,9 @@ def test_every_byte_of_dram_is_compared_whatever_is_compared_at_a_time(part, wro
     expected = dram.copy()
     dram[wrong] += 3
     run = RunResult(None, 0.0)
-    found = vectors._compare(PLACED, run, SimpleNamespace(dram=dram))
+    device = FunctionalDevice(PLACED.config, len(dram))
+    device.copy_in(0, dram)
+    found = vectors._compare(PLACED, run, device)
     assert (found.run, found.differing_bytes, found.conforms) == (run, len(wrong), not wrong)
     if wrong:
         first = int(expected[wrong[0]])

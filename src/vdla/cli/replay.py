@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
+from vdla.cli._devices import DEVICE
 from vdla.cli._options import OUTPUT_FILE, VECTORS, reports_errors
 from vdla.cli._waves import RECORDS, show_waves, takes_waves
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import DeviceError, ProgramError
 from vdla.hw.spec.writing import check_writable
 from vdla.runtime.device import Device
-from vdla.runtime.devices.registry import DEVICE_CLASSES, device_factory
+from vdla.runtime.devices.registry import device_factory
 from vdla.runtime.devices.rtl.device import RtlDevice
 from vdla.runtime.devices.rtl.waves import Waves
 from vdla.runtime.samples import InputError
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     multiple=True,
     default=("functional",),
     show_default=True,
-    type=click.Choice(list(DEVICE_CLASSES)),
+    type=DEVICE,
     help="Device to run them on; may be repeated.",
 )
 @takes_waves
@@ -56,8 +57,8 @@ def command(
 ) -> None:
     """Run conformance vectors and compare all of DRAM; exit status 1 if one does not match.
 
-    The programs run without verification: use `vdla check` to verify them. Waveforms from the second vector
-    on have a number in their file's name.
+    The programs run without verification, except on remote devices: use `vdla check` to verify them.
+    Waveforms from the second vector on have a number in their file's name.
     """
     check_writable(waves.path if waves else None)
     check_writable(page)
@@ -138,7 +139,8 @@ class _Kept:
         """Return the run."""
         from vdla.explore.debug.devices import DeviceRun
 
-        dram = np.zeros(0, np.uint8) if self._device is None else self._device.dram
+        device = self._device
+        dram = np.zeros(0, np.uint8) if device is None else device.copy_out(0, device.dram_bytes)
         if self.error is None:
             return DeviceRun(self.name, dram, self.cycles)
         index = self.error.index if isinstance(self.error, ProgramError) else None

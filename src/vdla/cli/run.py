@@ -8,6 +8,7 @@ import click
 import numpy as np
 
 from vdla.api import Module, Run
+from vdla.cli._devices import DEVICE
 from vdla.cli._modules import MHZ, inputs_of, module_of, show_notes, step_name
 from vdla.cli._networks import Recipe, status, takes_recipe, takes_tuning
 from vdla.cli._options import CLOCK, INPUTS, OUTPUT_FILE, overrides_memory, takes_target
@@ -21,7 +22,7 @@ from vdla.hw.spec.showing import short
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.writing import check_writable
 from vdla.runtime.arrays import write_npy, write_npz
-from vdla.runtime.devices.registry import DEVICE_CLASSES, require_device
+from vdla.runtime.devices.registry import require_device
 from vdla.runtime.devices.rtl.waves import Waves
 from vdla.runtime.module.plan import HostStep, LaunchStep, Plan, Value, random_inputs
 from vdla.runtime.samples import InputError
@@ -41,7 +42,7 @@ NPY, NPZ = ".npy", ".npz"
     type=OUTPUT_FILE,
     help="Where to write the outputs: .npy holds the only output of a network, .npz any number.",
 )
-@click.option("--device", default="functional", show_default=True, type=click.Choice(list(DEVICE_CLASSES)))
+@click.option("--device", default="functional", show_default=True, type=DEVICE)
 @CLOCK
 @click.option(
     "--trace", metavar="T.json", type=OUTPUT_FILE, help="Write a timeline for ui.perfetto.dev (device cycle)."

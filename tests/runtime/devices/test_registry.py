@@ -5,6 +5,7 @@ import pytest
 from vdla.hw.spec.errors import DeviceError, ToolError
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.target import MemoryParameters, Target
+from vdla.runtime.device import DeviceLostError
 from vdla.runtime.devices.registry import DEVICE_CLASSES, device_of, require_device
 from vdla.runtime.devices.rtl import tools
 
@@ -30,6 +31,13 @@ def test_an_unknown_name_is_refused_with_the_names_that_there_are():
         DeviceError, match=f"no device is called 'board'; there are {', '.join(DEVICE_CLASSES)}"
     ):
         require_device("board")
+
+
+def test_an_address_names_a_remote_device():
+    with pytest.raises(DeviceLostError, match=r"^remote://127\.0\.0\.1:9/rtl: the server cannot be reached"):
+        device_of("remote://127.0.0.1:9/rtl?insecure", Target(TINY), 4096)
+    with pytest.raises(DeviceError, match="is no address of a remote device"):
+        require_device("remote://")
 
 
 def test_timed_devices_stand_in_front_of_the_target_s_memory():

@@ -13,10 +13,10 @@ from vdla.hw.spec.assembly import format_instruction
 from vdla.hw.spec.errors import AccessError, EncodingError, VdlaError
 from vdla.hw.spec.presets import DEFAULT, TINY
 from vdla.hw.spec.vocabulary import MemoryType
+from vdla.runtime.devices import checked
 from vdla.runtime.devices.functional import FunctionalDevice
 from vdla.runtime.module.file import from_bytes, to_bytes
 from vdla.runtime.module.plan import ModuleError, Plan
-from vdla.runtime.session import launch
 from vdla.runtime.session.launch import (
     Launch,
     Tensor,
@@ -63,7 +63,7 @@ def test_tensors_are_written_and_read_by_name():
 def test_a_stream_is_proved_safe_once_unless_that_is_not_wanted(options, times, monkeypatch):
     asked = []
     monkeypatch.setattr(
-        launch, "verify_once", lambda program, dram, stream_address, **_: asked.append(stream_address)
+        checked, "verify_once", lambda program, dram, stream_address, **_: asked.append(stream_address)
     )
     _, plan = handmade("only the host")
     assert not plan.streams
