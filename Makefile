@@ -94,7 +94,7 @@ lint: env
 docs: env
 	@$(PYTHON) scripts/make_docs.py
 
-site: env
+site: env tools
 	@$(PYTHON) -m sphinx --quiet --fail-on-warning --jobs 2 -c docs/site -d build/site.doctrees . build/site
 	@echo "[site] build/site/index.html"
 

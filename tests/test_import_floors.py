@@ -42,6 +42,7 @@ ROOMS = (
         ),
     ),
     Room(4, ("vdla.explore",)),
+    Room(4, ("vdla.export",)),
     Room(4, ("vdla.prove",)),
     Room(5, ("vdla.cli", "vdla.api", "vdla.__main__")),
     Room(5, ("scripts", "tests", "examples")),

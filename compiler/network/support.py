@@ -64,7 +64,7 @@ def imported() -> list[Support]:
     names = {*IMPORTERS, *KNOWN}
     standard = [Support(op, *_where(op)) for op in names]
     added = [
-        Support(f"{domain}.{op}", _where(kind.becomes)[0], f"it becomes {kind.becomes}")
+        Support(f"{domain}.{op}" if domain else op, _where(kind.becomes)[0], f"it becomes {kind.becomes}")
         for domain, operators in OF_DOMAINS.items()
         for op, kind in operators.items()
     ]
@@ -141,7 +141,8 @@ def page() -> str:
             f"Models of operator sets from {OLDEST_OPSET} on can be imported. In a quantised network an\n"
             "operator runs on the accelerator if its condition holds, else on the host in int8 or float32.\n"
             "`vdla compile --layers` lists each operator on the host, with the condition that it breaks.\n"
-            "Operators that are not listed run on the host by onnxruntime, with the extra `models`; without\n"
+            "Operators that ONNX defines as functions of listed operators, such as Attention, become these.\n"
+            "Other operators run on the host by onnxruntime, with the extra `models`; without\n"
             f"it, a model that has one is refused before anything runs.\n\n{shared_conditions()}\n\n",
             *_table("operator", imported()),
             "\n## Integer operators of the accelerator\nThe compiler lowers quantised operators to these. "

@@ -1,40 +1,47 @@
 """The documentation site. `make site` builds it with Sphinx, from the pages where they are in the repository.
 
 The pages are Markdown that GitHub renders, too. They contain nothing for Sphinx: the contents of the site are
-`CONTENTS`. Examples, and source files that a page links to, are pages that show their text.
+`CONTENTS`. Examples, and source files that a page links to, are pages that show their text. Notebooks are
+executed, and their pages show the outputs.
 """
 
-import json
 import re
 import shutil
+import sys
 from importlib.metadata import version as version_of
 from pathlib import Path
 
 from sphinx.application import Sphinx
 
 ROOT = Path(__file__).parents[2]
+sys.path.append(str(ROOT / "scripts"))
+
+from notebooks import kit_digest, with_outputs  # noqa: E402
+
 CONTENTS = {
-    "Use": "networks from_pytorch operators configuration remote security sweeps tuning reports messages",
-    "Hardware": "verilog from_vta isa registers microarchitecture formal",
-    "Inside": "compiler schedules simulator debugger proofs",
+    "Course": "course/README course/[1-9]*",
+    "Use": "networks from_pytorch operators configuration sweeps tuning reports commands messages "
+    "remote security",
+    "Hardware": "verilog export from_vta isa registers microarchitecture formal",
+    "Inside": "compiler schedules simulator debugger debugger_causes proofs",
     "Measurements": "performance area timing",
     "Reference": "glossary site/api/*",
     "Development": "/CONTRIBUTING /ARCHITECTURE decisions/*",
     "Examples and sources": "/examples/**",
 }  # names of pages in docs/, or from the root
 LANGUAGES = {".py": "python", ".toml": "toml", ".json": "json"}
-PAGES = ("*.md", "docs/*.md", "docs/decisions/*.md", "examples/**/*.md")
+PAGES = ("*.md", "docs/*.md", "docs/course/*.md", "docs/decisions/*.md", "examples/**/*.md")
 LINK = re.compile(r"\]\(([^)#\s]+)")
 
 project = "vdla"
 copyright = "the authors of vdla, Apache-2.0"
 version = release = version_of("vdla")
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 root_doc = "README"
 source_suffix = {
     ".rst": "restructuredtext",
-    **dict.fromkeys((".md", ".ipynb", *LANGUAGES), "markdown"),
+    **dict.fromkeys((".md", ".ipynb", *LANGUAGES), "myst-nb"),  # which takes only .ipynb for notebooks
 }
 
 
@@ -56,11 +63,14 @@ def linked_sources() -> set[str]:
 SOURCES = sorted(linked_sources())
 include_patterns = [
     *PAGES,
+    "docs/course/*.ipynb",
     *(f"examples/**{suffix}" for suffix in (".ipynb", *LANGUAGES)),
     "docs/site/api/*.rst",
     *SOURCES,
 ]
 exclude_patterns = [".*", "build", "dist", "src", "tests"]
+
+nb_execution_mode = "off"  # `read` executes notebooks
 
 myst_heading_anchors = 6  # as on GitHub
 highlight_language = "text"
@@ -108,20 +118,14 @@ def listing(text: str, language: str) -> str:
     return f"{fence}{language}\n{text.rstrip()}\n{fence}\n"
 
 
-def notebook(text: str) -> str:
-    """Return the cells of a notebook as Markdown."""
-    cells = ((cell["cell_type"], "".join(cell["source"])) for cell in json.loads(text)["cells"])
-    return "\n\n".join(listing(cell, "python") if kind == "code" else cell for kind, cell in cells)
-
-
 def read(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Make Markdown of a file that is something else, and add the tables of contents to the first page."""
+    """Execute notebooks, make Markdown of sources, and add the tables of contents to the first page."""
     path = Path(app.env.doc2path(docname))
     if docname == root_doc:
         app.env.note_dependency(__file__)
         source[0] += f"\n{contents()}"
     elif path.suffix == ".ipynb":
-        source[0] = notebook(source[0])
+        source[0] = with_outputs(path)
     elif path.suffix in LANGUAGES:
         source[0] = f"# {path.relative_to(ROOT)}\n\n{listing(source[0], LANGUAGES[path.suffix])}"
 
@@ -133,6 +137,7 @@ def write_index(app: Sphinx, failure: Exception | None) -> None:
 
 
 def setup(app: Sphinx) -> None:
-    """Let Sphinx call `read` for each page, and `write_index` at the end."""
+    """Let Sphinx call `read` for each page, all of them if sources change, and `write_index` at the end."""
+    app.add_config_value("digest_of_kit", kit_digest(), "env", str)
     app.connect("source-read", read)
     app.connect("build-finished", write_index)

@@ -3,6 +3,7 @@
 instruction 120                   the instruction starts
 /GEMM.*reset/                     an instruction starts whose assembly, or whose layer, matches
 address 0x4f00                    a LOAD or STORE starts that moves this byte of DRAM
+element INP 512                   an instruction starts that reads or writes this element of a scratchpad
 tokens load->compute >= 3         the tokens that an edge holds
 queue store == 0                  the instructions in a unit's queue
 LOAD_MEMORY >= 1000               a performance counter
@@ -14,12 +15,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from vdla.explore.debug.contents import Contents
 from vdla.explore.debug.levels import Level, Tally
 from vdla.explore.debug.recording import DebugError, Recording
 from vdla.explore.debug.state import States
 from vdla.hw.spec.footprint import forms_in_dram
+from vdla.hw.spec.memories import scratchpads_of
 from vdla.hw.spec.showing import short
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
+from vdla.hw.spec.vocabulary import MemoryType
 from vdla.sim.records import IntArray
 from vdla.sim.rows import NO_ROW, dram_rows
 from vdla.sim.timing.result import NEVER
@@ -32,8 +36,8 @@ OPERATORS: Mapping[str, Callable[[IntArray, int], IntArray]] = {
     "<": operator.lt,
 }
 FORMS = (
-    "instruction N, /PATTERN/, address N, tokens EDGE OP N, queue UNIT OP N or COUNTER OP N with an OP of "
-    f"{' '.join(OPERATORS)}"
+    "instruction N, /PATTERN/, address N, element MEMORY N, tokens EDGE OP N, queue UNIT OP N or COUNTER OP "
+    f"N with an OP of {' '.join(OPERATORS)}"
 )
 
 
@@ -60,8 +64,11 @@ class Breakpoint:
         return int(self.cycles[place]) if place >= 0 else None
 
 
-def breakpoint_of(states: States, words: Sequence[str]) -> Breakpoint:
+def breakpoint_of(states: States, contents: Contents, words: Sequence[str]) -> Breakpoint:
     """Return the breakpoint that words describe.
+
+    Args:
+        states, contents: of the run.
 
     Raises:
         DebugError: they describe none of the forms, or something that the run does not have.
@@ -73,6 +80,10 @@ def breakpoint_of(states: States, words: Sequence[str]) -> Breakpoint:
             return Breakpoint(text, _starts(recording, np.array([index])))
         case ["address", number]:
             return Breakpoint(text, _starts(recording, _moving(recording, number_of(number, "an address"))))
+        case ["element", name, number]:
+            memory = scratchpad_named(recording, name)
+            place = number_of(number, "an element")
+            return Breakpoint(text, _starts(recording, contents.touches.at(memory, place).instruction))
         case ["tokens", edge, sign, value]:
             edges = {str(each): held for each, (held, _) in zip(TOKEN_EDGES, states.tokens, strict=True)}
             return Breakpoint(text, _begins(_named(edges, edge, "token edge"), sign, value))
@@ -98,6 +109,18 @@ def number_of(text: str, what: str) -> int:
         raise DebugError(
             f"{short(text)!r} is not {what}; write a whole number, such as 64 or 0x40"
         ) from error
+
+
+def scratchpad_named(recording: Recording, name: str) -> MemoryType:
+    """Return the scratchpad of a name.
+
+    Raises:
+        DebugError: the accelerator has none of this name.
+    """
+    found = {memory.name: memory for memory in scratchpads_of(recording.program.config)}
+    if name not in found:
+        raise DebugError(f"there is no scratchpad {short(name)}; choose {', '.join(found)}")
+    return found[name]
 
 
 def _named(values: Mapping[str, Level | Tally], name: str, what: str) -> Level | Tally:

@@ -176,7 +176,15 @@ def _compute_conditions(events: EventColumns, own: IntArray, *, apart: bool) -> 
         steps = np.where(recording.timed["beside"], NONE, steps)
     issued = timing.retired[steps] - timing.started[steps]
     issued = np.where(timing.retired[steps] == NEVER, 0, issued - _retire_stage(recording))
-    yield Condition(Reason.ISSUE, events.numbers(EventKind.STARTED, steps), issued)
+    for reason, own in _by_lent(recording, steps):
+        yield Condition(reason, events.numbers(EventKind.STARTED, own), issued)
+
+
+def _by_lent(recording: Recording, steps: IntArray) -> Iterable[tuple[Reason, IntArray]]:
+    """Yield instructions whose slots are waited for, those that lent slots to the store unit apart."""
+    lent = (steps != NONE) & (recording.lent[steps] > 0)
+    yield Reason.ISSUE, np.where(lent, NONE, steps)
+    yield Reason.LENT, np.where(lent, steps, NONE)
 
 
 def _retire_stage(recording: Recording) -> int:
@@ -190,11 +198,13 @@ def _retired_conditions(events: EventColumns) -> list[Condition]:
     recording = events.recording
     bursts = own_bursts(recording)
     own = events.numbers(EventKind.STARTED, np.arange(len(recording)))
+    lent = recording.lent > 0
     return [
         Condition(Reason.DATA, events.numbers(EventKind.LAST, bursts.last)),
         *(_retires_behind(events, track) for track in recording.tracks if _engine(track)),
         *_pipeline_conditions(events),
-        Condition(Reason.WORK, own),
+        Condition(Reason.WORK, np.where(lent, NONE, own)),
+        Condition(Reason.LENT, np.where(lent, own, NONE)),
     ]
 
 

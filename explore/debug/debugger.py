@@ -8,16 +8,20 @@ import numpy as np
 
 from vdla.explore.debug.breakpoints import Breakpoint, breakpoint_of
 from vdla.explore.debug.chains import Chain, Chains
+from vdla.explore.debug.contents import Contents, Held, Issue
+from vdla.explore.debug.errors import RunError, errors_of
 from vdla.explore.debug.events import EventKind
+from vdla.explore.debug.execution import values_of
+from vdla.explore.debug.launches import recordings_of
 from vdla.explore.debug.recording import NONE, DebugError, Recording
 from vdla.explore.debug.state import State, States
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.showing import short
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
+from vdla.hw.spec.vocabulary import MemoryType
 from vdla.runtime.module.plan import Plan
 from vdla.runtime.session.report import Report
 from vdla.runtime.session.session import Outcome
-from vdla.runtime.session.traced import traced
 from vdla.sim.records import IntArray
 from vdla.sim.timing.result import NEVER, Timing
 from vdla.sim.trace.events import Token
@@ -35,6 +39,7 @@ class InstructionView:
         taken: the tokens that it pops, with the instructions that push them.
         given: the tokens that it pushes, with the instructions that pop them; `consumer` is NONE where no
             instruction does.
+        issue: the slots of the compute unit that it takes; None where it takes none, or never retires.
     """
 
     index: int
@@ -46,6 +51,7 @@ class InstructionView:
     retired: int
     taken: tuple[Token, ...]
     given: tuple[Token, ...]
+    issue: Issue | None
 
 
 class Debugger:
@@ -70,16 +76,36 @@ class Debugger:
         self.cycle = 0
         self.selected = NONE
         self.breakpoints: list[Breakpoint] = []
-        self.states, self.chains = States(recording), Chains(recording)
+        self.states, self.chains, self.contents = States(recording), Chains(recording), Contents(recording)
 
     @property
     def timing(self) -> Timing:
         """The cycle simulator's records."""
         return self.recording.timing
 
+    @cached_property
+    def errors(self) -> tuple[RunError, ...]:
+        """The errors of the run: a stop by the hardware, accesses that no token orders, wrong results."""
+        return errors_of(self.contents)
+
+    def values(self, memory: int, place: int) -> Iterator[tuple[int, np.ndarray]]:
+        """Yield each instruction that writes an element of a scratchpad or a byte of DRAM, and its values.
+
+        Args:
+            memory: the scratchpad as a MemoryType, or `vdla.sim.verify.columns.DRAM`.
+
+        Raises:
+            DebugError: what DRAM held before the run is not known.
+        """
+        return values_of(self.contents, memory, place)
+
     def state(self) -> State:
         """Return the state at `cycle`."""
         return self.states.at(self.cycle)
+
+    def held(self, memory: MemoryType) -> tuple[Held, ...]:
+        """Return what lies in a scratchpad at `cycle`."""
+        return self.contents.held(memory, self.cycle)
 
     def instruction(self, index: int) -> InstructionView:
         """Return an instruction of the run.
@@ -93,7 +119,8 @@ class Debugger:
         times = int(own[0][index]), int(own[1][index]), int(own[2][index])
         unit, taken, given = Unit(int(recording.program.unit[index])), self._taken(index), self._given(index)
         texts = recording.texts[index], recording.layer_of[index]
-        return InstructionView(index, unit, *texts, *times, tuple(taken), tuple(given))
+        issue = self.contents.issue(index)
+        return InstructionView(index, unit, *texts, *times, tuple(taken), tuple(given), issue)
 
     def _taken(self, index: int) -> Iterator[Token]:
         for number, (pushing, popping) in enumerate(self._users):
@@ -221,7 +248,7 @@ class Debugger:
         Raises:
             DebugError: the words do not describe a condition of this run.
         """
-        found = breakpoint_of(self.states, words)
+        found = breakpoint_of(self.states, self.contents, words)
         self.breakpoints.append(found)
         return found
 
@@ -302,9 +329,4 @@ def debuggers_of(
         found: the report of that run.
         memory: that it ran with; None: that of the plan's target.
     """
-    runs, memory = [], memory or plan.target.memory
-    for number, (ran, layers) in enumerate(traced(plan, outcome, found), 1):
-        assert ran.timing is not None, "the cycle device times every launch"
-        name = plan.name if len(plan.launches) == 1 else f"{plan.name} {number}"
-        runs.append(Debugger(Recording(name, ran.timing, memory, layers)))
-    return tuple(runs)
+    return tuple(map(Debugger, recordings_of(plan, outcome, found, memory)))

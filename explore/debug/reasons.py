@@ -32,6 +32,7 @@ class Reason(IntEnum):
     CONTROL = 23
     ENDED = 24
     BEFORE = 25
+    LENT = 26
 
 
 TEXTS = {
@@ -61,5 +62,9 @@ TEXTS = {
     Reason.CONTROL: "run control begins or ends the run",
     Reason.ENDED: "the run ends before",
     Reason.BEFORE: "instructions retire in order",
+    Reason.LENT: "its slots and those that the store unit takes",
 }
 """What an event waits for, by reason."""
+
+BLAMED = (Reason.UNIT, Reason.ISSUE, Reason.ENGINE, Reason.LENT)
+"""Reasons whose cost is that of the instruction of the cause, not of the instruction that waits."""

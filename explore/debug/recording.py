@@ -7,10 +7,13 @@ from functools import cached_property
 
 import numpy as np
 
+from vdla.explore.debug.dram import NO_IMAGE, Image
 from vdla.hw.spec.assembly import format_instruction
 from vdla.hw.spec.errors import VdlaError
+from vdla.hw.spec.footprint import stepping_forms
 from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
 from vdla.hw.spec.showing import short
+from vdla.hw.spec.timing import retire_stage
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
 from vdla.sim.decoded import DecodedStream
 from vdla.sim.records import BoolArray, IntArray, RecordArray
@@ -35,12 +38,14 @@ class Recording:
         timing: with its log.
         memory: that the launch ran with.
         layers: of a network's launch, in order; empty for a vector.
+        image: DRAM of the launch.
     """
 
     name: str
     timing: Timing
     memory: MemoryParameters = REFERENCE_MEMORY
     layers: tuple[TracedLayer, ...] = ()
+    image: Image = NO_IMAGE
 
     def __post_init__(self) -> None:
         assert self.timing.logged is not None
@@ -72,6 +77,17 @@ class Recording:
         return timing_columns(self.program)
 
     @cached_property
+    def lent(self) -> IntArray:
+        """int64[n]: by instruction, the slots that the store unit took while it issued its own; 0 of
+        instructions without steps, and of those that never retire."""
+        timing = self.timing
+        stage = retire_stage(self.program.config.operand_stages)
+        lent = timing.retired - timing.started - stage - self.timed["slots"]
+        steps = np.isin(self.program.opcode, [form.opcode for form in stepping_forms()])
+        found: IntArray = np.where(steps & (timing.retired != NEVER), lent, 0)
+        return found
+
+    @cached_property
     def tracks(self) -> tuple["Track", ...]:
         """The sequences of instructions that start and retire in order: those of each unit, in the compute
         unit LOADs and steps apart."""
@@ -99,6 +115,14 @@ class Recording:
     def layer_of(self) -> list[str]:
         """The name of the layer of each instruction; "" where it belongs to none."""
         return layer_names(self.layers, len(self))
+
+    @cached_property
+    def layer_numbers(self) -> IntArray:
+        """int64[n]: the index of the layer of each instruction; NONE where it belongs to none."""
+        found = np.full(len(self), NONE, np.int64)
+        for number, layer in enumerate(self.layers):
+            found[layer.instructions] = number
+        return found
 
     @cached_property
     def texts(self) -> list[str]:

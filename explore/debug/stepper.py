@@ -3,22 +3,29 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from vdla.explore.debug.breakpoints import number_of
+from vdla.explore.debug.breakpoints import number_of, scratchpad_named
 from vdla.explore.debug.debugger import Debugger
 from vdla.explore.debug.recording import DebugError
 from vdla.explore.debug.text import (
     chain_lines,
     counter_lines,
+    error_lines,
+    history_lines,
     instruction_lines,
     layer_lines,
+    memory_lines,
     place_line,
     reason_lines,
     state_lines,
+    touch_lines,
+    value_lines,
 )
 from vdla.hw.spec.showing import short
 from vdla.hw.spec.units import Unit
+from vdla.sim.verify.columns import DRAM
 
 MOST_LINKS = 20
+UNTOUCHED = "no instruction of the run touches it"
 BACK = "back"
 UNITS = {unit.name.lower(): unit for unit in Unit}
 
@@ -191,12 +198,46 @@ def _counters(stepper: Stepper, words: Sequence[str]) -> Iterable[str]:
     return counter_lines(stepper.debugger.state())
 
 
-def _info(stepper: Stepper, words: Sequence[str]) -> Iterator[str]:
+def _info(stepper: Stepper, words: Sequence[str]) -> list[str]:
     debugger = stepper.debugger
     if len(words) > 1 or (not words and debugger.selected < 0):
         raise _misfit("info", words)
     index = number_of(words[0], "the number of an instruction") if words else debugger.selected
-    return instruction_lines(debugger.instruction(index))
+    return [*instruction_lines(debugger.instruction(index)), *touch_lines(debugger, index)]
+
+
+def _memory(stepper: Stepper, words: Sequence[str]) -> Iterable[str]:
+    debugger = stepper.debugger
+    if len(words) > 1:
+        raise _misfit("memory", words)
+    memories = debugger.contents.scratchpads
+    return memory_lines(
+        debugger, [scratchpad_named(debugger.recording, word) for word in words] or list(memories)
+    )
+
+
+def _element(stepper: Stepper, words: Sequence[str]) -> list[str]:
+    memory, place = _place(stepper, words, "element")
+    return list(history_lines(stepper.debugger, memory, place)) or [UNTOUCHED]
+
+
+def _values(stepper: Stepper, words: Sequence[str]) -> list[str]:
+    memory, place = _place(stepper, words, "values")
+    return list(value_lines(stepper.debugger, memory, place)) or [UNTOUCHED]
+
+
+def _place(stepper: Stepper, words: Sequence[str], command: str) -> tuple[int, int]:
+    """Return the memory and the element, or byte, that words name."""
+    if len(words) != 2:
+        raise _misfit(command, words)
+    name, number = words
+    memory = DRAM if name == "DRAM" else scratchpad_named(stepper.debugger.recording, name)
+    return memory, number_of(number, "an element")
+
+
+def _errors(stepper: Stepper, words: Sequence[str]) -> list[str]:
+    _none(words, "errors")
+    return list(error_lines(stepper.debugger)) or ["no errors"]
 
 
 def _layers(stepper: Stepper, words: Sequence[str]) -> list[str]:
@@ -280,10 +321,14 @@ COMMANDS = {
     "path": Command("[LAYER]", "the critical path of the run, or of a layer", _path),
     "state": Command("", "units, queues, tokens and memory in this cycle", _state),
     "counters": Command("", "the performance counters of the cycles before", _counters),
-    "info": Command("[N]", "cycles and tokens of an instruction", _info),
+    "info": Command("[N]", "cycles, tokens, reads and writes of an instruction", _info),
+    "memory": Command("[MEMORY]", "what lies in the scratchpads, or in one of them", _memory),
+    "element": Command("MEMORY N", "who reads and writes an element, or a byte of DRAM", _element),
+    "values": Command("MEMORY N", "the values that instructions leave in an element", _values),
+    "errors": Command("", "stops, unsafe accesses and wrong results", _errors),
     "layers": Command("", "the layers with their cycles and instructions", _layers),
     "break": Command(
-        "[instruction N|/PATTERN/|address N|tokens EDGE OP N|queue UNIT OP N|COUNTER OP N]",
+        "[instruction N|/PATTERN/|address N|element MEMORY N|tokens EDGE OP N|queue UNIT OP N|COUNTER OP N]",
         "add a breakpoint, or list them",
         _break,
     ),

@@ -3,16 +3,21 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from vdla.explore.debug.chains import Chain, Link, event_text
+from vdla.explore.debug.contents import Issue, TouchView
 from vdla.explore.debug.debugger import Debugger, InstructionView
 from vdla.explore.debug.events import EventKind
 from vdla.explore.debug.recording import NONE
 from vdla.explore.debug.state import BurstView, State, UnitView
+from vdla.explore.debug.touches import memory_name
 from vdla.hw.spec.showing import short
 from vdla.hw.spec.timing import Client
+from vdla.hw.spec.vocabulary import MemoryType
 from vdla.sim.timing.result import NEVER
 
 MOST_QUEUED = 6
 MOST_BURSTS = 4
+MOST_HELD = 12
+MOST_VALUES = 16
 LONGEST_ASSEMBLY = 150
 INDENT = " " * 11
 
@@ -96,9 +101,79 @@ def instruction_lines(view: InstructionView) -> Iterator[str]:
     for token in view.taken:
         giver = f"instruction {token.producer}" if token.producer != NONE else "no instruction"
         yield f"  takes a token {token.edge} that {giver} gives"
+    if view.issue is not None:
+        yield f"  {_issue(view.issue)}"
     for token in view.given:
         taker = f"instruction {token.consumer}" if token.consumer != NONE else "no instruction"
         yield f"  gives a token {token.edge} that {taker} takes"
+
+
+def _issue(issue: Issue) -> str:
+    lent = f"; the store unit took {issue.lent:,} more for {_writers(issue.stores)}" if issue.lent else ""
+    return f"issues {issue.slots:,} slot{'s' * (issue.slots != 1)}{lent}"
+
+
+def touch_lines(debugger: Debugger, index: int) -> Iterator[str]:
+    """Yield what an instruction reads and writes, and the instructions from which it has what it reads."""
+    for touch in debugger.contents.touched(index):
+        yield f"  {_verb(touch):<7} {_where(touch)}"
+    sources: dict[int, list[str]] = {}
+    for memory, writer in debugger.contents.flow.sources(index):
+        sources.setdefault(memory, []).append(str(writer) if writer != NONE else "before the run")
+    for memory, writers in sources.items():
+        shown = ", ".join(writers[:MOST_QUEUED]) + (", ..." if len(writers) > MOST_QUEUED else "")
+        yield f"  {memory_name(memory)} from {shown}"
+
+
+def _verb(touch: TouchView) -> str:
+    return "reads" if not touch.writes else "adds to" if touch.reads else "writes"
+
+
+def _where(touch: TouchView) -> str:
+    area = f" of {touch.area}" if touch.area else ""
+    return f"{memory_name(touch.memory)} {touch.text}{area}"
+
+
+def history_lines(debugger: Debugger, memory: int, place: int) -> Iterator[str]:
+    """Yield the instructions that touch an element of a scratchpad, or a byte of DRAM."""
+    for touch in debugger.contents.history(memory, place):
+        started = _cycle(int(debugger.timing.started[touch.instruction]))
+        yield f"  {_verb(touch):<7} {started:<20} {named(debugger, touch.instruction)}"
+
+
+def value_lines(debugger: Debugger, memory: int, place: int) -> Iterator[str]:
+    """Yield the values that instructions leave in an element of a scratchpad, or in a byte of DRAM."""
+    for index, values in debugger.values(memory, place):
+        flat = values.reshape(-1).tolist()
+        more = ", ..." if len(flat) > MOST_VALUES else ""
+        retired = _cycle(int(debugger.timing.retired[index]))
+        yield f"  {index:>6}  {retired:<20} {', '.join(map(str, flat[:MOST_VALUES]))}{more}"
+
+
+def memory_lines(debugger: Debugger, memories: Iterable[MemoryType]) -> Iterator[str]:
+    """Yield what lies in some scratchpads at the cycle that a debugger stands at."""
+    config = debugger.recording.program.config
+    for memory in memories:
+        held = debugger.held(memory)
+        used = sum(each.end - each.begin for each in held)
+        yield f"  {memory.name:<6} {used:,} of {config.depth(memory):,} elements written"
+        for each in held[:MOST_HELD]:
+            yield f"{INDENT}{each.begin}..{each.end - 1} {each.label}, by {_writers(each.writers)}"
+        if len(held) > MOST_HELD:
+            yield f"{INDENT}{len(held) - MOST_HELD} more"
+
+
+def _writers(writers: Sequence[int]) -> str:
+    shown = ", ".join(map(str, writers[:MOST_QUEUED]))
+    return shown + (f", ... {writers[-1]}" if len(writers) > MOST_QUEUED else "")
+
+
+def error_lines(debugger: Debugger) -> Iterator[str]:
+    """Yield the errors of a run, and the instructions to look at."""
+    for number, error in enumerate(debugger.errors, 1):
+        yield f"{number:>4}  {error.kind} at cycle {error.cycle:,}: {error.text}"
+        for index, relation in error.others:
+            yield f"      {relation}: {named(debugger, index)}"
 
 
 def _cycle(cycle: int) -> str:

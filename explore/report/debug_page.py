@@ -3,8 +3,8 @@
 Its data are columns of numbers. A file of columns is the length of a header as uint32, the header as JSON,
 and the columns, each at a multiple of 8 bytes; all numbers are little-endian. The header says of each column
 its type, its place and its length. The columns hold what the debugger answers from: the cycles of all events,
-the causes of the events, and the states of the units. The page looks states and chains up in them, as the
-debugger does.
+the causes of the events, the states of the units, and what the instructions touch. The page looks states and
+chains up in them, as the debugger does.
 """
 
 import json
@@ -15,19 +15,37 @@ from typing import Any
 import numpy as np
 
 from vdla.explore.debug.causes import causes_of
+from vdla.explore.debug.contents import Contents
+from vdla.explore.debug.errors import errors_of
 from vdla.explore.debug.events import WORDS, EventColumns, EventKind
+from vdla.explore.debug.execution import written_by
 from vdla.explore.debug.levels import STATES
-from vdla.explore.debug.reasons import TEXTS, Reason
+from vdla.explore.debug.reasons import BLAMED, TEXTS, Reason
 from vdla.explore.debug.recording import NONE, Recording
 from vdla.explore.report.page import write_column_page
-from vdla.hw.spec.registers import UnitState
+from vdla.hw.spec.footprint import FOOTPRINTS, stepping_forms
+from vdla.hw.spec.memory import MemoryParameters
+from vdla.hw.spec.registers import COUNTED_STATES, UnitState, state_counter
 from vdla.hw.spec.timing import Client
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
 from vdla.sim.records import IntArray
 from vdla.sim.trace.events import wait_text
+from vdla.sim.verify.columns import DRAM
 
-SCRIPTS = ("spans.js", "columns.js", "recorded.js", "lanes.js", "debug.js")
+SCRIPTS = (
+    "spans.js",
+    "columns.js",
+    "recorded.js",
+    "memories.js",
+    "breakpoints.js",
+    "lanes.js",
+    "pads.js",
+    "panel.js",
+    "debug.js",
+)
 ALIGNMENT = 8
+MOST_VALUES = 1 << 21
+"""Values in memories that a page holds; it holds none if there are more."""
 
 
 def write_debug_page(output: Path, recording: Recording) -> Path:
@@ -45,7 +63,12 @@ def write_debug_page(output: Path, recording: Recording) -> Path:
 
 def page_content(recording: Recording) -> bytes:
     """Return everything that the page shows of a run, as a file of columns."""
-    return column_file(_meta(recording), _columns(recording))
+    contents = Contents(recording)
+    written = written_by(contents, MOST_VALUES)
+    meta = _meta(recording) | _memory_meta(contents) | {"element_lanes": list(written.lanes.items())}
+    columns = _columns(recording) | _memory_columns(contents)
+    columns |= {"touch value": written.first.astype(np.int32), "values": written.values.astype(np.int32)}
+    return column_file(meta, columns)
 
 
 def column_file(meta: Mapping[str, Any], columns: Mapping[str, np.ndarray]) -> bytes:
@@ -53,7 +76,7 @@ def column_file(meta: Mapping[str, Any], columns: Mapping[str, np.ndarray]) -> b
 
     Args:
         meta: JSON values.
-        columns: one-dimensional arrays of integers of at most 32 bits.
+        columns: one-dimensional arrays of integers of at most 32 bits, or of float64.
     """
     places, body = {}, bytearray()
     for name, column in columns.items():
@@ -70,7 +93,7 @@ def _meta(recording: Recording) -> dict[str, Any]:
     return {
         "name": recording.name,
         "configuration": config.name,
-        "memory": f"latency {recording.memory.latency}, {recording.memory.cycles_per_beat} cycles per beat",
+        "memory": _memory_text(recording.memory),
         "cycles": recording.timing.cycles,
         "fault": (recording.timing.fault.name or "").lower().replace("_", " "),
         "instructions": len(recording),
@@ -89,7 +112,68 @@ def _meta(recording: Recording) -> dict[str, Any]:
         "bases": list(EventColumns(recording).bases),
         "words": [WORDS[kind] for kind in EventKind],
         "reasons": [TEXTS[reason] for reason in Reason],
+        "place_reason": int(Reason.PLACE),
+        "blamed": [int(reason) for reason in BLAMED],
         "layers": [[layer.name, layer.op, layer.begin, layer.end] for layer in recording.layers],
+    }
+
+
+def _memory_text(memory: MemoryParameters) -> str:
+    cycles = memory.cycles_per_beat
+    return f"latency {memory.latency}, {cycles} cycle{'s' * (cycles != 1)} per beat"
+
+
+def _memory_meta(contents: Contents) -> dict[str, Any]:
+    """Return what the page knows of memories, counters and errors."""
+    config, errors = contents.recording.program.config, errors_of(contents)
+    pads = [[int(memory), memory.name, config.depth(memory)] for memory in contents.scratchpads]
+    return {
+        "scratchpads": pads,
+        "dram": DRAM,
+        "areas": [[area.name, area.begin, area.end] for area in contents.recording.image.areas],
+        "labels": list(dict.fromkeys(contents.labels)),
+        "counters": [
+            [state_counter(unit, state), int(unit), STATES.index(state)]
+            for unit in Unit
+            for state in COUNTED_STATES
+        ],
+        "step_counters": list(STEP_COUNTERS),
+        "errors": [
+            [each.kind.value, each.text, each.instruction, each.cycle, [list(other) for other in each.others]]
+            for each in errors
+        ],
+    }
+
+
+STEP_COUNTERS = tuple(dict.fromkeys(FOOTPRINTS[form].counter for form in stepping_forms()))
+NO_COUNTER = len(STEP_COUNTERS)
+
+
+def _memory_columns(contents: Contents) -> dict[str, np.ndarray]:
+    """Return what instructions touch, from whom they have what they read, and the slots that they issue."""
+    touches, flow, program = contents.touches, contents.flow, contents.recording.program
+    places = {label: place for place, label in enumerate(dict.fromkeys(contents.labels))}
+    steps, counter = np.zeros(len(program), np.int64), np.full(len(program), NO_COUNTER)
+    for form in stepping_forms():
+        own = program.opcode == form.opcode
+        steps[own], counter[own] = program.steps(form), STEP_COUNTERS.index(FOOTPRINTS[form].counter)
+    return {
+        "touch": _steps(touches.instruction),
+        "touch memory": touches.memory.astype(np.uint8),
+        "touch kind": (touches.reads + 2 * touches.writes).astype(np.uint8),
+        "touch begin": touches.begin.astype(np.float64),
+        "touch width": touches.width.astype(np.int32),
+        "touch stride": touches.stride.astype(np.float64),
+        "touch count": touches.count.astype(np.int32),
+        "touch area": contents.areas.astype(np.int32),
+        "flow": _steps(flow.reader),
+        "flow writer": (flow.reader - flow.writer).astype(np.int32),
+        "flow memory": flow.memory.astype(np.uint8),
+        "label": np.array([places[label] for label in contents.labels], np.int32),
+        "slots": contents.recording.timed["slots"].astype(np.int32),
+        "lent": contents.recording.lent.astype(np.int32),
+        "steps": steps.astype(np.int32),
+        "counter": counter.astype(np.uint8),
     }
 
 
@@ -109,7 +193,7 @@ def _columns(recording: Recording) -> dict[str, np.ndarray]:
         "track": _tracks(recording),
         "pops": (program.pops @ bits).astype(np.uint8),
         "pushes": (program.pushes @ bits).astype(np.uint8),
-        "layer": _layers(recording),
+        "layer": recording.layer_numbers.astype(np.int16),
         "text": np.frombuffer("\n".join(recording.texts).encode(), np.uint8),
         "cycles": _steps(events.cycles),
         "cause": (number - causes.cause).astype(np.int32),
@@ -136,12 +220,4 @@ def _tracks(recording: Recording) -> np.ndarray:
     found = np.full(len(recording), NONE, np.int8)
     for number, track in enumerate(recording.tracks):
         found[track.instructions] = number
-    return found
-
-
-def _layers(recording: Recording) -> np.ndarray:
-    """Return int16[n]: the index of the layer of each instruction; NONE where it belongs to none."""
-    found = np.full(len(recording), NONE, np.int16)
-    for number, layer in enumerate(recording.layers):
-        found[layer.instructions] = number
     return found

@@ -6,7 +6,7 @@ class VdlaError(Exception):
 
 
 class ConfigError(VdlaError):
-    """A configuration, or a file holding one, that cannot work."""
+    """A configuration is invalid, or a configuration file cannot be read."""
 
 
 class EncodingError(VdlaError):

@@ -60,7 +60,7 @@ MEANING: dict[type[IntFlag], dict[IntFlag, str]] = {
         Fault.INVALID_INSTRUCTION: "an invalid instruction was fetched; the run ended there, see FAULT_INDEX",
         Fault.UNFINISHED: "every instruction was executed and none was FINISH",
         Fault.SRAM_OVERRUN: "an access reached past the end of a scratchpad, and the index wrapped; or a "
-        "LOAD wrote the half of ACC in which a step did",
+        "LOAD with the promise `beside` wrote into a half of ACC that a step used",
         Fault.MEMORY_ERROR: "the memory answered an access with an error",
         Fault.DEADLOCK: "the run was stopped because no unit could go on",
     },

@@ -291,6 +291,15 @@ def _accelerator(one: Summary) -> str:
     )
 
 
+def _moved(size: int) -> str:
+    """Return bytes of DRAM traffic as text."""
+    return f"{size / 1e6:,.1f} MB" if size >= 1e6 else f"{size / 1e3:,.1f} kB"
+
+
+def _energy_text(picojoules: float) -> str:
+    return f"{picojoules / 1e9:,.2f} mJ" if picojoules >= 1e9 else f"{picojoules / 1e6:,.2f} µJ"
+
+
 def _roofline(one: Summary) -> Iterable[str]:
     if one.roofline_share is not None:
         yield (
@@ -302,7 +311,7 @@ def _roofline(one: Summary) -> Iterable[str]:
 def _dram(one: Summary) -> Iterable[str]:
     if one.bytes_once:
         yield (
-            f"{one.bytes_moved / 1e6:,.1f} MB read and written, {one.bytes_moved / one.bytes_once:.2f} times "
+            f"{_moved(one.bytes_moved)} read and written, {one.bytes_moved / one.bytes_once:.2f} times "
             "the tensors of each layer"
         )
 
@@ -314,7 +323,7 @@ def _energy(one: Summary) -> Iterable[str]:
         shares = [f"{name} {energy / one.energy_pj:.1%}" for name, energy in order]
         shown, rest = shares[:MOST_COMPONENTS], len(shares) - MOST_COMPONENTS
         more = [f"{rest} more"] if rest > 0 else []
-        yield f"{one.energy_pj / 1e9:.2f} mJ: {', '.join([*shown, *more])}"
+        yield f"{_energy_text(one.energy_pj)}: {', '.join([*shown, *more])}"
 
 
 def _host_time(one: Summary) -> Iterable[str]:

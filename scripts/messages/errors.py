@@ -9,6 +9,7 @@ from vdla.compiler.te.tensorize import MatchError
 from vdla.explore.debug.recording import DebugError
 from vdla.explore.sweep.errors import NoValueError, SweepError
 from vdla.explore.workers.job import WorkerError
+from vdla.export.c_text import ExportError
 from vdla.hw.spec import errors
 from vdla.hw.spec.errors import VdlaError
 from vdla.prove.errors import ProofError, StoreError
@@ -26,8 +27,8 @@ REMEDIES: dict[type[VdlaError], str] = {
     errors.AssemblyError: "Correct the line at the caret.",
     errors.FileFormatError: "Write the file again with the command or tool that makes it.",
     errors.OutputError: "Choose another folder, or make room on the disk.",
-    errors.ToolError: "Install the tool that the message names; `make tools` checks those for the RTL.",
-    errors.DeviceError: "Follow the message: mostly more DRAM (`dram_bytes`), or another alignment.",
+    errors.ToolError: "Install the tool that the message names; `make tools` checks the tools for the RTL.",
+    errors.DeviceError: "Follow the message. More DRAM (`dram_bytes`) or another alignment often helps.",
     DeviceLostError: "Check server and network, and run again ([remote.md](remote.md#when-something-fails)).",
     errors.ProgramError: "See the classes below, which derive from it.",
     errors.InvalidInstructionError: "See [FAULT.INVALID_INSTRUCTION](#faultinvalid_instruction).",
@@ -50,6 +51,8 @@ REMEDIES: dict[type[VdlaError], str] = {
     SweepError: "Correct the key that the message names ([sweeps.md](sweeps.md#specification)).",
     NoValueError: "Correct the expression, or exclude the point by a constraint.",
     WorkerError: "Start the workers, and check the scheduler's address ([sweeps.md](sweeps.md#clusters)).",
+    ExportError: "Follow the message; [export.md](export.md#operators-on-the-cpu) lists the operators that C "
+    "has.",
     ProofError: "See [proofs.md](proofs.md#reading-a-failure).",
     StoreError: "See [proofs.md](proofs.md#reading-a-failure).",
     DifferenceError: "Compile the module again: its plan and its graph do not belong together.",

@@ -58,8 +58,8 @@ FAULTS = {
     Fault.SRAM_OVERRUN: Cause(
         "LOAD(memory_type=INP, sram_base=2047, y_size=1, x_size=2, x_stride=2)\nFINISH()",
         "Run the stream on the functional device, which names the instruction. Make the tile smaller or the "
-        "scratchpad larger. A stream made for larger scratchpads must be compiled again. With the extension "
-        "`acc_halves`, also check the promise `beside` with `vdla check`.",
+        "scratchpad larger. A stream compiled for larger scratchpads must be compiled again. With the "
+        "extension `acc_halves`, also check the promise `beside` with `vdla check`.",
     ),
     Fault.MEMORY_ERROR: Cause(
         "LOAD(memory_type=INP, dram_base=65536, y_size=1, x_size=1, x_stride=1)\nFINISH()",
@@ -73,8 +73,8 @@ FAULTS = {
         "STORE(pop_prev=1, memory_type=OUT, y_size=1, x_size=1, x_stride=1)\n"
         "FINISH()",
         "Read the chain of waits in the message of the functional or the cycle device. It names the "
-        "instruction that should push the token. `vdla check` prints the same without a run, and `vdla "
-        "trace` shows the run up to the deadlock.",
+        "instruction that should push the token. `vdla check` prints the same without a run, `vdla trace` "
+        "shows the run up to the deadlock, and `vdla debug` steps through it.",
     ),
 }
 """Each fault of the register FAULT."""

@@ -11,16 +11,16 @@ NOTE = "<!-- Generated from the sources by `make docs`. -->\n"
 WIDTH = 110
 INTRODUCTION = """\
 # Faults and error messages
-This page lists the faults of the hardware and the errors of the kit, what each means and what to do. It is
-for people who run or write programs and met such a message.
+This page lists the faults of the hardware and the errors of the kit, with their meanings and remedies. It is
+for people who met such a message.
 
 A command prints `error:` and the message. Its exit status is
 
 | status | meaning |
 |---|---|
 | 0 | success |
-| 1 | a check says no: `vdla check`, `vdla replay`, `vdla prove` and others |
-| 2 | bad input, or something that failed; the message is on the error stream |
+| 1 | a check failed: `vdla check`, `vdla replay`, `vdla prove` and others |
+| 2 | bad input, or an operation that failed; the message is on the error stream |
 """
 FAULTS_INTRODUCTION = """
 ## Faults of the hardware

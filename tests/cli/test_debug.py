@@ -10,10 +10,12 @@ from click.testing import CliRunner
 import vdla
 from tests.cli.commands import done, invoke, refused
 from tests.cli.models import model, node
+from tests.explore.debug.planted import altered_plan
 from vdla.cli import main
 from vdla.cli._runs import time_vector
 from vdla.explore.debug.stepper import COMMANDS
 from vdla.hw.spec.memory import REFERENCE_MEMORY
+from vdla.runtime.module.plan import random_inputs
 
 VECTOR = Path(__file__).parents[1] / "vectors" / "vta" / "conv3x3_d.npz"
 STATE = """\
@@ -141,6 +143,8 @@ REFUSED = {
     "breakpoint": ("delete 1", "there is no breakpoint 1: there is none; break lists them"),
     "condition": ("break often", "the condition 'often' has no form of a breakpoint; write instruction N, "),
     "launch": ("launch 2", "there is no launch 2: launches are 1 to 1; choose one of these"),
+    "memory": ("memory DRAM", "there is no scratchpad DRAM; choose UOP, INP, WGT, ACC"),
+    "element": ("element INP", "element does not take 'INP'; write element MEMORY N"),
     "layer": ("layer Conv_0", "no layer is called Conv_0: this run has no layers"),
     "pattern": ("find (", "the pattern ( is no regular expression of Python (missing ), "),
 }
@@ -214,6 +218,68 @@ def cycle_of(module: Path, layer: str) -> str:
     """Return the cycle in which the last instruction of a layer retires, as the list of layers shows its
     end."""
     return re.search(rf"{re.escape(layer)}  cycles [\d,]+ to ([\d,]+),", shown("layers", source=module))[1]
+
+
+@pytest.fixture(scope="module")
+def altered(tmp_path_factory):
+    """Return a module with a wrong entry in a table, and inputs for it."""
+    folder = tmp_path_factory.mktemp("altered")
+    plan = altered_plan()
+    vdla.api.Module(plan).save(folder / "net.vdla")
+    np.savez(folder / "in.npz", **random_inputs(plan.inputs))
+    return folder / "net.vdla", folder / "in.npz"
+
+
+def test_a_wrong_result_of_a_module_names_layer_store_and_table(altered):
+    module, inputs = altered
+    result = done("debug", module, "--input", inputs, "--command", "errors")
+    assert re.fullmatch(r"net: \d+ bytes of results are wrong; `errors` lists them\n", result.stderr)
+    first, second, *_ = result.stdout.splitlines()
+    assert "wrong result at cycle" in first
+    assert "for layer C: the first, byte 0x" in first
+    assert second.strip().startswith("loads its table sq.T: 0 LOAD(memory_type=TABLE")
+    assert done("debug", module, "--command", "errors").stdout == "no errors\n"
+
+
+def test_a_module_with_right_results_has_no_errors(module, tmp_path):
+    np.savez(tmp_path / "in.npz", **random_inputs(vdla.load(module).inputs))
+    for command in (["--input", tmp_path / "in.npz"], []):
+        assert done("debug", module, *command, "--command", "errors").stdout == "no errors\n"
+
+
+def test_the_memory_shows_what_lies_in_scratchpads():
+    lines = shown("goto 2696", "memory", "memory INP").splitlines()[1:]
+    assert lines[:2] == [
+        "  UOP    18 of 8,192 elements written",
+        "           0..17 segment 0x1000, by 5, 9, 11, 13, 15, 17, ... 43",
+    ]
+    assert (
+        lines[-3:]
+        == lines[2:5]
+        == [
+            "  INP    144 of 2,048 elements written",
+            "           0..71 segment 0x4001000, by 59",
+            "           1024..1095 segment 0x4001000, by 27",
+        ]
+    )
+
+
+def test_an_element_and_a_byte_list_their_instructions():
+    lines = [line.split() for line in shown("element INP 1030", "break element INP 1030").splitlines()]
+    assert lines[0][:5] == ["writes", "in", "cycle", "270", "27"]
+    assert lines[1][:5] == ["reads", "in", "cycle", "1,819", "30"]
+    assert " ".join(lines[-1]).endswith("begins to hold 24 times in this run")
+    assert "27 LOAD" in shown("element DRAM 0x4001640")
+    assert shown("element DRAM 1") == "no instruction of the run touches it\n"
+
+
+def test_info_has_what_an_instruction_reads_and_writes():
+    text = shown("info 44")
+    assert "  issues 40 slots\n" in text
+    assert text.endswith(
+        "  reads   UOP 17\n  reads   INP 1049..1058, 4 rows at a distance of 12\n  reads   WGT 519\n"
+        "  adds to ACC 0..39\n  UOP from 43\n  WGT from 28\n  INP from 27\n  ACC from 42\n"
+    )
 
 
 def test_inputs_change_no_cycle(module, tmp_path):

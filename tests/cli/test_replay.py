@@ -7,9 +7,12 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from tests.explore.report.test_debug_page_data import data_of, decoded_file
 from vdla.cli.replay import command
 from vdla.runtime import vectors
 from vdla.runtime.devices import registry
+from vdla.runtime.devices.functional import FunctionalDevice
+from vdla.runtime.devices.registry import device_factory
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "vta"
 GOOD = VECTORS / "padacc8_b8.npz"
@@ -118,6 +121,64 @@ def test_a_bad_file_is_exit_status_2_before_anything_runs(bad, tmp_path, monkeyp
     assert outcome.exit_code == 2
     assert str(path) in outcome.stderr
     assert not outcome.stdout
+
+
+def test_the_page_of_a_difference_opens_at_the_store_that_wrote_it(changed, tmp_path):
+    page = tmp_path / "page.html"
+    outcome = invoke("--device", "cycle", "--debug-difference", page, wrong_result(changed))
+    assert outcome.exit_code == 1
+    assert outcome.stderr == f"{vectors.load_vector(GOOD).name}: differs -> {page}\n"
+    meta, _ = decoded_file(data_of(page))
+    kind, text, instruction, cycle, _ = meta["errors"][0]
+    assert kind == "wrong result"
+    assert text.startswith(
+        f"cycle, compared with the vector: 1 byte is wrong in what instruction {instruction} writes"
+    )
+    assert 0 < cycle < meta["cycles"]
+
+
+def test_the_page_shows_where_two_devices_differ(tmp_path, monkeypatch):
+    """A device with a planted fault stands in for the RTL."""
+
+    class Faulty(FunctionalDevice):
+        def run(self, *arguments, **options):
+            done = super().run(*arguments, **options)
+            self.dram[vectors.load_vector(GOOD).segments[-1].address] ^= 1
+            return done
+
+    factories = {"cycle": device_factory("cycle"), "rtl": Faulty}
+    monkeypatch.setattr("vdla.cli.replay.device_factory", factories.__getitem__)
+    page = tmp_path / "page.html"
+    outcome = invoke("--device", "cycle", "--device", "rtl", "--debug-difference", page, GOOD)
+    assert outcome.exit_code == 1
+    errors = decoded_file(data_of(page))[0]["errors"]
+    assert [text.split(": ")[0] for _, text, *_ in errors] == [
+        "rtl, compared with the vector",
+        "rtl, compared with cycle",
+    ]
+
+
+def test_a_program_that_a_device_refuses_opens_at_its_stop(changed, tmp_path):
+    page = tmp_path / "page.html"
+    invoke("--device", "cycle", "--debug-difference", page, illegal_program(changed))
+    errors = decoded_file(data_of(page))[0]["errors"]
+    assert errors[0][:2] == ["the hardware stops the run", errors[0][1]]
+    assert errors[1][1].startswith("cycle: InvalidInstructionError: instruction 0 ")
+
+
+def test_no_page_is_written_where_nothing_differs(tmp_path):
+    outcome = invoke("--device", "cycle", "--debug-difference", tmp_path / "x.html", GOOD)
+    assert outcome.exit_code == 0
+    assert outcome.stderr.endswith(f"no difference, so {tmp_path / 'x.html'} was not written\n")
+    assert not (tmp_path / "x.html").exists()
+
+
+def test_a_page_shows_one_vector(tmp_path):
+    outcome = invoke("--debug-difference", tmp_path / "x.html", GOOD, GOOD)
+    assert outcome.exit_code == 2
+    assert outcome.stderr == (
+        f"error: --debug-difference {tmp_path / 'x.html'} shows one vector, and 2 were given; give one\n"
+    )
 
 
 def test_an_unknown_device_is_exit_status_2():

@@ -75,11 +75,12 @@ def _resolves(path: Path, target: str) -> bool:
     return file.exists() and (not anchor or anchor in anchors(file.read_text()))
 
 
-def commands(text: str) -> Iterator[list[str]]:
-    """Yield the commands of a fenced block without a language, split into words."""
+def commands(text: str, *others: str) -> Iterator[list[str]]:
+    """Yield the commands of a fenced block without a language, split into words: those of vdla, Python, and
+    `others`."""
     for line in text.splitlines():
         words = shlex.split(line.removeprefix("$ "), comments=True)
-        if words and words[0] in ("vdla", "python"):
+        if words and words[0] in ("vdla", "python", *others):
             yield words
 
 

@@ -25,7 +25,7 @@ def test_the_table_of_commands_is_that_of_the_stepper():
 def test_the_conditions_of_the_page_are_accepted():
     debugger = Debugger(recording("conv3x3"))
     conditions = [condition.strip("`") for condition, _ in table(PAGE, "condition")]
-    assert len(conditions) == 6
+    assert len(conditions) == 7
     for condition in conditions:
         assert debugger.add_breakpoint(condition.split()).text == condition
 

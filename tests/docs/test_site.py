@@ -21,7 +21,9 @@ WIDTHS = (1280, NARROW, 800, 1010, 1320, 1920)  # Furo lays pages out anew at 10
 
 def build(source: Path, folder: Path) -> subprocess.CompletedProcess:
     """Build a site as `make site` does, into another folder."""
-    recipe = re.search(r"^site: env\n\t@\$\(PYTHON\) (?P<words>.*)$", (ROOT / "Makefile").read_text(), re.M)
+    recipe = re.search(
+        r"^site: env tools\n\t@\$\(PYTHON\) (?P<words>.*)$", (ROOT / "Makefile").read_text(), re.M
+    )
     words = recipe["words"].replace("build/site", str(folder)).split()
     return subprocess.run([sys.executable, *words], cwd=source, capture_output=True, text=True, check=False)
 
@@ -42,9 +44,13 @@ def site(tmp_path_factory) -> Site:
 def test_every_page_and_every_example_is_in_the_site(site):
     names = [path.relative_to(ROOT) for path in paths()]
     names += [
-        path.relative_to(ROOT) for path in (ROOT / "examples").rglob("*") if path.suffix in (".py", ".ipynb")
+        path.relative_to(ROOT)
+        for folder in ("examples", "docs/course")
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in (".py", ".ipynb")
     ]
-    assert {"examples/sweeps/memory.ipynb", "docs/isa.md"} <= {str(name) for name in names}
+    expected = {"docs/course/1_first_accelerator.ipynb", "examples/sweeps/memory.ipynb", "docs/isa.md"}
+    assert expected <= {str(name) for name in names}
     assert [str(name) for name in names if name.with_suffix(".html").as_posix() not in site.pages] == []
 
 
@@ -60,6 +66,21 @@ def test_no_link_is_dead(site):
 
 def test_nothing_is_loaded_from_a_network(site):
     assert site.remote_resources() == []
+
+
+@pytest.mark.parametrize(
+    ("page", "printed", "pictures"),
+    [
+        ("docs/course/1_first_accelerator.html", "outputs equal, cycles equal, counters equal", 2),
+        ("docs/course/2_decoupled_access_execute.html", "deadlock: no unit can go on", 3),
+        ("docs/course/3_from_onnx_to_a_stream.html", "proved", 1),
+        ("examples/sweeps/memory.html", "KiB suffice", 1),
+    ],
+)
+def test_the_page_of_a_notebook_shows_its_outputs(site, page, printed, pictures):
+    outputs = site.pages[page].select(".cell_output")
+    assert any(printed in output.get_text() for output in outputs)
+    assert sum(len(output.select("img, svg")) for output in outputs) == pictures
 
 
 def planted(folder: Path, body: str, style: str = "") -> Site:
@@ -122,8 +143,9 @@ def test_a_resource_of_a_style_sheet_is_noticed(tmp_path, style):
 
 def test_a_broken_reference_ends_the_build(tmp_path):
     """A page with a dead link, and a page that is in no table of contents."""
-    for name in ("docs/site", "docs/decisions", "examples"):
+    for name in ("docs/site", "docs/decisions", "examples", "scripts"):
         (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "scripts" / "notebooks.py").write_text((ROOT / "scripts" / "notebooks.py").read_text())
     (tmp_path / "docs" / "site" / "conf.py").write_text((CONFIGURATION / "conf.py").read_text())
     (tmp_path / "docs" / "site" / "site.css").write_text("")
     (tmp_path / "README.md").write_text("# First\n[a](docs/none.md)\n")
@@ -200,11 +222,13 @@ def test_a_page_fits_windows_in_its_colours(site, running, name, scheme):
         assert one.complaints == []
 
 
-def test_every_page_fits_a_narrow_window(site, running):
+def test_every_page_fits_a_narrow_window_and_asks_no_network(site, running):
     with running.new_context(viewport={"width": NARROW, "height": 900}) as context:
-        page, wide = context.new_page(), []
+        page, wide, asked = context.new_page(), [], []
+        page.on("request", lambda request: asked.append(request.url))
         for name in site.pages:
             page.goto((site.folder / name).as_uri())
             if page.evaluate("document.documentElement.scrollWidth") > NARROW:
                 wide.append(name)
     assert wide == []
+    assert [url for url in asked if not url.startswith(("file:", "data:"))] == []

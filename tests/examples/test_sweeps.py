@@ -27,7 +27,7 @@ def buildable(point):
 
 @pytest.mark.parametrize(
     ("name", "points", "most_refused"),
-    [("networks", 64, 0), ("layers", 1000, 50), ("tuned", 12, 0), ("clock", 72, 0)],
+    [("gemm_core", 9, 0), ("networks", 64, 0), ("layers", 1000, 50), ("tuned", 12, 0), ("clock", 72, 0)],
 )
 def test_an_example_has_the_points_that_it_says(name, points, most_refused):
     path = FOLDER / f"{name}.toml"

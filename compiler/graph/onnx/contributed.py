@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto, defs, helper
 
+from vdla.compiler.graph.onnx.attention import ATTENTIONS
 from vdla.compiler.graph.onnx.call import (
     OPSET,
     ForeignNode,
@@ -224,14 +225,18 @@ def _quick_gelu(node: ForeignNode) -> None:
     node.add("Mul", x, node.add("Sigmoid", node.add("Mul", x, node.attribute("alpha", float, 1.702))))
 
 
-def _skip_normalisation(node: ForeignNode) -> None:
-    """SkipLayerNormalization: normalises a sum of inputs; the sum is the fourth output."""
+def _sum_of_inputs(node: ForeignNode, bias: int) -> str:
+    """Add the sum of the first two inputs and of the bias, if there is one; return its name."""
     _, *statistics, total = (*node.proto.output, "", "", "")[:4]
     if any(statistics):
         raise RefusalError("its outputs mean and inv_std_var are not supported; leave them out")
-    result = node.add("Add", node.input(0), node.input(1), out="" if node.input(4) else total)
-    if node.input(4):
-        result = node.add("Add", result, node.input(4), out=total)
+    result = node.add("Add", node.input(0), node.input(1), out="" if node.input(bias) else total)
+    return node.add("Add", result, node.input(bias), out=total) if node.input(bias) else result
+
+
+def _skip_normalisation(node: ForeignNode) -> None:
+    """SkipLayerNormalization: normalises a sum of inputs; the sum is the fourth output."""
+    result = _sum_of_inputs(node, bias=4)
     epsilon = node.attribute("epsilon", float, 1e-12)
     node.add(
         "LayerNormalization",
@@ -242,6 +247,28 @@ def _skip_normalisation(node: ForeignNode) -> None:
         axis=-1,
         epsilon=epsilon,
     )
+
+
+def _root_mean_square(node: ForeignNode, x: str, scale: int, axis: int, epsilon: float) -> None:
+    """Add `x / sqrt(mean(x²) + epsilon) * scale` over the dimensions from `axis` on; `scale`: its place."""
+    axes = list(range(axis, 0)) if axis < 0 else list(range(axis, node.rank))
+    mean = node.add("ReduceMean", node.add("Mul", x, x), axes=axes, keepdims=1)
+    root = node.add("Sqrt", node.add("Add", mean, epsilon))
+    node.add("Mul", node.add("Div", x, root), node.input(scale))
+
+
+def _simplified(node: ForeignNode) -> None:
+    """SimplifiedLayerNormalization: a normalisation by the root mean square, without a mean and a bias."""
+    if len(node.proto.output) > 1:
+        raise RefusalError("its output inv_std_var is not supported; leave it out")
+    axis, epsilon = node.integer("axis", -1), node.attribute("epsilon", float, 1e-5)
+    _root_mean_square(node, node.input(0), 1, axis, epsilon)
+
+
+def _skip_simplified(node: ForeignNode) -> None:
+    """SkipSimplifiedLayerNormalization: normalises a sum of inputs; the sum is the fourth output."""
+    total = _sum_of_inputs(node, bias=3)
+    _root_mean_square(node, total, 2, -1, node.attribute("epsilon", float, 1e-5))
 
 
 def _dynamic_product(node: ForeignNode) -> None:
@@ -269,8 +296,12 @@ FUSED: Mapping[str, ForeignOperator] = {
     "SkipLayerNormalization": ForeignOperator(
         (3, 5), {"epsilon": "FLOAT"}, _skip_normalisation, "LayerNormalization"
     ),
+    "SkipSimplifiedLayerNormalization": ForeignOperator(
+        (3, 4), {"epsilon": "FLOAT"}, _skip_simplified, "Div"
+    ),
     "TransposeMatMul": ForeignOperator((2, 2), FUSED_MATMUL, _fused_product, "MatMul"),
 }
+SIMPLIFIED = {"axis": "INT", "epsilon": "FLOAT", "stash_type": "INT"}
 
 
 # Operators of ai.onnx.ml
@@ -298,7 +329,11 @@ def _scaler(node: ForeignNode) -> None:
 MICROSOFT, CLASSICAL = "com.microsoft", "ai.onnx.ml"
 SCALER = {"offset": "FLOATS", "scale": "FLOATS"}
 OPERATORS: Mapping[str, Mapping[str, ForeignOperator]] = {
-    MICROSOFT: dict(sorted({**QUANTISED, **FUSED}.items())),
+    MICROSOFT: dict(sorted({**QUANTISED, **FUSED, **ATTENTIONS}.items())),
     CLASSICAL: {"Scaler": ForeignOperator((1, 1), SCALER, _scaler, "Mul")},
 }
 """The supported operators by domain."""
+STANDARD: Mapping[str, ForeignOperator] = {
+    "SimplifiedLayerNormalization": ForeignOperator((2, 2), SIMPLIFIED, _simplified, "Div")
+}
+"""Operators that ONNX Runtime adds to the domain of ONNX."""

@@ -199,7 +199,8 @@ class Importer:
                 name in self.values.ranges and not self.handover.is_constant(name) for name in reads(node)
             ):
                 raise  # the graph holds bytes, where onnxruntime would need narrower integers
-            self.hand_over(node, advice(self.model, node, self.input_types()) if is_if else str(error))
+            if node.op_type in IMPORTERS or not self.add_definition(node, supported_only=True):
+                self.hand_over(node, advice(self.model, node, self.input_types()) if is_if else str(error))
 
     def input_types(self) -> dict[str, TensorType]:
         """Return the types of the model's inputs, by the model's names."""
@@ -277,15 +278,27 @@ class Importer:
         try:
             taken = self.handover.hand_over(node, reason, [name for name in node.output if name in self.used])
         except RefusalError as error:
-            expansion = self.handover.expansion(node)
-            if not expansion:
+            if not self.add_definition(node):
                 both = f"{short(reason, LONGEST_REASON)}; {short(str(error), LONGEST_REASON)}"
                 raise RefusalError(both) from error
-            results = {name for inner in expansion for name in inner.output}
-            self.add_inner(expansion, results - set(node.output))
             return
         if taken is not None:
             self.steps.append(taken)
+
+    def add_definition(self, node: NodeProto, *, supported_only: bool = False) -> bool:
+        """Import the nodes of an operator's definition as an ONNX function; return whether it has one.
+
+        Args:
+            supported_only: import a definition only if the kit has all its operators.
+        """
+        definition = self.handover.expansion(node)
+        if supported_only and any(refusal_of(inner, self.model.opset) for inner in definition):
+            return False
+        results = {name for inner in definition for name in inner.output}
+        for inner in definition:
+            inner.name = inner.name or node.name
+        self.add_inner(definition, results - set(node.output))
+        return bool(definition)
 
     def add_inner(self, nodes: list[NodeProto], inner: set[str], tensors: Iterable[TensorProto] = ()) -> None:
         """Import the nodes that replace another node.

@@ -228,6 +228,16 @@ def size(call: OnnxCall) -> np.ndarray:
     return np.array(call.input_type(0).size, np.int64)
 
 
+def where(call: OnnxCall) -> Form:
+    """Import a Where; a constant condition that is the same everywhere chooses one of the inputs."""
+    condition = call.values[0]
+    if condition is not None and condition.size and condition.min() == condition.max():
+        chosen = 1 if condition.flat[0] else 2
+        if call.input_type(chosen) == call.output_type:
+            return Form("Identity", (call.inputs[chosen],))
+    return uniform(call)
+
+
 def constant_of_shape(call: OnnxCall) -> Form:
     """Import a ConstantOfShape with an explicit shape; the default value is a float32 0."""
     value = call.attribute("value", np.ndarray, np.zeros(1, np.float32))
@@ -253,4 +263,5 @@ IMPORTERS: dict[str, Importer] = {
     "Size": size,
     "Slice": slice_,
     "Softmax": softmax,
+    "Where": where,
 }

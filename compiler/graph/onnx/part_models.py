@@ -8,7 +8,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from onnx import ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto, defs, helper, inliner
+from onnx import (
+    AttributeProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    TypeProto,
+    ValueInfoProto,
+    defs,
+    helper,
+    inliner,
+)
 
 from vdla.compiler.graph.nodes import TensorType
 from vdla.compiler.graph.onnx.call import RefusalError
@@ -108,6 +118,7 @@ def definition_of(model: ModelProto) -> list[NodeProto]:
     asked = ModelProto()
     asked.CopyFrom(model)
     asked.graph.value_info.append(helper.make_tensor_value_info("", TensorProto.FLOAT, None))
+    asked.graph.node[0].attribute.extend(_defaults(node, version))
     try:  # the inliner needs a type for every input, even for inputs that are left out
         inlined = inliner.inline_selected_functions(
             asked, [(node.domain, node.op_type)], exclude=False, inline_schema_functions=True
@@ -118,6 +129,17 @@ def definition_of(model: ModelProto) -> list[NodeProto]:
     same = all(version.get(entry.domain, entry.version) == entry.version for entry in inlined.opset_import)
     is_done = all(inner.op_type != node.op_type or inner.domain != node.domain for inner in nodes)
     return nodes if same and is_done else []
+
+
+def _defaults(node: NodeProto, versions: Opsets) -> list[AttributeProto]:
+    """Return the defaults of attributes that a node leaves out. The inliner does not know them."""
+    version = versions.get(node.domain)
+    if version is None or not defs.has(node.op_type, version, node.domain):
+        return []
+    given = {attribute.name for attribute in node.attribute}
+    attributes = defs.get_schema(node.op_type, version, node.domain).attributes.values()
+    defaults = (attribute.default_value for attribute in attributes if attribute.name not in given)
+    return [default for default in defaults if default.name]
 
 
 def model_of(

@@ -5,7 +5,7 @@ from graphlib import CycleError, TopologicalSorter
 
 from onnx import AttributeProto, GraphProto, NodeProto, defs
 
-from vdla.compiler.graph.onnx import contributed, operators, qonnx, quantised, spatial
+from vdla.compiler.graph.onnx import attention, contributed, operators, qonnx, quantised, spatial
 from vdla.compiler.graph.onnx.call import ForeignOperator, Importer, kinds_of
 from vdla.compiler.graph.onnx.read import MAIN_DOMAINS
 from vdla.compiler.graph.onnx.subgraphs import producers, reads, subgraphs
@@ -13,9 +13,10 @@ from vdla.compiler.graph.onnx.subgraphs import producers, reads, subgraphs
 IMPORTERS: dict[str, Importer] = {**operators.IMPORTERS, **spatial.IMPORTERS, **quantised.IMPORTERS}
 FOREIGN: Mapping[str, Mapping[str, ForeignOperator]] = {
     **contributed.OPERATORS,
+    "": {**attention.STANDARD, **contributed.STANDARD},
     **dict.fromkeys(qonnx.DOMAINS, qonnx.OPERATORS),
 }
-"""The supported operators of other domains, by domain."""
+"""The operators that are expanded into others, by domain."""
 ONLY_HERE: Mapping[str, str] = {
     **dict.fromkeys(
         qonnx.DOMAINS,
@@ -57,8 +58,9 @@ def refusal_of(node: NodeProto, opset: int) -> str:
 
 
 def foreign_operator(node: NodeProto) -> ForeignOperator | None:
-    """Return the operator of a node of another domain; None if it is not supported."""
-    return FOREIGN.get(node.domain, {}).get(node.op_type)
+    """Return the operator of a node that is expanded into others; None if the importer knows no expansion."""
+    domain = "" if node.domain in MAIN_DOMAINS else node.domain
+    return FOREIGN.get(domain, {}).get(node.op_type)
 
 
 def _foreign_reason(node: NodeProto, kind: ForeignOperator) -> str:

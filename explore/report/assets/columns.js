@@ -1,8 +1,8 @@
 "use strict";
 
-// A file of columns: the length of its header, the header as JSON, and arrays of integers.
+// A file of columns: the length of its header, the header as JSON, and arrays of numbers.
 
-const COLUMN_TYPES = { uint8: Uint8Array, int8: Int8Array, uint16: Uint16Array, int16: Int16Array, int32: Int32Array };
+const COLUMN_TYPES = { uint8: Uint8Array, int8: Int8Array, uint16: Uint16Array, int16: Int16Array, int32: Int32Array, float64: Float64Array };
 
 /** Return the values and the columns, by name, of the file of columns that the page holds. */
 async function unpackColumns() {

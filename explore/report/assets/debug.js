@@ -10,18 +10,78 @@ class DebugPage {
   constructor(file) {
     this.run = new Recorded(file);
     [this.cycle, this.selected, this.firstRow] = [0, NEVER, 0];
+    this.memories = new Memories(this.run);
+    this.breakpoints = new Breakpoints(this.run, this.memories);
+    const link = (index) => this.#link(index);
+    [this.pads, this.panel] = [new Pads(this.run, this.memories, link), new Panel(this.run, this.memories, link)];
     this.lanes = new Lanes(this.run, { chosen: (cycle) => this.goto(cycle), looked: (window) => this.#window(window) });
     this.#head();
     this.#controls();
     this.#keys();
     this.#layerTable();
+    this.#errors();
     followTheme(byId("theme"), () => this.draw());
   }
 
   draw() {
     this.#legend();
-    this.show();
+    if (this.state) this.show();
+    else this.#begin();
     this.#window(this.lanes.window);
+  }
+
+  // Errors
+
+  /** Go to where the first error shows; to the begin of the run where there is none. */
+  #begin() {
+    const [first] = this.run.errors;
+    if (first) this.#gotoError(first);
+    else this.show();
+  }
+
+  #gotoError([, , instruction, cycle]) {
+    this.#move(cycle, instruction);
+  }
+
+  #errors() {
+    byId("errors-section").hidden = !this.run.errors.length;
+    const rows = this.run.errors.map((error, number) => {
+      const [kind, text, instruction, cycle, others] = error;
+      const own = instruction === NEVER ? make("button", { type: "button", class: "small", click: () => this.#gotoError(error) }, "Cycle") : this.#link(instruction);
+      const next = others.map(([index, relation]) => make("li", {}, this.#link(index), ` ${relation}`));
+      return make("tr", { "data-error": number }, make("th", { scope: "row" }, own), make("td", {}, decimal(cycle)), make("td", { class: "text" }, kind), make("td", { class: "text long" }, text, make("ul", {}, ...next)));
+    });
+    byId("errors").replaceChildren(plainTable("A number leads to its instruction; those below the text are to be looked at next", ["Number", "Cycle", "Kind", "Error"], rows));
+  }
+
+  // Breakpoints
+
+  #addBreakpoint() {
+    try {
+      const { text, cycles } = this.breakpoints.add(byId("condition").value);
+      byId("break-text").textContent = `${text} begins to hold ${decimal(cycles.length)} ${cycles.length === 1 ? "time" : "times"}`;
+      byId("condition").value = "";
+    } catch (error) {
+      byId("break-text").textContent = error.message;
+    }
+    this.#listBreakpoints();
+  }
+
+  #listBreakpoints() {
+    const { points } = this.breakpoints;
+    const drop = (number) => {
+      points.splice(number, 1);
+      this.#listBreakpoints();
+    };
+    byId("breakpoints").replaceChildren(...points.map(({ text }, number) => make("li", {},
+      make("code", {}, text), " ", make("button", { type: "button", class: "small", "data-delete": number, "aria-label": `Delete ${text}`, click: () => drop(number) }, "✕"))));
+  }
+
+  /** Go on to the next breakpoint, or back; to the end or the begin of the run where there is none. */
+  resume(forwards) {
+    const stop = this.breakpoints.nearest(this.cycle, forwards);
+    byId("break-text").textContent = stop ? `breakpoint: ${stop.text}` : "the run has no other stop";
+    this.goto(stop ? stop.cycle : forwards ? this.run.cycles : 0);
   }
 
   // Moving
@@ -75,27 +135,16 @@ class DebugPage {
 
   /** Go to the next match of the search box, or to the one before. */
   find(forwards) {
-    const matches = this.#matching();
-    if (!matches) return;
+    let matches;
+    try {
+      matches = matching(this.run, byId("find").value);
+    } catch (error) {
+      byId("matches").textContent = error.message;
+      return;
+    }
     const found = this.#gotoFound(this.run.next(this.cycle, this.selected, forwards, (index) => matches.has(index)));
     const count = `${decimal(matches.size)} ${matches.size === 1 ? "instruction matches" : "instructions match"}`;
     byId("matches").textContent = found === NEVER ? `${count}; none ${forwards ? "behind" : "before"} this cycle` : count;
-  }
-
-  /** Return the instructions whose assembly or layer matches the search box; null where it is no expression. */
-  #matching() {
-    let pattern;
-    try {
-      pattern = new RegExp(byId("find").value);
-    } catch (error) {
-      byId("matches").textContent = `${error.message}; put \\ before characters that stand for themselves`;
-      return null;
-    }
-    const { lines, layers, columns, instructions } = this.run;
-    const named = layers.map(([name]) => pattern.test(name));
-    const matches = new Set();
-    for (let index = 0; index < instructions; index++) if (pattern.test(lines[index]) || named[columns.layer[index]]) matches.add(index);
-    return matches;
   }
 
   #controls() {
@@ -116,6 +165,11 @@ class DebugPage {
       else this.find(true);
     });
     document.querySelector("[data-find='-1']").addEventListener("click", () => this.find(false));
+    byId("break-form").addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.#addBreakpoint();
+    });
+    for (const button of document.querySelectorAll("[data-continue]")) button.addEventListener("click", () => this.resume(button.dataset.continue === "1"));
     byId("path-run").addEventListener("click", () => this.explain(run.bases[run.kinds.END]));
     byId("path-layer").addEventListener("click", () => this.#layerPath());
     byId("follow").addEventListener("click", () => this.#listAt(this.#nearest()));
@@ -180,6 +234,8 @@ class DebugPage {
     if (selected !== NEVER) parts.push(`instruction ${selected}: ${run.lines[selected]}`);
     byId("place").textContent = parts.join(" · ");
     byId("state").replaceChildren(...this.state.units.map((view, unit) => this.#unitCard(view, unit)), this.#sharedCard());
+    this.panel.show(selected);
+    this.pads.show(cycle, selected);
     this.#instructions();
   }
 
@@ -227,14 +283,13 @@ class DebugPage {
   #instructions() {
     const { run, firstRow } = this;
     const last = Math.min(run.instructions, firstRow + PAGE_ROWS);
-    const when = (cycle) => (cycle === NEVER ? "never" : decimal(cycle));
     const rows = [];
     for (let index = firstRow; index < last; index++) {
       const layer = run.columns.layer[index];
       const why = make("button", { type: "button", class: "small", click: () => this.explain(run.bases[run.kinds.STARTED] + index) }, "Why?");
       rows.push(make("tr", { "data-row": index, "aria-current": index === this.selected ? "true" : null },
         make("th", { scope: "row" }, this.#link(index)), make("td", { class: "text" }, run.units[run.columns.unit[index]]),
-        make("td", {}, when(run.queued[index])), make("td", {}, when(run.started[index])), make("td", {}, when(run.retired[index])),
+        make("td", {}, cycleText(run.queued[index])), make("td", {}, cycleText(run.started[index])), make("td", {}, cycleText(run.retired[index])),
         make("td", {}, why), make("td", { class: "text" }, layer === NEVER ? "" : run.layers[layer][0]), make("td", { class: "text" }, make("code", {}, run.lines[index]))));
     }
     const heads = ["Number", "Unit", "Queued", "Starts", "Retires", "", "Layer", "Assembly"];
@@ -264,21 +319,31 @@ class DebugPage {
     const { run } = this;
     const chain = run.chain(number, since);
     const links = run.joined(chain.links);
-    const when = (cycle) => (cycle === NEVER ? "never" : decimal(cycle));
     this.lanes.mark(chain.links.map(({ cause }) => cause.instruction));
     byId("why-text").textContent = `${run.eventText(chain.event)}: ${chain.event.cycle === NEVER ? "never" : `cycle ${decimal(chain.event.cycle)}`}. ${this.#rootText(chain)}`;
     const rows = links.slice(0, MOST_LINKS).map((link) => make("tr", {},
-      make("td", {}, decimal(link.cycles)), make("td", {}, when(link.cause.cycle)), make("td", { class: "text" }, run.reasonText(link)),
+      make("td", {}, decimal(link.cycles)), make("td", {}, cycleText(link.cause.cycle)), make("td", { class: "text" }, run.reasonText(link)),
       make("td", { class: "text" }, link.cause.instruction === NEVER ? null : this.#link(link.cause.instruction), " ", run.eventText(link.cause))));
     if (links.length > MOST_LINKS) {
       const rest = links.slice(MOST_LINKS);
       rows.push(make("tr", {}, make("td", {}, decimal(rest.reduce((sum, link) => sum + link.cycles, 0))), make("td", {}, ""), make("td", { class: "text" }, `${decimal(rest.length)} links more`), make("td", {}, "")));
     }
     const total = Math.max(1, chain.cycles);
-    const reasons = run.byReason(chain.links).map(({ text, count, cycles }) => make("tr", {}, make("td", {}, decimal(cycles)), make("td", {}, percent(cycles / total)), make("td", {}, decimal(count)), make("td", { class: "text" }, text)));
+    const reasons = run.byReason(chain.links).map(({ text, count, cycles }) => make("tr", {}, make("td", {}, decimal(cycles)), make("td", {}, percent(cycles / total)), make("td", {}, decimal(count)),
+      make("td", { class: "text" }, make("button", { type: "button", class: "small", "data-reason": text, click: () => this.#longest(chain, text) }, text))));
     byId("links").replaceChildren(plainTable("Each event waited for the next; the bursts of an instruction are one link", ["Cycles", "At cycle", "Waited for", "Event"], rows));
-    byId("reasons").replaceChildren(plainTable("The cycles of the chain by what its events waited for", ["Cycles", "Share", "Links", "Waited for"], reasons));
+    byId("reasons").replaceChildren(plainTable("The cycles of the chain by what its events waited for; a reason leads to the longest wait", ["Cycles", "Share", "Links", "Waited for"], reasons));
     byId("chain").hidden = false;
+  }
+
+  /** Go to the instruction of a chain that waited longest for a reason. */
+  #longest(chain, text) {
+    const own = chain.links.filter((link) => this.run.reasonText(link) === text);
+    const { event, cause } = own.reduce((most, link) => (link.cycles > most.cycles ? link : most));
+    const blamed = this.run.blamed.includes(own[0].reason) || event.instruction === NEVER;
+    const index = blamed ? cause.instruction : event.instruction;
+    if (index !== NEVER) this.gotoInstruction(index);
+    else this.goto(Math.max(0, cause.cycle));
   }
 
   #rootText({ links, root, turns, cycles }) {
@@ -294,7 +359,7 @@ const swatch = (name) => make("span", { class: "swatch", style: `background: ${c
 
 /** Return a table with a caption, the titles of its columns, and rows. */
 function plainTable(caption, heads, rows) {
-  const left = new Set(["Unit", "Layer", "Assembly", "Operator", "Waited for", "Event"]);
+  const left = new Set(["Unit", "Layer", "Assembly", "Operator", "Waited for", "Event", "Access", "Tensor", "Values", "Kind", "Error"]);
   const head = heads.map((title) => make("th", { scope: "col", class: left.has(title) ? "plain text" : "plain" }, title));
   return make("table", {}, make("caption", {}, caption), make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows));
 }

@@ -7,6 +7,9 @@
 
 const NEVER = -1;
 
+/** Return a cycle as text. */
+const cycleText = (cycle) => (cycle === NEVER ? "never" : decimal(cycle));
+
 class Recorded {
   constructor({ meta, columns }) {
     Object.assign(this, meta);
@@ -138,20 +141,26 @@ class Recorded {
     return { number, kind, instruction, burst: ofBurst ? place : NEVER, cycle: this.eventCycles[number] };
   }
 
+  /** Return the link from an event to its cause; null where it is a root. */
+  firstLink(number) {
+    const { cause, reason, edge } = this.columns;
+    if (number - cause[number] === NEVER) return null;
+    const [event, following] = [this.event(number), this.event(number - cause[number])];
+    const known = event.cycle !== NEVER && following.cycle !== NEVER;
+    return { event, cause: following, reason: reason[number], edge: edge[number], cycles: known ? event.cycle - following.cycle : 0 };
+  }
+
   /** Return the links of causes from an event to a root, and that root; see `chains.py`. */
   chain(number, since = NEVER) {
     const links = [];
     const met = new Set([number]);
-    const { cause, reason, edge } = this.columns;
     const first = this.event(number);
-    let [event, at] = [first, number];
-    while (at - cause[at] !== NEVER) {
-      const following = this.event(at - cause[at]);
-      const known = event.cycle !== NEVER && following.cycle !== NEVER;
-      links.push({ event, cause: following, reason: reason[at], edge: edge[at], cycles: known ? event.cycle - following.cycle : 0 });
-      [at, event] = [following.number, following];
-      if (met.has(at) || (NEVER < event.cycle && event.cycle <= since)) break;
-      met.add(at);
+    let event = first;
+    for (let link = this.firstLink(number); link; link = this.firstLink(event.number)) {
+      links.push(link);
+      event = link.cause;
+      if (met.has(event.number) || (NEVER < event.cycle && event.cycle <= since)) break;
+      met.add(event.number);
     }
     return { event: first, links, root: event, cycles: links.reduce((sum, link) => sum + link.cycles, 0), turns: links.some((link) => link.event.number === event.number) };
   }

@@ -2,19 +2,23 @@
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from vdla.cli._options import OUTPUT_FILE, overrides_memory, reports_errors
-from vdla.cli._runs import MODULE, MemoryOf, TimedRun, launched, numbered, timed_runs
+from vdla.cli._runs import MODULE, MemoryOf, TimedRun, numbered
 from vdla.explore.debug.debugger import Debugger
+from vdla.explore.debug.launches import compared_recordings, recordings_of, vector_recording
 from vdla.explore.debug.recording import DebugError, Recording
 from vdla.explore.debug.stepper import Stepper
 from vdla.explore.debug.text import place_line
 from vdla.hw.spec.errors import FileFormatError
+from vdla.hw.spec.memory import REFERENCE_MEMORY
 from vdla.hw.spec.writing import check_writable
 from vdla.runtime.samples import InputError
+from vdla.runtime.vectors import load_vector
 from vdla.sim.interleave import interleave
 
 PROMPT = "(vdla) "
@@ -40,7 +44,8 @@ PROMPT = "(vdla) "
     "inputs",
     metavar="IN",
     type=click.Path(exists=True, path_type=Path),
-    help="Run a module with these inputs, as `vdla run` takes them. Cycles do not depend on them.",
+    help="Run a module with the first of these inputs, as `vdla run` takes them, and compare the result of "
+    "each layer with the network's. Cycles do not depend on inputs.",
 )
 @overrides_memory
 @reports_errors
@@ -69,43 +74,54 @@ def command(
     if not runs:
         raise FileFormatError(f"{source} runs nothing on the accelerator")
     for run in runs:
-        error = interleave(run.timing.program).error if run.timing.fault else None
+        error = interleave(run.program).error if run.timing.fault else None
         if error is not None:
             click.echo(f"{run.name}: the hardware stops the run: {error}", err=True)
+        if wrong := sum(each.count for each in run.image.differences):
+            click.echo(f"{run.name}: {wrong:,} bytes of results are wrong; `errors` lists them", err=True)
     if output is not None:
         _write(output, runs)
     if text or commands:
-        _steps([Debugger(recording_of(run)) for run in runs], commands)
+        _steps([Debugger(run) for run in runs], commands)
 
 
-def recording_of(run: TimedRun) -> Recording:
-    """Return the recording of a simulated run."""
-    return Recording(run.name, run.timing, run.memory, run.layers)
-
-
-def _runs(source: Path, inputs: Path | None, memory: MemoryOf) -> tuple[TimedRun, ...]:
-    if inputs is None:
-        return timed_runs(source, source.stem, memory)
+def _runs(source: Path, inputs: Path | None, memory: MemoryOf) -> tuple[Recording, ...]:
     if source.suffix != MODULE:
-        raise InputError(
-            f"{source} is a vector, which holds its DRAM, so --input {inputs} cannot change it; leave "
-            "out --input"
-        )
+        if inputs is not None:
+            raise InputError(
+                f"{source} is a vector, which holds its DRAM, so --input {inputs} cannot change it; leave "
+                "out --input"
+            )
+        vector = replace(load_vector(source), name=source.stem)
+        return (vector_recording(vector, memory(REFERENCE_MEMORY)),)
+    return _launches(source, inputs, memory)
+
+
+def _launches(source: Path, inputs: Path | None, memory: MemoryOf) -> tuple[Recording, ...]:
     from vdla.api import load
+    from vdla.runtime.samples.declared import static
+    from vdla.runtime.samples.fit import fit
     from vdla.runtime.samples.given import given_of
+    from vdla.runtime.session.report import report
 
     module = load(source)
     chosen = memory(module.plan.target.memory)
-    done = module.run(given_of(inputs), "cycle", memory=chosen)
-    return launched(module.plan, done.outcome, done.report, source.stem, chosen)
+    if inputs is None:
+        outcome = module.rehearse(chosen)
+        found = report(module.plan, outcome, "cycle", memory=chosen)
+        return recordings_of(module.plan, outcome, found, chosen, source.stem)
+    declared = {name: static(value.shape, value.dtype) for name, value in module.inputs.items()}
+    samples = fit(given_of(inputs), declared).samples
+    return compared_recordings(module.plan, samples[0], chosen, source.stem)
 
 
-def _write(output: Path, runs: tuple[TimedRun, ...]) -> None:
+def _write(output: Path, runs: tuple[Recording, ...]) -> None:
     from vdla.explore.report.debug_page import write_debug_page
 
-    for path, run in numbered(output, runs):
-        write_debug_page(path, recording_of(run))
-        click.echo(f"{run.name}: {len(run.timing.program):,} instructions -> {path}", err=True)
+    timed = [TimedRun(run.name, run.timing, run.memory, run.layers) for run in runs]
+    for (path, _), run in zip(numbered(output, timed), runs, strict=True):
+        write_debug_page(path, run)
+        click.echo(f"{run.name}: {len(run):,} instructions -> {path}", err=True)
 
 
 def _steps(debuggers: list[Debugger], commands: tuple[str, ...]) -> None:

@@ -280,7 +280,7 @@ REFUSED = {
     ),
     "form": (
         lambda own: own.add_breakpoint(["often"]),
-        "the condition 'often' has no form of a breakpoint; write instruction N, /PATTERN/, address N, tokens EDGE OP N, queue UNIT OP N or COUNTER OP N with an OP of >= <= == > <",
+        "the condition 'often' has no form of a breakpoint; write instruction N, /PATTERN/, address N, element MEMORY N, tokens EDGE OP N, queue UNIT OP N or COUNTER OP N with an OP of >= <= == > <",
     ),
     "edge": (
         lambda own: own.add_breakpoint(["tokens", "load->store", ">", "1"]),

@@ -9,12 +9,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.explore.debug.imaged import contents
+from tests.explore.debug.planted import planted
 from tests.explore.debug.programs import ENDING, STOPPED, recording
 from vdla.explore.debug.chains import Chains
+from vdla.explore.debug.contents import Contents
+from vdla.explore.debug.errors import errors_of
 from vdla.explore.debug.events import EventKind
 from vdla.explore.debug.levels import STATES
 from vdla.explore.debug.recording import Recording
 from vdla.explore.report.debug_page import column_file, page_content, write_debug_page
+from vdla.hw.spec.footprint import FOOTPRINTS, stepping_forms
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
 from vdla.sim.trace.layers import TracedLayer
 
@@ -87,6 +92,37 @@ def test_the_page_holds_the_instructions(name):
     assert (meta["cycles"], meta["token_depth"]) == (found.timing.cycles, program.config.token_depth)
     assert meta["bases"] == list(Chains(found).events.bases)
     assert meta["kinds"] == {kind.name: kind.value for kind in EventKind}
+
+
+def test_the_page_holds_touches_flow_and_labels():
+    own = contents("conv3x3_d")
+    meta, columns = decoded_file(page_content(own.recording))
+    np.testing.assert_array_equal(np.cumsum(columns["touch"]), own.touches.instruction)
+    for name in ("memory", "begin", "width", "stride", "count"):
+        np.testing.assert_array_equal(columns[f"touch {name}"], getattr(own.touches, name))
+    np.testing.assert_array_equal(columns["touch kind"], own.touches.reads + 2 * own.touches.writes)
+    np.testing.assert_array_equal(columns["touch area"], own.areas)
+    np.testing.assert_array_equal(np.cumsum(columns["flow"]), own.flow.reader)
+    np.testing.assert_array_equal(own.flow.reader - columns["flow writer"], own.flow.writer)
+    np.testing.assert_array_equal(columns["flow memory"], own.flow.memory)
+    assert [meta["labels"][label] for label in columns["label"]] == own.labels
+    np.testing.assert_array_equal(columns["lent"], own.recording.lent)
+    program = own.recording.program
+    for form in stepping_forms():
+        chosen = program.opcode == form.opcode
+        np.testing.assert_array_equal(columns["steps"][chosen], program.steps(form))
+        counters = {meta["step_counters"][number] for number in columns["counter"][chosen]}
+        assert counters <= {FOOTPRINTS[form].counter}
+    assert meta["errors"] == []
+
+
+def test_the_page_holds_the_errors():
+    run = planted("A wrong address").recording
+    meta, _ = decoded_file(page_content(run))
+    (error,) = errors_of(Contents(run))
+    ((kind, text, instruction, cycle, others),) = meta["errors"]
+    assert (kind, text, instruction, cycle) == (error.kind, error.text, error.instruction, error.cycle)
+    assert [tuple(other) for other in others] == list(error.others)
 
 
 def test_the_page_holds_the_layers():

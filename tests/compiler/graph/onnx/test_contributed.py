@@ -257,7 +257,7 @@ REFUSED = {
         X,
         {"channels_last": 1},
     ),
-    "operator QAttention is not supported": ("QAttention", "x s", X, {}),
+    "operator Inverse is not supported": ("Inverse", "x", X, {}),
     "attribute K is missing": ("MatMulNBits", "x b s", REAL, {"N": 4, "block_size": 32}),
     "B has 128 bytes and scales 8 elements; K = 96, N = 4 and block_size = 32 need 192 and 12": (
         "MatMulNBits",

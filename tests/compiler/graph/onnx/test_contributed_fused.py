@@ -1,43 +1,18 @@
 """Fused float operators of ONNX Runtime's optimiser, compared with its kernels."""
 
 import numpy as np
-import onnxruntime
 import pytest
-from onnx import ModelProto
 
-from tests.compiler.graph.onnx.networks import model, node
-from vdla.compiler.graph.interpret import interpret
-from vdla.compiler.graph.nodes import Graph, GraphError
+from tests.compiler.graph.onnx.onnxruntime_results import check, fused
+from vdla.compiler.graph.nodes import GraphError
 from vdla.compiler.graph.onnx.contributed import ACTIVATIONS, FUSED
 from vdla.compiler.graph.onnx.load import load
-from vdla.runtime.host.onnx_runtime import PART
 
 RNG = np.random.default_rng(0)
-MICROSOFT = "com.microsoft"
 
 
 def normal(*shape: int) -> np.ndarray:
     return RNG.normal(size=shape).astype(np.float32)
-
-
-def fused(op: str, inputs: str, fed: dict, constants: dict, outputs: str = "y", **attributes) -> ModelProto:
-    shapes = {name: array.shape for name, array in fed.items()}
-    nodes = [node(op, inputs, outputs, domain=MICROSOFT, **attributes)]
-    return model(nodes, shapes, [name for name in outputs.split() if name != "-"], constants)
-
-
-def check(made: ModelProto, fed: dict[str, np.ndarray]) -> Graph:
-    """Compare with onnxruntime, which must not be needed to run it; return the graph."""
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(made.SerializeToString(), options)
-    expected = dict(zip([one.name for one in session.get_outputs()], session.run(None, fed), strict=True))
-    graph = load(made)
-    assert PART not in [one.op for one in graph.nodes]
-    found = interpret(graph, fed)
-    for name, array in expected.items():
-        np.testing.assert_allclose(found[name], array, rtol=1e-4, atol=1e-4)
-    return graph
 
 
 CONV = {"w": normal(6, 2, 3, 3), "b": normal(6)}
@@ -119,6 +94,24 @@ def test_a_normalisation_of_a_sum(inputs, outputs):
     constants = {name: normal(8) for name in "gbc"}
     made = fused("SkipLayerNormalization", inputs, fed, constants, outputs, epsilon=1e-3)
     made.graph.node[0].output[:] = [name.strip("-") for name in made.graph.node[0].output]
+    check(made, fed)
+
+
+@pytest.mark.parametrize("inputs", ["x s g", "x s g b"])
+@pytest.mark.parametrize("outputs", ["y", "y - - t"])
+def test_a_normalisation_of_a_sum_by_its_root_mean_square(inputs, outputs):
+    fed = {"x": normal(2, 3, 8), "s": normal(2, 3, 8)}
+    constants = {name: normal(8) for name in "gb"}
+    made = fused("SkipSimplifiedLayerNormalization", inputs, fed, constants, outputs, epsilon=1e-3)
+    made.graph.node[0].output[:] = [name.strip("-") for name in made.graph.node[0].output]
+    check(made, fed)
+
+
+@pytest.mark.parametrize("axis", [-1, 1])
+def test_a_normalisation_by_the_root_mean_square(axis):
+    fed = {"x": normal(2, 3, 8)}
+    made = fused("SimplifiedLayerNormalization", "x g", fed, {"g": normal(*fed["x"].shape[axis:])}, axis=axis)
+    made.graph.node[0].domain = ""
     check(made, fed)
 
 
@@ -204,7 +197,8 @@ def test_the_mean_and_deviation_of_a_normalised_sum_are_refused(outputs, without
 
 def test_every_operator_is_tried():
     tried = {"BiasGelu", "DynamicQuantizeMatMul", "FastGelu", "FusedConv", "FusedGemm", "FusedMatMul", "Gelu"}
-    assert set(FUSED) == tried | {"QuickGelu", "SkipLayerNormalization", "TransposeMatMul"}
+    tried |= {"QuickGelu", "SkipLayerNormalization", "SkipSimplifiedLayerNormalization", "TransposeMatMul"}
+    assert set(FUSED) == tried
 
 
 def test_an_activation_that_is_not_known_is_left_to_onnxruntime(without_onnxruntime):

@@ -1,0 +1,1 @@
+"""The C files that every exported module has as they are."""

@@ -1,0 +1,425 @@
+#include "vdla_operators.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Return a float, rounded, plus `zero`, bounded; NaN gives `low`. */
+static float bounded(float real, float zero, float low, float high)
+{
+    float whole = rintf(real) + zero;
+
+    if (!(whole > low))
+        return low;
+    return whole < high ? whole : high;
+}
+
+static int8_t quantized_i8(float real, int8_t zero)
+{
+    return (int8_t)bounded(real, (float)zero, INT8_MIN, INT8_MAX);
+}
+
+static uint8_t quantized_u8(float real, uint8_t zero)
+{
+    return (uint8_t)bounded(real, (float)zero, 0, UINT8_MAX);
+}
+
+#define QUANTIZE(name, type)                                                                                 \
+    void vdla_quantize_##name(type *out, const float *x, struct vdla_shape shape, VDLA_SCALES(type))         \
+    {                                                                                                        \
+        size_t outer, channel, inner;                                                                        \
+                                                                                                             \
+        for (outer = 0; outer < shape.outer; outer++)                                                        \
+            for (channel = 0; channel < shape.channels; channel++)                                           \
+                for (inner = 0; inner < shape.inner; inner++)                                                \
+                    *out++ = quantized_##name(*x++ / scale[channel * scale_step],                            \
+                                              zero[channel * zero_step]);                                    \
+    }
+
+QUANTIZE(i8, int8_t)
+QUANTIZE(u8, uint8_t)
+
+#define DEQUANTIZE(name, type)                                                                               \
+    void vdla_dequantize_##name(float *out, const type *x, struct vdla_shape shape, VDLA_SCALES(type))       \
+    {                                                                                                        \
+        size_t outer, channel, inner;                                                                        \
+                                                                                                             \
+        for (outer = 0; outer < shape.outer; outer++)                                                        \
+            for (channel = 0; channel < shape.channels; channel++)                                           \
+                for (inner = 0; inner < shape.inner; inner++)                                                \
+                    *out++ = (float)((int64_t)*x++ - zero[channel * zero_step])                              \
+                             * scale[channel * scale_step];                                                  \
+    }
+
+DEQUANTIZE(i8, int8_t)
+DEQUANTIZE(u8, uint8_t)
+DEQUANTIZE(i32, int32_t)
+
+/* Softmax of `count` elements, `step` apart. */
+static void softmax_row(float *out, const float *x, size_t count, size_t step)
+{
+    float greatest = x[0];
+    double total = 0;
+    size_t index;
+
+    for (index = 1; index < count; index++)
+        greatest = x[index * step] > greatest ? x[index * step] : greatest;
+    for (index = 0; index < count; index++) {
+        out[index * step] = expf(x[index * step] - greatest);
+        total += (double)out[index * step];
+    }
+    for (index = 0; index < count; index++)
+        out[index * step] /= (float)total;
+}
+
+void vdla_softmax(float *out, const float *x, struct vdla_shape shape)
+{
+    size_t outer, inner;
+
+    for (outer = 0; outer < shape.outer; outer++)
+        for (inner = 0; inner < shape.inner; inner++) {
+            size_t begin = outer * shape.channels * shape.inner + inner;
+
+            softmax_row(out + begin, x + begin, shape.channels, shape.inner);
+        }
+}
+
+void vdla_dequantized_softmax(float *out, const int8_t *x, struct vdla_shape shape, const float *scale,
+                              const int8_t *zero)
+{
+    vdla_dequantize_i8(out, x, shape, scale, 0, zero, 0);
+    vdla_softmax(out, out, shape);
+}
+
+static void int8_softmax_row(int8_t *out, const int8_t *x, size_t count, size_t step, const float *table,
+                             float y_scale, int8_t y_zero)
+{
+    int greatest = x[0];
+    double total = 0;
+    size_t index;
+
+    for (index = 1; index < count; index++)
+        greatest = x[index * step] > greatest ? x[index * step] : greatest;
+    for (index = 0; index < count; index++)
+        total += (double)table[greatest - x[index * step]];
+    for (index = 0; index < count; index++)
+        out[index * step] = quantized_i8(table[greatest - x[index * step]] / ((float)total * y_scale), y_zero);
+}
+
+void vdla_int8_softmax(int8_t *out, const int8_t *x, struct vdla_shape shape, const float *scale,
+                       const float *y_scale, const int8_t *y_zero)
+{
+    float table[VDLA_TABLE_ENTRIES];
+    size_t below, outer, inner;
+
+    for (below = 0; below < VDLA_TABLE_ENTRIES; below++)
+        table[below] = (float)exp(-(double)*scale * (double)below);
+    for (outer = 0; outer < shape.outer; outer++)
+        for (inner = 0; inner < shape.inner; inner++) {
+            size_t begin = outer * shape.channels * shape.inner + inner;
+
+            int8_softmax_row(out + begin, x + begin, shape.channels, shape.inner, table, *y_scale, *y_zero);
+        }
+}
+
+static void normalised_row(float *out, const float *x, size_t count, const float *weights, const float *bias,
+                           float epsilon)
+{
+    double total = 0, squares = 0;
+    float mean, inverse;
+    size_t index;
+
+    for (index = 0; index < count; index++)
+        total += (double)x[index];
+    mean = (float)(total / (double)count);
+    for (index = 0; index < count; index++)
+        squares += (double)(x[index] - mean) * (double)(x[index] - mean);
+    inverse = 1 / sqrtf((float)(squares / (double)count) + epsilon);
+    for (index = 0; index < count; index++) {
+        out[index] = (x[index] - mean) * inverse * weights[index];
+        if (bias != NULL)
+            out[index] += bias[index];
+    }
+}
+
+void vdla_layer_normalization(float *out, const float *x, size_t outer, size_t inner, const float *weights,
+                              const float *bias, float epsilon)
+{
+    size_t row;
+
+    for (row = 0; row < outer; row++)
+        normalised_row(out + row * inner, x + row * inner, inner, weights, bias, epsilon);
+}
+
+static void int8_normalised_row(int8_t *out, const int8_t *x, size_t count, float scale, const float *weights,
+                                const float *bias, float y_scale, int8_t y_zero, float epsilon)
+{
+    int64_t total = 0;
+    double squares = 0;
+    float mean, factor, real;
+    size_t index;
+
+    for (index = 0; index < count; index++)
+        total += x[index];
+    mean = (float)((double)total / (double)count);
+    for (index = 0; index < count; index++)
+        squares += (double)((float)x[index] - mean) * (double)((float)x[index] - mean);
+    factor = scale / sqrtf((float)squares / (float)count * (scale * scale) + epsilon);
+    for (index = 0; index < count; index++) {
+        real = ((float)x[index] - mean) * factor * (weights[index] / y_scale);
+        if (bias != NULL)
+            real += bias[index] / y_scale;
+        out[index] = quantized_i8(real, y_zero);
+    }
+}
+
+void vdla_int8_layer_normalization(int8_t *out, const int8_t *x, size_t outer, size_t inner,
+                                   const float *scale, const float *weights, const float *bias,
+                                   const float *y_scale, const int8_t *y_zero, float epsilon)
+{
+    size_t row;
+
+    for (row = 0; row < outer; row++)
+        int8_normalised_row(out + row * inner, x + row * inner, inner, *scale, weights, bias, *y_scale,
+                            *y_zero, epsilon);
+}
+
+/* Whether a value takes the place of the best so far. */
+static int is_better(float value, float best, int sign, int last)
+{
+    float difference = sign > 0 ? value - best : best - value;
+
+    return difference > 0 || (last && difference >= 0);
+}
+
+#define ARG(name, type)                                                                                      \
+    void vdla_arg_##name(int64_t *out, const type *x, struct vdla_shape shape, int sign, int last)           \
+    {                                                                                                        \
+        size_t outer, inner, channel;                                                                        \
+                                                                                                             \
+        for (outer = 0; outer < shape.outer; outer++)                                                        \
+            for (inner = 0; inner < shape.inner; inner++) {                                                  \
+                const type *row = x + outer * shape.channels * shape.inner + inner;                          \
+                size_t best = 0;                                                                             \
+                                                                                                             \
+                for (channel = 1; channel < shape.channels; channel++)                                       \
+                    if (is_better((float)row[channel * shape.inner], (float)row[best * shape.inner], sign,   \
+                                  last))                                                                     \
+                        best = channel;                                                                      \
+                *out++ = (int64_t)best;                                                                      \
+            }                                                                                                \
+    }
+
+ARG(f32, float)
+ARG(i8, int8_t)
+
+/* Return the sum of the products of a window with a kernel. */
+static double convolved(const float *x, const float *w, const struct vdla_convolution *c, size_t y, size_t left)
+{
+    size_t channel, row, column;
+    double total = 0;
+
+    for (channel = 0; channel < c->channels / c->groups; channel++)
+        for (row = 0; row < c->rows; row++)
+            for (column = 0; column < c->columns; column++, w++) {
+                size_t at_row = y + row * c->row_dilation, at_column = left + column * c->column_dilation;
+
+                if (at_row < c->top || at_row - c->top >= c->height || at_column < c->left
+                    || at_column - c->left >= c->width)
+                    continue;
+                total += (double)x[(channel * c->height + at_row - c->top) * c->width + at_column - c->left]
+                         * (double)*w;
+            }
+    return total;
+}
+
+void vdla_convolve(float *out, const float *x, const float *w, const float *bias,
+                   const struct vdla_convolution *convolution)
+{
+    const struct vdla_convolution *c = convolution;
+    size_t image, output, row, column, channels = c->channels / c->groups;
+
+    for (image = 0; image < c->n; image++)
+        for (output = 0; output < c->outputs; output++) {
+            size_t group = output / (c->outputs / c->groups);
+            const float *from = x + (image * c->channels + group * channels) * c->height * c->width;
+            const float *kernel = w + output * channels * c->rows * c->columns;
+
+            for (row = 0; row < c->out_height; row++)
+                for (column = 0; column < c->out_width; column++) {
+                    double sum = convolved(from, kernel, c, row * c->row_stride, column * c->column_stride);
+
+                    *out++ = (float)sum + (bias != NULL ? bias[output] : 0);
+                }
+        }
+}
+
+/* Go to the next place in row-major order, and move an offset along; return 0 after the last. */
+static int next_place(size_t *place, unsigned rank, const size_t *extents)
+{
+    unsigned axis = rank;
+
+    while (axis-- > 0) {
+        if (++place[axis] < extents[axis])
+            return 1;
+        place[axis] = 0;
+    }
+    return 0;
+}
+
+static ptrdiff_t offset_of(const size_t *place, unsigned rank, const ptrdiff_t *strides)
+{
+    ptrdiff_t offset = 0;
+    unsigned axis;
+
+    for (axis = 0; axis < rank; axis++)
+        offset += (ptrdiff_t)place[axis] * strides[axis];
+    return offset;
+}
+
+static float result_of(enum vdla_binary operation, float a, float b)
+{
+    switch (operation) {
+    case VDLA_ADD:
+        return a + b;
+    case VDLA_SUB:
+        return a - b;
+    case VDLA_MUL:
+        return a * b;
+    case VDLA_DIV:
+        return a / b;
+    case VDLA_MAX:
+        return isnan(a) || a > b ? a : b;
+    case VDLA_MIN:
+        return isnan(a) || a < b ? a : b;
+    }
+    return 0;
+}
+
+void vdla_binary(float *out, const float *a, const float *b, enum vdla_binary operation, unsigned rank,
+                 const size_t *extents, const ptrdiff_t *a_strides, const ptrdiff_t *b_strides)
+{
+    size_t place[VDLA_MAX_RANK] = {0};
+
+    do
+        *out++ = result_of(operation, a[offset_of(place, rank, a_strides)],
+                           b[offset_of(place, rank, b_strides)]);
+    while (next_place(place, rank, extents));
+}
+
+void vdla_clip(float *out, const float *x, size_t count, float low, float high)
+{
+    size_t index;
+
+    for (index = 0; index < count; index++)
+        out[index] = result_of(VDLA_MIN, result_of(VDLA_MAX, x[index], low), high);
+}
+
+void vdla_move(void *out, const void *x, size_t size, unsigned rank, const size_t *extents,
+               const ptrdiff_t *strides)
+{
+    size_t place[VDLA_MAX_RANK] = {0};
+    char *to = out;
+
+    do {
+        memcpy(to, (const char *)x + offset_of(place, rank, strides) * (ptrdiff_t)size, size);
+        to += size;
+    } while (next_place(place, rank, extents));
+}
+
+void vdla_copy_rows(void *out, size_t out_pitch, const void *x, size_t x_pitch, size_t row_bytes, size_t rows)
+{
+    size_t row;
+
+    for (row = 0; row < rows; row++)
+        memcpy((char *)out + row * out_pitch, (const char *)x + row * x_pitch, row_bytes);
+}
+
+void vdla_gather(void *out, const void *x, size_t size, struct vdla_shape shape, const int64_t *indices,
+                 size_t count)
+{
+    size_t outer, number, bytes = shape.inner * size;
+    char *to = out;
+
+    for (outer = 0; outer < shape.outer; outer++)
+        for (number = 0; number < count; number++) {
+            int64_t index = indices[number] < 0 ? indices[number] + (int64_t)shape.channels : indices[number];
+
+            memcpy(to, (const char *)x + (outer * shape.channels + (size_t)index) * bytes, bytes);
+            to += bytes;
+        }
+}
+
+void vdla_lookup(void *out, const int8_t *x, size_t count, const void *table, size_t size)
+{
+    size_t index;
+
+    for (index = 0; index < count; index++)
+        memcpy((char *)out + index * size, (const char *)table + (size_t)(x[index] + 128) * size, size);
+}
+
+void vdla_flip_sign(void *out, const void *x, size_t count)
+{
+    const uint8_t *from = x;
+    uint8_t *to = out;
+    size_t index;
+
+    for (index = 0; index < count; index++)
+        to[index] = from[index] ^ 0x80u;
+}
+
+/* Return `value` modulo 2^bits as a signed integer. */
+static int64_t wrapped(int64_t value, unsigned bits)
+{
+    uint64_t sign = (uint64_t)1 << (bits - 1), low = (uint64_t)value & (2 * sign - 1);
+
+    return (int64_t)(low ^ sign) - (int64_t)sign;
+}
+
+/* Return the floor of value / 2^amount. */
+static int64_t shifted(int64_t value, unsigned amount)
+{
+    return value >= 0 ? value >> amount : ~(~value >> amount);
+}
+
+/* Return clip(zero + round((value + bias) * multiplier / 2^shift)); halves round up, value + bias wraps. The
+   parameters are those of a channel, `step` apart. */
+static int8_t requantised(int64_t value, const int64_t *parameters, size_t step)
+{
+    int64_t multiplier = parameters[step] & 0xffff;
+    unsigned shift = (unsigned)(parameters[2 * step] & 0x3f);
+    int64_t zero = wrapped(shifted(parameters[2 * step], 8), 8);
+    int64_t least = wrapped(parameters[3 * step], 8), greatest = wrapped(shifted(parameters[3 * step], 8), 8);
+    int64_t product = wrapped(value + parameters[0], 32) * multiplier;
+    int64_t result = shifted(shifted(product * 2, shift) + 1, 1) + zero;
+
+    result = result < greatest ? result : greatest;
+    return (int8_t)(result > least ? result : least);
+}
+
+void vdla_requantise(int8_t *out, const int8_t *x, size_t count, const int64_t *parameters)
+{
+    size_t index;
+
+    for (index = 0; index < count; index++)
+        out[index] = requantised(x[index], parameters, 1);
+}
+
+#define INT8_MATMUL(name, type)                                                                              \
+    void vdla_int8_matmul_##name(int8_t *out, const int8_t *x, const type *w, size_t rows, size_t depth,     \
+                                 size_t columns, const int64_t *parameters, size_t parameter_channels)       \
+    {                                                                                                        \
+        size_t row, column, k;                                                                               \
+                                                                                                             \
+        for (row = 0; row < rows; row++)                                                                     \
+            for (column = 0; column < columns; column++) {                                                   \
+                size_t channel = parameter_channels > 1 ? column : 0;                                        \
+                int64_t total = 0;                                                                           \
+                                                                                                             \
+                for (k = 0; k < depth; k++)                                                                  \
+                    total += (int64_t)x[row * depth + k] * w[k * columns + column];                          \
+                *out++ = requantised(total, parameters + channel, parameter_channels);                       \
+            }                                                                                                \
+    }
+
+INT8_MATMUL(i8, int8_t)
+INT8_MATMUL(i16, int16_t)

@@ -1,0 +1,59 @@
+"""Small C programs that call functions of exported files, compiled with sanitizers."""
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from exported.board import SANITIZERS, compiler, run
+
+from vdla.export.c_text import C_TYPES, array
+from vdla.export.files import asset
+
+STRICT = "-std=c99 -Wall -Wextra -Wpedantic -Werror -Wconversion -ffp-contract=off"
+Arrays = Mapping[str, np.ndarray]
+
+
+def outcome(folder: Path, library: str, cases: Sequence[tuple[Arrays, Arrays, str]]) -> list[Arrays]:
+    """Compile and run a program of cases; return the results of each.
+
+    Args:
+        library: a pair of files of `export/c`, without their ending.
+        cases: inputs by C name; results by C name, with their types and shapes; statements.
+    """
+    for ending in ("h", "c"):
+        (folder / f"{library}.{ending}").write_text(asset(f"{library}.{ending}"))
+    functions = [_function(number, *case) for number, case in enumerate(cases)]
+    calls = "".join(f"    case_{number}();\n" for number in range(len(cases)))
+    includes = f'#include <math.h>\n#include <stdio.h>\n#include "{library}.h"\n'
+    main = f"{includes}{''.join(functions)}int main(void)\n{{\n{calls}    return 0;\n}}\n"
+    (folder / "main.c").write_text(main)
+    sources = [folder / name for name in ("main.c", f"{library}.c")]
+    flags = [*STRICT.split(), *SANITIZERS.split(), "-I", folder]
+    run([*compiler(), *flags, "-o", folder / "cases", *sources, "-lm"])
+    done = subprocess.run([folder / "cases"], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    return _results(done.stdout, [results for _, results, _ in cases])
+
+
+def _function(number: int, inputs: Arrays, results: Arrays, statements: str) -> str:
+    """Return a C function that runs a case and writes its results."""
+    given = "".join(
+        array(f"    static const {C_TYPES[str(x.dtype)]} {name}", x) for name, x in inputs.items()
+    )
+    made = "".join(f"    static {C_TYPES[str(x.dtype)]} {name}[{x.size}];\n" for name, x in results.items())
+    written = "".join(f"    fwrite({name}, 1, sizeof {name}, stdout);\n" for name in results)
+    return f"static void case_{number}(void)\n{{\n{given}{made}\n{statements}\n{written}}}\n"
+
+
+def _results(data: bytes, wanted: Sequence[Arrays]) -> list[Arrays]:
+    """Return the results of each case, of the bytes that the program has written."""
+    found, begin = [], 0
+    for arrays in wanted:
+        taken = {}
+        for name, x in arrays.items():
+            taken[name] = np.frombuffer(data, x.dtype, x.size, begin).reshape(x.shape)
+            begin += x.nbytes
+        found.append(taken)
+    assert begin == len(data)
+    return found
