@@ -452,7 +452,7 @@ def test_ctrl_c_ends_server_and_runs_cleanly(tmp_path):
             with pytest.raises(DeviceLostError, match="the server cannot be reached, or has ended"):
                 running.result(SECONDS)
         log = one.log.read_text()
-        assert log.endswith("  ended\n")
+        assert "  ended\n" in log
         assert "Traceback" not in log
         assert runners
         assert within(10, lambda: not any(Path("/proc", pid).exists() for pid in runners))
