@@ -56,6 +56,7 @@ bench: env tools
 
 campaign: env tools
 	@$(PYTHON) -m pytest -n 2 -q -m slow tests
+	@$(PYTHON) scripts/run_pages.py
 	@$(PYTHON) scripts/random_programs.py --programs 5000 --configurations 16
 	@$(PYTHON) scripts/planted_delays.py
 	@$(PYTHON) scripts/check_netlist.py

@@ -3,43 +3,20 @@
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from page_blocks import FENCE
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-FENCE = re.compile(r"^```(?P<info>[^\n`]*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"!?\[[^\]]*\]\((?P<target>[^)\s]+)\)")
 HEADING = re.compile(r"^#{1,6} (?P<text>.+)$", re.MULTILINE)
 CODE = re.compile(r"`([^`\n]+)`")
 
 
-@dataclass(frozen=True)
-class Block:
-    """A fenced block.
-
-    Attributes:
-        language: the first word after the fence; empty where there is none.
-        name: the second word, the name of a file; empty where there is none.
-    """
-
-    language: str
-    name: str
-    text: str
-
-
 def paths() -> list[Path]:
     """Return every page."""
     return [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
-
-
-def blocks(page: str) -> list[Block]:
-    """Return the fenced blocks of a page, in order."""
-    found = []
-    for match in FENCE.finditer(page):
-        language, _, name = match["info"].partition(" ")
-        found.append(Block(language, name, match["text"]))
-    return found
 
 
 def prose(page: str) -> str:

@@ -2,7 +2,9 @@
 
 import re
 
-from tests.docs.pages import DOCS, ROOT, blocks, section, table
+from page_blocks import blocks
+
+from tests.docs.pages import DOCS, ROOT, section, table
 from tests.explore.debug.programs import recording
 from vdla.explore.debug.debugger import Debugger
 from vdla.explore.debug.stepper import COMMANDS

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 from exported.board import compiler
+from page_blocks import blocks
 
-from tests.docs.pages import CODE, DOCS, ROOT, blocks, commands, table
+from tests.docs.pages import CODE, DOCS, ROOT, commands, table
 from tests.export.programs import STRICT
 from vdla.export.files import DRIVER_ERRORS, asset, errors, files_of
 from vdla.export.operators import FORMS, INTEGERS_BY_ONE, OF_THE_GREATEST, ULP, VIEWS

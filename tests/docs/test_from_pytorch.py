@@ -3,8 +3,9 @@
 import re
 
 import pytest
+from page_blocks import blocks
 
-from tests.docs.pages import DOCS, ROOT, blocks, commands
+from tests.docs.pages import DOCS, ROOT, commands
 from tests.docs.test_from_vta import run
 
 PAGE = (DOCS / "from_pytorch.md").read_text()

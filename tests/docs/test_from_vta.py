@@ -7,8 +7,9 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
+from page_blocks import blocks
 
-from tests.docs.pages import CODE, DOCS, ROOT, blocks, commands, table
+from tests.docs.pages import CODE, DOCS, ROOT, commands, table
 from vdla.cli import main
 from vdla.hw.spec import isa
 from vdla.hw.spec.memories import MEMORIES
