@@ -14,7 +14,7 @@ from vdla.hw.spec.limits import FACTOR, limit_of, read_at_most, require_room
 PAGE = " ".join((Path(__file__).parents[3] / "docs" / "networks.md").read_text().split())
 UNITS = {"MiB": 1 << 20, "GiB": 1 << 30, "": 1}
 STATED = {
-    r"These are ([\d,]+) (MiB) of arrays": limits.ARRAY_BYTES,
+    r"arrays of ([\d,]+) (MiB) in all": limits.ARRAY_BYTES,
     r"([\d,]+) ()arrays": limits.ARCHIVE_MEMBERS,
     r"a manifest of ([\d,]+) (MiB)": limits.MANIFEST_BYTES,
     r"([\d,]+) (GiB) of DRAM": limits.DRAM_BYTES,

@@ -45,6 +45,7 @@ from vdla.runtime.devices.registry import device_of
 from vdla.runtime.devices.remote import messages
 from vdla.runtime.devices.remote.address import address_of
 from vdla.runtime.devices.remote.channel import Channel
+from vdla.runtime.devices.remote.device import RemoteDevice
 from vdla.sim.verify.verifier import VerificationError
 
 DRAM_BYTES = 2 * IMAGE_BYTES
@@ -72,7 +73,9 @@ def hog() -> Program:
 
 
 def on_server(address: str, memory: MemoryParameters = REFERENCE_MEMORY, config=CONFIG) -> Device:
-    return device_of(address, Target(config, memory), DRAM_BYTES)
+    device = device_of(address, Target(config, memory), DRAM_BYTES)
+    assert isinstance(device, RemoteDevice)
+    return device
 
 
 @pytest.fixture(scope="module")
