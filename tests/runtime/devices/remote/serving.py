@@ -1,15 +1,18 @@
 """Servers in other processes, with certificates and tokens."""
 
+import asyncio
 import re
 import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from os import environ
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
 
@@ -18,6 +21,13 @@ from vdla.hw.spec import children
 READY = re.compile(r"serving .* on (\S+):(\d+)\n")
 SECONDS = 120.0  # a server starts in a few seconds, on a machine with other work in more
 SECRET = "0123456789abcdef01234567"
+Result = TypeVar("Result")
+
+
+def awaited(work: Coroutine[Any, Any, Result]) -> Result:
+    """Run a coroutine to its end, in a thread: a browser of other tests leaves its loop running in this one."""
+    with ThreadPoolExecutor(1) as threads:
+        return threads.submit(asyncio.run, work).result()
 
 
 @dataclass

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from tests.runtime.devices.remote.serving import awaited
 from vdla.hw.spec.errors import DeviceError
 from vdla.runtime.devices.remote.runners import Turns
 
@@ -35,7 +36,7 @@ class Queue:
 
 
 def within(work: Callable[[], Awaitable]) -> object:
-    return asyncio.run(asyncio.wait_for(work(), SECONDS))
+    return awaited(asyncio.wait_for(work(), SECONDS))
 
 
 @pytest.mark.parametrize(
