@@ -136,7 +136,6 @@ def source(network: Network) -> str:
     """
     name = network.name
     includes = ("<math.h>", "<string.h>", f'"{name}.h"', '"vdla_layout.h"', '"vdla_operators.h"')
-    body = "".join(f"    {line}\n" if line else "\n" for line in _body(network))
     return f"""{GENERATED}{"".join(f"#include {each}{chr(10)}" for each in includes)}
 {_constants(network.values)}{_unions(network.values)}{_module(network)}static int is_ready;
 static uint64_t cycles;
@@ -159,7 +158,14 @@ uint64_t {name}_cycles(void)
     return cycles;
 }}
 
-int {name}_run(const struct {name}_inputs *inputs, const struct {name}_outputs *outputs)
+{_run_function(network)}"""
+
+
+def _run_function(network: Network) -> str:
+    """Return the function that runs the steps of the network."""
+    name = network.name
+    body = "".join(f"    {line}\n" if line else "\n" for line in _body(network))
+    return f"""int {name}_run(const struct {name}_inputs *inputs, const struct {name}_outputs *outputs)
 {{
     int status;
 

@@ -144,7 +144,7 @@ def notes_of(plan: Plan) -> list[str]:
 def difference_of(op: str) -> str:
     """Return how far the results of an operator may differ from the kit's."""
     if op in INTEGERS_BY_ONE:
-        return "integers may differ from those of `vdla run` by one"
+        return "integers may differ by 1 from those of `vdla run`"
     units = f"{ULP[op]} units in the last place{' of the greatest element' * (op in OF_THE_GREATEST)}"
     return f"floats may differ from those of `vdla run` by {units}"
 
@@ -457,4 +457,4 @@ OF_THE_GREATEST = ("Conv", "LayerNormalization")
 """Operators whose difference counts in units of the greatest element of the result."""
 
 INTEGERS_BY_ONE = ("Int8LayerNormalization", "Int8Softmax")
-"""Operators whose integers may differ from the kit's by one."""
+"""Operators whose integer results may differ by 1 from those of the kit."""

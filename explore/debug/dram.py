@@ -32,7 +32,7 @@ class Area:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Bytes of DRAM that are not as they must be, all written by one STORE.
+    """Bytes of DRAM that differ from the expected result, all written by the same STORE.
 
     Attributes:
         store: the STORE that wrote them last; -1 where no instruction wrote them.

@@ -238,20 +238,11 @@ def run(words: Iterable[str | Path]) -> str:
 
 def main_source(plan: Plan) -> str:
     """Return the program: buffers of inputs and outputs, and the calls that `shim.c` makes."""
-    definitions, members, tables = "", {}, ""
-    for kind, types in (("in", plan.inputs), ("out", plan.outputs)):
-        names = identifiers(types)
-        for name, value in types.items():
-            definitions += (
-                f"static {C_TYPES[value.dtype]} {kind}_{names[name]}[{value_count(value.shape)}];\n"
-            )
-        members[kind] = ", ".join(f"{kind}_{each}" for each in names.values())
-        rows = ", ".join(f"{{{kind}_{each}, sizeof {kind}_{each}}}" for each in names.values())
-        tables += f"const struct buffer {kind}[] = {{{rows}}};\nconst size_t {kind}_count = {len(names)};\n"
+    buffers, members = _buffers(plan)
     return f"""#include "{NAME}.h"
 #include "shim.h"
 
-{definitions}{tables}
+{buffers}
 const struct buffer regions[2] = {{
     {{{NAME}_tensors, sizeof {NAME}_tensors}}, {{{NAME}_image, sizeof {NAME}_image}},
 }};
@@ -279,6 +270,21 @@ int main(int argc, char **argv)
     return serve(argc, argv);
 }}
 """
+
+
+def _buffers(plan: Plan) -> tuple[str, dict[str, str]]:
+    """Return the definitions of buffers and their tables, and the names of buffers by "in" and "out"."""
+    definitions, members, tables = "", {}, ""
+    for kind, types in (("in", plan.inputs), ("out", plan.outputs)):
+        names = identifiers(types)
+        for name, value in types.items():
+            definitions += (
+                f"static {C_TYPES[value.dtype]} {kind}_{names[name]}[{value_count(value.shape)}];\n"
+            )
+        members[kind] = ", ".join(f"{kind}_{each}" for each in names.values())
+        rows = ", ".join(f"{{{kind}_{each}, sizeof {kind}_{each}}}" for each in names.values())
+        tables += f"const struct buffer {kind}[] = {{{rows}}};\nconst size_t {kind}_count = {len(names)};\n"
+    return definitions + tables, members
 
 
 def value_count(shape: tuple[int, ...]) -> int:

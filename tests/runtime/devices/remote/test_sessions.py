@@ -72,6 +72,11 @@ def test_limits_count_what_is_open():
     sessions.close(names[0])
     sessions.open("a", "cycle", replace_bytes(4000))
     sessions.open("b", "cycle", replace_bytes(10_000))
+    for client in ("a", "b"):
+        with pytest.raises(DeviceError, match="for this client"):
+            sessions.open(client, "cycle", replace_bytes(1))
+    with pytest.raises(DeviceLostError):
+        sessions.find(names[0], "a")
 
 
 def test_a_device_is_its_client_s_alone():
