@@ -75,11 +75,11 @@ def comment(text: str) -> str:
     return f"/* {UNSAFE_IN_COMMENTS.sub('_', text)} */"
 
 
-def number(value: object) -> str:
+def number(value: np.generic) -> str:
     """Return a literal of the type of a NumPy scalar; floats are exact."""
     if isinstance(value, np.floating):
         return _float(value)
-    whole = int(value)  # type: ignore[call-overload]
+    whole = int(value.item())
     if whole == LEAST_INT64:
         return "INT64_MIN"
     if isinstance(value, np.uint64):

@@ -81,11 +81,15 @@ class Call:
 
     def integer(self, name: str) -> int:
         """Return an integer attribute."""
-        return int(self.step.attributes[name])  # type: ignore[arg-type]
+        value = self.step.attributes[name]
+        assert isinstance(value, int), f"attribute {name} of {self.step.op} is {value!r}"
+        return int(value)
 
     def integers(self, name: str) -> tuple[int, ...]:
         """Return an attribute of several integers."""
-        return tuple(map(int, self.step.attributes[name]))  # type: ignore[arg-type]
+        values = self.step.attributes[name]
+        assert isinstance(values, tuple), f"attribute {name} of {self.step.op} is {values!r}"
+        return tuple(map(int, values))
 
     def axis(self) -> int:
         """Return the attribute `axis`, counted from the first dimension."""
@@ -255,7 +259,9 @@ def _vector(call: Call, place: int, count: int) -> Operand | str:
 
 
 def _real(call: Call, name: str) -> str:
-    return number(np.float32(call.step.attributes[name]))  # type: ignore[arg-type]
+    value = call.step.attributes[name]
+    assert isinstance(value, int | float), f"attribute {name} of {call.step.op} is {value!r}"
+    return number(np.float32(value))
 
 
 def _convolution(call: Call) -> Lines:

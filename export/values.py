@@ -106,8 +106,10 @@ def _sources(plan: Plan) -> dict[str, str]:
     sources = {name: name for name in (*plan.inputs, *plan.constants)}
     for step in plan.steps:
         for name in _results(step):
-            is_view = isinstance(step, HostStep) and step.op in VIEWS
-            sources[name] = sources[step.inputs[0]] if is_view else name  # type: ignore[union-attr]
+            if isinstance(step, HostStep) and step.op in VIEWS:
+                sources[name] = sources[step.inputs[0]]
+            else:
+                sources[name] = name
     return sources
 
 
