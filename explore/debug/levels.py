@@ -10,7 +10,7 @@ from vdla.hw.spec.footprint import FOOTPRINTS, stepping_forms
 from vdla.hw.spec.registers import COUNTED_STATES, UnitState, state_counter
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
 from vdla.sim.records import IntArray
-from vdla.sim.timing.result import NEVER
+from vdla.sim.timing.result import BEAT_COUNTERS, NEVER
 
 STATES = tuple(UnitState)
 
@@ -35,31 +35,39 @@ class Level:
 
 @dataclass(frozen=True, eq=False)
 class Tally:
-    """The cycles that lie in spans, counted.
+    """A counter that rises by 1 in some cycles, which are given as runs at equal distances.
 
     Attributes:
-        begins, ends: int64[m], disjoint spans [begin, end) in order.
-        before: int64[m], cycles in the spans before each.
+        firsts, lasts: int64[m]: the first and the last cycle of each run, in order; runs are disjoint.
+        step: cycles between two counted cycles of a run.
+        before: int64[m], counted cycles in the runs before each.
     """
 
-    begins: IntArray
-    ends: IntArray
+    firsts: IntArray
+    lasts: IntArray
+    step: int
     before: IntArray
 
+    @classmethod
+    def of(cls, firsts: IntArray, lasts: IntArray, step: int = 1) -> "Tally":
+        """Return the counter of the cycles `first`, `first + step`, ... `last` of runs."""
+        counts = (lasts - firsts) // step + 1
+        return cls(firsts, lasts, step, np.cumsum(counts) - counts)
+
     def at(self, cycle: int) -> int:
-        """Return how many cycles before `cycle` lie in the spans."""
-        place = int(np.searchsorted(self.begins, cycle)) - 1
+        """Return how many cycles before `cycle` count."""
+        place = int(np.searchsorted(self.firsts, cycle)) - 1
         if place < 0:
             return 0
-        return int(self.before[place]) + min(cycle, int(self.ends[place])) - int(self.begins[place])
+        last = min(cycle - 1, int(self.lasts[place]))
+        return int(self.before[place]) + (last - int(self.firsts[place])) // self.step + 1
 
     def reaches(self, value: int) -> IntArray:
         """Return int64[0 or 1]: the first cycle at whose start the count is `value`."""
-        total = int(self.before[-1] + self.ends[-1] - self.begins[-1]) if len(self.begins) else 0
-        if not 0 < value <= total:
+        if not 0 < value <= (self.at(int(self.lasts[-1]) + 1) if len(self.lasts) else 0):
             return np.zeros(0, np.int64)
         place = int(np.searchsorted(self.before, value)) - 1
-        return np.array([self.begins[place] + value - self.before[place]], np.int64)
+        return np.array([self.firsts[place] + (value - 1 - self.before[place]) * self.step + 1], np.int64)
 
 
 def level(raised: IntArray, lowered: IntArray, amounts: IntArray | int = 1) -> Level:
@@ -99,16 +107,14 @@ def queue_levels(recording: Recording) -> tuple[Level, ...]:
 
 
 def counter_levels(recording: Recording) -> Mapping[str, Level | Tally]:
-    """Return the performance counters, by the names of the registers: those of the states of the units, and
-    of steps, which count when their instruction starts.
-
-    The counters of beats are missing: the records of a run do not have the cycles of single beats.
-    """
+    """Return the performance counters, by the names of the registers: the states of the units, beats, and
+    steps, which count when their instruction starts."""
     found: dict[str, Level | Tally] = {
         state_counter(unit, state): _tally(recording, unit, state)
         for unit in Unit
         for state in COUNTED_STATES
     }
+    found |= {name: _beat_tally(recording, place) for place, name in enumerate(BEAT_COUNTERS)}
     program, started = recording.program, recording.timing.started
     names = {FOOTPRINTS[form].counter for form in stepping_forms()}
     for name in sorted(name for name in names if name):
@@ -125,5 +131,9 @@ def counter_levels(recording: Recording) -> Mapping[str, Level | Tally]:
 def _tally(recording: Recording, unit: Unit, state: UnitState) -> Tally:
     spans = recording.states[unit]
     spans = spans[spans["state"] == STATES.index(state)]
-    lengths = spans["end"] - spans["begin"]
-    return Tally(spans["begin"], spans["end"], np.cumsum(lengths) - lengths)
+    return Tally.of(spans["begin"], spans["end"] - 1)
+
+
+def _beat_tally(recording: Recording, counter: int) -> Tally:
+    runs = recording.beat_runs[recording.beat_runs["counter"] == counter]
+    return Tally.of(runs["first"], runs["last"], recording.memory.cycles_per_beat)

@@ -112,6 +112,11 @@ class Recording:
         return self.timing.logged.bursts
 
     @cached_property
+    def beat_runs(self) -> RecordArray:
+        """BEAT_RUN[m]: the cycles in which the counters of beats count, in order within a counter."""
+        return self.timing.logged.beat_runs
+
+    @cached_property
     def layer_of(self) -> list[str]:
         """The name of the layer of each instruction; "" where it belongs to none."""
         return layer_names(self.layers, len(self))

@@ -29,6 +29,7 @@ from vdla.hw.spec.registers import COUNTED_STATES, UnitState, state_counter
 from vdla.hw.spec.timing import Client
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
 from vdla.sim.records import IntArray
+from vdla.sim.timing.result import BEAT_COUNTERS
 from vdla.sim.trace.events import wait_text
 from vdla.sim.verify.columns import DRAM
 
@@ -37,6 +38,7 @@ SCRIPTS = (
     "columns.js",
     "recorded.js",
     "memories.js",
+    "counters.js",
     "breakpoints.js",
     "lanes.js",
     "pads.js",
@@ -137,6 +139,8 @@ def _memory_meta(contents: Contents) -> dict[str, Any]:
             for unit in Unit
             for state in COUNTED_STATES
         ],
+        "beat_counters": list(BEAT_COUNTERS),
+        "cycles_per_beat": contents.recording.memory.cycles_per_beat,
         "step_counters": list(STEP_COUNTERS),
         "errors": [
             [each.kind.value, each.text, each.instruction, each.cycle, [list(other) for other in each.others]]
@@ -203,10 +207,24 @@ def _columns(recording: Recording) -> dict[str, np.ndarray]:
         "owner": _steps(bursts["instruction"]),
         "beats": bursts["beats"].astype(np.uint16),
     }
+    columns |= _beat_columns(recording)
     for unit, spans in zip(Unit, recording.states, strict=True):
         columns[f"state {unit.name.lower()}"] = spans["state"].astype(np.uint8)
         columns[f"length {unit.name.lower()}"] = (spans["end"] - spans["begin"]).astype(np.int32)
     return columns
+
+
+def _beat_columns(recording: Recording) -> dict[str, np.ndarray]:
+    """Return the runs of beats, counter by counter, with the cycles as steps within a counter."""
+    runs = np.sort(recording.beat_runs, order=["counter", "first"])
+    first, last = (np.diff(runs[name], prepend=0) for name in ("first", "last"))
+    begins = np.flatnonzero(np.diff(runs["counter"], prepend=-1))
+    first[begins], last[begins] = runs["first"][begins], runs["last"][begins]
+    return {
+        "beat counter": runs["counter"].astype(np.uint8),
+        "beat first": first.astype(np.int32),
+        "beat last": last.astype(np.int32),
+    }
 
 
 def _steps(values: IntArray) -> np.ndarray:

@@ -6,6 +6,7 @@ from vdla.hw.spec.registers import COUNTED_MEMORIES
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.sim.compiled import part
 from vdla.sim.records import Ints, Records
+from vdla.sim.timing.beats import count_beats
 from vdla.sim.timing.columns import TimedProgram
 from vdla.sim.timing.compute import compute_compares, compute_retires, compute_starts, compute_yields
 from vdla.sim.timing.decide import Decision, Transfers
@@ -33,7 +34,7 @@ from vdla.sim.timing.memory import (
     memory_moves,
 )
 from vdla.sim.timing.result import Burst
-from vdla.sim.timing.state import COMPUTE_UNIT, LOAD_UNIT, STORE_UNIT, Loader, Machine, Times
+from vdla.sim.timing.state import COMPUTE_UNIT, LOAD_UNIT, STORE_UNIT, Loader, Logs, Machine, Times
 from vdla.sim.timing.store import (
     NOTHING,
     store_answered,
@@ -61,19 +62,19 @@ class Done(NamedTuple):
 
 @part
 def act_transfers(
-    machine: Machine, program: TimedProgram, times: Times, bursts: Records[Burst], transfers: Transfers
+    machine: Machine, program: TimedProgram, times: Times, logs: Logs, transfers: Transfers
 ) -> Done:
     """Carry out the Transfers of a cycle; return what was Done. The order matters only where a comment says
     so."""
     turns, wakes = _answer_stores(machine, program, times)
     lent = program[machine.load.written].inputs and store_feeds(machine)  # before reads enter the queues
-    load = _write_load(machine, machine.load, program, times, transfers.gives == LOAD, lent)
+    load = _write_load(machine, machine.load, program, times, logs, transfers.gives == LOAD, lent)
     held = _held_back(machine, program, transfers)
     compute_load = _write_load(
-        machine, machine.compute_load, program, times, transfers.gives == COMPUTE, held
+        machine, machine.compute_load, program, times, logs, transfers.gives == COMPUTE, held
     )
-    turns |= _move_beats(machine, bursts, transfers, load, compute_load)
-    turns |= _pass_requests(machine, bursts, transfers)
+    turns |= _move_beats(machine, logs, transfers, load, compute_load)
+    turns |= _pass_requests(machine, logs.bursts, transfers)
     waited = machine.store.waits
     turns |= _read_stores(machine, program, transfers)
     cuts = _cut_requests(machine, program)  # the DMA must have taken the request before
@@ -117,13 +118,19 @@ def _held_back(machine: Machine, program: TimedProgram, transfers: Transfers) ->
 
 @part
 def _write_load(
-    machine: Machine, loader: Loader, program: TimedProgram, times: Times, data: bool, held: bool
+    machine: Machine,
+    loader: Loader,
+    program: TimedProgram,
+    times: Times,
+    logs: Logs,
+    data: bool,
+    held: bool,
 ) -> int:
     """Let a load engine write, unless it is held."""
     written = loader.written
     done = loader_writes(loader, program, machine.hardware, data, held)
-    if done & STEP:
-        machine.counts.beats[program[written].beats] += (done & TAKES_BEAT) != 0
+    if done & STEP and done & TAKES_BEAT:
+        count_beats(machine, logs.beat_runs, program[written].beats, machine.control.cycle)
     if done & RETIRES:
         retire(machine, program, written, times.retired)
     return done
@@ -141,29 +148,27 @@ def _retire_step(machine: Machine, program: TimedProgram, times: Times) -> bool:
 
 
 @part
-def _move_beats(
-    machine: Machine, bursts: Records[Burst], transfers: Transfers, load: int, compute_load: int
-) -> bool:
+def _move_beats(machine: Machine, logs: Logs, transfers: Transfers, load: int, compute_load: int) -> bool:
     """Move a beat between memory and the DMA or the store unit, and one from the DMA to its client; `ended`
     is still that of the cycle's start."""
     gives, serves = transfers.gives, transfers.serves
     takes, turns = ((load | compute_load) & TAKES_BEAT) != 0, gives == FETCH
     if gives == FETCH:
-        takes = fetch_receives(machine)
+        takes = fetch_receives(machine, logs.beat_runs)
     turns |= dma_passes(machine.memory, takes, serves)
     if serves == STORE:
-        turns |= _write_beat(machine, bursts)
+        turns |= _write_beat(machine, logs)
     elif serves != NOBODY:
-        turns |= memory_moves(machine, bursts)
+        turns |= memory_moves(machine, logs.bursts)
     return turns
 
 
 @part
-def _write_beat(machine: Machine, bursts: Records[Burst]) -> bool:
+def _write_beat(machine: Machine, logs: Logs) -> bool:
     """Move a beat of the store unit to memory; a burst is offered only when all its beats are there."""
     machine.store.beats -= 1
-    machine.counts.beats[OUT] += 1
-    return memory_moves(machine, bursts)
+    count_beats(machine, logs.beat_runs, OUT, machine.control.cycle)
+    return memory_moves(machine, logs.bursts)
 
 
 @part

@@ -1,9 +1,11 @@
 """Fetch and dispatch in time; `vdla.hw.fetch` and `vdla.hw.dispatch` are the hardware."""
 
 from vdla.sim.compiled import part
-from vdla.sim.records import Ints
+from vdla.sim.records import Ints, Records
+from vdla.sim.timing.beats import count_beats
 from vdla.sim.timing.burst import burst_beats, burst_size
 from vdla.sim.timing.columns import TimedProgram
+from vdla.sim.timing.result import FETCH_BEATS, BeatRun
 from vdla.sim.timing.state import Machine
 
 FETCH_PREPARES = 2
@@ -36,7 +38,7 @@ def fetch_asks(machine: Machine) -> int:
 
 
 @part
-def fetch_receives(machine: Machine) -> bool:
+def fetch_receives(machine: Machine, beat_runs: Records[BeatRun]) -> bool:
     """Work on the beat that the DMA offers; return whether it is taken. `ended` is still that of the cycle's
     start.
 
@@ -55,7 +57,7 @@ def fetch_receives(machine: Machine) -> bool:
     fetch.level += completes
     if takes:
         fetch.outstanding -= 1
-        machine.counts.fetch_beats += 1
+        count_beats(machine, beat_runs, FETCH_BEATS, machine.control.cycle)
     return takes
 
 

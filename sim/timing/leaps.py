@@ -3,6 +3,7 @@
 from vdla.sim.compiled import part
 from vdla.sim.records import Records
 from vdla.sim.timing.act import OUT, Done
+from vdla.sim.timing.beats import count_beats
 from vdla.sim.timing.columns import TimedProgram
 from vdla.sim.timing.compute import compute_steady_cycles, pipeline_settled_from, port_steady_cycles
 from vdla.sim.timing.decide import Transfers
@@ -18,7 +19,7 @@ from vdla.sim.timing.loader import (
 )
 from vdla.sim.timing.memory import LOAD, dma_takes, memory_accepts, memory_free, memory_moves
 from vdla.sim.timing.result import Burst
-from vdla.sim.timing.state import Loader, Machine
+from vdla.sim.timing.state import Loader, Logs, Machine
 from vdla.sim.timing.store import store_skips, store_steady_cycles
 
 
@@ -48,29 +49,33 @@ def steady_cycles(machine: Machine, program: TimedProgram, transfers: Transfers,
 
 
 @part
-def skip(machine: Machine, program: TimedProgram, transfers: Transfers, done: Done, cycles: int) -> None:
+def skip(
+    machine: Machine, program: TimedProgram, logs: Logs, transfers: Transfers, done: Done, cycles: int
+) -> None:
     """Do what this cycle did `cycles` times more."""
     if done.load & STEP:
-        _skip_load(machine, machine.load, program, done.load, cycles)
+        _skip_load(machine, machine.load, program, logs, done.load, cycles)
     if done.compute_load & STEP:
-        _skip_load(machine, machine.compute_load, program, done.compute_load, cycles)
+        _skip_load(machine, machine.compute_load, program, logs, done.compute_load, cycles)
     store_skips(machine, program, transfers.reads, cycles)
     if done.drains:
         machine.store.beats -= cycles
-        machine.counts.beats[OUT] += cycles
+        count_beats(machine, logs.beat_runs, OUT, machine.control.cycle + 1, cycles)
     if done.streams:
         machine.memory.beats_left[machine.memory.first] -= cycles
 
 
 @part
-def _skip_load(machine: Machine, loader: Loader, program: TimedProgram, done: int, cycles: int) -> None:
-    loader_skips(loader, program, cycles)
+def _skip_load(
+    machine: Machine, loader: Loader, program: TimedProgram, logs: Logs, done: int, cycles: int
+) -> None:
     if done & TAKES_BEAT:
-        machine.counts.beats[program[loader.written].beats] += cycles
+        count_beats(machine, logs.beat_runs, program[loader.written].beats, machine.control.cycle + 1, cycles)
+    loader_skips(loader, program, cycles)
 
 
 @part
-def stream_load(machine: Machine, program: TimedProgram, bursts: Records[Burst], until: int) -> int:
+def stream_load(machine: Machine, program: TimedProgram, logs: Logs, until: int) -> int:
     """Carry out the cycles before `until` in which memory moves the beats of its oldest request to the load
     unit, one per cycle, and nothing else happens but that requests of the load unit are cut and accepted.
 
@@ -82,10 +87,10 @@ def stream_load(machine: Machine, program: TimedProgram, bursts: Records[Burst],
     memory, begin = machine.memory, machine.control.cycle
     cycles = min(until - begin, memory.beats_left[memory.first], _streamed_steps(machine.load))
     if machine.log.wanted:
-        cycles = min(cycles, bursts.size - machine.log.bursts)  # a cycle accepts one request at most
-    cycles = _request_loads(machine, program, bursts, min(cycles, 1 + compute_steady_cycles(machine)))
+        cycles = min(cycles, logs.bursts.size - machine.log.bursts)  # a cycle accepts one request at most
+    cycles = _request_loads(machine, program, logs.bursts, min(cycles, 1 + compute_steady_cycles(machine)))
     if cycles > 0:
-        _stream_beats(machine, program, bursts, begin, cycles)
+        _stream_beats(machine, program, logs, begin, cycles)
     machine.control.cycle = begin
     return cycles
 
@@ -150,18 +155,16 @@ def _request_loads(machine: Machine, program: TimedProgram, bursts: Records[Burs
 
 
 @part
-def _stream_beats(
-    machine: Machine, program: TimedProgram, bursts: Records[Burst], begin: int, cycles: int
-) -> None:
+def _stream_beats(machine: Machine, program: TimedProgram, logs: Logs, begin: int, cycles: int) -> None:
     """Move a beat in each of `cycles` from `begin` on; a burst or a row may end with the last."""
     memory, load = machine.memory, machine.load
     machine.control.cycle = begin
-    memory_moves(machine, bursts)
+    memory_moves(machine, logs.bursts)
     if cycles > 1:
         memory.beats_left[memory.first] -= cycles - 2
         machine.control.cycle = begin + cycles - 1
-        memory_moves(machine, bursts)
-    machine.counts.beats[program[load.written].beats] += cycles
+        memory_moves(machine, logs.bursts)
+    count_beats(machine, logs.beat_runs, program[load.written].beats, begin, cycles)
     loader_skips(load, program, cycles)
     if load.steps_left == 0:
         loader_turns(load, program)

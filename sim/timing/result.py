@@ -3,12 +3,21 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from vdla.hw.spec.registers import COUNTED_STATES, Fault, UnitState, state_counter
+from vdla.hw.spec.registers import (
+    COUNTED_MEMORIES,
+    COUNTED_STATES,
+    Fault,
+    UnitState,
+    beat_counter,
+    state_counter,
+)
 from vdla.hw.spec.units import Unit
 from vdla.sim.decoded import DecodedStream
 from vdla.sim.records import IntArray, RecordArray, record_dtype
 
 NEVER = -1
+BEAT_COUNTERS = (*map(beat_counter, COUNTED_MEMORIES), beat_counter(None))
+FETCH_BEATS = BEAT_COUNTERS.index(beat_counter(None))
 
 
 class Span:
@@ -33,7 +42,16 @@ class Burst:
     last: int
 
 
-SPAN, BURST = record_dtype(Span), record_dtype(Burst)
+class BeatRun:
+    """Beats of one counter, which is a place in `BEAT_COUNTERS`: one beat in each of the cycles `first`,
+    `first + cycles_per_beat`, and so on to `last`."""
+
+    counter: int
+    first: int
+    last: int
+
+
+SPAN, BURST, BEAT_RUN = record_dtype(Span), record_dtype(Burst), record_dtype(BeatRun)
 
 
 @dataclass(frozen=True)
@@ -47,10 +65,13 @@ class Log:
         bursts: BURST[...], in the order in which memory serves them. `client` is a `Client`; `instruction` is
             the LOAD or STORE it belongs to, -1 for fetch; the cycles are those in which the DMA takes the
             request, memory accepts it, and its first and last beat move.
+        beat_runs: BEAT_RUN[...], in order of `first` within a counter: the beats that the counters of beats
+            count. A read beat counts when its client takes it, a beat of OUT when memory takes it.
     """
 
     spans: RecordArray
     bursts: RecordArray
+    beat_runs: RecordArray
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,9 @@ from vdla.hw.spec.errors import CycleLimitError
 from vdla.hw.spec.footprint import FOOTPRINTS, stepping_forms
 from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
 from vdla.hw.spec.registers import (
-    COUNTED_MEMORIES,
     COUNTED_STATES,
     Fault,
     UnitState,
-    beat_counter,
     state_counter,
 )
 from vdla.hw.spec.units import Unit
@@ -33,12 +31,13 @@ from vdla.sim.timing.compute import compute_changes, compute_issues
 from vdla.sim.timing.decide import Decision, Flags, Transfers, decide, decide_transfers
 from vdla.sim.timing.leaps import skip, steady_cycles, stream_load
 from vdla.sim.timing.loader import STEP
-from vdla.sim.timing.result import BURST, NEVER, SPAN, Burst, Log, Span, Timing
+from vdla.sim.timing.result import BEAT_COUNTERS, BEAT_RUN, BURST, NEVER, SPAN, Log, Span, Timing
 from vdla.sim.timing.state import (
     COMPUTE_UNIT,
     FAR,
     LOAD_UNIT,
     STORE_UNIT,
+    Logs,
     Machine,
     Times,
     new_machine,
@@ -102,7 +101,7 @@ class _Simulation:
         self.machine = self.state[0]
         self.machine["log"]["wanted"] = log
         self.times = Times(*(np.full(len(program), NEVER, np.int64) for _ in Times._fields))
-        self.spans, self.bursts = np.zeros(LOG_PLACES, SPAN), np.zeros(LOG_PLACES, BURST)
+        self.logs = Logs(*(np.zeros(LOG_PLACES, record) for record in (SPAN, BURST, BEAT_RUN)))
         units = program.unit[: program.dispatched]
         self.queued = np.argsort(units, kind="stable")
         first = np.searchsorted(units[self.queued], np.arange(len(Unit)))
@@ -120,20 +119,17 @@ class _Simulation:
 
     def advance(self, until: int) -> None:
         """Go on towards cycle `until` or the run's end for a while; make room where a log is nearly full."""
-        logs, counts = (self.spans, self.bursts), self.machine["log"]
-        advance(self.state[0], self.columns, self.queued, self.times, *logs, until, LOOKS_AT_ONCE)
+        advance(self.state[0], self.columns, self.queued, self.times, self.logs, until, LOOKS_AT_ONCE)
         assert self.cycle < FAR, "the simulated accelerator waits for nothing"
-        self.spans, self.bursts = (
-            _with_room(self.spans, counts["spans"]),
-            _with_room(self.bursts, counts["bursts"]),
-        )
+        counts = self.machine["log"]
+        self.logs = Logs(*(_with_room(log, counts[name]) for name, log in self.logs._asdict().items()))
 
     def timing(self) -> Timing:
         """Return what was found."""
         counts = self.machine["log"]
-        kept = (
-            Log(self.spans[: counts["spans"]], self.bursts[: counts["bursts"]]) if counts["wanted"] else None
-        )
+        kept = None
+        if counts["wanted"]:
+            kept = Log(*(log[: counts[name]] for name, log in self.logs._asdict().items()))
         return Timing(self.program, self.cycle, self._fault(), self._counters(), *self.times, kept)
 
     def _fault(self) -> Fault:
@@ -153,11 +149,7 @@ class _Simulation:
             for unit in Unit
             for state in COUNTED_STATES
         }
-        values[beat_counter(None)] = counts["fetch_beats"]
-        values |= {
-            beat_counter(memory): beats
-            for memory, beats in zip(COUNTED_MEMORIES, counts["beats"], strict=True)
-        }
+        values |= zip(BEAT_COUNTERS, counts["beats"], strict=True)
         for form in stepping_forms():
             ran = self.times.started[self.program.opcode == form.opcode] != NEVER
             counter = FOOTPRINTS[form].counter
@@ -187,8 +179,7 @@ def _cycle(
     program: TimedProgram,
     queued: Ints,
     times: Times,
-    spans: Records[Span],
-    bursts: Records[Burst],
+    logs: Logs,
     until: int,
     looks: int,
 ) -> int:
@@ -197,16 +188,16 @@ def _cycle(
     decision, transfers = decide(machine, program, queued), decide_transfers(machine, program)
     ends = machine.compute.finished != 0 and decision.drained
     still = Still(waiting_states(decision, machine.dispatch.ended), queue_heads(machine, queued))
-    done = act_transfers(machine, program, times, bursts, transfers)
+    done = act_transfers(machine, program, times, logs, transfers)
     changes = act(machine, program, queued, times, decision)
-    _count(machine, spans, still, busy_units(transfers, done, decision.starts), 0)
+    _count(machine, logs.spans, still, busy_units(transfers, done, decision.starts), 0)
     calm = not (changes or done.wakes or decision.resting or machine.control.cycle == 1)
     calm_until = min(until, compute_changes(machine))
     machine.control.cycle += 1
-    _control(machine, spans, ends, decision.quiet)
+    _control(machine, logs.spans, ends, decision.quiet)
     if not calm:
         return 1
-    return 1 + _transfer(machine, program, times, spans, bursts, still, calm_until, looks - 1)
+    return 1 + _transfer(machine, program, times, logs, still, calm_until, looks - 1)
 
 
 @part
@@ -214,8 +205,7 @@ def _transfer(
     machine: Machine,
     program: TimedProgram,
     times: Times,
-    spans: Records[Span],
-    bursts: Records[Burst],
+    logs: Logs,
     still: Still,
     until: int,
     looks: int,
@@ -223,22 +213,22 @@ def _transfer(
     """Carry out the Transfers of the cycles before `until`, as long as no Decision depends on them;
     return how many were evaluated, at most `looks`."""
     for evaluated in range(looks):
-        if machine.control.cycle >= until or not _has_room(machine, spans, bursts):
+        if machine.control.cycle >= until or not _has_room(machine, logs):
             return evaluated
-        streamed = stream_load(machine, program, bursts, until)
+        streamed = stream_load(machine, program, logs, until)
         if streamed > 0:
             busy = Flags(True, compute_issues(machine), False)
-            _count(machine, spans, still, busy, streamed - 1)
+            _count(machine, logs.spans, still, busy, streamed - 1)
             machine.control.cycle += streamed
             continue
         transfers = decide_transfers(machine, program)
-        done = act_transfers(machine, program, times, bursts, transfers)
+        done = act_transfers(machine, program, times, logs, transfers)
         steady = 0
         if not done.turns:
             steady = steady_cycles(machine, program, transfers, done)
             steady = min(steady, until - machine.control.cycle - 1)
-            skip(machine, program, transfers, done, steady)
-        _count(machine, spans, still, busy_units(transfers, done, NO_STARTS), steady)
+            skip(machine, program, logs, transfers, done, steady)
+        _count(machine, logs.spans, still, busy_units(transfers, done, NO_STARTS), steady)
         machine.control.cycle += 1 + steady
         if done.wakes:
             return evaluated + 1
@@ -260,10 +250,13 @@ def _count(machine: Machine, spans: Records[Span], still: Still, busy: Flags, mo
 
 
 @part
-def _has_room(machine: Machine, spans: Records[Span], bursts: Records[Burst]) -> bool:
+def _has_room(machine: Machine, logs: Logs) -> bool:
     """Whether the logs, if they are wanted, have room for a cycle."""
     log = machine.log
-    return not log.wanted or min(spans.size - log.spans, bursts.size - log.bursts) >= LOGGED_PER_CYCLE
+    if not log.wanted:
+        return True
+    room = min(logs.spans.size - log.spans, logs.bursts.size - log.bursts)
+    return min(room, logs.beat_runs.size - log.beat_runs) >= LOGGED_PER_CYCLE
 
 
 @part
@@ -286,17 +279,16 @@ def advance(
     program: TimedProgram,
     queued: Ints,
     times: Times,
-    spans: Records[Span],
-    bursts: Records[Burst],
+    logs: Logs,
     until: int,
     looks: int,
 ) -> None:
     """Go on until the run is done, cycle `until` is reached, a log has no more room, or after `looks`
     evaluated cycles."""
     while looks > 0:
-        if machine.control.cycle >= until or machine.control.done or not _has_room(machine, spans, bursts):
+        if machine.control.cycle >= until or machine.control.done or not _has_room(machine, logs):
             break
-        looks -= _cycle(machine, program, queued, times, spans, bursts, until, looks)
+        looks -= _cycle(machine, program, queued, times, logs, until, looks)
 
 
 @part

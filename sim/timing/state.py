@@ -10,7 +10,7 @@ import numpy as np
 
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.memory import MemoryParameters
-from vdla.hw.spec.registers import COUNTED_MEMORIES, UnitState
+from vdla.hw.spec.registers import UnitState
 from vdla.hw.spec.timing import (
     ARRIVED_BEATS,
     BURSTS_FETCHED_AHEAD,
@@ -26,7 +26,8 @@ from vdla.hw.spec.timing import (
 )
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
 from vdla.hw.spec.vocabulary import Extension, MemoryType
-from vdla.sim.records import Grid, IntArray, Ints, RecordArray, record_dtype
+from vdla.sim.records import Grid, IntArray, Ints, RecordArray, Records, record_dtype
+from vdla.sim.timing.result import BEAT_COUNTERS, BeatRun, Burst, Span
 
 MOST_IN_FLIGHT = 1024  # requests that a reference memory can hold
 MOST_UNANSWERED = 256  # bursts of stores that can wait for their answer
@@ -44,6 +45,7 @@ Bursts = Annotated[Ints, (MOST_BURSTS,)]
 Unanswered = Annotated[Ints, (MOST_UNANSWERED,)]
 InFlight = Annotated[Ints, (MOST_IN_FLIGHT,)]
 Arrived = Annotated[Ints, (ARRIVED_BEATS,)]
+BeatCounters = Annotated[Ints, (len(BEAT_COUNTERS),)]
 Retiring = Annotated[Ints, (MOST_RETIRING,)]
 
 
@@ -224,9 +226,8 @@ class Control:
 class Counts:
     """The counters of the registers."""
 
-    fetch_beats: int
     states: Annotated[Grid, (len(Unit), len(UnitState))]
-    beats: Annotated[Ints, (len(COUNTED_MEMORIES),)]
+    beats: BeatCounters
 
 
 class Logging:
@@ -235,6 +236,8 @@ class Logging:
     wanted: int
     spans: int
     bursts: int
+    beat_runs: int
+    beat_run: BeatCounters  # of each counter of beats, the place of its latest run in the log
     state: Units
     instruction: Units
     since: Units
@@ -255,6 +258,14 @@ class Machine:
     control: Control
     counts: Counts
     log: Logging
+
+
+class Logs(NamedTuple):
+    """The logs, with places that are free."""
+
+    spans: Records[Span]
+    bursts: Records[Burst]
+    beat_runs: Records[BeatRun]
 
 
 class Times(NamedTuple):
@@ -287,6 +298,7 @@ def new_machine(
         machine["compute"][name] = -FAR
     machine["control"]["cycle"] = 1
     machine["log"]["instruction"][:], machine["log"]["since"][:], machine["log"]["state"][:] = -1, 1, -1
+    machine["log"]["beat_run"][:] = -1
     return state
 
 

@@ -6,8 +6,8 @@ const COMPARISONS = { ">=": (a, b) => a >= b, "<=": (a, b) => a <= b, "==": (a, 
 const CONDITION_FORMS = "write instruction N, /PATTERN/, address N, element MEMORY N, tokens EDGE >= N, queue UNIT >= N or COUNTER >= N";
 
 class Breakpoints {
-  constructor(run, memories) {
-    Object.assign(this, { run, memories, points: [] });
+  constructor(run, memories, counters) {
+    Object.assign(this, { run, memories, counters: Object.fromEntries(counters.named), points: [] });
   }
 
   /** Add the breakpoint that a text describes; throw an error that says what is wrong where it describes none. */
@@ -37,7 +37,7 @@ class Breakpoints {
     if (form === "element 3") return this.#starts(this.#touching(this.#named(this.#pads(), words[1], "scratchpad"), words[2]));
     if (form === "tokens 4") return this.#begins(this.#level(this.#named(this.#edges(), words[1], "token edge")), words[2], words[3]);
     if (form === "queue 4") return this.#begins(this.#level(this.#named(this.#queues(), words[1], "unit")), words[2], words[3]);
-    if (words.length === 3 && words[1] in COMPARISONS) return this.#counter(...words);
+    if (words.length === 3 && words[1] in COMPARISONS) return this.#begins(this.#named(this.counters, words[0], "counter"), words[1], words[2]);
     throw new Error(`${text || "an empty condition"} has no form of a breakpoint; ${CONDITION_FORMS}`);
   }
 
@@ -73,66 +73,19 @@ class Breakpoints {
     return values[name];
   }
 
-  /** Return the steps of a quantity that events raise and lower: cycle and value from there on. */
+  /** Return the quantity that events raise and lower. */
   #level([raised, lowered]) {
     const changes = new Map();
     const move = (cycle, by) => changes.set(cycle + 1, (changes.get(cycle + 1) ?? 0) + by);
     for (const cycle of raised) move(cycle, 1);
     for (const cycle of lowered) move(cycle, -1);
-    return summedSteps(changes);
+    return new Level(summedSteps(changes));
   }
 
-  #begins(steps, sign, text) {
+  #begins(counter, sign, text) {
     if (!(sign in COMPARISONS)) throw new Error(`${sign} is not a comparison; write one of ${Object.keys(COMPARISONS).join(" ")}`);
-    const holds = (value) => COMPARISONS[sign](value, wholeNumber(text));
-    let before = holds(0);
-    return Int32Array.from(steps.filter(([, value]) => {
-      const now = holds(value);
-      const begins = now && !before;
-      before = now;
-      return begins;
-    }), ([cycle]) => cycle);
+    return counter.begins(sign, wholeNumber(text));
   }
-
-  #counter(name, sign, text) {
-    const { counters, step_counters: steps } = this.run;
-    const found = counters.find((each) => each[0] === name);
-    if (found) return this.#tally(found, sign, wholeNumber(text));
-    if (!steps.includes(name)) throw new Error(`there is no counter ${name}; choose ${[...counters.map((each) => each[0]), ...steps].join(", ")}`);
-    return this.#begins(this.#stepLevel(steps.indexOf(name)), sign, text);
-  }
-
-  #stepLevel(number) {
-    const { columns, started, instructions } = this.run;
-    const changes = new Map();
-    for (let index = 0; index < instructions; index++) {
-      const cycle = started[index] + 1;
-      if (columns.counter[index] === number && cycle > 0) changes.set(cycle, (changes.get(cycle) ?? 0) + columns.steps[index]);
-    }
-    return summedSteps(changes);
-  }
-
-  /** Return the only cycle at which a comparison with the cycles that a unit was in a state begins to hold. */
-  #tally([, unit, state], sign, number) {
-    const value = number + (sign === ">" ? 1 : 0);
-    const lane = this.run.lanes[unit];
-    if (sign.startsWith("<") || value <= 0) return new Int32Array(0);
-    let count = 0;
-    for (let span = 0; span < lane.ends.length; span++) {
-      const begin = span ? lane.ends[span - 1] : 1;
-      const length = lane.state[span] === state ? lane.ends[span] - begin : 0;
-      if (count + length >= value) return Int32Array.of(begin + value - count);
-      count += length;
-    }
-    return new Int32Array(0);
-  }
-}
-
-/** Return changes by cycle as steps: cycle and sum, where the sum changes. */
-function summedSteps(changes) {
-  let value = 0;
-  const moved = [...changes].filter(([, by]) => by !== 0).sort(([a], [b]) => a - b);
-  return moved.map(([cycle, by]) => [cycle, value += by]);
 }
 
 /** Return the whole number that a text is, decimal or hexadecimal; throw an error where it is none. */

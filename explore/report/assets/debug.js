@@ -11,7 +11,8 @@ class DebugPage {
     this.run = new Recorded(file);
     [this.cycle, this.selected, this.firstRow] = [0, NEVER, 0];
     this.memories = new Memories(this.run);
-    this.breakpoints = new Breakpoints(this.run, this.memories);
+    this.counters = new Counters(this.run);
+    this.breakpoints = new Breakpoints(this.run, this.memories, this.counters);
     const link = (index) => this.#link(index);
     [this.pads, this.panel] = [new Pads(this.run, this.memories, link), new Panel(this.run, this.memories, link)];
     this.lanes = new Lanes(this.run, { chosen: (cycle) => this.goto(cycle), looked: (window) => this.#window(window) });
@@ -233,7 +234,7 @@ class DebugPage {
     if (layer !== NEVER) parts.push(`layer ${run.layers[layer][0]}`);
     if (selected !== NEVER) parts.push(`instruction ${selected}: ${run.lines[selected]}`);
     byId("place").textContent = parts.join(" · ");
-    byId("state").replaceChildren(...this.state.units.map((view, unit) => this.#unitCard(view, unit)), this.#sharedCard());
+    byId("state").replaceChildren(...this.state.units.map((view, unit) => this.#unitCard(view, unit)), this.#sharedCard(), this.#counterCard());
     this.panel.show(selected);
     this.pads.show(cycle, selected);
     this.#instructions();
@@ -278,6 +279,12 @@ class DebugPage {
       make("h3", {}, "tokens"), make("dl", { id: "tokens" }, ...tokens.flat()),
       make("h3", {}, "dispatch"), make("p", { id: "dispatch" }, text, following === NEVER ? null : ": ", following === NEVER ? null : this.#link(following)),
       make("h3", {}, "memory"), make("p", { id: "memory" }, inFlight), make("ul", {}, ...bursts));
+  }
+
+  #counterCard() {
+    const counted = this.counters.at(this.cycle).filter(([, value]) => value > 0);
+    const rows = counted.flatMap(([name, value]) => [make("dt", {}, name), make("dd", { "data-counter": name }, decimal(value))]);
+    return make("article", { class: "card" }, make("h3", {}, "counters of the cycles before"), make("dl", { id: "counters" }, ...rows));
   }
 
   #instructions() {

@@ -76,13 +76,14 @@ def state_values(state: State) -> dict:
             }
             for burst in state.bursts
         ],
+        "counters": dict(state.counters),
     }
 
 
 STATE = """cycles => cycles.map((cycle) => {
   const state = page.run.at(cycle);
   const units = state.units.map(({ name, queue, working, lacks, waiting, text }) => ({ name, queue, working, lacks, waiting, text }));
-  return { ...state, units };
+  return { ...state, units, counters: Object.fromEntries(page.counters.at(cycle)) };
 })"""
 CHAIN = """numbers => numbers.map((number) => {
   const { run } = page;
@@ -191,6 +192,10 @@ def test_the_panel_shows_the_state(shown):
     for counter in state.tokens:
         assert page.locator(f"[data-edge='{counter.edge}']").inner_text() == str(counter.held)
     assert page.locator("#dispatch").inner_text().startswith(state.dispatch.text)
+    shown_counters = page.locator("#counters [data-counter]").evaluate_all(
+        "all => Object.fromEntries(all.map(each => [each.dataset.counter, each.textContent]))"
+    )
+    assert shown_counters == {name: f"{value:,}" for name, value in state.counters.items() if value}
 
 
 def test_why_lists_the_links_of_the_chain(shown):

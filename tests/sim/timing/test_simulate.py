@@ -17,7 +17,7 @@ from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType
 from vdla.sim.decoded import DecodedStream, decode_stream
 from vdla.sim.timing.result import NEVER, Timing
 from vdla.sim.timing.simulate import _Simulation, simulate
-from vdla.sim.timing.state import FAR
+from vdla.sim.timing.state import FAR, Logs
 
 LATENCY = REFERENCE_MEMORY.latency
 MOST_CYCLES = 200_000  # that a random program may take
@@ -151,6 +151,7 @@ def check_skipping(program: DecodedStream, memory: MemoryParameters) -> None:
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
     np.testing.assert_array_equal(one.log.spans, other.log.spans)
     np.testing.assert_array_equal(one.log.bursts, other.log.bursts)
+    np.testing.assert_array_equal(one.log.beat_runs, other.log.beat_runs)
 
 
 @pytest.mark.parametrize(
@@ -307,12 +308,11 @@ class PaddedLogs(_Simulation):
     """A simulation whose logs stand in larger arrays, so that writing past their ends harms nothing."""
 
     def advance(self, until: int) -> None:
-        self.spans, self.bursts = (
-            np.concatenate([log, np.zeros(64, log.dtype)])[: len(log)] for log in (self.spans, self.bursts)
-        )
-        room = len(self.bursts)
+        padded = (np.concatenate([log, np.zeros(64, log.dtype)])[: len(log)] for log in self.logs)
+        self.logs = Logs(*padded)
+        rooms = {name: len(log) for name, log in self.logs._asdict().items()}
         super().advance(until)
-        assert self.machine["log"]["bursts"] <= room
+        assert all(self.machine["log"][name] <= room for name, room in rooms.items())
 
 
 def tile(**waits: int) -> list[isa.Instruction]:
@@ -338,3 +338,4 @@ def test_a_leap_writes_no_further_than_its_log(monkeypatch, places):
         run.advance(FAR)
     whole = simulate(program, memory, log=True).log
     np.testing.assert_array_equal(run.timing().log.bursts, whole.bursts)
+    np.testing.assert_array_equal(run.timing().log.beat_runs, whole.beat_runs)
