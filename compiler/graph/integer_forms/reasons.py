@@ -14,13 +14,13 @@ from typing import NamedTuple, TypeVar
 from vdla.compiler.graph.affine import ChannelAffine, affine_of
 from vdla.compiler.graph.conversions import BOUNDS, CONVERSIONS, Conversions
 from vdla.compiler.graph.integer_forms.cures import Cures
-from vdla.compiler.graph.integer_forms.forms import RULES
 from vdla.compiler.graph.integer_forms.prerequisites import RULES as PREREQUISITES
 from vdla.compiler.graph.integer_forms.prerequisites import Located
 from vdla.compiler.graph.integer_forms.rules import FUNCTION_RULES, MOVES, QUANTISE, RESULT
 from vdla.compiler.graph.integer_forms.site import CHANGE, Site, multiplies_activations
 from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.graph.rewrite import rebuilt
+from vdla.compiler.lower.tables import RULES
 from vdla.compiler.rules import Rule, Unfit, unfit
 from vdla.runtime.host import elementwise
 from vdla.runtime.layout import IMAGE_RANK

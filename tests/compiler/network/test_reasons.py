@@ -9,7 +9,6 @@ from tests.compiler.network import test_offload as integers
 from tests.compiler.network.graphs import HANDMADE, TWICE, Net
 from vdla.compiler.codegen.choose import by_estimate
 from vdla.compiler.graph.integer_forms import prerequisites
-from vdla.compiler.graph.integer_forms.forms import RULES
 from vdla.compiler.graph.integer_forms.reasons import is_float
 from vdla.compiler.graph.integer_forms.rules import FUNCTION, QUANTISE
 from vdla.compiler.graph.nodes import Graph, Node, TensorType
@@ -17,8 +16,8 @@ from vdla.compiler.graph.parse import parse_graph
 from vdla.compiler.graph.passes.to_integers import ToIntegers
 from vdla.compiler.graph.pipeline import INTEGERS, SIMPLIFY
 from vdla.compiler.graph.text import print_graph
+from vdla.compiler.lower.tables import OPERATORS, RULES
 from vdla.compiler.network.compile import FLOATS
-from vdla.compiler.network.offload import OPERATORS
 from vdla.compiler.network.partition import place
 from vdla.compiler.network.placed import OnHost
 from vdla.compiler.network.stages import plan_of
