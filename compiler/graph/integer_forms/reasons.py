@@ -20,7 +20,7 @@ from vdla.compiler.graph.integer_forms.rules import FUNCTION_RULES, MOVES, QUANT
 from vdla.compiler.graph.integer_forms.site import CHANGE, Site, multiplies_activations
 from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.graph.rewrite import rebuilt
-from vdla.compiler.lower.tables import RULES
+from vdla.compiler.lower.tables import OPERATORS, RULES
 from vdla.compiler.rules import Rule, Unfit, unfit
 from vdla.runtime.host import elementwise
 from vdla.runtime.layout import IMAGE_RANK
@@ -134,10 +134,12 @@ def with_reasons(graph: Graph, rejected: Mapping[str, Unfit], cures: Cures) -> G
 
 
 def _is_integer(graph: Graph, node: Node) -> bool:
-    """Whether an operator computes with int8 elements, or moves integers."""
+    """Whether an operator computes with int8 elements, or an operator of the accelerator or of `MOVES` has
+    integers."""
     if node.op == "Identity":
         return graph.types[node.result].dtype == "int8"
-    return node.op.startswith(INTEGER) or (node.op in MOVES and not is_float(graph, node))
+    of_integers = node.op in MOVES or node.op in OPERATORS
+    return node.op.startswith(INTEGER) or (of_integers and not is_float(graph, node))
 
 
 def is_float(graph: Graph, node: Node) -> bool:
