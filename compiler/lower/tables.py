@@ -21,7 +21,7 @@ def _bounded(site: Site) -> str:
     if maker is None or maker.op not in RULES:
         return unquantised(site, source)
     unfit_maker = unfit(maker.op, RULES[maker.op], Site(site.conversions, maker, site.quantise))
-    return f"input {source} that {maker} makes on the host" if unfit_maker else ""
+    return f"input {source} that {maker} computes on the host" if unfit_maker else ""
 
 
 RULES: Mapping[str, tuple[Rule[Site], ...]] = {

@@ -220,5 +220,5 @@ def _use(conversions: Conversions, node: Node, real: str) -> str:
     if node.op == "DequantizeLinear":
         return f"result {conversions.float_use(real) or f'{real} of {conversions.graph.types[real].dtype}'}"
     maker, dtype = conversions.makers.get(real), conversions.graph.types[real].dtype
-    origin = f"enters the network as {dtype}" if maker is None else f"{maker} makes in {dtype}"
+    origin = f"enters the network as {dtype}" if maker is None else f"{maker} computes as {dtype}"
     return f"input {real} that {origin}"

@@ -40,7 +40,7 @@ ONE_ROW = (
     "the accelerator takes the same number of rows or pixels, and of channels, before and after (an image of "
     "one pixel is a row; Transpose between channels first and channels last converts images and rows)"
 )
-MADE_THERE = "the accelerator takes an input that the accelerator makes"
+MADE_THERE = "the accelerator takes an input that an operator on the accelerator computes"
 
 
 def cut(net: Net, axis: int, begin: int, end: int) -> str:
