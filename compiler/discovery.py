@@ -8,7 +8,7 @@ from typing import Any
 
 
 def modules_of(package: str) -> Iterator[ModuleType]:
-    """Yield the modules of a package in the order of their names, without those of its subpackages."""
+    """Yield the modules of a package in the order of their names, without the modules of its subpackages."""
     for info in iter_modules(import_module(package).__path__):
         yield import_module(f"{package}.{info.name}")
 

@@ -16,8 +16,8 @@ from vdla.compiler.rules import Rule
 
 
 class Lowering(GraphBuilder):
-    """The lowered graph under construction: integer operators, and all float operators, of which unused ones
-    are removed afterwards.
+    """The lowered graph under construction: integer operators, and all float operators. Float operators
+    without readers are removed afterwards.
 
     Attributes:
         moved: int8 results of operators that only move elements, by the real result and the int8 operands.
