@@ -26,5 +26,7 @@ def _bounded(site: Site) -> str:
 
 RULES: Mapping[str, tuple[Rule[Site], ...]] = {
     **{op: (*form.first, *AROUND, *form.inside) for op, form in FORMS.items()},
-    **dict.fromkeys(BOUNDS, (RESULT, Rule("bounds after an operator that runs there", _bounded))),
+    **dict.fromkeys(
+        BOUNDS, (RESULT, Rule("bounds after an operator that runs on the accelerator", _bounded))
+    ),
 }
