@@ -35,6 +35,8 @@ ROOMS = (
             "vdla.compiler.te",
             "vdla.compiler.graph",
             "vdla.compiler.codegen",
+            "vdla.compiler.discovery",
+            "vdla.compiler.lower",
             "vdla.compiler.network",
             "vdla.compiler.operands",
             "vdla.compiler.rules",

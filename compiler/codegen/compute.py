@@ -24,7 +24,8 @@ from vdla.compiler.codegen.hardware_loops import (
     sum_instructions,
 )
 from vdla.compiler.codegen.nest import AffineSum, Nest, Ranges, condition_boxes, conditions_of
-from vdla.compiler.ir.nodes import Call, IrError, Read
+from vdla.compiler.ir.calls import Call
+from vdla.compiler.ir.nodes import IrError, Read
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import AluOpcode, MemoryType

@@ -6,7 +6,8 @@ from functools import partial
 
 from vdla.compiler.codegen.actions import Action, IndexedBuffer
 from vdla.compiler.codegen.nest import Nest, element_index
-from vdla.compiler.ir.nodes import Buffer, Call, Const, Expr, Intrinsic, Read, Scope
+from vdla.compiler.ir.calls import Call, Intrinsic
+from vdla.compiler.ir.nodes import Buffer, Const, Expr, Read, Scope
 from vdla.compiler.operands.address_map import Move, Operand
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.runtime.stream.builder import Rows, StreamBuilder

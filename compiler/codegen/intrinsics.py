@@ -12,7 +12,8 @@ import numpy as np
 
 from vdla.compiler.codegen import compute, transfers
 from vdla.compiler.codegen.emission import Emit, HardwareIntrinsic
-from vdla.compiler.ir.nodes import IMMEDIATE, Buffer, Const, Expr, IrError, Read, Scope, Var
+from vdla.compiler.ir.calls import IMMEDIATE
+from vdla.compiler.ir.nodes import Buffer, Const, Expr, IrError, Read, Scope, Var
 from vdla.compiler.ir.parse import parse_intrinsic
 from vdla.compiler.ir.text import print_expr, print_param
 from vdla.compiler.te.operators.convolution import window_place

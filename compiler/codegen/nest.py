@@ -6,7 +6,8 @@ from math import prod
 from operator import floordiv, mod
 
 from vdla.compiler.ir.affine import affine
-from vdla.compiler.ir.nodes import Binary, Call, Const, Expr, For, If, IrError, LoopKind, Read, Stmt, Var
+from vdla.compiler.ir.calls import Call
+from vdla.compiler.ir.nodes import Binary, Const, Expr, For, If, IrError, LoopKind, Read, Stmt, Var
 from vdla.compiler.ir.text import print_expr
 
 TILE_RANK = 2  # the last dimensions of every buffer are the dimensions of an element

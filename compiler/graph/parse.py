@@ -171,7 +171,7 @@ class _Parser:
             raise self.fail(node, f"the text holds only the hash of {name}; pass its elements in constants")
         if type_of(array) != type_ or digest(array) != expected:
             raise self.fail(
-                node, f"the array given for {name}, {type_of(array)}, is not the one whose hash is printed"
+                node, f"the array given for {name}, {type_of(array)}, is not the array whose hash is printed"
             )
         return array
 

@@ -1,10 +1,73 @@
-"""Expansion of intrinsic calls: the intrinsic's loop program, applied to the operands of the call."""
+"""Intrinsics and their calls. A call means the loop program of its intrinsic, applied to the operands."""
 
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from vdla.compiler.ir.affine import simplify
-from vdla.compiler.ir.nodes import Call, Expr, For, Func, Intrinsic, Let, Read, Stmt, Var, Write, is_tile
+from vdla.compiler.ir.nodes import Buffer, Expr, For, Func, If, Let, Read, Select, Stmt, Var, Write
 from vdla.compiler.ir.rewrite import Node, rewrite, walk_statements
+
+IMMEDIATE = "imm"  # name of parameters that are constants
+
+
+@dataclass(frozen=True, slots=True)
+class Intrinsic:
+    """An operation of an accelerator or a processor, declared by a loop program that defines its semantics.
+
+    Attributes:
+        meaning: the loop program. A parameter is a tile, of the last dimensions of a buffer in the
+            parameter's scope; a constant, if it is called `imm`; or a condition, if its type is bool.
+        certain: names of the parameters that it accesses unconditionally.
+    """
+
+    meaning: Func
+    certain: frozenset[str] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "certain", frozenset(_certain(self.meaning.body)))
+
+    @property
+    def name(self) -> str:
+        """Name of the program."""
+        return self.meaning.name
+
+
+def _certain(node: Expr | Stmt) -> Iterator[str]:
+    """Yield the names of the buffers that are accessed unconditionally."""
+    if isinstance(node, (Read, Write)):
+        yield node.buffer.name
+    conditional = isinstance(node, (Select, If))
+    for part in node.below()[:1] if conditional else node.below():
+        yield from _certain(part)
+
+
+def is_tile(param: Buffer) -> bool:
+    """Whether a parameter of an intrinsic is a tile, not a constant or a condition."""
+    return param.name != IMMEDIATE and param.dtype != "bool"
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Stmt):
+    """A call of an intrinsic on tiles of buffers; `meaning_of` returns the equivalent statement.
+
+    Attributes:
+        operands: the first element of a tile, a constant or a condition, per parameter of the intrinsic.
+    """
+
+    intrinsic: Intrinsic
+    operands: tuple[Expr, ...]
+
+    @property
+    def name(self) -> str:
+        """Name of the intrinsic."""
+        return self.intrinsic.name
+
+    def below(self) -> tuple[Expr, ...]:
+        return self.operands
+
+    def rebuilt(self, below: tuple[Any, ...]) -> "Call":
+        return Call(self.intrinsic, below)
 
 
 def meaning_of(call: Call) -> Stmt:

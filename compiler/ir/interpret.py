@@ -5,13 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from vdla.compiler.ir.calls import meaning_of
+from vdla.compiler.ir.calls import Call, meaning_of
 from vdla.compiler.ir.nodes import (
     Alloc,
     Binary,
     Block,
     Buffer,
-    Call,
     Cast,
     Const,
     Expr,

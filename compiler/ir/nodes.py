@@ -1,7 +1,7 @@
-"""The nodes of loop programs: expressions, statements and functions. All are frozen."""
+"""The nodes of loop programs: expressions, statements and functions. All are frozen. `calls` has the calls of
+intrinsics."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -354,68 +354,6 @@ class Func:
 
     def __hash__(self) -> int:
         return hash((self.name, self.params))  # hashing the body takes long
-
-
-IMMEDIATE = "imm"  # name of parameters that are constants
-
-
-@dataclass(frozen=True, slots=True)
-class Intrinsic:
-    """An operation of an accelerator or a processor, declared by a loop program that defines its semantics.
-
-    Attributes:
-        meaning: the loop program. A parameter is a tile, of the last dimensions of a buffer in the
-            parameter's scope; a constant, if it is called `imm`; or a condition, if its type is bool.
-        certain: names of the parameters that it accesses unconditionally.
-    """
-
-    meaning: Func
-    certain: frozenset[str] = field(init=False, compare=False, repr=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "certain", frozenset(_certain(self.meaning.body)))
-
-    @property
-    def name(self) -> str:
-        """Name of the program."""
-        return self.meaning.name
-
-
-def _certain(node: Expr | Stmt) -> Iterator[str]:
-    """Yield the names of the buffers that are accessed unconditionally."""
-    if isinstance(node, (Read, Write)):
-        yield node.buffer.name
-    conditional = isinstance(node, (Select, If))
-    for part in node.below()[:1] if conditional else node.below():
-        yield from _certain(part)
-
-
-def is_tile(param: Buffer) -> bool:
-    """Whether a parameter of an intrinsic is a tile, not a constant or a condition."""
-    return param.name != IMMEDIATE and param.dtype != "bool"
-
-
-@dataclass(frozen=True, slots=True)
-class Call(Stmt):
-    """A call of an intrinsic on tiles of buffers; `meaning_of` returns the equivalent statement.
-
-    Attributes:
-        operands: the first element of a tile, a constant or a condition, per parameter of the intrinsic.
-    """
-
-    intrinsic: Intrinsic
-    operands: tuple[Expr, ...]
-
-    @property
-    def name(self) -> str:
-        """Name of the intrinsic."""
-        return self.intrinsic.name
-
-    def below(self) -> tuple[Expr, ...]:
-        return self.operands
-
-    def rebuilt(self, below: tuple[Any, ...]) -> "Call":
-        return Call(self.intrinsic, below)
 
 
 def as_expr(value: object, dtype: str = INDEX) -> Expr:

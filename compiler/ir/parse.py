@@ -4,18 +4,17 @@ import ast
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
+from vdla.compiler.ir.calls import Call, Intrinsic
 from vdla.compiler.ir.nodes import (
     Alloc,
     Binary,
     Buffer,
-    Call,
     Cast,
     Const,
     Expr,
     For,
     Func,
     If,
-    Intrinsic,
     IrError,
     Let,
     LoopKind,

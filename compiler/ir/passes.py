@@ -9,17 +9,16 @@ from functools import partial, reduce
 from operator import add
 
 from vdla.compiler.ir.affine import simplify
+from vdla.compiler.ir.calls import Call, Intrinsic
 from vdla.compiler.ir.nodes import (
     Alloc,
     Block,
     Buffer,
-    Call,
     Const,
     Expr,
     For,
     Func,
     If,
-    Intrinsic,
     LoopKind,
     Read,
     Scope,

@@ -3,13 +3,12 @@ equal program."""
 
 from collections.abc import Iterator
 
-from vdla.compiler.ir.calls import intrinsics_of
+from vdla.compiler.ir.calls import Call, intrinsics_of
 from vdla.compiler.ir.nodes import (
     Alloc,
     Binary,
     Block,
     Buffer,
-    Call,
     Cast,
     Const,
     Expr,

@@ -4,22 +4,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from vdla.compiler.ir.affine import Interval, bounds
+from vdla.compiler.ir.calls import IMMEDIATE, Call, Intrinsic, is_tile
 from vdla.compiler.ir.nodes import (
     ARITHMETIC,
     COMPARISONS,
-    IMMEDIATE,
     LOGICAL,
     Alloc,
     Binary,
     Block,
     Buffer,
-    Call,
     Const,
     Expr,
     For,
     Func,
     If,
-    Intrinsic,
     IrError,
     Let,
     Read,
@@ -27,7 +25,6 @@ from vdla.compiler.ir.nodes import (
     Stmt,
     Var,
     Write,
-    is_tile,
 )
 from vdla.compiler.ir.rewrite import reads
 from vdla.compiler.ir.text import print_expr, print_stmt

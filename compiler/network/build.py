@@ -10,7 +10,7 @@ from vdla.compiler.codegen.epilogue import Epilogue, tables_held
 from vdla.compiler.codegen.stream import emit_calls
 from vdla.compiler.graph.macs import macs
 from vdla.compiler.graph.nodes import Graph
-from vdla.compiler.ir.nodes import Func
+from vdla.compiler.ir.nodes import Func, IrError
 from vdla.compiler.network.memory_plan import DramValues, Life, share
 from vdla.compiler.network.partition import Part
 from vdla.compiler.network.placed import Offloaded, OnHost, Piece, Stored
@@ -65,8 +65,7 @@ class _Linker:
     ) -> None:
         self.graph, self.target, self.parts, self.programs = graph, target, parts, programs
         self.config = target.config
-        same_elements = self.config.block_in == self.config.block_out  # of all programs that read segments
-        self.values = DramValues(parts, graph.outputs, joins=same_elements)
+        self.values = DramValues(parts, graph.outputs, self.config)
         self.places, self.sizes = share(self.lives())
         self.weights: dict[str, np.ndarray] = {}
         self.tables = 0
@@ -107,15 +106,14 @@ class _Linker:
             for operator in part:
                 if isinstance(operator, Offloaded):
                     for stored in (*operator.inputs.values(), operator.output):
-                        whole = stored.layout.size if values.is_written(stored) else 0
                         for tensor in values.operand(stored).tensors:
                             first.setdefault(
                                 tensor, begin if values.comes_in(stored.value, number) else clock
                             )
                             last[tensor] = clock
-                            size[tensor] = max(size.get(tensor, 0), whole)
+                            size[tensor] = max(size.get(tensor, 0), values.size(stored))
                     for name, needed in operator.scratch.items():
-                        tensor = _own_tensor(operator, name)
+                        tensor = operator.tensor(name)
                         first[tensor] = last[tensor] = clock
                         size[tensor] = needed
                 clock += 1
@@ -189,7 +187,11 @@ class _Linker:
         return tuple(layers)
 
     def layer(self, name: str, operator: Offloaded, instructions: DecodedStream) -> Layer:
-        """Return the layer of an operator, whose instructions are given."""
+        """Return the layer of an operator, whose instructions are given. A result in a layout that only the
+        compiler knows counts as scratch memory."""
+        result = self.operand(operator.output)
+        dense = result.address_map == DENSE
+        scratch = [self.places[operator.tensor(name)] for name in operator.scratch]
         return Layer(
             name,
             operator.node.op,
@@ -198,17 +200,17 @@ class _Linker:
             _moved(instructions, isa.Load, isa.Gather),
             _moved(instructions, isa.Store),
             _bytes_once(operator),
-            self.crossing(operator.output),
-            tuple(self.places[_own_tensor(operator, name)] for name in operator.scratch),
+            self.crossing(operator.output) if dense else None,
+            tuple(scratch if dense else (*scratch, *result.tensors)),
         )
 
     def emit(self, operator: Offloaded, builder: StreamBuilder) -> None:
         """Record the instructions of an operator."""
         builder.label(operator.node.result)
         for parameter, values in operator.constants.items():
-            self.weights[_own_tensor(operator, parameter)] = values
-        operands = {name: Operand(_own_tensor(operator, name)) for name in operator.constants}
-        operands |= {name: Operand(self.places[_own_tensor(operator, name)]) for name in operator.scratch}
+            self.weights[operator.tensor(parameter)] = values
+        operands = {name: Operand(operator.tensor(name)) for name in operator.constants}
+        operands |= {name: Operand(self.places[operator.tensor(name)]) for name in operator.scratch}
         operands |= {name: self.operand(stored) for name, stored in operator.inputs.items()}
         operands["Z"] = self.operand(operator.output)
         for piece in operator.pieces:
@@ -301,18 +303,19 @@ def _schedule(timing: Timing, numbers: np.ndarray, memory: MemoryParameters) -> 
     return Schedule(started, retired, requested, begins, ends, memory.cycles_per_beat, memory.latency)
 
 
-def _own_tensor(operator: Offloaded, parameter: str) -> str:
-    """Return the name of the tensor of a constant, or of scratch memory, of an operator."""
-    return f"{operator.node.result}.{parameter}"
-
-
 def _of_piece(piece: Piece, operands: Mapping[str, Operand], config: AcceleratorConfig) -> dict[str, Operand]:
     """Return the DRAM operands of a piece, by the parameters of its program."""
     begun = {place: operands[name].after(begin) for place, (name, begin) in piece.operands.items()}
     named = {**operands, **begun}
     maps = piece.task.address_maps(config)
-    dense = [name for name in maps if named[name].address_map == DENSE]
-    return {**named, **{name: replace(named[name], address_map=maps[name]) for name in dense}}
+    mapped = [name for name in maps if named[name].address_map != DENSE]
+    if mapped:
+        raise IrError(
+            f"operand {mapped[0]} of {piece.task} has the address map {named[mapped[0]].address_map} and "
+            f"the task has {maps[mapped[0]]}, so its elements would be mapped twice; the rule of the layout "
+            "must not give it to operands of this task"
+        )
+    return {**named, **{name: replace(named[name], address_map=maps[name]) for name in maps}}
 
 
 def _value(graph: Graph, name: str) -> Value:

@@ -17,8 +17,9 @@ from vdla.compiler.graph.integers import GREATEST, LEAST, Quantisation, scaling,
 from vdla.compiler.graph.macs import macs
 from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType
 from vdla.compiler.graph.rewrite import GraphBuilder
+from vdla.compiler.lower.tables import OPERATORS
 from vdla.compiler.network.channels import selected_channels
-from vdla.compiler.network.offload import OPERATORS, offload
+from vdla.compiler.network.offload import offload
 from vdla.compiler.operands.interleaved import activation_block
 from vdla.compiler.rules import Unfit
 from vdla.hw.spec.config import AcceleratorConfig

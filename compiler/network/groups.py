@@ -254,7 +254,9 @@ def _with_scaled_inputs(placed: Placements, node: Node, target: Target) -> Offlo
     if isinstance(separate, Unfit) or separate.inputs.get("X") != product.output:
         return None
     task, (diagonal, factors) = separate.pieces[0].task, scaled
-    if len(separate.pieces) > 1 or not isinstance(task, ConvolutionTask) or not _reads_each_pixel(task):
+    if len(separate.pieces) > 1 or not isinstance(task, ConvolutionTask):
+        return None
+    if not task.size.is_pointwise or task.narrowing != Scale():
         return None
     outputs = blocks(task.size.outputs, target.config.block_out)
     fused = ScaledTask(factors.blocks, outputs, factors.elements, factors.units, factors.constants)
@@ -273,14 +275,6 @@ def _with_scaled_inputs(placed: Placements, node: Node, target: Target) -> Offlo
         scratch=product.scratch,
         inner=producer.inner,
     )
-
-
-def _reads_each_pixel(task: ConvolutionTask) -> bool:
-    """Whether a convolution computes each pixel of its result from the same pixel of all channels, and
-    requantises it by parameters of its channel."""
-    size = task.size
-    window = size.kernel, size.stride, size.padding, size.groups
-    return window == ((1, 1), (1, 1), (0, 0, 0, 0), 1) and task.narrowing == Scale()
 
 
 def _scaling_pieces(operator: Offloaded) -> tuple[Piece, FactorsTask] | None:

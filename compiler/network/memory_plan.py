@@ -5,14 +5,19 @@ or segments of other tensors. `share` lets tensors that are never live at the sa
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
+from vdla.compiler.discovery import declared
 from vdla.compiler.network.partition import Part
-from vdla.compiler.network.placed import Offloaded, OnHost, Piece, Stored, View
-from vdla.compiler.operands.address_map import Joined, Operand, TensorSegment, cut
-from vdla.compiler.tasks.elementwise import Elements, ElementsTask
+from vdla.compiler.network.placed import InnerValue, LayoutRule, Offloaded, OnHost, Piece, Stored, View
+from vdla.compiler.operands.address_map import Operand
+from vdla.compiler.operands.joined import is_copy, joins
+from vdla.compiler.tasks.elementwise import ElementsTask
+from vdla.hw.spec.config import AcceleratorConfig
+
+LAYOUTS: Mapping[str, LayoutRule] = declared("vdla.compiler.operands", "LAYOUTS")
 
 
 class DramValues:
@@ -21,7 +26,7 @@ class DramValues:
     Args:
         parts: the parts of the network, in the order in which they run.
         outputs: outputs of the network.
-        joins: operators may read segments of several tensors.
+        config: configuration of the accelerator.
 
     Attributes:
         written: each value that the accelerator makes, in the layout in which it makes it.
@@ -29,7 +34,8 @@ class DramValues:
         leaving: for each part, its values that other parts read or that are outputs of the network, in order.
     """
 
-    def __init__(self, parts: Sequence[Part], outputs: Sequence[str], *, joins: bool) -> None:
+    def __init__(self, parts: Sequence[Part], outputs: Sequence[str], config: AcceleratorConfig) -> None:
+        self.config = config
         self.written: dict[str, Stored] = {}
         self.assembled: set[Stored] = set()
         self._makers: dict[str, int] = {}
@@ -43,18 +49,22 @@ class DramValues:
             [name for placed in part for name in placed.node.outputs if name in read] for part in parts
         ]
         for part, leaving in zip(parts, self.leaving, strict=True):
-            self._add(part, leaving, joins)
+            self._add(part, leaving)
 
-    def _add(self, part: Part, leaving: Iterable[str], joins: bool) -> None:
-        """Add the values of a part. A View has the operand of its input. A copy of whole elements that only
-        operators of the same launch read has segments of its sources. The sources of another copy, if only
-        operators of the launch read them, lie in its result."""
+    def _add(self, part: Part, leaving: Iterable[str]) -> None:
+        """Add the values of a part. A View has the operand of its input. If a copy leaves the launch, its
+        sources lie in its result, unless they leave the launch, too. Other values that only operators of the
+        launch read have the first of `LAYOUTS` that they can have, else a dense tensor."""
         views = (name for placed in part if isinstance(placed, View) for name in placed.node.inputs)
         kept = {*leaving, *views}
         made = {placed.output: placed for placed in part if isinstance(placed, Offloaded)}
+        readers: dict[Stored, list[Offloaded]] = {}
+        for operator in made.values():
+            for stored in dict.fromkeys(operator.inputs.values()):
+                readers.setdefault(stored, []).append(operator)
         movable = [each for each, maker in made.items() if each.value not in kept and not is_copy(maker)]
         for copy in made.values():
-            if joins and is_copy(copy) and copy.output.value in kept:
+            if joins(self.config) and is_copy(copy) and copy.output.value in kept:
                 self._assemble(copy, movable)
         for placed in part:
             if isinstance(placed, OnHost):
@@ -62,8 +72,12 @@ class DramValues:
             stored = self.written[placed.output.value] = placed.output
             if isinstance(placed, View):
                 self._operands[stored] = self.operand(self.written[placed.node.inputs[0]])
-            elif joins and is_copy(placed) and stored.value not in kept:
-                self._operands[stored] = self._joined(placed)
+            elif stored.value not in kept and stored not in self._operands:
+                value = InnerValue(placed, tuple(readers.get(stored, ())), self.config, self.operand)
+                operands = (rule(value) for rule in LAYOUTS.values())
+                operand = next((each for each in operands if each is not None), None)
+                if operand is not None:
+                    self._operands[stored] = operand
 
     def _assemble(self, copy: Offloaded, movable: Collection[Stored]) -> None:
         """Put the sources of a copy into the place of its result, if they are distinct, copied whole, among
@@ -77,19 +91,6 @@ class DramValues:
         for piece, source in zip(copy.pieces, sources, strict=True):
             self._operands[source] = result.after(piece.operands.get("Z", ("Z", 0))[1])
 
-    def _joined(self, copy: Offloaded) -> Operand:
-        """Return the operand of the result of a copy: the segments that hold its elements, in order."""
-        segments: list[TensorSegment] = []
-        for piece in copy.pieces:
-            assert isinstance(piece.task, ElementsTask), f"{copy} copies"
-            name, first = piece.operands.get("A", ("A", 0))
-            source, count = self.operand(copy.inputs[name]), piece.task.elements
-            known = source.address_map
-            whole = (TensorSegment(source.tensor, source.begin, first + count),)
-            segments += cut(known.segments if isinstance(known, Joined) else whole, first, count)
-        joined = Joined(cut(segments, 0, sum(segment.count for segment in segments)))
-        return Operand(joined.segments[0].tensor, address_map=joined)
-
     def operand(self, stored: Stored) -> Operand:
         """Return where a value lies in a layout. A layout that no operator writes has a tensor of its own."""
         if stored not in self._operands:
@@ -98,7 +99,11 @@ class DramValues:
 
     def is_written(self, stored: Stored) -> bool:
         """Whether instructions, or the host, write a value, and not only its segments."""
-        return not isinstance(self.operand(stored).address_map, Joined)
+        return self.size(stored) > 0
+
+    def size(self, stored: Stored) -> int:
+        """Return the bytes of a value in its tensor; 0 if it consists of segments of other values."""
+        return self.operand(stored).address_map.size(stored.layout.size)
 
     def takes_instructions(self, operator: Offloaded) -> bool:
         """Whether an operator needs instructions. A copy needs none if its result is a list of segments of
@@ -108,13 +113,6 @@ class DramValues:
     def comes_in(self, name: str, number: int) -> bool:
         """Whether the bytes of a value are written outside part `number`."""
         return self._makers.get(name) != number
-
-
-def is_copy(operator: Offloaded) -> bool:
-    """Whether an operator only copies elements."""
-    return all(
-        isinstance(piece.task, ElementsTask) and piece.task.kind is Elements.COPY for piece in operator.pieces
-    )
 
 
 def _whole_source(copy: Offloaded, piece: Piece) -> Stored | None:

@@ -1,14 +1,13 @@
 """Support: the integer operators that a target can execute, and the reasons why it cannot execute others."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from vdla.compiler.codegen.intrinsics import NARROW
 from vdla.compiler.codegen.space import space_of
 from vdla.compiler.graph.integers import SUM_BITS
 from vdla.compiler.graph.nodes import Graph, Node
-from vdla.compiler.network import activation_products, channelwise, elements, products
-from vdla.compiler.network.placed import OffloadCandidate, Offloaded, OperatorKind
+from vdla.compiler.lower.tables import OPERATORS
+from vdla.compiler.network.placed import OffloadCandidate, Offloaded
 from vdla.compiler.rules import Rule, Unfit, enabling, unfit
 from vdla.compiler.te.operators.sizes import Pooling
 from vdla.hw.spec.config import AcceleratorConfig
@@ -16,16 +15,6 @@ from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import Extension
 
 EXTENSIONS = (Extension.REQUANTISE, Extension.PAD_MINIMUM)
-OPERATORS: Mapping[str, OperatorKind] = dict(
-    sorted(
-        {
-            **channelwise.OPERATORS,
-            **products.OPERATORS,
-            **elements.OPERATORS,
-            **activation_products.OPERATORS,
-        }.items()
-    )
-)
 
 
 def offload(

@@ -67,12 +67,12 @@ def best_packed(
     """
     size, block = pixels.size, target.config.block_in
     stored = blocks(size.channels, block) * block * size.height * size.width
-    found: list[tuple[float, int, PackedInput | None]] = [(_least(pixels, target, pooling), stored, None)]
-    for each in packed_inputs(size, pixels.border, target.config):
-        found.append((_least(each.task(pixels.writes), target, pooling), each.costs[1], each))
-    least = min(cycles for cycles, *_ in found)
-    near = [one for one in found if one[0] <= NEAR * least]
-    return min(near, key=lambda one: one[1])[2]
+    forms: list[tuple[float, int, PackedInput | None]] = [(_least(pixels, target, pooling), stored, None)]
+    for packed in packed_inputs(size, pixels.border, target.config):
+        forms.append((_least(packed.task(pixels.writes), target, pooling), packed.costs[1], packed))
+    least = min(cycles for cycles, *_ in forms)
+    near = [form for form in forms if form[0] <= NEAR * least]
+    return min(near, key=lambda form: form[1])[2]
 
 
 def _least(task: ConvolutionTask, target: Target, pooling: Pooling | None) -> float:
@@ -84,8 +84,8 @@ def _least(task: ConvolutionTask, target: Target, pooling: Pooling | None) -> fl
 def packed_inputs(size: Convolution, border: int, config: AcceleratorConfig) -> list[PackedInput]:
     """Return the convolutions over windows that compute a convolution, in order of their `costs`. A
     convolution is left out if another costs at most as much in every respect; of several with equal costs,
-    the one with the smallest kernel stays. The list is empty if the channels fill whole blocks, or the
-    convolution has groups or dilations."""
+    the convolution with the smallest kernel stays. The list is empty if the channels fill whole blocks, or
+    the convolution has groups or dilations."""
     if size.groups != 1 or size.dilation != (1, 1) or size.channels % config.block_in == 0:
         return []
     every = (
@@ -94,11 +94,9 @@ def packed_inputs(size: Convolution, border: int, config: AcceleratorConfig) -> 
         for spacing in _spacings(size, rows, config)
     )
     best: list[PackedInput] = []
-    for each in sorted(filter(None, every), key=lambda one: (one.costs, prod(one.size.kernel))):
-        if all(
-            any(own < least for own, least in zip(each.costs, other.costs, strict=True)) for other in best
-        ):
-            best.append(each)
+    for packed in sorted(filter(None, every), key=lambda form: (form.costs, prod(form.size.kernel))):
+        if all(any(np.less(packed.costs, other.costs)) for other in best):
+            best.append(packed)
     return best
 
 

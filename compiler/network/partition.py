@@ -11,8 +11,9 @@ from vdla.compiler.graph.conversions import Conversions
 from vdla.compiler.graph.integer_forms.reasons import is_float, moved_by_elements, unsupported
 from vdla.compiler.graph.integer_forms.rules import MOVES
 from vdla.compiler.graph.nodes import Graph, Node
+from vdla.compiler.lower.tables import OPERATORS
 from vdla.compiler.network.groups import Placements, grouped
-from vdla.compiler.network.offload import OPERATORS, offload
+from vdla.compiler.network.offload import offload
 from vdla.compiler.network.placed import Offloaded, OnHost, Placed, Stored, View
 from vdla.compiler.network.views import VIEW_RULES, VIEWS, ViewCase
 from vdla.compiler.rules import Unfit, unfit

@@ -9,6 +9,7 @@ import numpy as np
 from vdla.compiler.codegen.blocked_layout import blocked_parameters
 from vdla.compiler.codegen.epilogue import NO_EPILOGUE, Epilogue
 from vdla.compiler.graph.nodes import Graph, Node
+from vdla.compiler.operands.address_map import Operand
 from vdla.compiler.operands.interleaved import activation_block
 from vdla.compiler.rules import Rule
 from vdla.compiler.tasks.base import Task
@@ -17,7 +18,11 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import AluOpcode
 from vdla.runtime.layout import Layout
+from vdla.runtime.requantise import parameter_words
 from vdla.runtime.windows import Windows
+
+SAME = parameter_words(*(np.array([value]) for value in (0, 1, 0)))
+"""Parameters of requantisation that keep int8 values."""
 
 
 class Stored(NamedTuple):
@@ -67,6 +72,10 @@ class Offloaded:
     scratch: Mapping[str, int] = field(default_factory=dict)
     inner: tuple[str, ...] = ()
 
+    def tensor(self, parameter: str) -> str:
+        """Return the name of the tensor that only this operator has for a parameter."""
+        return f"{self.node.result}.{parameter}"
+
     def __str__(self) -> str:
         return (
             f"{self.node.op} {self.node.name or self.node.result}: "
@@ -95,6 +104,31 @@ class View:
 
 
 Placed = OnHost | Offloaded | View
+
+
+@dataclass(frozen=True)
+class InnerValue:
+    """The result of an operator that only operators of the same launch read. It may have any layout in DRAM.
+
+    Attributes:
+        maker: the operator.
+        readers: the operators that read it.
+        operand: returns where another value lies.
+    """
+
+    maker: Offloaded
+    readers: tuple[Offloaded, ...]
+    config: AcceleratorConfig
+    operand: Callable[[Stored], Operand]
+
+    @property
+    def tensor(self) -> str:
+        """The name of a tensor that no other value has."""
+        return self.maker.tensor("Z")
+
+
+LayoutRule = Callable[[InnerValue], Operand | None]
+"""Returns where a value lies in a layout; None if the value cannot have the layout."""
 
 
 @dataclass(frozen=True)

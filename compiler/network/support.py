@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
 from vdla.compiler.graph.integer_forms import prerequisites
-from vdla.compiler.graph.integer_forms.forms import RULES
 from vdla.compiler.graph.integer_forms.rules import AROUND, FUNCTION, MOVES, RATIOS
 from vdla.compiler.graph.integer_forms.site import PAIRED
 from vdla.compiler.graph.onnx.read import OLDEST_OPSET
@@ -16,8 +15,9 @@ from vdla.compiler.graph.onnx.survey import IMPORTERS
 from vdla.compiler.graph.passes.cleanup import ALWAYS
 from vdla.compiler.graph.rewrites.channel_scales import CHANNEL_CONSTANT, CONVERTED
 from vdla.compiler.graph.rewrites.conversions import SLOPES
+from vdla.compiler.lower.tables import OPERATORS, RULES
 from vdla.compiler.network.channels import FREE, MOVERS
-from vdla.compiler.network.offload import CONFIGURATION, OPERATORS
+from vdla.compiler.network.offload import CONFIGURATION
 from vdla.compiler.network.views import VIEW_RULES, VIEWS
 from vdla.compiler.rules import conditions
 from vdla.hw.spec.vocabulary import Extension

@@ -8,11 +8,11 @@ from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType
 from vdla.compiler.graph.passes.tabulate import Tabulate
 from vdla.compiler.graph.pipeline import Pipeline
 from vdla.compiler.graph.rules import Rewriter, RewriteRule, Rules
+from vdla.compiler.lower.products import pads_with
 from vdla.compiler.network.channel_order import reordered_channels
 from vdla.compiler.network.eight_bits import in_eight_bits
 from vdla.compiler.network.offload import operators_of
 from vdla.compiler.network.phases import phases_as_channels
-from vdla.compiler.network.products import pads_with
 from vdla.compiler.operands.interleaved import activation_block
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.target import Target

@@ -59,7 +59,7 @@ VIEW_RULES: tuple[Rule[ViewCase], ...] = (
         "row; Transpose between channels first and channels last converts images and rows)",
         _moved,
     ),
-    Rule("an input that the accelerator makes", _outside),
+    Rule("an input that an operator on the accelerator computes", _outside),
 )
 
 

@@ -7,7 +7,7 @@ from functools import cached_property, lru_cache
 from math import lcm, prod
 
 from vdla.compiler.tasks.convolution import ConvolutionTask
-from vdla.compiler.tasks.plane_tile import divisors
+from vdla.compiler.tasks.plane_tile import divisors, fit_memories
 from vdla.compiler.te.operators.convolution import Windows, odd_pitch, windows_of
 from vdla.compiler.te.operators.narrowing import Scale
 from vdla.compiler.te.operators.sizes import Convolution, blocks
@@ -253,8 +253,7 @@ class ChainPlan:
             + self.sum_turns * count * (expanded + results),
             MemoryType.UOP: 8 * count * (self.inputs + self.windows.count * self.tile.rows + self.outputs),
         }
-        fit = all(elements <= self.config.depth(memory) for memory, elements in taken.items())
-        return fit and sets < MOST_PARAMETER_SETS and self._results_fit
+        return fit_memories(taken, self.config) and sets < MOST_PARAMETER_SETS and self._results_fit
 
     @property
     def first_result(self) -> tuple[int, int]:
@@ -321,17 +320,11 @@ def chains(chain: Chain, config: AcceleratorConfig) -> bool:
         and size.dilation == (1, 1)
         and not size.skips_rows
         and all(pads < size.kernel[place % 2] for place, pads in enumerate(size.padding))
-        and all(_is_pointwise(stage) for stage in dense)
+        and all(stage.size.is_pointwise and not stage.alike for stage in dense)
         and all(stage.narrowing == Scale() for stage in chain.stages[:-1])
         and all(type(stage) is ConvolutionTask for stage in chain.stages)
         and best_tile(chain, config, 1) is not None
     )
-
-
-def _is_pointwise(task: ConvolutionTask) -> bool:
-    size = task.size
-    shape = size.kernel, size.stride, size.padding, size.groups
-    return shape == ((1, 1), (1, 1), (0, 0, 0, 0), 1) and not task.alike
 
 
 @lru_cache(maxsize=1024)

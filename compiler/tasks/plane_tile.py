@@ -1,6 +1,10 @@
 """Tiles of a tensor of planes: several whole planes, or part of a single plane."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.vocabulary import MemoryType
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,14 +19,10 @@ class PlaneTile:
     blocks: int
     elements: int
 
-    def trips(self, blocks: int, elements: int) -> tuple[int, int]:
-        """Return the number of tiles along the planes, and along the elements of a plane."""
-        return blocks // self.blocks, elements // self.elements
-
     def loops(self, blocks: int, elements: int, threads: int) -> tuple[dict[str, int], str, str]:
         """Return the loops over the tiles (extents by name), and the first plane and the first element of a
         tile as expressions. The loop that `threads` virtual threads share is split."""
-        block_trips, element_trips = self.trips(blocks, elements)
+        block_trips, element_trips = blocks // self.blocks, elements // self.elements
         shared = f"(outer * {threads} + thread)"
         if self.elements == elements:
             return {"outer": block_trips // threads, "thread": threads}, f"{shared} * {self.blocks}", "0"
@@ -37,6 +37,11 @@ def plane_tile(blocks: int, elements: int, room: int, threads: int) -> PlaneTile
     cut = [PlaneTile(1, count) for count in divisors(elements) if elements // count % threads == 0]
     fits = [tile for tile in (*whole, *cut) if tile.blocks * tile.elements * threads <= room]
     return max(fits, key=lambda tile: (tile.elements, tile.blocks), default=None)
+
+
+def fit_memories(taken: Mapping[MemoryType, int], config: AcceleratorConfig) -> bool:
+    """Whether the elements `taken` of each memory fit the scratchpads of `config`."""
+    return all(count <= config.depth(memory) for memory, count in taken.items())
 
 
 def divisors(number: int) -> list[int]:

@@ -24,7 +24,7 @@ from vdla.compiler.operands.address_map import AddressMap
 from vdla.compiler.operands.interleaved import Interleaved, interleaved
 from vdla.compiler.tasks.base import Choice, PartedTask
 from vdla.compiler.tasks.convolution import ConvolutionTask, GatheredTask
-from vdla.compiler.tasks.plane_tile import divisors
+from vdla.compiler.tasks.plane_tile import divisors, fit_memories
 from vdla.compiler.tasks.program_text import (
     ChipBuffer,
     inside_image,
@@ -248,8 +248,7 @@ class _Footprint:
             + self.sums(copies * (rows.shared.start - rows.used.start) + len(rows.shared)),
             MemoryType.UOP: 4 * self.steps * min(outputs, len(self.task.columns.used)) * len(rows.used),
         }
-        fit = all(count <= self.config.depth(memory) for memory, count in taken.items())
-        return fit and outputs <= MOST_PARAMETER_SETS and self._loads_inside
+        return fit_memories(taken, self.config) and outputs <= MOST_PARAMETER_SETS and self._loads_inside
 
     @property
     def _loads_inside(self) -> bool:

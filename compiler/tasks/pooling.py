@@ -20,7 +20,7 @@ from math import prod
 from typing import ClassVar
 
 from vdla.compiler.codegen.intrinsics import accelerator
-from vdla.compiler.ir.nodes import Func, Scope
+from vdla.compiler.ir.nodes import Func, Scope, cast
 from vdla.compiler.operands.address_map import AddressMap
 from vdla.compiler.operands.interleaved import Interleaved, interleaved
 from vdla.compiler.tasks.base import Choice, PartedTask
@@ -36,9 +36,11 @@ from vdla.compiler.tasks.program_text import (
     threaded,
 )
 from vdla.compiler.tasks.scheduling import tensorize, virtual_threads
-from vdla.compiler.te.operators.alu import MaxPoolTensors, max_pool
+from vdla.compiler.te.operators.convolution import with_border
+from vdla.compiler.te.operators.narrowing import LEAST
 from vdla.compiler.te.operators.sizes import Pooling, blocks
 from vdla.compiler.te.schedule import Schedule, create_schedule
+from vdla.compiler.te.tensor import Tensor, compute, max_over, placeholder, reduce_axis
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType, Parameter
 
@@ -47,6 +49,55 @@ Tile = tuple[int, int]  # rows and columns of the result
 SUMMED = 256
 """Greatest tile of a mean, in elements: it is small, since the sums of the last tile do not overlap with
 loads, but its LOAD takes longer than the latency of the memory."""
+
+
+@dataclass(frozen=True)
+class MaxPoolTensors:
+    """The tensors of a max pooling, producers first.
+
+    Attributes:
+        inp: placeholder of the input, int8.
+        wide: the padded input, widened to accumulators.
+        greatest: the maximum of each window, in accumulators.
+        out: the result, int8.
+    """
+
+    inp: Tensor
+    wide: Tensor
+    greatest: Tensor
+    out: Tensor
+
+
+def max_pool(size: Pooling, config: AcceleratorConfig) -> MaxPoolTensors:
+    """Define max pooling of int8[n / batch, c / block_out, h, w, batch, block_out].
+
+    The result is int8[n / batch, c / block_out, oh, ow, batch, block_out]. The padding is the least value of
+    int8.
+
+    Source: ONNX operator MaxPool.
+    """
+    b, o, acc = config.batch, config.block_out, f"int{config.acc_bits}"
+    inp = placeholder(
+        (blocks(size.batch, b), blocks(size.channels, o), size.height, size.width, b, o), "X", "int8"
+    )
+    wide = (
+        with_border(inp, size.padding, LEAST, "XW", acc)
+        if any(size.padding)
+        else compute(inp.shape, lambda n, c, y, x, b, k: cast(acc, inp[n, c, y, x, b, k]), "XW")
+    )
+    dy, dx = reduce_axis(size.kernel[0], "dy"), reduce_axis(size.kernel[1], "dx")
+    (sy, sx), shape = size.stride, (*inp.shape[:2], *size.out_size, b, o)
+    greatest = compute(
+        shape,
+        lambda n, c, y, x, b, j: max_over(wide[n, c, y * sy + dy, x * sx + dx, b, j], (dy, dx), start=LEAST),
+        "Y",
+    )
+    return MaxPoolTensors(
+        inp,
+        wide,
+        greatest,
+        compute(shape, lambda n, c, y, x, b, j: cast("int8", greatest[n, c, y, x, b, j]), "Z"),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -158,12 +158,13 @@ def parse_program(
     config: AcceleratorConfig,
     constants: Iterable[ConstantOperand] = (),
 ) -> Func:
-    """Return the loop program with these statements, which follow the loads of `constants`.
+    """Return the loop program with these statements, which follow the loads of `constants`. A constant of 0
+    elements is left out.
 
     Args:
         operands: types by name of all other parameters.
     """
-    held = {constant.name: constant.buffer(config) for constant in constants}
+    held = {constant.name: constant.buffer(config) for constant in constants if constant.count}
     params = {name: buffer.kind for name, buffer in held.items()} | dict(operands)
     loads = [buffer.loaded(f"{name}[{', '.join(buffer.loops)}, 0, 0]") for name, buffer in held.items()]
     head = ", ".join(f"{name}: {kind}" for name, kind in params.items())

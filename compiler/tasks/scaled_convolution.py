@@ -17,7 +17,7 @@ from typing import ClassVar
 
 from vdla.compiler.ir.nodes import Func, Scope
 from vdla.compiler.tasks.base import Choice, PartedTask
-from vdla.compiler.tasks.plane_tile import divisors
+from vdla.compiler.tasks.plane_tile import divisors, fit_memories
 from vdla.compiler.tasks.program_text import (
     ChipBuffer,
     ConstantOperand,
@@ -170,8 +170,7 @@ class _Steps:
             MemoryType.ACC: sets + held + self.sums * tile.outputs * tile.pixels,
             MemoryType.UOP: 4 * self.turns * tile.outputs * tile.inputs,
         }
-        fit = all(count <= config.depth(memory) for memory, count in taken.items())
-        return fit and self.counted <= MOST_STEPS
+        return fit_memories(taken, config) and self.counted <= MOST_STEPS
 
     def cycles(self, config: AcceleratorConfig) -> float:
         """Return the estimated cycles: products, STOREs or the bus bound them."""
@@ -210,7 +209,7 @@ class _ScaledProgram:
             "W": operand_type(config, task.outputs, task.inputs, scope=Scope.WEIGHT),
             "Z": operand_type(config, task.outputs, task.pixels),
         }
-        optional = (
+        constants = (
             ConstantOperand("Q", Scope.PARAMETERS),
             ConstantOperand("K", Scope.WEIGHT, task.units),
             ConstantOperand("C", Scope.INPUT, task.constants),
@@ -218,9 +217,7 @@ class _ScaledProgram:
         body = "\n".join((*self._buffers(), self._all_steps()))
         held = ChipBuffer("PL", Scope.PARAMETERS, {"k": task.outputs, "row": SETS}, config)
         statements = held.loaded("P[k, row, 0, 0]"), nest({"part": self.steps.parts}, body)
-        return parse_program(
-            operands, statements, config, [constant for constant in optional if constant.count]
-        )
+        return parse_program(operands, statements, config, constants)
 
     def _buffers(self) -> Iterator[str]:
         """Yield the allocations of all buffers. `X` holds the chunk of a step, and its scaled chunk."""

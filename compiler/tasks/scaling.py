@@ -280,16 +280,13 @@ class FactorsTask(PartedTask[PlaneTile]):
         loops, block, element = tile.loops(self.blocks, self.elements, choice.threads)
         image = operand_type(config, self.blocks, self.elements)
         operands = {"A": image, "D": operand_type(config, self.blocks, scope=Scope.WEIGHT), "Z": image}
-        optional = (
+        constants = (
+            REQUANTISATION,
             ConstantOperand("K", Scope.WEIGHT, self.units),
             ConstantOperand("C", Scope.INPUT, self.constants),
         )
-        return parse_program(
-            operands,
-            [threaded(loops, self._body(tile, config, block, element))],
-            config,
-            [REQUANTISATION, *(constant for constant in optional if constant.count)],
-        )
+        body = self._body(tile, config, block, element)
+        return parse_program(operands, [threaded(loops, body)], config, constants)
 
     def _body(self, tile: PlaneTile, config: AcceleratorConfig, block: str, element: str) -> Iterator[str]:
         """Yield the statements of the tile that begins at `block` and `element`."""

@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Sequence
 
 from vdla.compiler.codegen.intrinsics import Accelerator
-from vdla.compiler.ir.nodes import Intrinsic, IrError, Scope
+from vdla.compiler.ir.calls import Intrinsic
+from vdla.compiler.ir.nodes import IrError, Scope
 from vdla.compiler.te.operators.narrowing import Narrowed
 from vdla.compiler.te.schedule import Schedule, StageHandle
 from vdla.compiler.te.tensor import Tensor

@@ -3,10 +3,9 @@
 import ast
 import re
 from collections.abc import Iterator
-from importlib import import_module
 from inspect import isabstract, isclass
-from pkgutil import iter_modules
 
+from vdla.compiler.discovery import modules_of
 from vdla.compiler.tasks.base import Task
 from vdla.compiler.tasks.chain_plan import Chain
 from vdla.compiler.tasks.elementwise import Elements
@@ -18,9 +17,7 @@ from vdla.hw.spec.python_text import expression_of
 
 def _kinds() -> Iterator[type[Task]]:
     """Yield the concrete task classes that the modules of this package declare."""
-    package = __name__.rpartition(".")[0]
-    for info in iter_modules(import_module(package).__path__):
-        module = import_module(f"{package}.{info.name}")
+    for module in modules_of(__name__.rpartition(".")[0]):
         for kind in vars(module).values():
             if isclass(kind) and issubclass(kind, Task) and not isabstract(kind):
                 yield kind

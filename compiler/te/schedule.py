@@ -9,7 +9,8 @@ Source: Halide, PLDI 2013, and TVM, OSDI 2018, sections 4.1 to 4.4.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from vdla.compiler.ir.nodes import Buffer, Expr, Func, Intrinsic, IrError, LoopKind, Scope, Var
+from vdla.compiler.ir.calls import Intrinsic
+from vdla.compiler.ir.nodes import Buffer, Expr, Func, IrError, LoopKind, Scope, Var
 from vdla.compiler.ir.rewrite import Node, rewrite, substitute
 from vdla.compiler.ir.types import INDEX
 from vdla.compiler.te.lower import lower

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from vdla.compiler.ir.affine import simplify
-from vdla.compiler.ir.nodes import Const, Expr, Intrinsic, LoopKind, Scope, Var
+from vdla.compiler.ir.calls import Intrinsic
+from vdla.compiler.ir.nodes import Const, Expr, LoopKind, Scope, Var
 from vdla.compiler.te.tensor import Axis, Tensor
 
 

@@ -10,23 +10,8 @@ from dataclasses import dataclass
 from itertools import permutations
 
 from vdla.compiler.ir.affine import affine, simplify
-from vdla.compiler.ir.nodes import (
-    IMMEDIATE,
-    Binary,
-    Buffer,
-    Call,
-    Const,
-    Expr,
-    For,
-    If,
-    Intrinsic,
-    IrError,
-    Read,
-    Stmt,
-    Var,
-    Write,
-    is_tile,
-)
+from vdla.compiler.ir.calls import IMMEDIATE, Call, Intrinsic, is_tile
+from vdla.compiler.ir.nodes import Binary, Buffer, Const, Expr, For, If, IrError, Read, Stmt, Var, Write
 from vdla.compiler.ir.rewrite import substitute, variables, walk
 from vdla.compiler.ir.text import print_expr, print_stmt
 

@@ -17,7 +17,13 @@ from vdla.compiler.tasks.chain import ChainTask
 from vdla.compiler.tasks.chain_plan import Chain, chains
 from vdla.compiler.tasks.constant_operands import constant_inputs, scalar_weights
 from vdla.compiler.tasks.convolution import ConvolutionTask, schedule_conv2d
-from vdla.compiler.tasks.elementwise import elements_at_a_time, schedule_elementwise
+from vdla.compiler.tasks.elementwise import (
+    add,
+    elements_at_a_time,
+    multiply,
+    requantise,
+    schedule_elementwise,
+)
 from vdla.compiler.tasks.pooled_convolution import PooledTask, pools_sums
 from vdla.compiler.tasks.pooling import MaximumTask, PoolingTask, pools_by_multiplier
 from vdla.compiler.tasks.scaled_convolution import ScaledTask, scales_inputs
@@ -28,7 +34,6 @@ from vdla.compiler.tasks.scaling import (
     int8_parts,
     multiplies_sums,
 )
-from vdla.compiler.te.operators.alu import add, multiply, requantise
 from vdla.compiler.te.operators.convolution import (
     conv2d,
     conv2d_transposed,

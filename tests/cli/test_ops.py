@@ -6,12 +6,12 @@ import pytest
 from click.testing import CliRunner
 
 from vdla.cli import main
-from vdla.compiler.graph.integer_forms.forms import FORMS, RULES
 from vdla.compiler.graph.integer_forms.rules import MOVES
 from vdla.compiler.graph.integer_forms.site import CHANGE, PAIRED
 from vdla.compiler.graph.onnx.survey import FOREIGN as OF_DOMAINS
 from vdla.compiler.graph.onnx.survey import IMPORTERS
-from vdla.compiler.network.offload import CONFIGURATION, OPERATORS
+from vdla.compiler.lower.tables import FORMS, OPERATORS, RULES
+from vdla.compiler.network.offload import CONFIGURATION
 from vdla.compiler.network.support import (
     ACCELERATOR,
     COMMON,

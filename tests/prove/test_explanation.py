@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from proving.faults import instructions_of, with_instruction
 
+from tests.compiler.lower.test_activation_products import Heads, attention
+from tests.compiler.lower.test_channelwise import narrowed_behind_zero_points
 from tests.compiler.network.compiled import handmade, plan_of
-from tests.compiler.network.test_activation_products import Heads, attention
 from tests.compiler.network.test_chains import FED, inverted_residual_with_tables
-from tests.compiler.network.test_channelwise import narrowed_behind_zero_points
 from tests.compiler.network.test_groups import (
     EpilogueNet,
     pooling_behind_a_convolution,

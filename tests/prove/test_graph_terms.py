@@ -6,9 +6,9 @@ from math import prod
 import numpy as np
 import pytest
 
+from tests.compiler.lower.test_activation_products import Heads, attention, looked_up
 from tests.compiler.network.compiled import handmade
 from tests.compiler.network.graphs import HANDMADE, random_graph, random_inputs
-from tests.compiler.network.test_activation_products import Heads, attention, looked_up
 from vdla.compiler.graph.interpret import run_node
 from vdla.compiler.graph.nodes import Graph
 from vdla.prove.graph_terms import FORMS, GraphElement, GraphTerm, element_of

@@ -9,9 +9,9 @@ from random import Random
 import numpy as np
 import pytest
 
+from tests.compiler.lower.test_channelwise import narrowed_behind_zero_points
 from tests.compiler.network.compiled import handmade, plan_of
 from tests.compiler.network.test_chains import FED, inverted_residual, inverted_residual_with_tables
-from tests.compiler.network.test_channelwise import narrowed_behind_zero_points
 from tests.compiler.network.test_groups import ALL, EpilogueNet
 from vdla.compiler.network import groups
 from vdla.prove.proof import Proof

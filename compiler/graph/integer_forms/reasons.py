@@ -14,13 +14,13 @@ from typing import NamedTuple, TypeVar
 from vdla.compiler.graph.affine import ChannelAffine, affine_of
 from vdla.compiler.graph.conversions import BOUNDS, CONVERSIONS, Conversions
 from vdla.compiler.graph.integer_forms.cures import Cures
-from vdla.compiler.graph.integer_forms.forms import RULES
 from vdla.compiler.graph.integer_forms.prerequisites import RULES as PREREQUISITES
 from vdla.compiler.graph.integer_forms.prerequisites import Located
 from vdla.compiler.graph.integer_forms.rules import FUNCTION_RULES, MOVES, QUANTISE, RESULT
 from vdla.compiler.graph.integer_forms.site import CHANGE, Site, multiplies_activations
 from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.graph.rewrite import rebuilt
+from vdla.compiler.lower.tables import OPERATORS, RULES
 from vdla.compiler.rules import Rule, Unfit, unfit
 from vdla.runtime.host import elementwise
 from vdla.runtime.layout import IMAGE_RANK
@@ -134,10 +134,12 @@ def with_reasons(graph: Graph, rejected: Mapping[str, Unfit], cures: Cures) -> G
 
 
 def _is_integer(graph: Graph, node: Node) -> bool:
-    """Whether an operator computes with int8 elements, or moves integers."""
+    """Whether an operator computes with int8 elements, or an operator of the accelerator or of `MOVES` has
+    integers."""
     if node.op == "Identity":
         return graph.types[node.result].dtype == "int8"
-    return node.op.startswith(INTEGER) or (node.op in MOVES and not is_float(graph, node))
+    of_integers = node.op in MOVES or node.op in OPERATORS
+    return node.op.startswith(INTEGER) or (of_integers and not is_float(graph, node))
 
 
 def is_float(graph: Graph, node: Node) -> bool:
@@ -218,5 +220,5 @@ def _use(conversions: Conversions, node: Node, real: str) -> str:
     if node.op == "DequantizeLinear":
         return f"result {conversions.float_use(real) or f'{real} of {conversions.graph.types[real].dtype}'}"
     maker, dtype = conversions.makers.get(real), conversions.graph.types[real].dtype
-    origin = f"enters the network as {dtype}" if maker is None else f"{maker} makes in {dtype}"
+    origin = f"enters the network as {dtype}" if maker is None else f"{maker} computes as {dtype}"
     return f"input {real} that {origin}"

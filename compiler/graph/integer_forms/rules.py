@@ -156,7 +156,7 @@ def _quantised(site: Site) -> str:
 def unquantised(site: Site, name: str) -> str:
     """Describe an input that no DequantizeLinear makes, with the operator that makes it."""
     maker, dtype = site.conversions.makers.get(name), site.graph.types[name].dtype
-    where = "it enters the network as" if maker is None else f"{maker} makes it in"
+    where = "it enters the network as" if maker is None else f"{maker} computes it as"
     kind = "not quantised" if dtype.startswith("float") else f"of {dtype}, not dequantised"
     return f"input {name} {kind}: {where} {dtype}"
 

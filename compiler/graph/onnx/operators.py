@@ -229,7 +229,7 @@ def size(call: OnnxCall) -> np.ndarray:
 
 
 def where(call: OnnxCall) -> Form:
-    """Import a Where; a constant condition that is the same everywhere chooses one of the inputs."""
+    """Import a Where. If all elements of a constant condition are equal, the result is the selected input."""
     condition = call.values[0]
     if condition is not None and condition.size and condition.min() == condition.max():
         chosen = 1 if condition.flat[0] else 2

@@ -39,7 +39,7 @@ class _SignFlipper(GraphBuilder):
         self.signed = {name: self.signed_name(name) for name in graph.types if self.is_converted(name)}
 
     def run(self) -> Graph:
-        """Return the graph with int8 tensors in place of uint8 ones."""
+        """Return the graph with int8 tensors in place of uint8 tensors."""
         for name in self.signed:
             self.add_signed_source(name)
         for node in self.graph.nodes:

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 from vdla.compiler.graph.conversions import check_scales
 from vdla.compiler.graph.integer_forms.cures import GENERAL, Cures
-from vdla.compiler.graph.integer_forms.forms import FORMS, Lowering
+from vdla.compiler.graph.integer_forms.lowering import Lowering
 from vdla.compiler.graph.integer_forms.reasons import MergedConversions, fit, with_reasons
 from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.graph.passes.cleanup import DeadCode
+from vdla.compiler.lower.tables import FORMS
 from vdla.compiler.rules import Unfit
 
 

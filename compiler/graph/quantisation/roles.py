@@ -21,11 +21,11 @@ import numpy as np
 
 from vdla.compiler.graph.affine import factor_of
 from vdla.compiler.graph.conversions import BOUNDS, Conversions
-from vdla.compiler.graph.integer_forms.forms import FORMS
 from vdla.compiler.graph.integer_forms.rules import MOVES, PAIR_SUMS
 from vdla.compiler.graph.integer_forms.site import PAIRED, Site, multiplies_activations
 from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.graph.quantise_weights import WEIGHTED, is_quantisable_product
+from vdla.compiler.lower.tables import FORMS
 from vdla.runtime.host import elementwise
 
 PAIRS = ("Add", "Mul")

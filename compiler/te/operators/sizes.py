@@ -106,6 +106,12 @@ class Convolution:
         return self.kernel[0] == 1 and self.stride[0] > 1 and not any(self.padding)
 
     @property
+    def is_pointwise(self) -> bool:
+        """Whether each pixel of the result depends on the same pixel of all channels."""
+        window = self.kernel, self.stride, self.padding, self.groups
+        return window == ((1, 1), (1, 1), (0, 0, 0, 0), 1)
+
+    @property
     def macs(self) -> int:
         """Multiply-accumulates."""
         return (

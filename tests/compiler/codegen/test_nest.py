@@ -17,7 +17,8 @@ from vdla.compiler.codegen.nest import (
     nest_of,
     value_of,
 )
-from vdla.compiler.ir.nodes import Binary, Buffer, Call, Const, For, If, IrError, LoopKind, Read, Var, all_of
+from vdla.compiler.ir.calls import Call
+from vdla.compiler.ir.nodes import Binary, Buffer, Const, For, If, IrError, LoopKind, Read, Var, all_of
 from vdla.compiler.ir.parse import parse_func
 from vdla.hw.spec.presets import TINY
 

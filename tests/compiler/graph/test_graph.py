@@ -147,7 +147,7 @@ def test_an_invalid_text_is_refused_with_its_position(text, message, column):
 def test_a_constant_with_another_hash_is_refused():
     text, constants = net_text()
     with pytest.raises(
-        GraphError, match=r"the array given for w, float32\[4, 5\], is not the one whose hash is printed"
+        GraphError, match=r"the array given for w, float32\[4, 5\], is not the array whose hash is printed"
     ):
         parse_graph(text, {"w": constants["w"] + 1})
 
@@ -262,6 +262,6 @@ def test_a_constant_may_be_given_by_its_hash_in_another_shape_and_type():
 @pytest.mark.parametrize("given", [WIDE + 1, WIDE[:1]])
 def test_an_array_under_the_wrong_hash_is_refused(given):
     with pytest.raises(
-        GraphError, match=r"line 2: the array given for w, int16\[\d, 8\], is not the one whose"
+        GraphError, match=r"line 2: the array given for w, int16\[\d, 8\], is not the array whose"
     ):
         parse_graph(GIVEN_BY_HASH, {digest(WIDE): given})

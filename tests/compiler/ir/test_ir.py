@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 
 from vdla.compiler.ir.affine import Interval, affine, bounds, decide, simplify
-from vdla.compiler.ir.calls import intrinsics_of
+from vdla.compiler.ir.calls import Call, intrinsics_of
 from vdla.compiler.ir.interpret import evaluate, interpret, operate
 from vdla.compiler.ir.nodes import (
     Binary,
     Buffer,
-    Call,
     Cast,
     Const,
     For,

@@ -4,18 +4,17 @@ import re
 
 import pytest
 
+from vdla.compiler.ir.calls import Call, Intrinsic, is_tile
 from vdla.compiler.ir.nodes import (
     Alloc,
     Binary,
     Block,
     Buffer,
-    Call,
     Cast,
     Const,
     For,
     Func,
     If,
-    Intrinsic,
     IrError,
     Let,
     LoopKind,
@@ -29,7 +28,6 @@ from vdla.compiler.ir.nodes import (
     binary,
     block,
     cast,
-    is_tile,
     maximum,
     minimum,
     select,

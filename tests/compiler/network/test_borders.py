@@ -10,7 +10,7 @@ from tests.compiler.network.test_networks import assert_equal
 from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.graph.pipeline import INTEGERS
-from vdla.compiler.network.products import pads_with
+from vdla.compiler.lower.products import pads_with
 from vdla.compiler.network.target_passes import pads_before_windows
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.presets import DEFAULT, SMALL, TINY

@@ -7,7 +7,8 @@ from tests.compiler.network.compiled import plan_of
 from tests.compiler.network.graphs import LEAST, Net, resized
 from tests.compiler.network.test_networks import check
 from vdla.compiler.graph.nodes import Graph
-from vdla.compiler.network.offload import OPERATORS, offload
+from vdla.compiler.lower.tables import OPERATORS
+from vdla.compiler.network.offload import offload
 from vdla.compiler.network.placed import Offloaded
 from vdla.compiler.rules import Unfit
 from vdla.compiler.te.operators.sizes import Convolution

@@ -9,7 +9,6 @@ from tests.compiler.network import test_offload as integers
 from tests.compiler.network.graphs import HANDMADE, TWICE, Net
 from vdla.compiler.codegen.choose import by_estimate
 from vdla.compiler.graph.integer_forms import prerequisites
-from vdla.compiler.graph.integer_forms.forms import RULES
 from vdla.compiler.graph.integer_forms.reasons import is_float
 from vdla.compiler.graph.integer_forms.rules import FUNCTION, QUANTISE
 from vdla.compiler.graph.nodes import Graph, Node, TensorType
@@ -17,8 +16,8 @@ from vdla.compiler.graph.parse import parse_graph
 from vdla.compiler.graph.passes.to_integers import ToIntegers
 from vdla.compiler.graph.pipeline import INTEGERS, SIMPLIFY
 from vdla.compiler.graph.text import print_graph
+from vdla.compiler.lower.tables import OPERATORS, RULES
 from vdla.compiler.network.compile import FLOATS
-from vdla.compiler.network.offload import OPERATORS
 from vdla.compiler.network.partition import place
 from vdla.compiler.network.placed import OnHost
 from vdla.compiler.network.stages import plan_of
@@ -41,7 +40,7 @@ ONE_ROW = (
     "the accelerator takes the same number of rows or pixels, and of channels, before and after (an image of "
     "one pixel is a row; Transpose between channels first and channels last converts images and rows)"
 )
-MADE_THERE = "the accelerator takes an input that the accelerator makes"
+MADE_THERE = "the accelerator takes an input that an operator on the accelerator computes"
 
 
 def cut(net: Net, axis: int, begin: int, end: int) -> str:

@@ -6,9 +6,9 @@ import pytest
 
 from vdla.compiler.codegen.intrinsics import accelerator
 from vdla.compiler.ir.affine import simplify
-from vdla.compiler.ir.calls import meaning_of
+from vdla.compiler.ir.calls import Call, meaning_of
 from vdla.compiler.ir.interpret import execute
-from vdla.compiler.ir.nodes import Call, Const, Func, Read
+from vdla.compiler.ir.nodes import Const, Func, Read
 from vdla.compiler.ir.parse import parse_func, parse_intrinsic
 from vdla.compiler.ir.text import print_stmt
 from vdla.compiler.ir.types import DTYPES

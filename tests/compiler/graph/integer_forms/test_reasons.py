@@ -34,7 +34,7 @@ NODES = {
     ),
     "a result that is quantised": (
         'b: float32[1, 4] = Softmax(x, axis=1, name="soft")\n    y: int8[1, 4] = QuantizeLinear(b, s, z, axis=0)',
-        "QuantizeLinear with input b that Softmax 'soft' makes in float32; the accelerator takes int8 tensors",
+        "QuantizeLinear with input b that Softmax 'soft' computes as float32; the accelerator takes int8 tensors",
     ),
     "an output that is dequantised": (
         "y: float32[1, 4] = DequantizeLinear(k, t, z, axis=0)",

@@ -170,20 +170,22 @@ def row_of_scales(of: QdqBuilder) -> str:
 
 AROUND = {  # what the conversions around an operator are not
     "Relu with input x0 not quantised: it enters the network as float32; "
-    "the accelerator takes bounds after an operator that runs there": lambda of: of.add("Relu", of.input(3)),
-    "Relu with input sigmoid_2_0 not quantised: Sigmoid 'sigmoid_2_0' makes it in float32; "
-    "the accelerator takes bounds after an operator that runs there": lambda of: of.add(
+    "the accelerator takes bounds after an operator that runs on the accelerator": lambda of: of.add(
+        "Relu", of.input(3)
+    ),
+    "Relu with input sigmoid_2_0 not quantised: Sigmoid 'sigmoid_2_0' computes it as float32; "
+    "the accelerator takes bounds after an operator that runs on the accelerator": lambda of: of.add(
         "Relu", of.add("Sigmoid", of.quantised(3))
     ),
-    "Clip with input maxpool_2_0 that MaxPool 'maxpool_2_0' makes on the host; "
-    "the accelerator takes bounds after an operator that runs there": lambda of: of.add(
+    "Clip with input maxpool_2_0 that MaxPool 'maxpool_2_0' computes on the host; "
+    "the accelerator takes bounds after an operator that runs on the accelerator": lambda of: of.add(
         "Clip", pooled(of, "MaxPool", ceil_mode=1), min=0.0, max=1.0
     ),
     "Transpose with input x0 not quantised: it enters the network as float32; "
     "it needs int8 neighbours: quantise them (QuantizeLinear and DequantizeLinear, or --calibrate)": lambda of: (
         of.add("Transpose", of.input(2, 3), perm=(1, 0))
     ),
-    "Concat with input sigmoid_2_0 not quantised: Sigmoid 'sigmoid_2_0' makes it in float32; "
+    "Concat with input sigmoid_2_0 not quantised: Sigmoid 'sigmoid_2_0' computes it as float32; "
     "it needs int8 neighbours: quantise them (QuantizeLinear and DequantizeLinear, or --calibrate)": lambda of: (
         of.add("Concat", x := of.quantised(3), of.add("Sigmoid", x), axis=0)
     ),

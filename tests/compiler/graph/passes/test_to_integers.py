@@ -96,7 +96,7 @@ def f(x: float32[1, 2], z: float32[1, 2]):
     w_int8: int8[1, 2]
     v_int8, w_int8 = Split(n, axis=1, split=(2, 2))
     y: int8[1, 2] = Identity(w_int8)
-    t: float32[1, 2] = Sigmoid(v, reason="Sigmoid with input v not quantised: Split 'v' makes it in float32; it needs int8 neighbours: quantise them (QuantizeLinear and DequantizeLinear, or --calibrate)")
+    t: float32[1, 2] = Sigmoid(v, reason="Sigmoid with input v not quantised: Split 'v' computes it as float32; it needs int8 neighbours: quantise them (QuantizeLinear and DequantizeLinear, or --calibrate)")
     return y, t
 """,
     ),

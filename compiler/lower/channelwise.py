@@ -1,4 +1,4 @@
-"""Channelwise products on the accelerator: average pooling, scales of channels, and products of an image with
+"""Channelwise products on the accelerator: scales of channels, and products of an image with
 an activation that has a factor for each of its channels."""
 
 from collections.abc import Mapping
@@ -8,7 +8,11 @@ from math import prod
 import numpy as np
 
 from vdla.compiler.codegen.epilogue import NO_EPILOGUE
+from vdla.compiler.graph.integer_forms.lowering import IntegerForm, Lowering
+from vdla.compiler.graph.integer_forms.rules import RATIOS, SHIFTS, SUMS
+from vdla.compiler.graph.integer_forms.site import CHANGE, Site
 from vdla.compiler.graph.nodes import Graph, Node
+from vdla.compiler.lower.products import ROWS, as_rows, convolved, offloaded
 from vdla.compiler.network.placed import (
     OffloadCandidate,
     Offloaded,
@@ -17,55 +21,17 @@ from vdla.compiler.network.placed import (
     constants,
     operands,
 )
-from vdla.compiler.network.products import (
-    BORDER_CURE,
-    TAKES,
-    as_rows,
-    border_fault,
-    convolved,
-    offloaded,
-    reach_fault,
-    rows_fault,
-)
 from vdla.compiler.rules import Rule
 from vdla.compiler.tasks.constant_operands import channel_masks, constant_inputs, scalar_weights
 from vdla.compiler.tasks.convolution import ConvolutionTask
-from vdla.compiler.tasks.pooling import MeanTask
 from vdla.compiler.tasks.scaling import DiagonalTask, FactorsTask, ScalingTask, int8_parts
 from vdla.compiler.te.operators.sizes import Convolution, matrix_product
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.vocabulary import Extension, Parameter
+from vdla.hw.spec.vocabulary import Parameter
 from vdla.runtime.layout import IMAGE_RANK
 
 
-def _pooling(candidate: OffloadCandidate) -> Convolution:
-    """Return average pooling as a depthwise convolution."""
-    (n, channels, height, width), node = candidate.shape(0), candidate.node
-    kernel, strides, pads = node.pair("kernel_shape"), node.pair("strides"), node.border("pads")
-    return Convolution(channels, height, width, channels, kernel, strides, pads, groups=channels, batch=n)
-
-
-def _average_pool(candidate: OffloadCandidate) -> Offloaded:
-    size = _pooling(candidate)
-    if _is_mean(size, candidate.config):
-        return _mean(candidate, size)
-    return _multiplied(candidate, size, np.ones(1, np.int8), candidate.node.integer("border"))
-
-
-def _is_mean(size: Convolution, config: AcceleratorConfig) -> bool:
-    """Whether a pooling is a global mean that a `MeanTask` computes."""
-    plane = size.batch == 1 and size.kernel == (size.height, size.width) and not any(size.padding)
-    return plane and multiplies(config) and config.has(Extension.REQUANTISE)
-
-
-def _mean(candidate: OffloadCandidate, size: Convolution) -> Offloaded:
-    """Return the mean of each plane."""
-    task = MeanTask(candidate.operand(0).layout.blocks[1], size.height * size.width)
-    constants = {"P": candidate.parameters(), "W": scalar_weights((1,), candidate.config)}
-    return candidate.as_tasks(task, {"X": 0}, constants, size.macs)
-
-
-def _multiplied(
+def multiplied(
     candidate: OffloadCandidate, size: Convolution, factors: np.ndarray, border: int = 0
 ) -> Offloaded:
     """Return the depthwise convolution of windows whose weights are the factor of each channel. If all
@@ -84,10 +50,10 @@ def _scale(candidate: OffloadCandidate) -> Offloaded:
     if _is_image(candidate):
         n, channels, height, width = shape
         size = Convolution(channels, height, width, channels, (1, 1), groups=channels, batch=n)
-        return _multiplied(candidate, size, factors)
+        return multiplied(candidate, size, factors)
     rows, columns = prod(shape[:-1]), shape[-1]
     size = replace(matrix_product(rows, columns, columns, candidate.config), groups=columns)
-    return as_rows(candidate, replace(_multiplied(candidate, size, factors), macs=prod(shape)))
+    return as_rows(candidate, replace(multiplied(candidate, size, factors), macs=prod(shape)))
 
 
 def _is_image(candidate: OffloadCandidate) -> bool:
@@ -98,37 +64,6 @@ def _is_image(candidate: OffloadCandidate) -> bool:
 def _axis(candidate: OffloadCandidate) -> str:
     axis, rank = candidate.node.integer("axis"), len(candidate.shape(0))
     return "" if _is_image(candidate) or axis % rank == rank - 1 else f"axis = {axis} of {rank} dimensions"
-
-
-OPERATORS: Mapping[str, OperatorKind] = {
-    "Int8AveragePool": OperatorKind(
-        (
-            constants(-1),
-            operands(1),
-            Rule(TAKES, border_fault, BORDER_CURE),
-            Rule(
-                "kernels that read at least one pixel of the image",
-                lambda candidate: reach_fault(_pooling(candidate)),
-            ),
-        ),
-        _average_pool,
-    ),
-    "Int8Scale": OperatorKind(
-        (
-            constants(1, 2),
-            operands(1),
-            Rule("channels of images, or the last dimension", _axis),
-            Rule(
-                "rows of any number of dimensions but 4, or a batch of 1",
-                lambda candidate: "" if _is_image(candidate) else rows_fault(candidate),
-            ),
-        ),
-        _scale,
-    ),
-}
-
-
-MULTIPLIES = "a batch of 1 and block_in = block_out"
 
 
 def factor_place(graph: Graph, node: Node) -> int | None:
@@ -172,3 +107,29 @@ def by_alu(candidate: OffloadCandidate, place: int) -> Offloaded:
     _, blocks, height, width, *_ = candidate.operand(1 - place).layout.blocks
     task = ScalingTask(blocks, height * width, candidate.parts, (zeros[1 - place], zeros[place]))
     return candidate.as_tasks(task, {"A": 1 - place, "F": place}, {"P": candidate.parameters()})
+
+
+def _integer_scale(lowering: Lowering, site: Site) -> None:
+    """Add a scale of channels, with a factor for each channel or a single factor."""
+    words = site.product.parameters(site.operands[0].quantisation, site.result)
+    factors = _shared(site.product.weights[:, 0])
+    lowering.add_weighted(site, factors, _shared(words), "Int8Scale", {"axis": site.node.integer("axis")})
+
+
+def _shared(channels: np.ndarray) -> np.ndarray:
+    """Return an array [..., channels] as [..., 1] if all channels are equal."""
+    return channels[..., :1] if bool((channels == channels[..., :1]).all()) else channels
+
+
+FORMS = {CHANGE: IntegerForm(_integer_scale, (), (SUMS, RATIOS, SHIFTS))}
+OPERATORS: Mapping[str, OperatorKind] = {
+    "Int8Scale": OperatorKind(
+        (
+            constants(1, 2),
+            operands(1),
+            Rule("channels of images, or the last dimension", _axis),
+            Rule(ROWS.takes, lambda candidate: "" if _is_image(candidate) else ROWS.violation(candidate)),
+        ),
+        _scale,
+    ),
+}

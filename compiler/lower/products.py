@@ -11,6 +11,9 @@ import numpy as np
 from msgspec import structs
 
 from vdla.compiler.codegen.blocked_layout import blocked_weights
+from vdla.compiler.graph.integer_forms.lowering import IntegerForm, Lowering, border_of
+from vdla.compiler.graph.integer_forms.rules import BIAS, DIMENSIONS, MATRIX, RATIOS, SUMS, WEIGHTS, attribute
+from vdla.compiler.graph.integer_forms.site import Site
 from vdla.compiler.graph.integers import LEAST
 from vdla.compiler.network.packed_inputs import best_packed, packed_weights
 from vdla.compiler.network.placed import (
@@ -135,7 +138,7 @@ def _transposed(candidate: OffloadCandidate) -> Offloaded:
     return offloaded(candidate, TransposedTask(size), weights, size.macs)
 
 
-def rows_fault(candidate: OffloadCandidate) -> str:
+def _rows_fault(candidate: OffloadCandidate) -> str:
     """Describe rows with as many dimensions as images, which a batch would divide; "" if the rule holds."""
     image = len(candidate.shape(0)) == IMAGE_RANK and candidate.config.batch > 1
     return f"an operand of {IMAGE_RANK} dimensions and batch = {candidate.config.batch}" if image else ""
@@ -204,13 +207,54 @@ def _shifted(candidate: OffloadCandidate) -> str:
     return f"an input of zero point {zero}" if zero else ""
 
 
-ROWS = Rule("rows of any number of dimensions but 4, or a batch of 1", rows_fault)
+def _integer_convolution(lowering: Lowering, site: Site) -> None:
+    """Add a convolution."""
+    weights = site.product.weights.reshape(site.weights.values.shape)
+    lowering.add_product(site, weights, "Int8Conv", {**site.node.attributes, "border": border_of(site)})
+
+
+def _integer_transposed(lowering: Lowering, site: Site) -> None:
+    """Add a transposed convolution of an image less its zero point, with a dense (undilated) kernel. The
+    padding around and between the pixels is 0."""
+    inputs, outputs, *kernel = site.weights.values.shape
+    dense = site.product.weights.reshape(outputs, inputs, *kernel).swapaxes(0, 1)
+    weights = _dilated(dense, site.node.pair("dilations"))
+    kept = {name: site.node.attributes[name] for name in ("output_padding", "pads", "strides")}
+    inp = site.operands[0].quantisation
+    words = site.product.parameters(replace(inp, zero=0), site.result)
+    lowering.add_weighted(site, weights, words, "Int8ConvTranspose", {**kept, "zero": inp.zero})
+
+
+def _integer_matrix_product(lowering: Lowering, site: Site) -> None:
+    """Add a product with constant weights."""
+    lowering.add_product(site, site.product.weights.T, "Int8MatMul")
+
+
+def _dilated(weights: np.ndarray, dilations: tuple[int, int]) -> np.ndarray:
+    """Return weights with zeros between adjacent rows and columns, for dilations."""
+    down, across = dilations
+    *channels, high, wide = weights.shape
+    spread = np.zeros((*channels, (high - 1) * down + 1, (wide - 1) * across + 1), weights.dtype)
+    spread[..., ::down, ::across] = weights
+    return spread
+
+
+ROWS = Rule("rows of any number of dimensions but 4, or a batch of 1", _rows_fault)
 BORDER_CURE = f"{enabling(Extension.PAD_VALUE)}, or quantise its input with the zero point 0 or -128"
 BOTH = (
     constants(1, 2),
     operands(1),
     Rule("int8 weights, or wider weights as sums of int8 parts", _wide),
 )
+SUMMED = (SUMS, RATIOS)
+FORMS = {
+    "Conv": IntegerForm(_integer_convolution, (DIMENSIONS, *WEIGHTS, *BIAS), SUMMED),
+    "ConvTranspose": IntegerForm(
+        _integer_transposed, (DIMENSIONS, attribute("group", 1), *WEIGHTS, *BIAS), SUMMED
+    ),
+    "Gemm": IntegerForm(_integer_matrix_product, (attribute("transA", 0), *WEIGHTS, *BIAS), SUMMED),
+    "MatMul": IntegerForm(_integer_matrix_product, (MATRIX, *WEIGHTS), SUMMED),
+}
 OPERATORS: Mapping[str, OperatorKind] = {
     "Int8Conv": OperatorKind(
         (

@@ -6,15 +6,15 @@ Products with a factor for each channel, and means of whole planes, take one lau
 import numpy as np
 import pytest
 
+from tests.compiler.lower.test_products import EVERY, PAIRS, WIDE_IN, planned
 from tests.compiler.network.compiled import plan_of
 from tests.compiler.network.graphs import Net
 from tests.compiler.network.test_groups import ALL, CONFIGS, EpilogueNet, operators
 from tests.compiler.network.test_networks import check
-from tests.compiler.network.test_products import EVERY, PAIRS, WIDE_IN, planned
 from vdla.compiler.codegen.blocked_layout import blocked_parameters, blocked_weights
 from vdla.compiler.graph.nodes import Graph, Node, TensorType
+from vdla.compiler.lower.channelwise import factor_place
 from vdla.compiler.network import groups
-from vdla.compiler.network.channelwise import factor_place
 from vdla.compiler.tasks.convolution import ConvolutionTask
 from vdla.compiler.tasks.pooling import MeanTask
 from vdla.compiler.te.operators.sizes import Convolution

@@ -1,114 +1,21 @@
-"""Max pooling, element-wise operators, Concat, Slice and Resize on the accelerator."""
+"""Operators that only move int8 elements: Concat, Slice and Resize run on the accelerator."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
-from vdla.compiler.codegen.epilogue import TABLE, Epilogue, table_entries
-from vdla.compiler.network.channelwise import by_alu, by_channel, factor_place, multiplies
-from vdla.compiler.network.placed import (
-    OffloadCandidate,
-    Offloaded,
-    OperatorKind,
-    Piece,
-    alu,
-    constants,
-    operands,
-)
-from vdla.compiler.rules import Rule, enabling
+from vdla.compiler.graph.integer_forms.lowering import IntegerForm, Lowering
+from vdla.compiler.graph.integer_forms.rules import MOVES
+from vdla.compiler.graph.integer_forms.site import Site
+from vdla.compiler.graph.nodes import TensorType
+from vdla.compiler.network.placed import OffloadCandidate, Offloaded, OperatorKind, Piece, operands
+from vdla.compiler.rules import Rule
 from vdla.compiler.tasks.constant_operands import scalar_weights
-from vdla.compiler.tasks.elementwise import FORMS, Elements, ElementsForm, ElementsTask
-from vdla.compiler.tasks.pooling import MaximumTask, PoolingTask, pools_by_multiplier
+from vdla.compiler.tasks.elementwise import Elements, ElementsTask
 from vdla.compiler.tasks.rearranging import RepeatTask
-from vdla.compiler.tasks.scaling import SumTask, diagonal_weights, multiplies_sums
-from vdla.compiler.te.operators.sizes import Pooling
-from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.vocabulary import AluOpcode, Extension
 from vdla.runtime.host.evaluate import evaluate
 from vdla.runtime.layout import IMAGE_RANK
-from vdla.runtime.requantise import parameter_words
-
-SPATIAL = 2
-SAME = parameter_words(*(np.array([value]) for value in (0, 1, 0)))  # keep int8 values
-Make = Callable[[OffloadCandidate], Offloaded]
-
-
-def _max_pool(candidate: OffloadCandidate) -> Offloaded:
-    (n, channels, height, width), node, config = candidate.shape(0), candidate.node, candidate.config
-    size = Pooling(
-        channels, height, width, node.pair("kernel_shape"), node.pair("strides"), node.border("pads"), n
-    )
-    if pools_by_multiplier(config, size):
-        return candidate.as_tasks(MaximumTask(size), {"X": 0}, {"W": scalar_weights((1,), config)})
-    return candidate.as_tasks(PoolingTask(size, candidate.parts, candidate.parts), {"X": 0}, {})
-
-
-# Elementwise operators
-
-
-def _alike(candidate: OffloadCandidate) -> str:
-    """Describe operands and results of different shapes; "" if the rule holds."""
-    names = [name for name in candidate.node.inputs if name not in candidate.graph.constants]
-    shapes = [candidate.graph.types[name].shape for name in (*names, *candidate.node.outputs)]
-    return "" if len(set(shapes)) == 1 else f"operands of the shapes {' and '.join(map(str, shapes[:-1]))}"
-
-
-def _elementwise(kind: Elements, form: ElementsForm) -> Make:
-    """Return the placement of an element-wise operator."""
-
-    def make(candidate: OffloadCandidate) -> Offloaded:
-        constants = candidate.node.extents(form.constants) if form.constants else ()
-        task = ElementsTask(kind, candidate.elements(candidate.output().layout), constants)
-        inputs = dict(zip("AB", range(form.operands), strict=False))
-        return candidate.as_tasks(task, inputs, {"P": candidate.parameters()})
-
-    return make
-
-
-def _add(candidate: OffloadCandidate) -> Offloaded:
-    """Return a sum, computed by the multiplier array if it supports the factors, else by the ALU."""
-    factors = candidate.node.extents("factors")
-    if not multiplies_sums(candidate.config, factors):
-        return BY_ALU["Int8Add"].make(candidate)
-    task = SumTask(candidate.elements(candidate.output().layout))
-    weights = diagonal_weights(factors, candidate.config)
-    return candidate.as_tasks(task, {"A": 0, "B": 1}, {"P": candidate.parameters(), "W": weights})
-
-
-def _factors(candidate: OffloadCandidate) -> str:
-    """Describe operands of different shapes, unless one has a factor for each channel of the other; "" if
-    the rule holds."""
-    if factor_place(candidate.graph, candidate.node) is None:
-        return _alike(candidate)
-    batch = candidate.config.batch
-    return "" if batch == 1 else f"factors of channels and batch = {batch}"
-
-
-def _multiply(candidate: OffloadCandidate) -> Offloaded:
-    place = factor_place(candidate.graph, candidate.node)
-    if place is None:
-        return BY_ALU["Int8Mul"].make(candidate)
-    return (by_channel if multiplies(candidate.config) else by_alu)(candidate, place)
-
-
-def _lookup(candidate: OffloadCandidate) -> Offloaded:
-    """Return a table lookup in the epilogue of a requantisation that keeps values."""
-    task = ElementsTask(Elements.REQUANTISE, candidate.elements(candidate.output().layout))
-    constants = {"P": candidate.parameters(words=SAME), TABLE: table_entries(candidate.constant(1))}
-    return replace(candidate.as_tasks(task, {"A": 0}, constants), epilogue=Epilogue(table=1))
-
-
-def _bytes(candidate: OffloadCandidate) -> str:
-    dtype = candidate.constant(1).dtype
-    return "" if dtype == np.int8 else f"a table of {dtype}"
-
-
-def _tables(config: AcceleratorConfig) -> str:
-    return "" if config.has(Extension.TABLE) else f"the extension {Extension.TABLE} switched off"
-
-
-# Concat, Slice and Resize
 
 
 def _axis(candidate: OffloadCandidate) -> str:
@@ -193,7 +100,7 @@ def _repeats(candidate: OffloadCandidate) -> str:
     if sizes[1] != channels or sizes[2] % height or sizes[3] % width:
         return f"sizes {sizes} of an image {candidate.shape(0)}"
     places = np.arange(height * width).reshape(1, 1, height, width)
-    single = {"sizes": (1, 1, *sizes[SPATIAL:]), "scales": (1.0, 1.0, *scales[SPATIAL:])}
+    single = {"sizes": (1, 1, *sizes[2:]), "scales": (1.0, 1.0, *scales[2:])}
     (numbers,) = evaluate("Resize", [places], {**candidate.node.attributes, **single})
     wanted = places.repeat(sizes[2] // height, 2).repeat(sizes[3] // width, 3)
     return "" if np.array_equal(numbers, wanted) else "coordinates that do not repeat pixels evenly"
@@ -209,21 +116,26 @@ def _repeated(candidate: OffloadCandidate) -> Offloaded:
     return candidate.as_tasks(task, {"X": 0}, weights)
 
 
-PARAMETERS = constants(-1)
-SHAPES = Rule("operands of one shape", _alike)
-FACTORS = Rule("operands of one shape, or a factor for each channel of one image and a batch of 1", _factors)
-ADD_MUL = (alu(AluOpcode.ADD, AluOpcode.MUL),)
-BY_ALU: Mapping[str, OperatorKind] = {
-    form.op: OperatorKind(
-        (PARAMETERS, operands(form.operands), SHAPES),
-        _elementwise(kind, form),
-        (alu(*form.alu),) if form.alu else (),
-    )
-    for kind, form in FORMS.items()
-    if form.op
-}
+def _moved(lowering: Lowering, site: Site) -> None:
+    """Move int8 elements instead of real ones. The operands of a Concat are first requantised to a common
+    scale."""
+    node, out, operands = site.node, site.out, list(site.operands)
+    if node.op == "Concat":
+        operands = [lowering.with_quantisation(operand, site.result, out) for operand in operands]
+    source = lowering.conversions.source(site.quantiser.inputs[0])
+    names = tuple(operand.name for operand in operands)
+    if (source, *names) not in lowering.moved:
+        results = tuple(
+            lowering.value(f"{name}_int8", TensorType(lowering.graph.types[name].shape, "int8"))
+            for name in node.outputs
+        )
+        lowering.nodes.append(replace(node, inputs=names, outputs=results))
+        lowering.moved |= {(real, *names): result for real, result in zip(node.outputs, results, strict=True)}
+    lowering.rescaled(replace(operands[0], name=lowering.moved[source, *names]), out, site.result, None)
+
+
+FORMS = dict.fromkeys(MOVES, IntegerForm(_moved))
 OPERATORS: Mapping[str, OperatorKind] = {
-    **BY_ALU,
     "Concat": OperatorKind(
         (
             operands(),
@@ -232,14 +144,6 @@ OPERATORS: Mapping[str, OperatorKind] = {
         ),
         _concatenation,
     ),
-    "Int8Add": replace(BY_ALU["Int8Add"], make=_add),
-    "Int8Lookup": OperatorKind(
-        (PARAMETERS, operands(1), SHAPES, Rule("a table of int8", _bytes)),
-        _lookup,
-        (Rule(f"the extension {Extension.TABLE}", _tables, enabling(Extension.TABLE)),),
-    ),
-    "Int8MaxPool": OperatorKind((operands(1),), _max_pool, (alu(AluOpcode.MAX, AluOpcode.ADD),)),
-    "Int8Mul": OperatorKind((PARAMETERS, operands(2), FACTORS), _multiply, ADD_MUL),
     "Resize": OperatorKind(
         (
             operands(1),

@@ -8,10 +8,14 @@ from math import prod
 import numpy as np
 
 from vdla.compiler.codegen.epilogue import TABLE, Epilogue, table_entries
-from vdla.compiler.graph.integers import signed_bytes
-from vdla.compiler.network.channelwise import MULTIPLIES, multiplies
-from vdla.compiler.network.elements import SAME
+from vdla.compiler.graph.integer_forms.lowering import IntegerForm, Lowering
+from vdla.compiler.graph.integer_forms.rules import MATRICES, ONE_FACTOR, PAIR_SUMS, RATIOS
+from vdla.compiler.graph.integer_forms.site import PAIRED, Site
+from vdla.compiler.graph.integers import scaling, signed_bytes
+from vdla.compiler.graph.nodes import Attribute
+from vdla.compiler.lower.channelwise import multiplies
 from vdla.compiler.network.placed import (
+    SAME,
     OffloadCandidate,
     Offloaded,
     OperatorKind,
@@ -32,7 +36,10 @@ from vdla.hw.spec.vocabulary import Extension
 from vdla.runtime.host.int8 import BYTES
 from vdla.runtime.layout import IMAGE_RANK, Layout
 
-SQUARE = f"{MULTIPLIES}, as STOREs of block_out numbers make its weights, which have rows of block_in"
+SQUARE = (
+    "a batch of 1 and block_in = block_out, as STOREs of block_out numbers make its weights, which have rows "
+    "of block_in"
+)
 Tables = tuple[np.ndarray | None, ...]
 
 
@@ -282,6 +289,33 @@ def _array(config: AcceleratorConfig) -> str:
     return f"batch = {config.batch}, block_in = {config.block_in} and block_out = {config.block_out}"
 
 
+def _integer_products(lowering: Lowering, site: Site) -> None:
+    """Add the products of two stacks of matrices."""
+    a, b = site.operands
+    left, right = (lowering.graph.types[part.name].shape for part in site.operands)
+    stacks = np.broadcast_shapes(left[:-2], right[:-2])
+    rows, depth, columns = left[-2], left[-1], right[-1]
+    attributes: dict[str, Attribute] = {
+        "a_places": _matrix_corners(left, stacks),
+        "b_places": _matrix_corners(right, stacks),
+        "places": _matrix_corners((*stacks, rows, columns), stacks),
+        "shape": (*stacks, rows, columns),
+        "size": (rows, columns, depth),
+        "transposed": 0,
+        "zeros": (a.quantisation.zero, b.quantisation.zero),
+    }
+    lowering.add_binary("Int8Products", site, scaling(site.ratios, 0, site.result), attributes)
+
+
+def _matrix_corners(shape: tuple[int, ...], stacks: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the first row and first column of each matrix of a tensor whose leading dimensions are broadcast
+    to `stacks`."""
+    leading = shape[:-2]
+    numbers = np.broadcast_to(np.arange(prod(leading)).reshape(leading), stacks).reshape(-1)
+    return tuple(place for number in numbers.tolist() for place in (number * shape[-2], 0))
+
+
+FORMS = {PAIRED: IntegerForm(_integer_products, (MATRICES,), (ONE_FACTOR, PAIR_SUMS, RATIOS))}
 OPERATORS: Mapping[str, OperatorKind] = {
     "Int8Products": OperatorKind(
         (

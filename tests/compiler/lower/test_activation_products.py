@@ -8,7 +8,7 @@ from tests.compiler.network.graphs import Net
 from tests.compiler.network.test_networks import check
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.graph.parse import parse_graph
-from vdla.compiler.network.activation_products import MatrixParts
+from vdla.compiler.lower.activation_products import MatrixParts
 from vdla.compiler.network.compile import integer_graph
 from vdla.compiler.network.offload import offload
 from vdla.compiler.rules import Unfit
