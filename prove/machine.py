@@ -111,14 +111,11 @@ class StreamMachine:
                 message names it.
         """
         self._steps.clear()
-        for index, instruction in _instructions(program, list(order)):
-            self._running = index
-            try:
-                self._execute(instruction, index)
-            except ProofError as error:
-                raise _named(program, index, error) from error
         try:
-            self._stores.compute()
+            with self._stores.in_thread():
+                for self._running, instruction in _instructions(program, list(order)):
+                    self._execute(instruction, self._running)
+                self._stores.compute()
         except ProofError as error:
             raise _named(program, self._running, error) from error
 
@@ -304,7 +301,8 @@ class StreamMachine:
         if form.is_requantised:
             columns = self.domain.columns(self._parameters(it.parameters_base), self.config.acc_bits)
         if form.residual is not None:
-            residuals = self.pads.residuals.rows[it.residual - 1 : it.residual - 1 + len(places)].copy()
+            held = slice(it.residual - 1, it.residual - 1 + len(places))
+            residuals = self._stores.residuals(self.pads.residuals, held)
         return Taken(index, taken, columns, residuals, places)
 
     def _table(self, it: isa.Store) -> int:

@@ -3,8 +3,8 @@
 
 Each network is compiled for each configuration and proved against its graph of integer operators; then it
 runs on the cycle simulator, which computes its results, too. A process of its own does this for each network;
-the memory is the largest that it took until the end of the proof. Seconds are those of the processor, on one
-thread, so other processes hardly change them. With a journal, the same command continues
+the memory is the largest that it took until the end of the proof. Seconds are those of the processor, of all
+threads of a proof together, so other processes hardly change them. With a journal, the same command continues
 where it was stopped. Exit status 1 if a network is not proved, or a bound is 2^-60 or more.
 """
 
