@@ -16,8 +16,8 @@ from vdla.hw.spec.vocabulary import MemoryType
 from vdla.prove.domain import Domain
 from vdla.prove.elements import Elements
 from vdla.prove.kernels import mark_different
-from vdla.prove.machine import StreamMachine, require_covered, spare_bytes
-from vdla.prove.memory import NO_WRITER, Dram, Lanes
+from vdla.prove.machine import StreamMachine, require_covered
+from vdla.prove.memory import NO_WRITER, Dram, Lanes, spare_bytes
 from vdla.prove.proof import LayerProof
 from vdla.prove.reference import DemandedValues, ValuesAhead
 from vdla.runtime.devices.functional import FunctionalDevice
