@@ -210,14 +210,15 @@ def test_stores_of_another_form_or_too_many_are_computed_apart(monkeypatch):
     assert sorted(set(dram.writers.tolist())) == [NO_WRITER, first.index, second.index]
 
 
-def test_an_error_names_its_store_and_nothing_is_written():
+@pytest.mark.parametrize("name", ["requantised", "with residuals"])
+def test_an_error_names_its_store_and_nothing_is_written(name):
     domain = Domain(1)
     dram = dram_of(domain)
     waiting = Stores(domain, dram)
-    first, second = taken_stores(domain, FORMS["requantised"])[:2]
-    waiting.expect(FORMS["requantised"])
+    first, second = taken_stores(domain, FORMS[name])[:2]
+    waiting.expect(FORMS[name])
     waiting.add(first)
-    waiting.expect(FORMS["requantised"])
+    waiting.expect(FORMS[name])
     waiting.add(replace(second, sums=replace(second.sums, reach=1 << 125)))
     with pytest.raises(StoreError, match="a sum has coefficients of up to") as caught:
         waiting.compute()
