@@ -14,6 +14,7 @@ from dataclasses import replace
 from itertools import accumulate
 from math import prod
 from operator import mul
+from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,6 +65,9 @@ LIKELIEST = 2.0**-30 / (1 - 2.0**-30)
 class Domain:
     """What the two sides of a proof share: names of roots, functions of bytes, and the secret point.
 
+    Two threads may compute with it at the same time. Numbers of kinds and functions then depend on the order
+    of the threads, but equal things have equal numbers.
+
     Args:
         seed: any integer; equal seeds give equal points.
     """
@@ -71,6 +75,7 @@ class Domain:
     def __init__(self, seed: int) -> None:
         self.functions = Functions()
         self._seed = seed
+        self._numbering = Lock()
         self._kinds: dict[tuple[object, ...], int] = {}
         self._named = np.zeros((len(CLASSES), 1), np.int64)  # numbers of sums, by class and kind
         self._keys = self._words("roots", 4)
@@ -90,7 +95,8 @@ class Domain:
 
     def kind(self, *what: object) -> int:
         """Return the number of a kind of root; equal descriptions have equal numbers."""
-        return self._kinds.setdefault(what, len(self._kinds) + NO_ROOT + 1)
+        with self._numbering:
+            return self._kinds.setdefault(what, len(self._kinds) + NO_ROOT + 1)
 
     def fresh(self, name: str, shape: tuple[int, ...]) -> Elements:
         """Return unknown bytes, elements[shape], which a name and their places identify."""
@@ -186,14 +192,15 @@ class Domain:
     def _coefficients_of_functions(self) -> NDArray[np.int64]:
         """Return int64[functions, RESIDUES, 3]: the value for the byte 0, and what both residues of a root
         are multiplied by."""
-        first = len(self._coefficients)
-        if first < self.functions.count:
-            new = self.functions.values[first:]
-            rows = np.stack(
-                [coefficients(new, *pair) for pair in zip(self._matrices, PRIMES, strict=True)], 1
-            )
-            self._coefficients = np.concatenate((self._coefficients, rows))
-        return self._coefficients
+        with self._numbering:
+            first = len(self._coefficients)
+            if first < self.functions.count:
+                new = self.functions.values[first:]
+                rows = np.stack(
+                    [coefficients(new, *pair) for pair in zip(self._matrices, PRIMES, strict=True)], 1
+                )
+                self._coefficients = np.concatenate((self._coefficients, rows))
+            return self._coefficients
 
     def add(self, left: Sums, right: Sums) -> Sums:
         """Return sums that broadcast together, added."""
@@ -309,7 +316,8 @@ class Domain:
         compact, shape = as_channels(columns, sums.shape)
         out = np.empty(shape, ELEMENT)
         residues = np.ascontiguousarray(sums.residues).reshape(RESIDUES, *shape)
-        name_sums(residues, compact, self._counts(sums), out)
+        self._count(sums, compact[2], shape[0] * shape[2])
+        name_sums(residues, compact, out)
         if sums.source is None:  # then every root is of a requantisation, and no set
             return out.reshape(sums.shape)
         numbers = np.broadcast_to(compact[0][:, None], shape)
@@ -328,7 +336,8 @@ class Domain:
         out = np.empty((1, 1, sums.residues[0].size), ELEMENT)
         column = np.array([[0], [0], [self.kind(SUM)], [IDENTITY]])
         residues = np.ascontiguousarray(sums.residues).reshape(RESIDUES, *out.shape)
-        name_sums(residues, column, self._counts(sums), out)
+        self._count(sums, column[2], out.size)
+        name_sums(residues, column, out)
         elements = out.reshape(sums.shape)
         if sums.source is not None:
             single = sums.source["function"] != SEVERAL
@@ -414,7 +423,8 @@ class Domain:
         column = np.array([[0], [0], [self.kind("mapped", name)], [IDENTITY]])
         out = np.empty((1, 1, prod(sums.shape)), ELEMENT)
         residues = np.ascontiguousarray(sums.residues).reshape(RESIDUES, *out.shape)
-        name_sums(residues, column, self._counts(sums), out)
+        self._count(sums, column[2], out.size)
+        name_sums(residues, column, out)
         flat = out.reshape(-1)
         if sums.source is not None:
             source = sums.source.reshape(-1)
@@ -428,8 +438,8 @@ class Domain:
             flat[single] = self.of_functions(source[single], functions)
         return flat.reshape(sums.shape)
 
-    def _counts(self, sums: Sums) -> NDArray[np.int64]:
-        """Return int64[kinds], which counts the sums that are named.
+    def _count(self, sums: Sums, kinds: NDArray[np.int64], repeats: int) -> None:
+        """Count sums that are named: so many of each entry of `kinds`, int64[n].
 
         Sums whose coefficients exceed a prime are counted apart: the difference of two of them may have
         coefficients that the prime divides.
@@ -437,16 +447,17 @@ class Domain:
         Raises:
             ProofError: coefficients of the sums could be divisible by every prime.
         """
-        missing = len(self._kinds) + NO_ROOT + 1 - self._named.shape[1]
-        if missing > 0:
-            self._named = np.pad(self._named, ((0, 0), (0, missing)))
         divisors = bisect_right(list(accumulate(sorted(PRIMES), mul)), 2 * sums.reach)
         if divisors == RESIDUES:
             raise ProofError(
                 f"a sum has coefficients of up to {sums.reach:,}; a proof covers only smaller ones"
             )
-        counts: NDArray[np.int64] = self._named[CLASSES.index((max(1, sums.degree), divisors))]
-        return counts
+        number = CLASSES.index((max(1, sums.degree), divisors))
+        with self._numbering:
+            missing = len(self._kinds) + NO_ROOT + 1 - self._named.shape[1]
+            if missing > 0:
+                self._named = np.pad(self._named, ((0, 0), (0, missing)))
+            np.add.at(self._named[number], kinds, repeats)
 
     def add_residual(self, values: Elements, residuals: Sums, parameters: np.ndarray) -> Elements:
         """Return bytes with residuals added (`vdla.hw.spec.numerics.add_residual`), elements[...].

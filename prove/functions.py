@@ -1,6 +1,7 @@
 """Functions of a byte, by their 256 values. Equal functions have equal numbers."""
 
 from collections.abc import Callable
+from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,11 +23,12 @@ Rule = Callable[[np.ndarray, np.ndarray], np.ndarray]
 class Functions:
     """The functions of a proof, numbered in order of appearance.
 
-    The identity is number 0. The constants -128 to 127 follow.
+    The identity is number 0. The constants -128 to 127 follow. Threads may number functions at the same time.
     """
 
     def __init__(self) -> None:
         self.count = 0
+        self._numbering = Lock()
         self._values = np.zeros((512, len(BYTES)), np.int64)
         self._least = np.zeros(512, np.int64)
         self._greatest = np.zeros(512, np.int64)
@@ -59,9 +61,10 @@ class Functions:
     def number(self, values: np.ndarray) -> int:
         """Return the number of the function with these values, int[256], for the bytes -128 to 127."""
         row = np.ascontiguousarray(values, np.int64)
-        number = self._numbers.setdefault(row.tobytes(), self.count)
-        if number == self.count:
-            self._append(row)
+        with self._numbering:
+            number = self._numbers.setdefault(row.tobytes(), self.count)
+            if number == self.count:
+                self._append(row)
         return number
 
     def _append(self, row: np.ndarray) -> None:

@@ -213,20 +213,18 @@ def exact(residue: float, bias: int, prime: int) -> np.uint64:
 
 
 @whole
-def name_sums(residues: Floats, columns: Integers, counts: Integers, out: Elements) -> None:
+def name_sums(residues: Floats, columns: Integers, out: Elements) -> None:
     """Write the elements of requantised sums: their roots are named by the sums' residues and by their kind.
 
     Args:
         residues: float64[RESIDUES, n, channels, m].
         columns: int64[4, channels]: a number, a bias, added to the sums, the kind of the roots, `NO_ROOT` for
             constants, and the function of the roots.
-        counts: int64[kinds]: number of sums of each kind, which is increased.
         out: elements[n, channels, m].
     """
     for outer in range(out.shape[0]):
         for channel in range(out.shape[1]):
             bias, kind, function = columns[1, channel], columns[2, channel], columns[3, channel]
-            counts[kind] += out.shape[2]
             for inner in range(out.shape[2]):
                 lo = hi = np.uint64(0)
                 if kind != NO_ROOT:

@@ -1,6 +1,6 @@
 """The first half of a proof: each step of a plan computes its part of the target-level graph."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
@@ -16,10 +16,10 @@ from vdla.hw.spec.vocabulary import MemoryType
 from vdla.prove.domain import Domain
 from vdla.prove.elements import Elements
 from vdla.prove.kernels import mark_different
-from vdla.prove.machine import StreamMachine, require_covered, spare_bytes
-from vdla.prove.memory import NO_WRITER, Dram, Lanes
+from vdla.prove.machine import StreamMachine, require_covered
+from vdla.prove.memory import NO_WRITER, Dram, Lanes, spare_bytes
 from vdla.prove.proof import LayerProof
-from vdla.prove.reference import DemandedValues
+from vdla.prove.reference import DemandedValues, ValuesAhead
 from vdla.runtime.devices.functional import FunctionalDevice
 from vdla.runtime.layout import IMAGE_RANK, Layout
 from vdla.runtime.module.plan import Crossing, HostStep, LaunchStep, Layer, Plan
@@ -155,20 +155,28 @@ class _LaunchProof:
 
     def __init__(self, proof: StreamProof, step: LaunchStep, placed: PlacedPlan, dram: Dram) -> None:
         self.step, self.placed, self.dram, self.layers = step, placed, dram, proof.layers
-        self.domain, self.values, self.progress = proof._domain, proof._values, proof._progress
+        self.domain, self.progress = proof._domain, proof._progress
         self.stream = proof._plan.streams[step.stream]
         self.program = placed.launches[step.stream].program()
+        placed.launches[step.stream].verify(self.program)
+        self.ends = list(_layer_ends(step, self.stream, self.program))
+        self.values = ValuesAhead(proof._values, _values_of(step, self.ends))
         self.machine = proof._machine_of(step.stream, proof._plan.config, self.domain, dram)
         self.standing, self.order = proof._standing, list[int]()
 
     def run(self) -> None:
-        """Run the stream layer by layer, and compare the result of each."""
-        self.placed.launches[self.step.stream].verify(self.program)
+        """Run the stream layer by layer, and compare the result of each. A thread computes the values of the
+        graph meanwhile."""
         self.dram.writers[:] = NO_WRITER  # instructions of this stream are counted
+        with self.values:
+            self.run_layers()
+
+    def run_layers(self) -> None:
+        """Run the stream layer by layer."""
         for crossing in self.step.packs:
             self.pack(crossing)
             self.standing.add(crossing.value)
-        for end in _layer_ends(self.step, self.stream, self.program):
+        for end in self.ends:
             if end.layer is not None:
                 self.progress(f"{self.step.stream}: {end.layer.name}")
                 _require_own_stores(end.layer, self.stream, self.program)
@@ -345,6 +353,14 @@ def _layer_ends(step: LaunchStep, stream: Stream, program: DecodedStream) -> Ite
         yield LayerEnd(layer, order[begin : end + 1])
         begin = end + 1
     yield LayerEnd(None, order[begin:])
+
+
+def _values_of(step: LaunchStep, ends: Iterable[LayerEnd]) -> Iterator[str]:
+    """Yield the values of the graph that the comparison of a launch takes, in order."""
+    yield from (crossing.value for crossing in step.packs)
+    layers = (end.layer for end in ends if end.layer is not None)
+    yield from (layer.result.value for layer in layers if layer.result is not None)
+    yield from (crossing.value for crossing in step.unpacks)
 
 
 def _require_own_stores(layer: Layer, stream: Stream, program: DecodedStream) -> None:

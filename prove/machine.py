@@ -7,19 +7,15 @@ on numbers are `vdla.sim.reference`; a stream whose activations are constants gi
 The verifier of streams (`vdla.sim.verify`) has judged tokens, bounds and initialisation before.
 """
 
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import fields
-from functools import lru_cache, partial
-from itertools import chain, repeat
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hw.spec import isa, numerics
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.memories import MEMORIES, scratchpads_of
+from vdla.hw.spec.memories import MEMORIES
 from vdla.hw.spec.units import Unit
 from vdla.hw.spec.vocabulary import AluOpcode, MemoryType, Parameter
 from vdla.prove.accumulators import Accumulators
@@ -27,37 +23,22 @@ from vdla.prove.alu import Operation, sums_of_bytes
 from vdla.prove.domain import Domain
 from vdla.prove.elements import Sums
 from vdla.prove.errors import ProofError, StoreError
-from vdla.prove.indices import (
-    Block,
-    Gathered,
-    LoopFactors,
-    Product,
-    Rows,
-    Steps,
-    block_of,
-    depthwise_rows,
-    first_byte,
-    gathered,
-    last_of_each,
-    levels,
-    products,
-    steps_of,
+from vdla.prove.indices import Block, block_of, first_byte
+from vdla.prove.loops import (
+    LoopKey,
+    instructions_of,
+    loop_gathered,
+    loop_levels,
+    loop_products,
+    loop_rows,
+    loop_steps,
 )
-from vdla.prove.memory import (
-    Dram,
-    Lanes,
-    Pad,
-    Scratchpads,
-    Weights,
-    constant_bytes,
-)
+from vdla.prove.memory import COPIED, Dram, Lanes, constant_bytes, empty_scratchpads
 from vdla.prove.stores import Form, Stores, Taken
 from vdla.prove.stream_products import Operands, matrix_product, row_sums
-from vdla.sim.access import uop_column
-from vdla.sim.decoded import DecodedStream, slots
+from vdla.sim.decoded import DecodedStream
 
 Indices = NDArray[np.int64]
-KNOWN_LOOPS = 512
 BYTE_BITS = 8
 WORD_BITS = 32
 
@@ -94,7 +75,7 @@ class StreamMachine:
     def __init__(self, config: AcceleratorConfig, domain: Domain, dram: Dram) -> None:
         require_covered(config)
         self.config, self.domain, self.dram = config, domain, dram
-        self.pads = _scratchpads(config, domain, dram)
+        self.pads = empty_scratchpads(config, domain, dram)
         lanes = config.batch * config.block_out
         self._steps: list[tuple[int, Indices, bool]] = []
         self._running = 0
@@ -111,14 +92,11 @@ class StreamMachine:
                 message names it.
         """
         self._steps.clear()
-        for index, instruction in _instructions(program, list(order)):
-            self._running = index
-            try:
-                self._execute(instruction, index)
-            except ProofError as error:
-                raise _named(program, index, error) from error
         try:
-            self._stores.compute()
+            with self._stores.in_thread():
+                for self._running, instruction in instructions_of(program, list(order)):
+                    self._execute(instruction, self._running)
+                self._stores.compute()
         except ProofError as error:
             raise _named(program, self._running, error) from error
 
@@ -130,7 +108,7 @@ class StreamMachine:
             program: the stream.
             place: the element, counted in DRAM from the first activation on.
         """
-        ((_, it),) = _instructions(program, [store])
+        ((_, it),) = instructions_of(program, [store])
         assert isinstance(it, isa.Store)
         size = self._element_bytes[it.memory_type]
         first = (first_byte(it, size) - self.dram.low) // size
@@ -304,7 +282,8 @@ class StreamMachine:
         if form.is_requantised:
             columns = self.domain.columns(self._parameters(it.parameters_base), self.config.acc_bits)
         if form.residual is not None:
-            residuals = self.pads.residuals.rows[it.residual - 1 : it.residual - 1 + len(places)].copy()
+            held = slice(it.residual - 1, it.residual - 1 + len(places))
+            residuals = self._stores.residuals(self.pads.residuals, held)
         return Taken(index, taken, columns, residuals, places)
 
     def _table(self, it: isa.Store) -> int:
@@ -322,27 +301,25 @@ class StreamMachine:
 
     # Computation
 
-    def _key(self, it: isa.Gemm | isa.Alu | isa.Depthwise) -> "_LoopKey":
+    def _key(self, it: isa.Gemm | isa.Alu | isa.Depthwise) -> LoopKey:
         """Return what the steps of an instruction follow from."""
-        factors = tuple(getattr(it, name, 0) for name in LOOP_FACTORS)
-        uops = self.pads.uops[it.uop_begin : it.uop_end].tobytes()
-        return _LoopKey(self.config, type(it), uops, it.iter_out, it.iter_in, factors)
+        return LoopKey.of(self.config, it, self.pads.uops)
 
     def _gemm(self, it: isa.Gemm) -> None:
         """Multiply and accumulate, or reset."""
         key = self._key(it)
         if it.reset:
-            places = np.unique(_steps(key).dst)
+            places = np.unique(loop_steps(key).dst)
             self._steps.append((self._running, places, True))
             self.accumulators.load_words(places, np.zeros((len(places), self.accumulators.lanes), np.int64))
             return
-        for product in _products(key, bool(it.overwrite)):
+        for product in loop_products(key, bool(it.overwrite)):
             sums_of = partial(matrix_product, self.domain, self._operands, product)
             self._accumulate(product.dst.reshape(-1), sums_of, bool(it.overwrite))
 
     def _depthwise(self, it: isa.Depthwise) -> None:
         """Slide windows along rows."""
-        for rows in _rows(self._key(it), bool(it.overwrite)):
+        for rows in loop_rows(self._key(it), bool(it.overwrite)):
             sums_of = partial(row_sums, self.domain, self._operands, rows)
             self._accumulate(rows.dst, sums_of, bool(it.overwrite))
 
@@ -363,7 +340,7 @@ class StreamMachine:
         """Apply an operation element-wise."""
         opcode = AluOpcode(it.alu_opcode)
         operation = Operation(self.domain, opcode, self.config.acc_bits)
-        extremes = None if it.use_imm or not operation.is_extreme else _gathered(self._key(it))
+        extremes = None if it.use_imm or not operation.is_extreme else loop_gathered(self._key(it))
         if extremes is not None:
             for each in extremes:
                 self._steps.append((self._running, each.dst, False))
@@ -375,8 +352,8 @@ class StreamMachine:
                 members = [self.accumulators.of_one_root(places, opcode.name) for places in each.src]
                 self.accumulators.extreme(each.dst, operation.extreme, np.stack(members))
             return
-        steps, sums = _steps(self._key(it)), self.accumulators.sums
-        for group in _levels(self._key(it), bool(it.use_imm)):
+        steps, sums = loop_steps(self._key(it)), self.accumulators.sums
+        for group in loop_levels(self._key(it), bool(it.use_imm)):
             dst, src = steps.dst[group], steps.src[group]
             self._steps.append((self._running, dst, False))
             left = sums(dst)
@@ -384,8 +361,6 @@ class StreamMachine:
             self.accumulators.put(dst, result)
 
 
-COPIED = (MemoryType.INP, MemoryType.RES)
-"""Memories that hold activations as DRAM does."""
 LANES = (*COPIED, MemoryType.ACC_8BIT)
 """Memories into which activations are loaded as such."""
 
@@ -397,136 +372,6 @@ def _loader(memory: MemoryType) -> Unit:
     return unit
 
 
-LOOP_FACTORS = (
-    "dst_factor_out",
-    "dst_factor_in",
-    "src_factor_out",
-    "src_factor_in",
-    "wgt_factor_out",
-    "wgt_factor_in",
-    "stride_2",
-    "more_rows",
-    "wide",
-    "row_step",
-)
-
-
-class _LoopKey(NamedTuple):
-    """What the steps of a loop instruction follow from."""
-
-    config: AcceleratorConfig
-    form: type[isa.Gemm | isa.Alu | isa.Depthwise]
-    uops: bytes
-    iter_out: int
-    iter_in: int
-    factors: tuple[int, ...]
-
-
-def _columns(key: _LoopKey) -> tuple[Indices, Indices, Indices]:
-    """Return dst, src and wgt of the micro-ops of an instruction."""
-    uops = np.frombuffer(key.uops, np.int64)
-    dst, src, wgt = (uop_column(uops, name, key.config) for name in ("dst", "src", "wgt"))
-    return dst, src, wgt
-
-
-def _loop(key: _LoopKey) -> dict[str, int]:
-    factors = dict(zip(LOOP_FACTORS, key.factors, strict=True))
-    return {"iter_out": key.iter_out, "iter_in": key.iter_in, **factors}
-
-
-@lru_cache(KNOWN_LOOPS)
-def _steps(key: _LoopKey) -> Steps:
-    """Return the steps of a GEMM or ALU instruction."""
-    return steps_of(LoopFactors(**_loop(key)), _columns(key))
-
-
-@lru_cache(KNOWN_LOOPS)
-def _products(key: _LoopKey, overwrite: bool) -> list[Product]:
-    """Return the matrix products of a GEMM; of products that replace each other, only the last."""
-    steps = _steps(key)
-    return products(steps.chosen(last_of_each(steps.dst)) if overwrite else steps)
-
-
-@lru_cache(KNOWN_LOOPS)
-def _gathered(key: _LoopKey) -> list[Gathered] | None:
-    """Return the steps of a MIN or MAX by destinations; None if their order counts."""
-    return gathered(_steps(key))
-
-
-@lru_cache(KNOWN_LOOPS)
-def _levels(key: _LoopKey, immediate: bool) -> list[Indices]:
-    """Return the steps of an ALU instruction, in groups that run at once."""
-    steps = _steps(key)
-    return levels(steps.dst, steps.dst if immediate else steps.src)
-
-
-@lru_cache(KNOWN_LOOPS)
-def _rows(key: _LoopKey, overwrite: bool) -> list[Rows]:
-    """Return the sums of a DEPTHWISE, in groups whose accumulators differ."""
-    rows = depthwise_rows(LoopFactors(**_loop(key)), _columns(key), key.config.window)
-    chosen = [last_of_each(rows.dst)] if overwrite else levels(rows.dst, rows.dst)
-    return [rows.chosen(group) for group in chosen]
-
-
-def spare_bytes(config: AcceleratorConfig) -> int:
-    """Return the bytes behind the activations in DRAM that the scratchpads of activations need."""
-    aligned = max(config.element_bytes(memory) for memory in COPIED)
-    return sum(_bytes_of(config, memory) + aligned for memory in COPIED)
-
-
-def _bytes_of(config: AcceleratorConfig, memory: MemoryType) -> int:
-    """Return the bytes of the rows that a scratchpad needs."""
-    return (_depth(config, memory) + 1) * config.element_bytes(memory)
-
-
-def _depth(config: AcceleratorConfig, memory: MemoryType) -> int:
-    """Return the elements of a scratchpad; 0 without it."""
-    return config.depth(memory) if memory in scratchpads_of(config) else 0
-
-
-def _scratchpads(config: AcceleratorConfig, domain: Domain, dram: Dram) -> Scratchpads:
-    """Return scratchpads of zeros. DRAM has `spare_bytes`."""
-    depth = {memory: config.depth(memory) for memory in scratchpads_of(config)}
-    dram.pads.clear()
-    pads, begin = [], dram.high - dram.low
-    for memory in COPIED:
-        size = config.element_bytes(memory)
-        begin = -(-begin // size) * size
-        pads.append(Pad(domain, dram, begin, _depth(config, memory), size))
-        begin += _bytes_of(config, memory)
-    return Scratchpads(
-        pads[0],
-        Weights(depth[MemoryType.WGT], config.block_out, config.block_in),
-        np.zeros(depth[MemoryType.UOP], np.int64),
-        np.zeros(depth.get(MemoryType.TABLE, 0) * config.entries, np.int8),
-        pads[1],
-    )
-
-
 def _named(program: DecodedStream, index: int, error: ProofError) -> ProofError:
     """Return an error of the instruction at `index`, or of an earlier STORE, with the instruction's name."""
     return ProofError(f"{program.describe(error.index if isinstance(error, StoreError) else index)}: {error}")
-
-
-def _instructions(program: DecodedStream, order: list[int]) -> Iterator[tuple[int, isa.Instruction]]:
-    """Yield instructions with their positions, from the columns of a stream that has been verified."""
-    opcodes = program.opcode[order]
-    made = np.empty(len(order), object)
-    for opcode in np.unique(opcodes).tolist():
-        places = np.flatnonzero(opcodes == opcode)
-        rows = program.table[np.array(order)[places]]
-        made[places] = _of_form(isa.BY_OPCODE[isa.Opcode(opcode)], rows, program.config)
-    yield from zip(order, made.tolist(), strict=True)
-
-
-def _of_form(form: type[isa.Instruction], rows: Indices, config: AcceleratorConfig) -> list[isa.Instruction]:
-    """Return instructions of a form, by their rows int64[n, columns].
-
-    Each field is set in all instructions at once: the constructor of a frozen class takes much longer. The
-    fields that the configuration does not have are 0.
-    """
-    made = [object.__new__(form) for _ in range(len(rows))]
-    names = dict.fromkeys((*slots(form, config), *(declared.name for declared in fields(form))))
-    for name, column in zip(names, chain(rows.T.tolist(), repeat(repeat(0))), strict=False):
-        deque(map(getattr(form, name).__set__, made, column), maxlen=0)
-    return made

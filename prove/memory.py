@@ -5,6 +5,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.memories import scratchpads_of
+from vdla.hw.spec.vocabulary import MemoryType
 from vdla.prove.domain import Domain
 from vdla.prove.elements import ELEMENT, RESIDUES, Elements, Floats, undefined
 from vdla.prove.stream_kernels import copy_rows, write_weights
@@ -12,6 +15,8 @@ from vdla.prove.stream_kernels import copy_rows, write_weights
 Indices = NDArray[np.int64]
 Places = Indices | slice
 NO_WRITER = -1
+COPIED = (MemoryType.INP, MemoryType.RES)
+"""Memories that hold activations as DRAM does."""
 
 
 @dataclass(frozen=True)
@@ -246,6 +251,41 @@ class Scratchpads:
     table: NDArray[np.int8]
     residuals: Pad
     pad_registers: dict[int, int] = field(default_factory=dict)
+
+
+def spare_bytes(config: AcceleratorConfig) -> int:
+    """Return the bytes behind the activations in DRAM that the scratchpads of activations need."""
+    aligned = max(config.element_bytes(memory) for memory in COPIED)
+    return sum(_bytes_of(config, memory) + aligned for memory in COPIED)
+
+
+def _bytes_of(config: AcceleratorConfig, memory: MemoryType) -> int:
+    """Return the bytes of the rows that a scratchpad needs."""
+    return (_depth(config, memory) + 1) * config.element_bytes(memory)
+
+
+def _depth(config: AcceleratorConfig, memory: MemoryType) -> int:
+    """Return the elements of a scratchpad; 0 without it."""
+    return config.depth(memory) if memory in scratchpads_of(config) else 0
+
+
+def empty_scratchpads(config: AcceleratorConfig, domain: Domain, dram: Dram) -> Scratchpads:
+    """Return scratchpads of zeros. DRAM has `spare_bytes`."""
+    depth = {memory: config.depth(memory) for memory in scratchpads_of(config)}
+    dram.pads.clear()
+    pads, begin = [], dram.high - dram.low
+    for memory in COPIED:
+        size = config.element_bytes(memory)
+        begin = -(-begin // size) * size
+        pads.append(Pad(domain, dram, begin, _depth(config, memory), size))
+        begin += _bytes_of(config, memory)
+    return Scratchpads(
+        pads[0],
+        Weights(depth[MemoryType.WGT], config.block_out, config.block_in),
+        np.zeros(depth[MemoryType.UOP], np.int64),
+        np.zeros(depth.get(MemoryType.TABLE, 0) * config.entries, np.int8),
+        pads[1],
+    )
 
 
 def are_defined(elements: Elements) -> bool:

@@ -6,8 +6,10 @@ inputs name. So two graphs are equal only if they apply it to the same values.
 """
 
 import hashlib
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Self
 
 import numpy as np
 
@@ -251,3 +253,47 @@ class DemandedValues:
         self._left[name] -= 1
         if self._left[name] <= 0:
             self._values.pop(name, None)
+
+
+MOST_AHEAD = 2
+"""Values that are computed, or being computed, before they are taken."""
+
+
+class ValuesAhead:
+    """Values of a graph that a thread computes before they are taken. A context: the thread ends with it.
+
+    Args:
+        values: the values of the graph, which nothing else takes meanwhile.
+        names: of the values to take, in order.
+    """
+
+    def __init__(self, values: DemandedValues, names: Iterable[str]) -> None:
+        self._values, self._names = values, iter(names)
+        self._pool = ThreadPoolExecutor(1, "graph")
+        self._waiting: deque[tuple[str, Future[Elements]]] = deque()
+
+    def __enter__(self) -> Self:
+        for _ in range(MOST_AHEAD):
+            self._begin()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+    def _begin(self) -> None:
+        """Let the thread compute the next value."""
+        name = next(self._names, None)
+        if name is not None:
+            self._waiting.append((name, self._pool.submit(self._values.take, name)))
+
+    def take(self, name: str) -> Elements:
+        """Return the next value, whose name is given.
+
+        Raises:
+            GraphError, ProofError: as `DemandedValues.take`.
+        """
+        due, future = self._waiting.popleft()
+        assert due == name, f"{due} is taken before {name}"
+        value = future.result()
+        self._begin()
+        return value

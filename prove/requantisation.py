@@ -7,6 +7,7 @@ byte.
 
 from bisect import bisect_right
 from collections.abc import Callable
+from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,7 @@ Integers = NDArray[np.int64]
 
 
 class Requantisations:
-    """The sets of parameters of a proof.
+    """The sets of parameters of a proof, which threads may extend at the same time.
 
     Args:
         functions: the functions of the proof.
@@ -33,6 +34,7 @@ class Requantisations:
 
     def __init__(self, functions: Functions, kind: Callable[..., int], use: Callable[[Axiom], None]) -> None:
         self._functions, self._kind, self._use = functions, kind, use
+        self._numbering = Lock()
         self._sets: list[tuple[Integers, int]] = []  # parameters int64[4, n] and the bits of the sums
         self._firsts = [0]  # number of the first parameters of each set, and of the next
         self._columns: dict[tuple[bytes, int], Integers] = {}
@@ -43,9 +45,13 @@ class Requantisations:
         of the root that a sum of several roots becomes, and the number of the function of that root. The kind
         is `NO_ROOT` if every sum gives the same constant."""
         key = np.ascontiguousarray(words).tobytes(), bits
-        if key not in self._columns:
-            self._columns[key] = self._new_columns(words, bits)
-        return self._columns[key]
+        known = self._columns.get(key)
+        if known is not None:
+            return known
+        with self._numbering:
+            if key not in self._columns:
+                self._columns[key] = self._new_columns(words, bits)
+            return self._columns[key]
 
     def _new_columns(self, words: Integers, bits: int) -> Integers:
         bias, multiplier, shift, zero, least, greatest = requantise_operands(tuple(words))

@@ -16,6 +16,7 @@ set that first appears by itself is its own form. Every set has one form within 
 """
 
 from collections.abc import Callable
+from threading import RLock
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,7 +87,7 @@ class Roots:
 
 
 class Sets:
-    """The sets of a proof.
+    """The sets of a proof. Threads may use them at the same time: one waits for the other.
 
     Args:
         functions: the functions of the proof.
@@ -99,6 +100,7 @@ class Sets:
         self, functions: Functions, keys: NDArray[np.uint64], kind: int, use: Callable[[Axiom], None]
     ) -> None:
         self._functions, self._keys, self._kind, self._use = functions, keys, kind, use
+        self._naming = RLock()  # a set may be named while another is
         self._roots = Roots()
         self._blocks: list[Codes] = []  # sets that were named together, codes[n, m] each
         self._places = np.zeros((0, 2), np.int64)  # of a set, by the number of its root: block and row
@@ -112,14 +114,16 @@ class Sets:
         """Return the greatest along the first axis of elements[m, ...]."""
         self._use(Axiom.GREATEST_OF_SET)
         flat = stack.reshape(len(stack), -1)
-        members = np.ascontiguousarray(self._roots.codes(flat).T)
-        codes = self._expanded(members, (flat["kind"] == self._kind).T)
-        return self._in_forms(self._named(codes)).reshape(stack.shape[1:])
+        with self._naming:
+            members = np.ascontiguousarray(self._roots.codes(flat).T)
+            codes = self._expanded(members, (flat["kind"] == self._kind).T)
+            return self._in_forms(self._named(codes)).reshape(stack.shape[1:])
 
     def named_by(self, rows: Elements, kind: int) -> Elements:
         """Return roots of a kind, elements[n], which rows of elements[n, m] name."""
         words = np.ascontiguousarray(rows).view(np.uint64).reshape(len(rows), -1)
-        return self._hashed(words, np.full(len(rows), words.shape[1], np.int64), kind)
+        with self._naming:
+            return self._hashed(words, np.full(len(rows), words.shape[1], np.int64), kind)
 
     def _hashed(self, words: NDArray[np.uint64], counts: NDArray[np.int64], kind: int) -> Elements:
         result = undefined((len(words),))
@@ -131,9 +135,10 @@ class Sets:
         """Return the members of sets elements[...] as elements[m, ...]; a set with fewer repeats its first
         member. An element that is no set is its only member."""
         rows = np.ascontiguousarray(elements.reshape(-1, 1))
-        codes = self._expanded(self._roots.codes(rows), rows["kind"] == self._kind)
-        codes = np.where(codes == NONE, codes[:, :1], codes)
-        return self._roots.elements(np.ascontiguousarray(codes.T)).reshape(-1, *elements.shape)
+        with self._naming:
+            codes = self._expanded(self._roots.codes(rows), rows["kind"] == self._kind)
+            codes = np.where(codes == NONE, codes[:, :1], codes)
+            return self._roots.elements(np.ascontiguousarray(codes.T)).reshape(-1, *elements.shape)
 
     def distributed(self, elements: Elements) -> Elements:
         """Return elements in their only form: monotone functions of sets are applied to the members, and the
@@ -141,8 +146,12 @@ class Sets:
         chosen = (elements["kind"] == self._kind) & (elements["function"] != IDENTITY)
         if not chosen.any():
             return elements
+        with self._naming:
+            return self._distributed(elements, np.flatnonzero(chosen))
+
+    def _distributed(self, elements: Elements, places: NDArray[np.int64]) -> Elements:
+        """Return elements in their only form; those at `places`, int64[n], are functions of sets."""
         result = elements.reshape(-1).copy()
-        places = np.flatnonzero(chosen)
         places = places[~self._are_sets(result[places])]
         directions = self._directions(result["function"][places])
         for direction in (1, -1):

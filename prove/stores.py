@@ -5,8 +5,14 @@ computed later, together with the results of the STOREs that follow: before an i
 before anything but these results changes the bytes of residuals, and at the end of a run at the latest.
 Instructions between may change accumulators, parameters and the scratchpad of residuals, but not what was
 taken.
+
+A thread computes the results of a batch of STOREs while the machine goes on with the next instructions
+(`Stores.in_thread`). Only the thread of the machine reads and writes DRAM.
 """
 
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 from typing import NamedTuple
@@ -19,7 +25,7 @@ from vdla.prove.domain import Domain
 from vdla.prove.elements import SEVERAL, Elements, Sums, undefined
 from vdla.prove.errors import ProofError, StoreError
 from vdla.prove.indices import last_of_each
-from vdla.prove.memory import Dram, Lanes, are_defined
+from vdla.prove.memory import Dram, Lanes, Pad, are_defined
 
 Indices = NDArray[np.int64]
 MOST_LANES = 1 << 15
@@ -65,8 +71,31 @@ class Taken:
     places: Indices
 
 
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """STOREs whose results are computed together.
+
+    Attributes:
+        form: of all of them.
+        taken: what each writes.
+        residuals: lanes[n, lanes] of all of them; None without.
+        low, high: bytes between which all results stand, counted as `Taken.places`.
+    """
+
+    form: Form
+    taken: list[Taken]
+    residuals: Lanes | None
+    low: int
+    high: int
+
+    def overlaps(self, low: int, high: int) -> bool:
+        """Whether some results may stand among the bytes `low` to `high - 1`."""
+        return low < self.high and high > self.low
+
+
 class Stores:
-    """The STOREs whose results are still to be computed.
+    """The STOREs whose results are still to be computed. Those of one batch may be under way in a thread
+    while the next batch is collected.
 
     Args:
         domain: of the proof.
@@ -79,17 +108,42 @@ class Stores:
         self._taken: list[Taken] = []
         self._lanes = 0
         self._low, self._high = 0, 0  # bytes between which all results stand, counted as `Taken.places`
+        self._pool: ThreadPoolExecutor | None = None
+        self._under_way: tuple[_Batch, Future[Lanes]] | None = None
+
+    @contextmanager
+    def in_thread(self) -> Iterator[None]:
+        """Let a thread compute results within the context. Outside of it, batches are computed at once."""
+        with ThreadPoolExecutor(1, "stores") as self._pool:
+            try:
+                yield
+            finally:
+                self._pool = self._under_way = None
 
     def expect(self, form: Form) -> None:
-        """Compute all results if a STORE of a form cannot be computed together with them. The results may
-        replace what the residuals of that STORE refer to, so residuals are taken afterwards.
+        """Begin with the results of a batch if a STORE of a form cannot be computed together with them.
 
         Raises:
             StoreError: a proof does not cover a STORE.
         """
         if form != self._form or self._lanes >= MOST_LANES:
-            self.compute()
+            self._begin()
         self._form = form
+
+    def residuals(self, pad: Pad, places: slice) -> Indices:
+        """Return the rows of DRAM that hold the residuals of a STORE that is expected, int64[n].
+
+        Results that are under way and replace these rows are written first: then the scratchpad `pad` has
+        copied the residuals to rows that stay.
+
+        Raises:
+            StoreError: a proof does not cover a STORE.
+        """
+        if self._under_way is not None:
+            rows, size = pad.rows[places], pad.lanes.elements.shape[1]
+            if self._under_way[0].overlaps(int(rows.min()) * size, int(rows.max() + 1) * size):
+                self._finish()
+        return pad.rows[places].copy()
 
     def add(self, taken: Taken) -> None:
         """Take up a STORE of the form that is expected."""
@@ -101,13 +155,15 @@ class Stores:
         self._lanes += prod(taken.sums.shape)
 
     def compute_before(self, low: int, high: int) -> None:
-        """Compute all results if some may stand among the bytes `low` to `high - 1`.
+        """Compute and write all results that may stand among the bytes `low` to `high - 1`.
 
         Raises:
             StoreError: a proof does not cover a STORE.
         """
         if self._taken and low < self._high and high > self._low:
             self.compute()
+        elif self._under_way and self._under_way[0].overlaps(low, high):
+            self._finish()
 
     def compute(self) -> None:
         """Compute all results, and write them into DRAM.
@@ -115,32 +171,55 @@ class Stores:
         Raises:
             StoreError: a proof does not cover a STORE.
         """
+        self._begin()
+        self._finish()
+
+    def _begin(self) -> None:
+        """Begin with the results of the STOREs that have been collected, after those of the batch before."""
+        self._finish()
         taken, self._taken, self._lanes = self._taken, [], 0
         if not taken:
             return
         assert self._form is not None
-        try:
-            values = self.results(self._form, taken)
-        except ProofError:
-            values = _joined_lanes([self._result(self._form, each) for each in taken])
-        self._write(self._form, taken, values)
+        batch = _Batch(self._form, taken, self._residuals(self._form, taken), self._low, self._high)
+        if self._pool is None:
+            self._write(batch, self._computed(batch))
+        else:
+            self._under_way = batch, self._pool.submit(self._computed, batch)
 
-    def _result(self, form: Form, taken: Taken) -> Lanes:
-        """Compute the results of one STORE, which an error names."""
+    def _finish(self) -> None:
+        """Write the results of the batch that is under way."""
+        if self._under_way is not None:
+            (batch, future), self._under_way = self._under_way, None
+            self._write(batch, future.result())
+
+    def _computed(self, batch: _Batch) -> Lanes:
+        """Return the results of a batch. An error names its STORE."""
         try:
-            return self.results(form, [taken])
+            return self._results(batch.form, batch.taken, batch.residuals)
+        except ProofError:
+            return _joined_lanes([self._result(batch, number) for number in range(len(batch.taken))])
+
+    def _result(self, batch: _Batch, number: int) -> Lanes:
+        """Compute the results of one STORE of a batch, which an error names."""
+        taken, residuals = batch.taken[number], batch.residuals
+        if residuals is not None:
+            first = sum(len(each.places) for each in batch.taken[:number])
+            residuals = residuals.chosen(np.arange(first, first + len(taken.places)))
+        try:
+            return self._results(batch.form, [taken], residuals)
         except ProofError as error:
             raise StoreError(taken.index, str(error)) from error
 
-    def _write(self, form: Form, taken: list[Taken], values: Lanes) -> None:
-        counts = [len(each.places) for each in taken]
-        places = np.concatenate([each.places for each in taken])
+    def _write(self, batch: _Batch, values: Lanes) -> None:
+        counts = [len(each.places) for each in batch.taken]
+        places = np.concatenate([each.places for each in batch.taken])
         last = last_of_each(places)
-        writers = np.repeat([each.index for each in taken], counts)
+        writers = np.repeat([each.index for each in batch.taken], counts)
         if not last.all():
             kept = np.flatnonzero(last)
             places, values, writers = places[kept], values.chosen(kept), writers[kept]
-        self._dram.put(form.element_bytes, places, values, writers)
+        self._dram.put(batch.form.element_bytes, places, values, writers)
 
     def results(self, form: Form, taken: list[Taken]) -> Lanes:
         """Return what STOREs write, lanes[n, lanes].
@@ -148,10 +227,13 @@ class Stores:
         Raises:
             ProofError: a proof does not cover a STORE.
         """
-        out = self._outputs(form, taken)
+        return self._results(form, taken, self._residuals(form, taken))
+
+    def _results(self, form: Form, taken: list[Taken], residuals: Lanes | None) -> Lanes:
+        out = self._outputs(form, taken, residuals)
         return Lanes(out, self._domain.values(out).residues)
 
-    def _outputs(self, form: Form, taken: list[Taken]) -> Elements:
+    def _outputs(self, form: Form, taken: list[Taken], residuals: Lanes | None) -> Elements:
         domain = self._domain
         if not form.is_requantised:
             return domain.narrowed(_joined_sums(taken))
@@ -165,18 +247,19 @@ class Stores:
             out = domain.requantised(_joined_sums(taken), repeated)
         if form.table is not None:
             out = domain.apply(out, form.table)
-        if form.residual is not None:
+        if form.residual is not None and residuals is not None:
+            if not are_defined(residuals.elements):
+                raise ProofError("it adds residuals that nothing has loaded")
             words = np.frombuffer(form.residual, np.int64).reshape(4, 1, 1)
-            out = domain.add_residual(out, sums_of_bytes(self._residuals(taken)), words)
+            out = domain.add_residual(out, sums_of_bytes(residuals), words)
         return out
 
-    def _residuals(self, taken: list[Taken]) -> Lanes:
-        """Return the residuals of STOREs, lanes[n, lanes]."""
+    def _residuals(self, form: Form, taken: list[Taken]) -> Lanes | None:
+        """Return a copy of the residuals of STOREs, lanes[n, lanes]; None without."""
+        if form.residual is None:
+            return None
         rows = [each.residuals for each in taken if each.residuals is not None]
-        lanes = self._dram.view(taken[0].sums.shape[-1]).chosen(np.concatenate(rows))
-        if not are_defined(lanes.elements):
-            raise ProofError("it adds residuals that nothing has loaded")
-        return lanes
+        return self._dram.view(taken[0].sums.shape[-1]).chosen(np.concatenate(rows))
 
 
 def _joined_sums(taken: list[Taken]) -> Sums:

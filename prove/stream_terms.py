@@ -18,7 +18,8 @@ from vdla.hw.spec.numerics import TABLE_ENTRIES
 from vdla.hw.spec.vocabulary import MemoryType, Parameter
 from vdla.prove.domain import Domain
 from vdla.prove.indices import LoopFactors, block_of, depthwise_rows, first_byte, steps_of
-from vdla.prove.machine import LOOP_FACTORS, StreamMachine
+from vdla.prove.loops import LOOP_FACTORS
+from vdla.prove.machine import StreamMachine
 from vdla.prove.memory import Dram
 from vdla.sim.access import uop_column
 from vdla.sim.decoded import DecodedStream

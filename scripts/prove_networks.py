@@ -2,9 +2,10 @@
 """Prove networks on several configurations, and time the proof beside the cycle simulation.
 
 Each network is compiled for each configuration and proved against its graph of integer operators; then it
-runs on the cycle simulator, which computes its results, too. A process of its own does this for each network;
-the memory is the largest that it took until the end of the proof. Seconds are those of the processor, on one
-thread, so other processes hardly change them. With a journal, the same command continues
+runs on the cycle simulator, which computes its results, too. A process compiles each network; another process
+loads the module, proves it and runs it. The memory is the largest that the second process took until the end
+of the proof, as `vdla prove` takes it. Seconds are those of the processor, of all
+threads of a proof together, so other processes hardly change them. With a journal, the same command continues
 where it was stopped. Exit status 1 if a network is not proved, or a bound is 2^-60 or more.
 """
 
@@ -13,11 +14,13 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from multiprocessing import get_context
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import ParamSpec, TypeVar
 
 import click
 from compare_networks import CONFIGS as COMPARED
@@ -80,9 +83,34 @@ class Row:
         return f"{line}\n    {self.difference}" if self.difference else line
 
 
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+def in_process(
+    function: Callable[Arguments, Result], *arguments: Arguments.args, **named: Arguments.kwargs
+) -> Result:
+    """Return the result of a function, which a process of its own computes."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        return pool.submit(function, *arguments, **named).result()
+
+
 def row_of(path: Path, config: str) -> Row:
-    """Compile, prove and simulate a network."""
-    module = vdla.compile(path, Target(CONFIGS[config]))
+    """Compile, prove and simulate a network, in two processes."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "network.vdla"
+        in_process(write_module, path, config, file)
+        return in_process(measure, file, path.stem.removesuffix("_int8"), config)
+
+
+def write_module(path: Path, config: str, file: Path) -> None:
+    """Compile a network, and write its module to a file."""
+    vdla.compile(path, Target(CONFIGS[config])).save(file)
+
+
+def measure(file: Path, network: str, config: str) -> Row:
+    """Prove and simulate the module of a network."""
+    module = vdla.load(file)
     began = time.process_time()
     proof = module.prove()
     proof_seconds = time.process_time() - began
@@ -90,7 +118,7 @@ def row_of(path: Path, config: str) -> Row:
     began = time.process_time()
     module.run(random_inputs(module.inputs), "cycle")
     return Row(
-        path.stem.removesuffix("_int8"),
+        network,
         config,
         proof.proved,
         proof.failure_probability,
@@ -154,8 +182,7 @@ def main(models: tuple[Path, ...], configs: tuple[str, ...], journal: Path | Non
     for path, config in wanted:
         row = known.get((path.stem.removesuffix("_int8"), config))
         if row is None:
-            with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-                row = pool.submit(row_of, path, config).result()
+            row = row_of(path, config)
             if journal is not None:
                 with journal.open("a") as file:
                     file.write(json.dumps(asdict(row)) + "\n")

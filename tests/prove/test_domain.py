@@ -1,6 +1,8 @@
 """Sums and requantisation of elements: equal functions are equal elements, and others are not."""
 
 import math
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -444,3 +446,31 @@ def test_a_table_of_a_greatest_moves_to_the_members_only_where_it_never_decrease
             np.stack([domain.apply(domain.requantise(each, WORDS), table) for each in members])
         )
         assert (domain.apply(pooled(domain, members), table) == expected).all() == same
+
+
+def test_threads_that_name_and_count_the_same_get_the_same():
+    """In different orders, with a switch between threads after almost every instruction of Python."""
+    interval = sys.getswitchinterval()
+    domain, count = Domain(1), 300
+    parameters = np.stack([words(zero=number % 100, bias=number) for number in range(count)])
+    sums = several(domain, (3, 4))
+
+    def named(number: int) -> tuple[int, int, bytes]:
+        function = domain.functions.number(BYTES * number + 7)
+        return domain.kind("x", number), function, domain.requantise(sums, parameters[number]).tobytes()
+
+    def work(seed: int) -> list[tuple[int, int, bytes]]:
+        order = np.random.default_rng(seed).permutation(count).tolist()
+        found = {number: named(number) for number in order}
+        return [found[number] for number in range(count)]
+
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            first, *others = pool.map(work, range(4))
+    finally:
+        sys.setswitchinterval(interval)
+    assert all(other == first for other in others)
+    assert len({kind for kind, *_ in first}) == len({number for _, number, _ in first}) == count
+    assert len({found for *_, found in first}) == count
+    assert domain._named.sum() == 4 * count * 12

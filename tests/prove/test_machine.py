@@ -13,8 +13,8 @@ from vdla.hw.spec.vocabulary import MemoryType
 from vdla.prove.accumulators import Accumulators
 from vdla.prove.domain import Domain
 from vdla.prove.errors import ProofError
-from vdla.prove.machine import StreamMachine, require_covered, spare_bytes
-from vdla.prove.memory import Dram, Lanes, constant_bytes
+from vdla.prove.machine import StreamMachine, require_covered
+from vdla.prove.memory import Dram, Lanes, constant_bytes, spare_bytes
 from vdla.sim.decoded import decode_stream
 from vdla.sim.interleave import interleave
 

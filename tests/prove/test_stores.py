@@ -1,5 +1,7 @@
 """STOREs computed together write what each of them writes alone."""
 
+import threading
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +12,7 @@ from vdla.prove import stores
 from vdla.prove.domain import Domain
 from vdla.prove.elements import SEVERAL, Sums, equal
 from vdla.prove.errors import StoreError
-from vdla.prove.memory import NO_WRITER, Dram
+from vdla.prove.memory import NO_WRITER, Dram, Pad
 from vdla.prove.stores import Form, Stores, Taken, joined
 
 LANES = 4
@@ -58,16 +60,17 @@ def taken_stores(domain: Domain, form: Form) -> list[Taken]:
     return result
 
 
-def written(form: Form, together: bool) -> tuple[Domain, Dram]:
+def written(form: Form, together: bool, in_thread: bool = False) -> tuple[Domain, Dram]:
     domain = Domain(1)
     dram = dram_of(domain)
     waiting = Stores(domain, dram)
-    for taken in taken_stores(domain, form):
-        waiting.expect(form)
-        waiting.add(taken)
-        if not together:
-            waiting.compute()
-    waiting.compute()
+    with waiting.in_thread() if in_thread else nullcontext():
+        for taken in taken_stores(domain, form):
+            waiting.expect(form)
+            waiting.add(taken)
+            if not together:
+                waiting.compute()
+        waiting.compute()
     return domain, dram
 
 
@@ -79,6 +82,103 @@ def test_stores_computed_together_write_what_each_writes_alone(name):
     np.testing.assert_array_equal(one.residues, domain.values(one.elements).residues)
     writers = one.writers.reshape(-1, LANES)[:, 0].tolist()
     assert writers == other.writers.reshape(-1, LANES)[:, 0].tolist() == [7, 10, 10, 8, 9, 9, 9, NO_WRITER]
+
+
+@pytest.mark.parametrize("together", [False, True])
+@pytest.mark.parametrize("name", FORMS)
+def test_a_thread_writes_what_the_machine_writes_itself(name, together):
+    (_, one), (_, other) = (written(FORMS[name], together, in_thread) for in_thread in (False, True))
+    assert equal(one.elements, other.elements).all()
+    np.testing.assert_array_equal(one.residues, other.residues)
+    np.testing.assert_array_equal(one.writers, other.writers)
+
+
+class Held(Domain):
+    """A domain that narrows sums only after it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.go = threading.Event()
+
+    def narrowed(self, sums):
+        assert self.go.wait(60)
+        return super().narrowed(sums)
+
+
+@pytest.fixture
+def under_way(monkeypatch):
+    """A STORE of elements 2 and 3 whose results a thread computes; the thread is let go."""
+    monkeypatch.setattr(stores, "MOST_LANES", LANES)
+    domain = Held()
+    dram = dram_of(domain)
+    waiting = Stores(domain, dram)
+    with waiting.in_thread():
+        waiting.expect(FORMS["narrowed"])
+        waiting.add(Taken(3, sums_of(domain, "x", 2), None, None, np.array([2, 3])))
+        waiting.expect(FORMS["narrowed"])
+        assert (dram.writers == NO_WRITER).all()
+        domain.go.set()
+        yield domain, dram, waiting
+
+
+def test_results_under_way_are_written_before_their_bytes_are_read(under_way):
+    _, dram, waiting = under_way
+    for low, high in ((0, 2 * LANES), (4 * LANES, 8 * LANES)):
+        waiting.compute_before(low, high)
+        assert (dram.writers == NO_WRITER).all()
+    waiting.compute_before(4 * LANES - 1, 4 * LANES)
+    assert (dram.writers[2 * LANES : 4 * LANES] == 3).all()
+
+
+def test_residuals_that_results_under_way_replace_are_copied_first(under_way):
+    domain, dram, waiting = under_way
+    pad = Pad(domain, dram, 8 * LANES, 2, LANES)
+    pad.refer(slice(0, 2), np.array([1, 4]))
+    assert waiting.residuals(pad, slice(1, 2)).tolist() == [4]
+    assert (dram.writers == NO_WRITER).all()
+    pad.refer(slice(0, 2), np.array([3, 4]))
+    before = dram.view(LANES).elements[3].copy()
+    rows = waiting.residuals(pad, slice(0, 1))
+    assert (dram.writers[2 * LANES : 4 * LANES] == 3).all()
+    assert (dram.view(LANES).elements[rows[0]] == before).all()
+    assert not (dram.view(LANES).elements[3] == before).any()
+
+
+def test_the_thread_ends_with_the_context_and_its_error_names_the_store(monkeypatch):
+    monkeypatch.setattr(stores, "MOST_LANES", LANES)
+    domain, before = Domain(1), threading.active_count()
+    dram = dram_of(domain)
+    waiting = Stores(domain, dram)
+    first, second = taken_stores(domain, FORMS["requantised"])[:2]
+    with waiting.in_thread():
+        for taken in (first, replace(second, sums=replace(second.sums, reach=1 << 125))):
+            waiting.expect(FORMS["requantised"])
+            waiting.add(taken)
+        assert threading.active_count() == before + 1
+        with pytest.raises(StoreError, match="a sum has coefficients of up to") as caught:
+            waiting.compute()
+    assert caught.value.index == second.index
+    assert set(dram.writers.tolist()) == {NO_WRITER, first.index}
+    assert threading.active_count() == before
+
+
+def test_the_thread_ends_after_an_interrupt_with_results_under_way():
+    domain, before = Held(), threading.active_count()
+    waiting = Stores(domain, dram_of(domain))
+
+    def interrupted() -> None:
+        with waiting.in_thread():
+            waiting.expect(FORMS["narrowed"])
+            waiting.add(Taken(3, sums_of(domain, "x", 2), None, None, np.array([2, 3])))
+            waiting.expect(FORMS["requantised"])
+            assert threading.active_count() == before + 1
+            domain.go.set()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert threading.active_count() == before
+    waiting.compute()
 
 
 def test_results_are_computed_before_their_bytes_are_read_and_not_before_others_are():
@@ -110,14 +210,15 @@ def test_stores_of_another_form_or_too_many_are_computed_apart(monkeypatch):
     assert sorted(set(dram.writers.tolist())) == [NO_WRITER, first.index, second.index]
 
 
-def test_an_error_names_its_store_and_nothing_is_written():
+@pytest.mark.parametrize("name", ["requantised", "with residuals"])
+def test_an_error_names_its_store_and_nothing_is_written(name):
     domain = Domain(1)
     dram = dram_of(domain)
     waiting = Stores(domain, dram)
-    first, second = taken_stores(domain, FORMS["requantised"])[:2]
-    waiting.expect(FORMS["requantised"])
+    first, second = taken_stores(domain, FORMS[name])[:2]
+    waiting.expect(FORMS[name])
     waiting.add(first)
-    waiting.expect(FORMS["requantised"])
+    waiting.expect(FORMS[name])
     waiting.add(replace(second, sums=replace(second.sums, reach=1 << 125)))
     with pytest.raises(StoreError, match="a sum has coefficients of up to") as caught:
         waiting.compute()

@@ -2,9 +2,12 @@
 
 import importlib
 import json
+import os
 from dataclasses import asdict, replace
 
 import pytest
+
+from tests.cli.models import model
 
 
 @pytest.fixture(scope="module")
@@ -42,3 +45,23 @@ def test_the_last_row_of_a_journal_counts(script, row, tmp_path):
 
 def test_the_configurations_are_those_of_the_acceptance(script):
     assert {"default", "paper", "small", "tiny", "batch4", "32x32", "16x8", "8x16"} <= set(script.CONFIGS)
+
+
+def test_a_network_is_compiled_in_one_process_and_proved_in_another(script, tmp_path, monkeypatch):
+    ran = []
+
+    def in_process(function, *arguments):
+        ran.append(function)
+        return function(*arguments)
+
+    monkeypatch.setattr(script, "in_process", in_process)
+    (tmp_path / "net_int8.onnx").write_bytes(model().SerializeToString())
+    found = script.row_of(tmp_path / "net_int8.onnx", "tiny")
+    assert ran == [script.write_module, script.measure]
+    assert found.is_right
+    assert (found.network, found.config) == ("net", "tiny")
+    assert found.mebibytes > 0
+
+
+def test_a_function_runs_in_another_process(script):
+    assert script.in_process(os.getpid) != os.getpid()
