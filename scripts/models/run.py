@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from onnx import ModelProto
 
+from vdla.runtime.host.onnx_runtime import EXACT_SUMS
+
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
 
@@ -17,6 +19,7 @@ def session_of(model: ModelProto) -> "InferenceSession":
 
     options = SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.add_session_config_entry(*EXACT_SUMS)
     return InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 

@@ -122,6 +122,19 @@ def test_a_reason_is_one_line():
     assert reason_of(RuntimeError()) == "RuntimeError"
 
 
+def test_sums_of_products_with_constant_bytes_are_exact():
+    """On processors with AVX2 and without VNNI, onnxruntime saturates sums of two products by default."""
+    x, w = np.full((3, 32), 255, np.uint8), np.full((32, 16), 127, np.int8)
+    inputs = [helper.make_tensor_value_info("x", TensorProto.UINT8, x.shape)]
+    result = helper.make_tensor_value_info("y", TensorProto.INT32, [3, 16])
+    constants = [helper.make_tensor("w", TensorProto.INT8, w.shape, w.tobytes(), raw=True)]
+    product = helper.make_node("MatMulInteger", ["x", "w"], ["y"])
+    graph = helper.make_graph([product], "part", inputs, [result], constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
+    (made,) = session_from(model.SerializeToString()).run(None, {"x": x})
+    np.testing.assert_array_equal(made, x.astype(int) @ w.astype(int))
+
+
 @pytest.mark.parametrize("optimised", [True, False])
 def test_a_session_runs_on_one_thread_and_writes_nothing(optimised, monkeypatch):
     """Results are then the same on every machine, and refusals are told once."""
