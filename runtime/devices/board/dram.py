@@ -1,0 +1,156 @@
+"""The DRAM of a board behind a wire, with a copy of it on the host.
+
+Each page is in one of three states:
+
+- *dirty*: the copy is newer, or the page was never written; the board has the page when a run needs it.
+- *clean*: board and copy are equal.
+- *stale*: a run may have stored into it; the host reads it when it needs it.
+
+Only dirty pages of a run go over the wire. Constants therefore do once, and equal inputs do not go again. The
+record (`vdla.runtime.devices.board.record`) keeps what is clean for the next process.
+
+A damaged write may have reached any page. Clean pages are then no longer *sure*, and each page that the run
+needs is read back before it starts.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from vdla.hw.spec.errors import DeviceError
+from vdla.runtime.device import PAGE_BYTES, DeviceLostError
+from vdla.runtime.devices.board.driver import TRIES, Driver
+from vdla.runtime.devices.board.link import WireError
+
+BLOCK_PAGES = 4  # that are written, read back and repeated together
+Pages = np.ndarray
+"""int64[n]: numbers of pages, ascending."""
+
+
+class BoardDram:
+    """DRAM of a board, page by page.
+
+    Args:
+        driver: of the board, whose DRAM is initialised.
+        copy: uint8[bytes], a multiple of PAGE_BYTES: the copy on the host.
+    """
+
+    def __init__(self, driver: Driver, copy: np.ndarray) -> None:
+        self._driver, self._copy = driver, copy
+        count = copy.size // PAGE_BYTES
+        self._clean, self._sure, self._stale = (np.zeros(count, bool) for _ in range(3))
+
+    def write(self, address: int, source: np.ndarray) -> None:
+        """Write uint8[bytes] into the copy; pages whose bytes change are dirty."""
+        end = address + source.size
+        pages = pages_of(np.array([address]), np.array([end]))
+        covered = np.arange(-(-address // PAGE_BYTES), end // PAGE_BYTES)
+        self.fetch(np.setdiff1d(pages, covered))
+        changed = np.flatnonzero(self._copy[address:end] != source) + address
+        self._copy[address:end] = source
+        dirty = np.unique(np.append(changed // PAGE_BYTES, pages[self._stale[pages]]))
+        self._clean[dirty] = self._stale[dirty] = False
+
+    def fetch(self, pages: Pages) -> None:
+        """Read the stale pages among `pages` from the board.
+
+        Raises:
+            DeviceLostError: the board was reset, or does not answer.
+        """
+        stale = pages[self._stale[pages]]
+        for first, last in _blocks(stale):
+            begin, end = first * PAGE_BYTES, (last + 1) * PAGE_BYTES
+            self._copy[begin:end] = self._driver.read_dram(begin, end - begin)
+        if stale.size:
+            self._driver.require_alive()
+        self._stale[stale] = False
+        self._clean[stale] = True
+
+    def upload(self, pages: Pages) -> None:
+        """Make `pages` equal on board and host: write the dirty pages among them, and read them back.
+
+        Raises:
+            DeviceError: DRAM does not keep what is written.
+            DeviceLostError: a damaged write may have reached results that the host has not read; or the board
+                was reset, or does not answer.
+        """
+        wanted = pages[~self._stale[pages]]
+        for _ in range(TRIES):
+            dirty = wanted[~self._clean[wanted]]
+            self._write(dirty)
+            self._sure[dirty] = False
+            unsure = wanted[~self._sure[wanted]]
+            bad = self._different(unsure)
+            self._clean[unsure] = self._sure[unsure] = True
+            self._clean[bad] = False
+            if not bad.size:
+                if dirty.size:
+                    self._driver.require_alive()
+                return
+            self._driver.require_alive()
+            self.distrust()
+        self._driver.forget_initialisation()
+        raise DeviceError(
+            f"the DRAM of board {self._driver.file.board.name} does not keep what is written at "
+            f"{int(bad[0]) * PAGE_BYTES:#x} in {TRIES} attempts; check cable and power, and build the board "
+            "for a slower clock"
+        )
+
+    def distrust(self) -> None:
+        """Check every page again before a run uses it: a damaged write may have reached any of them.
+
+        Raises:
+            DeviceLostError: there are results that the host has not read, and nothing to compare them with.
+        """
+        self._sure[:] = False
+        if self._stale.any():
+            raise DeviceLostError(
+                f"a write to board {self._driver.file.board.name} was damaged on the wire while its DRAM held "
+                "results that the host had not read; check the cable, and run again"
+            )
+
+    def stored(self, pages: Pages) -> None:
+        """Note that a run may store into `pages`."""
+        self._stale[pages] = True
+        self._clean[pages] = False
+
+    def _write(self, pages: Pages) -> None:
+        for first, last in _blocks(pages):
+            begin = first * PAGE_BYTES
+            try:
+                self._driver.write_dram(begin, self._copy[begin : (last + 1) * PAGE_BYTES])
+            except WireError:  # reading back shows what is missing
+                self._driver.settle()
+
+    def _different(self, pages: Pages) -> Pages:
+        """Return those of `pages` in which board and copy differ. A block that one read shows as different is
+        read again, because that read may have been damaged."""
+        different = [np.zeros(0, np.int64)]
+        for first, last in _blocks(pages):
+            begin = first * PAGE_BYTES
+            wanted = self._copy[begin : (last + 1) * PAGE_BYTES]
+            if not self._driver.holds(begin, wanted):
+                found = self._driver.read_dram(begin, wanted.size)
+                differs = np.any((found != wanted).reshape(-1, PAGE_BYTES), axis=1)
+                different.append(first + np.flatnonzero(differs))
+        return np.concatenate(different)
+
+
+def pages_of(begins: np.ndarray, ends: np.ndarray) -> Pages:
+    """Return the pages that hold a byte of the intervals [begin, end), int64[k] each."""
+    parts = [
+        np.arange(begin // PAGE_BYTES, -(-end // PAGE_BYTES))
+        for begin, end in zip(begins.tolist(), ends.tolist(), strict=True)
+        if begin < end
+    ]
+    return np.unique(np.concatenate([np.zeros(0, np.int64), *parts]))
+
+
+def _blocks(pages: Pages) -> Iterator[tuple[int, int]]:
+    """Yield first and last page of runs of neighbours, at most BLOCK_PAGES long."""
+    if not pages.size:
+        return
+    for run in np.split(pages, np.flatnonzero(np.diff(pages) != 1) + 1):
+        for first in range(0, len(run), BLOCK_PAGES):
+            part = run[first : first + BLOCK_PAGES]
+            yield int(part[0]), int(part[-1])
