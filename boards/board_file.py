@@ -51,11 +51,17 @@ class LinkTable(_Table):
         kind: "uartbone" (serial) or "etherbone" (UDP).
         port: serial device, socket://HOST:PORT, or the host name of an Etherbone board.
         baud: bits per second of a serial port.
+        quiet_ms: milliseconds of silence after which the board drops a command that it received in part.
+        answer_seconds: limit of time of an answer.
+        run_seconds: limit of time of a run.
     """
 
     kind: Literal["uartbone", "etherbone"]
     port: str
     baud: Annotated[int, msgspec.Meta(gt=0)] = 115200
+    quiet_ms: Annotated[float, msgspec.Meta(ge=0)] = 120.0
+    answer_seconds: Annotated[float, msgspec.Meta(gt=0)] = 2.0
+    run_seconds: Annotated[float, msgspec.Meta(gt=0)] = 60.0
 
 
 class MapTable(_Table):

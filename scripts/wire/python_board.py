@@ -46,6 +46,12 @@ class _Core(Accelerator):
             super().write(offset, value)
 
     def _run(self) -> None:
+        """Run in a thread: the board answers meanwhile. START has no effect while a run is in progress."""
+        if not self.registers["STATUS"] & Status.RUNNING:
+            self.registers["STATUS"] = int(Status.RUNNING)
+            Thread(target=self._execute, daemon=True).start()
+
+    def _execute(self) -> None:
         registers = self.registers
         address = registers["STREAM_ADDRESS"] | registers["STREAM_ADDRESS_HIGH"] << 32
         counters: dict[str, int] = {}
