@@ -17,6 +17,7 @@ from exported.board import RAISED, Accelerator
 
 from vdla.boards.board_file import BoardFile, BoardTable, LinkTable, MapTable, MemoryTable
 from vdla.hw.spec import target_files
+from vdla.hw.spec.isa import Finish
 from vdla.hw.spec.registers import OFFSETS, Control, Status
 from vdla.hw.spec.target import Target
 from vdla.runtime.devices.checked import CheckedDevice
@@ -94,6 +95,7 @@ class PythonBoard:
         assert isinstance(self._device, CheckedDevice), f"{device} has no DRAM on this machine"
         self._dram = self._device.dram
         self._words = self._dram.view("<u4")
+        self._device.execute([Finish()])  # compiles the simulator, where that was not done before
         self._server = socket.create_server(("127.0.0.1", 0))
         self._thread = Thread(target=self._serve, daemon=True)
         self._buffer, self._command, self._last = bytearray(), (0, 0, 0), 0.0
@@ -115,7 +117,7 @@ class PythonBoard:
                 baud=1_000_000,
                 quiet_ms=QUIET_MS,
                 answer_seconds=0.5,
-                run_seconds=20.0,
+                run_seconds=60.0,
             ),
             map=MapTable(registers=REGISTERS, memory=MEMORY, memory_bytes=memory_bytes),
             memory=MemoryTable(kind="SDR", part="Python", init=STEPS),
