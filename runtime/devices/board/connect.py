@@ -47,7 +47,7 @@ def connect(board: str, config: AcceleratorConfig, dram_bytes: int) -> Connectio
     if board != SIMULATED:
         file = read_board_file(Path(board))
         return _connected(file, config, dram_bytes, lambda: None)
-    from vdla.runtime.devices.board.simulation import simulate
+    from vdla.boards.simulated import simulate
 
     simulation = simulate(config)
     return _connected(simulation.file, config, dram_bytes, simulation.close)
