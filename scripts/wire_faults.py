@@ -34,6 +34,7 @@ DRAM_BYTES, STREAM, RESULT, DATA = 0x4000, 0x3000, 0x2000, 0x1000
 ROWS = 16
 MOST_SECONDS = 60.0
 NEW_DEVICE_SHARE = 0.2
+MESSAGE = 70  # characters
 RIGHT, NAMED = "right answer", "named error"
 COPY = codec.to_bytes(
     [
@@ -71,14 +72,17 @@ class Tally:
     Attributes:
         outcomes: how often each fault had each outcome.
         slowest: seconds of the longest trial.
+        messages: beginnings of the errors.
     """
 
     outcomes: Counter[tuple[Kind, str]] = field(default_factory=Counter)
     slowest: float = 0.0
+    messages: Counter[str] = field(default_factory=Counter)
 
     def lines(self) -> list[str]:
         """Return a line for each kind of fault and outcome."""
         rows = [f"{kind:8} {outcome:14} {count:5}" for (kind, outcome), count in sorted(self.outcomes.items())]
+        rows += [f"{count:5} errors: {message}" for message, count in self.messages.most_common()]
         return [*rows, f"{sum(self.outcomes.values())} faults, slowest trial {self.slowest:.1f} s"]
 
 
@@ -92,12 +96,14 @@ def campaign(faults: int, seed: int, folder: Path) -> Tally:
     tally, random = Tally(), np.random.default_rng(seed)
     with PythonBoard(Target(TINY), 1 << 16, "functional") as board, Proxy(board.file.link.port, board.reset) as proxy:
         file = msgspec.structs.replace(
-            board.file, link=msgspec.structs.replace(board.file.link, port=proxy.port, answer_seconds=0.3)
+            board.file, link=msgspec.structs.replace(board.file.link, port=proxy.port, answer_seconds=2.0)
         )
         (folder / "board.toml").write_text(to_toml(file))
         bench = _Bench(folder)
         while sum(tally.outcomes.values()) < faults:
             _trial(bench, proxy, random, tally)
+            if sum(tally.outcomes.values()) % 50 == 0:
+                print("\n".join(tally.lines()), file=sys.stderr)
         bench.run(0)
         bench.close()
     return tally
@@ -135,7 +141,8 @@ class _Bench:
 
 
 def _trial(bench: _Bench, proxy: Proxy, random: np.random.Generator, tally: Tally) -> None:
-    """Run with a fault, now and then on a new device, and then without."""
+    """Run once to see how many bytes pass, then with a fault among as many bytes, then without. A fault at the
+    end of a run may show in the next one; the run after that has to be right."""
     if random.random() < NEW_DEVICE_SHARE:
         bench.close()
     before = dict(proxy.passed)
@@ -144,17 +151,21 @@ def _trial(bench: _Bench, proxy: Proxy, random: np.random.Generator, tally: Tall
     place = proxy.passed[to_board] + int(random.integers(proxy.passed[to_board] - before[to_board]))
     if random.random() < NEW_DEVICE_SHARE:
         bench.close()
-    proxy.faults = [Fault(to_board, place, kind, 1 << int(random.integers(8)))]
+    fault = Fault(to_board, place, kind, 1 << int(random.integers(8)))
+    proxy.faults = [fault]
     happened, began = proxy.happened, time.monotonic()
     try:
         bench.run(int(random.integers(1 << 30)))
+        happened, proxy.faults = proxy.happened - happened, []
+        bench.run(int(random.integers(1 << 30)))
         outcome = RIGHT
-    except DeviceError:
+    except DeviceError as error:
+        happened, proxy.faults = proxy.happened - happened, []
         outcome = NAMED
-    happened, proxy.faults = proxy.happened - happened, []
+        tally.messages[str(error)[:MESSAGE]] += 1
     seconds = time.monotonic() - began
     if seconds > MOST_SECONDS:
-        raise TimeoutError(f"a run with the fault {kind} took {seconds:.0f} s")
+        raise TimeoutError(f"{fault} took {seconds:.0f} s")
     tally.slowest = max(tally.slowest, seconds)
     if happened:
         tally.outcomes[kind, outcome] += 1

@@ -213,7 +213,7 @@ class PythonBoard:
                 self.written += 1
         elif address == CONTROLS + RESET:
             self.reset()
-        else:
+        elif CONTROLS <= address < CONTROLS + RESET:
             self._control(address, value)
 
     def _control(self, address: int, value: int) -> None:

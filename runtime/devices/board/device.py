@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import ClassVar
+from weakref import finalize
 
 import numpy as np
 
@@ -55,12 +56,13 @@ class BoardDevice(CheckedDevice):
         self._zeros = -(-dram_bytes // PAGE_BYTES) * PAGE_BYTES
         copy = np.zeros(self._zeros + 2 * PAGE_BYTES, np.uint8)
         self.dram = copy[:dram_bytes]
-        self._connection = connect(board, config, copy.size)
-        self._driver, self._lost = self._connection.driver, False
+        connection = connect(board, config, copy.size)
+        self._driver, self._lost = connection.driver, False
+        self._end = finalize(self, connection.close)
         with self._watched():
-            self._driver.initialise()
+            kept = not self._driver.initialise()
             self._driver.begin()
-        self._dram = BoardDram(self._driver, copy)
+            self._dram = BoardDram(self._driver, copy, kept=kept)
 
     @property
     def lost(self) -> bool:
@@ -70,7 +72,12 @@ class BoardDevice(CheckedDevice):
     def close(self) -> None:
         """End the connection, and a simulated board with it; the device cannot run afterwards."""
         self._lost = True
-        self._connection.close()
+        self._end()
+
+    @property
+    def clock_hz(self) -> float:
+        """The clock of the board, which counts the cycles of runs."""
+        return self._driver.file.board.clock_mhz * 1e6
 
     @contextmanager
     def _watched(self) -> Iterator[None]:
@@ -132,6 +139,7 @@ class BoardDevice(CheckedDevice):
     def _measure(self, used: Pages, stored: Pages, address: int, count: int) -> Snapshot:
         """Run a stream on the board; return the registers after it."""
         for _ in range(TRIES):
+            self._dram.withdraw(stored)
             self._dram.upload(used)
             try:
                 self._driver.start(address, count)
@@ -142,6 +150,7 @@ class BoardDevice(CheckedDevice):
                 self._dram.distrust()
             else:
                 self._dram.stored(stored)
+                self._dram.publish()
                 return found
         raise DeviceLostError(
             f"board {self._driver.file.board.name} does not start a run in {TRIES} attempts: {last}; check "

@@ -7,7 +7,8 @@ Each page is in one of three states:
 - *stale*: a run may have stored into it; the host reads it when it needs it.
 
 Only dirty pages of a run go over the wire. Constants therefore do once, and equal inputs do not go again. The
-record (`vdla.runtime.devices.board.record`) keeps what is clean for the next process.
+record (`vdla.runtime.devices.board.record`) keeps what is clean for the next process, which compares digests and
+a sample of the words.
 
 A damaged write may have reached any page. Clean pages are then no longer *sure*, and each page that the run
 needs is read back before it starts.
@@ -20,8 +21,10 @@ import numpy as np
 from vdla.hw.spec.errors import DeviceError
 from vdla.runtime.device import PAGE_BYTES, DeviceLostError
 from vdla.runtime.devices.board.driver import TRIES, Driver
-from vdla.runtime.devices.board.link import WireError
+from vdla.runtime.devices.board.link import WORD_BYTES, WireError
+from vdla.runtime.devices.board.record import Range, Record, digest_of_pages
 
+SAMPLES = 16  # words of a range that are compared with the record
 BLOCK_PAGES = 4  # that are written, read back and repeated together
 Pages = np.ndarray
 """int64[n]: numbers of pages, ascending."""
@@ -33,15 +36,20 @@ class BoardDram:
     Args:
         driver: of the board, whose DRAM is initialised.
         copy: uint8[bytes], a multiple of PAGE_BYTES: the copy on the host.
+        kept: DRAM has kept its contents since the process before this one.
     """
 
-    def __init__(self, driver: Driver, copy: np.ndarray) -> None:
+    def __init__(self, driver: Driver, copy: np.ndarray, *, kept: bool) -> None:
         self._driver, self._copy = driver, copy
         count = copy.size // PAGE_BYTES
         self._clean, self._sure, self._stale = (np.zeros(count, bool) for _ in range(3))
+        self._record = Record(driver, copy.size)
+        self._once: dict[Range, bool] = {}  # ranges that were written, and whether never changed since
+        if kept:
+            self._record.read()
 
     def write(self, address: int, source: np.ndarray) -> None:
-        """Write uint8[bytes] into the copy; pages whose bytes change are dirty."""
+        """Write uint8[bytes] into the copy; pages whose bytes change are dirty, unless the record has them."""
         end = address + source.size
         pages = pages_of(np.array([address]), np.array([end]))
         covered = np.arange(-(-address // PAGE_BYTES), end // PAGE_BYTES)
@@ -50,6 +58,58 @@ class BoardDram:
         self._copy[address:end] = source
         dirty = np.unique(np.append(changed // PAGE_BYTES, pages[self._stale[pages]]))
         self._clean[dirty] = self._stale[dirty] = False
+        if pages.size:
+            self._note((int(pages[0]), len(pages)), bool(dirty.size))
+
+    def _note(self, written: Range, changed: bool) -> None:
+        """Note that a range was written; its pages are clean if the board has them from an earlier process."""
+        first = written not in self._once
+        self._once[written] = first or (self._once[written] and not changed)
+        known = self._record.ranges.get(written)
+        if first and known is not None and known == self._digest(written) and self._has_sample(written):
+            pages = np.arange(written[0], sum(written))
+            self._clean[pages] = self._sure[pages] = True
+
+    def _digest(self, pages: Range) -> bytes:
+        return digest_of_pages(self._copy[pages[0] * PAGE_BYTES : sum(pages) * PAGE_BYTES])
+
+    def _has_sample(self, pages: Range) -> bool:
+        """Return whether the board has the copy's words at SAMPLES random places of a range."""
+        places = np.random.default_rng().integers(pages[0] * PAGE_BYTES, sum(pages) * PAGE_BYTES, SAMPLES)
+        words = (places // WORD_BYTES * WORD_BYTES).tolist()
+        return all(
+            np.array_equal(self._driver.read_dram(at, WORD_BYTES), self._copy[at : at + WORD_BYTES])
+            for at in words
+        )
+
+    def publish(self) -> None:
+        """Put the ranges that are clean, and were written once, on the record.
+
+        Raises:
+            DeviceLostError: as `distrust`.
+        """
+        listed = {
+            each: self._digest(each)
+            for each, once in self._once.items()
+            if once and self._sure[each[0] : sum(each)].all() and self._clean[each[0] : sum(each)].all()
+        }
+        self._rewrite({**self._record.ranges, **listed})
+
+    def withdraw(self, pages: Pages) -> None:
+        """Take the ranges that hold one of `pages`, which are about to change, off the record.
+
+        Raises:
+            DeviceLostError: as `distrust`.
+        """
+        touched = np.zeros(self._clean.size, bool)
+        touched[pages] = True
+        self._rewrite(
+            {each: value for each, value in self._record.ranges.items() if not touched[each[0] : sum(each)].any()}
+        )
+
+    def _rewrite(self, ranges: dict[Range, bytes]) -> None:
+        if not self._record.write(ranges):
+            self.distrust()
 
     def fetch(self, pages: Pages) -> None:
         """Read the stale pages among `pages` from the board.
@@ -75,8 +135,10 @@ class BoardDram:
                 was reset, or does not answer.
         """
         wanted = pages[~self._stale[pages]]
-        for _ in range(TRIES):
+        for attempt in range(TRIES):
             dirty = wanted[~self._clean[wanted]]
+            if dirty.size:
+                self.withdraw(dirty)
             self._write(dirty)
             self._sure[dirty] = False
             unsure = wanted[~self._sure[wanted]]
@@ -89,12 +151,20 @@ class BoardDram:
                 return
             self._driver.require_alive()
             self.distrust()
+            if attempt == TRIES // 2:  # a damaged write may have reached the controller of DRAM
+                self._initialise_again()
         self._driver.forget_initialisation()
         raise DeviceError(
             f"the DRAM of board {self._driver.file.board.name} does not keep what is written at "
             f"{int(bad[0]) * PAGE_BYTES:#x} in {TRIES} attempts; check cable and power, and build the board "
             "for a slower clock"
         )
+
+    def _initialise_again(self) -> None:
+        """Initialise DRAM, which loses its contents."""
+        self._driver.forget_initialisation()
+        self._driver.initialise()
+        self._clean[:] = False
 
     def distrust(self) -> None:
         """Check every page again before a run uses it: a damaged write may have reached any of them.

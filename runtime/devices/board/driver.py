@@ -147,8 +147,9 @@ class Driver:
 
     # DRAM.
 
-    def initialise(self) -> None:
-        """Perform the steps that initialise DRAM, unless they were performed since the board's last reset.
+    def initialise(self) -> bool:
+        """Perform the steps that initialise DRAM, unless they were performed since the board's last reset; return
+        whether they had to be.
 
         The last step hands DRAM to its controller, so its register tells whether DRAM is initialised.
 
@@ -157,9 +158,9 @@ class Driver:
             DeviceLostError: the board does not answer.
         """
         steps = self.file.memory.init
-        for _ in range(TRIES):
+        for attempt in range(TRIES):
             if not steps or self.words(steps[-1][0], 1) == [steps[-1][1]]:
-                return
+                return attempt > 0
             try:
                 self._perform(steps)
             except WireError:
