@@ -1,7 +1,7 @@
-"""The simulated board: the system on chip of a board with a model of its DRAM, as a program behind a TCP port.
+"""The simulated board: the system on chip of a board with a model of its DRAM, behind a TCP port.
 
-The system is that of a build: bus, UARTBone, LiteDRAM and accelerator. Two parts differ. The serial port takes
-and gives a byte a cycle, and LiteDRAM's model stands in place of PHY and DRAM. The driver does not see a
+The system is that of a build: bus, UARTBone, LiteDRAM and accelerator. Two parts differ. The serial port
+takes and gives a byte a cycle, and LiteDRAM's model stands in place of PHY and DRAM. The driver does not see a
 difference.
 """
 
@@ -51,9 +51,9 @@ FILE = "board.toml"
 PORT = re.compile(rb"port (\d+)\n")
 START_SECONDS = 60.0
 QUIET_CYCLES = 20_000
-"""Cycles of silence after which the bridge drops a command that it has received in part; on an FPGA, 0.1 s."""
+"""Cycles after which the bridge drops a command that it has received in part; on an FPGA, 0.1 s."""
 QUIET_MS, ANSWER_SECONDS, RUN_SECONDS = 300.0, 60.0, 7200.0
-"""Limits of time of the link: the program runs at a hundredth of the speed of an FPGA, on a busy machine slower."""
+"""Limits of time of the link: the program has a hundredth of the speed of an FPGA, on a busy machine less."""
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,9 @@ def compare(module: Module, inputs: list[dict[str, np.ndarray]], board: str) -> 
     on_board, simulated = module.session(f"{BOARD_PREFIX}{board}"), module.session("cycle")
     different, seconds, cycles, predicted = 0, [], 0, 0
     for found, wanted, taken in _outcomes(on_board, simulated, inputs):
-        different += any(not np.array_equal(found.outputs[key], wanted.outputs[key]) for key in wanted.outputs)
+        different += any(
+            not np.array_equal(found.outputs[key], wanted.outputs[key]) for key in wanted.outputs
+        )
         seconds.append(taken)
         cycles, predicted = found.cycles or 0, wanted.cycles or 0
     further = float(np.mean(seconds[1:])) if len(seconds) > 1 else 0.0
@@ -85,7 +87,9 @@ def compare(module: Module, inputs: list[dict[str, np.ndarray]], board: str) -> 
     return Run(len(inputs), different, cycles, predicted, clock_hz, (seconds[0], further))
 
 
-def _outcomes(on_board: Session, simulated: Session, inputs: list[dict[str, np.ndarray]]) -> Iterator[tuple[Outcome, Outcome, float]]:
+def _outcomes(
+    on_board: Session, simulated: Session, inputs: list[dict[str, np.ndarray]]
+) -> Iterator[tuple[Outcome, Outcome, float]]:
     """Yield the outcome on the board, that of the cycle device, and the wall time on the board."""
     for values in inputs:
         began = time.monotonic()
@@ -96,7 +100,9 @@ def _outcomes(on_board: Session, simulated: Session, inputs: list[dict[str, np.n
 
 def main() -> None:
     """Run what the command line names."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("networks", nargs="+", metavar="NETWORK", help=f"{DIGITS}, or NAME of NAME_int8.onnx")
     parser.add_argument("--board", default="sim", help="folder of a build, board file, or sim")
     parser.add_argument("--config", default="tiny", help="preset or target file")

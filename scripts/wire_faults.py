@@ -21,7 +21,7 @@ import numpy as np
 from wire.proxy import Fault, Kind, Proxy
 from wire.python_board import PythonBoard
 
-from vdla.boards.board_file import BoardFile, to_toml
+from vdla.boards.board_file import to_toml
 from vdla.hw.spec import codec, isa
 from vdla.hw.spec.errors import DeviceError
 from vdla.hw.spec.presets import TINY
@@ -81,7 +81,9 @@ class Tally:
 
     def lines(self) -> list[str]:
         """Return a line for each kind of fault and outcome."""
-        rows = [f"{kind:8} {outcome:14} {count:5}" for (kind, outcome), count in sorted(self.outcomes.items())]
+        rows = [
+            f"{kind:8} {outcome:14} {count:5}" for (kind, outcome), count in sorted(self.outcomes.items())
+        ]
         rows += [f"{count:5} errors: {message}" for message, count in self.messages.most_common()]
         return [*rows, f"{sum(self.outcomes.values())} faults, slowest trial {self.slowest:.1f} s"]
 
@@ -94,7 +96,10 @@ def campaign(faults: int, seed: int, folder: Path) -> Tally:
         TimeoutError: a trial took more than MOST_SECONDS.
     """
     tally, random = Tally(), np.random.default_rng(seed)
-    with PythonBoard(Target(TINY), 1 << 16, "functional") as board, Proxy(board.file.link.port, board.reset) as proxy:
+    with (
+        PythonBoard(Target(TINY), 1 << 16, "functional") as board,
+        Proxy(board.file.link.port, board.reset) as proxy,
+    ):
         file = msgspec.structs.replace(
             board.file, link=msgspec.structs.replace(board.file.link, port=proxy.port, answer_seconds=2.0)
         )
@@ -126,7 +131,9 @@ class _Bench:
         image = np.random.default_rng(seed).integers(0, 256, STREAM, np.uint8)
         try:
             self._device = self._device or BoardDevice(TINY, DRAM_BYTES, board=str(self._folder))
-            found, wanted = (_result(each, image) for each in (self._device, FunctionalDevice(TINY, DRAM_BYTES)))
+            found, wanted = (
+                _result(each, image) for each in (self._device, FunctionalDevice(TINY, DRAM_BYTES))
+            )
         except DeviceError:
             self.close()
             raise
@@ -180,7 +187,9 @@ def _result(device: BoardDevice | FunctionalDevice, image: np.ndarray) -> np.nda
 
 def main() -> None:
     """Run the campaign that the command line describes."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--faults", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()

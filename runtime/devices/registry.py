@@ -53,8 +53,7 @@ def device_factory(name: str) -> Callable[..., Device]:
         return partial(_class(*BOARD_CLASS), board=_board_of(name))
     if name not in DEVICE_CLASSES:
         raise DeviceError(
-            f"no device is called {name!r}; there are {', '.join(DEVICE_CLASSES)}, {BOARD_FORM} and "
-            f"{FORM}"
+            f"no device is called {name!r}; there are {', '.join(DEVICE_CLASSES)}, {BOARD_FORM} and {FORM}"
         )
     return _class(*DEVICE_CLASSES[name])
 

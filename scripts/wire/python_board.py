@@ -60,7 +60,10 @@ class _Core(Accelerator):
         try:
             result = self.device.run(address, registers["STREAM_COUNT"])
             counters = dict(result.counters)
-            counters |= {"CYCLES": (result.cycles or 0) & WORD_MASK, "CYCLES_HIGH": (result.cycles or 0) >> 32}
+            counters |= {
+                "CYCLES": (result.cycles or 0) & WORD_MASK,
+                "CYCLES_HIGH": (result.cycles or 0) >> 32,
+            }
             status = Status.DONE
         except tuple(RAISED) as error:
             registers["FAULT"] = int(RAISED[type(error)])

@@ -82,6 +82,6 @@ def _check(file: BoardFile, config: AcceleratorConfig, dram_bytes: int) -> None:
         )
     if dram_bytes > file.map.memory_bytes:
         raise DeviceError(
-            f"{dram_bytes} bytes of DRAM are needed, and board {name} has {file.map.memory_bytes} bytes; take "
-            "a board with more DRAM, or a smaller network"
+            f"{dram_bytes} bytes of DRAM are needed, and board {name} has {file.map.memory_bytes} bytes; "
+            "take a board with more DRAM, or a smaller network"
         )

@@ -81,7 +81,7 @@ class BoardDevice(CheckedDevice):
 
     @contextmanager
     def _watched(self) -> Iterator[None]:
-        """Close the device if it is lost within the context, or if an interrupt leaves a command unfinished."""
+        """Close the device if it is lost within the context, or if an interrupt cuts a command short."""
         if self._lost:
             raise DeviceLostError(f"board {self._driver.file.board.name} is closed; make a new device")
         try:
@@ -127,7 +127,9 @@ class BoardDevice(CheckedDevice):
         read, stored = _footprint(program)
         code = pages_of(np.array([stream_address]), np.array([stream_address + size]))
         with self._watched():
-            found = self._measure(np.union1d(np.union1d(read, stored), code), stored, stream_address, len(program))
+            found = self._measure(
+                np.union1d(np.union1d(read, stored), code), stored, stream_address, len(program)
+            )
             cycles = read_cycles(found)
             raise_fault(found, cycles, partial(self.word_at, stream_address), self.config)
             if cycle_limit is not None and cycles > cycle_limit:

@@ -7,8 +7,8 @@ Each page is in one of three states:
 - *stale*: a run may have stored into it; the host reads it when it needs it.
 
 Only dirty pages of a run go over the wire. Constants therefore do once, and equal inputs do not go again. The
-record (`vdla.runtime.devices.board.record`) keeps what is clean for the next process, which compares digests and
-a sample of the words.
+record (`vdla.runtime.devices.board.record`) keeps what is clean for the next process, which compares digests
+and a sample of the words.
 
 A damaged write may have reached any page. Clean pages are then no longer *sure*, and each page that the run
 needs is read back before it starts.
@@ -49,7 +49,7 @@ class BoardDram:
             self._record.read()
 
     def write(self, address: int, source: np.ndarray) -> None:
-        """Write uint8[bytes] into the copy; pages whose bytes change are dirty, unless the record has them."""
+        """Write uint8[bytes] into the copy; changed pages are dirty, unless the record has them."""
         end = address + source.size
         pages = pages_of(np.array([address]), np.array([end]))
         covered = np.arange(-(-address // PAGE_BYTES), end // PAGE_BYTES)
@@ -62,7 +62,7 @@ class BoardDram:
             self._note((int(pages[0]), len(pages)), bool(dirty.size))
 
     def _note(self, written: Range, changed: bool) -> None:
-        """Note that a range was written; its pages are clean if the board has them from an earlier process."""
+        """Note that a range was written. Its pages are clean if an earlier process left them on the board."""
         first = written not in self._once
         self._once[written] = first or (self._once[written] and not changed)
         known = self._record.ranges.get(written)
@@ -104,7 +104,11 @@ class BoardDram:
         touched = np.zeros(self._clean.size, bool)
         touched[pages] = True
         self._rewrite(
-            {each: value for each, value in self._record.ranges.items() if not touched[each[0] : sum(each)].any()}
+            {
+                each: value
+                for each, value in self._record.ranges.items()
+                if not touched[each[0] : sum(each)].any()
+            }
         )
 
     def _rewrite(self, ranges: dict[Range, bytes]) -> None:
@@ -175,8 +179,8 @@ class BoardDram:
         self._sure[:] = False
         if self._stale.any():
             raise DeviceLostError(
-                f"a write to board {self._driver.file.board.name} was damaged on the wire while its DRAM held "
-                "results that the host had not read; check the cable, and run again"
+                f"a write to board {self._driver.file.board.name} was damaged on the wire while its DRAM "
+                "held results that the host had not read; check the cable, and run again"
             )
 
     def stored(self, pages: Pages) -> None:

@@ -6,8 +6,8 @@ A serial link may lose, double or damage bytes. The driver therefore trusts no s
 - A write counts if reading back gives what was written. A damaged write may have reached any address, so the
   caller has to check all of DRAM again (`vdla.runtime.devices.board.dram`).
 - A failed read cannot have written: the driver stays silent until the board has dropped the command.
-- A run counts if it raised the interrupt, which was clear before. A reset of the board clears the enable of the
-  interrupt, so no run before or after a reset passes for another.
+- A run counts if it raised the interrupt, which was clear before. A reset of the board clears the enable of
+  the interrupt, so no run before or after a reset passes for another.
 """
 
 import time
@@ -118,9 +118,7 @@ class Driver:
         return [
             word
             for first in range(0, count, self._link.longest)
-            for word in self._agreed(
-                address + WORD_BYTES * first, min(self._link.longest, count - first)
-            )
+            for word in self._agreed(address + WORD_BYTES * first, min(self._link.longest, count - first))
         ]
 
     def _agreed(self, address: int, count: int) -> list[int]:
@@ -148,10 +146,12 @@ class Driver:
     # DRAM.
 
     def initialise(self) -> bool:
-        """Perform the steps that initialise DRAM, unless they were performed since the board's last reset; return
-        whether they had to be.
+        """Perform the steps that initialise DRAM, unless they were performed since the board's last reset.
 
         The last step hands DRAM to its controller, so its register tells whether DRAM is initialised.
+
+        Returns:
+            Whether the steps were performed: DRAM has lost its contents then.
 
         Raises:
             DeviceError: the last step has no effect.
@@ -288,8 +288,8 @@ class Driver:
         while self.again(self._is_running):
             if time.monotonic() > end:
                 raise DeviceLostError(
-                    f"board {self.file.board.name}: the run has not ended in {self.file.link.run_seconds:g} s; "
-                    "reset the board, and run again"
+                    f"board {self.file.board.name}: the run has not ended in "
+                    f"{self.file.link.run_seconds:g} s; reset the board, and run again"
                 )
             time.sleep(wait)
             wait = min(2 * wait, LONGEST_WAIT)

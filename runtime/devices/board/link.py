@@ -4,7 +4,7 @@ No link acknowledges writes, and a serial link has no checksum. The caller has t
 """
 
 import time
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -109,7 +109,7 @@ class _TimedPort:
             self._send()
         return len(data)
 
-    def inWaiting(self) -> int:  # noqa: N802 - the name that LiteX calls
+    def inWaiting(self) -> int:
         """Return how many bytes have arrived."""
         return int(self._port.in_waiting)
 

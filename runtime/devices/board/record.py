@@ -42,7 +42,11 @@ def decoded(contents: np.ndarray) -> dict[Range, bytes]:
     raw = contents.tobytes()
     magic, count = _COUNT.unpack_from(raw)
     size = _COUNT.size + count * _RANGE.size
-    if magic != MAGIC or count > MOST_RANGES or hashlib.sha256(raw[:size]).digest() != raw[size : size + DIGEST_BYTES]:
+    if (
+        magic != MAGIC
+        or count > MOST_RANGES
+        or hashlib.sha256(raw[:size]).digest() != raw[size : size + DIGEST_BYTES]
+    ):
         return {}
     rows = _RANGE.iter_unpack(raw[_COUNT.size : size])
     return {(first, pages): digest for first, pages, digest in rows}

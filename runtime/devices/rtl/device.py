@@ -195,4 +195,3 @@ class _Watchdog:
                 "this is a defect of the hardware"
             )
         self._steps, self._last_progress = steps, self._model.cycle
-

@@ -38,7 +38,9 @@ def with_board(device: str, board: str | None) -> str:
     if board is None and device != BOARD:
         return device
     if board is None:
-        raise click.UsageError("--device board needs --board: a folder that vdla build wrote, a board file or sim")
+        raise click.UsageError(
+            "--device board needs --board: a folder that vdla build wrote, a board file or sim"
+        )
     if device != BOARD:
         raise click.UsageError(f"--board {board} needs --device {BOARD}, not --device {device}")
     return f"{BOARD_PREFIX}{board}"

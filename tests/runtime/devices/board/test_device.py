@@ -6,7 +6,17 @@ import pytest
 from wire.python_board import STEPS
 
 from tests.programs.cases import store
-from tests.runtime.devices.board.boards import COPY, DRAM_BYTES, RESULT, STREAM, expected, image, opened, ran, with_port
+from tests.runtime.devices.board.boards import (
+    COPY,
+    DRAM_BYTES,
+    RESULT,
+    STREAM,
+    expected,
+    image,
+    opened,
+    ran,
+    with_port,
+)
 from vdla.boards.board_file import to_toml
 from vdla.hw.spec import codec, isa
 from vdla.hw.spec.errors import (

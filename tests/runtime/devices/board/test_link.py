@@ -32,7 +32,9 @@ def link(served):
 
 def test_words_of_a_read_arrive_in_order(link):
     link, client = link
-    Thread(target=lambda: client.sendall(b"\x00\x00\x00\x01\x00\x00\x00\x02") if client.recv(6) else None).start()
+    Thread(
+        target=lambda: client.sendall(b"\x00\x00\x00\x01\x00\x00\x00\x02") if client.recv(6) else None
+    ).start()
     assert link.read(0x4000_0000, 2) == [1, 2]
 
 
@@ -62,7 +64,9 @@ def test_what_arrives_before_silence_is_dropped(link):
 def test_a_closed_connection_is_a_lost_device(link):
     link, client = link
     client.close()
-    with pytest.raises(DeviceLostError, match=r"connection to the board at socket://127\.0\.0\.1:\d+ is gone"):
+    with pytest.raises(
+        DeviceLostError, match=r"connection to the board at socket://127\.0\.0\.1:\d+ is gone"
+    ):
         link.read(0, 1)
 
 

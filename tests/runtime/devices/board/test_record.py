@@ -46,7 +46,9 @@ def words_sent(board, folder, seed: int) -> int:
         device.copy_in(DATA, image(seed)[DATA : DATA + PAGE_BYTES])
         device.copy_in(STREAM, COPY)
         device.run(STREAM, COUNT)
-        np.testing.assert_array_equal(device.copy_out(RESULT, STORED), expected(seed)[RESULT : RESULT + STORED])
+        np.testing.assert_array_equal(
+            device.copy_out(RESULT, STORED), expected(seed)[RESULT : RESULT + STORED]
+        )
     return board.written - before
 
 

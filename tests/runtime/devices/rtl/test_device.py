@@ -19,10 +19,10 @@ from vdla.hw.spec.errors import (
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.registers import OFFSETS, READ_CYCLES, Control, Fault
 from vdla.hw.spec.vocabulary import MemoryType
+from vdla.runtime.devices import registers
 from vdla.runtime.devices.cycle import CycleDevice
 from vdla.runtime.devices.functional import FunctionalDevice
 from vdla.runtime.devices.rtl import Optimise, RtlDevice
-from vdla.runtime.devices import registers
 from vdla.runtime.devices.rtl import device as rtl
 from vdla.runtime.devices.rtl.design import Design
 from vdla.runtime.devices.rtl.model import Protocol
