@@ -1,8 +1,8 @@
 """The simulated board: the system on chip of a board with a model of its DRAM, behind a TCP port.
 
 The system is that of a build: bus, UARTBone, LiteDRAM and accelerator. Two parts differ. The serial port
-takes and gives a byte a cycle, and LiteDRAM's model stands in place of PHY and DRAM. The driver does not see a
-difference.
+takes and gives a byte a cycle, and LiteDRAM's model stands in place of PHY and DRAM. The driver does not see
+a difference.
 """
 
 import os

@@ -3,9 +3,11 @@
     .venv/bin/python scripts/wire_faults.py --faults 1000
 
 Each trial runs a stream on a device whose wire loses, doubles or damages a byte, or closes, or whose board is
-reset, at a random moment. The run gives the DRAM of the functional device, or a named error; the next run, on a
-new device after an error, gives it. The board is that of `scripts/wire/python_board.py`. Prints a line for each outcome and
-kind of fault; exit status 1 if an answer is wrong, an error has no name, or a trial takes too long.
+reset, at a random moment. The run gives the DRAM of the functional device, or a named error. The run after it,
+on a new device after an error, gives that DRAM. The board is that of `scripts/wire/python_board.py`.
+
+Prints a line for each outcome and kind of fault. The exit status is 1 if an answer is wrong, an error has no
+name, or a trial takes too long.
 """
 
 import argparse
@@ -148,8 +150,10 @@ class _Bench:
 
 
 def _trial(bench: _Bench, proxy: Proxy, random: np.random.Generator, tally: Tally) -> None:
-    """Run once to see how many bytes pass, then with a fault among as many bytes, then without. A fault at the
-    end of a run may show in the next one; the run after that has to be right."""
+    """Run once to see how many bytes pass, then with a fault among as many bytes, then without.
+
+    A fault at the end of a run may show in the next one. The run after that has to be right.
+    """
     if random.random() < NEW_DEVICE_SHARE:
         bench.close()
     before = dict(proxy.passed)

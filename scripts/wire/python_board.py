@@ -1,7 +1,7 @@
 """A board in Python behind a socket: UARTBone, registers, DRAM, and a device of the kit as its accelerator.
 
-It stands in for an FPGA where the simulation of the whole system would take too long. Its DRAM works only after
-the initialisation, and a reset makes its contents random.
+It stands in for an FPGA where the simulation of the whole system would take too long. Its DRAM works only
+after the initialisation, and a reset makes its contents random.
 """
 
 import socket

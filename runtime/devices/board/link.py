@@ -4,7 +4,6 @@ No link acknowledges writes, and a serial link has no checksum. The caller has t
 """
 
 import time
-from abc import ABC
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -30,7 +29,7 @@ class WireError(Exception):
     """An answer is missing, late or damaged. The link works again after `settle`."""
 
 
-class Link(ABC):
+class Link:
     """Words on a bus, over one connection.
 
     Args:

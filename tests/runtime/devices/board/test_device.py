@@ -1,5 +1,7 @@
 """The board device in front of a board in Python: results, transfers that are saved, errors."""
 
+from functools import partial
+
 import msgspec
 import numpy as np
 import pytest
@@ -177,10 +179,11 @@ def test_a_reset_of_the_board_is_a_lost_device_and_the_next_device_runs(board, t
         device.copy_in(STREAM, COPY)
         device.run(STREAM, len(COPY) // TINY.instruction_bytes)
         board.reset()
+        if action == "write":
+            device.copy_in(0, image(3))
+        use = partial(device.copy_out, RESULT, 4) if action == "read" else partial(device.run, STREAM, 4)
         with pytest.raises(DeviceLostError, match="the board was reset, and its DRAM is lost; run again"):
-            if action == "write":
-                device.copy_in(0, image(3))
-            device.copy_out(RESULT, 4) if action == "read" else device.run(STREAM, 4)
+            use()
         assert device.lost
     with opened(board.file, tmp_path) as device:
         np.testing.assert_array_equal(ran(device), expected())
