@@ -3,8 +3,8 @@
     .venv/bin/python scripts/wire_faults.py --faults 1000
 
 Each trial runs a stream on a device whose wire loses, doubles or damages a byte, or closes, or whose board is
-reset, at a random moment. The run gives the DRAM of the functional device, or a named error. The run after it,
-on a new device after an error, gives that DRAM. The board is that of `scripts/wire/python_board.py`.
+reset, at a random moment. The run gives the DRAM of the functional device, or a named error. The run after
+it, on a new device after an error, gives that DRAM. The board is that of `scripts/wire/python_board.py`.
 
 Prints a line for each outcome and kind of fault. The exit status is 1 if an answer is wrong, an error has no
 name, or a trial takes too long.

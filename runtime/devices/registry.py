@@ -42,7 +42,7 @@ def device_factory(name: str) -> Callable[..., Device]:
 
     Args:
         name: of `DEVICE_CLASSES`, an address as `vdla.runtime.devices.remote.address` describes it, or
-            "board:BOARD" with a board as `vdla.runtime.devices.board.connect` describes it.
+            "board:BOARD" with a board as `vdla.runtime.devices.board.device` describes it.
 
     Raises:
         DeviceError: there is none of that name.

@@ -1,29 +1,35 @@
 """The board device: the accelerator in an FPGA, or in the simulation of its system on chip."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
+from pathlib import Path
 from typing import ClassVar
 from weakref import finalize
 
 import numpy as np
 
+from vdla.boards.board_file import BoardFile, read_board_file
 from vdla.hw.spec import codec, isa
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.errors import CycleLimitError, ProgramError
+from vdla.hw.spec.errors import CycleLimitError, DeviceError, ProgramError
 from vdla.hw.spec.footprint import dram_access, forms_in_dram
 from vdla.hw.spec.memories import scratchpads_of
 from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.runtime.device import DEFAULT_DRAM_BYTES, PAGE_BYTES, DeviceLostError
-from vdla.runtime.devices.board.connect import connect
 from vdla.runtime.devices.board.dram import BoardDram, Pages, pages_of
-from vdla.runtime.devices.board.driver import TRIES, Snapshot
-from vdla.runtime.devices.board.link import WireError
+from vdla.runtime.devices.board.driver import TRIES, Driver, Snapshot
+from vdla.runtime.devices.board.link import WireError, open_link
 from vdla.runtime.devices.checked import CheckedDevice
 from vdla.runtime.devices.registers import raise_fault, read_counters, read_cycles
 from vdla.sim.decoded import DecodedStream
 from vdla.sim.rows import dram_rows
+
+SIMULATED, SIMULATION = "sim", "vdla.boards.simulated"
+"""The name of the simulated board, and the module that starts it; LiteX takes a second to import."""
 
 
 class BoardDevice(CheckedDevice):
@@ -33,7 +39,7 @@ class BoardDevice(CheckedDevice):
         config: the accelerator; the board has to hold the same.
         dram_bytes: size of DRAM that is used.
         memory: ignored: the board has its own memory.
-        board: a folder with a board file, a board file, or "sim"; see `vdla.runtime.devices.board.connect`.
+        board: a folder with a board file, a board file, or "sim"; see `connect`.
 
     Raises:
         DeviceError: the board cannot be reached, holds another accelerator, or has less DRAM.
@@ -192,3 +198,75 @@ def _footprint(program: DecodedStream) -> tuple[Pages, Pages]:
         pages = pages_of(*dram_rows(program, form).spans())
         (stored if dram_access(form).writes else read).append(pages)
     return np.unique(np.concatenate(read)), np.unique(np.concatenate(stored))
+
+
+@dataclass(frozen=True)
+class Connection:
+    """A board that answers.
+
+    Attributes:
+        driver: its driver.
+        end: what has to end with the connection, as a simulation.
+    """
+
+    driver: Driver
+    end: Callable[[], None]
+
+    def close(self) -> None:
+        """End the connection, and the simulation."""
+        self.driver.close()
+        self.end()
+
+
+def connect(board: str, config: AcceleratorConfig, dram_bytes: int) -> Connection:
+    """Connect to a board.
+
+    Args:
+        board: a folder with a board file, a board file, or SIMULATED.
+        config: the accelerator that it has to hold.
+        dram_bytes: that the device uses.
+
+    Raises:
+        DeviceError: the board cannot be reached, holds another accelerator, or has less DRAM.
+        ConfigError: the board file is invalid.
+        ToolError: a package or tool of the simulation is missing.
+    """
+    if board != SIMULATED:
+        file = read_board_file(Path(board))
+        return _connected(file, config, dram_bytes, lambda: None)
+    simulation = import_module(SIMULATION).simulate(config)
+    return _connected(simulation.file, config, dram_bytes, simulation.close)
+
+
+def _connected(
+    file: BoardFile, config: AcceleratorConfig, dram_bytes: int, end: Callable[[], None]
+) -> Connection:
+    """Connect to the board of a file; call `end` if that fails."""
+    try:
+        _check(file, config, dram_bytes)
+        link = open_link(file.link)
+        try:
+            return Connection(Driver(file, link), end)
+        except BaseException:
+            link.close()
+            raise
+    except BaseException:
+        end()
+        raise
+
+
+def _check(file: BoardFile, config: AcceleratorConfig, dram_bytes: int) -> None:
+    """Refuse a board of another accelerator, or with too little DRAM."""
+    name, digest = file.board.name, file.board.config_digest
+    if digest != config.digest:
+        built = file.target.config
+        raise DeviceError(
+            f"board {name} holds the configuration {built.name} ({digest[:12]}), and {config.name} "
+            f"({config.digest[:12]}) is to run; build the board with that configuration, or compile for "
+            f"{built.name}"
+        )
+    if dram_bytes > file.map.memory_bytes:
+        raise DeviceError(
+            f"{dram_bytes} bytes of DRAM are needed, and board {name} has {file.map.memory_bytes} bytes; "
+            "take a board with more DRAM, or a smaller network"
+        )

@@ -43,7 +43,7 @@ def test_a_board_has_to_be_named(name):
 
 def test_a_board_is_named_by_its_file(tmp_path):
     require_device("board:sim")
-    with pytest.raises(ConfigError, match="none.toml"):
+    with pytest.raises(ConfigError, match=r"none\.toml"):
         device_of(f"board:{tmp_path}/none.toml", Target(TINY), 4096)
 
 

@@ -8,7 +8,7 @@ from tests.runtime.devices.board.boards import COPY, RESULT, STREAM, expected, i
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.runtime.device import PAGE_BYTES
-from vdla.runtime.devices.board.record import MOST_RANGES, decoded, encoded
+from vdla.runtime.devices.board.dram import MOST_RANGES, decoded, encoded
 
 COUNT = len(COPY) // TINY.instruction_bytes
 STORED = 4 * TINY.element_bytes(MemoryType.OUT)
