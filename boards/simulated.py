@@ -5,10 +5,12 @@ takes and gives a byte a cycle, and LiteDRAM's model stands in place of PHY and 
 a difference.
 """
 
-import os
+import logging
 import re
 import subprocess
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import chdir, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import version
@@ -140,9 +142,28 @@ def _key(config: AcceleratorConfig) -> str:
 def _build(folder: Path, config: AcceleratorConfig) -> None:
     """Fill `folder` with the program and its board file."""
     with TemporaryDirectory() as place:
-        soc, sources = _sources(Path(place), config)
+        with _quiet():
+            soc, sources = _sources(Path(place), config)
         build_program(sources, TOP, HARNESS, folder)
     (folder / FILE).write_text(to_toml(_file(soc, config)), encoding="utf-8")
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep LiteX's log off the terminal, and undo what LiteX does to logging and to standard error."""
+    handlers, level, errors, disabled = (
+        logging.root.handlers[:],
+        logging.root.level,
+        sys.stderr,
+        logging.root.manager.disable,
+    )
+    logging.disable(logging.ERROR)
+    try:
+        yield
+    finally:
+        logging.disable(disabled)
+        logging.root.handlers[:], sys.stderr = handlers, errors
+        logging.root.setLevel(level)
 
 
 def _sources(folder: Path, config: AcceleratorConfig) -> tuple[Any, list[Path]]:
@@ -156,12 +177,8 @@ def _sources(folder: Path, config: AcceleratorConfig) -> tuple[Any, list[Path]]:
     soc = simulated_soc(board, config, accelerator)
     soc.finalize()
     output = soc.platform.get_verilog(soc.get_fragment(), name=TOP)
-    before = os.getcwd()
-    os.chdir(folder)  # where Migen writes the contents of memories
-    try:
+    with chdir(folder):  # where Migen writes the contents of memories
         output.write(f"{TOP}.v")
-    finally:
-        os.chdir(before)
     return soc, [folder / f"{TOP}.v", accelerator]
 
 
