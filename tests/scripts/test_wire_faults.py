@@ -10,7 +10,10 @@ from vdla.runtime.devices.board.driver import Driver
 def test_faults_are_named_errors_or_right_answers(tmp_path):
     tally = wire_faults.campaign(8, 3, tmp_path)
     assert sum(tally.outcomes.values()) == 8
-    assert {kind for kind, outcome in tally.outcomes if outcome == wire_faults.NAMED} <= {Kind.CLOSE, Kind.RESET}
+    assert {kind for kind, outcome in tally.outcomes if outcome == wire_faults.NAMED} <= {
+        Kind.CLOSE,
+        Kind.RESET,
+    }
 
 
 def test_a_driver_that_trusts_what_it_wrote_is_caught(tmp_path, monkeypatch):
