@@ -193,7 +193,8 @@ def _clearing(config: AcceleratorConfig, zeros: int) -> list[isa.Instruction]:
 
 def _footprint(program: DecodedStream) -> tuple[Pages, Pages]:
     """Return the pages that a stream reads, without its instructions, and those that it may store into."""
-    read, stored = [], []
+    read: list[Pages] = []
+    stored: list[Pages] = []
     for form in forms_in_dram():
         pages = pages_of(*dram_rows(program, form).spans())
         (stored if dram_access(form).writes else read).append(pages)
