@@ -25,7 +25,7 @@ env: $(READY)
 $(READY): requirements.lock pyproject.toml
 	@scripts/create_venv.sh
 	@echo "[env] installing requirements.lock (a minute or two)"
-	@$(PIP) install --quiet --require-hashes --only-binary :all: -r requirements.lock
+	@$(PIP) install --quiet --require-hashes --only-binary :all: --no-binary litex-boards -r requirements.lock
 	@echo "[env] installing vdla"
 	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@

@@ -17,7 +17,8 @@ PAGE_BYTES = 4096
 
 
 class DeviceLostError(DeviceError):
-    """A remote device is gone with its DRAM: its server ended, cannot be reached, or ended the session."""
+    """A remote device is gone with its DRAM: its server ended, cannot be reached, or ended the session. Or a
+    board is: its cable was pulled, it was reset, or it does not answer."""
 
 
 @dataclass(frozen=True, slots=True)

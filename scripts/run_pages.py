@@ -35,6 +35,7 @@ ONE_EXPECTED = "--stream-patch"
 COMMAND = re.compile(r"(?:\$ )?(?P<line>(?:vdla|python|make|echo|scripts/\w+\.py) .*|scripts/\w+\.py)$")
 LINKED = ("ARCHITECTURE.md", "docs", "examples", "scripts", "src", "tests")
 NOT_RUN = {
+    r"--device board": "tests/cli/test_board.py and tests/boards/test_simulated.py run boards",
     r"make (env|demo|test|lint|docs|site)\b": "continuous integration runs it, or a test",
     r"vdla serve|remote://": "tests/runtime/devices/remote and tests/cli/test_serve.py run a server",
     r"secrets\.token_urlsafe": "it appends to a file of tokens",

@@ -27,7 +27,7 @@ ROOMS = (
     Room(1, ("vdla.sim",)),
     Room(1, ("vdla.compiler.ir",)),
     Room(2, ("vdla.runtime",)),
-    Room(3, ("vdla.runtime.devices",)),
+    Room(3, ("vdla.runtime.devices", "vdla.boards")),
     Room(3, ("vdla.runtime.session",)),
     Room(
         3,
@@ -60,6 +60,11 @@ OWNERS = {
     "amaranth": ("vdla.hw", "vdla.runtime.devices.rtl"),
     "amaranth_boards": ("vdla.hw", "vdla.runtime.devices.rtl"),
     "grpc": ("vdla.runtime.devices.remote",),
+    "litedram": ("vdla.boards",),
+    "litex": ("vdla.boards", "vdla.runtime.devices.board"),
+    "litex_boards": ("vdla.boards",),
+    "migen": ("vdla.boards",),
+    "serial": ("vdla.boards", "vdla.runtime.devices.board"),
     "onnx": ("vdla.compiler.graph.onnx",),
 }
 

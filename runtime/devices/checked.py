@@ -51,6 +51,11 @@ class CheckedDevice(Device):
             )
         return self.dram[address:end].reshape(count, size)
 
+    def word_at(self, stream_address: int, index: int) -> int:
+        """Return the encoding of instruction `index` of the stream at byte `stream_address` of DRAM."""
+        size = self.config.instruction_bytes
+        return int.from_bytes(self.copy_out(stream_address + index * size, size).tobytes(), "little")
+
     @final
     def run(self, stream_address: int, count: int, *, cycle_limit: int | None = None) -> RunResult:
         """Run a stream, as the contract says.

@@ -20,6 +20,11 @@ TIMED = ("cycle", "rtl")  # devices that run in front of a memory
 
 
 REMOTE_CLASS = ("vdla.runtime.devices.remote.device", "RemoteDevice")
+BOARD = "board"
+BOARD_PREFIX = f"{BOARD}:"
+BOARD_FORM = f"{BOARD_PREFIX}sim, {BOARD_PREFIX}FOLDER, {BOARD_PREFIX}FILE"
+BOARD_CLASS = ("vdla.runtime.devices.board.device", "BoardDevice")
+_BOARD_PACKAGES = ("litex", "serial")
 
 
 def is_remote(name: str) -> bool:
@@ -27,20 +32,45 @@ def is_remote(name: str) -> bool:
     return name.startswith(PREFIX)
 
 
+def is_board(name: str) -> bool:
+    """Return whether a name is that of a board, with or without the board's file."""
+    return name == BOARD or name.startswith(BOARD_PREFIX)
+
+
 def device_factory(name: str) -> Callable[..., Device]:
     """Return what makes a device of that name from a configuration, its bytes of DRAM and options of its own.
 
     Args:
-        name: of `DEVICE_CLASSES`, or an address as `vdla.runtime.devices.remote.address` describes it.
+        name: of `DEVICE_CLASSES`, an address as `vdla.runtime.devices.remote.address` describes it, or
+            "board:BOARD" with a board as `vdla.runtime.devices.board.device` describes it.
 
     Raises:
         DeviceError: there is none of that name.
     """
     if is_remote(name):
         return partial(_class(*REMOTE_CLASS), address=address_of(name))
+    if is_board(name):
+        return partial(_class(*BOARD_CLASS), board=_board_of(name))
     if name not in DEVICE_CLASSES:
-        raise DeviceError(f"no device is called {name!r}; there are {', '.join(DEVICE_CLASSES)} and {FORM}")
+        raise DeviceError(
+            f"no device is called {name!r}; there are {', '.join(DEVICE_CLASSES)}, {BOARD_FORM} and {FORM}"
+        )
     return _class(*DEVICE_CLASSES[name])
+
+
+def _board_of(name: str) -> str:
+    """Return the board in a name; refuse a name without one, and a kit without the packages of boards.
+
+    Raises:
+        DeviceError: the name has no board.
+        ToolError: a package is not installed.
+    """
+    board = name.removeprefix(BOARD_PREFIX)
+    if board in ("", BOARD):
+        raise DeviceError(f"device {name} does not say which board; name {BOARD_FORM}")
+    for package in _BOARD_PACKAGES:
+        require_package(package, "a board")
+    return board
 
 
 def _class(module: str, name: str) -> Callable[..., Device]:

@@ -133,11 +133,12 @@ class Module:
                 converted where the input's type holds them. Several samples run one after the other, and
                 their outputs are joined as the samples were: along the first axis where that is a batch of 1,
                 else along a new one.
-            device: "functional", "cycle", "rtl", or the address of a server's device, as
-                "remote://host:port".
+            device: "functional", "cycle", "rtl", the address of a server's device, as
+                "remote://host:port", or a board, as "board:FOLDER" with the folder of a build, or
+                "board:sim", the simulated board.
             image_scale: what turns the pixels of images into numbers: "imagenet", "clip", "unit" (0 to
                 1), "signed" (-1 to 1), "raw" (0 to 255), or mean and standard deviation.
-            clock_hz: converts cycles to time; None: the clock of the module's target.
+            clock_hz: converts cycles to time; None: the clock of a board, else that of the module's target.
             memory: of a timed device; None: that of the target. Cycles depend on it, results do not.
             waves: waveforms of the launches, for the device "rtl"; see `vdla.runtime.devices.rtl.waves`.
             progress: called before each step.
@@ -150,13 +151,14 @@ class Module:
             ModuleError: an input is not finite.
             DeviceError: another device than "rtl" is to write waveforms, there is no such device, or its
                 server refuses the run.
-            DeviceLostError: a server ended, or cannot be reached; the next run makes a new device.
+            DeviceLostError: a server or a board is gone; the next run makes a new device.
             ToolError: the device needs what is not installed.
         """
         require_device(device)
         fitted = self._fitted(inputs, named, image_scale)
         session = self.session(device, memory) if waves is None else self._recorded(device, memory, waves)
         outcome = run_each(session, fitted, progress)
+        clock_hz = clock_hz or getattr(session.device, "clock_hz", None)
         waveforms = tuple(getattr(session.device, "waveforms", ()))
         found = report(self.plan, outcome, device, clock_hz, memory)
         summary = summary_of(self.plan, found, clock_hz, clock_note(self.plan.target))

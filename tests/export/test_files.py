@@ -15,7 +15,7 @@ from vdla.export.c_text import ExportError, array, comment, identifiers, number
 from vdla.export.files import DRIVER_ERRORS, FAULT_ORDER, errors, files_of, registers_header
 from vdla.export.operators import FORMS
 from vdla.hw.spec.registers import IDENTITY, MEANING, OFFSETS, VERSION, Fault
-from vdla.runtime.devices.rtl.device import error_of
+from vdla.runtime.devices.registers import error_of
 from vdla.runtime.module.plan import HostStep
 
 DEFINED = re.compile(r"^#define VDLA_(\w+) (0x[0-9a-f]+|\d+)u", re.MULTILINE)

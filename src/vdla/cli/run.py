@@ -8,7 +8,7 @@ import click
 import numpy as np
 
 from vdla.api import Module, Run
-from vdla.cli._devices import DEVICE
+from vdla.cli._devices import BOARD_OPTION, DEVICE, with_board
 from vdla.cli._modules import MHZ, inputs_of, module_of, show_notes, step_name
 from vdla.cli._networks import Recipe, status, takes_recipe, takes_tuning
 from vdla.cli._options import CLOCK, INPUTS, OUTPUT_FILE, overrides_memory, takes_target
@@ -43,6 +43,7 @@ NPY, NPZ = ".npy", ".npz"
     help="Where to write the outputs: .npy holds the only output of a network, .npz any number.",
 )
 @click.option("--device", default="functional", show_default=True, type=DEVICE)
+@BOARD_OPTION
 @CLOCK
 @click.option(
     "--trace", metavar="T.json", type=OUTPUT_FILE, help="Write a timeline for ui.perfetto.dev (device cycle)."
@@ -59,6 +60,7 @@ def command(
     inputs: Path | None,
     output: Path | None,
     device: str,
+    board: str | None,
     clock: float | None,
     trace: Path | None,
     waves: Waves | None,
@@ -82,6 +84,7 @@ def command(
     """
     if trace is not None and device != "cycle":
         raise click.UsageError("--trace needs --device cycle")
+    device = with_board(device, board)
     _check_ending(output)
     check_writable(output, trace, waves.path if waves else None)
     require_device(device)

@@ -1,8 +1,10 @@
 """Devices by name, and what they need."""
 
+import importlib.util
+
 import pytest
 
-from vdla.hw.spec.errors import DeviceError, ToolError
+from vdla.hw.spec.errors import ConfigError, DeviceError, ToolError
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.target import MemoryParameters, Target
 from vdla.runtime.device import DeviceLostError
@@ -28,9 +30,29 @@ def test_the_rtl_device_is_refused_where_a_tool_is_missing(monkeypatch, need):
 
 def test_an_unknown_name_is_refused_with_the_names_that_there_are():
     with pytest.raises(
-        DeviceError, match=f"no device is called 'board'; there are {', '.join(DEVICE_CLASSES)}"
+        DeviceError, match=f"no device is called 'fpga'; there are {', '.join(DEVICE_CLASSES)}, board:sim"
     ):
-        require_device("board")
+        require_device("fpga")
+
+
+@pytest.mark.parametrize("name", ["board", "board:"])
+def test_a_board_has_to_be_named(name):
+    with pytest.raises(DeviceError, match=f"device {name} does not say which board; name board:sim"):
+        require_device(name)
+
+
+def test_a_board_is_named_by_its_file(tmp_path):
+    require_device("board:sim")
+    with pytest.raises(ConfigError, match=r"none\.toml"):
+        device_of(f"board:{tmp_path}/none.toml", Target(TINY), 4096)
+
+
+@pytest.mark.parametrize("package", ["litex", "serial"])
+def test_a_board_is_refused_where_a_package_is_missing(monkeypatch, package):
+    find = importlib.util.find_spec
+    monkeypatch.setattr("vdla.hw.spec.extras.find_spec", lambda name: None if name == package else find(name))
+    with pytest.raises(ToolError, match=rf"a board needs {package}, .*vdla\[boards\]"):
+        require_device("board:sim")
 
 
 def test_an_address_names_a_remote_device():

@@ -14,7 +14,7 @@ from tests.test_import_floors import PACKAGE, find_modules
 from vdla.hw.spec.errors import OverwriteError, VdlaError
 from vdla.hw.spec.registers import Fault
 from vdla.runtime.devices.cycle import CycleDevice
-from vdla.runtime.devices.rtl.device import error_of
+from vdla.runtime.devices.registers import error_of
 from vdla.sim.verify import touch
 from vdla.sim.verify.verifier import Finding
 

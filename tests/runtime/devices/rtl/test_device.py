@@ -19,6 +19,7 @@ from vdla.hw.spec.errors import (
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.registers import OFFSETS, READ_CYCLES, Control, Fault
 from vdla.hw.spec.vocabulary import MemoryType
+from vdla.runtime.devices import registers
 from vdla.runtime.devices.cycle import CycleDevice
 from vdla.runtime.devices.functional import FunctionalDevice
 from vdla.runtime.devices.rtl import Optimise, RtlDevice
@@ -176,7 +177,8 @@ def test_a_register_that_counts_otherwise_than_the_clock_is_a_defect():
 def test_registers_of_two_words_are_written_and_read_low_word_first():
     written, registers = [], {OFFSETS["CYCLES"]: 5, OFFSETS["CYCLES_HIGH"]: 3}
     model = SimpleNamespace(
-        write=lambda offset, value: written.append((offset, value)) or 41,
+        write=lambda offset, value: written.append((offset, value)),
+        cycle=42,
         read=lambda offset, cycles: registers[offset],
         protocol=Protocol(0),
     )
@@ -373,7 +375,7 @@ def test_the_simulator_stops_in_the_same_cycle_for_the_same_reason(device, image
     words, _, _ = FAULTS[name]
     seen = {}
     monkeypatch.setattr(
-        rtl,
+        registers,
         "error_of",
         lambda fault, index, cycles, *_: seen.update(fault=fault, cycles=cycles) or DeviceError("seen"),
     )

@@ -1,0 +1,130 @@
+"""Descriptions of boards: one TOML file for each, in `boards/descriptions/` or anywhere else.
+
+A description names the parts of LiteX that the board needs: platform (pins), clock generator, PHY and model
+of its memory. The fields of `Board` and of its tables are the keys of the file.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Literal, TypeAlias
+
+import msgspec
+
+from vdla.hw.spec.errors import ConfigError
+from vdla.hw.spec.files import read_text, toml_values
+
+FOLDER = Path(__file__).parent / "descriptions"
+Positive: TypeAlias = Annotated[float, msgspec.Meta(gt=0)]
+Arguments: TypeAlias = Mapping[str, bool | int | float | str | list[int]]
+
+
+class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """A table of a description; an unknown key is an error."""
+
+
+class Platform(_Table):
+    """The board in litex-boards.
+
+    Attributes:
+        module: name of the module in `litex_boards.platforms` and in `litex_boards.targets`.
+        arguments: of the platform's constructor.
+        extension: name of a list of pins in that module, which is added to the platform; "" for none.
+        clocks: name of the class of the target that generates clocks and resets.
+    """
+
+    module: str
+    arguments: Arguments = {}
+    extension: str = ""
+    clocks: str = "_CRG"
+
+
+class Memory(_Table):
+    """The DRAM of the board.
+
+    Attributes:
+        kind: type of DRAM.
+        part: class of the DRAM part in `litedram.modules`.
+        phy: class of the PHY in `litedram.phy`.
+        rate: clock of the accelerator to clock of the DRAM.
+        pads: name of its pins on the platform.
+        arguments: of the PHY's constructor. A list stands for a dictionary from index to element.
+        settings: attributes of the PHY's settings that differ from those of the PHY.
+        tied: pins of the DRAM that have constant values.
+    """
+
+    kind: Literal["SDR", "DDR3"]
+    part: str
+    phy: str
+    rate: Literal["1:1", "1:2"]
+    pads: str
+    arguments: Arguments = {}
+    settings: Arguments = {}
+    tied: Mapping[str, int] = {}
+
+
+class Link(_Table):
+    """How the host reaches the board.
+
+    Attributes:
+        kind: protocol.
+        pads: name of the serial port's pins on the platform.
+        baud: bits per second.
+        port: serial device that the host has with the usual drivers; a user may name another one.
+    """
+
+    kind: Literal["uartbone"]
+    pads: str
+    baud: Annotated[int, msgspec.Meta(ge=9600, le=12_000_000)]
+    port: str
+
+
+class Board(_Table):
+    """A board.
+
+    Attributes:
+        name: by which commands know it.
+        title: manufacturer, model and FPGA.
+        clock_mhz: system clock that builds ask for unless told otherwise.
+        largest: largest preset that was built for the board with its timing met.
+        flash: name of the board in openFPGALoader.
+        platform, memory, link: see their classes.
+    """
+
+    name: str
+    title: str
+    clock_mhz: Positive
+    largest: str
+    flash: str
+    platform: Platform
+    memory: Memory
+    link: Link
+
+
+@cache
+def board_names() -> tuple[str, ...]:
+    """Return the names of the boards that the kit describes, sorted."""
+    return tuple(sorted(file.stem for file in FOLDER.glob("*.toml")))
+
+
+def load_board(name_or_path: str | Path) -> Board:
+    """Return the board of that name, or the board that the `.toml` file describes.
+
+    Raises:
+        ConfigError: there is neither, or the file does not describe a board; with file, key and what is
+            allowed.
+    """
+    path = Path(name_or_path)
+    if str(name_or_path) in board_names():
+        path = FOLDER / f"{name_or_path}.toml"
+    elif path.suffix != ".toml":
+        raise ConfigError(
+            f"board {str(name_or_path)!r} is unknown; there are {', '.join(board_names())}, and files with "
+            "the suffix .toml that describe a board"
+        )
+    try:
+        return msgspec.convert(toml_values(read_text(path), str(path)), Board)
+    except msgspec.ValidationError as error:
+        raise ConfigError(
+            f"{path} does not describe a board: {error}; docs/boards.md lists the keys"
+        ) from error
