@@ -11,11 +11,13 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 
 from vdla.hw.spec import target_files
+from vdla.hw.spec.cache import digest_of
 from vdla.hw.spec.errors import ConfigError
 from vdla.hw.spec.files import read_text, toml_values
 from vdla.hw.spec.target import Target
 
-FILE_NAME = "board.toml"
+FILE_NAME, BITSTREAM, REPORT = "board.toml", "bitstream.bit", "report.json"
+"""The files of a build."""
 Digest: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 Address: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
 Step: TypeAlias = tuple[Address, Address, Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]]
@@ -25,7 +27,7 @@ class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """A table of the file; an unknown key is an error."""
 
 
-class BoardTable(_Table):
+class BoardTable(_Table, frozen=True, kw_only=True):
     """What was built.
 
     Attributes:
@@ -35,6 +37,7 @@ class BoardTable(_Table):
             first 32 bits.
         digest: SHA-256 (hex) of the bitstream's sources and of the bitstream.
         target: the whole target, as text in TOML.
+        loader: name of the board in openFPGALoader; "" for a board that it does not know.
     """
 
     name: str
@@ -42,9 +45,10 @@ class BoardTable(_Table):
     config_digest: Digest
     digest: Digest
     target: str
+    loader: str = ""
 
 
-class LinkTable(_Table):
+class LinkTable(_Table, frozen=True, kw_only=True):
     """How the host reaches the board.
 
     Attributes:
@@ -64,7 +68,7 @@ class LinkTable(_Table):
     run_seconds: Annotated[float, msgspec.Meta(gt=0)] = 60.0
 
 
-class MapTable(_Table):
+class MapTable(_Table, frozen=True, kw_only=True):
     """Byte addresses on the bus of the system on chip.
 
     Attributes:
@@ -78,7 +82,7 @@ class MapTable(_Table):
     memory_bytes: Annotated[int, msgspec.Meta(gt=0, le=1 << 32)]
 
 
-class MemoryTable(_Table):
+class MemoryTable(_Table, frozen=True, kw_only=True):
     """DRAM and its initialisation, which the host performs: the system on chip has no CPU.
 
     Attributes:
@@ -95,7 +99,7 @@ class MemoryTable(_Table):
     levelling: Mapping[str, int] = {}
 
 
-class BoardFile(_Table):
+class BoardFile(_Table, frozen=True, kw_only=True):
     """The contents of a file.
 
     Attributes:
@@ -123,6 +127,11 @@ class BoardFile(_Table):
                 f"configuration in board.target has {target.config.digest[:8]}...; build the board again"
             )
         return target
+
+
+def bitstream_digest(sources: str, bitstream: bytes) -> str:
+    """Return the digest of a build: of the digest of what place and route read, and of the bitstream."""
+    return digest_of([sources, bitstream])
 
 
 def to_toml(file: BoardFile) -> str:

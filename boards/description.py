@@ -23,7 +23,7 @@ class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """A table of a description; an unknown key is an error."""
 
 
-class Platform(_Table):
+class Platform(_Table, frozen=True, kw_only=True):
     """The board in litex-boards.
 
     Attributes:
@@ -39,7 +39,7 @@ class Platform(_Table):
     clocks: str = "_CRG"
 
 
-class Memory(_Table):
+class Memory(_Table, frozen=True, kw_only=True):
     """The DRAM of the board.
 
     Attributes:
@@ -63,7 +63,7 @@ class Memory(_Table):
     tied: Mapping[str, int] = {}
 
 
-class Link(_Table):
+class Link(_Table, frozen=True, kw_only=True):
     """How the host reaches the board.
 
     Attributes:
@@ -79,22 +79,20 @@ class Link(_Table):
     port: str
 
 
-class Board(_Table):
+class Board(_Table, frozen=True, kw_only=True):
     """A board.
 
     Attributes:
         name: by which commands know it.
         title: manufacturer, model and FPGA.
         clock_mhz: system clock that builds ask for unless told otherwise.
-        largest: largest preset that was built for the board with its timing met.
-        flash: name of the board in openFPGALoader.
+        flash: name of the board in openFPGALoader; "" if it has none.
         platform, memory, link: see their classes.
     """
 
     name: str
     title: str
     clock_mhz: Positive
-    largest: str
     flash: str
     platform: Platform
     memory: Memory

@@ -3,29 +3,43 @@
 The host is the only master on the bus. It reaches the accelerator's registers, DRAM and LiteX's control
 registers. The accelerator has a separate port into the DRAM controller, with addresses from 0. Nobody but
 the host initialises the DRAM: `dram_steps` returns what it has to write.
+
+`elaborate` turns a board and a configuration into the inputs of synthesis and into what the host needs.
 """
 
 import json
+import logging
 import math
-from collections.abc import Mapping
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import chdir, contextmanager
+from dataclasses import dataclass
 from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from litedram import modules as dram_modules
 from litedram import phy as dram_phys
 from litedram.frontend.axi import LiteDRAMAXI2Native, LiteDRAMAXIPort
 from litedram.init import get_sdram_phy_init_sequence, get_sdram_phy_py_header
+from litex.build.lattice.trellis import LatticeTrellisToolchain
 from litex.soc.integration.export import get_csr_json
-from litex.soc.integration.soc import SoCRegion
+from litex.soc.integration.soc import SoCError, SoCRegion
 from litex.soc.integration.soc_core import SoCCore
 from litex.soc.interconnect.axi import AXILiteInterface
 from migen import ClockSignal, Instance, ResetSignal
 
 from vdla.boards.description import Board, Memory
 from vdla.hw.axi import axi4_lite_signature, axi4_signature
+from vdla.hw.spec.cache import digest_of
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.errors import ConfigError
 from vdla.hw.spec.registers import REGISTER_SPACE_BITS
+from vdla.hw.verilog import emit
+from vdla.runtime.devices.rtl.design import core_sources, without_comments
 
 MODULE = "vdla_axi"
 """The accelerator's module in its Verilog."""
@@ -36,6 +50,9 @@ MEMORY = "main_ram"
 """LiteX's name of the region of DRAM on the bus."""
 OUTPUT, INPUT = "o", "i"
 CHANNELS = ("aw", "ar", "w", "b", "r")
+TOP = "vdla_soc"
+"""The top module of a system."""
+_LIBRARIES = ("litex", "litedram", "litex-boards", "migen", "amaranth")
 
 
 def board_soc(board: Board, config: AcceleratorConfig, verilog: Path, clock_mhz: float) -> Any:
@@ -179,3 +196,113 @@ def _dram_settings(soc: Any) -> tuple[Any, Any]:
     """Return the settings of the PHY and the timing of the DRAM."""
     controller = soc.sdram.controller.settings
     return controller.phy, controller.timing
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """A system on chip that was elaborated.
+
+    Attributes:
+        verilog: of the system and the accelerator, without comments. LiteX numbers some signals in an order
+            that differs from run to run.
+        constraints: pins and clocks at pins, as nextpnr's LPF.
+        device: options of nextpnr-ecp5 that name the FPGA.
+        csr: byte address on the bus of each control register, by name.
+        init: steps that initialise the DRAM, as in `dram_steps`.
+        levelling: parameters of the PHY's read levelling; empty if it has none.
+        memory: byte address of DRAM on the bus.
+        memory_bytes: of DRAM.
+        memory_bytes_per_cycle: the most that the DRAM controller moves in a cycle of the system clock.
+    """
+
+    verilog: str
+    constraints: str
+    device: tuple[str, ...]
+    csr: Mapping[str, int]
+    init: tuple[tuple[int, int, int], ...]
+    levelling: Mapping[str, int]
+    memory: int
+    memory_bytes: int
+    memory_bytes_per_cycle: float
+
+
+def system_key(board: Board, config: AcceleratorConfig, clock_mhz: float) -> str:
+    """Return a digest (hex) of everything that a system follows from: board, configuration, clock, sources of
+    the kit, and versions of the libraries."""
+    sources = Path(__file__).read_bytes()
+    versions = (f"{name} {version(name)}" for name in _LIBRARIES)
+    described = msgspec.json.encode(board)
+    return digest_of([described, config.digest, repr(clock_mhz), core_sources(), sources, *versions])
+
+
+def elaborate(board: Board, config: AcceleratorConfig, clock_mhz: float) -> System:
+    """Return the system of a board with an accelerator.
+
+    Raises:
+        ConfigError: LiteX refuses the system, for instance because no PLL setting gives the clock.
+    """
+    with tempfile.TemporaryDirectory() as name, chdir(name), _quiet():
+        accelerator = Path(name) / "accelerator.v"
+        accelerator.write_text(emit(config, "axi", MODULE))
+        try:
+            soc = board_soc(board, config, accelerator, clock_mhz)
+            soc.build(build_dir=name, build_name=TOP, run=False)
+        except (ValueError, AssertionError, SoCError) as error:  # LiteX asserts limits of clocks and pins
+            raise ConfigError(
+                f"{board.name} with {config.name} at {clock_mhz:g} MHz: LiteX refuses the system: "
+                f"{str(error) or 'a limit of the FPGA is exceeded'}; choose another clock with --set "
+                "clock_mhz=..., or change the description of the board"
+            ) from error
+        system = without_comments((Path(name) / f"{TOP}.v").read_text())
+        constraints = (Path(name) / f"{TOP}.lpf").read_text()
+        return _described(soc, system + without_comments(accelerator.read_text()), constraints)
+
+
+def _described(soc: Any, verilog: str, constraints: str) -> System:
+    csr, region = csr_addresses(soc), soc.bus.regions[MEMORY]
+    return System(
+        verilog=verilog,
+        constraints=constraints,
+        device=_device_options(soc.platform.device),
+        csr=csr,
+        init=dram_steps(soc, csr),
+        levelling=_levelling(soc.dram_phy.settings),
+        memory=region.origin,
+        memory_bytes=region.size,
+        memory_bytes_per_cycle=soc.sdram.crossbar.controller.data_width / 8,
+    )
+
+
+def _device_options(device: str) -> tuple[str, ...]:
+    """Return nextpnr's options for a device that is named as Lattice names it."""
+    toolchain = LatticeTrellisToolchain()
+    family, size, speed, package = toolchain.nextpnr_ecp5_parse_device(device)
+    kind = toolchain.nextpnr_ecp5_architectures[f"{family}-{size}"]
+    return (f"--{kind}", "--package", package, "--speed", speed)
+
+
+def _levelling(settings: Any) -> Mapping[str, int]:
+    if not getattr(settings, "read_leveling", False):
+        return {}
+    return {
+        "modules": settings.databits // 8,
+        "delays": settings.delays,
+        "bitslips": settings.bitslips,
+        "phases": settings.nphases,
+        "read_phase": int(getattr(settings.rdphase, "reset", settings.rdphase)),
+        "write_phase": int(getattr(settings.wrphase, "reset", settings.wrphase)),
+    }
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep LiteX's log off the terminal, and undo what LiteX does to logging and to standard error."""
+    handlers, level, errors = logging.root.handlers[:], logging.root.level, sys.stderr
+    before = logging.root.manager.disable
+    logging.disable(logging.ERROR)
+    try:
+        yield
+    finally:
+        logging.disable(before)
+        logging.root.handlers[:], sys.stderr = handlers, errors
+        logging.root.setLevel(level)

@@ -17,9 +17,9 @@ import click
 import numpy as np
 from generators.programs import IMAGE_BYTES, random_program
 
+from vdla.boards.tools import yosys
 from vdla.explore.silicon.hardware import MODULE
 from vdla.explore.silicon.synthesis import netlist_of
-from vdla.explore.silicon.tools import yosys
 from vdla.hw.spec.cache import digest_of
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.presets import PRESETS, preset

@@ -40,6 +40,7 @@ NOT_RUN = {
     r"vdla serve|remote://": "tests/runtime/devices/remote and tests/cli/test_serve.py run a server",
     r"secrets\.token_urlsafe": "it appends to a file of tokens",
     r"--cluster": "it needs a Dask scheduler",
+    r"^vdla (build|flash)|^scripts/build_boards\.py": "docs/boards.json holds the result; minutes to hours",
     r"^scripts/(prove_networks|break_streams|break_compiler)\.py": "docs/figures.json holds its result",
 }
 """Patterns of commands that are not run, with the reasons."""

@@ -22,7 +22,7 @@ CONTENTS = {
     "Course": "course/README course/[1-9]*",
     "Use": "networks from_pytorch operators configuration sweeps tuning reports commands messages "
     "remote security",
-    "Hardware": "verilog board_driver export from_vta isa registers microarchitecture formal",
+    "Hardware": "verilog boards board_driver export from_vta isa registers microarchitecture formal",
     "Inside": "compiler schedules simulator debugger debugger_causes proofs",
     "Measurements": "performance area timing",
     "Reference": "glossary site/api/*",

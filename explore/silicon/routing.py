@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from vdla.boards.tools import nextpnr_ecp5
 from vdla.explore.silicon import netlist as netlist_module
 from vdla.explore.silicon import sta
 from vdla.explore.silicon.families import family
@@ -21,7 +22,6 @@ from vdla.explore.silicon.netlist import TOP, Netlist
 from vdla.explore.silicon.remembered import remember
 from vdla.explore.silicon.sta import TimedPath, read_delays, slowest_paths
 from vdla.explore.silicon.synthesis import Tell, netlist_key, netlist_of, silent, unit_name
-from vdla.explore.silicon.tools import nextpnr_ecp5
 from vdla.hw.spec.cache import digest_of
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.runtime.devices.rtl.cache import built

@@ -1,10 +1,4 @@
-"""Synthesis by Yosys for an FPGA family: the mapped netlist, what it takes, and which unit takes what.
-
-Yosys calls bit 3 of a signal `a[1]` the same as element 3 of row 1 of an array `a`: `a[1][3]`. abc9 joins
-what it has mapped by such names. Where both stand in a design, it joins signals of different widths and stops
-with a failed assertion. The names that Yosys gets therefore have other brackets, of which it makes none. They
-sort as before, so Yosys chooses among equal signals as before.
-"""
+"""Synthesis by Yosys for an FPGA family: the mapped netlist, what it takes, and which unit takes what."""
 
 import gzip
 import json
@@ -16,21 +10,18 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from vdla.boards.tools import with_marked_indices, with_plain_indices, yosys
 from vdla.explore.silicon import netlist as netlist_module
 from vdla.explore.silicon.families import RESOURCES, family
 from vdla.explore.silicon.hardware import MODULE, verilog_of
 from vdla.explore.silicon.netlist import Netlist, units_of
 from vdla.explore.silicon.remembered import remember
-from vdla.explore.silicon.tools import yosys
 from vdla.hw.spec.cache import digest_of
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.runtime.devices.rtl.cache import built
 
 Tell = Callable[[str], None]
 """Takes a line about work that takes minutes."""
-_FIELD = re.compile(r"(?<=\\)[^\s\[\]]+(?:\[\d+\])+(?=\s)")
-_INDEX = re.compile(r"\[(\d+)\]")
-_MARKED = re.compile(r"<(\d+)>")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,13 +127,3 @@ def measure(netlist: Netlist, family_name: str) -> Area:
 def unit_name(path: str) -> str:
     """Return a unit's path as reports show it: without the datapath around all units and lanes' numbers."""
     return re.sub(r"_\d+(?=\.|$)", "", path.removeprefix("datapath."))
-
-
-def with_marked_indices(verilog: str) -> str:
-    """Return Verilog in which the fields of arrays have names with marks: `a<1><3>` in place of `a[1][3]`."""
-    return _FIELD.sub(lambda field: _INDEX.sub(r"<\1>", field.group()), verilog)
-
-
-def with_plain_indices(text: str) -> str:
-    """Return names with the brackets that they had before `with_marked_indices`, wherever they stand."""
-    return _MARKED.sub(r"[\1]", text)

@@ -16,8 +16,7 @@ from multiprocessing.connection import Connection, Pipe, wait
 from types import TracebackType
 from typing import Any, Generic, Self
 
-from vdla.explore.workers.job import Backend, Job, Result, Thing, WorkerError
-from vdla.explore.workers.worker import READY
+from vdla.explore.workers.job import READY, Backend, Job, Result, Thing, WorkerError
 from vdla.hw.spec.children import end, import_path, python_command, start
 from vdla.hw.spec.extras import require_package
 

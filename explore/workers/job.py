@@ -10,6 +10,9 @@ Result = TypeVar("Result")
 ThingIn = TypeVar("ThingIn", contravariant=True)
 ResultOut = TypeVar("ResultOut", covariant=True)
 
+READY = "ready"
+"""What a worker sends when it can measure."""
+
 
 class WorkerError(VdlaError):
     """Workers that do not start, or that cannot be reached."""

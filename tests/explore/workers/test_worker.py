@@ -9,7 +9,8 @@ from threading import Thread
 import pytest
 
 from tests.explore.workers.jobs import Doubling
-from vdla.explore.workers.worker import READY, main
+from vdla.explore.workers.job import READY
+from vdla.explore.workers.worker import main
 
 
 @pytest.fixture

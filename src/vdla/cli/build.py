@@ -1,0 +1,77 @@
+"""``vdla build``."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from vdla.boards.description import board_names, load_board
+from vdla.cli._live import duration
+from vdla.cli._options import OUTPUT_FILE, needs, takes_target
+from vdla.hw.spec.target import Target
+
+PACKAGES = ("litex", "litedram", "litex_boards")
+
+
+@click.command()
+@click.option(
+    "--board",
+    "board_name",
+    required=True,
+    metavar="NAME|FILE",
+    help=f"A board ({', '.join(board_names())}), or a .toml file that describes a board.",
+)
+@click.option("-o", "--output", "folder", required=True, type=OUTPUT_FILE, help="Folder to write into.")
+@click.option(
+    "--seeds",
+    type=click.IntRange(1, 100),
+    default=1,
+    show_default=True,
+    help="Placements to try until the timing is met.",
+)
+@click.option(
+    "--allow-slow-clock",
+    is_flag=True,
+    help="Write the files even if the timing is not met at the clock asked.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+@needs("vdla build", *PACKAGES)
+@takes_target
+def command(
+    target: Target, board_name: str, folder: Path, seeds: int, allow_slow_clock: bool, as_json: bool
+) -> None:
+    """Build a bitstream: an accelerator with a DRAM controller and a link to the host, for an FPGA board.
+
+    Writes bitstream.bit, report.json, and board.toml, which the driver reads. The system clock is the board's
+    unless the target has one (--set clock_mhz=60). Nothing is written if the timing is not met.
+
+    Finished stages are kept: a build that was interrupted goes on where it stopped.
+    """
+    board = load_board(board_name)
+    from vdla.boards.build import build  # imports LiteX and Amaranth
+
+    def tell(line: str) -> None:
+        """Show the progress."""
+        click.echo(line, err=True)
+
+    report = build(board, target, folder, tell, seeds, allow_slow_clock)
+    if as_json:
+        click.echo(json.dumps(asdict(report), indent=1))
+        return
+    state = "met" if report.met else "NOT met"
+    click.echo(
+        f"{report.board}, {report.target}: {report.mhz:.1f} MHz reached, {report.mhz_asked:g} MHz asked, "
+        f"timing {state} (seed {report.seed})"
+    )
+    click.echo(
+        f"{report.lut:,} of {report.lut_of_device:,} LUT4, {report.dsp} of {report.dsp_of_device} multi"
+        f"pliers, {report.block_ram} of {report.block_ram_of_device} block RAMs, {report.ff:,} flip-flops"
+    )
+    click.echo(
+        f"DRAM: {report.memory_bytes_per_cycle:g} bytes a cycle, {report.memory_megabytes_per_second:g} MB/s"
+    )
+    click.echo(f"slowest path: {report.slowest}")
+    times = ", ".join(f"{stage} {duration(seconds)}" for stage, seconds in report.seconds.items())
+    click.echo(f"wall time when the stages ran: {times}")
+    click.echo(folder)
