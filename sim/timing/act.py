@@ -31,6 +31,7 @@ from vdla.sim.timing.memory import (
     dma_takes,
     memory_accepts,
     memory_moves,
+    memory_steps,
 )
 from vdla.sim.timing.result import Burst
 from vdla.sim.timing.state import COMPUTE_UNIT, LOAD_UNIT, STORE_UNIT, Loader, Machine, Times
@@ -80,7 +81,9 @@ def act_transfers(
     turns |= cuts != 0 or (load | compute_load) & (TURNS | RETIRES) != 0
     wakes |= transfers.gives == FETCH or waited != machine.store.waits
     wakes |= cuts & LAST_CUT != 0 or (load | compute_load) & (BEGINS | RETIRES) != 0
-    return Done(load, compute_load, transfers.serves == STORE, transfers.serves != NOBODY, turns, wakes)
+    moves = transfers.serves != NOBODY or transfers.drains
+    turns |= memory_steps(machine, bursts, moves)
+    return Done(load, compute_load, transfers.drains, moves, turns, wakes)
 
 
 @part
@@ -151,9 +154,9 @@ def _move_beats(
     if gives == FETCH:
         takes = fetch_receives(machine)
     turns |= dma_passes(machine.memory, takes, serves)
-    if serves == STORE:
+    if transfers.drains:
         turns |= _write_beat(machine, bursts)
-    elif serves != NOBODY:
+    if serves != NOBODY and serves != STORE:
         turns |= memory_moves(machine, bursts)
     return turns
 
@@ -163,7 +166,8 @@ def _write_beat(machine: Machine, bursts: Records[Burst]) -> bool:
     """Move a beat of the store unit to memory; a burst is offered only when all its beats are there."""
     machine.store.beats -= 1
     machine.counts.beats[OUT] += 1
-    return memory_moves(machine, bursts)
+    machine.sdram.took = machine.hardware.sdram.words > 0
+    return machine.sdram.took != 0 or memory_moves(machine, bursts)
 
 
 @part

@@ -31,7 +31,7 @@ def steady_cycles(machine: Machine, program: TimedProgram, transfers: Transfers,
         machine.store,
         machine.hardware,
     )
-    if memory.level > 0:
+    if memory.level > 0 and hardware.sdram.words == 0:
         if done.streams:
             steady = min(steady, memory.beats_left[memory.first] - 1) if hardware.cycles_per_beat == 1 else 0
         elif memory_free(memory) > machine.control.cycle:
@@ -58,7 +58,7 @@ def skip(machine: Machine, program: TimedProgram, transfers: Transfers, done: Do
     if done.drains:
         machine.store.beats -= cycles
         machine.counts.beats[OUT] += cycles
-    if done.streams:
+    if done.streams and machine.hardware.sdram.words == 0:
         machine.memory.beats_left[machine.memory.first] -= cycles
 
 
@@ -96,7 +96,8 @@ def _only_load_streams(machine: Machine, program: TimedProgram) -> bool:
     has or begins anything."""
     memory, store, load = machine.memory, machine.store, machine.load
     return (
-        memory.arrived == 1
+        machine.hardware.sdram.words == 0
+        and memory.arrived == 1
         and memory.arrived_client[0] == LOAD
         and memory.level > 0
         and memory.clients[memory.first] == LOAD

@@ -18,8 +18,9 @@ from vdla.hw.spec.errors import (
     ProgramError,
     UnfinishedError,
 )
-from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
+from vdla.hw.spec.memory import REFERENCE_MEMORY
 from vdla.hw.spec.registers import COUNTERS, MEANING, OFFSETS, READ_CYCLES, Control, Fault, Status
+from vdla.hw.spec.sdram import AnyMemory, SdramParameters, sdram_timing
 from vdla.runtime.device import DEFAULT_DRAM_BYTES
 from vdla.runtime.devices.checked import CheckedDevice
 from vdla.runtime.devices.rtl.build import Optimise, Variant, build_library
@@ -41,7 +42,7 @@ _ERRORS = (
 
 
 class RtlDevice(CheckedDevice):
-    """Verilated RTL and the reference memory, stepped by C++.
+    """Verilated RTL and its memory, stepped by C++.
 
     Building takes seconds where the cache does not hold this hardware yet; see
     `vdla.runtime.devices.rtl.build`.
@@ -49,7 +50,7 @@ class RtlDevice(CheckedDevice):
     Args:
         config: the accelerator.
         dram_bytes: size of DRAM; addresses run from 0.
-        memory: timing of the reference memory.
+        memory: timing of the reference memory, or of an SDRAM.
         waves: waveforms to write, one for each run.
         optimise: SPEED for long runs, BUILD where the time to compile matters more.
         design: the hardware; the kit's own core unless something else is to stand in for it.
@@ -65,7 +66,7 @@ class RtlDevice(CheckedDevice):
         self,
         config: AcceleratorConfig,
         dram_bytes: int = DEFAULT_DRAM_BYTES,
-        memory: MemoryParameters = REFERENCE_MEMORY,
+        memory: AnyMemory = REFERENCE_MEMORY,
         waves: Waves | None = None,
         *,
         optimise: Optimise = Optimise.SPEED,
@@ -74,8 +75,9 @@ class RtlDevice(CheckedDevice):
         super().__init__(config, dram_bytes)
         self._recording = None if waves is None else Recording(waves)
         variant = Variant(Optimise(optimise), None if waves is None else waves.format)
-        library = build_library(config, design, variant)
-        self._create = partial(Model, library, memory)
+        sdram = isinstance(memory, SdramParameters)
+        timing = tuple(sdram_timing(memory, config).values()) if sdram else memory
+        self._create = partial(Model, build_library(config, design, variant), timing)
         self._model = self._create()
 
     @property
@@ -117,7 +119,9 @@ class RtlDevice(CheckedDevice):
         self._write("STREAM_ADDRESS", address & 0xFFFFFFFF)
         self._write("STREAM_ADDRESS_HIGH", address >> 32)
         self._write("STREAM_COUNT", count)
-        return self._write("CONTROL", Control.START) + 1
+        start = self._write("CONTROL", Control.START) + 1
+        self._model.restart()
+        return start
 
     def _recorded(self) -> AbstractContextManager[None]:
         """Return the context that records a run from the next cycle on, if runs are recorded."""
