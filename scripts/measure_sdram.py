@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Compare cycles of the simulator, with its model of an SDRAM, with cycles of the AXI top in front of LiteDRAM.
+"""Compare cycles of the simulator with cycles of the AXI top in front of LiteDRAM.
 
 LiteDRAM's controller and its model of the SDRAM run in Verilator. The parameters of the simulator's model are
-LiteDRAM's settings for the part at the clock: nothing is fitted. Random programs and GEMMs run on both. DRAM must be
-the same afterwards. Exit status 1 if cycles of a program differ by more than --most percent, or DRAM differs.
+LiteDRAM's settings for the part at the clock: nothing is fitted. Random programs and GEMMs run on both. DRAM
+and every counter must be the same afterwards. Exit status 1 if cycles of a
+program differ by more than --most percent, or DRAM or a counter differs.
 """
 
 import json

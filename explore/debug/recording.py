@@ -27,8 +27,8 @@ NONE = -1
 
 
 class DebugError(VdlaError):
-    """The debugger was asked for a cycle, an instruction or a command that does not exist, or for a memory that it
-    does not explain."""
+    """The debugger was asked for a cycle, an instruction or a command that does not exist, or for
+    a memory that it does not explain."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,8 +55,8 @@ class Recording:
     def __post_init__(self) -> None:
         if not isinstance(self.memory, MemoryParameters):
             raise DebugError(
-                f"{self.name} ran with an SDRAM, and the debugger explains waits for the reference memory only; "
-                "choose that memory with --latency"
+                f"{self.name} ran with an SDRAM, and the debugger explains waits for the reference memory "
+                "only; choose that memory with --latency"
             )
         assert self.timing.logged is not None
 

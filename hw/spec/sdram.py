@@ -2,19 +2,19 @@
 
 The path of a beat, each stage with its registers:
 
-* the AXI bridge of the accelerator: a queue of 4 write requests, a queue of 2 read beats; with an address guard,
-  a write beat passes after its request;
+* the AXI bridge of the accelerator: a queue of 4 write requests, a queue of 2 read beats; with an address
+  guard, a write beat passes after its request;
 * LiteDRAM's AXI port: one burst of reads and one of writes at a time, divided into beats; buffers of
   `read_depth` and `write_depth` beats; reads and writes alternate at the ends of bursts;
 * its down-converter: a beat takes a cycle, and one more for each word of the SDRAM;
-* one bank machine at a time: it opens and closes rows, with a precharge together with the last access to a row;
-* the multiplexer: changes between reads and writes, and a refresh every `refresh_interval` cycles, at which all
-  rows are closed.
+* one bank machine at a time: it opens and closes rows, with a precharge in the last access to a row;
+* the multiplexer: changes between reads and writes, and a refresh every `refresh_interval` cycles, at which
+  all rows are closed.
 
 A model of the same registers is in the cycle simulator (`sim/timing/sdram.py`) and in front of the RTL
 (`runtime/devices/rtl/sdram.hpp`). Timing does not depend on data.
 
-Source: LiteDRAM 2024.12, controller with its default settings, generic SDR PHY at the clock of the controller;
+Source: LiteDRAM 2024.12, controller with its default settings, generic SDR PHY at the controller's clock;
 checked by `scripts/measure_sdram.py`.
 """
 
@@ -33,8 +33,8 @@ MOST_BANKS = 16
 MOST_STAGES = 48
 """Registers that read or write strobes can pass in the models."""
 PATH_CYCLES = 10
-"""Registers from the acceptance of a read to its command, and from its last word to its beat: request, arbiter,
-converter, two command buffers, word collector, two of the read buffer, two queues."""
+"""Registers from the acceptance of a read to its command, and from its last word to its beat: request,
+arbiter, converter, two command buffers, word collector, two of the read buffer, two queues."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +94,8 @@ class SdramParameters:
             raise ConfigError(f"memory word_bits = {self.word_bits} is not a power of two")
         if self.refresh_phase >= self.refresh_interval:
             raise ConfigError(
-                f"memory refresh_phase = {self.refresh_phase} is outside 0..{self.refresh_interval - 1}, below "
-                "refresh_interval"
+                f"memory refresh_phase = {self.refresh_phase} is outside 0..{self.refresh_interval - 1}; it "
+                "must be below refresh_interval"
             )
 
     def seen_from(self, config: AcceleratorConfig) -> MemoryParameters:
@@ -177,8 +177,8 @@ def controller_parameters(settings: Any) -> SdramParameters:
     """Return the parameters of a LiteDRAM controller; no number is measured or fitted.
 
     Args:
-        settings: of the controller (`litedram.core.controller.ControllerSettings`), with `phy`, `geom` and `timing`,
-            whose times LiteDRAM computes from the part's data sheet and the clock.
+        settings: of the controller (`litedram.core.controller.ControllerSettings`), with `phy`, `geom` and
+            `timing`, whose times LiteDRAM computes from the part's data sheet and the clock.
 
     Raises:
         ConfigError: the controller has a setting that the models do not cover; the message names it.
@@ -224,8 +224,8 @@ def words_per_beat(memory: SdramParameters, config: AcceleratorConfig) -> int:
     words = config.bus_bits // memory.word_bits
     if words < 2:
         raise ConfigError(
-            f"bus_bits = {config.bus_bits} is too narrow for an SDRAM of memory word_bits = {memory.word_bits}; "
-            f"set bus_bits to at least {2 * memory.word_bits}"
+            f"bus_bits = {config.bus_bits} is too narrow for an SDRAM of memory word_bits = "
+            f"{memory.word_bits}; set bus_bits to at least {2 * memory.word_bits}"
         )
     return words
 

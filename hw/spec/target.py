@@ -98,7 +98,8 @@ class Target:
             is another than that of all presets.
 
     Raises:
-        ConfigError: the clock is not a number in 0..10,000, without 0; or the bus is too narrow for the SDRAM.
+        ConfigError: the clock is not a number in 0..10,000, without 0; or the bus is too narrow for the
+            SDRAM.
     """
 
     config: AcceleratorConfig = DEFAULT

@@ -5,7 +5,14 @@ from vdla.sim.compiled import part
 from vdla.sim.records import Records
 from vdla.sim.timing.fetch import fetch_asks, fetch_offers
 from vdla.sim.timing.result import Burst
-from vdla.sim.timing.sdram import packed_offers, sdram_offers, sdram_steps, sdram_waits
+from vdla.sim.timing.sdram import (
+    GIVES_BEAT,
+    TAKES_BEAT,
+    TAKES_READ,
+    TAKES_WRITE,
+    sdram_steps,
+    sdram_waits,
+)
 from vdla.sim.timing.state import MOST_IN_FLIGHT, Machine, Memory
 from vdla.sim.timing.store import store_asks, store_offers
 
@@ -33,8 +40,8 @@ def memory_takes(machine: Machine) -> bool:
     """Whether memory has room for the request in the DMA's output register."""
     if machine.hardware.sdram.words == 0:
         return machine.memory.level < machine.hardware.memory_depth
-    offered = sdram_offers(machine)
-    return offered.takes_write if machine.memory.client == STORE else offered.takes_read
+    kind = TAKES_WRITE if machine.memory.client == STORE else TAKES_READ
+    return machine.sdram.offered & kind != 0
 
 
 @part
@@ -98,7 +105,7 @@ def memory_serves(machine: Machine) -> int:
     else NOBODY. Of an SDRAM only the former: see `memory_drains`."""
     memory = machine.memory
     if machine.hardware.sdram.words > 0:
-        gives = machine.sdram.bridge_beats > 0 and memory.arrived < ARRIVED_BEATS
+        gives = machine.sdram.offered & GIVES_BEAT != 0 and memory.arrived < ARRIVED_BEATS
         return memory.clients[memory.first] if gives else NOBODY
     if memory.level == 0 or machine.control.cycle < memory_free(memory):
         return NOBODY
@@ -111,7 +118,7 @@ def memory_drains(machine: Machine, serves: int) -> bool:
     """Whether memory takes a beat of the store unit, if it `serves` that client."""
     if machine.hardware.sdram.words == 0:
         return serves == STORE
-    return machine.store.beats > 0 and sdram_offers(machine).takes_beat
+    return machine.store.beats > 0 and machine.sdram.offered & TAKES_BEAT != 0
 
 
 @part
@@ -169,11 +176,10 @@ def memory_moves(machine: Machine, bursts: Records[Burst]) -> bool:
 
 @part
 def memory_steps(machine: Machine, bursts: Records[Burst], moves: bool) -> bool:
-    """End the cycle of an SDRAM; a beat `moves` between it and the accelerator, or none. Return whether the next
-    cycle may differ from this one."""
+    """End the cycle of an SDRAM; a beat `moves` between it and the accelerator, or none. Return whether the
+    next cycle may differ from this one."""
     if machine.hardware.sdram.words == 0:
         return False
-    machine.sdram.offered = packed_offers(machine)
     machine.memory.write_done = sdram_steps(machine, bursts)
     return moves or machine.memory.write_done != 0
 

@@ -1,13 +1,13 @@
 """SDRAM and its controller in time; `vdla.hw.spec.sdram` says what they do.
 
-Registers change in `sdram_steps`, once per cycle, behind the transfers of that cycle. What memory offers to the
-accelerator in a cycle follows from the registers alone.
+Registers change in `sdram_steps`, once per cycle, behind the transfers of that cycle. What memory offers to
+the accelerator in a cycle follows from the registers alone.
 """
 
 from typing import NamedTuple
 
 from vdla.hw.spec.sdram import MOST_BUFFERED
-from vdla.sim.compiled import part
+from vdla.sim.compiled import part, procedure
 from vdla.sim.records import Records
 from vdla.sim.timing.result import Burst
 from vdla.sim.timing.state import MOST_UNANSWERED, Machine, Sdram, SdramTiming
@@ -22,13 +22,9 @@ QUIET, ASKS, RUNS = range(3)
 """States of the refresher."""
 
 
-class Offers(NamedTuple):
-    """What memory offers to the accelerator in a cycle."""
-
-    takes_read: bool  # a request
-    takes_write: bool
-    gives_beat: bool
-    takes_beat: bool
+TAKES_READ, TAKES_WRITE, GIVES_BEAT, TAKES_BEAT = 1, 2, 4, 8
+"""What memory offers to the accelerator in a cycle: to take a request of a read, or of a write; a beat; to
+take a beat."""
 
 
 class Port(NamedTuple):
@@ -52,18 +48,15 @@ class Command(NamedTuple):
 
 
 @part
-def sdram_offers(machine: Machine) -> Offers:
+def _offers(sdram: Sdram, timing: SdramTiming) -> int:
     """Return what memory offers in the cycle that the registers stand at."""
-    sdram, timing = machine.sdram, machine.hardware.sdram
     port = _port(sdram, timing)
-    ends = port.fires and port.ends
+    ends = port.fires and port.ends and sdram.grants_read != 0
+    reads = TAKES_READ if sdram.read_beats == 0 or ends else 0
     room = sdram.write_requests < WRITE_REQUESTS and (timing.guarded == 0 or sdram.guarded < WRITE_REQUESTS)
-    return Offers(
-        sdram.read_beats == 0 or (ends and sdram.grants_read != 0),
-        room,
-        sdram.bridge_beats > 0,
-        sdram.write_level < timing.write_depth and (timing.guarded == 0 or sdram.guarded > 0),
-    )
+    takes = sdram.write_level < timing.write_depth and (timing.guarded == 0 or sdram.guarded > 0)
+    gives = GIVES_BEAT if sdram.bridge_beats > 0 else 0
+    return reads | (TAKES_WRITE if room else 0) | gives | (TAKES_BEAT if takes else 0)
 
 
 @part
@@ -75,7 +68,7 @@ def _port(sdram: Sdram, timing: SdramTiming) -> Port:
     return Port(asks_write, asks_read, asks, asks and sdram.converting == 0, left == 1)
 
 
-@part
+@procedure
 def sdram_steps(machine: Machine, bursts: Records[Burst]) -> bool:
     """Carry out a cycle; what the accelerator transferred stands in `new_beats`, `gave` and `took`. Return
     whether an answer to a write comes."""
@@ -94,6 +87,7 @@ def sdram_steps(machine: Machine, bursts: Records[Burst]) -> bool:
     _take_requests(sdram, timing, port, popped, given)
     sdram.new_beats = sdram.gave = sdram.took = 0
     sdram.now += 1
+    sdram.former, sdram.offered = sdram.offered, _offers(sdram, timing)
     return popped and _ends_burst(machine, bursts)
 
 
@@ -146,7 +140,7 @@ def _choose(sdram: Sdram, timing: SdramTiming, command: Command) -> bool:
     other = not command.reads and not command.writes and (not command.activates or row)
     valid = command.valid and (other or fits)
     chosen = valid and sdram.chosen_bank == sdram.bank
-    ready = (state == READS or state == WRITES) and sdram.column_from <= now
+    ready = state in (READS, WRITES) and sdram.column_from <= now
     ready = ready and (not (chosen and command.activates) or row)
     if valid and (ready or not chosen):
         sdram.chosen_bank = sdram.bank
@@ -168,7 +162,7 @@ def _choose(sdram: Sdram, timing: SdramTiming, command: Command) -> bool:
 def _turn(sdram: Sdram, timing: SdramTiming, command: Command, refreshed: bool) -> None:
     """Change the state of the multiplexer."""
     state, now, following = sdram.direction, sdram.now, sdram.direction
-    if state == READS or state == WRITES:
+    if state in (READS, WRITES):
         wants, keeps, time = command.writes, command.reads, timing.read_time
         if state == WRITES:
             wants, keeps, time = command.reads, command.writes, timing.write_time
@@ -195,10 +189,10 @@ def _all_banks_rest(sdram: Sdram, timing: SdramTiming) -> bool:
     """Whether all banks wait for a refresh, long enough after their last write."""
     if sdram.bank_state != REFRESHING:
         return False
+    last = 0
     for bank in range(1 << timing.bank_bits):
-        if sdram.now < sdram.precharge_from[bank]:
-            return False
-    return True
+        last = max(last, sdram.precharge_from[bank])
+    return sdram.now >= last
 
 
 @part
@@ -218,37 +212,48 @@ def _refresh(sdram: Sdram, timing: SdramTiming, refreshed: bool) -> None:
 @part
 def _bank(sdram: Sdram, timing: SdramTiming, command: Command, accepted: bool, asks_refresh: bool) -> None:
     """Change the state of the bank machine, and the rows of the banks."""
-    state, bank, now, following = sdram.bank_state, sdram.bank, sdram.now, sdram.bank_state
+    state, bank, now = sdram.bank_state, sdram.bank, sdram.now
+    if accepted and command.writes:
+        sdram.precharge_from[bank] = now + timing.write_to_precharge
     if state == REGULAR:
-        if asks_refresh:
-            following = REFRESHING
-        elif sdram.command_valid and not command.valid:
-            following = PRECHARGE if sdram.opened[bank] else ACTIVATE
-        elif accepted and command.precharges:
-            following = AUTO_PRECHARGE
+        sdram.bank_state = _regular(sdram, command, accepted, asks_refresh)
     elif state == REFRESHING:
         for each in range(1 << timing.bank_bits):
             sdram.opened[each] = 0
         if not asks_refresh:
-            following = REGULAR
-    elif state == PRECHARGE or state == AUTO_PRECHARGE:
+            sdram.bank_state = REGULAR
+    elif state == ACTIVATE:
+        _activate(sdram, timing, command, accepted)
+    elif state in (PRECHARGE, AUTO_PRECHARGE):
         sdram.opened[bank] = 0
         if accepted or (state == AUTO_PRECHARGE and _closes(sdram, bank)):
-            following = WAIT_PRECHARGE if timing.precharge > 1 else ACTIVATE
+            sdram.bank_state = WAIT_PRECHARGE if timing.precharge > 1 else ACTIVATE
             sdram.bank_until = now + timing.precharge - 1
-    elif state == ACTIVATE:
-        if command.valid:
-            sdram.opened[bank], sdram.rows[bank] = 1, sdram.command_row
-        if accepted:
-            following = WAIT_ACTIVATE if timing.activate > 1 else REGULAR
-            sdram.bank_until = now + timing.activate - 1
-            sdram.activate_from[bank] = now + timing.row_cycle
-            sdram.active_until[bank] = now + timing.row_active
     elif now >= sdram.bank_until:
-        following = ACTIVATE if state == WAIT_PRECHARGE else REGULAR
-    if accepted and command.writes:
-        sdram.precharge_from[bank] = now + timing.write_to_precharge
-    sdram.bank_state = following
+        sdram.bank_state = ACTIVATE if state == WAIT_PRECHARGE else REGULAR
+
+
+@part
+def _regular(sdram: Sdram, command: Command, accepted: bool, asks_refresh: bool) -> int:
+    """Return the state that follows REGULAR."""
+    if asks_refresh:
+        return REFRESHING
+    if sdram.command_valid and not command.valid:
+        return PRECHARGE if sdram.opened[sdram.bank] else ACTIVATE
+    return AUTO_PRECHARGE if accepted and command.precharges else REGULAR
+
+
+@part
+def _activate(sdram: Sdram, timing: SdramTiming, command: Command, accepted: bool) -> None:
+    """Open a row, and go on once the multiplexer has accepted that."""
+    bank, now = sdram.bank, sdram.now
+    if command.valid:
+        sdram.opened[bank], sdram.rows[bank] = 1, sdram.command_row
+    if accepted:
+        sdram.bank_state = WAIT_ACTIVATE if timing.activate > 1 else REGULAR
+        sdram.bank_until = now + timing.activate - 1
+        sdram.activate_from[bank] = now + timing.row_cycle
+        sdram.active_until[bank] = now + timing.row_active
 
 
 @part
@@ -336,9 +341,9 @@ def _take_requests(sdram: Sdram, timing: SdramTiming, port: Port, popped: bool, 
     if fires_write:
         sdram.write_beats -= 1
         sdram.write_address += timing.words << timing.word_shift
-    if not port.asks or (port.fires and port.ends):
-        if port.asks_write if sdram.grants_read else port.asks_read:
-            sdram.grants_read = not sdram.grants_read
+    other = port.asks_write if sdram.grants_read else port.asks_read
+    if other and (not port.asks or (port.fires and port.ends)):
+        sdram.grants_read = not sdram.grants_read
     if sdram.write_requests > 0 and sdram.write_beats == 0:
         place = sdram.starting
         sdram.write_beats, sdram.write_address = sdram.burst_beats[place], sdram.burst_address[place]
@@ -364,19 +369,10 @@ def _remember(sdram: Sdram) -> None:
 
 @part
 def sdram_waits(machine: Machine, bursts: Records[Burst], cycles: int) -> int:
-    """Carry out up to `cycles` cycles in which the accelerator transfers nothing, until memory offers something
-    else than now; return their number."""
-    offers = machine.sdram.offered
+    """Carry out up to `cycles` cycles in which the accelerator transfers nothing, until memory offers
+    something else than in the last cycle; return their number."""
     for cycle in range(cycles):
-        if machine.memory.write_done or packed_offers(machine) != offers:
+        if machine.memory.write_done or machine.sdram.offered != machine.sdram.former:
             return cycle
         machine.memory.write_done = sdram_steps(machine, bursts)
     return cycles
-
-
-@part
-def packed_offers(machine: Machine) -> int:
-    """Return what memory offers as bits, to compare cycles."""
-    offers = sdram_offers(machine)
-    reads = offers.takes_read | offers.gives_beat << 1
-    return reads | offers.takes_write << 2 | offers.takes_beat << 3

@@ -34,6 +34,7 @@ MOST_UNANSWERED = 256  # bursts of stores that can wait for their answer
 MOST_RETIRING = 16  # instructions that can be in the compute pipeline
 MOST_STAGES = store_stages(Extension, store_read_stages(1, MOST_GEMM_STAGES))
 MOST_BURSTS = STORE_REQUESTS_AHEAD + MOST_STAGES
+IDLE_GUARDED, IDLE = 0b0011, 0b1011  # what an idle SDRAM offers, see `vdla.sim.timing.sdram`
 FAR = 1 << 60  # a cycle that never comes
 LOAD_UNIT, COMPUTE_UNIT, STORE_UNIT = (int(unit) for unit in Unit)
 
@@ -252,12 +253,13 @@ class Memory:
 
 
 class Sdram:
-    """The SDRAM, its controller and the bridge to it. The bursts of writes are in rings, in the order of their
-    requests: places `remembered`, `starting`, `taking` and `popping` are those of the next request, of the next
-    burst for the controller, and of the next beat that enters and leaves the write buffer."""
+    """The SDRAM, its controller and the bridge to it. The bursts of writes are in rings, in the order of
+    requests: places `remembered`, `starting`, `taking` and `popping` are those of the next request, of the
+    next burst for the controller, and of the next beat that enters and leaves the write buffer."""
 
     now: int  # cycles since the start of the run
-    offered: int  # what memory offered in the last cycle, see `packed_offers`
+    offered: int  # what memory offers in this cycle, see `vdla.sim.timing.sdram`
+    former: int  # and offered in the last
     new_beats: int  # of a request that memory accepts in this cycle; 0: none
     new_address: int
     new_writes: int
@@ -408,6 +410,7 @@ def _start_sdram(machine: np.void, timing: dict[str, int]) -> None:
         machine["hardware"]["sdram"][name] = value
     sdram = machine["sdram"]
     sdram["now"], sdram["refresh_at"], sdram["turned"] = 1, timing["first_refresh"], -FAR
+    sdram["offered"] = sdram["former"] = IDLE_GUARDED if timing["guarded"] else IDLE
 
 
 def _hardware(config: AcceleratorConfig, memory: MemoryParameters) -> dict[str, object]:
