@@ -28,7 +28,6 @@ _FUNCTIONS = {
     "system_destroy": ([_POINTER], None),
     "system_attach": ([_POINTER, _POINTER, ctypes.c_uint64], None),
     "system_detach": ([_POINTER], None),
-    "system_reset": ([_POINTER], None),
     "system_read": ([_POINTER, _WORD], _WORD),
     "system_write": ([_POINTER, _WORD, _WORD], None),
     "system_start": ([_POINTER, _WORD, _WORD], None),
@@ -71,6 +70,7 @@ class LiteDramDevice(CheckedDevice):
         for name, (arguments, result) in _FUNCTIONS.items():
             function = getattr(self._calls, name)
             function.argtypes, function.restype = arguments, result
+        self._phase = phase
         self._system = self._calls.system_create(phase)
 
     def __del__(self) -> None:
@@ -83,8 +83,9 @@ class LiteDramDevice(CheckedDevice):
             self._calls.system_destroy(system)
 
     def reset(self) -> None:
-        """Reset the accelerator; DRAM and scratchpads keep their contents."""
-        self._calls.system_reset(self._system)
+        """Start the simulation anew; DRAM keeps its contents."""
+        self.close()
+        self._system = self._calls.system_create(self._phase)
 
     def _run(
         self, program: DecodedStream, stream_address: int, cycle_limit: int | None

@@ -104,7 +104,6 @@ EXPORT System* system_create(uint32_t phase) { return new System(phase); }
 EXPORT void system_destroy(System* system) { delete system; }
 EXPORT void system_attach(System* system, uint8_t* image, uint64_t bytes) { system->attach(image, bytes); }
 EXPORT void system_detach(System* system) { system->detach(); }
-EXPORT void system_reset(System* system) { system->reset(); }
 EXPORT uint32_t system_read(System* system, uint32_t offset) { return system->read(offset); }
 EXPORT void system_write(System* system, uint32_t offset, uint32_t value) { system->write(offset, value); }
 EXPORT void system_start(System* system, uint32_t offset, uint32_t value) { system->start(offset, value); }
