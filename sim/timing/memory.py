@@ -11,7 +11,6 @@ from vdla.sim.timing.sdram import (
     TAKES_READ,
     TAKES_WRITE,
     sdram_steps,
-    sdram_waits,
 )
 from vdla.sim.timing.state import MOST_IN_FLIGHT, Machine, Memory
 from vdla.sim.timing.store import store_asks, store_offers
@@ -182,12 +181,3 @@ def memory_steps(machine: Machine, bursts: Records[Burst], moves: bool) -> bool:
         return False
     machine.memory.write_done = sdram_steps(machine, bursts)
     return moves or machine.memory.write_done != 0
-
-
-@part
-def memory_waits(machine: Machine, bursts: Records[Burst], cycles: int) -> int:
-    """Return how many of `cycles` cycles in which the accelerator does the same memory does the same too; an
-    SDRAM has carried them out."""
-    if machine.hardware.sdram.words == 0:
-        return cycles
-    return 0 if machine.store.staged > 0 else sdram_waits(machine, bursts, max(cycles, 0))

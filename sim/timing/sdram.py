@@ -376,3 +376,12 @@ def sdram_waits(machine: Machine, bursts: Records[Burst], cycles: int) -> int:
             return cycle
         machine.memory.write_done = sdram_steps(machine, bursts)
     return cycles
+
+
+@part
+def memory_waits(machine: Machine, bursts: Records[Burst], cycles: int) -> int:
+    """Return how many of `cycles` cycles in which the accelerator does the same memory does the same too; an
+    SDRAM has carried them out."""
+    if machine.hardware.sdram.words == 0:
+        return cycles
+    return 0 if machine.store.staged > 0 else sdram_waits(machine, bursts, max(cycles, 0))

@@ -34,8 +34,8 @@ from vdla.sim.timing.compute import compute_changes, compute_issues
 from vdla.sim.timing.decide import Decision, Flags, Transfers, decide, decide_transfers
 from vdla.sim.timing.leaps import skip, steady_cycles, stream_load
 from vdla.sim.timing.loader import STEP
-from vdla.sim.timing.memory import memory_waits
 from vdla.sim.timing.result import BURST, NEVER, SPAN, Burst, Log, Span, Timing
+from vdla.sim.timing.sdram import memory_waits
 from vdla.sim.timing.state import (
     COMPUTE_UNIT,
     FAR,
