@@ -21,6 +21,9 @@ from vdla.sim.processor import engine_of, host_name
 Function = TypeVar("Function", bound=Callable[..., object])
 Arguments = ParamSpec("Arguments")
 
+CALLED = "called"
+"""The attribute of parts that are not inlined."""
+
 _parts: set[FunctionType] = set()
 
 
@@ -33,6 +36,12 @@ def part(function: Function) -> Function:
     """Mark a function that compiled ones call and inline; elsewhere it stays plain Python."""
     assert isinstance(function, FunctionType)
     _parts.add(function)
+    return function
+
+
+def procedure(function: Function) -> Function:
+    """Mark a part that is called, where inlining a copy at each call would make machine code long."""
+    part(function).__dict__[CALLED] = True
     return function
 
 

@@ -66,7 +66,9 @@ class Jitted:
                 function.__defaults__,
                 function.__closure__,
             )
-            self._made[function] = numba.njit(forceinline=forceinline, **OPTIONS)(copy)
+            self._made[function] = numba.njit(
+                forceinline=forceinline and not function.__dict__.get("called"), **OPTIONS
+            )(copy)
         return self._made[function]
 
     def _globals(self, module: str) -> dict[str, object]:

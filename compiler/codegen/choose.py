@@ -19,7 +19,8 @@ from vdla.compiler.tasks.base import Choice, Task
 from vdla.compiler.tasks.convolution import ConvolutionTask, TiledTask
 from vdla.compiler.te.operators.narrowing import Scale, Shift
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
+from vdla.hw.spec.memory import REFERENCE_MEMORY
+from vdla.hw.spec.sdram import AnyMemory
 from vdla.hw.spec.target import Target
 from vdla.runtime.stream.builder import Stream, StreamBuilder
 
@@ -189,7 +190,7 @@ def best_tiles(work: TilingProblem, candidates: int = CANDIDATES) -> Tiles:
     )
 
 
-def cycles_of(stream: Stream, memory: MemoryParameters = REFERENCE_MEMORY) -> int:
+def cycles_of(stream: Stream, memory: AnyMemory = REFERENCE_MEMORY) -> int:
     """Return the simulated cycles of a stream with tensors aligned to bursts."""
     from vdla.sim.decoded import decode_stream
     from vdla.sim.timing.simulate import (

@@ -19,6 +19,7 @@ from vdla.compiler.tasks.base import Task
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.memory import MemoryParameters
+from vdla.hw.spec.sdram import AnyMemory, reference_like
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.runtime.host.dtypes import dtype_of
@@ -254,7 +255,7 @@ class _Run:
     timing: Timing
 
 
-def with_prefetch(builder: StreamBuilder, memory: MemoryParameters) -> Stream:
+def with_prefetch(builder: StreamBuilder, memory: AnyMemory) -> Stream:
     """Return the finished stream of what was recorded, or a stream with LOADs of weights moved that takes
     fewer cycles on `memory`."""
     best = _run(builder, memory)
@@ -267,11 +268,11 @@ def with_prefetch(builder: StreamBuilder, memory: MemoryParameters) -> Stream:
     return best.stream
 
 
-def _with_moved_weights(run: _Run, memory: MemoryParameters) -> Iterator[StreamBuilder]:
+def _with_moved_weights(run: _Run, memory: AnyMemory) -> Iterator[StreamBuilder]:
     """Yield builders in which LOADs of weights are recorded earlier: first with weights that may also move to
     other addresses in WGT, then with weights at their original addresses. Other addresses need more
     micro-kernels, whose loads cost more than they save if the latency of DRAM is high."""
-    schedule = _schedule(run.timing, run.numbers, memory)
+    schedule = _schedule(run.timing, run.numbers, reference_like(memory, run.builder.config))
     for renames in (True, False):
         weights = weights_of(run.builder.record, run.builder.config)
         moved = prefetch(run.builder, weights, schedule, renames=renames)
@@ -279,7 +280,7 @@ def _with_moved_weights(run: _Run, memory: MemoryParameters) -> Iterator[StreamB
             yield moved
 
 
-def _run(builder: StreamBuilder, memory: MemoryParameters) -> _Run:
+def _run(builder: StreamBuilder, memory: AnyMemory) -> _Run:
     from vdla.sim.timing.simulate import simulate  # imports numba, which takes long
 
     stream, numbers = builder.numbered()

@@ -95,7 +95,7 @@ class TiledTask(Task):
             isinstance(self.narrowing, Scale),
             self.alike,
             self.slides,
-            target.memory,
+            target.estimated_memory,
             self.adds_residual,
             self.reads,
             self.writes,

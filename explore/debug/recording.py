@@ -12,6 +12,7 @@ from vdla.hw.spec.assembly import format_instruction
 from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.footprint import stepping_forms
 from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
+from vdla.hw.spec.sdram import AnyMemory
 from vdla.hw.spec.showing import short
 from vdla.hw.spec.timing import retire_stage
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
@@ -26,7 +27,8 @@ NONE = -1
 
 
 class DebugError(VdlaError):
-    """The debugger was asked for a cycle, an instruction or a command that does not exist."""
+    """The debugger was asked for a cycle, an instruction or a command that does not exist, or for
+    a memory that it does not explain."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,15 +41,23 @@ class Recording:
         memory: that the launch ran with.
         layers: of a network's launch, in order; empty for a vector.
         image: DRAM of the launch.
+
+    Raises:
+        DebugError: the memory is an SDRAM.
     """
 
     name: str
     timing: Timing
-    memory: MemoryParameters = REFERENCE_MEMORY
+    memory: AnyMemory = REFERENCE_MEMORY
     layers: tuple[TracedLayer, ...] = ()
     image: Image = NO_IMAGE
 
     def __post_init__(self) -> None:
+        if not isinstance(self.memory, MemoryParameters):
+            raise DebugError(
+                f"{self.name} ran with an SDRAM, and the debugger explains waits for the reference memory "
+                "only; choose that memory with --latency"
+            )
         assert self.timing.logged is not None
 
     @property

@@ -62,7 +62,8 @@ def value_of(target: Target, name: str) -> Value:
     """Return the value of a parameter of `NAMES` in a target; lists as text."""
     table, _, own = name.partition(".")
     if own:
-        found: Value = getattr(getattr(target, table), own)
+        record = target.estimated_memory if table == "memory" else getattr(target, table)
+        found: Value = getattr(record, own)
         return found
     value = target.clock_mhz if name == CLOCK else getattr(target.config, name)
     return ",".join(one.name for one in value) or "none" if isinstance(value, tuple) else value

@@ -11,6 +11,7 @@ from vdla.hw.spec.config import AcceleratorConfig, parameters
 from vdla.hw.spec.errors import ConfigError
 from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
 from vdla.hw.spec.presets import DEFAULT, PRESETS
+from vdla.hw.spec.sdram import AnyMemory, SdramParameters, reference_like
 
 REFERENCE_CLOCK_MHZ = 100.0
 FASTEST_CLOCK_MHZ = 10_000.0
@@ -90,18 +91,19 @@ class Target:
 
     Attributes:
         config: the accelerator. Width and longest burst of memory are its `bus_bits` and `burst_bytes`.
-        memory: timing of the memory behind it.
+        memory: timing of the memory behind it: the reference memory, or an SDRAM.
         clock_mhz: turns cycles into time.
         energy: of events, in pJ.
         clock_source: where the clock comes from; no part of the digests. PRESET becomes GIVEN where the clock
             is another than that of all presets.
 
     Raises:
-        ConfigError: the clock is not a number in 0..10,000, without 0.
+        ConfigError: the clock is not a number in 0..10,000, without 0; or the bus is too narrow for the
+            SDRAM.
     """
 
     config: AcceleratorConfig = DEFAULT
-    memory: MemoryParameters = REFERENCE_MEMORY
+    memory: AnyMemory = REFERENCE_MEMORY
     clock_mhz: float = REFERENCE_CLOCK_MHZ
     energy: EnergyTable = ENERGY_45NM
     clock_source: ClockSource = ClockSource.PRESET
@@ -111,6 +113,7 @@ class Target:
         if not clock:
             raise ConfigError("clock_mhz = 0 stands still; it must be greater")
         object.__setattr__(self, "clock_mhz", clock)
+        reference_like(self.memory, self.config)  # refuses a bus that does not fit
         if self.clock_source is ClockSource.PRESET and clock != REFERENCE_CLOCK_MHZ:
             object.__setattr__(self, "clock_source", ClockSource.GIVEN)
 
@@ -122,7 +125,12 @@ class Target:
     @property
     def bytes_per_cycle(self) -> float:
         """The most that memory moves."""
-        return self.config.bus_bytes / self.memory.cycles_per_beat
+        return self.config.bus_bytes / self.estimated_memory.cycles_per_beat
+
+    @property
+    def estimated_memory(self) -> MemoryParameters:
+        """The memory, or the reference memory that is most like an SDRAM."""
+        return reference_like(self.memory, self.config)
 
     @property
     def clock_hz(self) -> float:
@@ -142,6 +150,7 @@ class Target:
 
 TARGETS = {name: Target(config) for name, config in PRESETS.items()}
 MEMORY_NAMES = tuple(parameter.name for parameter in fields(MemoryParameters))
+SDRAM_NAMES = tuple(parameter.name for parameter in fields(SdramParameters))
 ENERGY_NAMES = tuple(event.name for event in fields(EnergyTable))
 
 

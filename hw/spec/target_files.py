@@ -2,17 +2,26 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
 from vdla.hw.spec import files
 from vdla.hw.spec.config import PARAMETER_NAMES, AcceleratorConfig
 from vdla.hw.spec.errors import ConfigError
-from vdla.hw.spec.memory import MemoryParameters
-from vdla.hw.spec.target import ENERGY_NAMES, MEMORY_NAMES, TARGETS, ClockSource, EnergyTable, Target
+from vdla.hw.spec.sdram import KINDS, AnyMemory, SdramParameters
+from vdla.hw.spec.target import (
+    ENERGY_NAMES,
+    MEMORY_NAMES,
+    SDRAM_NAMES,
+    TARGETS,
+    ClockSource,
+    EnergyTable,
+    Target,
+)
 
 CLOCK, CLOCK_SOURCE = "clock_mhz", "clock_source"
+KIND, SDRAM = "kind", "sdram"
 TABLES = {"memory": MEMORY_NAMES, "energy": ENERGY_NAMES}
 SETTING_NAMES = (
     *PARAMETER_NAMES,
@@ -54,6 +63,8 @@ def to_toml(target: Target) -> str:
     ]
     for table in TABLES:
         values = asdict(getattr(target, table))
+        if table == "memory" and isinstance(target.memory, SdramParameters):
+            values = {KIND: SDRAM, **values}
         lines += [f"\n[{table}]\n", *(f"{key} = {json.dumps(value)}\n" for key, value in values.items())]
     return "".join(lines)
 
@@ -76,6 +87,7 @@ def apply_settings(target: Target, settings: Iterable[str]) -> Target:
     """Return `target` with the changes of all "key=value" texts in `settings`, applied together.
 
     Keys are a configuration's parameters, `clock_mhz`, `clock_source`, `memory.NAME` and `energy.NAME`;
+    `memory.kind=sdram` chooses an SDRAM, whose parameters are then the names of `memory`;
     values as `vdla.hw.spec.files.apply_settings` takes them. A clock without a source is one that was given.
 
     Raises:
@@ -83,7 +95,7 @@ def apply_settings(target: Target, settings: Iterable[str]) -> Target:
     """
     own: list[str] = []
     clock: dict[str, object] = {}
-    tables: dict[str, dict[str, float]] = {}
+    tables: dict[str, dict[str, float | str]] = {}
     for setting in settings:
         key, separator, text = (part.strip() for part in setting.partition("="))
         table, _, name = key.partition(".")
@@ -91,7 +103,9 @@ def apply_settings(target: Target, settings: Iterable[str]) -> Target:
             clock[CLOCK] = _real(key, text)
         elif separator and key == CLOCK_SOURCE:
             clock[CLOCK_SOURCE] = text
-        elif separator and name in TABLES.get(table, ()):
+        elif separator and key == f"memory.{KIND}":
+            tables.setdefault(table, {})[name] = text
+        elif separator and name in (*TABLES.get(table, ()), *(SDRAM_NAMES if table == "memory" else ())):
             tables.setdefault(table, {})[name] = (
                 files.whole_number(key, text) if table == "memory" else _real(key, text)
             )
@@ -119,18 +133,28 @@ def _source(value: object) -> ClockSource:
     return ClockSource(str(value))
 
 
-def _changed_table(target: Target, table: str, values: object) -> MemoryParameters | EnergyTable:
+def _changed_table(target: Target, table: str, values: object) -> AnyMemory | EnergyTable:
     if not isinstance(values, Mapping):
         raise ConfigError(
             f"{table} = {values!r} is not a table; write [{table}] and below it {', '.join(TABLES[table])}"
         )
+    before: AnyMemory | EnergyTable = getattr(target, table)
+    if table == "memory" and KIND in values:
+        values = dict(values)
+        before = _of_kind(target.memory, values.pop(KIND))
+    names = [field.name for field in fields(before)]
     for name in values:
-        if name not in TABLES[table]:
-            raise ConfigError(
-                f"parameter {f'{table}.{name}'!r} is unknown; there are {', '.join(TABLES[table])}"
-            )
-    changed: MemoryParameters | EnergyTable = replace(getattr(target, table), **values)
-    return changed
+        if name not in names:
+            raise ConfigError(f"parameter {f'{table}.{name}'!r} is unknown; there are {', '.join(names)}")
+    return replace(before, **values)
+
+
+def _of_kind(memory: AnyMemory, kind: object) -> AnyMemory:
+    """Return a memory if it is of a kind, else that kind with its defaults."""
+    if kind not in KINDS:
+        raise ConfigError(f"memory.{KIND} = {kind!r} is unknown; there are {', '.join(KINDS)}")
+    chosen = KINDS[str(kind)]
+    return memory if isinstance(memory, chosen) else chosen()
 
 
 def _real(key: str, text: str) -> float:

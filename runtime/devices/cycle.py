@@ -5,7 +5,8 @@ from typing import ClassVar
 
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import ProgramError
-from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
+from vdla.hw.spec.memory import REFERENCE_MEMORY
+from vdla.hw.spec.sdram import AnyMemory
 from vdla.runtime.device import DEFAULT_DRAM_BYTES
 from vdla.runtime.devices.checked import CheckedDevice
 from vdla.sim.decoded import DecodedStream
@@ -22,7 +23,7 @@ class CycleDevice(CheckedDevice):
     Args:
         config: the accelerator.
         dram_bytes: size of DRAM.
-        memory: timing of the reference memory.
+        memory: timing of the reference memory, or of an SDRAM.
         arithmetic: False: find out the time alone. DRAM stays as it is, and accesses are not checked.
         log: keep what a trace needs in `timing`.
 
@@ -36,7 +37,7 @@ class CycleDevice(CheckedDevice):
         self,
         config: AcceleratorConfig,
         dram_bytes: int = DEFAULT_DRAM_BYTES,
-        memory: MemoryParameters = REFERENCE_MEMORY,
+        memory: AnyMemory = REFERENCE_MEMORY,
         *,
         arithmetic: bool = True,
         log: bool = False,

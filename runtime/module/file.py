@@ -14,7 +14,7 @@ import os
 import struct
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -34,7 +34,7 @@ from vdla.hw.spec.limits import (
     read_at_most,
     require_room,
 )
-from vdla.hw.spec.memory import MemoryParameters
+from vdla.hw.spec.sdram import memory_of
 from vdla.hw.spec.showing import short
 from vdla.hw.spec.target import ClockSource, EnergyTable, Target
 from vdla.hw.spec.writing import write_bytes
@@ -91,7 +91,7 @@ class Surroundings(Record, frozen=True):
 
     clock_mhz: float
     clock_source: ClockSource
-    memory: MemoryParameters
+    memory: dict[Name, int]
     energy: EnergyTable
 
 
@@ -178,7 +178,7 @@ def manifest_of(plan: Plan) -> Manifest:
         plan.name,
         config,
         plan.config.digest,
-        Surroundings(target.clock_mhz, target.clock_source, target.memory, target.energy),
+        Surroundings(target.clock_mhz, target.clock_source, asdict(target.memory), target.energy),
         target.digest,
         _named(plan.inputs),
         _named(plan.outputs),
@@ -423,7 +423,7 @@ def _array(arrays: Mapping[str, np.ndarray], name: str) -> np.ndarray:
 
 def _target(config: AcceleratorConfig, manifest: Manifest) -> Target:
     around = manifest.target
-    target = Target(config, around.memory, around.clock_mhz, around.energy, around.clock_source)
+    target = Target(config, memory_of(around.memory), around.clock_mhz, around.energy, around.clock_source)
     if target.digest != manifest.target_digest:
         raise ModuleError(
             "its memory, clock or energies do not match the digest it was compiled with; compile the "

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vdla.hw.spec.config import AcceleratorConfig
-from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.registers import UnitState
+from vdla.hw.spec.sdram import AnyMemory
 from vdla.hw.spec.target import EnergyTable, Target
 from vdla.hw.spec.units import Unit
 from vdla.runtime.module.plan import HostStep, LaunchStep, Layer, Plan
@@ -114,7 +114,7 @@ def report(
     outcome: Outcome,
     device: str,
     clock_hz: float | None = None,
-    memory: MemoryParameters | None = None,
+    memory: AnyMemory | None = None,
 ) -> Report:
     """Build the report of a run; for the RTL, the cycle simulator finds the cycles of each layer.
 
@@ -181,7 +181,7 @@ class _Measured:
         return self.ran.launch.stream.labels[layer.label]
 
 
-def _measured(ran: Ran, memory: MemoryParameters, energy: EnergyTable) -> _Measured:
+def _measured(ran: Ran, memory: AnyMemory, energy: EnergyTable) -> _Measured:
     timing = _timing(ran, memory)
     none = np.zeros((len(COMPONENTS), 0))
     return _Measured(ran, timing, none if timing is None else energies(timing.program, energy))
@@ -210,7 +210,7 @@ def _launch(measured: _Measured, target: Target) -> Iterator[LayerReport]:
         begin = end
 
 
-def _timing(ran: Ran, memory: MemoryParameters) -> Timing | None:
+def _timing(ran: Ran, memory: AnyMemory) -> Timing | None:
     """Return the timing of a launch; None on untimed devices."""
     if ran.timing is not None or ran.result.cycles is None:
         return ran.timing

@@ -32,6 +32,7 @@ from vdla.sim.timing.memory import (
     dma_takes,
     memory_accepts,
     memory_moves,
+    memory_steps,
 )
 from vdla.sim.timing.result import Burst
 from vdla.sim.timing.state import COMPUTE_UNIT, LOAD_UNIT, STORE_UNIT, Loader, Logs, Machine, Times
@@ -81,7 +82,9 @@ def act_transfers(
     turns |= cuts != 0 or (load | compute_load) & (TURNS | RETIRES) != 0
     wakes |= transfers.gives == FETCH or waited != machine.store.waits
     wakes |= cuts & LAST_CUT != 0 or (load | compute_load) & (BEGINS | RETIRES) != 0
-    return Done(load, compute_load, transfers.serves == STORE, transfers.serves != NOBODY, turns, wakes)
+    moves = transfers.serves != NOBODY or transfers.drains
+    turns |= memory_steps(machine, bursts, moves)
+    return Done(load, compute_load, transfers.drains, moves, turns, wakes)
 
 
 @part
@@ -156,9 +159,9 @@ def _move_beats(machine: Machine, logs: Logs, transfers: Transfers, load: int, c
     if gives == FETCH:
         takes = fetch_receives(machine, logs.beat_runs)
     turns |= dma_passes(machine.memory, takes, serves)
-    if serves == STORE:
+    if transfers.drains:
         turns |= _write_beat(machine, logs)
-    elif serves != NOBODY:
+    if serves != NOBODY and serves != STORE:
         turns |= memory_moves(machine, logs.bursts)
     return turns
 
@@ -168,7 +171,8 @@ def _write_beat(machine: Machine, logs: Logs) -> bool:
     """Move a beat of the store unit to memory; a burst is offered only when all its beats are there."""
     machine.store.beats -= 1
     count_beats(machine, logs.beat_runs, OUT, machine.control.cycle)
-    return memory_moves(machine, logs.bursts)
+    machine.sdram.took = machine.hardware.sdram.words > 0
+    return machine.sdram.took != 0 or memory_moves(machine, logs.bursts)
 
 
 @part

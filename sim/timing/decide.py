@@ -8,7 +8,7 @@ from vdla.sim.timing.columns import TimedProgram
 from vdla.sim.timing.compute import compute_free, compute_issues, pipeline_empty_from, pipeline_settled_from
 from vdla.sim.timing.fetch import dispatch_moves, fetch_offers
 from vdla.sim.timing.loader import loader_idle, loader_takes
-from vdla.sim.timing.memory import dma_chooses, dma_gives, memory_serves
+from vdla.sim.timing.memory import dma_chooses, dma_gives, memory_drains, memory_serves, memory_takes
 from vdla.sim.timing.state import COMPUTE_UNIT, LOAD_UNIT, STORE_UNIT, Machine
 from vdla.sim.timing.store import store_idle, store_passes_mark, store_reads
 from vdla.sim.timing.tokens import OPEN, gate
@@ -47,7 +47,8 @@ class Transfers(NamedTuple):
 
     client: int  # whose request the DMA takes, or NOBODY
     accepts: bool  # memory accepts the request in the DMA's output register
-    serves: int  # for whom memory moves a beat, or NOBODY
+    serves: int  # for whom memory moves a beat, or NOBODY; of an SDRAM, to whom
+    drains: bool  # memory takes a beat of the store unit
     gives: int  # to whom the DMA offers a beat that has arrived, or NOBODY
     issues: bool  # the compute unit issues a slot
     holds: bool  # a slot is in its pipeline: its load engine must not write what waits for that
@@ -88,11 +89,12 @@ def decide(machine: Machine, program: TimedProgram, queued: Ints) -> Decision:
 @part
 def decide_transfers(machine: Machine, program: TimedProgram) -> Transfers:
     """Return the Transfers of the cycle that the registers stand at."""
-    memory, cycle = machine.memory, machine.control.cycle
+    memory, cycle, serves = machine.memory, machine.control.cycle, memory_serves(machine)
     return Transfers(
         dma_chooses(machine),
-        memory.offered != 0 and memory.level < machine.hardware.memory_depth,
-        memory_serves(machine),
+        memory.offered != 0 and memory_takes(machine),
+        serves,
+        memory_drains(machine, serves),
         dma_gives(memory),
         compute_issues(machine),
         cycle < pipeline_empty_from(machine),

@@ -32,7 +32,7 @@ def steady_cycles(machine: Machine, program: TimedProgram, transfers: Transfers,
         machine.store,
         machine.hardware,
     )
-    if memory.level > 0:
+    if memory.level > 0 and hardware.sdram.words == 0:
         if done.streams:
             steady = min(steady, memory.beats_left[memory.first] - 1) if hardware.cycles_per_beat == 1 else 0
         elif memory_free(memory) > machine.control.cycle:
@@ -61,7 +61,7 @@ def skip(
     if done.drains:
         machine.store.beats -= cycles
         count_beats(machine, logs.beat_runs, OUT, machine.control.cycle + 1, cycles)
-    if done.streams:
+    if done.streams and machine.hardware.sdram.words == 0:
         machine.memory.beats_left[machine.memory.first] -= cycles
 
 
@@ -101,7 +101,8 @@ def _only_load_streams(machine: Machine, program: TimedProgram) -> bool:
     has or begins anything."""
     memory, store, load = machine.memory, machine.store, machine.load
     return (
-        memory.arrived == 1
+        machine.hardware.sdram.words == 0
+        and memory.arrived == 1
         and memory.arrived_client[0] == LOAD
         and memory.level > 0
         and memory.clients[memory.first] == LOAD

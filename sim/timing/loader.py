@@ -41,7 +41,7 @@ def loader_cuts(loader: Loader, program: TimedProgram, hardware: Hardware) -> in
     """Put the next burst into the request register, if that is empty; return what was done."""
     if loader.offered or not loader.requesting:
         return 0
-    loader.offered, loader.offered_instruction = 1, loader.asked
+    loader.offered, loader.offered_instruction, loader.offered_address = 1, loader.asked, loader.address
     loader.offered_beats = burst_beats(hardware, loader.address, loader.remaining)
     size = burst_size(hardware, loader.address, loader.remaining)
     loader.address += size

@@ -14,13 +14,14 @@ import numpy as np
 
 from vdla.hw.spec.errors import CycleLimitError
 from vdla.hw.spec.footprint import FOOTPRINTS, stepping_forms
-from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
+from vdla.hw.spec.memory import REFERENCE_MEMORY
 from vdla.hw.spec.registers import (
     COUNTED_STATES,
     Fault,
     UnitState,
     state_counter,
 )
+from vdla.hw.spec.sdram import AnyMemory
 from vdla.hw.spec.units import Unit
 from vdla.sim.compiled import part, whole
 from vdla.sim.decoded import DecodedStream
@@ -32,6 +33,7 @@ from vdla.sim.timing.decide import Decision, Flags, Transfers, decide, decide_tr
 from vdla.sim.timing.leaps import skip, steady_cycles, stream_load
 from vdla.sim.timing.loader import STEP
 from vdla.sim.timing.result import BEAT_COUNTERS, BEAT_RUN, BURST, NEVER, SPAN, Log, Span, Timing
+from vdla.sim.timing.sdram import memory_waits
 from vdla.sim.timing.state import (
     COMPUTE_UNIT,
     FAR,
@@ -57,7 +59,7 @@ BUSY, MEMORY, INSTRUCTION, IDLE = (
 
 def simulate(
     program: DecodedStream,
-    memory: MemoryParameters = REFERENCE_MEMORY,
+    memory: AnyMemory = REFERENCE_MEMORY,
     *,
     stream_address: int = 0,
     log: bool = False,
@@ -70,7 +72,7 @@ def simulate(
 
     Args:
         program: the stream, decoded.
-        memory: timing of the reference memory.
+        memory: timing of the reference memory, or of an SDRAM.
         stream_address: byte address of the stream in DRAM, a multiple of an instruction's bytes; fetch cuts
             its bursts by it.
         log: keep spans and bursts too, for traces.
@@ -92,9 +94,7 @@ def simulate(
 class _Simulation:
     """The arrays of one run."""
 
-    def __init__(
-        self, program: DecodedStream, memory: MemoryParameters, stream_address: int, log: bool
-    ) -> None:
+    def __init__(self, program: DecodedStream, memory: AnyMemory, stream_address: int, log: bool) -> None:
         self.program = program
         self.columns = timing_columns(program)
         self.state = new_machine(program.config, memory, stream_address, len(program))
@@ -226,7 +226,7 @@ def _transfer(
         steady = 0
         if not done.turns:
             steady = steady_cycles(machine, program, transfers, done)
-            steady = min(steady, until - machine.control.cycle - 1)
+            steady = memory_waits(machine, logs.bursts, min(steady, until - machine.control.cycle - 1))
             skip(machine, program, logs, transfers, done, steady)
         _count(machine, logs.spans, still, busy_units(transfers, done, NO_STARTS), steady)
         machine.control.cycle += 1 + steady

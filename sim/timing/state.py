@@ -11,6 +11,7 @@ import numpy as np
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.registers import UnitState
+from vdla.hw.spec.sdram import MOST_BANKS, MOST_BUFFERED, AnyMemory, SdramParameters, sdram_timing
 from vdla.hw.spec.timing import (
     ARRIVED_BEATS,
     BURSTS_FETCHED_AHEAD,
@@ -34,6 +35,7 @@ MOST_UNANSWERED = 256  # bursts of stores that can wait for their answer
 MOST_RETIRING = 16  # instructions that can be in the compute pipeline
 MOST_STAGES = store_stages(Extension, store_read_stages(1, MOST_GEMM_STAGES))
 MOST_BURSTS = STORE_REQUESTS_AHEAD + MOST_STAGES
+IDLE_GUARDED, IDLE = 0b0011, 0b1011  # what an idle SDRAM offers, see `vdla.sim.timing.sdram`
 FAR = 1 << 60  # a cycle that never comes
 LOAD_UNIT, COMPUTE_UNIT, STORE_UNIT = (int(unit) for unit in Unit)
 
@@ -47,6 +49,39 @@ InFlight = Annotated[Ints, (MOST_IN_FLIGHT,)]
 Arrived = Annotated[Ints, (ARRIVED_BEATS,)]
 BeatCounters = Annotated[Ints, (len(BEAT_COUNTERS),)]
 Retiring = Annotated[Ints, (MOST_RETIRING,)]
+
+
+Banks = Annotated[Ints, (MOST_BANKS,)]
+Commands = Annotated[Ints, (MOST_BUFFERED,)]
+
+
+class SdramTiming:
+    """`vdla.hw.spec.sdram.sdram_timing`; `words` is 0 where the reference memory is simulated."""
+
+    words: int
+    guarded: int
+    word_shift: int
+    column_bits: int
+    bank_bits: int
+    precharge: int
+    activate: int
+    row_cycle: int
+    row_active: int
+    row_to_row: int
+    column_to_column: int
+    write_to_precharge: int
+    write_to_read: int
+    read_to_write: int
+    refresh_cycles: int
+    refresh_interval: int
+    first_refresh: int
+    read_stages: int
+    write_stages: int
+    command_depth: int
+    read_depth: int
+    write_depth: int
+    read_time: int
+    write_time: int
 
 
 class Hardware:
@@ -74,6 +109,7 @@ class Hardware:
     loads_in_progress: int
     quiet_cycles: int
     queue_depth: Units
+    sdram: SdramTiming
 
 
 class Fetch:
@@ -113,6 +149,7 @@ class Loader:
     asked: int
     offered: int
     offered_beats: int
+    offered_address: int
     offered_instruction: int
     address: int
     row: int
@@ -162,6 +199,7 @@ class Store:
     remaining: int
     rows: int
     burst_beats: int
+    burst_address: int
     burst_starts: int
     prepares: int  # parameters to be read yet
     staged: int  # reads on their way to the queues, as runs of such that bring a beat each, one per cycle,
@@ -183,7 +221,9 @@ class Store:
     run_last: Stages
     run_instruction: Stages
     run_beats: Stages
+    run_address: Stages
     burst_beats_of: Bursts
+    burst_address_of: Bursts
     burst_last_of: Bursts
     burst_instruction_of: Bursts
     written_mark: Unanswered
@@ -198,6 +238,7 @@ class Memory:
     offered: int
     client: int
     beats: int
+    address: int
     instruction: int
     taken: int
     reads: int  # in flight
@@ -211,6 +252,77 @@ class Memory:
     beats_left: InFlight
     first_data: InFlight
     logged: InFlight
+
+
+class Sdram:
+    """The SDRAM, its controller and the bridge to it. The bursts of writes are in rings, in the order of
+    requests: places `remembered`, `starting`, `taking` and `popping` are those of the next request, of the
+    next burst for the controller, and of the next beat that enters and leaves the write buffer."""
+
+    now: int  # cycles since the start of the run
+    offered: int  # what memory offers in this cycle, see `vdla.sim.timing.sdram`
+    former: int  # and offered in the last
+    new_beats: int  # of a request that memory accepts in this cycle; 0: none
+    new_address: int
+    new_writes: int
+    new_logged: int
+    gave: int  # a beat to the accelerator, in this cycle
+    took: int
+    write_requests: int  # in the bridge
+    guarded: int  # bursts of writes whose beats may pass the address guard
+    remembered: int
+    starting: int
+    taking: int
+    popping: int
+    burst_beats: Unanswered
+    burst_address: Unanswered
+    burst_left: Unanswered
+    taken_left: Unanswered
+    burst_logged: Unanswered
+    read_beats: int  # of the burst that is divided; 0: none
+    read_address: int
+    write_beats: int
+    write_address: int
+    grants_read: int
+    read_reserved: int  # beats commanded that have not left the buffer
+    write_reserved: int
+    converting: int  # words to be commanded of the beat in the converter
+    word: int  # address of the next
+    word_writes: int
+    bank: int  # that holds commands, or held the last
+    commands: int
+    commands_first: int
+    ahead_row: Commands
+    ahead_writes: Commands
+    command_valid: int
+    command_row: int
+    command_writes: int
+    bank_state: int
+    bank_until: int
+    opened: Banks
+    rows: Banks
+    precharge_from: Banks
+    active_until: Banks
+    activate_from: Banks
+    direction: int
+    turned: int  # the cycle in which `direction` changed last
+    chosen_bank: int
+    row_from: int
+    column_from: int
+    read_from: int
+    refresher: int
+    refresh_at: int
+    refreshed_at: int
+    write_pipe: int  # strobes on their way, a bit for each register
+    read_pipe: int
+    words_written: int
+    words_read: int
+    collected: int  # a read beat is complete
+    write_level: int
+    write_ready: int
+    read_level: int
+    read_ready: int
+    bridge_beats: int
 
 
 class Control:
@@ -255,6 +367,7 @@ class Machine:
     compute: Compute
     store: Store
     memory: Memory
+    sdram: Sdram
     control: Control
     counts: Counts
     log: Logging
@@ -279,16 +392,17 @@ class Times(NamedTuple):
 MACHINE = record_dtype(Machine, align=True)
 
 
-def new_machine(
-    config: AcceleratorConfig, memory: MemoryParameters, stream_address: int, count: int
-) -> RecordArray:
+def new_machine(config: AcceleratorConfig, memory: AnyMemory, stream_address: int, count: int) -> RecordArray:
     """Return MACHINE[1] as it stands in cycle 1: reset, and fetch told to begin with `count` instructions at
     `stream_address`."""
     state = np.zeros(1, MACHINE)
     machine = state[0]
     hardware = machine["hardware"]
-    for name, value in _hardware(config, memory).items():
+    reference = memory if isinstance(memory, MemoryParameters) else memory.seen_from(config)
+    for name, value in _hardware(config, reference).items():
         hardware[name] = value
+    if isinstance(memory, SdramParameters):
+        _start_sdram(machine, sdram_timing(memory, config))
     fetch = machine["fetch"]
     size = config.instruction_bytes
     fetch["address"], fetch["remaining"], fetch["expected"] = stream_address, count * size, count
@@ -300,6 +414,15 @@ def new_machine(
     machine["log"]["instruction"][:], machine["log"]["since"][:], machine["log"]["state"][:] = -1, 1, -1
     machine["log"]["beat_run"][:] = -1
     return state
+
+
+def _start_sdram(machine: np.void, timing: dict[str, int]) -> None:
+    """Set the registers of the SDRAM as they are in cycle 1: the cycle before was the run's first."""
+    for name, value in timing.items():
+        machine["hardware"]["sdram"][name] = value
+    sdram = machine["sdram"]
+    sdram["now"], sdram["refresh_at"], sdram["turned"] = 1, timing["first_refresh"], -FAR
+    sdram["offered"] = sdram["former"] = IDLE_GUARDED if timing["guarded"] else IDLE
 
 
 def _hardware(config: AcceleratorConfig, memory: MemoryParameters) -> dict[str, object]:

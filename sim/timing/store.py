@@ -155,7 +155,10 @@ def _enter_queues(store: Store) -> bool:
         store.staged_bursts -= 1
         place = (store.bursts_first + store.bursts_level) % MOST_BURSTS
         store.burst_beats_of[place], store.burst_last_of[place] = store.run_beats[run], store.run_last[run]
-        store.burst_instruction_of[place] = store.run_instruction[run]
+        store.burst_instruction_of[place], store.burst_address_of[place] = (
+            store.run_instruction[run],
+            store.run_address[run],
+        )
         store.bursts_level += 1
     _next_run(store)
     return True
@@ -199,6 +202,7 @@ def _issue(machine: Machine, program: TimedProgram) -> bool:
     store.run_beat_ends[run], store.run_burst_ends[run], store.run_last[run] = beat_ends, burst_ends, last
     store.run_feeds[run] = feeds
     store.run_beats[run], store.run_instruction[run] = store.burst_beats, store.instruction
+    store.run_address[run] = store.burst_address
     return not plain
 
 
@@ -236,6 +240,7 @@ def _reads_data(store: Store, instruction: TimedInstruction, hardware: Hardware)
     """Go on behind one read of data; return whether it ends a beat, and a burst."""
     if store.burst_starts:
         store.burst_beats = burst_beats(hardware, store.address, store.remaining)
+        store.burst_address = store.address
     store.address += instruction.lane_bytes
     store.remaining -= instruction.lane_bytes
     row_ends = store.remaining == 0

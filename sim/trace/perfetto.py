@@ -21,8 +21,8 @@ import numpy as np
 
 from vdla.hw.spec import isa
 from vdla.hw.spec.assembly import format_instruction
-from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.registers import UnitState
+from vdla.hw.spec.sdram import AnyMemory
 from vdla.hw.spec.timing import Client
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
 from vdla.hw.spec.writing import whole_file
@@ -67,7 +67,7 @@ def lane_of(program: DecodedStream, index: int) -> Lane:
 def write_perfetto(
     timing: Timing,
     path: str | Path,
-    memory: MemoryParameters | None = None,
+    memory: AnyMemory | None = None,
     layers: Sequence[TracedLayer] = (),
 ) -> None:
     """Write the timeline of a run with a log; the file appears when it is whole.
@@ -91,7 +91,7 @@ def write_perfetto(
         file.write("\n]}\n")
 
 
-def _about(timing: Timing, memory: MemoryParameters | None) -> dict[str, object]:
+def _about(timing: Timing, memory: AnyMemory | None) -> dict[str, object]:
     config = timing.program.config
     about: dict[str, object] = {
         "configuration": config.name,

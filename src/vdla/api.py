@@ -19,7 +19,7 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import DeviceError
 from vdla.hw.spec.extras import require_package
 from vdla.hw.spec.limits import DRAM_BYTES, require_room
-from vdla.hw.spec.memory import MemoryParameters
+from vdla.hw.spec.sdram import AnyMemory
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.target_files import target_of
 from vdla.runtime.devices.registry import device_of, require_device
@@ -86,7 +86,7 @@ class Module:
 
     def __init__(self, plan: Plan, tuning: "Tuning | None" = None) -> None:
         self.plan, self.tuning = plan, tuning
-        self._sessions: dict[tuple[str, MemoryParameters], Session] = {}
+        self._sessions: dict[tuple[str, AnyMemory], Session] = {}
 
     def __repr__(self) -> str:
         """Return what it is, what it takes and what it makes."""
@@ -115,7 +115,7 @@ class Module:
         *,
         image_scale: object = None,
         clock_hz: float | None = None,
-        memory: MemoryParameters | None = None,
+        memory: AnyMemory | None = None,
         waves: "Waves | None" = None,
         progress: Callable[[HostStep | LaunchStep], None] | None = None,
         **named: object,
@@ -208,7 +208,7 @@ class Module:
         """
         return report(self.plan, self.rehearse(), "cycle")
 
-    def rehearse(self, memory: MemoryParameters | None = None) -> Outcome:
+    def rehearse(self, memory: AnyMemory | None = None) -> Outcome:
         """Return the launches of a run that does not happen, with the timing of every instruction; errors as
         those of `forecast`.
 
@@ -222,7 +222,7 @@ class Module:
         """Return what matters of the module; errors as those of `forecast`."""
         return summary_of(self.plan, self.forecast(), None, clock_note(self.plan.target))
 
-    def session(self, device: str, memory: MemoryParameters | None = None) -> Session:
+    def session(self, device: str, memory: AnyMemory | None = None) -> Session:
         """Return the session of the module on a device; the first call places the module in DRAM.
 
         Raises:
@@ -236,13 +236,13 @@ class Module:
             self._sessions[key] = self._session(device, target, options)
         return self._sessions[key]
 
-    def _recorded(self, device: str, memory: MemoryParameters | None, waves: "Waves") -> Session:
+    def _recorded(self, device: str, memory: AnyMemory | None, waves: "Waves") -> Session:
         """Return a session of its own, whose device writes waveforms."""
         if device != "rtl":
             raise DeviceError(f"device {device} writes no waveforms; device rtl does")
         return self._session(device, self._target(memory), {"waves": waves})
 
-    def _target(self, memory: MemoryParameters | None) -> Target:
+    def _target(self, memory: AnyMemory | None) -> Target:
         return replace(self.plan.target, memory=memory or self.plan.target.memory)
 
     def _session(

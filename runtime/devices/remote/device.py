@@ -9,7 +9,8 @@ import numpy as np
 
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import VdlaError
-from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
+from vdla.hw.spec.memory import REFERENCE_MEMORY
+from vdla.hw.spec.sdram import AnyMemory
 from vdla.hw.spec.target import Target
 from vdla.runtime.device import DEFAULT_DRAM_BYTES, Device, DeviceLostError, RunResult
 from vdla.runtime.devices.remote.address import Address
@@ -60,7 +61,7 @@ class RemoteDevice(Device):
         self,
         config: AcceleratorConfig,
         dram_bytes: int = DEFAULT_DRAM_BYTES,
-        memory: MemoryParameters = REFERENCE_MEMORY,
+        memory: AnyMemory = REFERENCE_MEMORY,
         *,
         address: Address,
     ) -> None:

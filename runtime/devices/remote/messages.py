@@ -3,6 +3,7 @@
 Each request has one reply: the reply that its docstring names, or a `Refusal`.
 """
 
+from dataclasses import asdict
 from typing import IO, Annotated, Any, TypeAlias
 
 import msgspec
@@ -11,7 +12,7 @@ from msgspec import Meta
 from vdla.hw.spec import errors
 from vdla.hw.spec.config import AcceleratorConfig, parameters
 from vdla.hw.spec.errors import ConfigError, DeviceError, ProgramError, VdlaError
-from vdla.hw.spec.memory import MemoryParameters
+from vdla.hw.spec.sdram import memory_of
 from vdla.hw.spec.target import Target
 from vdla.runtime.device import DeviceLostError
 from vdla.sim.verify.verifier import VerificationError
@@ -44,7 +45,7 @@ class Open(Message, frozen=True):
     version: int
     device: Short
     config: dict[Short, Parameter]
-    memory: MemoryParameters
+    memory: dict[Short, Natural]
     digest: Short
     dram_bytes: Natural
 
@@ -179,7 +180,7 @@ def error_of(reply: Refusal) -> VdlaError:
 def opening(device: str, target: Target, dram_bytes: int) -> Open:
     """Return the request for a device of a target."""
     config: dict[str, Any] = parameters(target.config)
-    return Open(VERSION, device, config, target.memory, target.timing_digest, dram_bytes)
+    return Open(VERSION, device, config, asdict(target.memory), target.timing_digest, dram_bytes)
 
 
 def target_of(request: Open) -> Target:
@@ -190,7 +191,7 @@ def target_of(request: Open) -> Target:
         DeviceError: client and server do not mean the same by these parameters.
     """
     values = {"name": "remote", **request.config}
-    target = Target(AcceleratorConfig().with_changes(**values), request.memory)
+    target = Target(AcceleratorConfig().with_changes(**values), memory_of(request.memory))
     if target.timing_digest != request.digest:
         raise DeviceError(
             f"the configuration's digest is {request.digest[:12]} at the client and "

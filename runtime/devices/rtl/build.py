@@ -74,7 +74,7 @@ PROGRAM = "program"
 _RUNTIME = ("verilated", "verilated_threads")
 _TRACE_RUNTIME = {None: (), WaveFormat.VCD: ("verilated_vcd_c",), WaveFormat.FST: ("verilated_fst_c",)}
 _TRACE_OPTIONS = {None: (), WaveFormat.VCD: ("--trace-vcd",), WaveFormat.FST: ("--trace-fst",)}
-_SHIM = ("shim.cpp", "memory.hpp", "recorder.hpp")
+_SHIM = ("shim.cpp", "memory.hpp", "recorder.hpp", "sdram.hpp")
 _COMPRESSION = HERE / "compression"
 """Headers in place of those of lz4 and zlib, which the writer of FST files would need."""
 

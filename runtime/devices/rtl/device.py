@@ -8,8 +8,9 @@ from pathlib import Path
 
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import CycleLimitError, DeviceError
-from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
+from vdla.hw.spec.memory import REFERENCE_MEMORY
 from vdla.hw.spec.registers import OFFSETS, READ_CYCLES, Status
+from vdla.hw.spec.sdram import AnyMemory, SdramParameters, sdram_timing
 from vdla.runtime.device import DEFAULT_DRAM_BYTES
 from vdla.runtime.devices.checked import CheckedDevice
 from vdla.runtime.devices.registers import raise_fault, read_counters, read_cycles, start_run
@@ -25,7 +26,7 @@ WATCHDOG_CYCLES = 10_000_000
 
 
 class RtlDevice(CheckedDevice):
-    """Verilated RTL and the reference memory, stepped by C++.
+    """Verilated RTL and its memory, stepped by C++.
 
     Building takes seconds where the cache does not hold this hardware yet; see
     `vdla.runtime.devices.rtl.build`.
@@ -33,7 +34,7 @@ class RtlDevice(CheckedDevice):
     Args:
         config: the accelerator.
         dram_bytes: size of DRAM; addresses run from 0.
-        memory: timing of the reference memory.
+        memory: timing of the reference memory, or of an SDRAM.
         waves: waveforms to write, one for each run.
         optimise: SPEED for long runs, BUILD where the time to compile matters more.
         design: the hardware; the kit's own core unless something else is to stand in for it.
@@ -49,7 +50,7 @@ class RtlDevice(CheckedDevice):
         self,
         config: AcceleratorConfig,
         dram_bytes: int = DEFAULT_DRAM_BYTES,
-        memory: MemoryParameters = REFERENCE_MEMORY,
+        memory: AnyMemory = REFERENCE_MEMORY,
         waves: Waves | None = None,
         *,
         optimise: Optimise = Optimise.SPEED,
@@ -58,8 +59,9 @@ class RtlDevice(CheckedDevice):
         super().__init__(config, dram_bytes)
         self._recording = None if waves is None else Recording(waves)
         variant = Variant(Optimise(optimise), None if waves is None else waves.format)
-        library = build_library(config, design, variant)
-        self._create = partial(Model, library, memory)
+        sdram = isinstance(memory, SdramParameters)
+        timing = tuple(sdram_timing(memory, config).values()) if sdram else memory
+        self._create = partial(Model, build_library(config, design, variant), timing)
         self._model = self._create()
 
     @property
@@ -99,6 +101,7 @@ class RtlDevice(CheckedDevice):
     def _start(self, address: int, count: int) -> int:
         """Start a run; return its first cycle, the one after CONTROL was written."""
         start_run(self, address, count)
+        self._model.restart()
         return self._model.cycle
 
     def _recorded(self) -> AbstractContextManager[None]:

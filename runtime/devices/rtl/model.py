@@ -15,6 +15,8 @@ _WORD = ctypes.c_uint32
 _LONG = ctypes.c_uint64
 _FUNCTIONS = {
     "model_create": ([_WORD, _WORD, _WORD], _POINTER),
+    "model_create_sdram": ([_POINTER], _POINTER),
+    "model_restart": ([_POINTER], None),
     "model_destroy": ([_POINTER], None),
     "model_attach": ([_POINTER, _POINTER, _LONG], None),
     "model_reset": ([_POINTER], None),
@@ -31,6 +33,10 @@ _FUNCTIONS = {
 ROOM = "record fewer cycles, or name a folder with more room in TMPDIR"
 
 
+SdramTimings = tuple[int, ...]
+"""The values of `vdla.hw.spec.sdram.sdram_timing`."""
+
+
 class Protocol(IntFlag):
     """Ways in which a core can break the contract of its memory port; the values are those of
     `memory.hpp`."""
@@ -43,20 +49,23 @@ class Protocol(IntFlag):
 
 
 class Model:
-    """One core and its reference memory, stepped cycle by cycle in C++.
+    """One core and its memory, stepped cycle by cycle in C++.
 
     Args:
         library: what `build_library` returned.
-        memory: timing of the memory.
+        memory: timing of the reference memory, or of an SDRAM.
     """
 
-    def __init__(self, library: Path, memory: MemoryParameters) -> None:
+    def __init__(self, library: Path, memory: MemoryParameters | SdramTimings) -> None:
         self._calls = ctypes.CDLL(str(library))
         for name, (arguments, result) in _FUNCTIONS.items():
             function = getattr(self._calls, name)
             function.argtypes, function.restype = arguments, result
         self._image: np.ndarray | None = None
-        self._model = self._calls.model_create(memory.latency, memory.depth, memory.cycles_per_beat)
+        if isinstance(memory, tuple):
+            self._model = self._calls.model_create_sdram((ctypes.c_int64 * len(memory))(*memory))
+        else:
+            self._model = self._calls.model_create(memory.latency, memory.depth, memory.cycles_per_beat)
 
     def __del__(self) -> None:
         self.close()
@@ -77,6 +86,10 @@ class Model:
             raise DeviceError("this RTL device was closed; make a new one, or reset it")
         self._image = image  # keeps it alive
         self._calls.model_attach(self._model, image.ctypes.data, image.size)
+
+    def restart(self) -> None:
+        """Let the next cycle be the first of a run for an SDRAM, whose refreshes are counted from there."""
+        self._calls.model_restart(self._model)
 
     def reset(self) -> None:
         """Reset the core's registers and forget what memory has in flight; scratchpads keep their

@@ -1,36 +1,40 @@
 // The clock, the register port and memory of a Verilated core, behind functions that ctypes can call.
 // BUS_BYTES and BURST_BYTES come from the command line.
 
+#include <cstring>
 #include <memory>
+#include <optional>
 
 #include "Vtop.h"
 #include "memory.hpp"
 #include "recorder.hpp"
+#include "sdram.hpp"
 #include "verilated.h"
 
 namespace {
 
 class Model {
   public:
-    Model(uint32_t latency, uint32_t depth, uint32_t cycles_per_beat) : memory(latency, depth, cycles_per_beat) {
-        context_.traceEverOn(TRACE != 0);
-        reset();
+    Model(uint32_t latency, uint32_t depth, uint32_t cycles_per_beat) : memory_(latency, depth, cycles_per_beat) {
+        begin();
     }
+    explicit Model(const SdramTiming& timing) : memory_(1, 1, 1), sdram_(timing) { begin(); }
     ~Model() { top_.final(); }
 
     // Reset every register; scratchpads keep their contents.
     void reset() {
-        memory.clear();
+        clear();
         top_.rst = 1;
         tick();
         tick();
         top_.rst = 0;
-        memory.clear();
+        clear();
     }
 
     // Pass a cycle. It begins with the clock high, behind the edge that ended the cycle before.
     void tick() {
-        memory.drive(top_, cycle_);
+        if (sdram_) sdram_->drive(top_, cycle_);
+        else memory_.drive(top_, cycle_);
         const bool recorded = recorder.wants(cycle_);
         if (recorded) {
             top_.eval();
@@ -39,7 +43,8 @@ class Model {
         top_.clk = 0;
         top_.eval();
         if (recorded) recorder.second_half(cycle_);
-        memory.step(top_, cycle_);
+        if (sdram_) sdram_->step(top_, cycle_);
+        else memory_.step(top_, cycle_);
         top_.clk = 1;
         top_.eval();
         ++cycle_;
@@ -70,10 +75,32 @@ class Model {
     }
 
     uint64_t cycle() const { return cycle_; }
+    uint64_t last_transfer() const { return sdram_ ? sdram_->last_transfer() : memory_.last_transfer(); }
+    uint32_t protocol() const { return sdram_ ? sdram_->protocol() : memory_.protocol(); }
 
-    ReferenceMemory<BUS_BYTES, BURST_BYTES> memory;
+    void attach(uint8_t* image, uint64_t bytes) {
+        if (sdram_) sdram_->attach(image, bytes);
+        else memory_.attach(image, bytes);
+    }
+
+    // Let the next cycle be the first of a run for an SDRAM, whose refreshes are counted from there.
+    void restart() {
+        if (sdram_) sdram_->restart();
+    }
 
   private:
+    void begin() {
+        context_.traceEverOn(TRACE != 0);
+        reset();
+    }
+
+    void clear() {
+        if (sdram_) sdram_->clear();
+        else memory_.clear();
+    }
+
+    ReferenceMemory<BUS_BYTES, BURST_BYTES> memory_;
+    std::optional<SdramMemory<BUS_BYTES, BURST_BYTES>> sdram_;
     VerilatedContext context_;
     Vtop top_{&context_};
     uint64_t cycle_ = 0;
@@ -89,8 +116,14 @@ class Model {
 EXPORT Model* model_create(uint32_t latency, uint32_t depth, uint32_t cycles_per_beat) {
     return new Model(latency, depth, cycles_per_beat);
 }
+EXPORT Model* model_create_sdram(const int64_t* timing) {
+    SdramTiming given;
+    std::memcpy(&given, timing, sizeof given);
+    return new Model(given);
+}
+EXPORT void model_restart(Model* model) { model->restart(); }
 EXPORT void model_destroy(Model* model) { delete model; }
-EXPORT void model_attach(Model* model, uint8_t* image, uint64_t bytes) { model->memory.attach(image, bytes); }
+EXPORT void model_attach(Model* model, uint8_t* image, uint64_t bytes) { model->attach(image, bytes); }
 EXPORT void model_reset(Model* model) { model->reset(); }
 EXPORT uint32_t model_read(Model* model, uint32_t offset, uint32_t cycles) {
     return model->read(offset, cycles);
@@ -100,8 +133,8 @@ EXPORT bool model_poll(Model* model, uint32_t offset, uint32_t mask, uint64_t cy
     return model->poll(offset, mask, cycles);
 }
 EXPORT uint64_t model_cycle(const Model* model) { return model->cycle(); }
-EXPORT uint64_t model_last_transfer(const Model* model) { return model->memory.last_transfer(); }
-EXPORT uint32_t model_protocol(const Model* model) { return model->memory.protocol(); }
+EXPORT uint64_t model_last_transfer(const Model* model) { return model->last_transfer(); }
+EXPORT uint32_t model_protocol(const Model* model) { return model->protocol(); }
 EXPORT bool model_record(Model* model, const char* path, uint64_t first, uint64_t last) {
     return model->recorder.open(path, model->cycle(), first, last);
 }

@@ -11,6 +11,8 @@ import click
 
 from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.extras import require_package
+from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
+from vdla.hw.spec.sdram import AnyMemory
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.target_files import apply_settings, load
 
@@ -167,11 +169,18 @@ def overrides_memory(function: Command) -> Command:
     def wrapped(**kwargs: Any) -> None:
         own = {name: kwargs.pop(name) for name in MEMORY_OPTIONS}
         given = {name: value for name, value in own.items() if value is not None}
-        function(memory=lambda known: replace(known, **given), **kwargs)
+        function(memory=lambda known: _overridden(known, given), **kwargs)
 
     for name, text in MEMORY_OPTIONS.items():
         wrapped = click.option(_flag(name), type=int, help=f"{text}  [default: the target's]")(wrapped)
     return wrapped
+
+
+def _overridden(known: AnyMemory, given: dict[str, int]) -> AnyMemory:
+    """Return a memory with other parameters of the reference memory, which then stands in for an SDRAM."""
+    if not given:
+        return known
+    return replace(known if isinstance(known, MemoryParameters) else REFERENCE_MEMORY, **given)
 
 
 def _flag(name: str) -> str:

@@ -10,7 +10,7 @@ from vdla.explore.runs.operators import layer_operators
 from vdla.explore.runs.record import RunRecord, parse_record, read_record, record_values, timed
 
 if TYPE_CHECKING:
-    from vdla.hw.spec.memory import MemoryParameters
+    from vdla.hw.spec.sdram import AnyMemory
     from vdla.runtime.module.plan import Plan
     from vdla.runtime.session.report import Report
     from vdla.runtime.session.summary import Summary
@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 MODULE = ".vdla"
 
 
-def run_values(
-    plan: "Plan", found: "Report", summary: "Summary", memory: "MemoryParameters"
-) -> dict[str, object]:
+def run_values(plan: "Plan", found: "Report", summary: "Summary", memory: "AnyMemory") -> dict[str, object]:
     """Return the record of a run as plain JSON values.
 
     Args:

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
+from vdla.hw.spec.memory import REFERENCE_MEMORY
+from vdla.hw.spec.sdram import AnyMemory
 from vdla.runtime.vectors import load_vector, stream_address
 from vdla.sim.decoded import decode_stream
 from vdla.sim.interleave import interleave
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from vdla.runtime.session.session import Outcome
 
 MODULE = ".vdla"
-MemoryOf = Callable[[MemoryParameters], MemoryParameters]
+MemoryOf = Callable[[AnyMemory], AnyMemory]
 """Returns the memory of a run, given that of the target."""
 
 
@@ -36,7 +37,7 @@ class TimedRun:
 
     name: str
     timing: Timing
-    memory: MemoryParameters
+    memory: AnyMemory
     layers: tuple[TracedLayer, ...] = ()
 
 
@@ -67,7 +68,7 @@ def _launches(path: Path, name: str, memory: MemoryOf) -> tuple[TimedRun, ...]:
 
 
 def launched(
-    plan: "Plan", outcome: "Outcome", found: "Report", name: str, memory: MemoryParameters
+    plan: "Plan", outcome: "Outcome", found: "Report", name: str, memory: AnyMemory
 ) -> tuple[TimedRun, ...]:
     """Return the launches of a network's run on the cycle device.
 
@@ -85,7 +86,7 @@ def launched(
     return tuple(runs)
 
 
-def time_vector(path: Path, memory: MemoryParameters) -> Timing:
+def time_vector(path: Path, memory: AnyMemory) -> Timing:
     """Simulate a vector's program, with a log. A run that the hardware would stop is returned, too.
 
     Raises:

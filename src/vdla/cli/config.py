@@ -119,12 +119,20 @@ def _text(values: dict[str, Any]) -> str:
         f"  on-chip memory    {values['memory_kib']:g} KiB",
         f"  digest            {values['digest']}",
         "",
-        f"  memory            {values['memory']['latency']} cycles of latency, "
-        f"{values['memory']['depth']} requests in flight, "
-        f"{values['memory']['cycles_per_beat']} cycles per beat",
+        f"  memory            {_memory_text(values['memory'])}",
         f"  clock             {values['clock_mhz']:g} MHz, {values['clock_source'].text}",
         "  energy            "
         f"{', '.join(f'{event} {value:g} pJ' for event, value in values['energy'].items())}",
         f"  target digest     {values['target_digest']}",
     ]
     return "\n".join(lines)
+
+
+def _memory_text(memory: dict[str, int]) -> str:
+    """Return the parameters of either kind of memory in a line."""
+    if "latency" not in memory:
+        return "SDRAM: " + ", ".join(f"{name} {value}" for name, value in memory.items())
+    return (
+        f"{memory['latency']} cycles of latency, {memory['depth']} requests in flight, "
+        f"{memory['cycles_per_beat']} cycles per beat"
+    )

@@ -54,9 +54,10 @@ def _text(plan: Plan) -> str:
         f"stream  {name}: {about['instructions']:,} instructions, {about['micro_ops']:,} micro-ops"
         for name, about in facts["streams"].items()
     ]
+    memory = plan.target.estimated_memory
     lines.append(
-        f"target  {plan.target.clock_mhz:g} MHz, memory of {plan.target.memory.latency} cycles' latency "
-        f"and {plan.target.memory.depth} requests in flight, {plan.target.bytes_per_cycle:g} bytes per cycle "
+        f"target  {plan.target.clock_mhz:g} MHz, memory of {memory.latency} cycles' latency "
+        f"and {memory.depth} requests in flight, {plan.target.bytes_per_cycle:g} bytes per cycle "
         f"({plan.target.digest[:12]})"
     )
     lines.append(

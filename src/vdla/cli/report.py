@@ -19,7 +19,7 @@ from vdla.cli._options import (
 )
 from vdla.compiler.codegen.tuned.best_records import TuningRecords
 from vdla.hw.spec.extras import require_package
-from vdla.hw.spec.memory import MemoryParameters
+from vdla.hw.spec.sdram import AnyMemory
 from vdla.hw.spec.target import ClockSource, Target
 from vdla.hw.spec.writing import check_writable
 from vdla.runtime.module.plan import random_inputs
@@ -50,7 +50,7 @@ def command(
     recipe: Recipe,
     records: TuningRecords,
     target: Target,
-    memory: Callable[[MemoryParameters], MemoryParameters],
+    memory: Callable[[AnyMemory], AnyMemory],
 ) -> None:
     """Write the page of a sweep's folder, or run a network on the cycle simulator and write the page of that.
 
@@ -86,7 +86,7 @@ def _of_run(
     recipe: Recipe,
     records: TuningRecords,
     target: Target,
-    memory: Callable[[MemoryParameters], MemoryParameters],
+    memory: Callable[[AnyMemory], AnyMemory],
 ) -> Path:
     from vdla.explore.report.run_page import write_run_report
 

@@ -17,7 +17,7 @@ from vdla.cli._runs import launched, numbered
 from vdla.cli._summaries import lists_layers, show_run
 from vdla.cli._waves import show_waves, takes_waves
 from vdla.compiler.codegen.tuned.best_records import TuningRecords
-from vdla.hw.spec.memory import MemoryParameters
+from vdla.hw.spec.sdram import AnyMemory
 from vdla.hw.spec.showing import short
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.writing import check_writable
@@ -69,7 +69,7 @@ def command(
     recipe: Recipe,
     records: TuningRecords,
     target: Target,
-    memory: Callable[[MemoryParameters], MemoryParameters],
+    memory: Callable[[AnyMemory], AnyMemory],
 ) -> None:
     """Run a network: a module, or an ONNX model, which is compiled first.
 
@@ -123,7 +123,7 @@ def _steps(say: Callable[[str], None]) -> Callable[[HostStep | LaunchStep], None
     return lambda step: say(step_name(step))
 
 
-def _show(plan: Plan, done: Run, memory: MemoryParameters, layers: bool, as_json: bool) -> None:
+def _show(plan: Plan, done: Run, memory: AnyMemory, layers: bool, as_json: bool) -> None:
     """Print the notes and the report of a run."""
     show_notes(done)
     if as_json:
@@ -138,7 +138,7 @@ def _write(
     output: Path | None,
     trace: Path | None,
     waves: Waves | None,
-    memory: MemoryParameters,
+    memory: AnyMemory,
 ) -> None:
     """Write the files that were asked for."""
     if output is not None and output.suffix == NPY:
@@ -159,7 +159,7 @@ def _random(inputs: Mapping[str, Value]) -> dict[str, np.ndarray]:
     return random_inputs(inputs)
 
 
-def _write_traces(plan: Plan, done: Run, path: Path, memory: MemoryParameters) -> None:
+def _write_traces(plan: Plan, done: Run, path: Path, memory: AnyMemory) -> None:
     """Write one timeline per launch."""
     runs = launched(plan, done.outcome, done.report, plan.name, memory)
     for file, run in numbered(path, runs):
