@@ -27,8 +27,10 @@ PROVIDERS = ("CPUExecutionProvider",)
 ELEMENTS = {"float": "float32", "double": "float64"}  # what onnxruntime calls otherwise than NumPy
 LONGEST_REASON = 300
 EXACT_SUMS = ("session.x64quantprecision", "1")
-"""Configuration entry of a session: products of uint8 activations and constant int8 weights are summed exactly.
-Without it, onnxruntime saturates the sum of two products to 16 bits on processors with AVX2 and without VNNI."""
+"""Configuration entry of a session that makes sums of uint8 activations times constant int8 weights exact.
+
+Without it, onnxruntime saturates sums of two products on processors with AVX2 and without VNNI.
+"""
 FATAL = 4  # severity from which on onnxruntime writes to standard error
 
 

@@ -83,7 +83,7 @@ def act_transfers(
     wakes |= transfers.gives == FETCH or waited != machine.store.waits
     wakes |= cuts & LAST_CUT != 0 or (load | compute_load) & (BEGINS | RETIRES) != 0
     moves = transfers.serves != NOBODY or transfers.drains
-    turns |= memory_steps(machine, bursts, moves)
+    turns |= memory_steps(machine, logs.bursts, moves)
     return Done(load, compute_load, transfers.drains, moves, turns, wakes)
 
 
