@@ -13,8 +13,9 @@ from vdla.explore.debug.differences import (
     vector_differences,
 )
 from vdla.explore.debug.dram import Difference, launch_image, vector_image
-from vdla.explore.debug.recording import Recording
-from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
+from vdla.explore.debug.recording import Recording, explained_memory
+from vdla.hw.spec.memory import REFERENCE_MEMORY
+from vdla.hw.spec.sdram import AnyMemory
 from vdla.runtime.devices.cycle import CycleDevice
 from vdla.runtime.module.plan import Plan
 from vdla.runtime.session.report import Report, report
@@ -32,24 +33,26 @@ def with_differences(recording: Recording, found: Iterable[Difference]) -> Recor
     return replace(recording, image=replace(recording.image, differences=tuple(found)))
 
 
-def vector_recording(vector: Vector, memory: MemoryParameters = REFERENCE_MEMORY) -> Recording:
+def vector_recording(vector: Vector, memory: AnyMemory = REFERENCE_MEMORY) -> Recording:
     """Simulate a vector's program, and compare its results with those of the vector. A run that the hardware
     would stop is returned, too.
 
     Raises:
+        DebugError: the memory is an SDRAM.
         OverwriteError: the program would change itself.
     """
+    explained = explained_memory(memory)
     program, address = decode_stream(vector.stream, vector.config), stream_address(vector)
     refuse_overwrites(program, address)
-    timing = simulate(program, memory, stream_address=address, log=True)
-    recording = Recording(vector.name, timing, memory, image=vector_image(vector))
+    timing = simulate(program, explained, stream_address=address, log=True)
+    recording = Recording(vector.name, timing, explained, image=vector_image(vector))
     if timing.fault:
         return recording
     return with_differences(recording, vector_differences(Contents(recording), vector))
 
 
 def recordings_of(
-    plan: Plan, outcome: Outcome, found: Report, memory: MemoryParameters | None = None, name: str = ""
+    plan: Plan, outcome: Outcome, found: Report, memory: AnyMemory | None = None, name: str = ""
 ) -> tuple[Recording, ...]:
     """Return the recording of each launch of a module's run on the cycle device.
 
@@ -59,17 +62,20 @@ def recordings_of(
         found: the report of that run.
         memory: that it ran with; None: that of the plan's target.
         name: of the network; empty: the plan's.
+
+    Raises:
+        DebugError: the memory is an SDRAM.
     """
-    runs, memory, name = [], memory or plan.target.memory, name or plan.name
+    runs, name, explained = [], name or plan.name, explained_memory(memory or plan.target.memory)
     for number, (ran, layers) in enumerate(traced(plan, outcome, found), 1):
         assert ran.timing is not None, "the cycle device times every launch"
         own = name if len(plan.launches) == 1 else f"{name} {number}"
-        runs.append(Recording(own, ran.timing, memory, layers, launch_image(plan, ran.step, ran.launch)))
+        runs.append(Recording(own, ran.timing, explained, layers, launch_image(plan, ran.step, ran.launch)))
     return tuple(runs)
 
 
 def compared_recordings(
-    plan: Plan, inputs: Mapping[str, np.ndarray], memory: MemoryParameters | None = None, name: str = ""
+    plan: Plan, inputs: Mapping[str, np.ndarray], memory: AnyMemory | None = None, name: str = ""
 ) -> tuple[Recording, ...]:
     """Run a module with inputs, and compare the result of each layer on the accelerator with that of the
     network's graph of integer operators; streams are not verified.
@@ -80,14 +86,15 @@ def compared_recordings(
         memory, name: as for `recordings_of`.
 
     Raises:
+        DebugError: the memory is an SDRAM.
         ModuleError: an input is missing, unknown, of another shape or type, or not finite.
     """
-    memory = memory or plan.target.memory
-    device = CycleDevice(plan.config, plan.dram_bytes, memory, log=True)
+    explained = explained_memory(memory or plan.target.memory)
+    device = CycleDevice(plan.config, plan.dram_bytes, explained, log=True)
     session = WatchedSession(device, plan)
     outcome = session.run(inputs)
-    found = report(plan, outcome, device.name, memory=memory)
-    recordings = recordings_of(plan, outcome, found, memory, name)
+    found = report(plan, outcome, device.name, memory=explained)
+    recordings = recordings_of(plan, outcome, found, explained, name)
     return tuple(_compared(plan, recordings, session, outcome, inputs))
 
 

@@ -31,6 +31,20 @@ class DebugError(VdlaError):
     a memory that it does not explain."""
 
 
+def explained_memory(memory: AnyMemory) -> MemoryParameters:
+    """Return the memory of a run that the debugger explains.
+
+    Raises:
+        DebugError: it is an SDRAM.
+    """
+    if not isinstance(memory, MemoryParameters):
+        raise DebugError(
+            "the target's memory is an SDRAM, and the debugger explains waits for the reference memory only; "
+            "choose the reference memory with --latency"
+        )
+    return memory
+
+
 @dataclass(frozen=True, eq=False)
 class Recording:
     """A launch that was simulated with a log.
@@ -41,23 +55,15 @@ class Recording:
         memory: that the launch ran with.
         layers: of a network's launch, in order; empty for a vector.
         image: DRAM of the launch.
-
-    Raises:
-        DebugError: the memory is an SDRAM.
     """
 
     name: str
     timing: Timing
-    memory: AnyMemory = REFERENCE_MEMORY
+    memory: MemoryParameters = REFERENCE_MEMORY
     layers: tuple[TracedLayer, ...] = ()
     image: Image = NO_IMAGE
 
     def __post_init__(self) -> None:
-        if not isinstance(self.memory, MemoryParameters):
-            raise DebugError(
-                f"{self.name} ran with an SDRAM, and the debugger explains waits for the reference memory "
-                "only; choose that memory with --latency"
-            )
         assert self.timing.logged is not None
 
     @property

@@ -59,8 +59,9 @@ class RtlDevice(CheckedDevice):
         super().__init__(config, dram_bytes)
         self._recording = None if waves is None else Recording(waves)
         variant = Variant(Optimise(optimise), None if waves is None else waves.format)
-        sdram = isinstance(memory, SdramParameters)
-        timing = tuple(sdram_timing(memory, config).values()) if sdram else memory
+        timing = (
+            tuple(sdram_timing(memory, config).values()) if isinstance(memory, SdramParameters) else memory
+        )
         self._create = partial(Model, build_library(config, design, variant), timing)
         self._model = self._create()
 

@@ -4,15 +4,18 @@ import numpy as np
 import pytest
 
 import vdla
-from tests.explore.debug.programs import ENDING, Source, recording, source
+from tests.explore.debug.programs import ENDING, VECTORS, Source, recording, source
 from tests.sim.timing.test_simulate import decoded
 from vdla.explore.debug.debugger import Debugger, debuggers_of
 from vdla.explore.debug.events import EventKind
+from vdla.explore.debug.launches import vector_recording
 from vdla.explore.debug.recording import NONE, DebugError, Recording
 from vdla.explore.report.debug_page import page_content
 from vdla.hw.spec.registers import Fault
+from vdla.hw.spec.sdram import SdramParameters
 from vdla.hw.spec.units import Unit
 from vdla.runtime.session.report import report
+from vdla.runtime.vectors import load_vector
 from vdla.sim.timing.result import NEVER
 from vdla.sim.trace.events import tokens
 from vdla.sim.trace.layers import TracedLayer
@@ -353,3 +356,9 @@ def test_a_stream_without_instructions_has_a_state_and_a_path():
     with pytest.raises(DebugError, match="instruction 0 is outside the stream"):
         own.goto_instruction(0)
     assert page_content(own.recording)
+
+
+def test_runs_with_an_sdram_are_refused():
+    vector = load_vector(VECTORS / "conv3x3_d.npz")
+    with pytest.raises(DebugError, match=r"memory is an SDRAM.* choose the reference memory with --latency"):
+        vector_recording(vector, SdramParameters())
