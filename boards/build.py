@@ -30,11 +30,13 @@ from vdla.boards.board_file import (
     to_toml,
 )
 from vdla.boards.description import Board
+from vdla.boards.sdram import memory_model
 from vdla.boards.soc import REGISTERS, TOP, System, elaborate, system_key
 from vdla.boards.tools import ecppack, nextpnr_ecp5, with_marked_indices, with_plain_indices, yosys
 from vdla.hw.spec import target_files
 from vdla.hw.spec.cache import digest_of
 from vdla.hw.spec.errors import ToolError
+from vdla.hw.spec.sdram import SdramParameters
 from vdla.hw.spec.target import ClockSource, Target
 from vdla.hw.spec.writing import check_writable, write_bytes, write_together
 from vdla.runtime.devices.rtl.cache import built
@@ -84,6 +86,7 @@ class Report:
         seed: of the placement.
         lut: LUT4-equivalents; with ff, dsp (multipliers) and block_ram (18 Kbit), the same of the device.
         memory_bytes_per_cycle, memory_megabytes_per_second: the most that moves between DRAM and accelerator.
+        memory_modelled: the target in `board.toml` has the timing of this DRAM; else its own memory.
         slowest: the slowest path of the system clock.
         seconds: of wall time of each stage when it ran.
     """
@@ -106,6 +109,7 @@ class Report:
     block_ram_of_device: int
     memory_bytes_per_cycle: float
     memory_megabytes_per_second: float
+    memory_modelled: bool
     slowest: str
     seconds: dict[str, float]
 
@@ -191,6 +195,8 @@ def build(
     check_writable(*files)
     if target.clock_source is ClockSource.PRESET:
         target = replace(target, clock_mhz=board.clock_mhz, clock_source=ClockSource.ROUTED)
+    model = memory_model(board.memory, target.clock_mhz)
+    target = target if model is None else replace(target, memory=model)
     elaborated, system = _elaborated(board, target, tell)
     netlist = _synthesised(elaborated.key, system, tell)
     seed, stage, routed = _best_placement(system, netlist, seeds, tell)
@@ -352,6 +358,7 @@ def _report(
         block_ram_of_device=device["block_ram"],
         memory_bytes_per_cycle=bandwidth,
         memory_megabytes_per_second=round(bandwidth * target.clock_mhz, 1),
+        memory_modelled=isinstance(target.memory, SdramParameters),
         slowest=routed.slowest,
         seconds=seconds,
     )

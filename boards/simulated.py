@@ -38,6 +38,7 @@ from vdla.hw.spec.children import end, start
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import DeviceError
 from vdla.hw.spec.extras import require_package
+from vdla.hw.spec.sdram import controller_parameters
 from vdla.hw.spec.target import Target
 from vdla.runtime.devices.rtl.build import PROGRAM, build_program, toolchain_key
 from vdla.runtime.devices.rtl.cache import built
@@ -188,7 +189,6 @@ def simulated_soc(board: Board, config: AcceleratorConfig, verilog: Path) -> Any
     Args:
         verilog: file with the AXI top of `config`, as module MODULE of `vdla.boards.soc`.
     """
-    from litedram import modules as dram_modules
     from litedram.phy.model import SDRAMPHYModel
     from litex.build.generic_platform import Pins, Subsignal
     from litex.build.io import CRG
@@ -196,6 +196,7 @@ def simulated_soc(board: Board, config: AcceleratorConfig, verilog: Path) -> Any
     from litex.soc.cores.uart import RS232PHYModel, UARTBone
     from migen import Signal
 
+    from vdla.boards.sdram import part_at
     from vdla.boards.soc import add_accelerator, bare_soc
 
     stream = [
@@ -208,7 +209,7 @@ def simulated_soc(board: Board, config: AcceleratorConfig, verilog: Path) -> Any
     reset = Signal()
     soc.crg = CRG(platform.request("sys_clk"), reset)
     soc.crg.rst = reset  # LiteX connects its reset command to it
-    part = getattr(dram_modules, board.memory.part)(soc.sys_clk_freq, board.memory.rate)
+    part = part_at(board.memory.part, board.clock_mhz)
     soc.dram_phy = SDRAMPHYModel(part, data_width=_dram_bits(board), clk_freq=soc.sys_clk_freq)
     soc.add_sdram("sdram", phy=soc.dram_phy, module=part, l2_cache_size=0)
     soc.serial = RS232PHYModel(platform.request("serial"))
@@ -231,7 +232,8 @@ def _file(soc: Any, config: AcceleratorConfig) -> BoardFile:
     board = load_board(BOARD)
     csr: Mapping[str, int] = csr_addresses(soc)
     region = soc.bus.regions[MEMORY]
-    target = Target(config, clock_mhz=board.clock_mhz)
+    memory = controller_parameters(soc.sdram.controller.settings)
+    target = Target(config, memory=memory, clock_mhz=board.clock_mhz)
     return BoardFile(
         board=BoardTable(
             name=f"{BOARD}, simulated",

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import click
 from generators.programs import IMAGE_BYTES, random_program
-from sdram.controller import parameters_at
 from sdram.device import LiteDramDevice, System
 
+from vdla.boards.sdram import parameters_at
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.presets import preset

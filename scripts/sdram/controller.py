@@ -1,42 +1,15 @@
 """LiteDRAM's controller with its model of an SDR SDRAM, as Verilog with an AXI port."""
 
-from types import SimpleNamespace
-from typing import Any
-
-from litedram import modules
 from litedram.core import LiteDRAMCore
-from litedram.core.controller import ControllerSettings
 from litedram.frontend.axi import LiteDRAMAXI2Native, LiteDRAMAXIPort
-from litedram.phy.gensdrphy import GENSDRPHY
 from litedram.phy.model import SDRAMPHYModel
 from litex.gen.fhdl.verilog import convert
-from migen import ClockDomain, Module, Signal
+from migen import ClockDomain, Module
 
-from vdla.hw.spec.sdram import SdramParameters, controller_parameters
+from vdla.boards.sdram import part_at, phy_settings
 
 NAME = "litedram"
 CHANNELS = ("aw", "w", "b", "ar", "r")
-RATE = "1:1"  # the controller's clock to the clock of the SDRAM
-PINS = {"a": 13, "ba": 2, "dq": 16, "ras_n": 1, "cas_n": 1, "we_n": 1, "cs_n": 1}
-
-
-def part_at(name: str, clock_mhz: float) -> Any:
-    """Return LiteDRAM's module `name` at a clock; its timings are in cycles."""
-    return getattr(modules, name)(clock_mhz * 1e6, RATE)
-
-
-def phy_settings(clock_mhz: float) -> Any:
-    """Return the settings of the PHY that drives an SDR SDRAM at the clock of the controller."""
-    pins = SimpleNamespace(**{name: Signal(width, name=name) for name, width in PINS.items()})
-    return GENSDRPHY(pins, clock_mhz * 1e6).settings
-
-
-def parameters_at(name: str, clock_mhz: float) -> SdramParameters:
-    """Return the parameters of LiteDRAM's default controller of an SDR SDRAM at a clock."""
-    part, settings = part_at(name, clock_mhz), ControllerSettings()
-    settings.phy, settings.geom = phy_settings(clock_mhz), part.geom_settings
-    settings.timing = part.timing_settings
-    return controller_parameters(settings)
 
 
 class _System(Module):

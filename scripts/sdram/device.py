@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from sdram.controller import NAME, controller_verilog, part_at
+from sdram.controller import NAME, controller_verilog
+from vdla.boards.sdram import part_at
 from vdla.hw.spec.cache import digest_of
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import CycleLimitError, DeviceError

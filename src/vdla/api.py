@@ -139,7 +139,8 @@ class Module:
             image_scale: what turns the pixels of images into numbers: "imagenet", "clip", "unit" (0 to
                 1), "signed" (-1 to 1), "raw" (0 to 255), or mean and standard deviation.
             clock_hz: converts cycles to time; None: the clock of a board, else that of the module's target.
-            memory: of a timed device; None: that of the target. Cycles depend on it, results do not.
+            memory: of a timed device; None: that of the board or of the target. Cycles depend on it, results
+                do not.
             waves: waveforms of the launches, for the device "rtl"; see `vdla.runtime.devices.rtl.waves`.
             progress: called before each step.
             named: inputs by name, in place of `inputs`. An input with the name of another argument has to
@@ -160,6 +161,7 @@ class Module:
         outcome = run_each(session, fitted, progress)
         clock_hz = clock_hz or getattr(session.device, "clock_hz", None)
         waveforms = tuple(getattr(session.device, "waveforms", ()))
+        memory = memory or getattr(session.device, "memory", None)
         found = report(self.plan, outcome, device, clock_hz, memory)
         summary = summary_of(self.plan, found, clock_hz, clock_note(self.plan.target))
         return Run(outcome.outputs, found, summary, outcome, waveforms, fitted.notes)

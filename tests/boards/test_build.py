@@ -11,6 +11,7 @@ from vdla.boards import build as build_module
 from vdla.boards.board_file import bitstream_digest, read_board_file
 from vdla.boards.build import build
 from vdla.boards.description import load_board
+from vdla.boards.sdram import parameters_at
 from vdla.boards.soc import elaborate
 from vdla.hw.spec.errors import ToolError
 from vdla.hw.spec.presets import SMALL, TINY
@@ -58,6 +59,8 @@ def test_a_build_writes_bitstream_report_and_board_file(tools, tmp_path, system)
         50,
     )
     assert written["memory_megabytes_per_second"] == 2 * ASKED  # 16 bits in each cycle
+    assert written["memory_modelled"]
+    assert read_board_file(tmp_path / "out").target.memory == parameters_at("MT48LC16M16", ASKED)
     file = read_board_file(tmp_path / "out")
     assert file.board.digest == bitstream_digest(report.sources, bitstream)
     assert (file.target.config, file.target.clock_mhz) == (TINY, ASKED)

@@ -5,9 +5,10 @@ import pytest
 from click.testing import CliRunner
 from measure_sdram import Row, main, table
 from sdram import controller
-from sdram.controller import NAME, controller_verilog, parameters_at
+from sdram.controller import NAME, controller_verilog
 from sdram.device import LiteDramDevice, System, bench_verilog
 
+from vdla.boards.sdram import parameters_at
 from vdla.hw.spec.presets import SMALL, TINY
 from vdla.hw.spec.sdram import SdramParameters
 from vdla.runtime.workloads import place_gemm, plan_gemm, random_operands

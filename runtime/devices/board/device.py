@@ -17,7 +17,7 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import CycleLimitError, DeviceError, ProgramError
 from vdla.hw.spec.footprint import dram_access, forms_in_dram
 from vdla.hw.spec.memories import scratchpads_of
-from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
+from vdla.hw.spec.sdram import AnyMemory
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.runtime.device import DEFAULT_DRAM_BYTES, PAGE_BYTES, DeviceLostError
 from vdla.runtime.devices.board.dram import BoardDram, Pages, pages_of
@@ -38,7 +38,6 @@ class BoardDevice(CheckedDevice):
     Args:
         config: the accelerator; the board has to hold the same.
         dram_bytes: size of DRAM that is used.
-        memory: ignored: the board has its own memory.
         board: a folder with a board file, a board file, or "sim"; see `connect`.
 
     Raises:
@@ -54,7 +53,6 @@ class BoardDevice(CheckedDevice):
         self,
         config: AcceleratorConfig,
         dram_bytes: int = DEFAULT_DRAM_BYTES,
-        memory: MemoryParameters = REFERENCE_MEMORY,
         *,
         board: str,
     ) -> None:
@@ -84,6 +82,11 @@ class BoardDevice(CheckedDevice):
     def clock_hz(self) -> float:
         """The clock of the board, which counts the cycles of runs."""
         return self._driver.file.board.clock_mhz * 1e6
+
+    @property
+    def memory(self) -> AnyMemory:
+        """The memory of the board's target, with which the cycle simulator predicts its cycles."""
+        return self._driver.file.target.memory
 
     @contextmanager
     def _watched(self) -> Iterator[None]:
@@ -265,6 +268,11 @@ def _check(file: BoardFile, config: AcceleratorConfig, dram_bytes: int) -> None:
             f"board {name} holds the configuration {built.name} ({digest[:12]}), and {config.name} "
             f"({config.digest[:12]}) is to run; build the board with that configuration, or compile for "
             f"{built.name}"
+        )
+    if file.memory.levelling:
+        raise DeviceError(
+            f"board {name} has the {file.memory.kind} DRAM {file.memory.part}, and this driver cannot level "
+            "the reads of such a DRAM; choose a board with an SDR SDRAM"
         )
     if dram_bytes > file.map.memory_bytes:
         raise DeviceError(

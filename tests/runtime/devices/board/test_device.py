@@ -1,5 +1,6 @@
 """The board device in front of a board in Python: results, transfers that are saved, errors."""
 
+from dataclasses import replace
 from functools import partial
 
 import msgspec
@@ -20,7 +21,7 @@ from tests.runtime.devices.board.boards import (
     with_port,
 )
 from vdla.boards.board_file import to_toml
-from vdla.hw.spec import codec, isa
+from vdla.hw.spec import codec, isa, target_files
 from vdla.hw.spec.errors import (
     AccessError,
     ConfigError,
@@ -30,6 +31,7 @@ from vdla.hw.spec.errors import (
     UnfinishedError,
 )
 from vdla.hw.spec.presets import SMALL, TINY
+from vdla.hw.spec.sdram import SdramParameters
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.runtime.device import PAGE_BYTES, DeviceLostError
 from vdla.runtime.devices.board.device import BoardDevice
@@ -157,6 +159,25 @@ def test_a_wrong_bitstream_is_named(board, tmp_path, register):
         opened(board.file, tmp_path),
     ):
         pass
+
+
+def test_a_board_whose_dram_needs_levelling_is_refused(board, tmp_path):
+    memory = msgspec.structs.replace(
+        board.file.memory, kind="DDR3", part="MT41K64M16", levelling={"delays": 8}
+    )
+    file = msgspec.structs.replace(board.file, memory=memory)
+    with (
+        pytest.raises(DeviceError, match="DDR3 DRAM MT41K64M16, and this driver cannot level"),
+        opened(file, tmp_path),
+    ):
+        pass
+
+
+def test_the_memory_is_that_of_the_target_in_the_board_file(board, tmp_path):
+    target = replace(board.file.target, memory=SdramParameters())
+    table = msgspec.structs.replace(board.file.board, target=target_files.to_toml(target))
+    with opened(msgspec.structs.replace(board.file, board=table), tmp_path) as device:
+        assert device.memory == SdramParameters()
 
 
 def test_a_cable_that_is_pulled_is_a_lost_device_and_the_next_device_runs(board, tmp_path):
