@@ -68,12 +68,10 @@ def command(
         f"{report.lut:,} of {report.lut_of_device:,} LUT4, {report.dsp} of {report.dsp_of_device} multi"
         f"pliers, {report.block_ram} of {report.block_ram_of_device} block RAMs, {report.ff:,} flip-flops"
     )
-    modelled = (
-        "modelled" if report.memory_modelled else "not modelled, predictions are for the target's memory"
-    )
+    model = "models it" if report.memory_modelled else "has no model of it"
     click.echo(
         f"DRAM: {report.memory_bytes_per_cycle:g} bytes a cycle, {report.memory_megabytes_per_second:g} MB/s "
-        f"({modelled})"
+        f"(the cycle simulator {model})"
     )
     click.echo(f"slowest path: {report.slowest}")
     times = ", ".join(f"{stage} {duration(seconds)}" for stage, seconds in report.seconds.items())
