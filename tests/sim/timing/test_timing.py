@@ -125,7 +125,7 @@ def counted(
     stream = np.frombuffer(codec.to_bytes([*instructions, isa.Finish()], config), np.uint8)
     program = decode_stream(stream.reshape(-1, config.instruction_bytes), config)
     run, evaluated = _Simulation(program, memory, 0, log=False), 0
-    arrays = (run.columns, run.queued, run.times, run.spans, run.bursts)
+    arrays = (run.columns, run.queued, run.times, run.logs)
     while True:
         before = run.state.copy()
         advance(run.state[0], *arrays, FAR, AT_ONCE)
