@@ -52,6 +52,7 @@ class Run:
         report: the cycles of each layer.
         summary: what matters of it; as text, what `vdla run` prints.
         outcome: the launches; on the cycle device with the timing of every instruction.
+        memory: with which the cycles of layers were found.
         waveforms: the waveforms that were written, in the order of the launches.
         notes: what was done to the inputs that were given, such as images that were cropped.
     """
@@ -60,6 +61,7 @@ class Run:
     report: Report
     summary: Summary
     outcome: Outcome
+    memory: AnyMemory
     waveforms: tuple[Path, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -139,8 +141,8 @@ class Module:
             image_scale: what turns the pixels of images into numbers: "imagenet", "clip", "unit" (0 to
                 1), "signed" (-1 to 1), "raw" (0 to 255), or mean and standard deviation.
             clock_hz: converts cycles to time; None: the clock of a board, else that of the module's target.
-            memory: of a timed device; None: that of the board or of the target. Cycles depend on it, results
-                do not.
+            memory: of a timed device; None: that of the target. Cycles depend on it, results do not. A board
+                has the memory of its board file.
             waves: waveforms of the launches, for the device "rtl"; see `vdla.runtime.devices.rtl.waves`.
             progress: called before each step.
             named: inputs by name, in place of `inputs`. An input with the name of another argument has to
@@ -161,10 +163,10 @@ class Module:
         outcome = run_each(session, fitted, progress)
         clock_hz = clock_hz or getattr(session.device, "clock_hz", None)
         waveforms = tuple(getattr(session.device, "waveforms", ()))
-        memory = memory or getattr(session.device, "memory", None)
-        found = report(self.plan, outcome, device, clock_hz, memory)
+        used: AnyMemory = getattr(session.device, "memory", memory or self.plan.target.memory)
+        found = report(self.plan, outcome, device, clock_hz, used)
         summary = summary_of(self.plan, found, clock_hz, clock_note(self.plan.target))
-        return Run(outcome.outputs, found, summary, outcome, waveforms, fitted.notes)
+        return Run(outcome.outputs, found, summary, outcome, used, waveforms, fitted.notes)
 
     def _fitted(self, inputs: object, named: Mapping[str, object], image_scale: object) -> Fitted:
         """Return what was given for a run as samples."""

@@ -12,6 +12,7 @@ from tests.cli.commands import done, invoke
 from tests.cli.models import model
 from vdla.boards.board_file import from_toml, to_toml
 from vdla.hw.spec import target_files
+from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.presets import SMALL, TINY
 from vdla.hw.spec.target import Target
 
@@ -52,6 +53,24 @@ def test_the_options_that_name_a_board_need_each_other(network, board):
     result = invoke("run", network, "--device", "cycle", "--board", board)
     assert result.exit_code == 2
     assert "needs --device board, not --device cycle" in result.output.replace("\n", " ")
+
+
+def test_the_cycles_of_layers_are_those_of_the_memory_in_the_board_file(network, board, tmp_path):
+    file = from_toml((board / "board.toml").read_text())
+    target = Target(TINY, memory=MemoryParameters(latency=90))
+    table = msgspec.structs.replace(file.board, target=target_files.to_toml(target))
+    (tmp_path / "board.toml").write_text(to_toml(msgspec.structs.replace(file, board=table)))
+    on_board = json.loads(done("run", network, "--json", "--device", "board", "--board", tmp_path).stdout)
+    slow = json.loads(done("run", network, "--json", "--device", "cycle", "--latency", "90").stdout)
+    assert on_board["target"] == slow["target"]
+    layers = [[layer["cycles"] for layer in record["layers"]] for record in (on_board, slow)]
+    assert layers[0] == layers[1]
+
+
+def test_the_memory_of_a_board_cannot_be_chosen(network, board):
+    result = invoke("run", network, "--device", "board", "--board", board, "--latency", "90")
+    assert result.exit_code == 2
+    assert "a board has its DRAM: leave them out" in result.output.replace("\n", " ")
 
 
 def test_a_board_of_another_configuration_is_refused(network, board, tmp_path):

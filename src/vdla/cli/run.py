@@ -22,7 +22,7 @@ from vdla.hw.spec.showing import short
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.writing import check_writable
 from vdla.runtime.arrays import write_npy, write_npz
-from vdla.runtime.devices.registry import require_device
+from vdla.runtime.devices.registry import is_board, require_device
 from vdla.runtime.devices.rtl.waves import Waves
 from vdla.runtime.module.plan import HostStep, LaunchStep, Plan, Value, random_inputs
 from vdla.runtime.samples import InputError
@@ -92,12 +92,13 @@ def command(
     module = module_of(model, target, recipe, records)
     _check_output(module, output)
     chosen, clock_hz = memory(module.plan.target.memory), clock and clock * MHZ
+    _check_memory(device, chosen, module.plan.target.memory)
     samples = _random(module.inputs) if given is None else given
     with status() as say:
         steps = _steps(say)
         done = module.run(samples, device, clock_hz=clock_hz, memory=chosen, waves=waves, progress=steps)
-    _write(module.plan, done, output, trace, waves, chosen)
-    _show(module.plan, done, chosen, layers, as_json)
+    _write(module.plan, done, output, trace, waves)
+    _show(module.plan, done, layers, as_json)
 
 
 def _check_ending(output: Path | None) -> None:
@@ -106,6 +107,15 @@ def _check_ending(output: Path | None) -> None:
         raise InputError(
             f"{output} has the ending {output.suffix}; outputs are written as {NPZ} or {NPY}: name a file "
             "with one of these endings"
+        )
+
+
+def _check_memory(device: str, chosen: AnyMemory, known: AnyMemory) -> None:
+    """Refuse another memory for a board."""
+    if is_board(device) and chosen != known:
+        raise click.UsageError(
+            "--latency, --depth and --cycles-per-beat choose the memory of a simulated device; a board has "
+            "its DRAM: leave them out"
         )
 
 
@@ -123,23 +133,16 @@ def _steps(say: Callable[[str], None]) -> Callable[[HostStep | LaunchStep], None
     return lambda step: say(step_name(step))
 
 
-def _show(plan: Plan, done: Run, memory: AnyMemory, layers: bool, as_json: bool) -> None:
+def _show(plan: Plan, done: Run, layers: bool, as_json: bool) -> None:
     """Print the notes and the report of a run."""
     show_notes(done)
     if as_json:
-        click.echo(json.dumps(run_values(plan, done.report, done.summary, memory), indent=1))
+        click.echo(json.dumps(run_values(plan, done.report, done.summary, done.memory), indent=1))
     else:
         show_run(done, layers)
 
 
-def _write(
-    plan: Plan,
-    done: Run,
-    output: Path | None,
-    trace: Path | None,
-    waves: Waves | None,
-    memory: AnyMemory,
-) -> None:
+def _write(plan: Plan, done: Run, output: Path | None, trace: Path | None, waves: Waves | None) -> None:
     """Write the files that were asked for."""
     if output is not None and output.suffix == NPY:
         write_npy(output, *done.outputs.values())
@@ -148,7 +151,7 @@ def _write(
     if output is not None:
         click.echo(f"{output}: holds {short(', '.join(done.outputs))}", err=True)
     if trace is not None:
-        _write_traces(plan, done, trace, memory)
+        _write_traces(plan, done, trace)
     if waves is not None:
         show_waves(waves, done.waveforms)
 
@@ -159,9 +162,9 @@ def _random(inputs: Mapping[str, Value]) -> dict[str, np.ndarray]:
     return random_inputs(inputs)
 
 
-def _write_traces(plan: Plan, done: Run, path: Path, memory: AnyMemory) -> None:
+def _write_traces(plan: Plan, done: Run, path: Path) -> None:
     """Write one timeline per launch."""
-    runs = launched(plan, done.outcome, done.report, plan.name, memory)
+    runs = launched(plan, done.outcome, done.report, plan.name, done.memory)
     for file, run in numbered(path, runs):
-        write_perfetto(run.timing, file, memory, run.layers)
+        write_perfetto(run.timing, file, run.memory, run.layers)
         click.echo(f"{file}: open it in https://ui.perfetto.dev", err=True)
