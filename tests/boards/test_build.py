@@ -17,7 +17,7 @@ from vdla.hw.spec.errors import ToolError
 from vdla.hw.spec.presets import SMALL, TINY
 from vdla.hw.spec.target import ClockSource, Target
 
-BOARD = load_board("ulx3s-85f")
+BOARD = msgspec.structs.replace(load_board("ulx3s-85f"), clock_mhz=70.0)
 ASKED = BOARD.clock_mhz
 
 

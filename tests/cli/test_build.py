@@ -32,9 +32,9 @@ def test_the_report_is_printed_and_the_progress_goes_to_standard_error(tools, tm
     done = build(tmp_path / "out")
     assert done.exit_code == 0, done.output
     assert done.stdout.splitlines()[:3] == [
-        "ulx3s-85f, tiny: 71.2 MHz reached, 70 MHz asked, timing met (seed 1)",
+        "ulx3s-85f, tiny: 71.2 MHz reached, 50 MHz asked, timing met (seed 1)",
         "14,495 of 83,640 LUT4, 70 of 156 multipliers, 50 of 208 block RAMs, 9,000 flip-flops",
-        "DRAM: 2 bytes a cycle, 140 MB/s (the cycle simulator models it)",
+        "DRAM: 2 bytes a cycle, 100 MB/s (the cycle simulator models it)",
     ]
     assert [line[:5] for line in done.stderr.splitlines()] == [f"[{stage}/4]" for stage in (1, 2, 3, 4)]
 

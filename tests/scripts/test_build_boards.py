@@ -47,7 +47,7 @@ def test_a_board_is_built_stored_and_shown(store, monkeypatch):
     ]
     page = build_boards.PAGE.read_text()
     assert (
-        "| ulx3s-85f | small | 70 | 66.0 | not met | 14,495 of 83,640 | 70 of 156 | 50 of 208 | 140 | 19 |"
+        "| ulx3s-85f | small | 50 | 66.0 | not met | 14,495 of 83,640 | 70 of 156 | 50 of 208 | 100 | 19 |"
         in page
     )
     assert "not built to a bitstream yet: colorlight-i9, ecpix-5-85f, orangecrab-85f." in page
