@@ -284,7 +284,7 @@ class DebugPage {
   #counterCard() {
     const counted = this.counters.at(this.cycle).filter(([, value]) => value > 0);
     const rows = counted.flatMap(([name, value]) => [make("dt", {}, name), make("dd", { "data-counter": name }, decimal(value))]);
-    return make("article", { class: "card" }, make("h3", {}, "counters of the cycles before"), make("dl", { id: "counters" }, ...rows));
+    return make("article", { class: "card counters" }, make("h3", {}, "counters of the cycles before"), make("dl", { id: "counters" }, ...rows));
   }
 
   #instructions() {
