@@ -119,9 +119,10 @@ def test_a_normalisation_by_the_root_mean_square(axis):
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8])
 def test_a_dynamically_quantised_product(inputs, dtype):
     fed = {"x": normal(2, 3, 6)}
-    limits = np.iinfo(dtype)
+    # onnxruntime saturates sums of two larger products of int8 on processors with AVX2 and without VNNI.
+    low, high = (-64, 64) if dtype is np.int8 else (0, 255)
     constants = {
-        "w": RNG.integers(limits.min, limits.max, (6, 4)).astype(dtype),
+        "w": RNG.integers(low, high, (6, 4)).astype(dtype),
         "s": np.float32(0.02),
         "t": RNG.uniform(0.01, 0.02, 4).astype(np.float32),
         "z": np.array(3, dtype) if "t" not in inputs.split() else np.full(4, 3, dtype),
