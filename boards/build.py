@@ -193,10 +193,7 @@ def build(
     """
     files = [folder / name for name in (BITSTREAM, REPORT, FILE_NAME)]
     check_writable(*files)
-    if target.clock_source is ClockSource.PRESET:
-        target = replace(target, clock_mhz=board.clock_mhz, clock_source=ClockSource.ROUTED)
-    model = memory_model(board.memory, target.clock_mhz)
-    target = target if model is None else replace(target, memory=model)
+    target = _of_board(target, board)
     elaborated, system = _elaborated(board, target, tell)
     netlist = _synthesised(elaborated.key, system, tell)
     seed, stage, routed = _best_placement(system, netlist, seeds, tell)
@@ -216,6 +213,14 @@ def build(
     page = json.dumps(asdict(report), indent=1) + "\n"
     write_together({files[1]: page, files[2]: to_toml(_board_file(board, target, system, digest))})
     return report
+
+
+def _of_board(target: Target, board: Board) -> Target:
+    """Return a target with the memory of a board, and with its clock unless another clock was chosen."""
+    if target.clock_source is ClockSource.PRESET:
+        target = replace(target, clock_mhz=board.clock_mhz, clock_source=ClockSource.ROUTED)
+    model = memory_model(board.memory, target.clock_mhz)
+    return target if model is None else replace(target, memory=model)
 
 
 def _stage(name: str, number: int, key: str, tell: Tell, doing: str, work: Callable[[Path], None]) -> Stage:

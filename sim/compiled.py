@@ -15,14 +15,11 @@ from typing import Generic, ParamSpec, TypeVar
 import vdla.hw.spec
 from vdla.hw.spec.cache import digest_of
 from vdla.sim.arguments import Kind, flatten, kind_of
-from vdla.sim.machine_code import ENTRY, read_code, write_code
+from vdla.sim.machine_code import CALLED, ENTRY, read_code, write_code
 from vdla.sim.processor import engine_of, host_name
 
 Function = TypeVar("Function", bound=Callable[..., object])
 Arguments = ParamSpec("Arguments")
-
-CALLED = "called"
-"""The attribute of parts that are not inlined."""
 
 _parts: set[FunctionType] = set()
 

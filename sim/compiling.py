@@ -13,7 +13,7 @@ import numba
 import numpy as np
 
 from vdla.sim.arguments import ARRAY_DATA, ARRAY_EXTENTS, RECORD_DATA, Array, Kind, Named
-from vdla.sim.machine_code import ENTRY
+from vdla.sim.machine_code import CALLED, ENTRY
 from vdla.sim.processor import target_machine
 
 OPTIONS = {"error_model": "numpy", "_nrt": False}
@@ -67,7 +67,7 @@ class Jitted:
                 function.__closure__,
             )
             self._made[function] = numba.njit(
-                forceinline=forceinline and not function.__dict__.get("called"), **OPTIONS
+                forceinline=forceinline and not function.__dict__.get(CALLED), **OPTIONS
             )(copy)
         return self._made[function]
 

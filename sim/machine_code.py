@@ -14,6 +14,7 @@ from vdla.hw.spec.errors import OutputError
 from vdla.hw.spec.writing import write_bytes
 
 ENTRY = "vdla_entry"  # the function that machine code holds
+CALLED = "called"  # the attribute of functions that are not inlined
 FOLDER = "machine_code"  # in the kit's cache
 SUFFIX = ".machine-code"
 DIGEST_BYTES = 32

@@ -12,7 +12,10 @@ import vdla
 from vdla.hw.spec.cache import digest_of, digest_of_files
 
 TASKS = (
-    *(f"compiler/{name}" for name in ("codegen", "ir", "operands", "rules.py", "tasks", "te")),
+    *(
+        f"compiler/{name}"
+        for name in ("codegen", "discovery.py", "ir", "operands", "rules.py", "tasks", "te")
+    ),
     "hw/spec",
     "runtime",
     "sim",

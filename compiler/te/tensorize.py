@@ -117,6 +117,11 @@ class _Unifier:
         self.bindings: dict[str, Expr] = {}
 
     def operands(self, pattern: Write, target: Write) -> tuple[Expr, ...]:
+        """Return the operands of the call that computes `target`, in the order of the parameters.
+
+        Raises:
+            MatchError: the target differs from the pattern.
+        """
         names: dict[str, Expr] = {declared: Var(name) for name, declared in self.loops.items()}
         indices = tuple(substitute(index, names) for index in pattern.indices)
         self.element(Read(pattern.buffer, indices), Read(target.buffer, target.indices))
@@ -124,6 +129,7 @@ class _Unifier:
         return tuple(self.bindings[name] for name in self.params)
 
     def expr(self, pattern: Expr, target: Expr) -> None:
+        """Match an expression, and bind the parameters that it contains."""
         match pattern:
             case Read(buffer) if not is_tile(buffer):
                 self.invariant(buffer, pattern, target)
@@ -139,6 +145,7 @@ class _Unifier:
                 self.children(pattern, target)
 
     def commutative(self, pattern: tuple[Expr, Expr], target: tuple[Expr, Expr]) -> None:
+        """Match both operands of a commutative operation, in either order."""
         before = dict(self.bindings)
         try:
             self.expr(pattern[0], target[0])
@@ -149,6 +156,7 @@ class _Unifier:
             self.expr(pattern[1], target[0])
 
     def children(self, pattern: Expr, target: Expr) -> None:
+        """Match the same kind of expression, operand by operand."""
         same = type(pattern) is type(target) and pattern.dtype == target.dtype
         if not same:
             raise self.differ(pattern, target)
@@ -192,6 +200,7 @@ class _Unifier:
         self.bind(wanted.name, Read(buffer, (*leading, *(Const(0) for _ in range(rank)))))
 
     def bind(self, name: str, value: Expr) -> None:
+        """Bind a parameter to a value; its other occurrences must have the same value."""
         if self.bindings.setdefault(name, value) != value:
             raise MatchError(
                 f"{name} would be {print_expr(self.bindings[name])} and {print_expr(value)} at once"
@@ -202,6 +211,7 @@ class _Unifier:
         return any(isinstance(part, Var) and part.name in self.loops for part in walk(expr))
 
     def differ(self, pattern: Expr, target: Expr) -> MatchError:
+        """Return the error that pattern and target differ."""
         return MatchError(_Difference(pattern, target, self.loops))
 
 

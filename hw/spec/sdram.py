@@ -99,7 +99,7 @@ class SdramParameters:
             )
 
     def seen_from(self, config: AcceleratorConfig) -> MemoryParameters:
-        """Return the reference memory that is most like this one: latency of a read in an idle controller,
+        """Return the reference memory that is most like this SDRAM: latency of a read in an idle controller,
         bandwidth without refresh and changes of rows.
 
         Raises:

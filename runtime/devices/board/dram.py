@@ -204,8 +204,10 @@ class BoardDram:
                 self._driver.settle()
 
     def _different(self, pages: Pages) -> Pages:
-        """Return those of `pages` in which board and copy differ. A block that one read shows as different is
-        read again, because that read may have been damaged."""
+        """Return the pages among `pages` in which board and copy differ.
+
+        A block that differs in the first read is read again, because that read may have been damaged.
+        """
         different = [np.zeros(0, np.int64)]
         for first, last in _blocks(pages):
             begin = first * PAGE_BYTES

@@ -13,7 +13,7 @@ class DeviceName(click.Choice[str]):
         super().__init__([*DEVICE_CLASSES, BOARD])
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return a name; a name that is no address and no board has to be one of the choices."""
+        """Return a name; a name that is neither an address nor a board must be a choice of the option."""
         return value if is_remote(value) or is_board(value) else super().convert(value, param, ctx)
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
