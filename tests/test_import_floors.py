@@ -36,6 +36,7 @@ ROOMS = (
             "vdla.compiler.graph",
             "vdla.compiler.codegen",
             "vdla.compiler.discovery",
+            "vdla.compiler.layouts",
             "vdla.compiler.lower",
             "vdla.compiler.network",
             "vdla.compiler.operands",

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 
 from vdla.compiler.discovery import declared
+from vdla.compiler.layouts.joined import is_copy, joins
 from vdla.compiler.network.partition import Part
 from vdla.compiler.network.placed import InnerValue, LayoutRule, Offloaded, OnHost, Piece, Stored, View
 from vdla.compiler.operands.address_map import Operand
-from vdla.compiler.operands.joined import is_copy, joins
 from vdla.compiler.tasks.elementwise import ElementsTask
 from vdla.hw.spec.config import AcceleratorConfig
 
-LAYOUTS: Mapping[str, LayoutRule] = declared("vdla.compiler.operands", "LAYOUTS")
+LAYOUTS: Mapping[str, LayoutRule] = declared("vdla.compiler.layouts", "LAYOUTS")
 
 
 class DramValues:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from vdla.compiler.operands.joined import Joined, TensorSegment, cut
+from vdla.compiler.layouts.joined import Joined, TensorSegment, cut
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.runtime.stream.builder import Rows, StreamBuilder
