@@ -96,9 +96,10 @@ def test_a_batch_is_compiled_for_where_its_shape_is_given():
     batch = vdla.compile(float_model(shape=("N", 1, 8, 8)), TINY, samples=SAMPLES, shapes=shapes)
     assert batch.inputs["x"].shape == (2, 1, 8, 8)
     one = vdla.compile(float_model(), TINY, samples=SAMPLES)
-    np.testing.assert_array_equal(
-        batch.run(SAMPLES[:2]).outputs["y"], one.run(SAMPLES[:2].astype(np.float32)).outputs["y"]
-    )
+    images = SAMPLES[:2].astype(np.float32)
+    # Calibration sums floats in another order for a batch on some processors, so that a scale may differ by
+    # a rounding error; a step of the output is 10,000 times as large as this tolerance.
+    np.testing.assert_allclose(batch.run(images).outputs["y"], one.run(images).outputs["y"], rtol=1e-6)
 
 
 def test_a_module_says_what_it_takes_and_makes(module):

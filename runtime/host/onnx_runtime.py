@@ -48,24 +48,38 @@ def cure() -> str:
     return str(missing(PACKAGE, PURPOSE))
 
 
-def session_from(model: bytes, *, optimised: bool = True) -> "InferenceSession":
+def session_from(model: bytes, *, optimised: bool = True, exact: bool = True) -> "InferenceSession":
     """Return onnxruntime's session of a model.
 
     Args:
         optimised: let onnxruntime fold and fuse; not needed where types are all that is asked for.
+        exact: let optimised sums of uint8 activations times constant int8 weights be exact (`EXACT_SUMS`),
+            unless onnxruntime has no kernel for an operator then: QGemm of int8 activations. Exact sums may
+            take longer.
 
     Raises:
         ToolError: onnxruntime is not installed.
         ValueError: onnxruntime refuses the model; the message is its reason.
     """
     require_package(PACKAGE, PURPOSE)
+    if exact and optimised:
+        try:
+            return _session_with(model, optimised, EXACT_SUMS)
+        except ValueError:  # a model without the missing kernel is refused again below, with its reason
+            return _session_with(model, optimised)
+    return _session_with(model, optimised)
+
+
+def _session_with(model: bytes, optimised: bool, *entries: tuple[str, str]) -> "InferenceSession":
+    """Return onnxruntime's session of a model with configuration entries; errors as of `session_from`."""
     from onnxruntime import GraphOptimizationLevel, InferenceSession, SessionOptions
 
     options = SessionOptions()
     options.log_severity_level = FATAL
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.use_deterministic_compute = True
-    options.add_session_config_entry(*EXACT_SUMS)
+    for entry in entries:
+        options.add_session_config_entry(*entry)
     if not optimised:
         options.graph_optimization_level = GraphOptimizationLevel.ORT_DISABLE_ALL
     try:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from onnx import ModelProto
 
-from vdla.runtime.host.onnx_runtime import EXACT_SUMS
+from vdla.runtime.host.onnx_runtime import session_from
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -13,14 +13,9 @@ if TYPE_CHECKING:
 Tensors = dict[str, np.ndarray]
 
 
-def session_of(model: ModelProto) -> "InferenceSession":
-    """Return a session that uses one thread."""
-    from onnxruntime import InferenceSession, SessionOptions
-
-    options = SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.add_session_config_entry(*EXACT_SUMS)
-    return InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+def session_of(model: ModelProto, *, exact: bool = True) -> "InferenceSession":
+    """Return a session that uses one thread, as `session_from` does."""
+    return session_from(model.SerializeToString(), exact=exact)
 
 
 def run(session: "InferenceSession", feeds: Tensors) -> Tensors:

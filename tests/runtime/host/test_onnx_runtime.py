@@ -135,6 +135,23 @@ def test_sums_of_products_with_constant_bytes_are_exact():
     np.testing.assert_array_equal(made, x.astype(int) @ w.astype(int))
 
 
+def test_products_without_a_kernel_of_exact_sums_run():
+    """onnxruntime turns constant int8 weights into uint8 for exact sums; QGemm of int8 takes none."""
+    x, w = np.arange(-8, 8, dtype=np.int8).reshape(2, 8), np.eye(8, dtype=np.int8)
+    inputs = [helper.make_tensor_value_info("x", TensorProto.INT8, x.shape)]
+    result = helper.make_tensor_value_info("y", TensorProto.INT8, [2, 8])
+    scales = [helper.make_tensor("s", TensorProto.FLOAT, [], [1.0])]
+    scales += [helper.make_tensor("z", TensorProto.INT8, [], [0])]
+    scales += [helper.make_tensor("w", TensorProto.INT8, w.shape, w.tobytes(), raw=True)]
+    names = ["x", "s", "z", "w", "s", "z", "", "s", "z"]
+    product = helper.make_node("QGemm", names, ["y"], domain="com.microsoft")
+    opsets = [helper.make_opsetid("", 14), helper.make_opsetid("com.microsoft", 1)]
+    graph = helper.make_graph([product], "part", inputs, [result], scales)
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    (made,) = session_from(model.SerializeToString()).run(None, {"x": x})
+    np.testing.assert_array_equal(made, x)
+
+
 @pytest.mark.parametrize("optimised", [True, False])
 def test_a_session_runs_on_one_thread_and_writes_nothing(optimised, monkeypatch):
     """Results are then the same on every machine, and refusals are told once."""

@@ -123,6 +123,7 @@ def test_registers_begin_at_rest_and_fetch_at_the_stream(config, address, part):
         "compute.started": -FAR,
         "compute.taken": -FAR,
         "control.cycle": 1,
+        "log.beat_run": [-1] * 6,
         "log.state": [-1, -1, -1],
         "log.instruction": [-1, -1, -1],
         "log.since": [1, 1, 1],

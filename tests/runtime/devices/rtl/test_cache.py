@@ -167,7 +167,7 @@ def test_a_failed_build_names_the_tool_and_leaves_nothing(commands, tmp_path):
 
 
 PLAIN = Variant()
-SHIM = ("shim.cpp", "memory.hpp", "recorder.hpp")
+SHIM = ("shim.cpp", "memory.hpp", "recorder.hpp", "sdram.hpp")
 
 
 def key_of(library) -> str:

@@ -178,6 +178,7 @@ def test_registers_of_two_words_are_written_and_read_low_word_first():
     written, registers = [], {OFFSETS["CYCLES"]: 5, OFFSETS["CYCLES_HIGH"]: 3}
     model = SimpleNamespace(
         write=lambda offset, value: written.append((offset, value)),
+        restart=lambda: written.append("restart of the memory"),
         cycle=42,
         read=lambda offset, cycles: registers[offset],
         protocol=Protocol(0),
@@ -186,7 +187,8 @@ def test_registers_of_two_words_are_written_and_read_low_word_first():
     assert device._start((7 << 32) + 9, 12) == 42
     names = ("STREAM_ADDRESS", "STREAM_ADDRESS_HIGH", "STREAM_COUNT", "CONTROL")
     assert written == [
-        (OFFSETS[name], value) for name, value in zip(names, (9, 7, 12, Control.START), strict=True)
+        *((OFFSETS[name], value) for name, value in zip(names, (9, 7, 12, Control.START), strict=True)),
+        "restart of the memory",
     ]
     device._step_until_done = lambda start, limit: None
     assert device._measure(0, None) == (3 << 32) + 5
