@@ -74,10 +74,13 @@ def report_beyond(watch: Watch, walk: Walk, index: int) -> bool:
     if not walk.happens or walk.memory == DRAM:
         return False
     depth = watch.shadow.depth[walk.memory]
-    last = walk.base + (walk.trips_out - 1) * walk.step_out + (walk.trips_in - 1) * walk.step_in
-    if last >= depth:
-        report(watch, BEYOND, index, -1, walk.memory, max(walk.base, depth))
-    return last >= depth
+    for i in range(walk.trips_out):
+        begin = walk.base + i * walk.step_out
+        if begin + (walk.trips_in - 1) * walk.step_in >= depth:
+            trip = -(-max(0, depth - begin) // max(walk.step_in, 1))
+            report(watch, BEYOND, index, -1, walk.memory, begin + trip * walk.step_in)
+            return True
+    return False
 
 
 @part

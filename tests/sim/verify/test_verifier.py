@@ -18,7 +18,7 @@ from vdla.sim.decoded import decode_stream
 from vdla.sim.verify import verifier
 from vdla.sim.verify.columns import footprint_columns
 from vdla.sim.verify.shadow import new_shadow
-from vdla.sim.verify.touch import BROKEN, CONFLICT, EMPTY
+from vdla.sim.verify.touch import BEYOND, BROKEN, CONFLICT, EMPTY
 from vdla.sim.verify.verifier import Finding, VerificationError, clocks, findings, verify, verify_once
 
 VECTORS = sorted((Path(__file__).parents[2] / "vectors" / "vta").glob("*.npz"))
@@ -171,6 +171,15 @@ def test_unsafe_streams_are_refused_with_the_reason(name):
     with pytest.raises(VerificationError) as caught:
         verify(decoded(*instructions), IMAGE)
     assert str(caught.value) == message.format(*named)
+
+
+@pytest.mark.parametrize(("first", "element"), [(0, 18), (4, 16), (6, 18), (15, 16), (17, 17)])
+def test_rows_that_leave_a_scratchpad_are_named_by_their_first_element_outside(first, element):
+    """INP has 16 elements; rows of two elements begin `first`, `first` + 6, ..."""
+    config = CONFIG.with_changes(extensions=(*CONFIG.extensions, Extension.FEEDBACK))
+    rows = store(memory_type=INP, dram_base=first, y_size=4, x_size=2, x_stride=6)
+    program = decode_stream(stream_of((load(UOP), rows, isa.Finish()), config), config)
+    assert Finding(BEYOND, 1, -1, INP, element) in findings(program, IMAGE)
 
 
 def parameter(row, **fields):
