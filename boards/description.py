@@ -18,7 +18,7 @@ from vdla.hw.spec.files import read_text, toml_values
 
 FOLDER = Path(__file__).parent / "descriptions"
 Positive: TypeAlias = Annotated[float, msgspec.Meta(gt=0)]
-VivadoName: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[\w.:-]+$")]
+VivadoName: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[A-Za-z0-9_.:-]+$")]
 Arguments: TypeAlias = Mapping[str, bool | int | float | str | list[int]]
 
 
