@@ -38,7 +38,7 @@ class BoardTable(_Table, frozen=True, kw_only=True):
         digest: SHA-256 (hex) of the bitstream's sources and of the bitstream; of the sources alone if
             the user makes the bitstream.
         target: the whole target, as text in TOML.
-        loader: name of the board in openFPGALoader; "" for a board that it does not know.
+        loader: name of the board in openFPGALoader; "" for a board that it does not load.
     """
 
     name: str

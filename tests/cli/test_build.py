@@ -129,4 +129,4 @@ def test_flash_refuses_a_project_for_vivado(area, tmp_path):
     build(tmp_path, "--board", "pynq-z2")
     done = CliRunner().invoke(main, ["flash", str(tmp_path)])
     assert done.exit_code == 2
-    assert "board.loader is empty" in done.stderr
+    assert "board.loader is empty: openFPGALoader is not used for board pynq-z2" in done.stderr
