@@ -7,6 +7,7 @@ a SmartConnect from it to a memory port. Vivado is not run here, and no test of 
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 
 from vdla.boards.board_file import FILE_NAME, REPORT, BoardFile, BoardTable, MemoryTable, to_toml
@@ -184,7 +185,7 @@ def write_project(
         target=target.name,
         config_digest=target.config.digest,
         digest=digest,
-        files={name: digest_of([text]) for name, text in sources.items()},
+        files={name: sha256(text.encode()).hexdigest() for name, text in sources.items()},
         mhz_asked=target.clock_mhz,
         vivado=NOT_RUN,
         area={name: area[name] for name in _NAMES},
