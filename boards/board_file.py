@@ -35,9 +35,10 @@ class BoardTable(_Table, frozen=True, kw_only=True):
         clock_mhz: system clock, which the accelerator counts its cycles in.
         config_digest: digest (hex) of the accelerator's configuration; the register CONFIG_DIGEST holds its
             first 32 bits.
-        digest: SHA-256 (hex) of the bitstream's sources and of the bitstream.
+        digest: SHA-256 (hex) of the bitstream's sources and of the bitstream; of the sources alone if
+            the user makes the bitstream.
         target: the whole target, as text in TOML.
-        loader: name of the board in openFPGALoader; "" for a board that it does not know.
+        loader: name of the board in openFPGALoader; "" for a board that it does not load.
     """
 
     name: str
@@ -52,15 +53,17 @@ class LinkTable(_Table, frozen=True, kw_only=True):
     """How the host reaches the board.
 
     Attributes:
-        kind: "uartbone" (serial) or "etherbone" (UDP).
-        port: serial device, socket://HOST:PORT, or the host name of an Etherbone board.
+        kind: "uartbone" (serial), "etherbone" (UDP), or "devmem" (the driver runs on the board's processor
+            and maps physical memory).
+        port: serial device, socket://HOST:PORT, the host name of an Etherbone board, or the device file of
+            physical memory.
         baud: bits per second of a serial port.
         quiet_ms: milliseconds of silence after which the board drops a command that it received in part.
         answer_seconds: limit of time of an answer.
         run_seconds: limit of time of a run.
     """
 
-    kind: Literal["uartbone", "etherbone"]
+    kind: Literal["uartbone", "etherbone", "devmem"]
     port: str
     baud: Annotated[int, msgspec.Meta(gt=0)] = 115200
     quiet_ms: Annotated[float, msgspec.Meta(ge=0)] = 120.0
@@ -86,7 +89,8 @@ class MemoryTable(_Table, frozen=True, kw_only=True):
     """DRAM and its initialisation, which the host performs: the system on chip has no CPU.
 
     Attributes:
-        kind: "SDR", "DDR3", or "model" for a memory that needs no initialisation.
+        kind: "SDR", "DDR3", "PS" for DDR that a processing system initialises, or "model" for a memory that
+            needs no initialisation.
         part: of the DRAM.
         init: steps in order: address of a control register on the bus, value to write, microseconds to wait
             after the write.

@@ -31,7 +31,7 @@ from vdla.boards.board_file import (
     read_board_file,
     to_toml,
 )
-from vdla.boards.description import Board, load_board
+from vdla.boards.description import Board, load_litex_board
 from vdla.hw.spec import target_files
 from vdla.hw.spec.cache import digest_of, digest_of_files
 from vdla.hw.spec.children import end, start
@@ -174,7 +174,7 @@ def _sources(folder: Path, config: AcceleratorConfig) -> tuple[Any, list[Path]]:
 
     accelerator = folder / "accelerator.v"
     accelerator.write_text(without_comments(emit(config, top="axi", name=MODULE)), encoding="utf-8")
-    board = load_board(BOARD)
+    board = load_litex_board(BOARD)
     soc = simulated_soc(board, config, accelerator)
     soc.finalize()
     output = soc.platform.get_verilog(soc.get_fragment(), name=TOP)
@@ -229,7 +229,7 @@ def _file(soc: Any, config: AcceleratorConfig) -> BoardFile:
     """Return the board file of a finalized system; its port is not known yet."""
     from vdla.boards.soc import MEMORY, REGISTERS, csr_addresses, dram_steps
 
-    board = load_board(BOARD)
+    board = load_litex_board(BOARD)
     csr: Mapping[str, int] = csr_addresses(soc)
     region = soc.bus.regions[MEMORY]
     memory = controller_parameters(soc.sdram.controller.settings)

@@ -16,7 +16,7 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.errors import ToolError
 from vdla.hw.spec.files import to_toml
 from vdla.hw.verilog_text import finished, with_port_header
-from vdla.hw.vivado import interface_attributes
+from vdla.hw.vivado import Window, interface_attributes
 
 TOPS: Mapping[str, type[Core | AxiTop]] = {"core": Core, "axi": AxiTop}
 OLDEST_YOSYS = (0, 40)
@@ -38,7 +38,9 @@ def module_name(config: AcceleratorConfig, top: str) -> str:
     return "_".join(filter(None, ("vdla", top, label, config.digest[:DIGEST_CHARACTERS])))
 
 
-def emit(config: AcceleratorConfig, top: str = "core", name: str | None = None) -> str:
+def emit(
+    config: AcceleratorConfig, top: str = "core", name: str | None = None, window: Window | None = None
+) -> str:
     """Return the Verilog of `top` ("core" or "axi").
 
     Clock and reset are `clk` and `rst` (high, synchronous) of the core, `aclk` and `aresetn` (low,
@@ -46,9 +48,12 @@ def emit(config: AcceleratorConfig, top: str = "core", name: str | None = None) 
 
     Args:
         name: of the top module; None: `vdla_core` or `vdla_axi`, whatever the configuration.
+        window: of memory that the AXI top is to reach; None: its addresses are those of the bus.
     """
     component, name = TOPS[top](config), name or f"vdla_{top}"
-    text = _convert_axi(component, name) if isinstance(component, AxiTop) else convert(component, name)
+    text = (
+        _convert_axi(component, name, window) if isinstance(component, AxiTop) else convert(component, name)
+    )
     return _header(config, name) + text
 
 
@@ -90,20 +95,21 @@ def _yosys() -> list[str]:
     return [require_tool("yosys")] if package is None else python_command(package)
 
 
-def _convert_axi(component: AxiTop, name: str) -> str:
+def _convert_axi(component: AxiTop, name: str, window: Window | None) -> str:
     """Emit with the port names that vendor tools take for interfaces, `m_axi_awaddr` instead of
     `m_axi__awaddr`, and with the attributes by which Vivado knows them."""
-    m = Module()
+    m, widths = Module(), window.widths if window else {}
     m.domains.sync = ClockDomain("sync")
     m.submodules.top = component
     ports = {port: Signal(name=port) for port in ("aclk", "aresetn")}
     m.d.comb += [ClockSignal("sync").eq(ports["aclk"]), ResetSignal("sync").eq(~ports["aresetn"])]
     for path, member, value in component.signature.flatten(component):
         port = "_".join(map(str, path))
-        ports[port] = signal = Signal(value.shape(), name=port)
-        m.d.comb += value.eq(signal) if member.flow is wiring.In else signal.eq(value)
+        ports[port] = signal = Signal(widths.get(port, value.shape()), name=port)
+        outward = window.on_bus(port, value) if window else value
+        m.d.comb += value.eq(signal) if member.flow is wiring.In else signal.eq(outward)
     text = convert(m, name, {port: (signal, None) for port, signal in ports.items()})
-    return with_port_header(text, name, interface_attributes(component.config))
+    return with_port_header(text, name, interface_attributes(component.config, window))
 
 
 def _header(config: AcceleratorConfig, name: str) -> str:

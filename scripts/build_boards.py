@@ -16,7 +16,7 @@ import click
 
 from vdla.boards.board_file import BITSTREAM
 from vdla.boards.build import build
-from vdla.boards.description import board_names, load_board
+from vdla.boards.description import Board, board_names, load_litex_board
 from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.target_files import load
 from vdla.hw.spec.writing import write_text
@@ -45,7 +45,8 @@ def measured(board: str, target: str, seeds: int) -> dict[str, Any]:
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "build"
-        report = build(load_board(board), load(target), folder, click.echo, seeds, allow_slow_clock=True)
+        described = load_litex_board(board)
+        report = build(described, load(target), folder, click.echo, seeds, allow_slow_clock=True)
         return {**asdict(report), "bitstream_bytes": (folder / BITSTREAM).stat().st_size}
 
 
@@ -65,7 +66,7 @@ def table(rows: list[dict[str, Any]]) -> str:
         f"{sum(row['seconds'].values()):.0f} |\n"
         for row in rows
     ]
-    rest = [name for name in board_names() if name not in {row["board"] for row in rows}]
+    rest = [name for name in board_names(Board) if name not in {row["board"] for row in rows}]
     only = f"\nElaborated by the tests, and not built to a bitstream yet: {', '.join(rest)}.\n" * bool(rest)
     return HEAD * bool(lines) + "".join(lines) + only
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Check the tools that RTL simulation needs beside .venv; install what is missing when that needs no question.
+# Check the tools that RTL simulation and the tests need beside .venv; install what is missing when that needs no question.
 # Chromium, in which the tests look at reports, is optional: without it they are skipped.
 set -euo pipefail
 
 # tool:Debian package
-TOOLS=(g++:g++ make:make perl:perl iverilog:iverilog ccache:ccache)
+TOOLS=(g++:g++ make:make perl:perl iverilog:iverilog tclsh:tcl ccache:ccache)
 
 OPTIONAL=(chromium:chromium)
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from vdla.boards.description import FOLDER, board_names, load_board
+from vdla.boards.description import FOLDER, Board, ZynqBoard, board_names, load_board, load_litex_board
 from vdla.hw.spec.errors import ConfigError
 
 
@@ -17,6 +17,41 @@ def test_a_file_anywhere_describes_a_board(tmp_path):
     text = (FOLDER / "ulx3s-85f.toml").read_text()
     (tmp_path / "mine.toml").write_text(text.replace('"ulx3s-85f"', '"mine"'))
     assert load_board(tmp_path / "mine.toml").name == "mine"
+
+
+def test_a_table_zynq_makes_a_board_for_vivado():
+    assert set(board_names(ZynqBoard)) == {"arty-z7-20", "kv260", "pynq-z2"}
+    assert set(board_names(Board)) | set(board_names(ZynqBoard)) == set(board_names())
+    assert load_litex_board("ulx3s-85f") == load_board("ulx3s-85f")
+    with pytest.raises(ConfigError, match=r"Vivado makes the system of board kv260; LiteX has .*ulx3s-85f"):
+        load_litex_board("kv260")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('port = "HP0"', 'port = "ACP"', "Invalid enum value 'ACP' - at `$.zynq.port`"),
+        (
+            'system = "zynq_ultra_ps_e"',
+            'system = "versal"',
+            "Invalid enum value 'versal' - at `$.zynq.system`",
+        ),
+        (
+            "xck26-sfvc784-2LV-c",
+            "xck26; exit",
+            "Expected `str` matching regex '^[A-Za-z0-9_.:-]+$' - at `$.zynq.part`",
+        ),
+        ("0x6000_0000", "0x6_0000_0000", "Expected `int` <= 4294967295 - at `$.map.memory`"),
+        ("dsp = 1248\n", "", "Object missing required field `dsp` - at `$.capacity`"),
+        ('kind = "devmem"', 'kind = "jtag"', "Invalid enum value 'jtag' - at `$.link.kind`"),
+    ],
+)
+def test_a_wrong_description_of_a_zynq_is_refused(tmp_path, old, new, message):
+    text = (FOLDER / "kv260.toml").read_text()
+    assert old in text
+    (tmp_path / "mine.toml").write_text(text.replace(old, new))
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        load_board(tmp_path / "mine.toml")
 
 
 @pytest.mark.parametrize(

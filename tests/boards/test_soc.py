@@ -5,7 +5,7 @@ from contextlib import chdir
 
 import pytest
 
-from vdla.boards.description import board_names, load_board
+from vdla.boards.description import Board, board_names, load_board
 from vdla.boards.soc import MODULE, REGISTERS, board_soc, csr_addresses, dram_steps
 from vdla.hw.spec.presets import TINY
 from vdla.hw.verilog import emit
@@ -36,7 +36,7 @@ def systems(accelerator, tmp_path_factory):
     return system
 
 
-@pytest.mark.parametrize("name", board_names())
+@pytest.mark.parametrize("name", board_names(Board))
 def test_every_port_of_the_accelerator_is_connected(name, systems):
     _, folder = systems(name)
     instance = re.search(rf"{MODULE} {MODULE} ?\((.*?)\n\);", (folder / "system.v").read_text(), re.DOTALL)
@@ -44,7 +44,7 @@ def test_every_port_of_the_accelerator_is_connected(name, systems):
     assert set(interface_attributes(TINY)) - connected == {"interrupt"}
 
 
-@pytest.mark.parametrize("name", board_names())
+@pytest.mark.parametrize("name", board_names(Board))
 def test_pins_are_those_of_the_board(name, systems):
     _, folder = systems(name)
     constraints = (folder / "system.lpf").read_text()

@@ -97,6 +97,6 @@ def test_a_board_that_the_loader_does_not_know_is_refused(build):
     file = build / "board.toml"
     file.write_text(file.read_text().replace('loader = "ulx3s"', 'loader = ""'))
     with pytest.raises(
-        ConfigError, match=r"board\.loader is empty, since openFPGALoader has no board ulx3s-85f"
+        ConfigError, match=r"board\.loader is empty: openFPGALoader is not used for board ulx3s-85f"
     ):
         loader_arguments(build, permanent=False)

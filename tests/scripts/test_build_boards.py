@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from tests.boards.fakes import calls, install
 from vdla.boards import build as build_module
-from vdla.boards.description import board_names
+from vdla.boards.description import Board, board_names
 from vdla.boards.soc import System
 
 SYSTEM = System(
@@ -21,8 +21,8 @@ def test_the_page_shows_the_table_of_the_store():
     assert build_boards.page_with(text, build_boards.stored()) == text
 
 
-def test_rows_are_boards_of_the_kit_and_no_board_is_left_out():
-    assert {board for board, _ in build_boards.ROWS} == set(board_names())
+def test_rows_are_boards_of_the_kit_and_no_board_of_litex_is_left_out():
+    assert {board for board, _ in build_boards.ROWS} == set(board_names(Board))
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "setup_rtl_tools.sh"
-TOOLS = ("g++", "make", "perl", "iverilog", "ccache")
+TOOLS = ("g++", "make", "perl", "iverilog", "tclsh", "ccache")
 PYTHON = """#!/bin/sh
 case "$2" in *find_libpython*) exit {status};; *) echo libpython3.99;; esac
 """
@@ -62,4 +62,4 @@ def test_a_missing_libpython_is_named_by_its_package(run_tools):
 def test_missing_tools_and_libpython_are_named_together(run_tools):
     done = run_tools(("g++", "make", "perl"), libpython=False)
     assert done.returncode == 1
-    assert "[tools] missing: iverilog ccache libpython3.99\n" in done.stderr
+    assert "[tools] missing: iverilog tcl ccache libpython3.99\n" in done.stderr

@@ -3,6 +3,8 @@
 No link acknowledges writes, and a serial link has no checksum. The caller has to read back what it wrote.
 """
 
+import mmap
+import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -22,6 +24,8 @@ BITS_PER_BYTE = 10  # on a serial line, with start and stop bit
 LONGEST_COMMAND = 255  # words: the length of a command has 8 bits
 LONGEST_PACKET = 64  # words of an Etherbone packet, which fit into an Ethernet frame
 ETHERBONE_PORT = 1234
+LONGEST_COPY = 1024  # words of physical memory that are read or written together
+MAPPED_BYTES = 1 << 20  # of physical memory, in one mapping
 SENT_BYTES = 1024  # a serial link sends at most that many bytes at once
 
 
@@ -198,7 +202,79 @@ class EtherboneLink(Link):
             super().write(address + WORD_BYTES * first, words[first : first + self.longest])
 
 
-LINKS: dict[str, Callable[[LinkTable], Link]] = {"uartbone": UartLink, "etherbone": EtherboneLink}
+class _PhysicalMemory:
+    """Physical memory of this machine by words, in the form of LiteX's communication classes.
+
+    O_SYNC makes mappings of /dev/mem uncached, so the accelerator sees what was written, in that order.
+
+    Raises:
+        OSError: the device cannot be opened.
+        DeviceError: of reads and writes: the system does not let the memory be mapped.
+    """
+
+    def __init__(self, device: str) -> None:
+        self._device, self._file = device, os.open(device, os.O_RDWR | os.O_SYNC)
+        self._mapped: dict[int, tuple[mmap.mmap, memoryview]] = {}
+
+    def read(self, address: int, count: int) -> list[int]:
+        """Return `count` words from a byte address."""
+        return [self._words(at)[at % MAPPED_BYTES // WORD_BYTES] for at in _places(address, count)]
+
+    def write(self, address: int, words: Sequence[int]) -> None:
+        """Write words from a byte address."""
+        for at, word in zip(_places(address, len(words)), words, strict=True):
+            self._words(at)[at % MAPPED_BYTES // WORD_BYTES] = word
+
+    def close(self) -> None:
+        """Unmap the memory, and close the device."""
+        for memory, words in self._mapped.values():
+            words.release()
+            memory.close()
+        os.close(self._file)
+
+    def _words(self, address: int) -> memoryview:
+        """Return the words of the mapping that holds a byte address."""
+        base = address - address % MAPPED_BYTES
+        if base not in self._mapped:
+            try:
+                memory = mmap.mmap(self._file, MAPPED_BYTES, offset=base)
+            except (OSError, ValueError) as error:
+                raise DeviceError(
+                    f"{MAPPED_BYTES:#x} bytes of {self._device} at {base:#x} cannot be mapped: {error}; "
+                    "reserve the memory of [map] in the device tree, as docs/boards.md says"
+                ) from error
+            self._mapped[base] = memory, memoryview(memory).cast("I")
+        return self._mapped[base][1]
+
+
+def _places(address: int, count: int) -> range:
+    """Return the byte addresses of `count` words."""
+    return range(address, address + WORD_BYTES * count, WORD_BYTES)
+
+
+class MemoryLink(Link):
+    """Physical memory of the machine that runs the driver: the processor of a Zynq.
+
+    Raises:
+        DeviceError: the device cannot be opened.
+    """
+
+    def __init__(self, link: LinkTable) -> None:
+        try:
+            memory = _PhysicalMemory(link.port)
+        except OSError as error:
+            raise DeviceError(
+                f"{link.port}, the physical memory of the board, cannot be opened: {error}; run on the "
+                "processor of the board, as root"
+            ) from error
+        super().__init__(link, memory, LONGEST_COPY)
+
+
+LINKS: dict[str, Callable[[LinkTable], Link]] = {
+    "uartbone": UartLink,
+    "etherbone": EtherboneLink,
+    "devmem": MemoryLink,
+}
 
 
 def open_link(link: LinkTable) -> Link:

@@ -1,17 +1,23 @@
 """``vdla build``."""
 
 import json
+import shlex
 from dataclasses import asdict
 from pathlib import Path
 
 import click
 
-from vdla.boards.description import board_names, load_board
+from vdla.boards.description import Board, ZynqBoard, board_names, load_board
 from vdla.cli._live import duration
-from vdla.cli._options import OUTPUT_FILE, needs, takes_target
+from vdla.cli._options import OUTPUT_FILE, reports_errors, takes_target
+from vdla.hw.spec.errors import ConfigError
+from vdla.hw.spec.extras import require_package
 from vdla.hw.spec.target import Target
 
 PACKAGES = ("litex", "litedram", "litex_boards")
+FAMILY = "xc7"
+"""FPGA family of the area on Zynq boards. UltraScale+ has the same LUTs and block RAMs, and DSP blocks that
+are at least as wide."""
 
 
 @click.command()
@@ -33,29 +39,69 @@ PACKAGES = ("litex", "litedram", "litex_boards")
 @click.option(
     "--allow-slow-clock",
     is_flag=True,
-    help="Write the files even if the timing is not met at the clock asked.",
+    help="Write the bitstream even if the timing is not met at the clock asked.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
-@needs("vdla build", *PACKAGES)
+@reports_errors
 @takes_target
 def command(
     target: Target, board_name: str, folder: Path, seeds: int, allow_slow_clock: bool, as_json: bool
 ) -> None:
-    """Build a bitstream: an accelerator with a DRAM controller and a link to the host, for an FPGA board.
+    """Build a bitstream: an accelerator with DRAM and a link to the host, for an FPGA board.
 
     Writes bitstream.bit, report.json, and board.toml, which the driver reads. The system clock is the board's
     unless the target has one (--set clock_mhz=60). Nothing is written if the timing is not met.
 
     Finished stages are kept: a build that was interrupted goes on where it stopped.
+
+    For a Zynq board, writes a Vivado project instead: Verilog, and build.tcl, which makes the bitstream.
     """
     board = load_board(board_name)
+    if isinstance(board, ZynqBoard):
+        if seeds != 1:
+            raise ConfigError(f"--seeds {seeds} is for boards without Vivado; leave it out for {board.name}")
+        _project(board, target, folder, allow_slow_clock, as_json)
+    else:
+        for package in PACKAGES:
+            require_package(package, "vdla build")
+        _bitstream(board, target, folder, seeds, allow_slow_clock, as_json)
+
+
+def _tell(line: str) -> None:
+    """Show the progress."""
+    click.echo(line, err=True)
+
+
+def _project(board: ZynqBoard, target: Target, folder: Path, allow_slow_clock: bool, as_json: bool) -> None:
+    """Write a Vivado project, and print its report."""
+    from vdla.boards.zynq import COMMAND, NOT_RUN, write_project  # imports Amaranth
+    from vdla.explore.silicon.families import RESOURCES
+    from vdla.explore.silicon.synthesis import area_of
+
+    area = area_of(target.config, FAMILY, _tell)
+    taken = {resource: getattr(area, resource) for resource in RESOURCES}
+    report = write_project(board, target, folder, taken, allow_slow_clock)
+    if as_json:
+        click.echo(json.dumps(asdict(report), indent=1))
+        return
+    of = report.capacity
+    click.echo(f"{report.board}, {report.target}: a Vivado project for {report.mhz_asked:g} MHz, {NOT_RUN}")
+    click.echo(
+        f"core after synthesis by Yosys: {area.lut:,.0f} of {of['lut']:,.0f} LUTs, {area.dsp:g} of "
+        f"{of['dsp']:g} DSP blocks, {area.block_ram:g} of {of['block_ram']:g} block RAMs, {area.ff:,.0f} of "
+        f"{of['ff']:,.0f} flip-flops"
+    )
+    click.echo(f"make the bitstream: cd {shlex.quote(str(folder))} && {COMMAND}")
+    click.echo(folder)
+
+
+def _bitstream(
+    board: Board, target: Target, folder: Path, seeds: int, allow_slow_clock: bool, as_json: bool
+) -> None:
+    """Build a bitstream, and print its report."""
     from vdla.boards.build import build  # imports LiteX and Amaranth
 
-    def tell(line: str) -> None:
-        """Show the progress."""
-        click.echo(line, err=True)
-
-    report = build(board, target, folder, tell, seeds, allow_slow_clock)
+    report = build(board, target, folder, _tell, seeds, allow_slow_clock)
     if as_json:
         click.echo(json.dumps(asdict(report), indent=1))
         return

@@ -59,12 +59,12 @@ def loader_arguments(folder: Path, permanent: bool, cable: str = "") -> list[str
         ConfigError: the folder does not hold a whole build, or its board is unknown to openFPGALoader.
     """
     file = read_board_file(folder)
-    _check(folder, file)
     if not file.board.loader:
         raise ConfigError(
-            f"{folder / FILE_NAME}: board.loader is empty, since {LOADER} has no board {file.board.name}; "
-            f"load {BITSTREAM} with the tool of the board's manufacturer"
+            f"{folder / FILE_NAME}: board.loader is empty: {LOADER} is not used for board "
+            f"{file.board.name}; load {BITSTREAM} with the tool of the board's manufacturer"
         )
+    _check(folder, file)
     options = ["--cable", cable] if cable else []
     return [
         "--board",

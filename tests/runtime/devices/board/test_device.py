@@ -20,7 +20,7 @@ from tests.runtime.devices.board.boards import (
     ran,
     with_port,
 )
-from vdla.boards.board_file import to_toml
+from vdla.boards.board_file import LinkTable, to_toml
 from vdla.hw.spec import codec, isa, target_files
 from vdla.hw.spec.errors import (
     AccessError,
@@ -34,6 +34,7 @@ from vdla.hw.spec.presets import SMALL, TINY
 from vdla.hw.spec.sdram import SdramParameters
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.runtime.device import PAGE_BYTES, DeviceLostError
+from vdla.runtime.devices.board import link as link_module
 from vdla.runtime.devices.board.device import BoardDevice
 from vdla.runtime.devices.cycle import CycleDevice
 
@@ -48,6 +49,29 @@ def test_a_run_gives_the_dram_of_the_functional_device(device):
     result = ran(device)
     np.testing.assert_array_equal(result, expected())
     assert not np.array_equal(result, image())
+
+
+def test_a_run_through_physical_memory_gives_the_same(board, tmp_path, monkeypatch):
+    """The bus of the board in Python stands in for /dev/mem of a Zynq, word by word."""
+
+    class Bus:
+        def __init__(self, device):
+            assert device == "/dev/mem"
+
+        def read(self, address, count):
+            return [board._read(address + 4 * place) for place in range(count)]
+
+        def write(self, address, words):
+            for place, word in enumerate(words):
+                board._write(address + 4 * place, word)
+
+        def close(self):
+            pass
+
+    monkeypatch.setattr(link_module, "_PhysicalMemory", Bus)
+    table = LinkTable(kind="devmem", port="/dev/mem", quiet_ms=0)
+    with opened(msgspec.structs.replace(board.file, link=table), tmp_path) as device:
+        np.testing.assert_array_equal(ran(device), expected())
 
 
 def test_dram_is_initialised_in_the_order_of_the_steps_and_once_per_reset(board, tmp_path):

@@ -4,12 +4,23 @@ import socket
 from threading import Thread
 
 import msgspec
+import numpy as np
 import pytest
 
-from vdla.boards.board_file import LinkTable
+from tests.boards.test_board_file import FILE
+from vdla.boards.board_file import LinkTable, MapTable
 from vdla.hw.spec.errors import DeviceError
+from vdla.hw.spec.registers import IDENTITY, OFFSETS, VERSION
 from vdla.runtime.device import DeviceLostError
-from vdla.runtime.devices.board.link import LONGEST_COMMAND, EtherboneLink, UartLink, WireError, open_link
+from vdla.runtime.devices.board.driver import Driver
+from vdla.runtime.devices.board.link import (
+    LONGEST_COMMAND,
+    MAPPED_BYTES,
+    EtherboneLink,
+    UartLink,
+    WireError,
+    open_link,
+)
 
 
 @pytest.fixture
@@ -87,3 +98,51 @@ def test_an_etherbone_board_that_does_not_answer_is_an_error():
     table = LinkTable(kind="etherbone", port="127.0.0.1", answer_seconds=0.02)
     with pytest.raises(DeviceError, match=r"no board answers at 127\.0\.0\.1, UDP port 1234"):
         EtherboneLink(table)
+
+
+@pytest.fixture
+def memory(tmp_path):
+    """Yield the file that stands for physical memory, and a link to it."""
+    file = tmp_path / "mem"
+    file.write_bytes(bytes(4 * MAPPED_BYTES))
+    link = open_link(LinkTable(kind="devmem", port=str(file), quiet_ms=0))
+    yield file, link
+    link.close()
+
+
+def test_physical_memory_has_words_across_mappings(memory):
+    file, link = memory
+    start = MAPPED_BYTES - 8
+    link.write(start, [1, 2, 0xFFFF_FFFF, 0x0403_0201])
+    assert link.read(start, 4) == [1, 2, 0xFFFF_FFFF, 0x0403_0201]
+    expected = bytes.fromhex("01000000 02000000 ffffffff 01020304")
+    assert file.read_bytes()[start - 4 : start + 20] == bytes(4) + expected + bytes(4)
+
+
+def test_the_driver_reaches_registers_and_dram_through_physical_memory(memory):
+    _, link = memory
+    place = MapTable(registers=0x1000, memory=MAPPED_BYTES, memory_bytes=MAPPED_BYTES)
+    file = msgspec.structs.replace(FILE, map=place)
+    with pytest.raises(DeviceError, match=r"has IDENTITY = 0x00000000, and its board file expects"):
+        Driver(file, link)
+    digest = int(file.board.config_digest[:8], 16)
+    for name, value in {"IDENTITY": IDENTITY, "VERSION": VERSION, "CONFIG_DIGEST": digest}.items():
+        link.write(0x1000 + OFFSETS[name], [value])
+    driver = Driver(file, link)
+    data = np.arange(8192, dtype=np.uint32).view(np.uint8)
+    driver.write_dram(64, data)
+    assert driver.holds(64, data)
+    np.testing.assert_array_equal(driver.read_dram(64, data.size), data)
+    assert link.read(MAPPED_BYTES + 64 + 4 * 8191, 2) == [8191, 0]
+
+
+def test_memory_that_cannot_be_opened_or_mapped_is_an_error(memory, tmp_path):
+    with pytest.raises(
+        DeviceError, match=r"none, the physical memory of the board, cannot be opened: .*as root"
+    ):
+        open_link(LinkTable(kind="devmem", port=str(tmp_path / "none")))
+    _, link = memory
+    with pytest.raises(
+        DeviceError, match=r"0x100000 bytes of .*mem at 0x400000 cannot be mapped: .*; reserve the"
+    ):
+        link.read(4 * MAPPED_BYTES, 1)
