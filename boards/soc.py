@@ -57,8 +57,13 @@ BOOT = (
     0x0002_A303,  # lw t1, 0(t0)
     0xFE03_0EE3,  # beqz t1, -4
     0x0003_0067,  # jr t1
+    *[0x0000_006F] * 12,  # j 0
 )
-"""The core's ROM, RISC-V code: wait until the first word of the core's memory is the address of a program."""
+"""The core's ROM, RISC-V code: wait until the first word of the core's memory is the address of a program.
+
+It fills lines of 32 bytes of the core's cache. A fetch behind the ROM would hold the bus for 1,000,000
+cycles.
+"""
 _WITHOUT_CORE = {"cpu_type": None, "integrated_sram_size": 0, "with_timer": False}
 _WITH_CORE = {
     "cpu_type": "vexriscv",

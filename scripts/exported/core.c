@@ -5,8 +5,6 @@
    outputs. */
 #include "shim.h"
 
-#include <math.h>
-
 #ifndef UPTIME_LATCH
 #error "define UPTIME_LATCH and UPTIME_CYCLES as addresses of registers of LiteX's timer"
 #endif
@@ -37,14 +35,6 @@ __attribute__((used)) static void begin(void)
     for (word = bss_begin; word < bss_end; word++)
         *word = 0;
     main(0, 0);
-}
-
-/* The function of math.h that the compiler's run-time library does not have: it rounds to nearest even. */
-float rintf(float x)
-{
-    const float whole = 8388608.0f; /* floats from here on are integers */
-
-    return __builtin_fabsf(x) < whole ? __builtin_copysignf(__builtin_fabsf(x) + whole - whole, x) : x;
 }
 
 /* Cycles since the reset, modulo 2^32. */

@@ -1,7 +1,7 @@
 """The C of a module as a program of the RISC-V core of a simulated board.
 
-The program and the accelerator's memory go to the board over its serial port, as the host of a real board would
-send them. The core then runs the network alone: it waits for commands in a mailbox (`core.c`).
+The program and the accelerator's memory go to the board over its serial port. The core then runs the network
+alone: it waits for commands in a mailbox (`core.c`).
 """
 
 import shutil
@@ -10,14 +10,14 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from importlib.util import find_spec
+from importlib.resources import files
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 import numpy as np
-from exported.board import CODES, HERE, NAME, Answer, main_source, run
 
+from exported.board import CODES, HERE, NAME, Answer, main_source, run
 from vdla.boards.board_file import BoardFile
 from vdla.boards.simulated import simulate
 from vdla.boards.soc import CORE_MEMORY, CORE_MEMORY_BYTES
@@ -31,6 +31,9 @@ from vdla.runtime.module.plan import Plan
 STACK_BYTES = 8192
 SECONDS = 600.0
 """Limit of time of a command; the simulation runs a few hundred thousand cycles in a second."""
+PAUSE = 0.02  # between two looks at the mailbox, which cost the core cycles of the bus
+PARTS = ("core", "rintf")
+"""C files beside those of the module and of its platform."""
 INIT, RUN = 1, 2
 ENTRY, COMMAND, STATUS, CYCLES, CORE_CYCLES, IN, OUT = range(7)
 """Words of the mailbox."""
@@ -93,7 +96,8 @@ class CoreProgram:
         places = self._buffers(IN, len(self._plan.inputs))
         for name, place in zip(self._plan.inputs, places, strict=True):
             self._driver.write(place, _padded(inputs[name].tobytes()))
-        return self._call(RUN, dict(zip(self._plan.outputs, self._buffers(OUT, len(self._plan.outputs)), strict=True)))
+        outputs = self._buffers(OUT, len(self._plan.outputs))
+        return self._call(RUN, dict(zip(self._plan.outputs, outputs, strict=True)))
 
     def _load(self, program: bytes) -> int:
         """Initialise DRAM, write a program and start it; return the bytes in the core's memory."""
@@ -109,18 +113,23 @@ class CoreProgram:
         """Give a command, wait for its end, and read outputs at these addresses."""
         self._write(COMMAND, command)
         limit = time.monotonic() + SECONDS
-        while self._mailbox()[COMMAND]:
+        while self._driver.words(CORE_MEMORY + WORD_BYTES * COMMAND, 1) != [0]:
             if time.monotonic() > limit:
-                raise RuntimeError(f"the core has not ended command {command} in {SECONDS:g} s")
+                raise RuntimeError(
+                    f"the core has not ended command {command} in {SECONDS:g} s; if the network needs more, "
+                    "raise SECONDS in scripts/exported/core.py"
+                )
+            time.sleep(PAUSE)
         mailbox = self._mailbox()
-        types = self._plan.outputs
-        arrays = {name: self._array(place, types[name].dtype, types[name].shape) for name, place in outputs.items()}
+        arrays = {name: self._output(name, place) for name, place in outputs.items()}
         return CoreAnswer(CODES[mailbox[STATUS]], mailbox[CYCLES], arrays, mailbox[CORE_CYCLES])
 
-    def _array(self, address: int, dtype: str, shape: tuple[int, ...]) -> np.ndarray:
-        size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-        words = self._driver.words(address, -(-size // WORD_BYTES))
-        return np.array(words, "<u4").view(np.uint8)[:size].view(dtype).reshape(shape)
+    def _output(self, name: str, address: int) -> np.ndarray:
+        """Return the output of that name, whose buffer is at an address."""
+        array = np.zeros(self._plan.outputs[name].shape, self._plan.outputs[name].dtype)
+        words = np.array(self._driver.words(address, -(-array.nbytes // WORD_BYTES)), "<u4")
+        array.view(np.uint8).reshape(-1)[:] = words.view(np.uint8)[: array.nbytes]
+        return array
 
     def _buffers(self, table: int, count: int) -> list[int]:
         """Return the addresses of inputs or outputs, of a table of addresses and sizes."""
@@ -159,15 +168,16 @@ def build(plan: Plan, folder: Path, file: BoardFile) -> Path:
     texts = {"main.c": main_source(plan), "program.ld": script + (HERE / "core.ld").read_text()}
     for name, text in (files_of(plan, NAME) | texts).items():
         (folder / name).write_text(text)
-    for name in ("core.c", "shim.h"):
+    for name in (*(f"{each}.c" for each in PARTS), "shim.h"):
         shutil.copy(HERE / name, folder)
     zig, cc = _tools()
     defines = " ".join(f"-D{name}={value:#x}" for name, value in _addresses(file).items())
     make = ["make", "-C", folder, f"CC={' '.join(cc)}", f"AR={' '.join(zig)} ar", f"CPPFLAGS={defines}"]
-    run([*make, f"lib{NAME}.a", "main.o", "core.o"])
+    objects = ["main.o", *(f"{each}.o" for each in PARTS), f"lib{NAME}.a"]
+    run([*make, *objects])
     program = folder / "program"
-    objects = [folder / name for name in ("main.o", "core.o", f"lib{NAME}.a")]
-    run([*cc, "-O2", "-Wl,--gc-sections", f"-Wl,-T,{folder / 'program.ld'}", "-o", program, *objects])
+    options = ["-O2", "-Wl,--gc-sections", f"-Wl,-T,{folder / 'program.ld'}", "-o", program]
+    run([*cc, *options, *(folder / name for name in objects)])
     return program
 
 
@@ -183,10 +193,10 @@ def _memories(file: BoardFile) -> dict[str, int]:
 
 
 def _addresses(file: BoardFile) -> dict[str, int]:
-    """Return the macros of the C: addresses of registers, and the way from the bus to the accelerator's DRAM."""
+    """Return the macros of the C: addresses of registers, and what turns addresses into the accelerator's."""
     return {
         "VDLA_BASE": file.map.registers,
-        "VDLA_PHYSICAL_OFFSET": -file.map.memory,
+        "VDLA_PHYSICAL_OFFSET": -file.map.memory % (1 << 64),
         "UPTIME_LATCH": file.csr["timer0_uptime_latch"],
         "UPTIME_CYCLES": file.csr["timer0_uptime_cycles"],
     }
@@ -195,12 +205,12 @@ def _addresses(file: BoardFile) -> dict[str, int]:
 def _tools() -> tuple[list[str], list[str]]:
     """Return the commands of Zig and of its C compiler for the core, RV32IM without operating system.
 
-    The compiler brings the functions of the C library that the C needs, but one, and headers with all of them.
+    The compiler's run-time library has all functions of the C library that the C needs, but one (`rintf.c`).
+    The headers are those of musl, which the package has.
     """
     require_package("ziglang", "C for the core")
-    spec = find_spec("ziglang")
-    assert spec is not None and spec.origin is not None, "the package has a module"
-    headers = Path(spec.origin).parent / "lib" / "libc" / "include"
+    headers = files("ziglang").joinpath("lib", "libc", "include")
     zig = [sys.executable, "-m", "ziglang"]
-    paths = [part for name in ("riscv32-linux-musl", "generic-musl") for part in ("-isystem", str(headers / name))]
+    folders = (str(headers / name) for name in ("riscv32-linux-musl", "generic-musl"))
+    paths = [part for name in folders for part in ("-isystem", name)]
     return zig, [*zig, "cc", "-target", "riscv32-freestanding", "-mcpu=generic_rv32+m", *paths]
