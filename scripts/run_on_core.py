@@ -5,7 +5,8 @@
 Zig compiles the C that `vdla export` writes. The core runs it from its memory, and starts the accelerator by
 the exported driver. Outputs have to be those of the cycle device, to the bit. The cycle device predicts the
 cycles of the accelerator with a model of the board's SDRAM. Exit status 1 if an output differs, or if cycles
-differ from the prediction by more than --most percent.
+differ from the prediction by more than --most percent. Softmax and the other operators whose results may
+differ (docs/export.md) count as well.
 """
 
 import sys

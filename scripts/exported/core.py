@@ -95,7 +95,7 @@ class CoreProgram:
         """Run the network."""
         places = self._buffers(IN, len(self._plan.inputs))
         for name, place in zip(self._plan.inputs, places, strict=True):
-            self._driver.write(place, _padded(inputs[name].tobytes()))
+            self._put(place, inputs[name].tobytes())
         outputs = self._buffers(OUT, len(self._plan.outputs))
         return self._call(RUN, dict(zip(self._plan.outputs, outputs, strict=True)))
 
@@ -104,7 +104,7 @@ class CoreProgram:
         self._driver.initialise()
         code_bytes = 0
         for address, data in segments(program):
-            self._driver.write(address, _padded(data))
+            self._put(address, data)
             code_bytes += len(data) * (CORE_MEMORY <= address < CORE_MEMORY + CORE_MEMORY_BYTES)
         self._write(ENTRY, HEADER.unpack_from(program)[0])
         return code_bytes
@@ -126,10 +126,9 @@ class CoreProgram:
 
     def _output(self, name: str, address: int) -> np.ndarray:
         """Return the output of that name, whose buffer is at an address."""
-        array = np.zeros(self._plan.outputs[name].shape, self._plan.outputs[name].dtype)
-        words = np.array(self._driver.words(address, -(-array.nbytes // WORD_BYTES)), "<u4")
-        array.view(np.uint8).reshape(-1)[:] = words.view(np.uint8)[: array.nbytes]
-        return array
+        value = self._plan.outputs[name]
+        size = int(np.prod(value.shape)) * np.dtype(value.dtype).itemsize
+        return np.frombuffer(self._get(address, size), value.dtype).reshape(value.shape)
 
     def _buffers(self, table: int, count: int) -> list[int]:
         """Return the addresses of inputs or outputs, of a table of addresses and sizes."""
@@ -139,12 +138,19 @@ class CoreProgram:
         return self._driver.words(CORE_MEMORY, OUT + 1)
 
     def _write(self, word: int, value: int) -> None:
-        self._driver.write(CORE_MEMORY + WORD_BYTES * word, np.array([value], "<u4").view(np.uint8))
+        self._put(CORE_MEMORY + WORD_BYTES * word, struct.pack("<I", value))
 
+    def _get(self, address: int, size: int) -> bytes:
+        """Return bytes from any address; the bus has words."""
+        before = address % WORD_BYTES
+        words = self._driver.words(address - before, -(-(before + size) // WORD_BYTES))
+        return struct.pack(f"<{len(words)}I", *words)[before : before + size]
 
-def _padded(data: bytes) -> np.ndarray:
-    """Return uint8[bytes], a multiple of a word."""
-    return np.frombuffer(data + bytes(-len(data) % WORD_BYTES), np.uint8)
+    def _put(self, address: int, data: bytes) -> None:
+        """Write bytes to any address; the other bytes of their words stay."""
+        before, end = address % WORD_BYTES, address + len(data)
+        kept = self._get(address - before, before), self._get(end, -end % WORD_BYTES)
+        self._driver.write(address - before, np.frombuffer(data.join(kept), np.uint8))
 
 
 def segments(program: bytes) -> Iterator[tuple[int, bytes]]:

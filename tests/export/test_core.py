@@ -10,12 +10,15 @@ from exported import core
 from exported.board import compiler, run
 from exported.core import HERE, CoreAnswer, CoreProgram, segments
 
+from tests.compiler.network.graphs import random_inputs
+from tests.export.graphs import exported, graph_of
 from vdla.api import Module
 from vdla.boards.board_file import BoardFile
 from vdla.boards.simulated import simulate
 from vdla.boards.soc import CORE_MEMORY, CORE_MEMORY_BYTES
 from vdla.hw.spec.presets import TINY
-from vdla.runtime.session.session import Outcome
+from vdla.runtime.devices.registry import device_of
+from vdla.runtime.session.session import Outcome, Session
 
 INPUTS = 2
 
@@ -70,6 +73,21 @@ def test_digits_have_the_bytes_of_the_kits_run(ran):
         assert answer.outputs["scores"].tobytes() == expected.outputs["scores"].tobytes()
     first, second = (answer.outputs["scores"] for answer in ran.answers)
     assert not np.array_equal(first, second)
+
+
+@pytest.mark.parametrize("title", ["several ends", "with the host between"])
+def test_arrays_of_bytes_keep_their_neighbours(title, tmp_path):
+    """Arrays of int8 begin and end within words of the bus."""
+    plan, inputs = exported(title), random_inputs(graph_of(title), 1)
+    assert any(each.dtype == np.int8 for each in inputs.values())
+    with CoreProgram(plan, tmp_path) as program:
+        assert program.init().code == "VDLA_OK"
+        answer = program.run(inputs)
+    expected = Session(device_of("functional", plan.target, plan.dram_bytes), plan).run(inputs)
+    assert answer.code == "VDLA_OK"
+    assert {name: array.tobytes() for name, array in answer.outputs.items()} == {
+        name: array.tobytes() for name, array in expected.outputs.items()
+    }
 
 
 def test_cycles_of_the_accelerator_are_predicted_up_to_the_phase_of_the_refresh(ran):
