@@ -2,11 +2,12 @@
 
 The system is that of a build: bus, UARTBone, LiteDRAM and accelerator. Two parts differ. The serial port
 takes and gives a byte a cycle, and LiteDRAM's model stands in place of PHY and DRAM. The driver does not see
-a difference.
+a difference. A board with a core has a RISC-V core on its bus, too, for exported C.
 """
 
 import logging
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -49,6 +50,8 @@ BOARD = "ulx3s-85f"
 HERE = Path(__file__).parent
 HARNESS = HERE / "simulated.cpp"
 PACKAGES = ("litex", "litedram", "migen", "amaranth")
+CORE = "pythondata_cpu_vexriscv"
+"""The package with the Verilog of the core."""
 TOP = "board"
 FILE = "board.toml"
 PORT = re.compile(rb"port (\d+)\n")
@@ -77,19 +80,20 @@ class Simulation:
             self._process.stdout.close()
 
 
-def simulate(config: AcceleratorConfig) -> Simulation:
+def simulate(config: AcceleratorConfig, *, core: bool = False) -> Simulation:
     """Start a simulated board, which ends with this process at the latest. The cache keeps the program.
 
     Args:
         config: the accelerator.
+        core: whether the system has a RISC-V core.
 
     Raises:
         ToolError: a package or tool is missing, or the program cannot be built.
         DeviceError: the program does not start.
     """
-    for package in ("litex", "litedram", "litex_boards"):
+    for package in ("litex", "litedram", "litex_boards", *((CORE,) if core else ())):
         require_package(package, "a simulated board")
-    folder = built("board", _key(config), lambda place: _build(place, config))
+    folder = built("board", _key(config, core), lambda place: _build(place, config, core))
     process = start(
         [folder / PROGRAM, str(QUIET_CYCLES)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, cwd=folder
     )
@@ -124,7 +128,7 @@ def _port(process: "subprocess.Popen[bytes]") -> int:
     return int(found[1])
 
 
-def _key(config: AcceleratorConfig) -> str:
+def _key(config: AcceleratorConfig, core: bool) -> str:
     """Return a digest of everything that the program depends on."""
     hardware = Path(vdla.hw.__file__).parent
     return digest_of(
@@ -135,18 +139,21 @@ def _key(config: AcceleratorConfig) -> str:
             digest_of_files(HERE, "*.toml"),
             HARNESS.read_bytes(),
             *(version(package) for package in PACKAGES),
+            version(CORE) if core else "no core",
             toolchain_key(),
         ]
     )
 
 
-def _build(folder: Path, config: AcceleratorConfig) -> None:
-    """Fill `folder` with the program and its board file."""
+def _build(folder: Path, config: AcceleratorConfig, core: bool) -> None:
+    """Fill `folder` with the program, the contents of its memories, and its board file."""
     with TemporaryDirectory() as place:
         with _quiet():
-            soc, sources = _sources(Path(place), config)
+            soc, sources = _sources(Path(place), config, core)
         build_program(sources, TOP, HARNESS, folder)
-    (folder / FILE).write_text(to_toml(_file(soc, config)), encoding="utf-8")
+        for contents in Path(place).glob("*.init"):
+            shutil.copy(contents, folder)
+    (folder / FILE).write_text(to_toml(_file(soc, config, _key(config, core))), encoding="utf-8")
 
 
 @contextmanager
@@ -167,27 +174,28 @@ def _quiet() -> Iterator[None]:
         logging.root.setLevel(level)
 
 
-def _sources(folder: Path, config: AcceleratorConfig) -> tuple[Any, list[Path]]:
-    """Return the system, and the files of its Verilog in `folder`."""
+def _sources(folder: Path, config: AcceleratorConfig, core: bool) -> tuple[Any, list[Path]]:
+    """Return the system, and the files of its Verilog."""
     from vdla.boards.soc import MODULE
     from vdla.hw.verilog import emit
 
     accelerator = folder / "accelerator.v"
     accelerator.write_text(without_comments(emit(config, top="axi", name=MODULE)), encoding="utf-8")
     board = load_litex_board(BOARD)
-    soc = simulated_soc(board, config, accelerator)
+    soc = simulated_soc(board, config, accelerator, core=core)
     soc.finalize()
     output = soc.platform.get_verilog(soc.get_fragment(), name=TOP)
     with chdir(folder):  # where Migen writes the contents of memories
         output.write(f"{TOP}.v")
-    return soc, [folder / f"{TOP}.v", accelerator]
+    return soc, [folder / f"{TOP}.v", *(Path(name) for name, *_ in soc.platform.sources)]
 
 
-def simulated_soc(board: Board, config: AcceleratorConfig, verilog: Path) -> Any:
+def simulated_soc(board: Board, config: AcceleratorConfig, verilog: Path, *, core: bool = False) -> Any:
     """Return the system on chip of a board with a serial port of bytes and a model of its DRAM.
 
     Args:
         verilog: file with the AXI top of `config`, as module MODULE of `vdla.boards.soc`.
+        core: whether the system has a RISC-V core.
     """
     from litedram.phy.model import SDRAMPHYModel
     from litex.build.generic_platform import Pins, Subsignal
@@ -205,7 +213,7 @@ def simulated_soc(board: Board, config: AcceleratorConfig, verilog: Path) -> Any
         for wire, bits in (("valid", 1), ("ready", 1), ("data", 8))
     ]
     platform = SimPlatform("SIM", [("sys_clk", 0, Pins(1)), ("serial", 0, *stream)])
-    soc = bare_soc(platform, int(board.clock_mhz * 1e6))
+    soc = bare_soc(platform, int(board.clock_mhz * 1e6), core=core)
     reset = Signal()
     soc.crg = CRG(platform.request("sys_clk"), reset)
     soc.crg.rst = reset  # LiteX connects its reset command to it
@@ -225,8 +233,8 @@ def _dram_bits(board: Board) -> int:
     return len(pins.Platform(toolchain="trellis", **board.platform.arguments).request(board.memory.pads).dq)
 
 
-def _file(soc: Any, config: AcceleratorConfig) -> BoardFile:
-    """Return the board file of a finalized system; its port is not known yet."""
+def _file(soc: Any, config: AcceleratorConfig, key: str) -> BoardFile:
+    """Return the board file of a finalized system with the digest `key`; its port is not known yet."""
     from vdla.boards.soc import MEMORY, REGISTERS, csr_addresses, dram_steps
 
     board = load_litex_board(BOARD)
@@ -239,7 +247,7 @@ def _file(soc: Any, config: AcceleratorConfig) -> BoardFile:
             name=f"{BOARD}, simulated",
             clock_mhz=board.clock_mhz,
             config_digest=config.digest,
-            digest=_key(config),
+            digest=key,
             target=target_files.to_toml(target),
         ),
         link=LinkTable(kind="uartbone", port="socket://127.0.0.1:0"),

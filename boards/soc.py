@@ -4,6 +4,8 @@ The host is the only master on the bus. It reaches the accelerator's registers, 
 registers. The accelerator has a separate port into the DRAM controller, with addresses from 0. Nobody but
 the host initialises the DRAM: `dram_steps` returns what it has to write.
 
+`bare_soc` also makes a system with a RISC-V core as a second master, for exported C.
+
 `elaborate` turns a board and a configuration into the inputs of synthesis and into what the host needs.
 """
 
@@ -43,11 +45,34 @@ from vdla.runtime.devices.rtl.design import core_sources, without_comments
 
 MODULE = "vdla_axi"
 """The accelerator's module in its Verilog."""
-REGISTERS = 0x3000_0000
-"""Byte address of the accelerator's registers on the bus."""
+REGISTERS = 0x8000_0000
+"""Byte address of the accelerator's registers on the bus: where cores of LiteX do not cache."""
 REGISTER_REGION_BYTES = 0x1000
 MEMORY = "main_ram"
 """LiteX's name of the region of DRAM on the bus."""
+CORE_MEMORY, CORE_MEMORY_BYTES = 0x1000_0000, 1 << 16
+"""Byte address and size of the core's memory on the bus."""
+BOOT = (
+    0x1000_02B7,  # lui t0, 0x10000: CORE_MEMORY
+    0x0002_A303,  # lw t1, 0(t0)
+    0xFE03_0EE3,  # beqz t1, -4
+    0x0003_0067,  # jr t1
+    *[0x0000_006F] * 12,  # j 0
+)
+"""The core's ROM, RISC-V code: wait until the first word of the core's memory is the address of a program.
+
+It fills lines of 32 bytes of the core's cache. A fetch behind the ROM would hold the bus for 1,000,000
+cycles.
+"""
+_WITHOUT_CORE = {"cpu_type": None, "integrated_sram_size": 0, "with_timer": False}
+_WITH_CORE = {
+    "cpu_type": "vexriscv",
+    "cpu_variant": "lite",  # RV32IM, with a cache of instructions and none of data
+    "integrated_rom_size": 4 * len(BOOT),
+    "integrated_rom_init": list(BOOT),
+    "integrated_sram_size": CORE_MEMORY_BYTES,
+    "timer_uptime": True,  # this core cannot read its counter of cycles
+}
 OUTPUT, INPUT = "o", "i"
 CHANNELS = ("aw", "ar", "w", "b", "r")
 TOP = "vdla_soc"
@@ -72,17 +97,13 @@ def board_soc(board: Board, config: AcceleratorConfig, verilog: Path, clock_mhz:
     return soc
 
 
-def bare_soc(platform: Any, hertz: int) -> Any:
-    """Return a LiteX system without CPU, memories and serial console; with LiteX's controller, which can
-    reset it."""
-    return SoCCore(
-        platform,
-        hertz,
-        cpu_type=None,
-        integrated_sram_size=0,
-        with_uart=False,
-        with_timer=False,
-    )
+def bare_soc(platform: Any, hertz: int, *, core: bool = False) -> Any:
+    """Return a LiteX system without DRAM and serial console; with LiteX's controller, which can reset it.
+
+    Args:
+        core: whether it has a RISC-V core with BOOT as its ROM, memory at CORE_MEMORY, and a timer.
+    """
+    return SoCCore(platform, hertz, with_uart=False, **(_WITH_CORE if core else _WITHOUT_CORE))
 
 
 def add_accelerator(soc: Any, config: AcceleratorConfig, verilog: Path) -> None:

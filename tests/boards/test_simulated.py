@@ -9,11 +9,14 @@ import pytest
 
 from vdla.boards import simulated
 from vdla.boards.simulated import simulate
+from vdla.boards.soc import CORE_MEMORY
 from vdla.hw.spec import codec, isa
 from vdla.hw.spec.errors import DeviceError
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.vocabulary import MemoryType
 from vdla.runtime.devices.board.device import BoardDevice
+from vdla.runtime.devices.board.driver import Driver
+from vdla.runtime.devices.board.link import open_link
 from vdla.runtime.devices.functional import FunctionalDevice
 
 DRAM_BYTES = 1 << 15
@@ -51,6 +54,26 @@ def test_the_driver_runs_a_stream_on_the_simulated_system():
     np.testing.assert_array_equal(found, result(FunctionalDevice(TINY, DRAM_BYTES), image))
     assert found.any()
     assert 64 < cycles < 2000
+
+
+def test_the_core_waits_for_a_program_and_runs_it():
+    program = [
+        0x1000_02B7,  # lui t0, 0x10000
+        0x02A0_0313,  # li t1, 42
+        0x0062_A223,  # sw t1, 4(t0)
+        0x0000_006F,  # j 0
+    ]
+    with closing(simulate(TINY, core=True)) as simulation:
+        driver = Driver(simulation.file, open_link(simulation.file.link))
+        driver.write(CORE_MEMORY + 8, np.array(program, "<u4").view(np.uint8))
+        before = driver.words(CORE_MEMORY, 3)
+        driver.write(CORE_MEMORY, np.array([CORE_MEMORY + 8], "<u4").view(np.uint8))
+        after = driver.words(CORE_MEMORY, 2)
+        errors = driver.words(simulation.file.csr["ctrl_bus_errors"], 1)
+        driver.close()
+    assert before == [0, 0, program[0]]
+    assert after == [CORE_MEMORY + 8, 42]
+    assert errors == [0]
 
 
 def test_the_program_ends_with_the_simulation():

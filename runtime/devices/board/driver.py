@@ -130,6 +130,20 @@ class Driver:
 
         return self.again(twice)
 
+    def write(self, address: int, data: np.ndarray) -> None:
+        """Write uint8[bytes], a multiple of WORD_BYTES, to the bus; the caller checks whether they arrive.
+
+        A read after WRITTEN_WORDS words limits the bytes on their way to the board.
+
+        Raises:
+            WireError: they cannot be sent, or the board does not answer.
+        """
+        words = data.view(WORD).tolist()
+        for first in range(0, len(words), WRITTEN_WORDS):
+            place = address + WORD_BYTES * first
+            self._link.write(place, words[first : first + WRITTEN_WORDS])
+            self._link.read(place, 1)
+
     def snapshot(self) -> Snapshot:
         """Return the values of all registers. While a run changes them, two reads do not agree."""
         words = self.words(self.file.map.registers, len(REGISTERS))
@@ -186,18 +200,8 @@ class Driver:
             time.sleep(wait_us / 1e6)
 
     def write_dram(self, address: int, data: np.ndarray) -> None:
-        """Write uint8[bytes], a multiple of WORD_BYTES, to DRAM; the caller checks whether they arrive.
-
-        A read after WRITTEN_WORDS words limits the bytes on their way to the board.
-
-        Raises:
-            WireError: they cannot be sent, or the board does not answer.
-        """
-        words = data.view(WORD).tolist()
-        for first in range(0, len(words), WRITTEN_WORDS):
-            place = self.file.map.memory + address + WORD_BYTES * first
-            self._link.write(place, words[first : first + WRITTEN_WORDS])
-            self._link.read(place, 1)
+        """Write uint8[bytes] to DRAM, as `write` says."""
+        self.write(self.file.map.memory + address, data)
 
     def read_dram(self, address: int, size: int) -> np.ndarray:
         """Return uint8[size] of DRAM, on which two reads agree; `size` is a multiple of WORD_BYTES."""
