@@ -7,7 +7,7 @@ convolution before it. A convolution scales the channels of its image on the way
 to fuse operators is another rule.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from math import prod
@@ -27,10 +27,9 @@ from vdla.compiler.codegen.epilogue import (
 )
 from vdla.compiler.codegen.space import space_of
 from vdla.compiler.graph.by_element import table_of
-from vdla.compiler.graph.def_use import DefUse
 from vdla.compiler.graph.nodes import Node
 from vdla.compiler.network.offload import offload
-from vdla.compiler.network.placed import Offloaded, OnHost, Piece, Placed, Stored, View
+from vdla.compiler.network.placed import Offloaded, Piece, Placements, Stored
 from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.base import Task
 from vdla.compiler.tasks.chain import ChainTask
@@ -53,48 +52,6 @@ from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import Extension, Parameter
 from vdla.runtime.layout import Layout
 
-
-class Placements:
-    """The operators of a graph that have been placed so far, in order, by their first result.
-
-    Attributes:
-        numbers: position of each operator in the graph.
-    """
-
-    def __init__(self, uses: DefUse) -> None:
-        self.graph, self.uses = uses.graph, uses
-        self.numbers = {node.result: number for number, node in enumerate(uses.graph.nodes)}
-        self._placed: dict[str, Placed] = {}
-
-    def add(self, operator: Placed) -> None:
-        """Append an operator. It replaces the operators and views that make its inner values."""
-        for name in operator.inner if isinstance(operator, Offloaded) else ():
-            self._placed.pop(name, None)
-        self._placed[operator.node.result] = operator
-
-    def maker(self, name: str) -> Offloaded | View | None:
-        """Return the operator on the accelerator that makes a value; None if no operator on the accelerator
-        does."""
-        placed = self._placed.get(name)
-        return None if isinstance(placed, OnHost) else placed
-
-    def in_order(self) -> list[Placed]:
-        """Return the operators. A requantisation, which the bus bounds, stands directly before the first
-        operator that reads it or runs on the host. So the operators between its producer and its reader hide
-        the time that its input takes to DRAM and back."""
-        ordered: list[Placed] = []
-        waiting: dict[str, Placed] = {}
-        for name, operator in self._placed.items():
-            on_host = isinstance(operator, OnHost)
-            for due in [each for each in waiting if on_host or each in operator.node.inputs]:
-                ordered.append(waiting.pop(due))
-            if operator.node.op == "Int8Requantise" and not on_host:
-                waiting[name] = operator
-            else:
-                ordered.append(operator)
-        return [*ordered, *waiting.values()]
-
-
 PARAMETERS = "P"  # parameters of requantisation in programs
 WEIGHTS = "W"
 PRODUCT = "Q"  # parameters of requantisation of scaled inputs
@@ -104,7 +61,8 @@ GREATEST_PRODUCT = 1 << 2 * (BYTE_BITS - 1)  # of two int8 numbers
 
 Grouping = Callable[[Placements, Node, Target], Offloaded | None]
 """Returns the operator that does the work of a node and of operators placed before it, whose results are its
-inner values; None if the rule does not apply."""
+inner values; None if the rule does not apply. If it does the work of a part of an operator, the rule places
+the other part anew."""
 
 
 def grouped(placed: Placements, node: Node, target: Target) -> Offloaded | None:
@@ -164,6 +122,7 @@ def _with_lookup(placed: Placements, node: Node, target: Target) -> Offloaded | 
         constants={**operator.constants, TABLE: table_entries(table)},
         epilogue=epilogue,
         inner=producer.inner,
+        parts=(),
     )
 
 
@@ -194,6 +153,7 @@ def _with_residual(placed: Placements, node: Node, target: Target) -> Offloaded 
                 constants={**operator.constants, SUM: _blocked(words, target.config)},
                 epilogue=replace(operator.epilogue, adds=True),
                 inner=inner,
+                parts=(),
             )
     return None
 
@@ -311,26 +271,48 @@ def _simulated(task: Task, target: Target) -> int:
 
 
 def _with_chain(placed: Placements, node: Node, target: Target) -> Offloaded | None:
-    """Return a convolution in a chain with one or two operators before it, if that takes fewer cycles than
-    the separate operators: the longest chain that does."""
+    """Return a convolution in a chain with one or two operators before it, or with the last operators of the
+    chain before it: the chain that saves the most cycles against the separate operators. None if none does.
+
+    The other operators of a chain that is split are placed anew.
+    """
     if node.op != "Int8Conv" or not target.config.has(Extension.FEEDBACK):
         return None
     producers = _linked_producers(placed, node)
     separate = offload(placed.graph, node, target) if producers else None
     if separate is None or isinstance(separate, Unfit) or not _is_link(separate):
         return None
+    least, best = 0.0, None
+    for before, head, tail in _tails(producers):
+        chain, rest = _chained((*tail, separate), target), _chained(head, target)
+        if chain is not None and (rest is not None or not head):
+            after = (rest, chain) if rest is not None else (chain,)
+            more = _cycles_of(after, target) - _cycles_of((*before, separate), target)
+            if more < least:
+                least, best = more, after
+    if best is None:
+        return None
+    for rest in best[:-1]:
+        placed.add(rest)
+    return best[-1]
+
+
+_Operators = tuple[Offloaded, ...]
+
+
+def _tails(producers: Sequence[Offloaded]) -> Iterator[tuple[_Operators, _Operators, _Operators]]:
+    """Yield each way to continue a chain from the operators before a convolution: the operators that change,
+    the operators of a chain that stay together, and the operators that the convolution joins."""
     for count in range(len(producers), 0, -1):
-        operators = (*(producer.operator for producer in producers[-count:]), separate)
-        chain = _chained(operators, target)
-        if chain is not None and _cycles_of((chain,), target) < _cycles_of(operators, target):
-            inner = (name for producer in producers[-count:] for name in producer.inner)
-            return replace(chain, inner=tuple(inner))
-    return None
+        yield tuple(producers[-count:]), (), tuple(producers[-count:])
+    parts = producers[-1].parts
+    for count in range(1, len(parts)):
+        yield (producers[-1],), parts[:-count], parts[-count:]
 
 
-def _linked_producers(placed: Placements, node: Node) -> list[_Producer]:
+def _linked_producers(placed: Placements, node: Node) -> list[Offloaded]:
     """Return the operators, two at most and in order, that may precede a convolution in a chain."""
-    producers: list[_Producer] = []
+    producers: list[Offloaded] = []
     while len(producers) < 2:
         producer = _producer(placed, node.inputs[0])
         if (
@@ -340,7 +322,7 @@ def _linked_producers(placed: Placements, node: Node) -> list[_Producer]:
         ):
             break
         node = producer.operator.node
-        producers.insert(0, producer)
+        producers.insert(0, producer.operator)
     return producers
 
 
@@ -397,8 +379,11 @@ def _cycles_of(operators: Iterable[Offloaded], target: Target) -> float:
 
 
 def _chained(operators: tuple[Offloaded, ...], target: Target) -> Offloaded | None:
-    """Return operators, each of which reads the result of the operator before it, as a chain; None if the
-    target does not support it. An operator may be a chain."""
+    """Return operators, each of which reads the result of the operator before it, as a chain; a single
+    operator stays as it is. None if the target does not support the chain, or there is no operator. An
+    operator may be a chain."""
+    if len(operators) == 1:
+        return operators[0]
     chain = _chain_of([stage for operator in operators for stage in _stages(_task(operator))])
     if chain is None or not chains(chain, target.config):
         return None
@@ -415,6 +400,7 @@ def _chained(operators: tuple[Offloaded, ...], target: Target) -> Offloaded | No
     if not epilogue.fits(target.config):
         return None
     others = tuple(name for operator in operators[1:] for name in operator.node.inputs[1:])
+    chain_values = (name for operator in operators[:-1] for name in (*operator.inner, operator.node.result))
     return replace(
         first,
         node=_fused_node(last.node, first, others),
@@ -423,6 +409,8 @@ def _chained(operators: tuple[Offloaded, ...], target: Target) -> Offloaded | No
         constants=constants,
         macs=sum(operator.macs for operator in operators),
         epilogue=epilogue,
+        inner=(*chain_values, *last.inner),
+        parts=tuple(part for operator in operators for part in operator.parts or (operator,)),
     )
 
 

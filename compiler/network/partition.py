@@ -12,9 +12,9 @@ from vdla.compiler.graph.integer_forms.reasons import is_float, moved_by_element
 from vdla.compiler.graph.integer_forms.rules import MOVES
 from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.lower.tables import OPERATORS
-from vdla.compiler.network.groups import Placements, grouped
+from vdla.compiler.network.groups import grouped
 from vdla.compiler.network.offload import offload
-from vdla.compiler.network.placed import Offloaded, OnHost, Placed, Stored, View
+from vdla.compiler.network.placed import Offloaded, OnHost, Placed, Placements, Stored, View
 from vdla.compiler.network.views import VIEW_RULES, VIEWS, ViewCase
 from vdla.compiler.rules import Unfit, unfit
 from vdla.hw.spec.target import Target

@@ -8,6 +8,7 @@ import numpy as np
 
 from vdla.compiler.codegen.blocked_layout import blocked_parameters
 from vdla.compiler.codegen.epilogue import NO_EPILOGUE, Epilogue
+from vdla.compiler.graph.def_use import DefUse
 from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.operands.address_map import Operand
 from vdla.compiler.operands.interleaved import activation_block
@@ -60,6 +61,8 @@ class Offloaded:
         epilogue: epilogue that the store unit executes, for fused operators.
         scratch: bytes of the tensors between pieces, by parameter of the pieces.
         inner: values between the operators of a group, which are stored nowhere.
+        parts: the operators of a chain, as they run separately; empty if the operator is no chain, or its
+            epilogue belongs to the whole chain.
     """
 
     node: Node
@@ -71,6 +74,7 @@ class Offloaded:
     epilogue: Epilogue = NO_EPILOGUE
     scratch: Mapping[str, int] = field(default_factory=dict)
     inner: tuple[str, ...] = ()
+    parts: tuple["Offloaded", ...] = ()
 
     def tensor(self, parameter: str) -> str:
         """Return the name of the tensor that only this operator has for a parameter."""
@@ -104,6 +108,47 @@ class View:
 
 
 Placed = OnHost | Offloaded | View
+
+
+class Placements:
+    """The operators of a graph that have been placed so far, in order, by their first result.
+
+    Attributes:
+        numbers: position of each operator in the graph.
+    """
+
+    def __init__(self, uses: DefUse) -> None:
+        self.graph, self.uses = uses.graph, uses
+        self.numbers = {node.result: number for number, node in enumerate(uses.graph.nodes)}
+        self._placed: dict[str, Placed] = {}
+
+    def add(self, operator: Placed) -> None:
+        """Append an operator. It replaces the operators and views that make its inner values."""
+        for name in operator.inner if isinstance(operator, Offloaded) else ():
+            self._placed.pop(name, None)
+        self._placed[operator.node.result] = operator
+
+    def maker(self, name: str) -> Offloaded | View | None:
+        """Return the operator on the accelerator that makes a value; None if no operator on the accelerator
+        does."""
+        placed = self._placed.get(name)
+        return None if isinstance(placed, OnHost) else placed
+
+    def in_order(self) -> list[Placed]:
+        """Return the operators. A requantisation, which the bus bounds, stands directly before the first
+        operator that reads it or runs on the host. So the operators between its producer and its reader hide
+        the time that its input takes to DRAM and back."""
+        ordered: list[Placed] = []
+        waiting: dict[str, Placed] = {}
+        for name, operator in self._placed.items():
+            on_host = isinstance(operator, OnHost)
+            for due in [each for each in waiting if on_host or each in operator.node.inputs]:
+                ordered.append(waiting.pop(due))
+            if operator.node.op == "Int8Requantise" and not on_host:
+                waiting[name] = operator
+            else:
+                ordered.append(operator)
+        return [*ordered, *waiting.values()]
 
 
 @dataclass(frozen=True)

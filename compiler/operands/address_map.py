@@ -108,8 +108,16 @@ class Packed(AddressMap):
     lines: GatheredLines
 
     def load(self, memory: MemoryType, builder: StreamBuilder, record: Move) -> Move:
-        """Return the recorder of GATHERs of windows into INP."""
-        return partial(builder.gather, self.lines)
+        """Return the recorder of GATHERs of windows into INP; `record` records rows of padding."""
+
+        def move(chip: int, tensor: str, element: int, rows: Rows) -> None:
+            """Record a LOAD as GATHERs."""
+            if rows.height:
+                builder.gather(self.lines, chip, tensor, element, rows)
+            else:
+                record(chip, tensor, element, rows)
+
+        return move
 
 
 def whole_rows(rows: Rows, most: int, room: int) -> int:

@@ -1,10 +1,10 @@
-"""A depthwise convolution with the 1x1 convolutions around it, as one task.
+"""A depthwise convolution with the convolution before it, the 1x1 convolution after it, or both, as one task.
 
 Expanded channels and the channels of the depthwise convolution never leave the chip: STOREs requantise them
-into the input scratchpad, from which the next convolution reads them. A unit is a tile of rows of some blocks
-of expanded channels. The convolutions work on it in turn: the expansion, the depthwise convolution one unit
+into the input scratchpad, from which the next convolution reads them. A unit is a tile of some blocks of
+expanded channels. The convolutions work on it in turn: the expansion, the depthwise convolution one unit
 later, the projection two units later. So the store unit requantises a unit while the multipliers work on the
-others. The sums of the projection stay in the accumulators over all units of a tile of rows.
+others. The sums of the projection stay in the accumulators over all units of a tile.
 
 Work is divided in halves where one unit of the accelerator would wait for another. The first expansion of a
 tile starts when half of the blocks of its input are loaded. The last expansion frees them by halves for the
@@ -12,7 +12,9 @@ input of the next tile. The last projection of an image completes half of its re
 products overlap with STOREs.
 
 The inputs of the depthwise convolution stand in a buffer with its border. Its results overwrite them, inside
-the border, since no sum reads an input once all sums of its unit are complete.
+the border, since no sum reads an input once all sums of its unit are complete. Tiles follow each other from
+the top of a strip of columns to its end, then strip by strip. So the border to the left and right of a unit's
+inputs changes only from strip to strip.
 """
 
 from collections.abc import Iterable, Iterator
@@ -22,6 +24,7 @@ from typing import ClassVar
 
 from vdla.compiler.codegen.epilogue import RESULT
 from vdla.compiler.ir.nodes import Func, Scope
+from vdla.compiler.operands.address_map import AddressMap
 from vdla.compiler.tasks.base import Choice, PartedTask
 from vdla.compiler.tasks.chain_plan import RESULT_TURNS, SETS, Chain, ChainPlan, ChainTile, best_tile
 from vdla.compiler.tasks.convolution import ConvolutionTask
@@ -46,14 +49,14 @@ ShuffleNetV2 and EfficientNet-B0."""
 
 @dataclass(frozen=True, slots=True)
 class ChainTask(PartedTask[ChainTile]):
-    """A depthwise convolution, after a 1x1 convolution, before a 1x1 convolution, or both.
+    """A depthwise convolution, after a convolution without a border, before a 1x1 convolution, or both.
 
     Attributes:
         chain: the convolutions.
     """
 
     chain: Chain
-    SMALLEST: ClassVar[str] = "a row of a chain of convolutions"
+    SMALLEST: ClassVar[str] = "a pixel of a chain of convolutions"
 
     @property
     def narrowing(self) -> Narrowing:
@@ -71,6 +74,10 @@ class ChainTask(PartedTask[ChainTile]):
         if chain.projection is None:
             return ChainTask(replace(chain, window=replace(chain.window, narrowing=narrowing)))
         return ChainTask(replace(chain, projection=replace(chain.projection, narrowing=narrowing)))
+
+    def address_maps(self, config: AcceleratorConfig) -> dict[str, AddressMap]:
+        """Return the address maps of the program's parameters that are not dense: windows of packed lines."""
+        return self.chain.stages[0].address_maps(config)
 
     def tile(self, config: AcceleratorConfig, copies: int) -> ChainTile | None:
         """Return the tile with the fewest estimated cycles, with `copies` sets of buffers at most; see
@@ -138,7 +145,7 @@ class _ChainProgram:
                 blocks(stage.size.outputs, config.block_out),
                 blocks(stage.size.channels, config.block_in),
             )
-            inner = plan.covers.values() if stage is self.chain.window else (inputs,)
+            inner = plan.covers.values() if stage is self.chain.window else (inputs, *stage.size.kernel)
             operands[f"P{name}"] = operand_type(config, outputs, SETS, scope=Scope.PARAMETERS)
             operands[f"W{name}"] = operand_type(config, outputs, *inner, scope=Scope.WEIGHT)
         return operands
@@ -148,7 +155,9 @@ class _ChainProgram:
         task, plan, config, count = self.chain, self.plan, self.config, self.tile.blocks
         weights = plan.weight_turns * count
         parameters = plan.parameter_turns * count
-        read, results = (dict(zip("yx", each, strict=True)) for each in (plan.read, plan.results))
+        taken, read, results = (
+            dict(zip("yx", each, strict=True)) for each in (plan.taken, plan.read, plan.results)
+        )
         sums = {"t": plan.sum_turns, "b": count}
 
         def buffer(name: str, scope: Scope, loops: dict[str, int]) -> ChipBuffer:
@@ -156,12 +165,7 @@ class _ChainProgram:
 
         window = self._name(task.window)
         if task.projection is not None:
-            parameter = buffer("PL", Scope.PARAMETERS, {"k": plan.outputs, "row": SETS})
-            yield parameter.loaded("P[k, row, 0, 0]")
-            yield buffer("WL", Scope.WEIGHT, {"k": plan.outputs, "c": weights}).allocation
-            yield buffer(
-                "S", Scope.ACCUMULATOR, {"f": self.tile.copies, "k": plan.outputs, **results}
-            ).allocation
+            yield from self._projection_buffers(weights)
         yield buffer(f"P{window}L", Scope.PARAMETERS, {"c": parameters, "row": SETS}).allocation
         yield buffer(f"W{window}L", Scope.WEIGHT, {"c": weights, **plan.covers}).allocation
         yield buffer("D", Scope.ACCUMULATOR, {**sums, **results}).allocation
@@ -171,9 +175,21 @@ class _ChainProgram:
             yield buffer("N", Scope.INPUT, {"t": RESULT_TURNS, "b": count, **results}).allocation
         if task.expansion is not None:
             yield buffer("P0L", Scope.PARAMETERS, {"c": parameters, "row": SETS}).allocation
-            yield buffer("W0L", Scope.WEIGHT, {"c": weights, "i": plan.inputs}).allocation
+            yield buffer("W0L", Scope.WEIGHT, {"c": weights, "i": plan.inputs, **plan.taps}).allocation
             yield buffer("E", Scope.ACCUMULATOR, {**sums, **read}).allocation
-            yield buffer("XL", Scope.INPUT, {"f": self.tile.copies, "i": plan.inputs, **read}).allocation
+            yield buffer("XL", Scope.INPUT, {"f": self.tile.copies, "i": plan.inputs, **taken}).allocation
+
+    def _projection_buffers(self, weights: int) -> Iterator[str]:
+        """Yield the allocations of the buffers of the projection, with its weights for so many blocks, and
+        the load of its parameters, unless each part of its channels loads its parameters."""
+        plan, config = self.plan, self.config
+        parameter = ChipBuffer("PL", Scope.PARAMETERS, {"k": plan.outputs, "row": SETS}, config)
+        yield parameter.loaded("P[k, row, 0, 0]") if self.tile.parts == 1 else parameter.allocation
+        sizes = {"k": plan.outputs, "c": weights}
+        held = sizes if plan.leaves_weights else dict(reversed(sizes.items()))
+        yield ChipBuffer("WL", Scope.WEIGHT, held, config).allocation
+        sums = {"f": self.tile.copies, "k": plan.outputs, **dict(zip("yx", plan.results, strict=True))}
+        yield ChipBuffer("S", Scope.ACCUMULATOR, sums, config).allocation
 
     def _border(self) -> Iterator[str]:
         """Yield the loads that fill the buffers of the depthwise inputs with the border."""
@@ -198,32 +214,37 @@ class _ChainProgram:
 
     def _units(self) -> str:
         """Return the work on all units of an image. Step `u` expands unit `u`, computes the windows of unit
-        `u - 1` and projects unit `u - 2`. Units of consecutive tiles overlap, unless a tile has fewer units
-        than the work on a unit has further steps."""
+        `u - 1` and projects unit `u - 2`. Units of consecutive tiles overlap."""
         plan, expands = self.plan, self.chain.expansion is not None
-        tiles, units = (1, plan.tiles * plan.units) if plan.units >= plan.late else (plan.tiles, plan.units)
+        units = plan.steps * plan.units
+        begin = where(f"{self._unit} < 1", "\n".join((*self._read(), self._parameters())))
 
         def work(unit: str, condition: str, statements: Iterable[str]) -> str:
-            return where(condition, "\n".join((*self._variables(f"ty * {units} + {unit}"), *statements)))
+            return where(condition, "\n".join((*self._variables(unit), *statements)))
 
         ahead = work("u + 1", f"u < {units - 1}", [where(f"1 <= {self._unit}", self._parameters())])
         works = [
-            work("u", f"u < {units}", [*self._begin(), self._weights(), *self._inputs()]),
+            work("u", f"u < {units}", [begin, self._weights(), *self._inputs()]),
             work("u - 1", f"1 <= u and u <= {units}", self._window()),
         ]
         if self.chain.projection is not None:
             works.append(work("u - 2", "2 <= u", self._project()))
         works.insert(1 if expands else len(works), ahead)
-        return nest({"ty": tiles, "u": units + plan.late}, "\n".join(works))
+        return nest({"u": units + plan.late}, "\n".join(works))
 
     def _variables(self, unit: str) -> Iterator[str]:
-        """Yield the variables of a unit: its tile of rows, the tile's set of buffers, and the unit's turn
-        among the units after which buffers are used again."""
+        """Yield the variables of a unit: the number of its tile in all parts of the projected channels; the
+        part, the tile, the tile's place in its strip, the strip, the tile's set of buffers; and the unit's
+        turn among the units after which buffers are used again."""
         plan = self.plan
-        yield f"rows = ({unit}) // {plan.units}"
-        yield f"copy = rows % {self.tile.copies}"
-        counts = plan.units, plan.input_turns, plan.sum_turns, plan.weight_turns, plan.parameter_turns
-        for count in sorted({*counts, RESULT_TURNS}):
+        yield f"step = ({unit}) // {plan.units}"
+        yield f"part = step // {plan.tiles}"
+        yield f"tile = step % {plan.tiles}"
+        yield f"rows = tile % {plan.counts[0]}"
+        yield f"strip = tile // {plan.counts[0]}"
+        yield f"copy = step % {self.tile.copies}"
+        counts = {plan.strip_units, plan.units, plan.input_turns, plan.sum_turns, RESULT_TURNS}
+        for count in sorted(counts | {plan.weight_turns, plan.parameter_turns}):
             yield f"{_turn(count)} = ({unit}) % {count}"
 
     @property
@@ -236,50 +257,72 @@ class _ChainProgram:
         """The number of block `b` of a unit."""
         return f"{self._unit} * {self.tile.blocks} + b"
 
-    def _begin(self) -> Iterator[str]:
-        """Yield the loads before the first unit of a tile."""
-        yield where(f"{self._unit} < 1", "\n".join((*self._read(), self._parameters())))
-
     # Loads
 
     def _read(self) -> Iterator[str]:
         """Yield the loads of the input of a tile."""
-        if self.chain.expansion is not None:
-            place, inside = self._row
-            for loop, block in _halves("i", self.plan.inputs, prod(self.plan.read)):
-                load = f"load_inp(XL[copy, {block}, y, x, 0, 0], X[n, {block}, {place}, x, 0, 0])"
-                yield nest(loop | self._pixels, where(inside, load))
+        expansion, plan = self.chain.expansion, self.plan
+        if expansion is not None:
+            size = expansion.size
+            row, column, inside = self._place((size.height, size.width), plan.taken, size.stride)
+            pixels = dict(zip("yx", plan.taken, strict=True))
+            for loop, block in _halves("i", plan.inputs, prod(plan.taken)):
+                load = f"load_inp(XL[copy, {block}, y, x, 0, 0], X[n, {block}, {row}, {column}, 0, 0])"
+                yield nest(loop | pixels, where(inside, load))
 
-    @property
-    def _pixels(self) -> dict[str, int]:
-        """Loops over the pixels that a unit reads."""
-        return dict(zip("yx", self.plan.read, strict=True))
+    def _place(
+        self,
+        image: tuple[int, int],
+        taken: tuple[int, int],
+        stride: tuple[int, int] = (1, 1),
+        *,
+        bordered: bool = False,
+    ) -> tuple[str, str, str]:
+        """Return where pixel `y`, `x` of a tile's input is in an image: its row, its column, and the
+        condition that the image has such a pixel; "" if the condition always holds.
 
-    @property
-    def _row(self) -> tuple[str, str]:
-        """The row of the image that is row `y` of a tile's input, and the condition that the image has such a
-        row; "" if the condition always holds."""
-        plan = self.plan
-        if plan.tiles == 1:
-            return "y", ""
-        step, top = self.tile.rows * plan.size.stride[0], plan.size.padding[0]
-        place = f"rows * {step} + y - {top}"
-        end = (plan.tiles - 1) * step - top + plan.read[0]
-        return place, " and ".join(inside_image(place, -top, end, plan.size.height))
+        Args:
+            image: rows and columns of the image.
+            taken: rows and columns of the tile's input.
+            stride: pixels of the image for each depthwise input.
+            bordered: the tile's input begins with the border even if a single tile covers the image.
+        """
+        plan, places, inside = self.plan, list[str](), list[str]()
+        for axis, (tile, pixel) in enumerate((("rows", "y"), ("strip", "x"))):
+            step = plan.results[axis] * plan.size.stride[axis] * stride[axis]
+            count, pads = plan.counts[axis], plan.size.padding[axis] * stride[axis]
+            before = pads if bordered or count > 1 else 0
+            places.append(f"{tile} * {step} + {pixel} - {before}")
+            end = (count - 1) * step - before + taken[axis]
+            inside += inside_image(places[axis], -before, end, image[axis])
+        return places[0], places[1], " and ".join(inside)
 
     def _weights(self) -> str:
-        """Return the loads of a unit's weights."""
+        """Return the loads of a unit's weights. Weights that stay on chip are loaded for the first tile of a
+        part."""
         plan, task, count = self.plan, self.chain, self.tile.blocks
         slot, name, loads = self._slot(plan.weight_turns), self._name(task.window), list[str]()
         if task.expansion is not None:
-            loops = {"b": count, "i": plan.inputs}
-            loads.append(nest(loops, f"load_wgt(W0L[{slot}, i, 0, 0], W0[{self._block}, i, 0, 0])"))
+            loops, taps = {"b": count, "i": plan.inputs, **plan.taps}, ", ".join(plan.taps)
+            weights = f"load_wgt(W0L[{slot}, i, {taps}, 0, 0], W0[{self._block}, i, {taps}, 0, 0])"
+            loads.append(nest(loops, weights))
         window = f"load_wgt(W{name}L[{slot}, dy, dx, 0, 0], W{name}[{self._block}, dy, dx, 0, 0])"
         loads.append(nest({"b": count, **plan.covers}, window))
         if task.projection is not None:
-            loops = {"k": plan.outputs, "b": count}
-            loads.append(nest(loops, f"load_wgt(WL[k, {slot}, 0, 0], W[k, {self._block}, 0, 0])"))
-        return self._constants(plan.keeps_weights, loads)
+            loops, block = {"k": plan.outputs, "b": count}, self._projected_block("k")
+            loads.append(nest(loops, f"load_wgt({self._held('k')}, W[{block}, {self._block}, 0, 0, 0, 0])"))
+        first = "n + step < 1" if plan.leaves_weights else "tile < 1"
+        return where(first if plan.keeps_weights else "", "\n".join(loads))
+
+    def _held(self, block: str) -> str:
+        """Return the place of the weights of the projection. Weights of a unit that other units overwrite are
+        contiguous, so that they are loaded while the weights of other units are in use."""
+        slot = self._slot(self.plan.weight_turns)
+        return f"WL[{block}, {slot}, 0, 0]" if self.plan.leaves_weights else f"WL[{slot}, {block}, 0, 0]"
+
+    def _projected_block(self, block: str) -> str:
+        """Return the number of a block of a part among all blocks of projected channels."""
+        return f"part * {self.plan.outputs} + {block}"
 
     def _parameters(self) -> str:
         """Return the loads of a unit's parameters of requantisation. Those of the next unit run beside the
@@ -294,11 +337,7 @@ class _ChainProgram:
             for name, stage in stages
             if stage is not self.chain.projection
         ]
-        return self._constants(self.plan.keeps_parameters, loads)
-
-    def _constants(self, kept: bool, loads: Iterable[str]) -> str:
-        """Return loads of a unit's constants. Constants that stay on chip are loaded for the first tile."""
-        return where("n + rows < 1" if kept else "", "\n".join(loads))
+        return where("n + step < 1" if self.plan.keeps_parameters else "", "\n".join(loads))
 
     def _slot(self, turns: int) -> str:
         """Return the index of block `b` of the current unit in a buffer that holds the constants of `turns`
@@ -313,26 +352,41 @@ class _ChainProgram:
         if task.expansion is None:
             yield self._loaded()
             return
-        if plan.tiles > 1 and plan.below:
+        if plan.counts[1] > 1 and plan.has_border:
+            begins = f"1 <= strip and {_turn(plan.strip_units)} < {plan.input_turns}"
+            yield where(begins, self._border_of_strip())
+        if plan.counts[0] > 1 and plan.beyond[0]:
             yield where(f"{self._unit} < {plan.input_turns}", self._border_below())
-        sums, loops = f"E[{_turn(plan.sum_turns)}, b, y, x, 0, 0]", {"b": count, **self._pixels}
-        yield from self._expanded(sums, loops)
-        target = f"{self._input(f'y + {plan.first_row}', f'x + {plan.size.padding[1]}')}, 0, 0]"
+        sums, loops = (
+            f"E[{_turn(plan.sum_turns)}, b, y, x, 0, 0]",
+            {"b": count, **dict(zip("yx", plan.read, strict=True))},
+        )
+        inside = self._place(plan.image, plan.read)[-1]
+        yield from self._expanded(sums, loops, inside)
+        top, left = plan.first_pixel
+        target = f"{self._input(f'y + {top}', f'x + {left}')}, 0, 0]"
         parameters = f"P0L[{self._slot(plan.parameter_turns)}, 0, 0, 0]"
-        yield nest(loops, where(self._row[1], f"feed_scaled({target}, {sums}, {parameters})"))
+        yield nest(loops, where(inside, f"feed_scaled({target}, {sums}, {parameters})"))
 
-    def _expanded(self, sums: str, loops: dict[str, int]) -> Iterator[str]:
+    def _expanded(self, sums: str, loops: dict[str, int], inside: str) -> Iterator[str]:
         """Yield the products of a unit for the expansion. The reset of sums stands beside their first
         products, so that both become a single instruction.
 
         Args:
             sums, loops: the accumulators, and the loops over them.
+            inside: the condition that the image has the pixel of a sum.
         """
-        plan, (_, inside), slot = self.plan, self._row, self._slot(self.plan.weight_turns)
+        plan, slot = self.plan, self._slot(self.plan.weight_turns)
+        expansion = self.chain.expansion
+        assert expansion is not None, "only an expansion is computed"
+        (down, across), (row, column) = expansion.size.stride, expansion.size.dilation
+        pixel, taps = f"y * {down} + ky * {row}, x * {across} + kx * {column}", ", ".join(plan.taps)
 
         def products(parts: Iterable[_Part]) -> str:
-            product = f"gemm({sums}, XL[copy, {{0}}, y, x, 0, 0], W0L[{slot}, {{0}}, 0, 0])"
-            nests = (nest(loops | loop, where(inside, product.format(block))) for loop, block in parts)
+            product = f"gemm({sums}, XL[copy, {{0}}, {pixel}, 0, 0], W0L[{slot}, {{0}}, {taps}, 0, 0])"
+            nests = (
+                nest(loops | loop | plan.taps, where(inside, product.format(block))) for loop, block in parts
+            )
             return "\n".join((nest(loops, where(inside, f"reset({sums})")), *nests))
 
         halves, unit, last = _halves("i", plan.inputs, prod(plan.read)), self._unit, plan.units - 1
@@ -340,31 +394,27 @@ class _ChainProgram:
         yield where(f"1 <= {unit} and {unit} < {last}", products([_whole("i", plan.inputs)]))
         yield where(f"1 <= {unit} and {last} <= {unit}", products(halves))
 
+    def _border_of_strip(self) -> str:
+        """Return the load that fills the buffer of a unit with the border again: the strip before it may have
+        the border at other edges."""
+        loops = {"b": self.tile.blocks, "e": self.plan.inputs_of_block}
+        return nest(loops, self._filled(f"M[{_turn(self.plan.input_turns)}, b, e"))
+
     def _border_below(self) -> str:
         """Return the load of the border at the end of a tile that reaches below the image."""
         plan = self.plan
-        first, step = plan.held[0] - plan.below, self.tile.rows * plan.size.stride[0]
-        loops = {"b": self.tile.blocks, "y": plan.below, "x": plan.pitch}
-        place = f"{self._input(f'y + {first}', 'x')}"
+        first, step = plan.held[0] - plan.beyond[0], self.tile.rows * plan.size.stride[0]
+        loops = {"b": self.tile.blocks, "y": plan.beyond[0], "x": plan.pitch}
         outside = f"{plan.size.height + plan.size.padding[0] - first} <= rows * {step} + y"
-        return nest(loops, where(outside, self._filled(place)))
+        return nest(loops, where(outside, self._filled(self._input(f"y + {first}", "x"))))
 
     def _loaded(self) -> str:
         """Return the load of the depthwise inputs of a unit, with their border."""
-        plan, size = self.plan, self.plan.size
-        top, left, _, _ = size.padding
-        step = self.tile.rows * size.stride[0]
-        high, wide = plan.held[0], plan.pitch
-        y, end = f"rows * {step} + y - {top}", (plan.tiles - 1) * step - top + high
-        inside = [
-            *inside_image(y, -top, end, size.height),
-            *inside_image(f"x - {left}", -left, wide - left, size.width),
-        ]
-        source = f"X[n, {self._block}, {y}, x - {left}, 0, 0]"
-        return nest(
-            {"b": self.tile.blocks, "y": high, "x": wide},
-            self._padded(f"{self._input('y', 'x')}, 0, 0], {source}", " and ".join(inside)),
-        )
+        held = self.plan.held[0], self.plan.pitch
+        row, column, inside = self._place(self.plan.image, held, bordered=True)
+        source = f"X[n, {self._block}, {row}, {column}, 0, 0]"
+        loops = {"b": self.tile.blocks, **dict(zip("yx", held, strict=True))}
+        return nest(loops, self._padded(f"{self._input('y', 'x')}, 0, 0], {source}", inside))
 
     def _window(self) -> Iterator[str]:
         """Yield the depthwise convolution of a unit."""
@@ -384,11 +434,15 @@ class _ChainProgram:
         yield nest({**loops, **plan.covers}, f"{windows.intrinsic}({sums}, {inputs}, {weights})")
         parameters = f"P{name}L[{self._slot(plan.parameter_turns)}, 0, 0, 0]"
         if self.chain.projection is None:
-            first = f"{self._block}"
-            result = f"{RESULT}[n, {first}, rows * {self.tile.rows} + y, x, 0, 0]"
+            result = self._result(self._block)
             yield nest(loops, f"store_scaled({result}, {sums}, {parameters})")
         else:
             yield nest(loops, f"feed_scaled({self._depthwise()}, {sums}, {parameters})")
+
+    def _result(self, block: str) -> str:
+        """Return the result in DRAM that pixel `y`, `x` of a tile is in a block of channels."""
+        rows, columns = self.plan.results
+        return f"{RESULT}[n, {block}, rows * {rows} + y, strip * {columns} + x, 0, 0]"
 
     def _depthwise(self) -> str:
         """Return a depthwise result of a unit."""
@@ -400,7 +454,7 @@ class _ChainProgram:
     def _project(self) -> Iterator[str]:
         """Yield the products of a unit for the projection, and the STOREs of the results after the last."""
         plan = self.plan
-        unit, last = f"rows * {plan.units} + {self._unit}", plan.tiles * plan.units - 1
+        unit, last = f"step * {plan.units} + {self._unit}", plan.steps * plan.units - 1
         halves = _halves("k", plan.outputs, prod(plan.results))
         yield where(f"{unit} < {last}", self._projected(*_whole("k", plan.outputs)))
         yield where(f"{last} <= {unit}", "\n".join(self._projected(*half) for half in halves))
@@ -409,12 +463,17 @@ class _ChainProgram:
         """Return the products and STOREs of some blocks of the results of the projection."""
         plan = self.plan
         loops, sums = loop | dict(zip("yx", plan.results, strict=True)), f"S[copy, {block}, y, x, 0, 0]"
-        weights = f"WL[{block}, {self._slot(plan.weight_turns)}, 0, 0]"
-        products = nest({**loops, "b": self.tile.blocks}, f"gemm({sums}, {self._depthwise()}, {weights})")
-        result = f"{RESULT}[n, {block}, rows * {self.tile.rows} + y, x, 0, 0]"
-        stores = nest(loops, f"store_scaled({result}, {sums}, PL[{block}, 0, 0, 0])")
+        product = f"gemm({sums}, {self._depthwise()}, {self._held(block)})"
+        channels = self._projected_block(block)
+        stores = nest(loops, f"store_scaled({self._result(channels)}, {sums}, PL[{block}, 0, 0, 0])")
+        if self.tile.parts > 1:  # the STOREs of the part before are over
+            load = f"load_parameters(PL[{block}, row, 0, 0], P[{channels}, row, 0, 0])"
+            stores = f"{where('tile < 1', nest({**loop, 'row': SETS}, load))}\n{stores}"
         return "\n".join(
-            (*summed(self._unit, loops, sums, products), where(f"{plan.units - 1} <= {self._unit}", stores))
+            (
+                *summed(self._unit, loops, sums, nest({**loops, "b": self.tile.blocks}, product)),
+                where(f"{plan.units - 1} <= {self._unit}", stores),
+            )
         )
 
 

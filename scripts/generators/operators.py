@@ -14,7 +14,7 @@ from vdla.compiler.graph.integers import SUM_BITS
 from vdla.compiler.ir.nodes import IrError
 from vdla.compiler.tasks.base import Choice
 from vdla.compiler.tasks.chain import ChainTask
-from vdla.compiler.tasks.chain_plan import Chain, chains
+from vdla.compiler.tasks.chain_plan import Chain, chains, plans
 from vdla.compiler.tasks.constant_operands import constant_inputs, scalar_weights
 from vdla.compiler.tasks.convolution import ConvolutionTask, schedule_conv2d
 from vdla.compiler.tasks.elementwise import (
@@ -326,7 +326,8 @@ def _pooled_sums(maker: Maker) -> Case:
 
 
 def _chain(maker: Maker) -> Case:
-    """Return a depthwise convolution with 1x1 convolutions before and after it, as a chain."""
+    """Return a depthwise convolution with a convolution before it and a 1x1 convolution after it, or one of
+    the two, as a chain: any of its tiles."""
     rng, config = maker.rng, maker.config
     sides, batch = (rng.randint(1, 14), rng.randint(1, 14)), rng.choice((1, 1, 2))
     inputs, channels, outputs = (rng.randint(1, 40) for _ in range(3))
@@ -343,16 +344,16 @@ def _chain(maker: Maker) -> Case:
     if not prefers_windows(window, config):
         raise IrError("there is no DEPTHWISE")
     expands, projects = rng.choice(((True, True), (True, False), (False, True)))
-    pointwise = Convolution(inputs, *sides, channels, (1, 1), batch=batch)
     last = Convolution(channels, *window.out_size, outputs, (1, 1), batch=batch)
     chain = Chain(
         ConvolutionTask(with_whole_windows(window, config), border=maker.border(), slides=True),
-        ConvolutionTask(pointwise) if expands else None,
+        ConvolutionTask(_expansion(rng, window, inputs)) if expands else None,
         ConvolutionTask(last) if projects else None,
     )
     if config.acc_bits < SUM_BITS or not chains(chain, config):
         raise IrError("there is no path to the inputs, or no tile fits")
     fused, given, choice = ChainTask(chain), dict[str, np.ndarray](), Choice(rng.randint(1, 3))
+    tile = rng.choice([plan.tile for plan in plans(chain, config, choice.copies)])
     values = maker.activations(chain.stages[0].size)
     given["X"] = maker.blocked(values, config.block_in)
     for place, stage in enumerate(chain.stages):
@@ -361,7 +362,16 @@ def _chain(maker: Maker) -> Case:
         values, kept = maker.narrowed(convolved(values, weights, size, stage.border), Scale())
         pack = window_weights if stage.slides else blocked_weights
         given |= {f"W{name}": pack(weights, size, config), f"P{name}": kept["P"]}
-    return Case(f"{fused}, {choice}", config, fused.program(choice, config), given, values)
+    return Case(f"{fused}, {tile}", config, fused.tiled(tile, choice, config), given, values)
+
+
+def _expansion(rng: random.Random, window: Convolution, inputs: int) -> Convolution:
+    """Return a convolution of `inputs` channels, without a border, whose result a depthwise convolution
+    reads."""
+    kernel, stride = (rng.choice((1, 1, 1, 2, 3)), rng.choice((1, 1, 1, 3))), (rng.choice((1, 1, 2)), 1)
+    sides = zip((window.height, window.width), stride, kernel, strict=True)
+    read = ((side - 1) * step + taps for side, step, taps in sides)
+    return Convolution(inputs, *read, window.channels, kernel, stride, batch=window.batch)
 
 
 def _elementwise(maker: Maker) -> Case:

@@ -11,6 +11,9 @@ from vdla.compiler.graph.macs import macs
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.network import groups
 from vdla.compiler.network.partition import place
+from vdla.compiler.network.placed import Offloaded
+from vdla.compiler.tasks.chain import ChainTask
+from vdla.compiler.tasks.convolution import GatheredTask
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import Extension
@@ -64,7 +67,14 @@ def projection_behind_a_window(net: EpilogueNet) -> Graph:
     return net.graph(net.conv(windowed(net, net.input(1, 24, 12, 12), table=True), 8))
 
 
+def chain_of_an_image(net: EpilogueNet) -> Graph:
+    """The first convolution reads windows of lines, which the host packs."""
+    wide = net.conv(net.input(1, 2, 17, 20), 16, (3, 3), strides=(2, 2), pads=(1, 1, 1, 1))
+    return net.graph(net.conv(windowed(net, net.lookup(wide), border=5), 8))
+
+
 CHAINED = (
+    chain_of_an_image,
     inverted_residual,
     inverted_residual_with_tables,
     chain_with_strides,
@@ -92,6 +102,57 @@ def test_convolutions_around_a_window_are_one(make, config):
     assert (layer.op, layer.label) == ("Int8Conv", graph.nodes[-1].result)
     for device in (FunctionalDevice(config, plan.dram_bytes, 1), CycleDevice(config, plan.dram_bytes)):
         check(graph, plan, device)
+
+
+@pytest.mark.usefixtures("chains_pay")
+def test_a_chain_reads_the_windows_of_its_first_convolution():
+    (operator,) = place(chain_of_an_image(EpilogueNet()), Target(FED))
+    task = operator.pieces[0].task
+    assert isinstance(task, ChainTask)
+    assert isinstance(task.chain.expansion, GatheredTask)
+    assert operator.inputs["X"].layout.windows is not None
+    assert task.address_maps(FED) == task.chain.expansion.address_maps(FED)
+
+
+def two_windows(net: EpilogueNet, table: bool = False) -> Graph:
+    narrow = net.conv(windowed(net, net.conv(net.input(1, 8, 12, 12), 16)), 8)
+    return net.graph(windowed(net, net.lookup(narrow) if table else narrow))
+
+
+def cycles_by_length(cycles: dict[int, int]):
+    """Return a function from a task to its cycles: by its number of convolutions."""
+    return lambda task, target: cycles[len(task.chain.stages) if isinstance(task, ChainTask) else 1]
+
+
+def lengths(operators: list[Offloaded]) -> list[int]:
+    """Return how many convolutions each chain has."""
+    return [len(each.pieces[0].task.chain.stages) for each in operators]
+
+
+def test_a_convolution_joins_the_end_of_a_chain_that_is_split(monkeypatch):
+    monkeypatch.setattr(groups, "least_cycles", cycles_by_length({1: 10, 2: 4, 3: 9}))
+    graph = two_windows(EpilogueNet())
+    operators = place(graph, Target(FED))
+    assert lengths(operators) == [2, 2]
+    assert [each.inner for each in operators] == [("v0",), ("v2",)]
+    assert [each.node.result for part in operators for each in part.parts] == ["v0", "v1", "v2", "v3"]
+    plan = plan_of(graph, FED)
+    check(graph, plan, FunctionalDevice(FED, plan.dram_bytes, 1))
+
+
+def test_a_chain_with_an_epilogue_of_its_own_is_not_split(monkeypatch):
+    """The table belongs to the last convolution of the chain, which would leave without it."""
+    monkeypatch.setattr(groups, "least_cycles", cycles_by_length({1: 10, 2: 4, 3: 9}))
+    first, last = place(two_windows(EpilogueNet(), table=True), Target(FED))
+    assert lengths([first]) == [3]
+    assert first.epilogue.table
+    assert first.parts == ()
+    assert len(last.pieces) == 1
+
+
+def test_the_chain_that_saves_most_is_chosen(monkeypatch):
+    monkeypatch.setattr(groups, "least_cycles", cycles_by_length({1: 10, 2: 4, 3: 15}))
+    assert lengths(place(inverted_residual(EpilogueNet()), Target(FED))[:1]) == [2]
 
 
 @pytest.mark.usefixtures("chains_pay")

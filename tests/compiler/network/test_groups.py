@@ -10,8 +10,9 @@ from tests.compiler.network.test_networks import check
 from vdla.compiler.graph.def_use import DefUse
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.network import groups
-from vdla.compiler.network.groups import Placements, grouped
+from vdla.compiler.network.groups import grouped
 from vdla.compiler.network.partition import place
+from vdla.compiler.network.placed import Placements
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import Extension

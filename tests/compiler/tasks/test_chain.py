@@ -16,7 +16,7 @@ from vdla.compiler.ir.interpret import interpret
 from vdla.compiler.tasks import chain as chain_program
 from vdla.compiler.tasks.base import Choice
 from vdla.compiler.tasks.chain import ChainTask
-from vdla.compiler.tasks.chain_plan import Chain, chains
+from vdla.compiler.tasks.chain_plan import Chain, ChainPlan, ChainTile, chains, plans
 from vdla.compiler.tasks.convolution import ConvolutionTask
 from vdla.compiler.te.operators.convolution import window_weights, with_whole_windows
 from vdla.compiler.te.operators.narrowing import AddingScale
@@ -25,6 +25,7 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.presets import DEFAULT
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import Extension
+from vdla.runtime.host.windows import spans
 from vdla.runtime.layout import blocked, unblocked
 from vdla.runtime.requantise import parameter_words, requantise
 
@@ -55,24 +56,39 @@ def chain(
     after: int = 0,
     border: int = 0,
     batch: int = 1,
+    first: tuple[tuple[int, int], tuple[int, int], tuple[int, int]] = ((1, 1), (1, 1), (1, 1)),
 ):
     """Return the function from a configuration to the task of a depthwise convolution of `channels`; `before`
-    and `after` are the channels that an expansion reads and a projection computes, 0 without them."""
+    and `after` are the channels that an expansion reads and a projection computes, 0 without them; `first`
+    holds kernel, stride and dilation of the expansion."""
     size = Convolution(channels, *side, channels, kernel, stride, pads, groups=channels, batch=batch)
 
     def pointwise(inputs: int, outputs: int, height: int, width: int) -> ConvolutionTask | None:
         size = Convolution(inputs or 1, height, width, outputs or 1, (1, 1), batch=batch)
         return ConvolutionTask(size) if inputs and outputs else None
 
+    def expansion() -> ConvolutionTask | None:
+        taps, steps, apart = first
+        read = (
+            (extent - 1) * step + span
+            for extent, step, span in zip(side, steps, spans(taps, apart), strict=True)
+        )
+        size = Convolution(before or 1, *read, channels, taps, steps, dilation=apart, batch=batch)
+        return ConvolutionTask(size) if before else None
+
     def on(config: AcceleratorConfig) -> Chain:
         return Chain(
             ConvolutionTask(with_whole_windows(size, config), border=border, slides=True),
-            pointwise(before, channels, *side),
+            expansion(),
             pointwise(channels, after, *size.out_size),
         )
 
     return on
 
+
+KERNEL = ((3, 3), (2, 2), (1, 1))
+LINES = ((3, 1), (2, 1), (1, 1))
+APART = ((2, 3), (1, 2), (3, 2))
 
 CASES = {
     "inverted residual": chain((6, 6), 24, before=10, after=12),
@@ -93,6 +109,9 @@ CASES = {
     "parameters of all three in turn": chain((3, 3), 520, before=8, after=9, border=7),
     "parameters of a window and a projection in turn": chain((3, 3), 1100, after=9, border=7),
     "images": chain((12, 8), 24, before=8, after=8, border=9, batch=3),
+    "a kernel in the expansion": chain((12, 10), 24, before=5, after=9, border=4, first=KERNEL),
+    "an expansion of windows of lines": chain((12, 12), 16, before=16, border=2, first=LINES),
+    "an expansion with dilation": chain((8, 9), 24, stride=(2, 2), before=20, after=8, first=APART),
     "a single row": chain((1, 9), 17, (1, 3), (1, 1), (0, 1, 0, 1), before=8, after=8, border=2),
 }
 
@@ -151,10 +170,61 @@ def test_a_chain_gives_the_results_of_its_convolutions(campaign, name, config):
     assert ran
 
 
+TILES = {
+    "strips": ("all three, in several tiles", {"rows": 6, "columns": 5}),
+    "strips of whole columns": ("all three, in several tiles", {"rows": 12, "columns": 2}),
+    "strips of a single unit": ("inverted residual", {"rows": 2, "columns": 3, "blocks": 3}),
+    "many narrow strips": ("inverted residual", {"rows": 3, "columns": 1, "blocks": 1}),
+    "strips with strides": ("strides", {"rows": 2, "columns": 3, "blocks": 1}),
+    "strips of results apart": ("strides", {"rows": 3, "columns": 2, "blocks": 1}),
+    "strips without a projection": ("expansion and window", {"rows": 4, "columns": 6}),
+    "strips without an expansion": ("window and projection", {"rows": 4, "columns": 4}),
+    "strips of images": ("images", {"rows": 6, "columns": 4}),
+    "strips with a larger kernel": ("a larger kernel", {"rows": 5, "columns": 3}),
+    "strips with rows of border below": ("a border below several tiles", {"rows": 3, "columns": 3}),
+    "strips with a kernel in the expansion": ("a kernel in the expansion", {"rows": 4, "columns": 5}),
+    "parts of few units": ("window and projection", {"parts": 2}),
+    "parts of a unit": ("window and projection", {"rows": 3, "columns": 3, "parts": 2, "blocks": 3}),
+    "parts of kept weights": ("window and projection", {"rows": 6, "columns": 4, "parts": 2, "blocks": 1}),
+    "parts in strips": ("window and projection", {"rows": 6, "columns": 6, "parts": 4, "copies": 2}),
+    "strips of more results than inputs": ("more results than inputs", {"rows": 7, "columns": 3}),
+}
+"""The case, and sizes of a tile."""
+
+
+def tile_of(task: ChainTask, config: AcceleratorConfig, sizes: dict[str, int]) -> ChainTile:
+    """Return the best tile with these sizes."""
+    fitting = [
+        plan
+        for plan in plans(task.chain, config, 2)
+        if all(getattr(plan.tile, name) == size for name, size in sizes.items())
+    ]
+    return min(fitting, key=lambda plan: plan.cycles).tile
+
+
+def tiled_case(name: str) -> Case:
+    """Return the case of a tile on random data, with the results of NumPy."""
+    case, sizes = TILES[name]
+    task = ChainTask(CASES[case](NARROW))
+    image, given = results_of(task, NARROW)
+    program = task.tiled(tile_of(task, NARROW, sizes), Choice(2), NARROW)
+    return Case(str(task), NARROW, program, given, image)
+
+
+@pytest.mark.parametrize("name", TILES)
+def test_every_tile_gives_the_results_of_the_convolutions(campaign, name):
+    assert campaign.failures(tiled_case(name), on_rtl=False) == []
+
+
 @pytest.mark.parametrize("name", ["all three, in several tiles", "window and projection"])
 def test_the_rtl_takes_the_same_cycles(campaign, name):
     task = ChainTask(CASES[name](NARROW))
     assert campaign.failures(case_of(task, Choice(2), NARROW), on_rtl=True) == []
+
+
+@pytest.mark.parametrize("name", ["strips with a kernel in the expansion", "parts in strips"])
+def test_the_rtl_takes_the_same_cycles_for_a_tile(campaign, name):
+    assert campaign.failures(tiled_case(name), on_rtl=True) == []
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -189,6 +259,65 @@ def test_only_pointwise_convolutions_with_parameters_of_channels_are_around_a_wi
     assert not chains(replace(whole, projection=dense), FED)
     assert not chains(replace(whole, expansion=adding), FED)
     assert chains(replace(whole, projection=replace(whole.projection, narrowing=AddingScale())), FED)
+
+
+@pytest.mark.parametrize("faulty", [{"padding": (1, 1, 1, 1), "kernel": (3, 3)}, {"groups": 2}])
+def test_an_expansion_has_neither_a_border_nor_groups(faulty):
+    whole = CASES["inverted residual"](FED)
+    assert not chains(
+        replace(whole, expansion=replace(whole.expansion, size=replace(whole.expansion.size, **faulty))), FED
+    )
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        chain((14, 14), 576, before=96, after=96),
+        chain((28, 28), 192, before=32, after=32),
+        chain((56, 56), 144, stride=(2, 2), before=24, after=32),
+    ],
+)
+def test_the_estimate_is_near_the_simulated_cycles(make):
+    task = ChainTask(make(FED))
+    tile = task.tile(FED, 2)
+    assert ChainPlan(task.chain, tile, FED).cycles == pytest.approx(cycles_by(task, tile), rel=0.1)
+
+
+def cycles_by(task: ChainTask, tile: ChainTile) -> int:
+    """Return the simulated cycles of a tile."""
+    return cycles_of(compile_stream(task.tiled(tile, Choice(2), FED), FED))
+
+
+def test_strips_take_fewer_cycles_than_whole_rows():
+    """Strips share fewer pixels with their neighbours than rows that are as large."""
+    task = ChainTask(chain((56, 56), 96, before=24, after=24)(FED))
+    assert task.tile(FED, 2).columns < 56
+    assert cycles_by(task, task.tile(FED, 2)) < 0.95 * cycles_by(task, tile_of(task, FED, {"columns": 56}))
+
+
+def test_parts_keep_weights_on_chip():
+    """All weights of the projection together would be loaded for every tile."""
+    task = ChainTask(chain((14, 14), 512, after=512)(FED))
+    tile = task.tile(FED, 2)
+    assert tile.parts == 2
+    assert ChainPlan(task.chain, tile, FED).keeps_weights
+    assert not ChainPlan(task.chain, replace(tile, parts=1), FED).keeps_weights
+    assert cycles_by(task, tile) < 0.97 * cycles_by(task, tile_of(task, FED, {"parts": 1}))
+
+
+def test_weights_of_the_next_part_are_loaded_while_others_are_in_use():
+    task = ChainTask(chain((14, 14), 512, after=512)(FED))
+    slots = 32 * 14 * 14 * (32 + 2)  # the window of a channel is computed for each of two parts
+    assert cycles_by(task, task.tile(FED, 2)) < 1.12 * slots
+
+
+def test_of_plans_that_differ_in_buffers_those_with_most_are_chosen_from():
+    convolutions = CASES["all three, in several tiles"](FED)
+    for plan in plans(convolutions, FED, 2):
+        most = min(2, plan.steps)
+        assert plan.fits
+        if plan.tile.copies < most:
+            assert not replace(plan, tile=replace(plan.tile, copies=most)).fits
 
 
 def test_it_takes_little_more_than_its_slots():
