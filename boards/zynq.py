@@ -178,24 +178,35 @@ def write_project(
         f"{TOP}.v": emit(target.config, "axi", TOP, window),
         SCRIPT: script(board, target, system, allow_slow_clock),
     }
-    digest = digest_of(part for each in sources.items() for part in each)
-    report = ProjectReport(
+    report = _report(board, target, sources, area, capacity, system)
+    page = json.dumps(asdict(report), indent=1) + "\n"
+    files = {**sources, REPORT: page, FILE_NAME: to_toml(_board_file(board, target, report.digest))}
+    write_together({folder / name: text for name, text in files.items()})
+    return report
+
+
+def _report(
+    board: ZynqBoard,
+    target: Target,
+    sources: Mapping[str, str],
+    area: Mapping[str, float],
+    capacity: Mapping[str, float],
+    system: ProcessingSystem,
+) -> ProjectReport:
+    """Return the report of a project with these source files, by name."""
+    return ProjectReport(
         board=board.name,
         part=board.zynq.part,
         target=target.name,
         config_digest=target.config.digest,
-        digest=digest,
+        digest=digest_of(part for each in sources.items() for part in each),
         files={name: sha256(text.encode()).hexdigest() for name, text in sources.items()},
         mhz_asked=target.clock_mhz,
         vivado=NOT_RUN,
         area={name: area[name] for name in _NAMES},
-        capacity=capacity,
+        capacity=dict(capacity),
         memory_bytes_per_cycle=min(target.config.bus_bits, system.data_bits) // 8,
     )
-    page = json.dumps(asdict(report), indent=1) + "\n"
-    files = {**sources, REPORT: page, FILE_NAME: to_toml(_board_file(board, target, digest))}
-    write_together({folder / name: text for name, text in files.items()})
-    return report
 
 
 def _check_area(
