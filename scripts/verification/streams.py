@@ -15,6 +15,7 @@ from vdla.hw.spec.footprint import chip_access, stepping_forms
 from vdla.hw.spec.memories import LOADED_INTO_ACC, scratchpads_of
 from vdla.hw.spec.touched import ByteRows, accesses, extent, fields_of, named, rows_in_dram
 from vdla.hw.spec.vocabulary import Extension, MemoryType
+from vdla.hw.spec.window import MOST_ROWS
 from vdla.sim.verify.touch import BEYOND, BROKEN, CONFLICT, EMPTY
 from vdla.sim.verify.verifier import MOST_FINDINGS, findings
 from verification import reference
@@ -61,8 +62,8 @@ def initialised_program(seed: int) -> Subject:
 
 def damaged(subject: Subject, rng: random.Random) -> Subject:
     """Return a stream with one fault: a changed field, a changed micro-op, a STORE onto micro-ops, a transfer
-    at the edge of another or of DRAM, a LOAD that promises to run beside another instruction, or an
-    instruction that is left out, repeated or moved."""
+    at the edge of another or of DRAM, a LOAD that promises to run beside another instruction,
+    rows of a DEPTHWISE's window far apart, or an instruction that is left out, repeated or moved."""
     while True:
         other = rng.choice(DAMAGES)(subject, rng)
         try:
@@ -194,6 +195,24 @@ def _with_promise(subject: Subject, rng: random.Random) -> Subject:
     return replace(subject, instructions=tuple(items))
 
 
+def _with_last_row_at_the_end(subject: Subject, rng: random.Random) -> Subject:
+    """Return a stream in which the rows of a DEPTHWISE's window are so far apart that the last row may lie
+    beyond the end of INP."""
+    config = subject.config
+    windows = [
+        index
+        for index, item in enumerate(subject.instructions)
+        if isinstance(item, isa.Depthwise) and item.iter_out * item.iter_in and item.uop_begin < item.uop_end
+    ]
+    if not (windows and config.has(Extension.DEPTHWISE_ROWS)):
+        return _with_other_field(subject, rng)
+    more = max(rng.randrange(1, MOST_ROWS), rng.randrange(1, MOST_ROWS))
+    most = isa.field_of(isa.Depthwise, "row_step", config).high
+    whole = config.depth(MemoryType.INP) // (2 * more)  # the last row is a scratchpad away from the first
+    step = rng.randint(whole // 2, whole)
+    return subject.changed(rng.choice(windows), more_rows=more, row_step=min(step, most))
+
+
 def _with_other_order(subject: Subject, rng: random.Random) -> Subject:
     items = list(subject.instructions)
     item = items[rng.randrange(len(items))]
@@ -211,7 +230,7 @@ def _with_other_order(subject: Subject, rng: random.Random) -> Subject:
 DAMAGES = (
     _with_other_field,
     _with_other_flag,
-    _with_other_flag,
+    _with_last_row_at_the_end,
     _with_other_uop,
     _with_other_order,
     _with_store_onto_micro_ops,
