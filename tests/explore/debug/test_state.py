@@ -1,16 +1,19 @@
 """The state at a cycle equals that of the cycle simulator stopped there."""
 
 import random
+from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from tests.explore.debug.programs import ENDING, STOPPED, recording, source
+from tests.explore.debug.programs import ENDING, STOPPED, Source, recording, source
 from vdla.explore.debug.levels import STATES
 from vdla.explore.debug.recording import NONE
 from vdla.explore.debug.state import State, States
-from vdla.hw.spec.registers import Fault, UnitState
+from vdla.hw.spec.registers import COUNTERS, OFFSETS, READ_CYCLES, Fault, UnitState
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
+from vdla.runtime.devices.rtl import Optimise, RtlDevice
 from vdla.sim.timing.result import NEVER
 
 MOMENTS = 60
@@ -154,3 +157,46 @@ def test_a_burst_passes_its_phases_in_order():
             if burst.instruction != NONE and burst.phase not in (own := seen.setdefault("all", [])):
                 own.append(burst.phase)
     assert seen["all"] == ["requested", "accepted", "moving"]
+
+
+RTL_PROGRAMS = ("gemm", "conv3x3", "fuzz", "load strided")
+RTL_SLOW = ("conv1x1 slow", *(f"random {seed}" for seed in range(6)))
+"""Programs of different configurations, each of which is built for the RTL first."""
+STREAM_ADDRESS, DRAM_BYTES = 1 << 20, 1 << 27
+CYCLES_BETWEEN = 30  # two readings of a register of the RTL, on average
+READ_COUNTERS = [name for name in COUNTERS if not name.endswith("_STEPS")]
+"""The simulator counts the steps of an instruction when it starts, the RTL in the slots that execute them."""
+
+
+def readings(run: Source, last: int, pick: random.Random) -> Iterator[tuple[str, int, int, int]]:
+    """Run a program on the RTL and yield, at random times before cycle `last`, the name of a counter, the
+    cycles passed before and after its register was read, and the value of the register."""
+    device = RtlDevice(run.program.config, DRAM_BYTES, run.memory, optimise=Optimise.BUILD)
+    stream = np.ascontiguousarray(run.program.words).view(np.uint8).reshape(-1)
+    device.dram[run.address : run.address + stream.size] = stream
+    device._model.attach(device.dram)
+    start = device._start(run.address, len(run.program))
+    while True:
+        device._model.poll(OFFSETS["STATUS"], 0, pick.randrange(1, 2 * CYCLES_BETWEEN))
+        begin, name = device._model.cycle - start, pick.choice(READ_COUNTERS)
+        if begin >= last:
+            return
+        value = device.read_register(name)
+        yield name, begin, device._model.cycle - start, value
+
+
+@pytest.mark.parametrize(
+    "name", [*RTL_PROGRAMS, *(pytest.param(name, marks=pytest.mark.slow) for name in RTL_SLOW)]
+)
+def test_counters_are_those_that_the_rtl_holds_at_the_same_time(name):
+    """A counter may go on while its register is read. The value lies between the debugger's values before and
+    after the reading, which mostly are the same."""
+    run = replace(source(name), address=STREAM_ADDRESS)
+    recorded, exact = run.recording(), []
+    states, last = States(recorded), recorded.timing.cycles - READ_CYCLES[READ_COUNTERS[0]] - 1
+    for counter, begin, end, value in readings(run, last, random.Random(name)):
+        least, most = (states.at(cycle).counters[counter] for cycle in (max(begin, 1), end + 1))
+        assert least <= value <= most, f"{counter} in cycles {begin} to {end}"
+        exact.append(least == most)
+    assert len(exact) > last // (2 * CYCLES_BETWEEN)
+    assert sum(exact) > len(exact) / 2
