@@ -298,10 +298,7 @@ def _pooled_sums(maker: Maker) -> Case:
         groups,
         rng.choice((1, 1, 2)),
     )
-    stride = rng.randint(1, 3), rng.randint(1, 3)
-    kernel = tuple(rng.randint(1, 2 * step - 1) for step in stride)
-    padding = tuple(rng.randint(0, side - 1) for side in (*kernel, *kernel))
-    pooling = Pooling(size.outputs, *size.out_size, kernel, stride, padding, size.batch)
+    pooling = _pooling_of(rng, size)
     fused = PooledTask(ConvolutionTask(size, border=maker.border()), pooling)
     if config.acc_bits < SUM_BITS or not pools_sums(fused.convolution, pooling, config):
         raise IrError("it does not fit, or sums may wrap")
@@ -323,6 +320,14 @@ def _pooled_sums(maker: Maker) -> Case:
         {"X": maker.blocked(inp, config.block_in), "W": blocked_weights(weights, size, config), **kept},
         greatest(results, pooling),
     )
+
+
+def _pooling_of(rng: random.Random, size: Convolution) -> Pooling:
+    """Return a max pooling of a convolution's result."""
+    stride = rng.randint(1, 3), rng.randint(1, 3)
+    kernel = tuple(rng.randint(1, 2 * step - 1) for step in stride)
+    padding = tuple(rng.randint(0, side - 1) for side in (*kernel, *kernel))
+    return Pooling(size.outputs, *size.out_size, kernel, stride, padding, size.batch)
 
 
 def _chain(maker: Maker) -> Case:
