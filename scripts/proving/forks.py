@@ -8,9 +8,12 @@ import signal
 import time
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-MEMORY_BYTES = 4 << 30  # of data
+MEMORY_BYTES = 4 << 30  # of data that a fork may add to the data of its parent
+STATM = Path("/proc/self/statm")  # sizes of this process in pages
+DATA = 5  # the position of data and stack in STATM
 WAITING = 10  # times the processor time that a fork may take by the clock
 MOST_FRAMES = -3  # the last of a traceback
 
@@ -58,7 +61,8 @@ def _child(work: Callable[[], Any], writing: int, seconds: int) -> None:
     """Write the result of `work`, or what it raises, and end the process."""
     try:
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
-        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
+        most_bytes = _data_bytes() + MEMORY_BYTES
+        resource.setrlimit(resource.RLIMIT_DATA, (most_bytes, most_bytes))
         nothing = os.open(os.devnull, os.O_WRONLY)
         for stream in (1, 2):
             os.dup2(nothing, stream)
@@ -70,6 +74,11 @@ def _child(work: Callable[[], Any], writing: int, seconds: int) -> None:
             out.write(pickle.dumps(result))
     finally:
         os._exit(0)
+
+
+def _data_bytes() -> int:
+    """Return the size of the data and the stack of this process, as RLIMIT_DATA counts them."""
+    return int(STATM.read_text().split()[DATA]) * resource.getpagesize()
 
 
 def _read(reading: int, seconds: float) -> bytes | None:

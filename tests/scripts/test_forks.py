@@ -1,10 +1,11 @@
 """Work in forks: results and failures come back, and what a fork changes ends with it."""
 
+import mmap
 import os
 import signal
 
 import pytest
-from proving.forks import ForkError, ForkTimeoutError, in_fork
+from proving.forks import MEMORY_BYTES, ForkError, ForkTimeoutError, in_fork
 
 state = {"value": 1}
 
@@ -30,3 +31,13 @@ def test_a_fork_returns_its_result_and_changes_nothing_here():
 def test_a_fork_that_fails_is_an_error(work, error, text):
     with pytest.raises(error, match=text):
         in_fork(work, 10)
+
+
+def test_a_fork_of_a_large_process_may_use_as_much_memory_as_any_other():
+    with mmap.mmap(-1, MEMORY_BYTES + (1 << 20), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS):
+        assert in_fork(lambda: len(bytearray(64 << 20)), 10) == 64 << 20
+
+
+def test_a_fork_that_uses_more_memory_than_it_may_is_an_error():
+    with pytest.raises(ForkError, match="MemoryError"):
+        in_fork(lambda: len(bytearray(2 * MEMORY_BYTES)), 10)
