@@ -8,15 +8,15 @@ becomes `Softmax(x)`.
 
 becomes `LayerNormalization(x)`, with the scale and the bias of a Mul and an Add after it. Other spellings: a
 product with the reciprocal root, which may include the scale; sums divided by the number of elements; the
-mean of squares minus the square of the mean; `x r + (bias - mean r)`. If the normalised axis is not the last,
-a Transpose makes it the last, and another Transpose restores the order.
+mean of squares minus the square of the mean; `x r + (bias - mean r)`. If the normalised axes are not the
+last, a Transpose makes them the last, and another Transpose restores the order. Several normalised axes, as
+of a group normalisation in pieces, become a single axis by a Reshape, and another Reshape restores them.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import product
-from math import isclose
-from typing import NamedTuple
+from math import isclose, prod
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,14 +32,15 @@ LOWEST = -3.4e38  # a bound below this has no effect
 
 
 class Statistic(NamedTuple):
-    """A reduction of a value along one axis, which is kept with extent 1.
+    """A reduction of a value along axes, which are kept with extent 1.
 
     Attributes:
         x: the value that is reduced.
+        axes: numbers of the axes, ascending.
     """
 
     x: str
-    axis: int
+    axes: tuple[int, ...]
 
 
 def squared(at: DefUse, name: str) -> str | None:
@@ -60,8 +61,8 @@ def unshaped(at: DefUse, name: str) -> str:
 
 
 def statistic(at: DefUse, name: str, op: str) -> Statistic | None:
-    """Return the reduction `op` along an axis that makes a value, with extent 1 there or expanded to the
-    shape of x; None for other values."""
+    """Return the reduction `op` along axes that makes a value, with extent 1 there or expanded to the shape
+    of x; None for other values."""
     wide = at.maker(name, "Expand")
     kept = name if wide is None else wide.inputs[0]
     inner = unshaped(at, kept)
@@ -70,40 +71,40 @@ def statistic(at: DefUse, name: str, op: str) -> Statistic | None:
         return None
     if wide is not None and at.types[name].shape != at.types[reduction.x].shape:
         return None
-    return reduction if keeps_axis(at, kept, reduction) else None
+    return reduction if keeps_axes(at, kept, reduction) else None
 
 
-def keeps_axis(at: DefUse, name: str, reduction: Statistic) -> bool:
-    """Whether a value has the shape of the reduced value, with extent 1 along the axis."""
+def keeps_axes(at: DefUse, name: str, reduction: Statistic) -> bool:
+    """Whether a value has the shape of the reduced value, with extent 1 along the axes."""
     shape, kept = at.types[reduction.x].shape, at.types[name].shape
-    expected = (*shape[: reduction.axis], 1, *shape[reduction.axis + 1 :])
+    expected = tuple(1 if axis in reduction.axes else extent for axis, extent in enumerate(shape))
     return (1,) * (len(shape) - len(kept)) + kept == expected
 
 
 def mean(at: DefUse, name: str) -> Statistic | None:
-    """Return the mean along an axis that makes a value, with or without that axis: ReduceMean, or a sum
-    divided by the number of elements."""
+    """Return the mean along axes that makes a value, with or without these axes: ReduceMean, or a sum divided
+    by the number of elements."""
     for op in ("Div", "Mul"):
         for total, constant in at.operands(name, op):
             sums, number = reduced(at, unshaped(at, total), "ReduceSum"), at.number(constant)
             if sums is None or not number:
                 continue
-            count = at.types[sums.x].shape[sums.axis]
+            count = prod(at.types[sums.x].shape[axis] for axis in sums.axes)
             if isclose(number if op == "Div" else 1 / number, count, rel_tol=1e-6):
                 return sums
     return reduced(at, name, "ReduceMean")
 
 
 def reduced(at: DefUse, name: str, op: str) -> Statistic | None:
-    """Return the reduction `op` along an axis that makes a value. A ReduceMax may have a lower bound without
+    """Return the reduction `op` along axes that makes a value. A ReduceMax may have a lower bound without
     effect."""
     if op == "ReduceMax":
         bounded = (x for x, bound in at.operands(name, "Max") if _is_lowest(at, bound))
         name = next(bounded, name)
     node = at.maker(name, op)
-    if node is None or len(node.extents("axes")) != 1 or not at.types[node.inputs[0]].is_known:
+    if node is None or not node.extents("axes") or not at.types[node.inputs[0]].is_known:
         return None
-    return Statistic(node.inputs[0], *node.extents("axes"))
+    return Statistic(node.inputs[0], tuple(sorted(node.extents("axes"))))
 
 
 def _is_lowest(at: DefUse, name: str) -> bool:
@@ -138,15 +139,15 @@ def _join_softmax(at: Rewriter, node: Node) -> None:
     (out, *_) = node.outputs
     for powers, sums in _softmax_quotients(at, node):
         total, power = statistic(at, sums, "ReduceSum"), at.maker(powers, "Exp")
-        if total is None or power is None or total.x != powers:
+        if total is None or power is None or total.x != powers or len(total.axes) != 1:
             continue
-        x = _without_maxima(at, power.inputs[0], total.axis)
+        x = _without_maxima(at, power.inputs[0], total.axes)
         if at.types[x] != at.types[out] or at.types[x].dtype != "float32":
             at.missed(node, f"{x} is {at.types[x]}, and the quotient {at.types[out]}")
         elif not is_whole(at, out, x):
             at.missed(node, "another node reads a value in the middle of the softmax")
         else:
-            at.replace(node, [Node("Softmax", (x,), node.outputs, {"axis": total.axis}, node.name)])
+            at.replace(node, [Node("Softmax", (x,), node.outputs, {"axis": total.axes[0]}, node.name)])
             return
 
 
@@ -161,10 +162,10 @@ def _softmax_quotients(at: Rewriter, node: Node) -> Iterator[tuple[str, str]]:
             yield powers, inverse.inputs[0]
 
 
-def _without_maxima(at: Rewriter, name: str, axis: int) -> str:
-    """Return the value before its maxima along an axis were subtracted; the value itself if none were."""
+def _without_maxima(at: Rewriter, name: str, axes: tuple[int, ...]) -> str:
+    """Return the value before its maxima along axes were subtracted; the value itself if none were."""
     for x, greatest in at.operands(name, "Sub"):
-        if statistic(at, greatest, "ReduceMax") == (x, axis):
+        if statistic(at, greatest, "ReduceMax") == (x, axes):
             return x
     return name
 
@@ -176,7 +177,7 @@ class Inverse(NamedTuple):
     """The reciprocal of a standard deviation.
 
     Attributes:
-        of: the value and the axis whose deviation it is.
+        of: the value and the axes whose deviation it is.
         epsilon: number that is added to the variance.
         scale: name of a constant that multiplies the reciprocal; "" if there is none.
     """
@@ -191,7 +192,7 @@ class Normalisation(NamedTuple):
 
     Attributes:
         out: its result.
-        scale, bias: names of constants that broadcast along the normalised axis; "" if there are none.
+        scale, bias: names of constants that broadcast along the normalised axes; "" if there are none.
     """
 
     out: str
@@ -204,13 +205,13 @@ def _join_normalisation(at: Rewriter, node: Node) -> None:
     """The quotient or product of a normalisation in pieces, with the scale and bias after it, is one
     operator."""
     for match in (*_quotients(at, node), *_sums(at, node)):
-        x, axis = match.inverse.of
+        x, axes = match.inverse.of
         type_ = at.types[x]
         constants = all(
-            not name or _along(at, name, x, axis) is not None for name in (match.scale, match.bias)
+            not name or _along(at, name, x, axes) is not None for name in (match.scale, match.bias)
         )
         if type_.dtype != "float32" or type_ != at.types[match.out] or not constants:
-            at.missed(node, f"scale and bias are no constants along axis {axis} of {x}")
+            at.missed(node, f"scale and bias are no constants along axes {', '.join(map(str, axes))} of {x}")
         elif not is_whole(at, match.out, x):
             at.missed(node, "another node reads a value in the middle of the normalisation")
         else:
@@ -246,7 +247,7 @@ def _sums(at: DefUse, node: Node) -> Iterator[Normalisation]:
 
 
 def _centred(at: DefUse, name: str) -> Statistic | None:
-    """Return the value and the axis whose mean is subtracted from that value; None for other values."""
+    """Return the value and the axes whose mean is subtracted from that value; None for other values."""
     for x, subtrahend in at.operands(name, "Sub"):
         reduction = statistic(at, subtrahend, "ReduceMean")
         if reduction is not None and reduction.x == x:
@@ -301,15 +302,15 @@ def _of_variance(at: DefUse, name: str) -> Inverse | None:
 
 
 def _by_centred_squares(at: DefUse, name: str) -> Statistic | None:
-    """Return the value and the axis of a variance that is the mean of squared centred elements."""
+    """Return the value and the axes of a variance that is the mean of squared centred elements."""
     squares = statistic(at, name, "ReduceMean")
     centred = None if squares is None else squared(at, squares.x)
     of = None if centred is None else _centred(at, centred)
-    return of if of is not None and squares is not None and of.axis == squares.axis else None
+    return of if of is not None and squares is not None and of.axes == squares.axes else None
 
 
 def _by_squares(at: DefUse, name: str) -> Statistic | None:
-    """Return the value and the axis of a variance that is the mean of squares minus the square of the mean,
+    """Return the value and the axes of a variance that is the mean of squares minus the square of the mean,
     with or without a lower bound of 0."""
     inner = unshaped(at, name)
     inner = next((value for value, low in at.operands(inner, "Max") if at.number(low) == 0), inner)
@@ -318,64 +319,98 @@ def _by_squares(at: DefUse, name: str) -> Statistic | None:
         of = None if root is None else mean(at, unshaped(at, root))
         if of_squares is None or of is None or squared(at, of_squares.x) != of.x:
             continue
-        if of_squares.axis == of.axis and keeps_axis(at, name, of):
+        if of_squares.axes == of.axes and keeps_axes(at, name, of):
             return of
     return None
 
 
 def _with_scale_and_bias(at: DefUse, match: Normalisation) -> Normalisation:
     """Return a normalisation with the scale and the bias of the Mul and Add after it."""
-    x, axis = match.inverse.of
+    x, axes = match.inverse.of
     for op in ("Mul", "Add"):
         reader = at.only_reader(match.out, op)
         if reader is None or match.bias or (op == "Mul" and match.scale):
             continue
         (out, *_) = reader.outputs
         constants = [name for value, name in at.operands(out, op) if value == match.out]
-        if len(constants) != 1 or _along(at, constants[0], x, axis) is None or at.types[out] != at.types[x]:
+        if len(constants) != 1 or _along(at, constants[0], x, axes) is None or at.types[out] != at.types[x]:
             continue
         scale, bias = (constants[0], "") if op == "Mul" else (match.scale, constants[0])
         match = Normalisation(out, match.inverse, scale, bias)
     return match
 
 
-def _along(at: DefUse, name: str, x: str, axis: int) -> np.ndarray | None:
-    """Return a constant as float32[extent of the axis] of x; None if it differs along other axes."""
+def _along(at: DefUse, name: str, x: str, axes: tuple[int, ...]) -> np.ndarray | None:
+    """Return a constant as float32[product of the extents of the axes] of x; None if it differs along other
+    axes."""
     array, shape = at.constants.get(name), at.types[x].shape
     if array is None or array.ndim > len(shape):
         return None
     wide = array.reshape((1,) * (len(shape) - array.ndim) + array.shape)
-    if wide.size != wide.shape[axis] or wide.size not in (1, shape[axis]):
+    fits = (shape[axis] if axis in axes else 1 for axis in range(len(shape)))
+    if any(extent not in (1, most) for extent, most in zip(wide.shape, fits, strict=True)):
         return None
-    return np.broadcast_to(wide.reshape(-1), (shape[axis],)).astype(np.float32)
+    extents = [shape[axis] for axis in axes]
+    return (
+        np.broadcast_to(wide.reshape([wide.shape[axis] for axis in axes]), extents)
+        .reshape(-1)
+        .astype(np.float32)
+    )
 
 
 def _join(at: Rewriter, match: Normalisation) -> None:
     """Replace the last node of a normalisation."""
-    (x, axis), out, node = match.inverse.of, match.out, at.makers[match.out]
-    shape = at.types[x].shape
-    scale = _along(at, match.scale, x, axis) if match.scale else np.ones(shape[axis], np.float32)
-    bias = _along(at, match.bias, x, axis) if match.bias else None
+    (x, axes), out, node = match.inverse.of, match.out, at.makers[match.out]
+    extents = [at.types[x].shape[axis] for axis in axes]
+    scale = _along(at, match.scale, x, axes) if match.scale else np.ones(prod(extents), np.float32)
+    bias = _along(at, match.bias, x, axes) if match.bias else None
     assert scale is not None, f"{match.scale} is a scale"
     names = [at.constant(f"{out}_scale", scale)]
     names += [] if bias is None else [at.constant(f"{out}_bias", bias)]
-    attributes = {"axis": len(shape) - 1, "epsilon": match.inverse.epsilon}
-    whole = Node("LayerNormalization", (x, *names), (out,), attributes, node.name)
-    if axis == len(shape) - 1:
-        at.replace(node, [whole])
-        return
-    order = (*(place for place in range(len(shape)) if place != axis), axis)
-    type_ = TensorType(tuple(shape[place] for place in order), "float32")
-    last, normal = at.value(f"{out}_last", type_), at.value(f"{out}_normal", type_)
-    back = tuple(order.index(place) for place in range(len(shape)))
-    at.replace(
-        node,
-        [
-            Node("Transpose", (x,), (last,), {"perm": order}, node.name),
-            replace(whole, inputs=(last, *names), outputs=(normal,)),
-            Node("Transpose", (normal,), (out,), {"perm": back}, node.name),
-        ],
-    )
+    attributes = {"axis": len(at.types[x].shape) - len(axes), "epsilon": match.inverse.epsilon}
+    steps = _around(at.types[x].shape, axes, _Step("LayerNormalization", attributes, (), tuple(names)))
+    nodes, value = [], x
+    for step in steps:
+        last = step is steps[-1]
+        result = out if last else at.value(f"{out}_{step.op}", TensorType(step.shape, "float32"))
+        nodes.append(Node(step.op, (value, *step.constants), (result,), step.attributes, node.name))
+        value = result
+    at.replace(node, nodes)
+
+
+class _Step(NamedTuple):
+    """A node that replaces pieces of a normalisation.
+
+    Attributes:
+        shape: of its result.
+        constants: names of its inputs after the first.
+    """
+
+    op: str
+    attributes: dict[str, Any]
+    shape: tuple[int, ...]
+    constants: tuple[str, ...] = ()
+
+
+def _around(shape: tuple[int, ...], axes: tuple[int, ...], normalisation: _Step) -> list[_Step]:
+    """Return a normalisation of the last axis, between the moves that make `axes` the last axis of a value
+    and restore the `shape` of the value. Moves without effect are left out."""
+    order = (*(axis for axis in range(len(shape)) if axis not in axes), *axes)
+    moved, rest = tuple(shape[axis] for axis in order), len(shape) - len(axes)
+    flat = (*moved[:rest], prod(moved[rest:]))
+    normalisation = normalisation._replace(shape=flat)
+    if len(axes) == 1:
+        steps = [normalisation]
+    else:
+        steps = [
+            _Step("Reshape", {"shape": flat}, flat),
+            normalisation,
+            _Step("Reshape", {"shape": moved}, moved),
+        ]
+    if order == tuple(range(len(shape))):
+        return steps
+    back = tuple(order.index(axis) for axis in range(len(shape)))
+    return [_Step("Transpose", {"perm": order}, moved), *steps, _Step("Transpose", {"perm": back}, shape)]
 
 
 JOIN_PIECES = Rules(

@@ -138,6 +138,36 @@ def test_another_dimension_is_brought_to_the_end():
     assert_same_meaning(graph, changed)
 
 
+@pytest.mark.parametrize(
+    ("axes", "kept", "ops"),
+    [
+        ((1, 2), "float32[2, 1, 1]", ["Reshape", "LayerNormalization", "Reshape"]),
+        ((2, 1), "float32[2, 1, 1]", ["Reshape", "LayerNormalization", "Reshape"]),
+        ((0, 1, 2), "float32[1, 1, 1]", ["Reshape", "LayerNormalization", "Reshape"]),
+        ((0, 2), "float32[1, 3, 1]", ["Transpose", "Reshape", "LayerNormalization", "Reshape", "Transpose"]),
+    ],
+)
+@pytest.mark.parametrize("scale", ["g", "w"])
+def test_several_dimensions_become_a_single_dimension(scale, axes, kept, ops):
+    """The scale `g` differs along the last dimension alone, `w` along the last two."""
+    graph = graph_of(
+        f"m: {kept} = ReduceMean(x, axes={axes}, keepdims=1)",
+        CENTRED,
+        SQUARES,
+        f"v: {kept} = ReduceMean(s, axes={axes}, keepdims=1)",
+        f"a: {kept} = Add(v, e)",
+        f"r: {kept} = Sqrt(a)",
+        NORMAL,
+        "w: float32[3, 4] = constant([[1, 2, 3, 4], [5, 6, 7, 8], [9, 1, 2, 3]])",
+        f"z: {FULL} = Mul(y, {scale})",
+        gives="z",
+    )
+    changed = JOIN_PIECES.run(graph)
+    kept_scale = scale == "w" and 1 not in axes
+    assert [each.op for each in changed.nodes] == [*ops, *["Mul"] * kept_scale]
+    assert_same_meaning(graph, changed)
+
+
 def test_a_scale_along_another_dimension_stays():
     graph = graph_of(
         *TO_ROOT,
@@ -163,14 +193,8 @@ LEFT_ALONE = {
         "r: float32[2, 1, 4] = Sqrt(a)",
         NORMAL,
     ),
-    "two dimensions": graph_of(
-        "m: float32[2, 1, 1] = ReduceMean(x, axes=(1, 2), keepdims=1)",
-        CENTRED,
-        SQUARES,
-        "v: float32[2, 1, 1] = ReduceMean(s, axes=(1, 2), keepdims=1)",
-        "a: float32[2, 1, 1] = Add(v, e)",
-        "r: float32[2, 1, 1] = Sqrt(a)",
-        NORMAL,
+    "variances of fewer dimensions": graph_of(
+        "m: float32[2, 1, 1] = ReduceMean(x, axes=(1, 2), keepdims=1)", *TO_ROOT[1:], NORMAL
     ),
     "another quotient of the root": graph_of(*TO_ROOT, f"i: {KEPT} = Div(two, r)", f"y: {FULL} = Mul(d, i)"),
     "another power": graph_of(*TO_ROOT[:-1], f"i: {KEPT} = Pow(a, half)", f"y: {FULL} = Mul(d, i)"),
@@ -259,4 +283,38 @@ def test_onnxruntime_agrees(axis, power):
     assert [one.op for one in graph.nodes] == whole
     x = np.random.default_rng(0).normal(size=(2, 3, 4, 5)).astype(np.float32)
     session = onnxruntime.InferenceSession(made, providers=["CPUExecutionProvider"])
+    np.testing.assert_allclose(interpret(graph, {"x": x})["y"], session.run(None, {"x": x})[0], atol=1e-5)
+
+
+def test_a_group_normalisation_in_pieces_equals_onnxruntime():
+    """The statistics are of three dimensions; scale and bias are of each channel, after a Reshape."""
+    nodes = [
+        node("Reshape", "x grouped", "g"),
+        node("ReduceMean", "g", "m", axes=[2, 3, 4]),
+        node("Sub", "g m", "d"),
+        node("Mul", "d d", "s"),
+        node("ReduceMean", "s", "v", axes=[2, 3, 4]),
+        node("Add", "v e", "a"),
+        node("Sqrt", "a", "r"),
+        node("Div", "d r", "n"),
+        node("Reshape", "n whole", "o"),
+        node("Mul", "o scale", "z"),
+        node("Add", "z bias", "y"),
+    ]
+    for number, each in enumerate(nodes):
+        each.name = f"node_{number}"
+    rng = np.random.default_rng(1)
+    constants = {
+        "grouped": np.array([2, 2, 3, 4, 5]),
+        "whole": np.array([2, 6, 4, 5]),
+        "e": np.float32(1e-5),
+        "scale": rng.normal(size=(6, 1, 1)).astype(np.float32),
+        "bias": rng.normal(size=(6, 1, 1)).astype(np.float32),
+    }
+    source = model(nodes, {"x": (2, 6, 4, 5)}, ["y"], constants).SerializeToString()
+    graph = SIMPLIFY.run(load(source))
+    assert [each.op for each in graph.nodes].count("LayerNormalization") == 1
+    assert not {"ReduceMean", "Sqrt", "Div"} & {each.op for each in graph.nodes}
+    x = rng.normal(size=(2, 6, 4, 5)).astype(np.float32)
+    session = onnxruntime.InferenceSession(source, providers=["CPUExecutionProvider"])
     np.testing.assert_allclose(interpret(graph, {"x": x})["y"], session.run(None, {"x": x})[0], atol=1e-5)

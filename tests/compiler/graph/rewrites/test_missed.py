@@ -79,7 +79,7 @@ REASONS = {
         JOIN_PIECES,
         test_join_normalisation.LEFT_ALONE["a mean that goes out"],
     ),
-    "join_normalisation of y: scale and bias are no constants along axis 2 of x": (
+    "join_normalisation of y: scale and bias are no constants along axes 2 of x": (
         JOIN_PIECES,
         test_join_normalisation.LEFT_ALONE["a scale along another dimension in the reciprocal"],
     ),

@@ -44,18 +44,18 @@ def test_squares():
 
 
 def test_statistics():
-    mean = Statistic("x", 1)
+    mean = Statistic("x", (1,))
     assert [statistic(USES, name, "ReduceMean") for name in "mde"] == [mean] * 3
     assert [statistic(USES, name, "ReduceMean") for name in "whgtux"] == [None] * 6
     assert statistic(USES, "u", "ReduceSum") == mean
     assert statistic(USES, "t", "ReduceSum") is None  # its dimension is not kept
     assert statistic(USES, "by_quarter", "ReduceMean") == mean
     assert [statistic(USES, name, "ReduceMean") for name in ("by_zero", "no_sum")] == [None] * 2
-    assert statistic(USES, "both", "ReduceSum") is None  # over two dimensions
+    assert statistic(USES, "both", "ReduceSum") == Statistic("x", (0, 1))
 
 
 def test_maxima():
-    maxima = Statistic("x", 0)
+    maxima = Statistic("x", (0,))
     assert [statistic(USES, name, "ReduceMax") for name in ("rows", "over_least")] == [maxima] * 2
     assert statistic(USES, "dropped", "ReduceMax") == maxima  # the shape has a 1 before the first dimension
     assert [statistic(USES, name, "ReduceMax") for name in ("over_low", "over_input", "m")] == [None] * 3
