@@ -150,9 +150,10 @@ class AxiLiteSlave(wiring.Component):
         axi: the bus.
         port: the register file's side.
 
-    Timing: every output comes from a register. A write is taken in the cycle after its address and data are
-    both offered, the previous response has been accepted and no read holds the register port, which has one
-    address; its response follows in the next cycle. A read holds the port for 11 cycles, as long as a counter
+    Timing: every output comes from a register. A write has three conditions: its address and data are both
+    offered, the previous response has been accepted, and no read holds the register port, which has a single
+    address. The write is taken in the cycle after these hold, and its response follows in the next cycle. A
+    read holds the port for 11 cycles, as long as a counter
     needs, from the cycle after its address is offered, no read is being answered and no write is about to be
     taken. It is taken in the last of them, and its response follows two cycles later. Registers are written
     whole: a write with some but not all strobes is answered SLVERR and has no effect. A write without strobes

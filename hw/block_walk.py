@@ -38,12 +38,15 @@ def stretch_layout() -> data.StructLayout:
 
 
 def plan_layout(config: AcceleratorConfig, memories: tuple[MemoryType, ...]) -> data.StructLayout:
-    """What the write half must know of a LOAD: its memory type, a bit each; `empty`: it writes nothing; the
-    stretches of its block; its first element on chip, and the lane of a beat in which the first row begins,
-    with the distance to the next row's. A LOAD that is `empty` has `pad_value` only if it writes the pad
-    register; `index` then has the value. Of a GATHER, `gathers` is set, lanes count bytes, and `step` is the
-    distance from one element to the next. `beside`: it writes the half of ACC in which no step works, and
-    pushes no token."""
+    """What the write half must know of a LOAD.
+
+    The memory type is a bit for each memory. `rows` and `columns` are the stretches of the block, and `index`
+    is its first element on chip. The first row begins in `lane` of a beat, and the next row `lane_stride`
+    lanes further. A LOAD that is `empty` writes no element. It has `pad_value` only if it writes the pad
+    register; `index` then has the value. For a GATHER `gathers` is set, lanes count bytes, and `step` is the
+    distance between elements. A LOAD that is `beside` pushes no token, and writes the half of ACC in which no
+    step works.
+    """
     lane_bits = beat_lane_bits(config, memories)
     return data.StructLayout(
         {

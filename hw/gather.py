@@ -27,8 +27,10 @@ class GatherWindow(wiring.Component):
         config: the accelerator; it has GATHER.
 
     Members:
-        start: a GATHER is taken; `lane`, `lane_stride`, `step`: its first row begins at this byte of a beat,
-            each other one so many bytes further (low bits), and its elements so many bytes from each other.
+        start: a GATHER is taken.
+        lane: its first row begins at this byte of a beat.
+        lane_stride: distance in bytes to the next row (low bits).
+        step: distance in bytes between elements.
         enable: the next element of the GATHER's rows may be written in this cycle.
         row_ends, ends: that element is the last of its row; of the last row.
         beat: the beat that is read.

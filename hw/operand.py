@@ -40,9 +40,9 @@ class SourceOperand(wiring.Component):
     """Give each lane its second operand, for one slot per cycle.
 
     Every slot of a step reads element acc[src]. Turn 0 works on piece 0 of what it reads itself, turn q on
-    piece q of what turn q - 1 has read. The results of the slots before the step that the element may lack
-    are forwarded: of those just before, those of two and those of three slots before turn 0, as far as the
-    turn that reads can lack them. Turns of the step itself change no piece that is still to be read.
+    piece q of what turn q - 1 has read. The element that is read may lack the results of the last three slots
+    before turn 0. These results are forwarded, as far as the turn that reads can lack them. Turns of the step
+    itself change no piece that is still to be read.
 
     Parameters:
         config: the accelerator.
@@ -135,8 +135,9 @@ class SourceOperand(wiring.Component):
 
 
 class FetchedOperand(wiring.Component):
-    """Give each lane its second operand, for one slot per cycle, where a source slot comes before each step
-    with two accumulators: the result of such a slot is what it has read, and is kept.
+    """Give each lane its second operand, for one slot per cycle, where source slots exist.
+
+    A source slot comes before each step with two accumulators. Its result is what it has read, and is kept.
 
     Parameters:
         config: the accelerator.

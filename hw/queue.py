@@ -27,10 +27,12 @@ class Queue(wiring.Component):
         level: items held.
 
     Timing: an item taken in cycle t is offered from t + 1 on; one item in and one out per cycle. `i.ready` is
-    low exactly while `depth` items are held. `i.ready` and `o.valid` are registers. So is `o.payload` of a
-    queue of 1 or 2 items, and of one deeper than ONE_LUT_RAM: the oldest item stands in the output register,
-    the others in a memory behind it, and an item enters the register directly while the memory is empty. The
-    others offer a word of LUT RAM, at an address from a register.
+    low exactly while `depth` items are held. `i.ready` and `o.valid` are registers.
+
+    `o.payload` is a register in queues of 1 or 2 items and in queues deeper than ONE_LUT_RAM. There, the
+    oldest item stands in the output register, and the others in a memory behind it. An item enters the
+    register directly while the memory is empty. Queues of other depths offer a word of LUT RAM, at an address
+    from a register.
     """
 
     def __init__(self, shape: ShapeLike, depth: int) -> None:

@@ -69,9 +69,19 @@ class Requantiser(wiring.Component):
 
     Timing: one part per cycle, never stalls. A parameter kept in one cycle applies to parts from the next
     cycle on. Parameters that are kept after a part, in the order of `Parameter` and one per cycle, do not
-    change it. A register follows each of: the choice of the part; the sum with the bias; the partial
-    products; their sum; the shift by multiples of 8; the rest of the shift; rounding and the zero point; the
-    upper limit; the lower limit.
+    change it.
+
+    Stages, each with a register behind it:
+
+    1. the choice of the part
+    2. the sum with the bias
+    3. the partial products
+    4. the sum of the partial products
+    5. the shift by multiples of 8
+    6. the rest of the shift
+    7. rounding and the zero point
+    8. the upper limit
+    9. the lower limit
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:

@@ -64,9 +64,20 @@ class ResidualAdder(wiring.Component):
         outputs: of the values of RESIDUAL_STAGES cycles before.
 
     Timing: one part per cycle, never stalls. Parameters apply to the reads behind them and not to those
-    before. A register follows each of: the element; the choice of the part; the products; their sum; the sum
-    with the addend; the shift by multiples of 8; the rest of the shift; rounding and the zero point; the
-    upper limit; the lower limit. The parameters are one set for all values.
+    before. All values share one set of parameters.
+
+    Stages, each with a register behind it:
+
+    1. the element
+    2. the choice of the part
+    3. the products
+    4. the sum of the products
+    5. the sum with the addend
+    6. the shift by multiples of 8
+    7. the rest of the shift
+    8. rounding and the zero point
+    9. the upper limit
+    10. the lower limit
     """
 
     def __init__(self, config: AcceleratorConfig, distance: int) -> None:

@@ -29,9 +29,9 @@ class StoreUnit(wiring.Component):
     Members:
         instruction: the queue's head; a transfer starts it.
         pop_prev, push_prev: token edges from and to the compute unit.
-        out: read port of the accumulators' shadow, with `operand`, the compute unit's reads at that port,
-            which come before the unit's own; where there is no shadow, `acc`: reads for which slots of the
-            compute unit are taken.
+        out: read port of the accumulators' shadow.
+        operand: reads of the compute unit at that port, which have priority over the reads of this unit.
+        acc: reads that take slots of the compute unit, in place of `out` and `operand` if there is no shadow.
         res: read port of the residuals; table: write port of the tables; where the configuration has them.
         inp: write port of INP, lent by the load unit, where the configuration has that path.
         request, write_data, write_done: DRAM.

@@ -218,9 +218,10 @@ class ReadHalf(wiring.Component):
 
     Timing: an instruction is taken while none waits, and its first read is issued two cycles later, or in the
     cycle after the last read of the one before. Then a read is issued in each cycle in which the port is not
-    lent (a parameter, or `store_read_bytes` of outputs); reads of elements while, with those that have not
-    reached the queues, `beats` has a place and fewer bursts wait than its queue holds. A beat enters its
-    queue, and the last of a burst completes the burst, `store_stages` cycles after its last read. A STORE
+    lent: of a parameter, or of `store_read_bytes` of outputs. Reads of elements also wait for room. `beats`
+    must have a place, and fewer bursts must wait than its queue holds; reads that have not reached the queues
+    count. A beat enters its queue, and the last of a burst completes the burst, `store_stages` cycles after
+    its last read. A STORE
     that writes nothing reads no parameters, takes one step and gives a burst of no beats. A STORE that writes
     INP gives such a burst with its last read; an element is written a cycle after its last read reaches the
     end of the stages.

@@ -13,9 +13,14 @@ from vdla.hw.spec.vocabulary import MemoryType
 
 
 def runs_beside(config: AcceleratorConfig, load: data.View, apart: Value) -> Value:
-    """Return whether an instruction is a LOAD that pushes no token, so that nobody learns when it is done: of
-    a memory that steps do not read; of accumulators that it promises to be of the other half; or of one row
-    of micro-ops, without padding, so that its range is known without a product, which lies `apart`."""
+    """Return whether an instruction is a LOAD that may run beside steps.
+
+    It pushes no token, so no unit waits for its end. It loads one of these:
+
+    - a memory that steps do not read
+    - accumulators that it promises to be of the other half
+    - a single row of micro-ops without padding that lies `apart`; no product is needed to know its range
+    """
     others = unread_by_steps(config)
     padding = (load.y_pad_0, load.y_pad_1, load.x_pad_0, load.x_pad_1)
     is_apart = (load.memory_type == MemoryType.UOP) & (load.y_size == 1) & ~Cat(padding).any() & apart
@@ -27,8 +32,9 @@ def runs_beside(config: AcceleratorConfig, load: data.View, apart: Value) -> Val
 
 
 class UopGuard(wiring.Component):
-    """Compare the LOAD that waits with the micro-ops of the instruction that is being issued; one of a memory
-    that steps do not read is clear of every instruction, and so is one that promises to be.
+    """Compare the LOAD that waits with the micro-ops of the instruction that is being issued.
+
+    A LOAD of a memory that steps do not read is clear of every instruction. So is a LOAD that promises to be.
 
     Parameters:
         config: the accelerator.

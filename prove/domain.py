@@ -487,10 +487,10 @@ class Domain:
     def failure_probability(self) -> float:
         """A bound on the probability that two different functions have been given the same name.
 
-        Every pair of different sums of a kind counts: each prime confuses them with a probability of at most
-        2 * degree * `LIKELIEST` (Schwartz and Zippel: their polynomials in B and G have at most twice the
-        degree). Primes that may divide the coefficients do not count. Every pair of sets counts, whose names
-        have 128 pseudo-random bits.
+        Every pair of different sums of a kind counts. By Schwartz and Zippel, each prime confuses two such
+        sums with a probability of at most 2 * degree * `LIKELIEST`, as their polynomials in B and G have at
+        most twice the degree. Primes that may divide the coefficients do not count. Every pair of sets counts
+        too; names of sets have 128 pseudo-random bits.
         """
         total = 0.0
         for one, (degree, divisors) in enumerate(CLASSES):

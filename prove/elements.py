@@ -1,7 +1,7 @@
 """Elements: what a byte of an activation is in a proof, instead of a number.
 
-An element is a function of one *root*: (kind, lo, hi) names the root, a byte that nothing is known of, and
-`function` numbers an entry of `vdla.prove.functions.Functions`: the values of the element for all 256 values
+An element is a function of one *root*, a byte that nothing is known of. (kind, lo, hi) names the root.
+`function` numbers an entry of `vdla.prove.functions.Functions`, the values of the element for all 256 values
 of the root. Kind 0 is no root: the element is a constant. Two elements are equal where their four fields are.
 A root is a network's input, or the requantised sum of several roots; its name then holds the residues of the
 sum, and its kind tells the parameters. Names of roots are therefore exact, not hashed.

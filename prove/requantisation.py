@@ -1,8 +1,8 @@
 """Sets of parameters of requantisation, in the form that a proof compares.
 
 Two sets that compute the same from a sum plus its bias have roots of equal kinds, and equal functions of
-these roots: the multiplier is made odd, and bounds narrower than a byte are a function of the requantised
-byte.
+these roots. For this purpose the multiplier is made odd, and bounds narrower than a byte become a function of
+the requantised byte.
 """
 
 from bisect import bisect_right
@@ -41,9 +41,11 @@ class Requantisations:
         self._clip_numbers: dict[tuple[int, int], int] = {}  # of functions, by least and greatest value
 
     def columns(self, words: Integers, bits: int) -> Integers:
-        """Return int64[4, n] for parameters int64[4, n] of sums of `bits` bits: a number, the bias, the kind
-        of the root that a sum of several roots becomes, and the number of the function of that root. The kind
-        is `NO_ROOT` if every sum gives the same constant."""
+        """Return int64[4, n] for parameters int64[4, n] of sums of `bits` bits.
+
+        The rows are a number, the bias, the kind of the root that a sum of several roots becomes, and the
+        number of the function of that root. The kind is `NO_ROOT` if every sum gives the same constant.
+        """
         key = np.ascontiguousarray(words).tobytes(), bits
         known = self._columns.get(key)
         if known is not None:

@@ -1,10 +1,10 @@
 """STOREs of the stream machine, many computed at once.
 
-A STORE takes its accumulators and parameters, and where its residuals stand, when it runs. What it writes is
-computed later, together with the results of the STOREs that follow: before an instruction reads the bytes,
-before anything but these results changes the bytes of residuals, and at the end of a run at the latest.
-Instructions between may change accumulators, parameters and the scratchpad of residuals, but not what was
-taken.
+When a STORE runs, it copies its accumulators, its parameters and the addresses of its residuals. Its results
+are computed later, together with those of the STOREs that follow. They are computed before an instruction
+reads the bytes, before anything but these results changes the bytes of residuals, and at the end of a run.
+Instructions in between may change accumulators, parameters and the scratchpad of residuals, but not the
+copies.
 
 A thread computes the results of a batch of STOREs while the machine goes on with the next instructions
 (`Stores.in_thread`). Only the thread of the machine reads and writes DRAM.

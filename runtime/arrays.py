@@ -1,7 +1,7 @@
 """Arrays in .npz files: damaged ones are refused with one error, and what is written is whole.
 
-What a file would take is looked at before it is unpacked: the sizes in the archive's directory and in each
-array's header must agree with each other and stay within `ARRAY_BYTES`; no more than they say is unpacked.
+Sizes are checked before a file is unpacked. The sizes in the archive's directory and in each array's header
+must agree with each other and stay within `ARRAY_BYTES`. No more bytes than these sizes are unpacked.
 """
 
 import hashlib

@@ -145,8 +145,8 @@ class Addresses:
 def gemm_instructions(plan: GemmPlan, at: Addresses) -> Iterator[isa.Instruction]:
     """Yield the stream.
 
-    The loads of a step stand before the product of the step before it: each token is then taken before the
-    next of its kind is pushed, so that queues and token counters of any depth suffice.
+    The loads of a step stand before the product of the preceding step. Each token is then taken before the
+    next token of its kind is pushed, so that queues and token counters of any depth suffice.
     """
     yield isa.Load(
         memory_type=MemoryType.UOP,

@@ -2,9 +2,9 @@
 """Micro-benchmarks of the RTL against the promises of the design.
 
 They run the default configuration with the reference memory. Rates come from the difference of two runs, so
-that start, fetch and drain cancel out: for one GEMM instruction, a run of it and a run of FINISH alone (and
-the unit's own counters); else a run of N instructions and one of 2N. The large GEMM counts every cycle from
-start to done. Exit status 1 if a figure falls short.
+that start, fetch and drain cancel out. For a single GEMM instruction these are a run of the instruction and a
+run of FINISH alone, and the counters of the unit are read. For the others these are a run of N instructions
+and a run of 2N. The large GEMM counts every cycle from start to done. Exit status 1 if a figure falls short.
 """
 
 import json
@@ -174,8 +174,8 @@ def contiguous_load(device: Device) -> float:
 
 
 def gathered_rows(device: Device) -> float:
-    """Elements per cycle of a GATHER of the rows of a first layer, 230 pixels of 3 channels, of which every
-    second one begins an element; or, where that is less, the beats that they take per cycle."""
+    """Return the elements per cycle of a GATHER of the rows of a first layer, or the beats per cycle if these
+    are fewer. A row has 230 pixels of 3 channels, and an element begins at every second pixel."""
     row, rows, columns, step = 690, 16, 113, 6
     gather = isa.Gather(
         memory_type=MemoryType.INP,

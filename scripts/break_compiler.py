@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Plant faults in the compiler's sources, and check that proofs refuse every network that a fault changes.
 
-A fault is one change of one line that decides values or addresses (`mutation.values`): an offset by one,
-exchanged strides, axes or fields, a bound that leaves out the last element, a shift by another number of
-bits. Faults are planted in the folders of the compiler that come after import and quantisation, in lines
-that the compilation of the networks runs. Random networks, small ones first, are compiled by the compiler
-with the fault, in a fork of this process. A network whose plan is another is run on the functional model
-beside the integer operators, and proved. The verdicts:
+A fault is a change of a line that decides values or addresses (`mutation.values`). Examples are an offset by
+one, exchanged strides, axes or fields, a bound that leaves out the last element, and a shift by another
+number of bits. Faults are planted in the folders of the compiler that come after import and quantisation, in
+lines that the compilation of the networks runs. Random networks, small ones first, are compiled by the
+compiler with the fault, in a fork of this process. A network whose plan is another is run on the functional
+model beside the integer operators, and proved. The verdicts:
 
 caught     a network's results are wrong, and the proof refuses every such network
 missed     a network's results are wrong, or the device refuses it, and it is proved: the proof is wrong

@@ -2,11 +2,11 @@
 """Plant faults in compiled streams, and check that proofs refuse those that change results.
 
 Streams are those of random networks in all styles of files, or of MODELS. Faults are of the kinds that a
-compiler makes: an address, a step of a loop, padding, a swapped block of weights, a parameter set, a missing
-micro-op, a tile that is not loaded, trips, a window of a pooling, a STORE into the inputs on chip, factors of
-scaled inputs, and a prefetch that comes too early. A broken stream runs on the functional
-model, on random inputs and on inputs at the ends of their range, next to the unbroken stream. There are six
-verdicts:
+compiler makes. They change an address, a step of a loop, padding, a parameter set, a number of trips, a
+window of a pooling, factors of scaled inputs, or a STORE into the inputs on chip. They swap a block of
+weights, leave out a micro-op or the load of a tile, or prefetch too early. A broken stream runs on the
+functional model, on random inputs and on inputs at the ends of their range, next to the unbroken stream.
+There are six verdicts:
 
 caught  results differ, and the proof refuses the stream
 missed  results differ, and the stream is proved: the proof is wrong

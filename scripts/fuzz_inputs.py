@@ -5,11 +5,11 @@ No command may hang: each input has 30 s of CPU time and 2 GiB of memory.
 
 Formats: configurations (TOML and VTA's JSON), assembly, conformance vectors, ONNX models, module files,
 specifications of sweeps, `sweep.json` and journals in the folders of sweeps, tuning logs, records of runs,
-and settings from the environment. Modules, journals and logs get right digests after they were damaged. An
-accepted input goes on as far as the commands take it: configurations are shown, assembly is assembled and
-disassembled, vectors are checked and replayed, networks are compiled and run, modules are inspected and run,
-all on the functional device; sweeps are planned, resumed, compared and shown; logs are merged, learned from
-and used; runs are compared. Programs of many steps are counted, not run.
+and settings from the environment. Modules, journals and logs get right digests after they were damaged. All
+commands that take an accepted input get it. Configurations are shown. Assembly is assembled and disassembled.
+Vectors are checked and replayed. Networks are compiled and run, and modules are inspected and run, on the
+functional device. Sweeps are planned, resumed, compared and shown. Logs are merged, learned from and used.
+Runs are compared. Programs of many steps are counted, not run.
 
 Mutators of our own damage valid seeds by their structure: JSON trees, protocol buffers by their descriptors,
 arrays and their headers, ZIP archives and their directories. Coverage-guided fuzzers (Atheris) need clang and

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Kill a tuning with SIGKILL again and again, and workers of a Dask cluster; merge the logs of two machines.
 
-The digits network is tuned undisturbed, then killed KILLS times on the way and resumed, then on a cluster of
-two local workers of which one is killed, then by halves whose logs are merged and resumed. Every log must end
-with the same records, none twice. Nothing is settled: that would depend on the halves. While it runs, a
+The digits network is tuned four times: undisturbed; killed KILLS times and resumed; on a cluster of two local
+workers, of which one is killed; in halves whose logs are merged and resumed. Every log must end with the same
+records, none twice. Nothing is settled: that would depend on the halves. While it runs, a
 second tuning into its log must be refused. Exit status 1 otherwise.
 """
 

@@ -7,21 +7,24 @@ next ring: whole programs, recorded streams, whole networks and short random cam
 to a file, so the same command continues where the last one ended. Mutants that mean the same as the original
 are listed, with the reason, in scripts/mutation/equivalent.toml, and passed over.
 
-Near are the tests that a developer of the module runs in a minute of processor time (and 40 seconds more for
-sim and hw/spec, whose native code is compiled again), in this order, until that is spent: those named after
-the module or its folder, and the unit benches of its component; those of its folder that import it, then
-those that reach it by imports; those elsewhere that import it; and only where there are none of these, those
-of its room that reach it. The run ends at the first failure. A test that fails has to pass on the unchanged
-tree, else it is named and judges nothing. One that takes more than 90 seconds of processor time is taken to
-have no end.
+Near tests are the tests that a developer of the module runs in a minute of processor time. For sim and
+hw/spec, whose native code is compiled again, 40 seconds are added. The tests run in this order:
+
+1. tests named after the module or its folder, and the unit benches of its component
+2. tests of its folder that import it, then those that reach it by imports
+3. tests elsewhere that import it
+4. only where there are none of these, tests of its top folder that reach it
+
+The run ends at the first failure. A test that fails has to pass on the unchanged tree, else it is named and
+judges nothing. A test that takes more than 90 seconds of processor time is taken to have no end.
 
 Exit status 1 if fewer are noticed than required, or an entry of that list is out of date.
 
-Own code, because no library fits: mutmut 3 puts all mutants of a function into one file and chooses one
-when the function is called. The sources are then the same for every mutant, so caches keyed by sources
-(built RTL, native code) mix mutants, numba compiles the choice, and code outside of functions (widths,
-tables, fields) never changes. cosmic-ray changes the tree that it runs in, has one test command for all
-mutants, and neither draws by seed nor drops statements.
+The kit has this code because no library fits. mutmut 3 puts all mutants of a function into a single file and
+chooses a mutant when the function is called. The sources are then the same for every mutant, so caches keyed
+by sources (built RTL, native code) mix mutants, and numba compiles the choice. Code outside of functions
+(widths, tables, fields) never changes. cosmic-ray changes the tree that it runs in and has the same test
+command for all mutants. It neither draws by seed nor drops statements.
 """
 
 import difflib

@@ -1,9 +1,11 @@
 """Run the operator tests of the `onnx` package through the importer and the operators.
 
-Five things can become of a test besides "passed". "Refused" and "wrong" are the kit's: none should be there
-where onnxruntime is installed. The others are not: "unfed" tests have inputs or outputs that are no arrays of
-numbers, such as sequences, texts and floats of 8 bits; onnxruntime does not run "unrun" tests either; and the
-results of "theirs" are those of onnxruntime, which ran all of the test, and not the suite's.
+A test that has not "passed" has one of five verdicts. "Refused" and "wrong" are failures of the kit: no test
+should have them where onnxruntime is installed. The other three are no failures:
+
+- "unfed": inputs or outputs are no arrays of numbers, such as sequences, texts and floats of 8 bits
+- "unrun": onnxruntime does not run the test either
+- "theirs": onnxruntime ran all of the test, and its results are not those of the suite
 """
 
 import re

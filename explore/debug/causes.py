@@ -1,8 +1,8 @@
 """The cause of each event of a run: the event of the condition that is met last.
 
-Where all conditions were met before the event came, the rest of the time is that of the unit or of memory,
-and the event of the condition that is met last is still the cause, except for dispatch and starts: there, the
-state of the unit tells what it did.
+An event may come later than all of its conditions. The rest of the time is then that of the unit or of
+memory, and the event of the condition that is met last is still the cause. Dispatch and starts are
+exceptions: there, the state of the unit tells what the unit did.
 """
 
 from collections.abc import Iterator

@@ -280,8 +280,8 @@ def _asked_conditions(events: EventColumns) -> list[Condition]:
 
 
 def _needed_by_fetch(recording: Recording) -> IntArray:
-    """Return int64[m]: for each burst of fetch the last instruction that dispatch must have moved before, so
-    that there is room for the burst; NONE where there is room from the start, and for other bursts."""
+    """Return int64[m]: for each burst of fetch the last instruction that dispatch must have moved for the
+    burst to have room. It is NONE if there is room from the start, and for bursts of other clients."""
     config, bursts = recording.program.config, recording.bursts
     found = np.full(len(bursts), NONE, np.int64)
     own = np.flatnonzero(bursts["client"] == Client.FETCH)

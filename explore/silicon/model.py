@@ -1,8 +1,7 @@
 """The size of a component: what is stored for it, else a linear model of its kind fitted to the store.
 
-What its memories are made of, block RAM or LUT RAM, follows the choice that Yosys makes, as far as it was
-observed: it compares the cost of LUT RAM with that of block RAM, and takes the block mode that needs fewest
-blocks.
+The model follows the choice that Yosys makes between block RAM and LUT RAM, as far as it was observed. Yosys
+compares the cost of LUT RAM with that of block RAM, and takes the block mode that needs fewest blocks.
 """
 
 from collections import defaultdict

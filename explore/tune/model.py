@@ -1,9 +1,9 @@
 """Cost models: which points of a space are faster. All learn from what was measured, of any task and target.
 
-Scores order the points of one space: the higher, the faster. They cannot be compared between spaces. How well
-a model orders a task that it has not seen follows from a log: for every task the model learns from the first
-trials of all other tasks on the same target, and its scores of the task's own trials are compared with the
-cycles that these have.
+Scores order the points of one space: the higher, the faster. They cannot be compared between spaces. A log
+shows how well a model orders a task that it has not seen. For every task the model learns from the first
+trials of all other tasks on the same target. Its scores of the trials of the task are then compared with the
+cycles of these trials.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

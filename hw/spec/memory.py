@@ -1,15 +1,15 @@
 """The reference memory: one deterministic DRAM that stands behind the simulator and in front of the RTL.
 
-It serves requests in order of acceptance over one data path of `bus_bits`, shared by reads and writes:
+It serves requests in order of acceptance over one data path of `bus_bits`, shared by reads and writes.
 
-* a request is accepted in a cycle in which it is offered and fewer than `depth` requests are in flight; a
-  request is in flight from the cycle after its acceptance to the cycle of its last beat, both included;
-* only the oldest request in flight moves data: a read offers its next beat in every cycle from `latency`
-  cycles after its acceptance on, until the accelerator takes it; a write takes a beat in every cycle in which
-  the accelerator offers one;
-* beats keep a distance: the next beat of any request moves `cycles_per_beat` cycles after the last one at the
-  earliest. At the start of a run the data path is free;
-* a write is answered in the cycle after its last beat.
+* A request is accepted in a cycle in which it is offered and fewer than `depth` requests are in flight. It is
+  in flight from the cycle after its acceptance to the cycle of its last beat, both included.
+* Only the oldest request in flight moves data. From `latency` cycles after its acceptance on, a read offers
+  its next beat in every cycle, until the accelerator takes the beat. A write takes a beat in every cycle in
+  which the accelerator offers a beat.
+* Beats keep a distance. The next beat of any request moves `cycles_per_beat` cycles after the last beat at
+  the earliest. At the start of a run the data path is free.
+* A write is answered in the cycle after its last beat.
 
 Source: architecture contract "reference memory": 8 bytes per cycle in total, 64 cycles, bursts of at most 256
 bytes, 16 requests in flight. Width and burst length are the accelerator's `bus_bits` and `burst_bytes`.

@@ -37,10 +37,10 @@ def requantise(value: int, parameters: Sequence[int], bits: int) -> int:
     Halves round up. `value + bias` wraps.
 
     Args:
-        parameters: in the order of `Parameter`, as accumulators hold them: the bias; the multiplier,
-            unsigned, in the low 16 bits; the shift in the low 6 bits and the zero point, signed, in bits 8 to
-            15; the least output, signed, in bits 0 to 7 and the greatest in bits 8 to 15. Other bits have no
-            effect.
+        parameters: four accumulator values, in the order of `Parameter`. The first is the bias. The second
+            has the multiplier, unsigned, in the low 16 bits. The third has the shift in the low 6 bits, and
+            the zero point, signed, in bits 8 to 15. The fourth has the least output, signed, in bits 0 to 7,
+            and the greatest in bits 8 to 15. Other bits have no effect.
     """
     bias, multiplier, shift, zero, least, greatest = map(int, requantise_operands(parameters))
     product = wrap(value + bias, bits) * multiplier
@@ -87,10 +87,10 @@ def add_residual(value: int, residual: int, parameters: Sequence[int]) -> int:
     The sum is exact; halves round up.
 
     Args:
-        parameters: in the order of `Parameter`, as accumulators hold them: the addend; the value's factor in
-            the low 16 bits and the residual's, `other`, in bits 16 to 31, both signed (an accumulator of 16
-            bits stands for its sign-extension); shift and zero point, and the limits, as those of
-            `requantise`.
+        parameters: four accumulator values, in the order of `Parameter`. The first is the addend. The second
+            has the factor of the value in the low 16 bits, and the factor `other` of the residual in bits 16
+            to 31, both signed. An accumulator of 16 bits stands for its sign-extension. The third and the
+            fourth hold shift, zero point and limits as those of `requantise` do.
     """
     addend, factor, other, shift, zero, least, greatest = map(int, residual_operands(parameters))
     total = value * factor + residual * other + addend

@@ -86,8 +86,11 @@ def store_stages(extensions: Iterable[Extension], read_stages: int = STORE_READ_
 
 
 def store_read_stages(acc_ports: int, gemm_stages: int) -> int:
-    """Return the cycles from a read of the store unit until its data stand in a register: where ACC has one
-    read port, the slot that the read takes is the next cycle's, and must come to that port."""
+    """Return the cycles from a read of the store unit until its data stand in a register.
+
+    If ACC has a single read port, the read takes the slot of the next cycle, which must first come to that
+    port.
+    """
     return STORE_READ_STAGES + (1 + given_stage(gemm_stages) if acc_ports == 1 else 0)
 
 

@@ -1,8 +1,8 @@
 """The fit of what is given to the inputs of a network: a sample for each run.
 
-An array may be one sample (of the input's shape, or without a first axis of extent 1), a stack of samples
-along one more axis in front, or samples behind each other along the first axis, where that is a batch of 1
-or open.
+An array may be a single sample, of the input's shape or without a first axis of extent 1. It may also be a
+stack of samples along an additional first axis. If the first axis of the input is a batch of 1 or has no
+fixed extent, samples may follow each other along that axis.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -235,8 +235,8 @@ class _Work:
     """How long each unit worked.
 
     Attributes:
-        spans: by the name of the unit: when its work began and ended, one span after the other, and the
-            cycles of those before each, int64[n], int64[n], int64[n + 1]; nothing where no log was kept.
+        spans: for each unit, by its name, the begins int64[n] and the ends int64[n] of its spans of work, in
+            order, and the sum int64[n + 1] of the cycles of the preceding spans. Empty without a log.
     """
 
     def __init__(self, timing: Timing) -> None:

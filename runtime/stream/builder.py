@@ -127,9 +127,12 @@ class StreamBuilder:
         self._labels.append(name)
 
     def next_place(self, memory: MemoryType, elements: int, program: Hashable) -> int:
-        """Return where a program's elements of a memory begin: behind those of the program before, so that it
-        can load them while that still computes; at the begin of the memory where they do not fit there. A
-        program that was placed before keeps its place, and so its micro-kernels."""
+        """Return where a program's elements of a memory begin.
+
+        They begin behind the elements of the preceding program, so that the program can load them while the
+        preceding program still computes. Where they do not fit, they begin at the start of the memory. A
+        program that was placed before keeps its place, and so its micro-kernels.
+        """
         end = self._taken.get(memory, 0)
         fitting = end if end + elements <= self.config.depth(memory) else 0
         place = self._places.setdefault((memory, program), fitting)  # hashing a program takes long

@@ -68,9 +68,9 @@ class Program:
 def random_program(config: AcceleratorConfig, seed: int, length: int = 60) -> Program:
     """Return a program of about `length` working instructions, the same for the same arguments.
 
-    Any two instructions of different units that touch the same data, one of them writing, are ordered by
-    tokens, so every legal interleaving of the units gives the same result; and program order is legal, so
-    none deadlocks.
+    Tokens order any two instructions of different units that touch the same data, if at least one of them
+    writes. Every legal interleaving of the units therefore gives the same result. Program order is legal, so
+    no program deadlocks.
     """
     rng = random.Random(seed)
     image = np.random.default_rng(seed).integers(0, 256, IMAGE_BYTES, dtype=np.uint8)

@@ -1,9 +1,13 @@
 """Which tests look at a module: the near ones, and those of the next ring.
 
-Near tests of `a/b/c.py`, in this order: its mirror `tests/a/b/test_c.py` or `tests/a/test_b.py`, or the
-cocotb bench of its component; tests of its folder that import it, then those that reach it; tests elsewhere
-that import it; where there are none of these, tests of its room that reach it. The next ring runs whole
-programs and whole networks.
+Near tests of `a/b/c.py`, in this order:
+
+1. its mirror `tests/a/b/test_c.py` or `tests/a/test_b.py`, or the cocotb bench of its component
+2. tests of its folder that import it, then those that reach it by imports
+3. tests elsewhere that import it
+4. where there are none of these, tests of its top folder that reach it
+
+The next ring runs whole programs and whole networks.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """Changes of values and addresses: what a compiler gets wrong, as changes of one module's source.
 
-They keep shapes and types: an integer or an offset moves by one, two operands, axes or fields change places,
-a shift is by one bit more, a division rounds the other way, a bound loses its last element. What
+They keep shapes and types. An integer or an offset moves by one. Two operands, axes or fields change places.
+A shift is by one bit more, a division rounds the other way, or a bound loses its last element. What
 `mutation.operators` passes over is passed over here, too.
 """
 

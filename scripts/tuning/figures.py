@@ -49,8 +49,9 @@ def _so_far(cycles: Sequence[int], trials: int) -> FloatArray:
 
 
 def trials_to_reach(founds: Iterable[Found], explorer: str, other: str, trials: int) -> dict[str, float]:
-    """Return for each task the trials in which an explorer gets as few cycles as another in all of its
-    trials: the geometric mean over seeds; `trials` stands for a search that does not get there."""
+    """Return for each task the number of trials in which an explorer gets as few cycles as another explorer
+    in all of its trials. It is a geometric mean over seeds. A search that does not get there counts as
+    `trials`."""
     needed = {}
     for found in founds:
         aim = geometric_mean(min(one.cycles) for one in found.searched if one.explorer == other)
@@ -66,8 +67,11 @@ def trials_to_reach(founds: Iterable[Found], explorer: str, other: str, trials: 
 def correlations(
     founds: Mapping[str, Found], tasks: Mapping[str, Task], target: Target, model: str, each: int | None
 ) -> dict[str, float]:
-    """Return for each task the rank correlation of a model on the points of random search, where the model
-    has learned from other tasks alone: `each` measurements of every one; None: LESSONS in all, of FEW."""
+    """Return for each task the rank correlation of a model on the points of random search.
+
+    Args:
+        each: measurements of every other task that the model learns from; None: LESSONS in all, of FEW tasks.
+    """
     points, lessons = {}, {}
     for name, found in founds.items():
         space = space_of(tasks[name], target)

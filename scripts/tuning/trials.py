@@ -124,10 +124,11 @@ class Subject:
 
 
 def _bounds(family: ChoiceFamily) -> NDArray[np.float64]:
-    """Return float64[n]: the greater of the bytes over the bus, and of the array's slots with what is loaded
-    before the first and stored after the last: at least a block of weights' kernel and a block of outputs.
+    """Return float64[n], lower bounds of the cycles: the greater of the cycles of the bus and of the array.
 
-    A tile at a border may be smaller: nothing is counted then.
+    The cycles of the array include the load before its first slot, at least a block of weights, and the store
+    after its last slot, at least a block of outputs. A tile at a border may be smaller; no store is counted
+    then.
     """
     if family.work is None or family.table is None:
         return np.zeros(len(family))

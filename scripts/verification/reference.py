@@ -3,15 +3,18 @@
 It shares no code with `vdla.sim.verify`, the footprints and the interleaver. It computes, in this order:
 
 1. an execution of the stream on queues and token counters;
-2. for each instruction, the set of instructions that are certain to be done before it: those before it in
-   its unit, the instruction that pushed each token that it pops, and all that precede these;
+2. for each instruction, the set of instructions that are certain to be done before it. These are the earlier
+   instructions of its unit, those that pushed the tokens that it pops, and all that precede these;
 3. for each instruction, the set of places that it reads and the set that it writes. A place is a pair of a
    memory and an element; in DRAM, and a byte.
 
-A stream is safe if no STORE writes micro-ops that the stream loads, the execution ends with FINISH, every
-place exists, every place on chip was written before it is read, and two instructions of different units that
-use the same place, where at least one writes, are in order. A LOAD with `beside` must write no half of ACC
-that the last GEMM, ALU or DEPTHWISE uses.
+A stream is safe under these conditions:
+
+- No STORE writes micro-ops that the stream loads.
+- The execution ends with FINISH.
+- Every place exists, and every place on chip was written before it is read.
+- Two instructions of different units that use the same place are in order, if at least one of them writes.
+- A LOAD with `beside` writes no half of ACC that the last GEMM, ALU or DEPTHWISE uses.
 """
 
 from collections.abc import Iterator, Sequence

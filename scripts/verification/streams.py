@@ -61,9 +61,12 @@ def initialised_program(seed: int) -> Subject:
 
 
 def damaged(subject: Subject, rng: random.Random) -> Subject:
-    """Return a stream with one fault: a changed field, a changed micro-op, a STORE onto micro-ops, a transfer
-    at the edge of another or of DRAM, a LOAD that promises to run beside another instruction,
-    rows of a DEPTHWISE's window far apart, or an instruction that is left out, repeated or moved."""
+    """Return a stream with one fault of the table DAMAGES.
+
+    A field or a micro-op is changed, or an instruction is left out, repeated or moved. Other faults are a
+    STORE onto micro-ops, a transfer at the edge of another transfer or of DRAM, a LOAD that promises to run
+    beside another instruction, and rows of a DEPTHWISE's window far apart.
+    """
     while True:
         other = rng.choice(DAMAGES)(subject, rng)
         try:
@@ -171,8 +174,11 @@ def _bytes_in_dram(item: isa.Instruction, config: AcceleratorConfig) -> ByteRows
 
 
 def _with_promise(subject: Subject, rng: random.Random) -> Subject:
-    """Return a stream that repeats the first step of a GEMM, ALU or DEPTHWISE, often of an ALU that reads a
-    second accumulator, and then a LOAD, which promises to write no half of ACC in which that step works."""
+    """Return a stream that repeats the first step of a GEMM, ALU or DEPTHWISE, followed by a LOAD.
+
+    The step is often that of an ALU that reads a second accumulator. The LOAD promises to write no half of
+    ACC in which the step works.
+    """
     items, config = list(subject.instructions), subject.config
     loads = [
         item

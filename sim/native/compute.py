@@ -1,9 +1,10 @@
 """The native GEMM, ALU and DEPTHWISE, and the operand copies that the GEMM reads.
 
-The GEMM reads inputs as unsigned bytes (`inp + 128`) and weights in groups of 4 along k, interleaved over the
-outputs, so that one instruction advances 4 products in every output lane; `wgt_bias` takes the 128s out
-again. Steps of the ALU run in order, each on a whole element, so overlapping operands mean what the ISA says.
-DEPTHWISE computes rows of sums, of which each column of the array adds the products of a window.
+The GEMM reads inputs as unsigned bytes (`inp + 128`), and weights in groups of 4 along k, interleaved over
+the outputs. An instruction of the host then adds 4 products in every output lane. `wgt_bias` subtracts the
+contribution of the 128s. Steps of the ALU run in order, each on a whole element, so overlapping operands mean
+what the ISA says. DEPTHWISE computes rows of sums, of which each column of the array adds the products of a
+window.
 """
 
 from collections.abc import Sequence

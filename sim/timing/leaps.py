@@ -76,8 +76,10 @@ def _skip_load(
 
 @part
 def stream_load(machine: Machine, program: TimedProgram, logs: Logs, until: int) -> int:
-    """Carry out the cycles before `until` in which memory moves the beats of its oldest request to the load
-    unit, one per cycle, and nothing else happens but that requests of the load unit are cut and accepted.
+    """Carry out the cycles before `until` in which memory does nothing but stream to the load unit.
+
+    Memory moves the beats of its oldest request, one per cycle. Apart from that, only requests of the load
+    unit are cut and accepted.
 
     Returns:
         the number of cycles; 0 where this is not what happens.

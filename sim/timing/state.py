@@ -255,9 +255,12 @@ class Memory:
 
 
 class Sdram:
-    """The SDRAM, its controller and the bridge to it. The bursts of writes are in rings, in the order of
-    requests: places `remembered`, `starting`, `taking` and `popping` are those of the next request, of the
-    next burst for the controller, and of the next beat that enters and leaves the write buffer."""
+    """The SDRAM, its controller and the bridge to it.
+
+    The bursts of writes are in rings, in the order of requests. `remembered` is the place of the next
+    request, and `starting` that of the next burst for the controller. `taking` and `popping` are the places
+    of the next beats that enter and leave the write buffer.
+    """
 
     now: int  # cycles since the start of the run
     offered: int  # what memory offers in this cycle, see `vdla.sim.timing.sdram`

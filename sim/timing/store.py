@@ -119,8 +119,11 @@ def store_takes(store: Store, hardware: Hardware) -> bool:
 
 @part
 def store_moves_on(machine: Machine, program: TimedProgram, reads: bool) -> bool:
-    """Let the oldest read on its way enter the queues, a read be issued, and a STORE begin; return whether
-    the next cycle must be looked at: all changes but that beats are read, or enter, one per cycle."""
+    """Let the oldest read on its way enter the queues, a read be issued, and a STORE begin.
+
+    Return whether the next cycle must be looked at. It need not be where beats are read, or enter, one per
+    cycle, and nothing else changes.
+    """
     store, prepares = machine.store, machine.store.prepares
     turns = prepares > 0
     if next_enters(store) == machine.control.cycle:

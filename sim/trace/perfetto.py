@@ -1,11 +1,11 @@
 """A run as a timeline in the trace-event format, which ui.perfetto.dev and chrome://tracing open.
 
-One microsecond of the trace is one cycle. A unit has several instructions in progress at once; its lane shows
-each from the cycle in which the one before it retired, so that slices do not overlap, and `args` say when it
-really started. The compute unit's LOADs run beside its steps, so they have a lane of their own. Another lane
-shows what the unit's cycles count as. The memory lane is the data path: each burst from its first to its last
-beat. Counters show the tokens that each edge holds. The run of a network has a lane of its layers, and the
-events of instructions say which layer they belong to.
+One microsecond of the trace is one cycle. A unit has several instructions in progress at once. So that slices
+do not overlap, its lane shows an instruction from the cycle in which the preceding instruction retired.
+`args` have the true start. The compute unit's LOADs run beside its steps, so they have a lane of their own.
+Another lane shows what the unit's cycles count as. The memory lane is the data path: each burst from its
+first to its last beat. Counters show the tokens that each edge holds. The run of a network has a lane of its
+layers, and the events of instructions say which layer they belong to.
 
 Source: "Trace Event Format" of the Chromium project.
 """

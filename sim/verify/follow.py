@@ -3,13 +3,13 @@
 The time is bounded by the instructions and the size of the memories on chip, not by loop steps. Of
 instructions with micro-ops, short ones are followed step by step, long ones by sets of elements.
 
-Both ways find the same. Within one instruction the order of accesses to an element does not matter: an
-accumulator that is read and written is always read first, a GEMM that begins anew reads none, the other
-operands of a GEMM stand in other memories, and accesses of one unit never change what is known of the others.
-So a long instruction reports operand by operand (micro-ops, sources, weights, destinations), the lowest
-element first; a short one, in the order of its steps. Either way, the first step that reaches too far comes
-last and ends the instruction. DEPTHWISE is followed row by row, and an operand after the other in each: first
-the sources of a row, then its destinations.
+Both ways have the same result, because the order of accesses to an element does not matter within an
+instruction. An accumulator that is read and written is always read first. A GEMM that resets its accumulators
+reads none, and its other operands stand in other memories. Accesses of a unit never change what is known of
+the other units. So a long instruction reports operand by operand (micro-ops, sources, weights, destinations),
+the lowest element first; a short one, in the order of its steps. Either way, the first step that reaches too
+far comes last and ends the instruction. DEPTHWISE is followed row by row, and an operand after the other in
+each: first the sources of a row, then its destinations.
 """
 
 from typing import NamedTuple

@@ -77,8 +77,11 @@ def new_shadow(
 def _touched_pages(
     config: AcceleratorConfig, items: RecordArray, walks: RecordArray, dram_bytes: int
 ) -> tuple[BoolArray, IntArray]:
-    """Return of each page of DRAM whether walks of instructions touch it, and the exponent of the greatest
-    power of two at whose multiples all rows in it begin and end, at most the bytes of the least element."""
+    """Return for each page of DRAM whether instructions touch it, and the exponent of a power of two.
+
+    The power is the greatest at whose multiples all rows in the page begin and end. It is at most the bytes
+    of the smallest element.
+    """
     smallest = min(config.element_bytes(memory) for memory in memories_of(config))
     ends = np.zeros(-(-dram_bytes // PAGE_BYTES) + 1, np.int64)
     _mark_pages(items, walks, ends, smallest)

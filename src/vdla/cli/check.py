@@ -21,9 +21,9 @@ from vdla.sim.verify.verifier import describe, findings
 def command(vectors: tuple[Path, ...], as_json: bool) -> None:
     """Verify programs without running them; exit status 1 if one is unsafe.
 
-    A program is safe if every encoding is valid, every access is in bounds, everything that is read has been
-    written, it does not deadlock, tokens order all accesses of different units to the same data, and no STORE
-    changes the stream or micro-ops that the stream loads.
+    In a safe program every encoding is valid, every access is in bounds, and everything that is read has been
+    written. The program does not deadlock. Tokens order all accesses of different units to the same data. No
+    STORE changes the stream, or micro-ops that the stream loads.
     """
     rows = [{"name": path.stem, "problems": _problems(path)} for path in vectors]
     if as_json:
