@@ -9,7 +9,10 @@ docs/pictures/sweep_report.png is made of the sweep examples/sweeps/networks.tom
 
 import io
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -33,15 +36,27 @@ def main(page: Path, picture: Path, width: int, height: int, dark: bool, script:
     click.echo(f"{picture}: {picture.stat().st_size / 1024:.0f} KiB")
 
 
-def screenshot(page: Path, width: int, height: int, dark: bool, script: str | None) -> bytes:
-    """Return what Chromium shows of a page, as PNG."""
+@contextmanager
+def chromium() -> Iterator[Any]:
+    """Start Chromium without a window, as a browser of Playwright.
+
+    Raises:
+        ToolError: it is not installed.
+    """
     from playwright.sync_api import sync_playwright
 
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        raise ToolError("a picture of a report needs chromium; `make tools` installs it where it may")
+    path = shutil.which("chromium")
+    if path is None:
+        raise ToolError("a report is shown in chromium; `make tools` installs it where it may")
     with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        browser = play.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+def screenshot(page: Path, width: int, height: int, dark: bool, script: str | None) -> bytes:
+    """Return what Chromium shows of a page, as PNG."""
+    with chromium() as browser:
         size = {"width": width, "height": height}
         tab = browser.new_page(viewport=size, color_scheme="dark" if dark else "light")
         tab.goto(page.resolve().as_uri())
@@ -50,7 +65,6 @@ def screenshot(page: Path, width: int, height: int, dark: bool, script: str | No
             tab.evaluate(script)
             tab.wait_for_timeout(1000)
         data: bytes = tab.screenshot()
-        browser.close()
     return data
 
 
