@@ -16,13 +16,12 @@ import click
 import numpy as np
 
 from vdla.cli._options import reports_errors
-from vdla.compiler.codegen.blocked_layout import blocked_parameters, blocked_weights
 from vdla.compiler.codegen.choose import best_tiles
 from vdla.compiler.codegen.stream import compile_stream
 from vdla.compiler.codegen.tiles import TilingProblem
 from vdla.compiler.tasks.convolution import schedule_conv2d
-from vdla.compiler.te.operators.convolution import conv2d
-from vdla.compiler.te.operators.narrowing import Scale
+from vdla.compiler.te.operators.convolution import blocked_weights, conv2d
+from vdla.compiler.te.operators.narrowing import Scale, blocked_parameters
 from vdla.compiler.te.operators.sizes import Convolution
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.extras import require_package

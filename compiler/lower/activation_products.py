@@ -26,9 +26,9 @@ from vdla.compiler.network.placed import (
 )
 from vdla.compiler.rules import Rule, enabling
 from vdla.compiler.tasks.base import Task
-from vdla.compiler.tasks.constant_operands import one_hot_inputs, scalar_weights
 from vdla.compiler.tasks.convolution import ConvolutionTask
 from vdla.compiler.tasks.elementwise import Elements, ElementsTask
+from vdla.compiler.tasks.program_text import one_hot_inputs, scalar_weights
 from vdla.compiler.tasks.rearranging import RowsTask, TurnTask
 from vdla.compiler.te.operators.sizes import blocks, matrix_product
 from vdla.hw.spec.config import AcceleratorConfig

@@ -22,8 +22,8 @@ from vdla.compiler.network.placed import (
     operands,
 )
 from vdla.compiler.rules import Rule
-from vdla.compiler.tasks.constant_operands import channel_masks, constant_inputs, scalar_weights
 from vdla.compiler.tasks.convolution import ConvolutionTask
+from vdla.compiler.tasks.program_text import channel_masks, constant_inputs, scalar_weights
 from vdla.compiler.tasks.scaling import DiagonalTask, FactorsTask, ScalingTask, int8_parts
 from vdla.compiler.te.operators.sizes import Convolution, matrix_product
 from vdla.hw.spec.config import AcceleratorConfig

@@ -11,8 +11,8 @@ from vdla.compiler.graph.integer_forms.site import Site
 from vdla.compiler.graph.nodes import TensorType
 from vdla.compiler.network.placed import OffloadCandidate, Offloaded, OperatorKind, Piece, operands
 from vdla.compiler.rules import Rule
-from vdla.compiler.tasks.constant_operands import scalar_weights
 from vdla.compiler.tasks.elementwise import Elements, ElementsTask
+from vdla.compiler.tasks.program_text import scalar_weights
 from vdla.compiler.tasks.rearranging import RepeatTask
 from vdla.runtime.host.evaluate import evaluate
 from vdla.runtime.layout import IMAGE_RANK

@@ -11,8 +11,8 @@ from vdla.compiler.lower.channelwise import multiplied, multiplies
 from vdla.compiler.lower.products import BORDER_CURE, TAKES, border_fault, reach_fault
 from vdla.compiler.network.placed import OffloadCandidate, Offloaded, OperatorKind, alu, constants, operands
 from vdla.compiler.rules import Rule
-from vdla.compiler.tasks.constant_operands import scalar_weights
 from vdla.compiler.tasks.pooling import MaximumTask, MeanTask, PoolingTask, pools_by_multiplier
+from vdla.compiler.tasks.program_text import scalar_weights
 from vdla.compiler.te.operators.sizes import Convolution, Pooling
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import AluOpcode, Extension

@@ -10,7 +10,6 @@ from math import prod
 import numpy as np
 from msgspec import structs
 
-from vdla.compiler.codegen.blocked_layout import blocked_weights
 from vdla.compiler.graph.integer_forms.lowering import IntegerForm, Lowering, border_of
 from vdla.compiler.graph.integer_forms.rules import BIAS, DIMENSIONS, MATRIX, RATIOS, SUMS, WEIGHTS, attribute
 from vdla.compiler.graph.integer_forms.site import Site
@@ -27,6 +26,7 @@ from vdla.compiler.network.placed import (
 from vdla.compiler.rules import Rule, enabling
 from vdla.compiler.tasks.convolution import ConvolutionTask, TransposedTask
 from vdla.compiler.te.operators.convolution import (
+    blocked_weights,
     phase_weights,
     prefers_windows,
     sides_fault,

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vdla.compiler.codegen.blocked_layout import blocked_parameters
 from vdla.compiler.codegen.epilogue import NO_EPILOGUE, Epilogue
 from vdla.compiler.graph.def_use import DefUse
 from vdla.compiler.graph.nodes import Graph, Node
@@ -14,6 +13,7 @@ from vdla.compiler.operands.address_map import Operand
 from vdla.compiler.operands.interleaved import activation_block
 from vdla.compiler.rules import Rule
 from vdla.compiler.tasks.base import Task
+from vdla.compiler.te.operators.narrowing import blocked_parameters
 from vdla.compiler.te.operators.sizes import Pooling
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.target import Target

@@ -7,8 +7,8 @@ from functools import cached_property, lru_cache
 from itertools import product
 from math import lcm, prod
 
+from vdla.compiler.tasks.base import divisors, fit_memories
 from vdla.compiler.tasks.convolution import ConvolutionTask
-from vdla.compiler.tasks.plane_tile import divisors, fit_memories
 from vdla.compiler.te.operators.convolution import Windows, odd_pitch, windows_of
 from vdla.compiler.te.operators.narrowing import Scale
 from vdla.compiler.te.operators.sizes import Convolution, blocks

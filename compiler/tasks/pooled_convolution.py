@@ -22,9 +22,8 @@ from typing import ClassVar
 from vdla.compiler.ir.nodes import Func, Scope
 from vdla.compiler.operands.address_map import AddressMap
 from vdla.compiler.operands.interleaved import Interleaved, interleaved
-from vdla.compiler.tasks.base import Choice, PartedTask
+from vdla.compiler.tasks.base import Choice, PartedTask, divisors, fit_memories
 from vdla.compiler.tasks.convolution import ConvolutionTask, GatheredTask
-from vdla.compiler.tasks.plane_tile import divisors, fit_memories
 from vdla.compiler.tasks.program_text import (
     ChipBuffer,
     inside_image,

@@ -23,8 +23,7 @@ from vdla.compiler.codegen.intrinsics import accelerator
 from vdla.compiler.ir.nodes import Func, Scope, cast
 from vdla.compiler.operands.address_map import AddressMap
 from vdla.compiler.operands.interleaved import Interleaved, interleaved
-from vdla.compiler.tasks.base import Choice, PartedTask
-from vdla.compiler.tasks.plane_tile import PlaneTile, divisors, plane_tile
+from vdla.compiler.tasks.base import Choice, PartedTask, PlaneTile, divisors, plane_tile
 from vdla.compiler.tasks.program_text import (
     IDENTITY,
     REQUANTISATION,

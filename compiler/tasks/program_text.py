@@ -1,8 +1,10 @@
-"""Text of loop programs that are written directly, not lowered from a schedule."""
+"""Text of loop programs that are not lowered from a schedule, and the arrays of their constant operands."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from textwrap import indent
+
+import numpy as np
 
 from vdla.compiler.codegen.intrinsics import accelerator, element_shapes
 from vdla.compiler.ir.nodes import Buffer, Func, Scope
@@ -91,6 +93,31 @@ REQUANTISATION = ConstantOperand("P", Scope.PARAMETERS)
 """A single set of parameters for all channels."""
 SCALED = "PL[0, 0, 0, 0]"
 """The last operand of a `store_scaled` by that set."""
+
+
+def scalar_weights(factors: Sequence[int], config: AcceleratorConfig) -> np.ndarray:
+    """Return int8[n, block_out, block_in]: for each factor, the identity matrix times the factor."""
+    identity = np.eye(config.block_out, config.block_in, dtype=np.int8)
+    return np.stack([identity * np.int8(factor) for factor in factors])
+
+
+def channel_masks(config: AcceleratorConfig) -> np.ndarray:
+    """Return int8[block_out, block_out, block_in]: block r keeps channel r and clears all other channels."""
+    rows = np.arange(config.block_out)
+    weights = np.zeros((config.block_out,) * 3, np.int8)
+    weights[rows, rows, rows] = 1
+    return weights
+
+
+def constant_inputs(values: Sequence[int], config: AcceleratorConfig) -> np.ndarray:
+    """Return int8[n, batch, block_in]: for each value, an input with the value in every lane."""
+    column = np.array(values, np.int8).reshape(-1, 1, 1)
+    return np.ascontiguousarray(np.broadcast_to(column, (len(values), config.batch, config.block_in)))
+
+
+def one_hot_inputs(config: AcceleratorConfig) -> np.ndarray:
+    """Return int8[block_in, 1, block_in]: input r is 1 in lane r and 0 elsewhere."""
+    return np.eye(config.block_in, dtype=np.int8)[:, None, :]
 
 
 def operand_type(config: AcceleratorConfig, *extents: int, scope: Scope = Scope.DRAM) -> str:

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from vdla.compiler.ir.nodes import Func, Scope
-from vdla.compiler.tasks.base import BUS_BOUND_THREADS, Choice, PartedTask
-from vdla.compiler.tasks.plane_tile import PlaneTile, plane_tile
+from vdla.compiler.tasks.base import BUS_BOUND_THREADS, Choice, PartedTask, PlaneTile, plane_tile
 from vdla.compiler.tasks.program_text import (
     IDENTITY,
     ChipBuffer,

@@ -16,8 +16,7 @@ from math import lcm
 from typing import ClassVar
 
 from vdla.compiler.ir.nodes import Func, Scope
-from vdla.compiler.tasks.base import Choice, PartedTask
-from vdla.compiler.tasks.plane_tile import divisors, fit_memories
+from vdla.compiler.tasks.base import Choice, PartedTask, divisors, fit_memories
 from vdla.compiler.tasks.program_text import (
     ChipBuffer,
     ConstantOperand,

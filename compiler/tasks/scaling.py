@@ -18,9 +18,7 @@ from typing import ClassVar
 import numpy as np
 
 from vdla.compiler.ir.nodes import Func, Scope
-from vdla.compiler.tasks.base import BUS_BOUND_THREADS, Choice, PartedTask
-from vdla.compiler.tasks.constant_operands import scalar_weights
-from vdla.compiler.tasks.plane_tile import PlaneTile, plane_tile
+from vdla.compiler.tasks.base import BUS_BOUND_THREADS, Choice, PartedTask, PlaneTile, plane_tile
 from vdla.compiler.tasks.program_text import (
     REQUANTISATION,
     SCALED,
@@ -28,6 +26,7 @@ from vdla.compiler.tasks.program_text import (
     ConstantOperand,
     operand_type,
     parse_program,
+    scalar_weights,
     threaded,
 )
 from vdla.compiler.te.operators.sizes import blocks

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from generators.expected import convolved
-from vdla.compiler.codegen.blocked_layout import blocked_parameters, blocked_weights
 from vdla.compiler.ir.nodes import Expr, all_of, cast, select
 from vdla.compiler.tasks.elementwise import add
 from vdla.compiler.tasks.pooling import max_pool
-from vdla.compiler.te.operators.convolution import conv2d
-from vdla.compiler.te.operators.narrowing import LEAST, Scale, requantised
+from vdla.compiler.te.operators.convolution import blocked_weights, conv2d
+from vdla.compiler.te.operators.narrowing import LEAST, Scale, blocked_parameters, requantised
 from vdla.compiler.te.operators.sizes import Convolution, Pooling, matrix_product
 from vdla.compiler.te.tensor import Tensor, compute, placeholder, reduce_axis, sum_over
 from vdla.hw.spec.config import AcceleratorConfig

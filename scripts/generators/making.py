@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vdla.compiler.codegen.blocked_layout import blocked_parameters
 from vdla.compiler.ir.nodes import Func
-from vdla.compiler.te.operators.narrowing import LEAST, Narrowing, Scale, Shift
+from vdla.compiler.te.operators.narrowing import LEAST, Narrowing, Scale, Shift, blocked_parameters
 from vdla.compiler.te.operators.sizes import blocks
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import Extension

@@ -7,7 +7,6 @@ import numpy as np
 
 from generators.expected import convolved, greatest
 from generators.making import Case, Maker
-from vdla.compiler.codegen.blocked_layout import blocked_parameters, blocked_weights
 from vdla.compiler.codegen.estimate import ranked_tiles
 from vdla.compiler.codegen.tiles import KEEPS, TilingProblem
 from vdla.compiler.graph.integers import SUM_BITS
@@ -15,7 +14,6 @@ from vdla.compiler.ir.nodes import IrError
 from vdla.compiler.tasks.base import Choice
 from vdla.compiler.tasks.chain import ChainTask
 from vdla.compiler.tasks.chain_plan import Chain, chains, plans
-from vdla.compiler.tasks.constant_operands import constant_inputs, scalar_weights
 from vdla.compiler.tasks.convolution import ConvolutionTask, schedule_conv2d
 from vdla.compiler.tasks.elementwise import (
     add,
@@ -26,6 +24,7 @@ from vdla.compiler.tasks.elementwise import (
 )
 from vdla.compiler.tasks.pooled_convolution import PooledTask, pools_sums
 from vdla.compiler.tasks.pooling import MaximumTask, PoolingTask, pools_by_multiplier
+from vdla.compiler.tasks.program_text import constant_inputs, scalar_weights
 from vdla.compiler.tasks.scaled_convolution import ScaledTask, scales_inputs
 from vdla.compiler.tasks.scaling import (
     SumTask,
@@ -35,6 +34,7 @@ from vdla.compiler.tasks.scaling import (
     multiplies_sums,
 )
 from vdla.compiler.te.operators.convolution import (
+    blocked_weights,
     conv2d,
     conv2d_transposed,
     conv2d_windows,
@@ -44,7 +44,7 @@ from vdla.compiler.te.operators.convolution import (
     window_weights,
     with_whole_windows,
 )
-from vdla.compiler.te.operators.narrowing import LEAST, Narrowing, Scale, Shift
+from vdla.compiler.te.operators.narrowing import LEAST, Narrowing, Scale, Shift, blocked_parameters
 from vdla.compiler.te.operators.sizes import (
     Convolution,
     Pooling,

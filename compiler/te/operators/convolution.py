@@ -106,6 +106,26 @@ def conv2d(
     return ConvolutionTensors(inp, wgt, padded, total, narrow(total, narrowing, config, ("g", "o")))
 
 
+def blocked_weights(weights: np.ndarray, size: Convolution, config: AcceleratorConfig) -> np.ndarray:
+    """Convert int8[o, c / groups, kh, kw] to int8[g, o / block_out, c / block_in, kh, kw, block_out,
+    block_in] with g joined groups.
+
+    Weights between two groups that share a block are 0.
+    """
+    groups, o, i = grouping(size, config), config.block_out, config.block_in
+    outputs, inputs = size.outputs // size.groups, size.channels // size.groups
+    dense = np.zeros((groups.count, groups.outputs * o, groups.inputs * i, *size.kernel), np.int8)
+    whole = np.zeros((groups.count * groups.joined, outputs, inputs, *size.kernel), np.int8)
+    whole[: size.groups] = weights.reshape(size.groups, outputs, inputs, *size.kernel)
+    apart = whole.reshape(groups.count, groups.joined, *whole.shape[1:])
+    for number in range(groups.joined):
+        dense[:, number * outputs : (number + 1) * outputs, number * inputs : (number + 1) * inputs] = apart[
+            :, number
+        ]
+    parts = dense.reshape(groups.count, groups.outputs, o, groups.inputs, i, *size.kernel)
+    return np.ascontiguousarray(parts.transpose(0, 1, 3, 5, 6, 2, 4))
+
+
 def padded_input(inp: Tensor, size: Convolution, border: int) -> Tensor | None:
     """Return the padded input, or the rows of the input that the stride keeps; None if neither differs from
     the input."""

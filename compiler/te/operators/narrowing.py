@@ -3,6 +3,8 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from vdla.compiler.ir.nodes import Expr, cast, maximum, minimum
 from vdla.compiler.te.tensor import Tensor, compute, placeholder
 from vdla.hw.spec.config import AcceleratorConfig
@@ -84,6 +86,15 @@ def requantised(value: Expr, parameter: Callable[[Parameter], Expr]) -> Expr:
     )
     scaled = ((((product << 1) >> shift) + 1) >> 1) + byte(shift_and_zero, 1)  # half of 2^63 would not fit
     return cast("int8", maximum(minimum(scaled, byte(clip, 1)), byte(clip, 0)))
+
+
+def blocked_parameters(words: np.ndarray, config: AcceleratorConfig) -> np.ndarray:
+    """Convert int[4, channels] to int[channels / block_out, 4, batch, block_out], repeated along the batch.
+    Padding channels have parameters 0, which give outputs of 0."""
+    rows, channels = words.shape
+    whole = np.pad(words, ((0, 0), (0, -channels % config.block_out)))
+    parts = whole.reshape(rows, -1, 1, config.block_out).transpose(1, 0, 2, 3)
+    return np.ascontiguousarray(np.repeat(parts, config.batch, 2)).astype(f"int{config.acc_bits}")
 
 
 def narrow(

@@ -5,13 +5,12 @@ import numpy as np
 import pytest
 from generators.expected import convolved
 
-from vdla.compiler.codegen.blocked_layout import blocked_parameters, blocked_weights
 from vdla.compiler.codegen.choose import cycles_of
 from vdla.compiler.codegen.stream import compile_stream, emit
 from vdla.compiler.operands.address_map import Operand
 from vdla.compiler.tasks.convolution import schedule_conv2d
-from vdla.compiler.te.operators.convolution import conv2d
-from vdla.compiler.te.operators.narrowing import Scale
+from vdla.compiler.te.operators.convolution import blocked_weights, conv2d
+from vdla.compiler.te.operators.narrowing import Scale, blocked_parameters
 from vdla.compiler.te.operators.sizes import Convolution
 from vdla.hw.spec.memory import REFERENCE_MEMORY
 from vdla.hw.spec.presets import TINY

@@ -11,12 +11,13 @@ from tests.compiler.network.compiled import plan_of
 from tests.compiler.network.graphs import Net
 from tests.compiler.network.test_groups import ALL, CONFIGS, EpilogueNet, operators
 from tests.compiler.network.test_networks import check
-from vdla.compiler.codegen.blocked_layout import blocked_parameters, blocked_weights
 from vdla.compiler.graph.nodes import Graph, Node, TensorType
 from vdla.compiler.lower.channelwise import factor_place
 from vdla.compiler.network import groups
 from vdla.compiler.tasks.convolution import ConvolutionTask
 from vdla.compiler.tasks.pooling import MeanTask
+from vdla.compiler.te.operators.convolution import blocked_weights
+from vdla.compiler.te.operators.narrowing import blocked_parameters
 from vdla.compiler.te.operators.sizes import Convolution
 from vdla.hw.spec.presets import DEFAULT, TINY
 from vdla.hw.spec.vocabulary import Extension

@@ -7,7 +7,6 @@ import pytest
 
 from tests.compiler.network.graphs import Net
 from tests.compiler.network.shuffles import table
-from vdla.compiler.codegen.blocked_layout import blocked_parameters
 from vdla.compiler.codegen.epilogue import Epilogue
 from vdla.compiler.network.offload import offload
 from vdla.compiler.network.placed import Offloaded
@@ -16,6 +15,7 @@ from vdla.compiler.tasks.base import Task
 from vdla.compiler.tasks.elementwise import Elements, ElementsTask
 from vdla.compiler.tasks.pooling import PoolingTask
 from vdla.compiler.tasks.scaling import DiagonalTask, FactorsTask, ScalingTask, SumTask
+from vdla.compiler.te.operators.narrowing import blocked_parameters
 from vdla.compiler.te.operators.sizes import Pooling
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.target import Target

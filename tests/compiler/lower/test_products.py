@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from tests.compiler.network.graphs import Net
-from vdla.compiler.codegen.blocked_layout import blocked_parameters, blocked_weights
 from vdla.compiler.network.offload import offload
 from vdla.compiler.network.placed import Offloaded
 from vdla.compiler.tasks.convolution import ConvolutionTask, TransposedTask
-from vdla.compiler.te.operators.convolution import window_weights
+from vdla.compiler.te.operators.convolution import blocked_weights, window_weights
+from vdla.compiler.te.operators.narrowing import blocked_parameters
 from vdla.compiler.te.operators.sizes import Convolution, Transposed
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.target import Target

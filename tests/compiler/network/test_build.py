@@ -6,15 +6,14 @@ import numpy as np
 import pytest
 from generators.expected import convolved
 
-from vdla.compiler.codegen.blocked_layout import blocked_parameters, blocked_weights
 from vdla.compiler.codegen.choose import cycles_of
 from vdla.compiler.codegen.stream import emit
 from vdla.compiler.network import build as linking
 from vdla.compiler.network.build import with_prefetch
 from vdla.compiler.operands.address_map import Operand
 from vdla.compiler.tasks.convolution import schedule_conv2d
-from vdla.compiler.te.operators.convolution import conv2d
-from vdla.compiler.te.operators.narrowing import Scale
+from vdla.compiler.te.operators.convolution import blocked_weights, conv2d
+from vdla.compiler.te.operators.narrowing import Scale, blocked_parameters
 from vdla.compiler.te.operators.sizes import Convolution
 from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
 from vdla.hw.spec.presets import DEFAULT

@@ -9,7 +9,6 @@ from generators.expected import convolved
 from generators.making import Case
 
 from tests.loading import load_file
-from vdla.compiler.codegen.blocked_layout import blocked_parameters, blocked_weights
 from vdla.compiler.codegen.choose import cycles_of, least_estimate, simulated_cycles
 from vdla.compiler.codegen.stream import compile_stream, lower_to_calls
 from vdla.compiler.ir.interpret import interpret
@@ -18,8 +17,8 @@ from vdla.compiler.tasks.base import Choice
 from vdla.compiler.tasks.chain import ChainTask
 from vdla.compiler.tasks.chain_plan import Chain, ChainPlan, ChainTile, chains, plans
 from vdla.compiler.tasks.convolution import ConvolutionTask
-from vdla.compiler.te.operators.convolution import window_weights, with_whole_windows
-from vdla.compiler.te.operators.narrowing import AddingScale
+from vdla.compiler.te.operators.convolution import blocked_weights, window_weights, with_whole_windows
+from vdla.compiler.te.operators.narrowing import AddingScale, blocked_parameters
 from vdla.compiler.te.operators.sizes import Convolution
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.presets import DEFAULT

@@ -3,17 +3,16 @@
 import numpy as np
 import pytest
 
-from vdla.compiler.codegen.blocked_layout import blocked_parameters
 from vdla.compiler.codegen.space import space_of
 from vdla.compiler.codegen.stream import lowered_task
 from vdla.compiler.ir.interpret import interpret
 from vdla.compiler.rules import Unfit
-from vdla.compiler.tasks.base import Choice, PartedTask
-from vdla.compiler.tasks.constant_operands import channel_masks, constant_inputs, scalar_weights
-from vdla.compiler.tasks.plane_tile import PlaneTile, plane_tile
+from vdla.compiler.tasks.base import Choice, PartedTask, PlaneTile, plane_tile
 from vdla.compiler.tasks.pooling import MeanTask
+from vdla.compiler.tasks.program_text import channel_masks, constant_inputs, scalar_weights
 from vdla.compiler.tasks.rearranging import RepeatTask
 from vdla.compiler.tasks.scaling import DiagonalTask, FactorsTask, ScalingTask, int8_parts
+from vdla.compiler.te.operators.narrowing import blocked_parameters
 from vdla.hw.spec.presets import DEFAULT, TINY
 from vdla.hw.spec.target import Target
 from vdla.runtime.requantise import parameter_words, requantise

@@ -6,13 +6,14 @@ from generators.expected import convolved, greatest
 from generators.making import Case
 
 from tests.loading import load_file
-from vdla.compiler.codegen.blocked_layout import blocked_parameters, blocked_weights
 from vdla.compiler.codegen.choose import simulated_cycles
 from vdla.compiler.network.packed_inputs import best_packed
 from vdla.compiler.tasks.base import Choice
 from vdla.compiler.tasks.convolution import ConvolutionTask
 from vdla.compiler.tasks.pooled_convolution import Grouped, PooledTask, pools_sums
 from vdla.compiler.tasks.pooling import MaximumTask
+from vdla.compiler.te.operators.convolution import blocked_weights
+from vdla.compiler.te.operators.narrowing import blocked_parameters
 from vdla.compiler.te.operators.sizes import Convolution, Pooling
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.presets import DEFAULT, TINY

@@ -9,8 +9,8 @@ from tests.loading import load_file
 from vdla.compiler.codegen.choose import simulated_cycles
 from vdla.compiler.codegen.space import space_of
 from vdla.compiler.tasks.base import Choice
-from vdla.compiler.tasks.constant_operands import scalar_weights
 from vdla.compiler.tasks.pooling import MaximaTile, MaximumTask, PoolingTask, pools_by_multiplier
+from vdla.compiler.tasks.program_text import scalar_weights
 from vdla.compiler.te.operators.sizes import Pooling
 from vdla.hw.spec.presets import DEFAULT, TINY
 from vdla.hw.spec.target import Target

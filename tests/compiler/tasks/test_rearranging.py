@@ -6,9 +6,8 @@ import pytest
 from vdla.compiler.codegen.space import space_of
 from vdla.compiler.ir.interpret import interpret
 from vdla.compiler.rules import Unfit
-from vdla.compiler.tasks.base import Choice
-from vdla.compiler.tasks.constant_operands import one_hot_inputs
-from vdla.compiler.tasks.plane_tile import PlaneTile
+from vdla.compiler.tasks.base import Choice, PlaneTile
+from vdla.compiler.tasks.program_text import one_hot_inputs
 from vdla.compiler.tasks.rearranging import RowsTask, TurnTask
 from vdla.hw.spec.presets import DEFAULT, TINY
 from vdla.hw.spec.target import Target

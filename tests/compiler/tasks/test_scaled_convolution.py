@@ -8,16 +8,17 @@ from generators.expected import convolved
 from generators.making import Case
 
 from tests.loading import load_file
-from vdla.compiler.codegen.blocked_layout import blocked_parameters, blocked_weights
 from vdla.compiler.codegen.choose import simulated_cycles
 from vdla.compiler.codegen.space import space_of
 from vdla.compiler.codegen.stream import compile_stream
 from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.base import Choice
-from vdla.compiler.tasks.constant_operands import constant_inputs, scalar_weights
 from vdla.compiler.tasks.convolution import ConvolutionTask
+from vdla.compiler.tasks.program_text import constant_inputs, scalar_weights
 from vdla.compiler.tasks.scaled_convolution import ScaledTask, scales_inputs
 from vdla.compiler.tasks.scaling import FactorsTask, int8_parts
+from vdla.compiler.te.operators.convolution import blocked_weights
+from vdla.compiler.te.operators.narrowing import blocked_parameters
 from vdla.compiler.te.operators.sizes import Convolution
 from vdla.hw.spec import isa
 from vdla.hw.spec.config import AcceleratorConfig

@@ -5,7 +5,6 @@ import pytest
 from generators.making import Case
 
 from tests.loading import load_file
-from vdla.compiler.codegen.blocked_layout import blocked_parameters
 from vdla.compiler.codegen.choose import simulated_cycles
 from vdla.compiler.codegen.space import space_of
 from vdla.compiler.rules import Unfit
@@ -18,6 +17,7 @@ from vdla.compiler.tasks.scaling import (
     high_and_low_part,
     multiplies_sums,
 )
+from vdla.compiler.te.operators.narrowing import blocked_parameters
 from vdla.hw.spec.presets import DEFAULT, TINY, VTA
 from vdla.hw.spec.target import Target
 from vdla.runtime.layout import blocked

@@ -5,12 +5,11 @@ import numpy as np
 import pytest
 from generators.expected import convolved, greatest
 
-from vdla.compiler.codegen.blocked_layout import blocked_parameters, blocked_weights
 from vdla.compiler.ir.interpret import interpret
 from vdla.compiler.tasks.elementwise import ElementwiseTensors, add, copy, multiply, requantise
 from vdla.compiler.tasks.pooling import max_pool
-from vdla.compiler.te.operators.convolution import conv2d, conv2d_transposed, phase_weights
-from vdla.compiler.te.operators.narrowing import Narrowing, Scale, Shift
+from vdla.compiler.te.operators.convolution import blocked_weights, conv2d, conv2d_transposed, phase_weights
+from vdla.compiler.te.operators.narrowing import Narrowing, Scale, Shift, blocked_parameters
 from vdla.compiler.te.operators.sizes import Convolution, Pooling, Transposed, average_pool, blocks
 from vdla.compiler.te.schedule import create_schedule
 from vdla.compiler.te.tensor import Tensor
