@@ -14,8 +14,7 @@ from typing import Self
 import numpy as np
 
 from vdla.compiler.graph.interpret import last_uses
-from vdla.compiler.graph.moves import REARRANGING
-from vdla.compiler.graph.nodes import Graph, GraphError, Node, TensorType
+from vdla.compiler.graph.nodes import REARRANGING, Graph, GraphError, Node, TensorType
 from vdla.prove.domain import Domain
 from vdla.prove.elements import ELEMENT, Elements
 from vdla.prove.elementwise import BY_ELEMENT, ByElement, Operand, bits_of

@@ -20,7 +20,6 @@ from fill_tuned import MODELS, WORTH
 from vdla.cli._networks import status
 from vdla.cli._options import reports_errors
 from vdla.compiler.codegen.choice_cache import cached
-from vdla.compiler.codegen.choices import choice_to_json
 from vdla.compiler.codegen.choose import simulated_cycles
 from vdla.compiler.codegen.space import ChoiceSpace, space_of
 from vdla.compiler.codegen.tuned.best_records import SHIPPED
@@ -32,7 +31,7 @@ from vdla.compiler.network.plan_cache import cached_graph
 from vdla.compiler.network.source import Source
 from vdla.compiler.network.stages import parts_of
 from vdla.compiler.network.tuning import network_of
-from vdla.compiler.tasks.base import Choice, Task
+from vdla.compiler.tasks.base import Choice, Task, choice_to_json
 from vdla.compiler.tasks.task_text import task_of
 from vdla.explore.tune.settle import Network
 from vdla.hw.spec.target import TARGETS, Target

@@ -2,11 +2,10 @@
 
 import json
 
-from vdla.compiler.codegen.choices import choice_from_json, choice_to_json
 from vdla.compiler.codegen.choose import Chooser, by_simulator
 from vdla.compiler.codegen.space import ChoiceSpace
 from vdla.compiler.codegen.version import task_version
-from vdla.compiler.tasks.base import Choice
+from vdla.compiler.tasks.base import Choice, choice_from_json, choice_to_json
 from vdla.hw.spec.cache import digest_of
 from vdla.hw.spec.shelf import Shelf
 

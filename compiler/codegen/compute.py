@@ -5,16 +5,17 @@ from dataclasses import dataclass
 from functools import partial
 from math import prod
 
-from vdla.compiler.codegen.actions import (
+from vdla.compiler.codegen.emission import (
     Action,
+    Emission,
     IndexedBuffer,
     Known,
     Values,
     box_of,
     first_and_steps,
+    immediate,
     memoized,
 )
-from vdla.compiler.codegen.emission import Emission, immediate
 from vdla.compiler.codegen.hardware_loops import (
     ComputeInstruction,
     Steps,

@@ -8,8 +8,15 @@ from functools import lru_cache
 from math import prod
 from typing import Protocol
 
-from vdla.compiler.codegen.actions import Action, bound, conditional, repeated, sequence
-from vdla.compiler.codegen.emission import Emission, HardwareIntrinsic
+from vdla.compiler.codegen.emission import (
+    Action,
+    Emission,
+    HardwareIntrinsic,
+    bound,
+    conditional,
+    repeated,
+    sequence,
+)
 from vdla.compiler.codegen.epilogue import (
     NO_EPILOGUE,
     RESIDUAL,

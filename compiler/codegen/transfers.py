@@ -4,18 +4,19 @@ loops that they do not depend on."""
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from vdla.compiler.codegen.actions import (
+from vdla.compiler.codegen.emission import (
     Action,
+    Emission,
     IndexedBuffer,
     Known,
     Values,
     box_of,
     first_and_steps,
+    immediate,
     memoized,
     repeated,
     shifted,
 )
-from vdla.compiler.codegen.emission import Emission, immediate
 from vdla.compiler.codegen.hardware_loops import Dimension, transfer_instructions
 from vdla.compiler.codegen.nest import (
     AffineSum,

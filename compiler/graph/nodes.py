@@ -15,6 +15,16 @@ from vdla.runtime.host.dtypes import UNKNOWN, fits
 Attribute = int | float | str | tuple[int, ...] | tuple[float, ...]
 
 
+RESHAPING = ("Flatten", "Reshape", "Squeeze", "Unsqueeze")
+"""Operators that change the shape of their first input, but not the order of its elements."""
+
+REARRANGING = (*RESHAPING, "Transpose")
+"""Operators whose result is a permutation of the elements of their first input."""
+
+PICKING = ("Gather", "Slice")
+"""Operators whose result consists of elements of their first input."""
+
+
 def extents_of(attributes: Mapping[str, Attribute], name: str) -> tuple[int, ...]:
     """Return an attribute that is a tuple of integers."""
     value = attributes[name]

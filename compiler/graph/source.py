@@ -1,6 +1,7 @@
-"""The types that a model may be passed as; this module does not need the `onnx` package."""
+"""What a network is imported from: a model, and its part; this module does not need the `onnx` package."""
 
 import os
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 
@@ -17,3 +18,21 @@ class ModelMessage(Protocol):
 
 ModelSource = str | os.PathLike[str] | bytes | ModelMessage
 """The path of an ONNX file, its bytes, or an in-memory model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of a model, delimited by names of values.
+
+    Attributes:
+        inputs: values that become inputs; empty: the model's inputs that the outputs depend on.
+        outputs: values that become outputs; empty: the model's outputs.
+        fixed: inputs of the model that become constants, each with the value of all its elements.
+    """
+
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    fixed: tuple[tuple[str, float], ...] = ()
+
+
+WHOLE = Section()

@@ -18,8 +18,7 @@ from vdla.compiler.graph.quantisation.sensitivity import Contribution, contribut
 from vdla.compiler.graph.quantisation_error import LayerError, layer_errors
 from vdla.compiler.graph.quantise import Quantised, has_quantisable, quantise
 from vdla.compiler.graph.rewrites.quantised import FIX_RANGES
-from vdla.compiler.graph.section import WHOLE, Section
-from vdla.compiler.graph.source import ModelSource
+from vdla.compiler.graph.source import WHOLE, ModelSource, Section
 from vdla.compiler.network.source import Source
 from vdla.compiler.network.target_passes import target_passes
 from vdla.compiler.network.tuning import Tuning, tuned_plan

@@ -10,8 +10,7 @@ import numpy as np
 
 from vdla.compiler.codegen.version import network_version
 from vdla.compiler.graph.quantisation.options import Options
-from vdla.compiler.graph.section import WHOLE, Section
-from vdla.compiler.graph.source import ModelMessage, ModelSource
+from vdla.compiler.graph.source import WHOLE, ModelMessage, ModelSource, Section
 from vdla.hw.spec.cache import digest_of
 from vdla.hw.spec.limits import ARRAY_BYTES, FACTOR, limit_of
 from vdla.runtime.host import onnx_runtime

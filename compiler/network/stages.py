@@ -8,11 +8,11 @@ emission, linking  `build`: instructions, addresses, and transfers between host 
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from itertools import count
 
 import numpy as np
 
-from vdla.compiler.codegen.choices import ChoiceError, Choices
 from vdla.compiler.codegen.choose import Chooser, by_simulator
 from vdla.compiler.codegen.space import ChoiceSpace, space_of
 from vdla.compiler.codegen.stream import lowered_task
@@ -26,11 +26,29 @@ from vdla.compiler.network.target_passes import target_passes
 from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.base import Choice, Task
 from vdla.hw.spec.config import AcceleratorConfig
+from vdla.hw.spec.errors import VdlaError
 from vdla.hw.spec.target import Target
 from vdla.runtime.arrays import digest
 from vdla.runtime.module.plan import GraphTexts, Plan
 
 Progress = Callable[[str], None]
+
+
+class ChoiceError(VdlaError):
+    """Choices that cannot be used for a network on a target."""
+
+
+@dataclass(frozen=True)
+class Choices:
+    """Choices for the tasks of a network.
+
+    Attributes:
+        target: timing digest of the target; "" if there are no choices.
+        by_task: choice of each task.
+    """
+
+    target: str = ""
+    by_task: Mapping[Task, Choice] = field(default_factory=dict)
 
 
 def plan_of(

@@ -8,12 +8,11 @@ from vdla.compiler.codegen.tuned.best_records import KIT, TuningRecords
 from vdla.hw.spec.cache import digest_of
 
 if TYPE_CHECKING:
-    from vdla.compiler.codegen.choices import Choices
     from vdla.compiler.codegen.choose import Chooser
     from vdla.compiler.codegen.tuned.chooser import RecordUse
     from vdla.compiler.codegen.tuned.record import TuningRecord
     from vdla.compiler.graph.nodes import Graph
-    from vdla.compiler.network.stages import Progress
+    from vdla.compiler.network.stages import Choices, Progress
     from vdla.compiler.tasks.base import Task
     from vdla.hw.spec.target import Target
     from vdla.runtime.module.plan import Plan
@@ -113,9 +112,9 @@ def settled_choices(
 ) -> "Choices | None":
     """Return the choices that were settled for the tasks of a network; None if a choice is missing or no
     longer legal."""
-    from vdla.compiler.codegen.choices import Choices
     from vdla.compiler.codegen.space import ChoiceSpace, space_of
     from vdla.compiler.codegen.tuned.chooser import legal_choice
+    from vdla.compiler.network.stages import Choices
 
     by_text, chosen = {record.task: record for record in settled}, {}
     for task in tasks:

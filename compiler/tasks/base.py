@@ -5,10 +5,10 @@ A task is an operator with its sizes. A schedule is chosen per task. Equal tasks
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar, Generic, TypeVar
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Generic, TypeVar
 
-from vdla.compiler.codegen.tiles import Tiles
+from vdla.compiler.codegen.tiles import KEEPS, LOOPS, Tiles
 from vdla.compiler.ir.nodes import Func, IrError
 from vdla.compiler.operands.address_map import AddressMap
 from vdla.hw.spec.config import AcceleratorConfig
@@ -36,6 +36,31 @@ class Choice:
     def copies(self) -> int:
         """The number of tiles that must fit the scratchpads at once, for tasks other than convolutions."""
         return self.threads * self.parts
+
+
+def choice_to_json(choice: Choice) -> dict[str, object]:
+    """Return a choice as plain JSON values."""
+    tiles = None if choice.tiles is None else asdict(choice.tiles)
+    return {"threads": choice.threads, "tiles": tiles, "parts": choice.parts}
+
+
+def choice_from_json(values: Mapping[str, Any]) -> Choice:
+    """Restore a choice from the values that `choice_to_json` returns.
+
+    Raises:
+        KeyError, TypeError, ValueError: the values are not a choice.
+    """
+    tiles = None if values["tiles"] is None else Tiles(**values["tiles"])
+    numbers = [
+        values["threads"],
+        values["parts"],
+        *([] if tiles is None else (tiles.outputs, tiles.rows, tiles.columns, tiles.inputs)),
+    ]
+    if not all(type(number) is int and number > 0 for number in numbers) or (
+        tiles is not None and (tiles.threads_over not in LOOPS or tiles.keeps not in KEEPS)
+    ):
+        raise ValueError(f"{values} is not a choice")
+    return Choice(values["threads"], tiles, values["parts"])
 
 
 class Task(ABC):

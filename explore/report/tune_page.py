@@ -6,14 +6,13 @@ from dataclasses import MISSING, Field, asdict, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from vdla.compiler.codegen.choices import choice_from_json
 from vdla.compiler.codegen.choose import stream_of
 from vdla.compiler.codegen.space import ChoiceSpace, space_of
 from vdla.compiler.codegen.tuned.log import LogContents
 from vdla.compiler.codegen.tuned.record import TuneError, TuningRecord, best_of, settled_of
 from vdla.compiler.codegen.version import task_version
 from vdla.compiler.rules import Unfit
-from vdla.compiler.tasks.base import Task
+from vdla.compiler.tasks.base import Task, choice_from_json
 from vdla.compiler.tasks.task_text import task_of
 from vdla.explore.report.numbers import short
 from vdla.explore.report.page import write_page

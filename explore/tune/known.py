@@ -4,12 +4,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from math import inf
 
-from vdla.compiler.codegen.choices import choice_to_json
 from vdla.compiler.codegen.space import ChoiceSpace
 from vdla.compiler.codegen.tuned.chooser import legal_choice
 from vdla.compiler.codegen.tuned.record import OK, TuningRecord
 from vdla.compiler.codegen.version import task_version
-from vdla.compiler.tasks.base import Choice, Task
+from vdla.compiler.tasks.base import Choice, Task, choice_to_json
 from vdla.hw.spec.target import Target
 
 DEFAULT = "default"  # in the place of an explorer: the compiler's own choice

@@ -14,9 +14,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from vdla.compiler.codegen.choices import choice_from_json
 from vdla.compiler.codegen.space import ChoiceSpace
 from vdla.compiler.codegen.tuned.record import TuningRecord
+from vdla.compiler.tasks.base import choice_from_json
 from vdla.explore.tune.features import SpacePoints
 from vdla.explore.tune.points import Points
 from vdla.hw.spec.extras import require_package

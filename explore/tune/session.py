@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Protocol
 
-from vdla.compiler.codegen.choices import choice_from_json
 from vdla.compiler.codegen.space import ChoiceSpace, space_of
 from vdla.compiler.codegen.tuned.record import TuneError, TuningRecord
 from vdla.compiler.rules import Unfit
-from vdla.compiler.tasks.base import Task
+from vdla.compiler.tasks.base import Task, choice_from_json
 from vdla.explore.tune.explorers import Explorer
 from vdla.explore.tune.gain import Standing, next_of
 from vdla.explore.tune.known import Known, cost

@@ -9,7 +9,6 @@ save cycles in proportion.
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from vdla.compiler.codegen.choices import choice_from_json, choice_to_json
 from vdla.compiler.codegen.choose import cycles_of
 from vdla.compiler.codegen.tuned.log import TuningLog
 from vdla.compiler.codegen.tuned.record import TuningRecord
@@ -19,7 +18,7 @@ from vdla.compiler.network.build import build
 from vdla.compiler.network.partition import Part
 from vdla.compiler.network.stages import Progress, layers_of, programs_of
 from vdla.compiler.network.tuning import network_of
-from vdla.compiler.tasks.base import Choice, Task
+from vdla.compiler.tasks.base import Choice, Task, choice_from_json, choice_to_json
 from vdla.explore.tune.known import DEFAULT
 from vdla.explore.tune.settings import Settings
 from vdla.hw.spec.footprint import forms_in_dram

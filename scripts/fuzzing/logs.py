@@ -9,7 +9,6 @@ from random import Random
 from fuzzing.networks import images
 from fuzzing.steps import Step
 from fuzzing.values import INTEGERS, TEXTS, changed_bytes, changed_tree, text_of
-from vdla.compiler.codegen.choices import choice_to_json
 from vdla.compiler.codegen.space import ChoiceSpace, space_of
 from vdla.compiler.codegen.tuned.log import read_log
 from vdla.compiler.codegen.tuned.record import TuningRecord
@@ -19,7 +18,7 @@ from vdla.compiler.network.compile import imported, integers_of
 from vdla.compiler.network.source import Source
 from vdla.compiler.network.stages import layers_of, parts_of
 from vdla.compiler.rules import Unfit
-from vdla.compiler.tasks.base import Task
+from vdla.compiler.tasks.base import Task, choice_to_json
 from vdla.explore.tune.history import history
 from vdla.explore.tune.known import DEFAULT, Known
 from vdla.hw.spec.presets import TINY

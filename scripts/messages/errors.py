@@ -1,9 +1,9 @@
 """What to do about each class of errors."""
 
-from vdla.compiler.codegen.choices import ChoiceError
 from vdla.compiler.codegen.tuned.record import TuneError
 from vdla.compiler.graph.nodes import GraphError
 from vdla.compiler.ir.nodes import IrError
+from vdla.compiler.network.stages import ChoiceError
 from vdla.compiler.te.schedule import ScheduleError
 from vdla.compiler.te.tensorize import MatchError
 from vdla.explore.debug.recording import DebugError

@@ -318,7 +318,7 @@ def compile(
     """
     from vdla.compiler.codegen.tuned.best_records import records_of
     from vdla.compiler.graph.quantisation.options import Options, quality_db
-    from vdla.compiler.graph.section import Section
+    from vdla.compiler.graph.source import Section
     from vdla.compiler.network.plan_cache import cached_tuned_plan
     from vdla.compiler.network.source import Source
 

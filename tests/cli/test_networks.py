@@ -11,7 +11,7 @@ from tests.cli.models import float_model, model
 from tests.cli.networks import IMAGE, RNG, expected, made_in
 from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.onnx.load import load
-from vdla.compiler.graph.section import Section
+from vdla.compiler.graph.source import Section
 
 KEYS = {"device", "cycles", "seconds", "macs", "utilisation", "layers"}
 LAYER_KEYS = {"name", "op", "on", "cycles", "macs", "utilisation", "bytes_read", "bytes_written"}

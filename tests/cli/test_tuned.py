@@ -7,12 +7,12 @@ import vdla
 from tests.cli.commands import invoke
 from tests.cli.models import model
 from tests.compiler.codegen.tuned.records import record
-from vdla.compiler.codegen.choices import choice_to_json
 from vdla.compiler.codegen.space import space_of
 from vdla.compiler.codegen.tuned.log import write_log
 from vdla.compiler.network.plan_cache import cached_graph
 from vdla.compiler.network.source import Source
 from vdla.compiler.network.stages import parts_of, tasks_of
+from vdla.compiler.tasks.base import choice_to_json
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.target import Target
 

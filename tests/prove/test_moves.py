@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from vdla.compiler.graph.moves import REARRANGING
+from vdla.compiler.graph.nodes import REARRANGING
 from vdla.prove.domain import Domain
 from vdla.prove.reference import MOVED_INPUTS, moved
 from vdla.runtime.host.evaluate import OPERATORS, evaluate

@@ -7,11 +7,11 @@ from click.testing import CliRunner
 
 from tests.cli.models import model
 from tests.loading import load_file
-from vdla.compiler.codegen.choices import choice_to_json
 from vdla.compiler.codegen.choose import by_simulator
 from vdla.compiler.codegen.space import space_of
 from vdla.compiler.codegen.tuned.log import read_log, write_log
 from vdla.compiler.codegen.version import task_version
+from vdla.compiler.tasks.base import choice_to_json
 from vdla.compiler.tasks.task_text import task_of
 from vdla.hw.spec.target import TARGETS
 

@@ -7,12 +7,11 @@ applied directly; a record of another version is measured again first.
 from enum import StrEnum
 
 from vdla.compiler.codegen import choice_cache
-from vdla.compiler.codegen.choices import choice_from_json
 from vdla.compiler.codegen.choose import Chooser, simulated_cycles
 from vdla.compiler.codegen.space import ChoiceSpace
 from vdla.compiler.codegen.tuned.best_records import TuningRecords
 from vdla.compiler.codegen.tuned.record import TuningRecord
-from vdla.compiler.tasks.base import Choice
+from vdla.compiler.tasks.base import Choice, choice_from_json
 from vdla.hw.spec.cache import digest_of
 from vdla.hw.spec.errors import VdlaError
 

@@ -26,7 +26,7 @@ class TuningRecord:
         task: text of the task.
         timing: timing digest of the target.
         target: name of the target.
-        choice: JSON values of `vdla.compiler.codegen.choices.choice_to_json`.
+        choice: JSON values of `vdla.compiler.tasks.base.choice_to_json`.
         cycles: cycles of the isolated task, None if the choice is illegal; for a settled choice, cycles of
             the network.
         version: version of the compiler that measured, see `vdla.compiler.codegen.version`.

@@ -12,8 +12,7 @@ from vdla.compiler.graph.integers import (
     fits_multiplier,
     fits_sum,
 )
-from vdla.compiler.graph.moves import REARRANGING
-from vdla.compiler.graph.nodes import Node
+from vdla.compiler.graph.nodes import REARRANGING, Node
 from vdla.compiler.rules import Rule, counted
 from vdla.runtime.layout import IMAGE_RANK
 

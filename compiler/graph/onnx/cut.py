@@ -10,7 +10,7 @@ from vdla.compiler.graph.nodes import GraphError
 from vdla.compiler.graph.onnx.read import OnnxModel
 from vdla.compiler.graph.onnx.subgraphs import reads
 from vdla.compiler.graph.onnx.tensors import ONNX_ERRORS, extents_of, first_line
-from vdla.compiler.graph.section import WHOLE, Section
+from vdla.compiler.graph.source import WHOLE, Section
 from vdla.runtime.host.dtypes import UNKNOWN
 
 SHOWN = 8  # values that a message lists

@@ -12,7 +12,7 @@ from vdla.compiler.graph.onnx.call import RefusalError
 from vdla.compiler.graph.onnx.cut import Shapes, cut, dependencies, runtime_inputs
 from vdla.compiler.graph.onnx.read import OnnxModel
 from vdla.compiler.graph.onnx.tensors import type_from
-from vdla.compiler.graph.section import Section
+from vdla.compiler.graph.source import Section
 
 MOST_ELEMENTS = 1 << 20  # of a fixed input
 MOST_NODES = 64  # between the inputs and the condition of an If

@@ -12,8 +12,7 @@ from vdla.compiler.graph.onnx.importer import Importer
 from vdla.compiler.graph.onnx.inputs import inputs_of
 from vdla.compiler.graph.onnx.read import OnnxModel, read_model
 from vdla.compiler.graph.passes.cleanup import DeadCode
-from vdla.compiler.graph.section import WHOLE, Section
-from vdla.compiler.graph.source import ModelSource
+from vdla.compiler.graph.source import WHOLE, ModelSource, Section
 from vdla.compiler.graph.verify import verify
 from vdla.runtime.samples.elements import of_type
 from vdla.runtime.samples.fit import Fitted, fit

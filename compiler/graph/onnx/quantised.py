@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 from onnx import NodeProto, TensorProto, helper
 
-from vdla.compiler.graph.moves import REARRANGING
+from vdla.compiler.graph.nodes import REARRANGING
 from vdla.compiler.graph.onnx.call import ForeignNode, Form, Importer, OnnxCall, OnnxNode, RefusalError
 
 BYTE_BITS = 8

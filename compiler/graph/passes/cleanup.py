@@ -7,8 +7,7 @@ import numpy as np
 
 from vdla.compiler.graph.conversions import CONVERSIONS
 from vdla.compiler.graph.interpret import run_node
-from vdla.compiler.graph.moves import RESHAPING
-from vdla.compiler.graph.nodes import Graph, Node, type_of
+from vdla.compiler.graph.nodes import RESHAPING, Graph, Node, type_of
 from vdla.compiler.graph.rewrite import rebuilt, renamed
 
 ALWAYS = ("Dropout", "Identity")

@@ -13,8 +13,7 @@ import numpy as np
 
 from vdla.compiler.graph.by_element import table_of
 from vdla.compiler.graph.def_use import DefUse
-from vdla.compiler.graph.moves import PICKING, REARRANGING
-from vdla.compiler.graph.nodes import Graph, Node
+from vdla.compiler.graph.nodes import PICKING, REARRANGING, Graph, Node
 from vdla.compiler.graph.passes.cleanup import DeadCode
 from vdla.compiler.graph.rewrite import GraphBuilder
 from vdla.runtime.host.evaluate import evaluate

@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vdla.compiler.graph.moves import REARRANGING
-from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType
+from vdla.compiler.graph.nodes import REARRANGING, Attribute, Graph, Node, TensorType
 from vdla.compiler.graph.passes.cleanup import DeadCode, RemoveIdentity
 from vdla.compiler.graph.rewrite import GraphBuilder
 from vdla.runtime.layout import IMAGE_RANK

@@ -15,8 +15,7 @@ import numpy as np
 
 from vdla.compiler.graph.conversions import CONVERSIONS
 from vdla.compiler.graph.def_use import DefUse
-from vdla.compiler.graph.moves import RESHAPING
-from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType
+from vdla.compiler.graph.nodes import RESHAPING, Attribute, Graph, Node, TensorType
 from vdla.compiler.graph.rewrite import GraphBuilder
 from vdla.runtime.host import elementwise
 

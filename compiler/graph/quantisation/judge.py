@@ -14,8 +14,7 @@ import numpy as np
 from vdla.compiler.graph.def_use import DefUse
 from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.macs import macs
-from vdla.compiler.graph.moves import REARRANGING
-from vdla.compiler.graph.nodes import Graph, Node
+from vdla.compiler.graph.nodes import REARRANGING, Graph, Node
 from vdla.compiler.graph.quantisation.noise import noise_of
 from vdla.runtime.module.plan import OutputNoise
 

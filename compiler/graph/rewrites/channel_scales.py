@@ -22,8 +22,7 @@ import numpy as np
 
 from vdla.compiler.graph.affine import AFFINE, ChannelAffine, affine_of, factor_of
 from vdla.compiler.graph.def_use import DefUse
-from vdla.compiler.graph.moves import REARRANGING
-from vdla.compiler.graph.nodes import Attribute, Node
+from vdla.compiler.graph.nodes import REARRANGING, Attribute, Node
 from vdla.compiler.graph.quantise_weights import is_quantisable_product, product_parts, without_factors
 from vdla.compiler.graph.rules import Rewriter, RewriteRule, Rules
 from vdla.runtime.layout import IMAGE_RANK

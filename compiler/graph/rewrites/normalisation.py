@@ -21,8 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vdla.compiler.graph.def_use import DefUse
-from vdla.compiler.graph.moves import RESHAPING
-from vdla.compiler.graph.nodes import Node, TensorType
+from vdla.compiler.graph.nodes import RESHAPING, Node, TensorType
 from vdla.compiler.graph.rules import Rewriter, RewriteRule, Rules
 
 LOWEST = -3.4e38  # a bound below this has no effect

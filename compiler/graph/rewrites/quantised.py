@@ -34,8 +34,7 @@ from vdla.compiler.graph.def_use import DefUse
 from vdla.compiler.graph.integer_forms.prerequisites import DYNAMIC, MEANINGS, PRODUCTS, becomes_another
 from vdla.compiler.graph.integer_forms.rules import MOVES
 from vdla.compiler.graph.interpret import run_node
-from vdla.compiler.graph.moves import PICKING, REARRANGING, RESHAPING
-from vdla.compiler.graph.nodes import Node, TensorType
+from vdla.compiler.graph.nodes import PICKING, REARRANGING, RESHAPING, Node, TensorType
 from vdla.compiler.graph.quantise_weights import WEIGHTED
 from vdla.compiler.graph.rules import Rewriter, RewriteRule, Rules
 from vdla.runtime.host.evaluate import evaluate

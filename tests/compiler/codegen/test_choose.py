@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 from vdla.compiler.codegen import choice_cache, choose
-from vdla.compiler.codegen.choices import choice_from_json
 from vdla.compiler.codegen.choose import by_estimate, by_simulator, simulated_cycles
 from vdla.compiler.codegen.estimate import estimated_cycles, ranked_tiles
 from vdla.compiler.codegen.space import space_of
 from vdla.compiler.codegen.tiles import INPUTS, Tiles, TilingProblem, fitting_tiles, table_of
 from vdla.compiler.rules import Unfit
-from vdla.compiler.tasks.base import Choice
+from vdla.compiler.tasks.base import Choice, choice_from_json
 from vdla.compiler.tasks.convolution import ConvolutionTask
 from vdla.compiler.tasks.elementwise import Elements, ElementsTask
 from vdla.compiler.tasks.pooling import PoolingTask

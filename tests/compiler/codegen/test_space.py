@@ -3,13 +3,12 @@
 import numpy as np
 import pytest
 
-from vdla.compiler.codegen.choices import Choices, choice_from_json, choice_to_json
 from vdla.compiler.codegen.space import KNOBS, space_of
 from vdla.compiler.codegen.tiles import INPUTS, KEEPS, OUTPUTS, Tiles
 from vdla.compiler.graph.interpret import interpret
-from vdla.compiler.network.stages import parts_of, plan_of, tasks_of
+from vdla.compiler.network.stages import Choices, parts_of, plan_of, tasks_of
 from vdla.compiler.rules import Unfit
-from vdla.compiler.tasks.base import Choice
+from vdla.compiler.tasks.base import Choice, choice_from_json, choice_to_json
 from vdla.compiler.tasks.convolution import ConvolutionTask
 from vdla.compiler.tasks.pooling import PoolingTask
 from vdla.compiler.tasks.rearranging import RowsTask

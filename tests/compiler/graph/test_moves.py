@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from vdla.compiler.graph.interpret import run_node
-from vdla.compiler.graph.moves import REARRANGING, RESHAPING
+from vdla.compiler.graph.nodes import REARRANGING, RESHAPING
 from vdla.compiler.graph.parse import parse_graph
 
 CALLS = {

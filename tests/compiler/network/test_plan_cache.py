@@ -8,18 +8,18 @@ import pytest
 
 from tests.cli.models import float_model, model
 from tests.compiler.codegen.tuned.records import record
-from vdla.compiler.codegen.choices import choice_to_json
 from vdla.compiler.codegen.choose import simulated_cycles
 from vdla.compiler.codegen.space import space_of
 from vdla.compiler.codegen.tuned.best_records import NO_RECORDS, best_records
 from vdla.compiler.graph.nodes import GraphError
 from vdla.compiler.graph.quantisation.options import Options
-from vdla.compiler.graph.section import Section
+from vdla.compiler.graph.source import Section
 from vdla.compiler.network import compile, plan_cache
 from vdla.compiler.network import source as inputs
 from vdla.compiler.network.plan_cache import cached_graph, cached_tuned_plan
 from vdla.compiler.network.source import Source
 from vdla.compiler.network.stages import parts_of, tasks_of
+from vdla.compiler.tasks.base import choice_to_json
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.presets import TINY
 from vdla.hw.spec.target import Target

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from tests.compiler.network.graphs import HANDMADE, Net, random_inputs
-from vdla.compiler.codegen.choices import ChoiceError, Choices
 from vdla.compiler.codegen.choose import by_estimate
 from vdla.compiler.codegen.tiles import Tiles
 from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.graph.parse import parse_graph
 from vdla.compiler.network import stages
+from vdla.compiler.network.stages import ChoiceError, Choices
 from vdla.compiler.tasks.base import Choice
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.presets import DEFAULT, TINY

@@ -6,11 +6,11 @@ from pathlib import Path
 import numpy as np
 
 from tests.explore.tune.networks import LARGE, POOLING, SMALL, TARGET
-from vdla.compiler.codegen.choices import choice_to_json
 from vdla.compiler.codegen.space import space_of
 from vdla.compiler.codegen.tuned.log import LogContents, write_log
 from vdla.compiler.codegen.tuned.record import OK, TuningRecord
 from vdla.compiler.codegen.version import task_version
+from vdla.compiler.tasks.base import choice_to_json
 from vdla.explore.tune.features import SpacePoints
 from vdla.explore.tune.known import DEFAULT
 

@@ -5,8 +5,8 @@ from math import inf
 
 from tests.compiler.codegen.tuned.records import TARGET, TASK, record
 from tests.explore.tune.networks import SMALL
-from vdla.compiler.codegen.choices import choice_to_json
 from vdla.compiler.codegen.space import space_of
+from vdla.compiler.tasks.base import choice_to_json
 from vdla.explore.tune import history as module
 from vdla.explore.tune.history import LEAST_RECORDS, history
 from vdla.hw.spec.memory import MemoryParameters

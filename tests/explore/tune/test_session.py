@@ -6,11 +6,11 @@ import pytest
 
 from tests.explore.tune.networks import LAYERS, POOLING, SMALL, TARGET, here, records, tune
 from vdla.compiler.codegen.choice_cache import cached
-from vdla.compiler.codegen.choices import choice_from_json
 from vdla.compiler.codegen.choose import simulated_cycles
 from vdla.compiler.codegen.space import space_of
 from vdla.compiler.codegen.tuned.log import merge, read_log, write_log
 from vdla.compiler.codegen.tuned.record import TuneError, best_of
+from vdla.compiler.tasks.base import choice_from_json
 from vdla.explore.tune.known import DEFAULT
 from vdla.explore.tune.measure import Measured, Measuring, Start
 

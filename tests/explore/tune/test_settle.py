@@ -3,13 +3,13 @@
 import pytest
 
 from tests.compiler.codegen.tuned.records import TARGET, TASK, choice, record
-from vdla.compiler.codegen.choices import choice_from_json, choice_to_json
 from vdla.compiler.codegen.space import space_of
 from vdla.compiler.codegen.tuned.best_records import best_records
 from vdla.compiler.codegen.tuned.log import TuningLog
 from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.network.stages import parts_of, tasks_of
 from vdla.compiler.network.tuning import cycles_of_plan, network_of, tuned_plan
+from vdla.compiler.tasks.base import choice_from_json, choice_to_json
 from vdla.explore.sweep.specification import Conv
 from vdla.explore.sweep.workloads import conv_graph
 from vdla.explore.tune.known import DEFAULT

@@ -8,10 +8,10 @@ import pytest
 
 from tests.explore.tune.networks import LAYERS, SMALL, TARGET, here, tune
 from vdla.compiler.codegen.choice_cache import cached
-from vdla.compiler.codegen.choices import choice_from_json
 from vdla.compiler.codegen.choose import simulated_cycles
 from vdla.compiler.codegen.space import space_of
 from vdla.compiler.codegen.tuned.log import read_log
+from vdla.compiler.tasks.base import choice_from_json
 from vdla.explore.tune.explorers import EXPLORERS
 from vdla.explore.tune.features import SpacePoints
 from vdla.explore.tune.known import DEFAULT

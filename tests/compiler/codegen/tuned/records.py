@@ -1,10 +1,9 @@
 """Records for the tests."""
 
-from vdla.compiler.codegen.choices import choice_to_json
 from vdla.compiler.codegen.space import ChoiceSpace, space_of
 from vdla.compiler.codegen.tuned.record import OK, TuningRecord
 from vdla.compiler.codegen.version import task_version
-from vdla.compiler.tasks.base import Choice
+from vdla.compiler.tasks.base import Choice, choice_to_json
 from vdla.compiler.tasks.convolution import ConvolutionTask
 from vdla.compiler.te.operators.sizes import Convolution
 from vdla.hw.spec.presets import TINY

@@ -12,7 +12,7 @@ from vdla.compiler.graph.nodes import GraphError, TensorType
 from vdla.compiler.graph.onnx.cut import cut
 from vdla.compiler.graph.onnx.load import load
 from vdla.compiler.graph.onnx.read import read_model
-from vdla.compiler.graph.section import WHOLE, Section
+from vdla.compiler.graph.source import WHOLE, Section
 
 RNG = np.random.default_rng(0)
 

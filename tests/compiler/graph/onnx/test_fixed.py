@@ -12,7 +12,7 @@ from vdla.compiler.graph.nodes import GraphError
 from vdla.compiler.graph.onnx.fixed import with_fixed
 from vdla.compiler.graph.onnx.load import load
 from vdla.compiler.graph.onnx.read import read_model
-from vdla.compiler.graph.section import WHOLE, Section
+from vdla.compiler.graph.source import WHOLE, Section
 from vdla.runtime.host.onnx_runtime import PART
 from vdla.runtime.module.reasons import kind_of
 

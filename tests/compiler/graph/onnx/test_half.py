@@ -11,7 +11,7 @@ from tests.compiler.graph.onnx.networks import model, node
 from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.nodes import GraphError
 from vdla.compiler.graph.onnx.load import load
-from vdla.compiler.graph.section import Section
+from vdla.compiler.graph.source import Section
 from vdla.runtime.host.onnx_runtime import PART
 
 RNG = np.random.default_rng(0)
