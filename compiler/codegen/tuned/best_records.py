@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from vdla.compiler.codegen.tuned.log import LogReader, read_log
+from vdla.compiler.codegen.tuned.log import read_log
 from vdla.compiler.codegen.tuned.record import TuningRecord, best_of, rank_of, settled_of
 from vdla.compiler.codegen.version import task_version
 from vdla.hw.spec.cache import digest_of
@@ -75,9 +75,8 @@ def records_of(tuning: str | os.PathLike[str] | None) -> TuningRecords:
         return shipped_records()
     if tuning == NONE:
         return NO_RECORDS
-    with LogReader(Path(tuning), held=False) as log:
-        records = candidates_for_best(log)
-        return best_records(str(tuning), records, torn=log.torn)
+    log = read_log(Path(tuning), candidates_for_best)
+    return best_records(str(tuning), log.records, torn=log.torn)
 
 
 @cache

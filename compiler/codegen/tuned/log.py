@@ -1,11 +1,9 @@
 """Tuning logs: append-only files with a record per line; see `vdla.runtime.journal`."""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from vdla.compiler.codegen.tuned.record import TuneError, TuningRecord, merged, record_from
 from vdla.hw.spec.limits import TABLE_BYTES, require_room
@@ -24,9 +22,12 @@ SHARED = ("task", "timing", "target", "version", "explorer", "status", "network"
 """Fields whose values many records of a log have in common."""
 
 
+Keep = Callable[[Iterable[TuningRecord]], Iterable[TuningRecord]]
+
+
 @dataclass(frozen=True, slots=True)
 class LogContents:
-    """The contents of a log.
+    """The contents of a log, or the records of them that were kept.
 
     Attributes:
         torn: the last line is incomplete, because a process was killed during a write; it is ignored.
@@ -37,60 +38,31 @@ class LogContents:
     torn: bool
 
 
-def read_log(path: Path) -> LogContents:
-    """Read all records of a log without changing the file.
-
-    Raises:
-        TuneError: the file cannot be read, a line before the last is damaged, or the records exceed
-            TABLE_BYTES.
-    """
-    with LogReader(path) as log:
-        records = tuple(log)
-        return LogContents(path, records, log.torn)
-
-
-class LogReader:
-    """The records of a log in the order of the file; a context manager and an iterable.
+def read_log(path: Path, keep: Keep | None = None) -> LogContents:
+    """Read a log without changing the file.
 
     Args:
-        path: path of the file, which is not changed.
-        held: the caller keeps all records, so they are limited to TABLE_BYTES; else the length is unlimited.
+        keep: returns the records to keep, of a log of any length; None: all are kept.
 
-    Attributes:
-        torn: the last line is incomplete and was ignored; valid after the iteration.
-
-    Raises, when it is opened or iterated:
-        TuneError: see `read_log`.
+    Raises:
+        TuneError: the file cannot be read, a line before the last is damaged, or all records are kept and
+            exceed TABLE_BYTES.
     """
+    try:
+        with path.open("rb") as file:
+            texts = Texts(file, path, KIND)
+            records = keep(_records(texts, path)) if keep is not None else _records_that_fit(texts, path)
+            return LogContents(path, tuple(records), texts.torn)
+    except OSError as error:
+        raise TuneError(f"{path} cannot be read: {error.strerror or error}") from error
 
-    def __init__(self, path: Path, *, held: bool = True) -> None:
-        self.path, self._held, self.torn = path, held, False
 
-    def __enter__(self) -> Self:
-        try:
-            self._file = self.path.open("rb")
-        except OSError as error:
-            raise self._unreadable(error) from error
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
-    ) -> None:
-        self._file.close()
-
-    def __iter__(self) -> Iterator[TuningRecord]:
-        texts = Texts(self._file, self.path, KIND)
-        try:
-            for record in _records(texts, self.path):
-                if self._held:
-                    require_room(texts.whole, TABLE_BYTES, f"{self.path} has records of", TuneError)
-                yield record
-        except OSError as error:
-            raise self._unreadable(error) from error
-        self.torn = texts.torn
-
-    def _unreadable(self, error: OSError) -> TuneError:
-        return TuneError(f"{self.path} cannot be read: {error.strerror or error}")
+def _records_that_fit(texts: Texts, path: Path) -> list[TuningRecord]:
+    records = []
+    for record in _records(texts, path):
+        require_room(texts.whole, TABLE_BYTES, f"{path} has records of", TuneError)
+        records.append(record)
+    return records
 
 
 class TuningLog:
