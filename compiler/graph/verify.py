@@ -1,5 +1,7 @@
 """The verifier of graphs: invariants that hold after the importer and after every pass."""
 
+from collections.abc import Iterator
+
 from vdla.compiler.graph.nodes import Graph, GraphError, Node, TensorType, type_of
 from vdla.runtime.host.dtypes import TENSOR_DTYPES, UNKNOWN
 from vdla.runtime.host.evaluate import OPERATORS, attributes_of
@@ -14,84 +16,63 @@ def verify(graph: Graph) -> None:
     Raises:
         GraphError: naming the invalid node or value and the problem.
     """
-    defined = _check_given(graph)
+    for problem in _problems(graph):
+        raise GraphError(f"graph {graph.name}: {problem}")
+
+
+def _problems(graph: Graph) -> Iterator[str]:
+    """Yield a sentence for each problem. Later checks rely on earlier ones, so the first counts."""
+    yield from _given_problems(graph)
+    defined = set(graph.inputs) | set(graph.constants)
     for node in graph.nodes:
-        _check_node(graph, node, defined)
+        yield from _node_problems(node, defined)
         defined |= set(node.outputs)
     for name in graph.outputs:
-        _require(name in defined, graph, f"output {name!r} is not a value of the graph")
+        if name not in defined:
+            yield f"output {name!r} is not a value of the graph"
     extra = sorted(set(graph.types) - defined)
-    _require(not extra, graph, f"types has {', '.join(extra)}, which nothing defines")
+    if extra:
+        yield f"types has {', '.join(extra)}, which nothing defines"
     for name in (graph.name, *defined):
-        _require(
-            bool(name) and name.isprintable(),
-            graph,
-            f"the name {name!r} is empty, or has characters that cannot be printed",
-        )
+        if not name or not name.isprintable():
+            yield f"the name {name!r} is empty, or has characters that cannot be printed"
     for name in defined:
-        _check_type(graph, name)
+        yield from _type_problems(name, graph.types.get(name))
 
 
-def _check_given(graph: Graph) -> set[str]:
-    """Check inputs and constants; return their names."""
+def _given_problems(graph: Graph) -> Iterator[str]:
+    """Yield the problems of inputs and constants."""
     both = sorted(set(graph.inputs) & set(graph.constants))
-    _require(not both, graph, f"{', '.join(both)} is both an input and a constant")
-    for name, type_ in graph.inputs.items():
-        _require(
-            graph.types.get(name) == type_,
-            graph,
-            f"input {name!r} is {type_}, but types says {graph.types.get(name)}",
-        )
-    for name, array in graph.constants.items():
-        _require(
-            graph.types.get(name) == type_of(array),
-            graph,
-            f"constant {name!r} is {type_of(array)}, but types says {graph.types.get(name)}",
-        )
-    return set(graph.inputs) | set(graph.constants)
+    if both:
+        yield f"{', '.join(both)} is both an input and a constant"
+    constants = {name: type_of(array) for name, array in graph.constants.items()}
+    for kind, types in (("input", graph.inputs), ("constant", constants)):
+        for name, type_ in types.items():
+            if graph.types.get(name) != type_:
+                yield f"{kind} {name!r} is {type_}, but types says {graph.types.get(name)}"
 
 
-def _check_node(graph: Graph, node: Node, defined: set[str]) -> None:
-    _require(bool(node.outputs), graph, f"{node.op} {node.name!r} has no output")
-    _require(node.op in OPERATORS, graph, f"{node}: operator {node.op!r} is unknown")
-    _require(
-        sorted(node.attributes) == sorted(attributes_of(node.op)),
-        graph,
-        f"{node} has attributes {', '.join(node.attributes) or 'none'}; {node.op} takes "
-        f"{', '.join(attributes_of(node.op)) or 'none'}",
-    )
+def _node_problems(node: Node, defined: set[str]) -> Iterator[str]:
+    if not node.outputs:
+        yield f"{node.op} {node.name!r} has no output"
+    if node.op not in OPERATORS:
+        yield f"{node}: operator {node.op!r} is unknown"
+    taken = attributes_of(node.op)
+    if sorted(node.attributes) != sorted(taken):
+        given = ", ".join(node.attributes) or "none"
+        yield f"{node} has attributes {given}; {node.op} takes {', '.join(taken) or 'none'}"
     for name in node.inputs:
-        _require(
-            name == "" or name in defined, graph, f"{node} reads {name!r}, which nothing before it defines"
-        )
+        if name and name not in defined:
+            yield f"{node} reads {name!r}, which nothing before it defines"
     for place, name in enumerate(node.outputs):
-        _require(
-            name not in defined and name not in node.outputs[:place],
-            graph,
-            f"{node} defines {name!r}, which is defined already",
-        )
+        if name in defined or name in node.outputs[:place]:
+            yield f"{node} defines {name!r}, which is defined already"
 
 
-def _check_type(graph: Graph, name: str) -> None:
-    type_ = graph.types.get(name)
+def _type_problems(name: str, type_: object) -> Iterator[str]:
     if not isinstance(type_, TensorType):
-        raise _error(graph, f"value {name!r} has no type")
-    _require(
-        type_.dtype in TENSOR_DTYPES,
-        graph,
-        f"value {name!r} is {type_}; element types are {', '.join(TENSOR_DTYPES)}",
-    )
-    _require(
-        all(isinstance(size, int) and size >= UNKNOWN for size in type_.shape),
-        graph,
-        f"value {name!r} is {type_}; extents are at least 0, or {UNKNOWN} if only known in a run",
-    )
-
-
-def _require(holds: bool, graph: Graph, problem: str) -> None:
-    if not holds:
-        raise _error(graph, problem)
-
-
-def _error(graph: Graph, problem: str) -> GraphError:
-    return GraphError(f"graph {graph.name}: {problem}")
+        yield f"value {name!r} has no type"
+    elif type_.dtype not in TENSOR_DTYPES:
+        yield f"value {name!r} is {type_}; element types are {', '.join(TENSOR_DTYPES)}"
+    elif not all(isinstance(size, int) and size >= UNKNOWN for size in type_.shape):
+        yield f"value {name!r} is {type_}; extents are at least 0, or {UNKNOWN} if only known in a run"
