@@ -53,18 +53,22 @@ def quantised_product(
     )
 
 
+def outputs_axis(node: Node) -> int:
+    """Return the dimension of the output channels in the weights of an operator of `WEIGHTED`."""
+    return 0 if node.op == "Conv" or node.attributes.get("transB") else 1
+
+
 def product_parts(graph: Values, node: Node) -> tuple[np.ndarray, int, np.ndarray | None]:
     """Return weights, the dimension of their output channels, and the bias [M] or None.
 
     The factors alpha and beta of a Gemm are multiplied in.
     """
-    weights = graph.constants[node.inputs[1]]
+    weights, axis = graph.constants[node.inputs[1]], outputs_axis(node)
     name = node.inputs[2] if len(node.inputs) > 2 else ""
     bias = graph.constants[name] if name else None
     if node.op != "Gemm":
-        return weights, 0 if node.op == "Conv" else 1, bias
+        return weights, axis, bias
     weights = weights * np.float32(node.real("alpha"))
-    axis = 0 if node.attributes["transB"] else 1
     if bias is not None:
         bias = np.broadcast_to(bias.ravel(), weights.shape[axis : axis + 1]) * np.float32(node.real("beta"))
     return weights, axis, bias
@@ -92,10 +96,8 @@ def is_quantisable_product(graph: Values, node: Node) -> bool:
         case "MatMul":
             return graph.constants[node.inputs[1]].ndim == 2
         case "Gemm":
-            weights = graph.constants[node.inputs[1]]
-            return not node.attributes["transA"] and _is_row(
-                graph.constants, node, weights.shape[0 if node.attributes["transB"] else 1]
-            )
+            columns = graph.constants[node.inputs[1]].shape[outputs_axis(node)]
+            return not node.attributes["transA"] and _is_row(graph.constants, node, columns)
     return False
 
 

@@ -13,11 +13,11 @@ from vdla.compiler.graph.affine import ChannelAffine
 from vdla.compiler.graph.conversions import Conversions, QuantisedTensor
 from vdla.compiler.graph.integers import GREATEST, IntegerProduct, Quantisation, integer_product
 from vdla.compiler.graph.nodes import Attribute, Graph, Node
+from vdla.compiler.graph.quantise_weights import WEIGHTED, outputs_axis
 
 CHANGE = "Affine"
 PAIRED = "MatMul of activations"
 POOLS = ("AveragePool", "GlobalAveragePool")
-OUTPUTS_AXIS = {"Conv": 0, "ConvTranspose": 1, "MatMul": 1}  # of the weights; Gemm: see `outputs_axis`
 WHOLE: Mapping[str, Attribute] = {
     "ceil_mode": 0,
     "count_include_pad": 1,
@@ -121,9 +121,7 @@ class Site:
     @property
     def outputs_axis(self) -> int:
         """The axis of output channels in the weights."""
-        if self.node.op == "Gemm":
-            return 0 if self.node.attributes["transB"] else 1
-        return OUTPUTS_AXIS[self.node.op]
+        return outputs_axis(self.node)
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Return the shape of a value."""
@@ -251,7 +249,7 @@ def _affine_change(site: Site) -> RealProduct:
 
 
 REAL_PRODUCTS: Mapping[str, Callable[[Site], RealProduct]] = {
-    **dict.fromkeys((*OUTPUTS_AXIS, "Gemm"), _product_with_weights),
+    **dict.fromkeys(WEIGHTED, _product_with_weights),
     **dict.fromkeys(POOLS, _average),
     CHANGE: _affine_change,
 }

@@ -23,7 +23,7 @@ from vdla.compiler.graph.def_use import DefUse
 from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.graph.quantisation.roles import Roles
-from vdla.compiler.graph.quantise_weights import WEIGHTED, product_parts
+from vdla.compiler.graph.quantise_weights import WEIGHTED, outputs_axis, product_parts
 from vdla.compiler.graph.rewrite import GraphBuilder
 
 SHARES = (0.25, 0.5, 0.75, 1.0)  # exponents: the share of the channel differences moved into the weights
@@ -135,11 +135,9 @@ def _can_multiply_channels(roles: Roles, reader: Node, name: str, axis: int) -> 
     return axis == len(shape) - 1 and reader.op in ("Gemm", "MatMul")
 
 
-def _input_channel_axis(graph: Graph, reader: Node) -> int:
+def _input_channel_axis(reader: Node) -> int:
     """Return the dimension of the input channels in the weights."""
-    if reader.op == "Conv":
-        return 1 if reader.integer("group") == 1 else 0
-    return 1 if reader.op == "Gemm" and reader.attributes["transB"] else 0
+    return 0 if _is_depthwise(reader) else 1 - outputs_axis(reader)
 
 
 def _outputs_per_channel(graph: Graph, reader: Node) -> int:
@@ -157,7 +155,7 @@ def _weights(graph: Graph, reader: Node) -> np.ndarray:
     if _is_depthwise(reader):
         weights = weights.reshape(reader.integer("group"), -1, int(np.prod(weights.shape[2:])))
     else:
-        weights = np.moveaxis(weights, _input_channel_axis(graph, reader), 0)
+        weights = np.moveaxis(weights, _input_channel_axis(reader), 0)
         weights = weights.reshape(*weights.shape[:2], -1)
     return weights
 
@@ -227,12 +225,8 @@ def _with_scaled_channels(graph: Graph, tensors: Iterable[tuple[ScalableTensor, 
         for node, place, axis in _divided_constants(graph, tensor):
             change(node, place, 1 / factors, axis)
         for reader in tensor.readers:
-            change(
-                reader,
-                1,
-                np.repeat(factors, _outputs_per_channel(graph, reader)),
-                _input_channel_axis(graph, reader),
-            )
+            repeated = np.repeat(factors, _outputs_per_channel(graph, reader))
+            change(reader, 1, repeated, _input_channel_axis(reader))
     builder.nodes = [nodes[node.result] for node in graph.nodes]
     return builder.finished()
 
@@ -242,9 +236,7 @@ def _divided_constants(graph: Graph, tensor: ScalableTensor) -> Iterable[tuple[N
     source = tensor.source
     if source.op in NORMS:
         return [(source, place, -1) for place, name in enumerate(source.inputs) if place and name]
-    outputs = 1 if source.op in ("MatMul", "ConvTranspose") else 0
-    outputs = outputs if source.op != "Gemm" else (0 if source.attributes["transB"] else 1)
-    constants = [(source, 1, outputs)]
+    constants = [(source, 1, outputs_axis(source))]
     if len(source.inputs) > 2 and source.inputs[2]:
         constants.append((source, 2, -1))
     if tensor.bias is not None:
