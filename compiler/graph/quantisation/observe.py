@@ -6,7 +6,6 @@ need no range in advance, and are at most 1.6 % wide.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 
 import numpy as np
 
@@ -85,43 +84,29 @@ def observe(
     Raises:
         GraphError: there are no samples, an input is not finite, or an observed value is NaN.
     """
-    observed = {name: Observed() for name in weights}
-    given = False
+    observed, place = {name: Observed() for name in weights}, -1
+
+    def add(values: Mapping[str, np.ndarray]) -> None:
+        for name, array in values.items():
+            if name in observed and array.size:
+                observed[name].add(array, weights[name])
+
+    def watch(node: Node, values: Mapping[str, np.ndarray]) -> None:
+        for name, array in values.items():
+            if name in observed and array.size and np.isnan(array.max()):
+                raise GraphError(
+                    f"{node}: value {name!r} is NaN (not a number) on sample {place}, in float, before "
+                    "quantisation; leave this sample out, or give samples like the training data"
+                )
+        add(values)
+
     for place, sample in enumerate(samples):
-        given = True
         check_inputs(graph, sample)
         for name, array in sample.items():
             if not np.isfinite(array).all():
                 raise GraphError(f"value {name!r} is not finite on sample {place}")
-        _add(observed, weights, sample)
-        interpret(graph, sample, partial(_watch, observed, weights, place))
-    if not given:
+        add(sample)
+        interpret(graph, sample, watch)
+    if place < 0:
         raise GraphError(f"graph {graph.name} cannot be calibrated without samples")
     return observed
-
-
-def _watch(
-    observed: Mapping[str, Observed],
-    weights: Mapping[str, np.ndarray | None],
-    place: int,
-    node: Node,
-    values: Mapping[str, np.ndarray],
-) -> None:
-    """Add the results of a node on sample number `place`; refuse NaN."""
-    for name, array in values.items():
-        if name in observed and array.size and np.isnan(array.max()):
-            raise GraphError(
-                f"{node}: value {name!r} is NaN (not a number) on sample {place}, in float, before "
-                "quantisation; leave this sample out, or give samples like the training data"
-            )
-    _add(observed, weights, values)
-
-
-def _add(
-    observed: Mapping[str, Observed],
-    weights: Mapping[str, np.ndarray | None],
-    values: Mapping[str, np.ndarray],
-) -> None:
-    for name, array in values.items():
-        if name in observed and array.size:
-            observed[name].add(array, weights[name])
