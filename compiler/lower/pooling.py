@@ -13,30 +13,26 @@ from vdla.compiler.network.placed import OffloadCandidate, Offloaded, OperatorKi
 from vdla.compiler.rules import Rule
 from vdla.compiler.tasks.pooling import MaximumTask, MeanTask, PoolingTask, pools_by_multiplier
 from vdla.compiler.tasks.program_text import scalar_weights
-from vdla.compiler.te.operators.sizes import Convolution, Pooling
+from vdla.compiler.te.operators.sizes import Convolution, Pooling, average_pool
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import AluOpcode, Extension
 
 
+def _size(candidate: OffloadCandidate) -> Pooling:
+    (n, channels, height, width), node = candidate.shape(0), candidate.node
+    kernel, strides, pads = node.pair("kernel_shape"), node.pair("strides"), node.border("pads")
+    return Pooling(channels, height, width, kernel, strides, pads, n)
+
+
 def _max_pool(candidate: OffloadCandidate) -> Offloaded:
-    (n, channels, height, width), node, config = candidate.shape(0), candidate.node, candidate.config
-    size = Pooling(
-        channels, height, width, node.pair("kernel_shape"), node.pair("strides"), node.border("pads"), n
-    )
+    size, config = _size(candidate), candidate.config
     if pools_by_multiplier(config, size):
         return candidate.as_tasks(MaximumTask(size), {"X": 0}, {"W": scalar_weights((1,), config)})
     return candidate.as_tasks(PoolingTask(size, candidate.parts, candidate.parts), {"X": 0}, {})
 
 
-def _pooling(candidate: OffloadCandidate) -> Convolution:
-    """Return average pooling as a depthwise convolution."""
-    (n, channels, height, width), node = candidate.shape(0), candidate.node
-    kernel, strides, pads = node.pair("kernel_shape"), node.pair("strides"), node.border("pads")
-    return Convolution(channels, height, width, channels, kernel, strides, pads, groups=channels, batch=n)
-
-
 def _average_pool(candidate: OffloadCandidate) -> Offloaded:
-    size = _pooling(candidate)
+    size = average_pool(_size(candidate))
     if _is_mean(size, candidate.config):
         return _mean(candidate, size)
     return multiplied(candidate, size, np.ones(1, np.int8), candidate.node.integer("border"))
@@ -90,7 +86,7 @@ OPERATORS: Mapping[str, OperatorKind] = {
             Rule(TAKES, border_fault, BORDER_CURE),
             Rule(
                 "kernels that read at least one pixel of the image",
-                lambda candidate: reach_fault(_pooling(candidate)),
+                lambda candidate: reach_fault(average_pool(_size(candidate))),
             ),
         ),
         _average_pool,

@@ -15,7 +15,7 @@ from vdla.compiler.graph.by_element import table_of
 from vdla.compiler.graph.def_use import DefUse
 from vdla.compiler.graph.nodes import PICKING, REARRANGING, Graph, Node
 from vdla.compiler.graph.passes.cleanup import DeadCode
-from vdla.compiler.graph.rewrite import GraphBuilder
+from vdla.compiler.graph.rewrite import GraphBuilder, rebuilt
 from vdla.runtime.host.evaluate import evaluate
 from vdla.runtime.host.int8 import BYTES
 
@@ -161,18 +161,14 @@ def _parts(
 
 def _with_writes_in_place(graph: Graph) -> Graph:
     """Return `graph` with products that write their results in the order after the following moves."""
-    builder, at = GraphBuilder(graph), DefUse(graph)
+    at, produced, kept = DefUse(graph), set[str](), list[Node]()
     for node in graph.nodes:
-        builder.nodes.append(_writing(at, node) if node.op == PRODUCTS else node)
-    produced: set[str] = set()
-    kept = []
-    for node in builder.nodes:
+        node = _writing(at, node) if node.op == PRODUCTS else node
         if not produced.intersection(node.outputs):
             kept.append(node)
         if node.op == PRODUCTS:
             produced.update(node.outputs)
-    builder.nodes = kept
-    return builder.finished()
+    return rebuilt(graph, kept)
 
 
 def _writing(at: DefUse, node: Node) -> Node:
