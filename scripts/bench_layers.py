@@ -16,16 +16,19 @@ import click
 import numpy as np
 
 from vdla.cli._options import reports_errors
-from vdla.compiler.codegen.choose import best_tiles
+from vdla.compiler.codegen.choose import simulated_cycles
+from vdla.compiler.codegen.estimate import ranked_tiles
 from vdla.compiler.codegen.stream import compile_stream
-from vdla.compiler.codegen.tiles import TilingProblem
-from vdla.compiler.tasks.convolution import schedule_conv2d
+from vdla.compiler.codegen.tiles import Tiles, TilingProblem
+from vdla.compiler.tasks.base import Choice
+from vdla.compiler.tasks.convolution import ConvolutionTask, schedule_conv2d
 from vdla.compiler.te.operators.convolution import blocked_weights, conv2d
 from vdla.compiler.te.operators.narrowing import Scale, blocked_parameters
 from vdla.compiler.te.operators.sizes import Convolution
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.extras import require_package
 from vdla.hw.spec.presets import preset
+from vdla.hw.spec.target import Target
 from vdla.runtime.devices.cycle import CycleDevice
 from vdla.runtime.layout import blocked, unblocked
 from vdla.runtime.requantise import parameter_words, requantise
@@ -121,6 +124,15 @@ def measure(name: str, size: Convolution, config: AcceleratorConfig, threads: tu
     )
 
 
+def best_tiles(size: Convolution, config: AcceleratorConfig, threads: int) -> Tiles:
+    """Return the tiles with the fewest simulated cycles among the `CANDIDATES` with the best estimates."""
+    task, target = ConvolutionTask(size), Target(config)
+    return min(
+        ranked_tiles(TilingProblem(size, config, threads, scales=True), CANDIDATES, distinct=True),
+        key=lambda tiles: simulated_cycles(task, Choice(threads, tiles), target),
+    )
+
+
 def run(
     inp: np.ndarray,
     wgt: np.ndarray,
@@ -136,7 +148,7 @@ def run(
         size,
         config,
         threads=threads,
-        tiles=best_tiles(TilingProblem(size, config, threads, scales=True), CANDIDATES),
+        tiles=best_tiles(size, config, threads),
     )
     stream = compile_stream(schedule.lower(), config)
     given = {
@@ -192,8 +204,7 @@ def main(name: str, plot: Path | None, as_json: bool) -> None:
         for row in rows:
             columns = "   ".join(f"{row.cycles[count]:9,} {row.fraction(count):6.1%}" for count in threads)
             click.echo(
-                f"{row.name:5} {row.roofline:10,}  {columns}   "
-                f"{best_tiles(TilingProblem(LAYERS[row.name], config, 2, scales=True), CANDIDATES)}"
+                f"{row.name:5} {row.roofline:10,}  {columns}   {best_tiles(LAYERS[row.name], config, 2)}"
             )
         click.echo("\n".join(f"{'ok   ' if ok else 'SHORT'} {text}" for text, ok in met.items()))
     if plot:

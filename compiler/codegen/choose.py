@@ -6,23 +6,25 @@ Timing does not depend on data, so the cycle simulator evaluates a choice withou
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from math import inf
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from vdla.compiler.codegen.epilogue import RESIDUAL, SUM, Epilogue
 from vdla.compiler.codegen.estimate import estimated_cycles, least_cycles, ranked_tiles
 from vdla.compiler.codegen.space import ChoiceFamily, ChoiceSpace, space_of
 from vdla.compiler.codegen.stream import emit_calls, lowered_task
-from vdla.compiler.codegen.tiles import INPUTS, Tiles, TileTable, TilingProblem, fitting_tiles, table_of
+from vdla.compiler.codegen.tiles import INPUTS, TileTable, TilingProblem, fitting_tiles, table_of
 from vdla.compiler.operands.address_map import Operand
 from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.base import Choice, Task
-from vdla.compiler.tasks.convolution import ConvolutionTask, TiledTask
-from vdla.compiler.te.operators.narrowing import Scale, Shift
+from vdla.compiler.tasks.convolution import TiledTask
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.memory import REFERENCE_MEMORY
 from vdla.hw.spec.sdram import AnyMemory
 from vdla.hw.spec.target import Target
 from vdla.runtime.stream.builder import Stream, StreamBuilder
+
+if TYPE_CHECKING:
+    from vdla.sim.timing.result import Timing
 
 CANDIDATES = 2  # choices that may be simulated
 MORE_CANDIDATES = 4  # choices with more virtual threads that may be simulated
@@ -175,27 +177,17 @@ def stream_of(task: Task, choice: Choice, config: AcceleratorConfig) -> Stream:
     return builder.finish()
 
 
-def best_tiles(work: TilingProblem, candidates: int = CANDIDATES) -> Tiles:
-    """Return the tiles with the fewest simulated cycles among the `candidates` with the best estimates.
-
-    Raises:
-        IrError: no tiles fit.
-    """
-    narrowing = Scale() if work.scales else Shift(1)
-    task = ConvolutionTask(work.size, narrowing, alike=work.alike, slides=work.slides)
-    target = Target(work.config, work.memory)
-    return min(
-        ranked_tiles(work, candidates, distinct=True),
-        key=lambda tiles: simulated_cycles(task, Choice(work.threads, tiles), target),
-    )
-
-
 def cycles_of(stream: Stream, memory: AnyMemory = REFERENCE_MEMORY) -> int:
     """Return the simulated cycles of a stream with tensors aligned to bursts."""
+    return timing_of(stream, memory).cycles
+
+
+def timing_of(stream: Stream, memory: AnyMemory, *, log: bool = False) -> "Timing":
+    """Return the simulated timing of a stream with tensors aligned to bursts; see `simulate` for `log`."""
     from vdla.sim.decoded import decode_stream
     from vdla.sim.timing.simulate import (
         simulate,
     )  # importing numba takes a second, which a compilation of recorded choices saves
 
     words = stream.relocated(dict.fromkeys(stream.tensors, TENSOR_ADDRESS))
-    return simulate(decode_stream(words, stream.config), memory).cycles
+    return simulate(decode_stream(words, stream.config), memory, log=log)

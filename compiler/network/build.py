@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from vdla.compiler.codegen.choose import TENSOR_ADDRESS
+from vdla.compiler.codegen.choose import timing_of
 from vdla.compiler.codegen.epilogue import Epilogue, tables_held
 from vdla.compiler.codegen.stream import emit_calls
 from vdla.compiler.graph.macs import macs
@@ -281,12 +281,8 @@ def _with_moved_weights(run: _Run, memory: AnyMemory) -> Iterator[StreamBuilder]
 
 
 def _run(builder: StreamBuilder, memory: AnyMemory) -> _Run:
-    from vdla.sim.timing.simulate import simulate  # imports numba, which takes long
-
     stream, numbers = builder.numbered()
-    words = stream.relocated(dict.fromkeys(stream.tensors, TENSOR_ADDRESS))
-    timing = simulate(decode_stream(words, stream.config), memory, log=True)
-    return _Run(builder, stream, numbers, timing)
+    return _Run(builder, stream, numbers, timing_of(stream, memory, log=True))
 
 
 def _schedule(timing: Timing, numbers: np.ndarray, memory: MemoryParameters) -> Schedule:
