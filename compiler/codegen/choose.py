@@ -6,7 +6,7 @@ Timing does not depend on data, so the cycle simulator evaluates a choice withou
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from vdla.compiler.codegen.epilogue import RESIDUAL, SUM, Epilogue
 from vdla.compiler.codegen.estimate import estimated_cycles, least_cycles, ranked_tiles
@@ -22,9 +22,8 @@ from vdla.hw.spec.memory import REFERENCE_MEMORY
 from vdla.hw.spec.sdram import AnyMemory
 from vdla.hw.spec.target import Target
 from vdla.runtime.stream.builder import Stream, StreamBuilder
-
-if TYPE_CHECKING:
-    from vdla.sim.timing.result import Timing
+from vdla.sim.decoded import decode_stream
+from vdla.sim.timing.result import Timing
 
 CANDIDATES = 2  # choices that may be simulated
 MORE_CANDIDATES = 4  # choices with more virtual threads that may be simulated
@@ -182,12 +181,9 @@ def cycles_of(stream: Stream, memory: AnyMemory = REFERENCE_MEMORY) -> int:
     return timing_of(stream, memory).cycles
 
 
-def timing_of(stream: Stream, memory: AnyMemory, *, log: bool = False) -> "Timing":
+def timing_of(stream: Stream, memory: AnyMemory, *, log: bool = False) -> Timing:
     """Return the simulated timing of a stream with tensors aligned to bursts; see `simulate` for `log`."""
-    from vdla.sim.decoded import decode_stream
-    from vdla.sim.timing.simulate import (
-        simulate,
-    )  # importing numba takes a second, which a compilation of recorded choices saves
+    from vdla.sim.timing.simulate import simulate  # imports numba, which takes a second
 
     words = stream.relocated(dict.fromkeys(stream.tensors, TENSOR_ADDRESS))
     return simulate(decode_stream(words, stream.config), memory, log=log)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from vdla.compiler.codegen.choice_cache import cached
-from vdla.compiler.codegen.tuned.best_records import NO_RECORDS, TuningRecords
+from vdla.compiler.codegen.tuned.best_records import NO_RECORDS, Tuning, TuningRecords
 from vdla.compiler.graph.explain import Explanation, Write
 from vdla.compiler.graph.integer_forms.cures import GENERAL, NOTHING_QUANTISED, cures_here, cures_in_file
 from vdla.compiler.graph.integer_forms.prerequisites import DYNAMIC, PRODUCTS
@@ -21,7 +21,7 @@ from vdla.compiler.graph.rewrites.quantised import FIX_RANGES
 from vdla.compiler.graph.source import WHOLE, ModelSource, Section
 from vdla.compiler.network.source import Source
 from vdla.compiler.network.target_passes import target_passes
-from vdla.compiler.network.tuning import Tuning, tuned_plan
+from vdla.compiler.network.tuning import tuned_plan
 from vdla.hw.spec.target import Target
 from vdla.runtime.module.plan import Fidelity, Plan
 from vdla.runtime.samples.given import given_of

@@ -11,11 +11,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from vdla.compiler.codegen.tuned.best_records import NO_RECORDS, TuningRecords
+from vdla.compiler.codegen.tuned.best_records import NO_RECORDS, Tuning, TuningRecords
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.graph.serialise import graph_from_bytes, graph_to_bytes
 from vdla.compiler.network.source import Source
-from vdla.compiler.network.tuning import Tuning, tuned_plan
 from vdla.hw.spec.cache import digest_of
 from vdla.hw.spec.shelf import Shelf
 from vdla.hw.spec.target import Target
@@ -60,6 +59,7 @@ def cached_tuned_plan(
         report, _, module = data.partition(b"\n")
         return CachedPlan(from_bytes(module), msgspec.json.decode(report, type=Tuning), (module,))
     from vdla.compiler.codegen.choice_cache import cached
+    from vdla.compiler.network.tuning import tuned_plan
 
     graph, fidelity, key = _graph(source, key, progress)
     plan, tuning = tuned_plan(graph, target, records, cached(), progress)

@@ -40,8 +40,7 @@ class Choice:
 
 def choice_to_json(choice: Choice) -> dict[str, object]:
     """Return a choice as plain JSON values."""
-    tiles = None if choice.tiles is None else asdict(choice.tiles)
-    return {"threads": choice.threads, "tiles": tiles, "parts": choice.parts}
+    return asdict(choice)
 
 
 def choice_from_json(values: Mapping[str, Any]) -> Choice:

@@ -35,8 +35,8 @@ from vdla.runtime.session.session import Outcome, Session
 from vdla.runtime.session.summary import Summary, summary_of
 
 if TYPE_CHECKING:
+    from vdla.compiler.codegen.tuned.best_records import Tuning
     from vdla.compiler.graph.source import ModelSource
-    from vdla.compiler.network.tuning import Tuning
     from vdla.explore.sweep.results import Results
     from vdla.explore.sweep.run import Progress
     from vdla.prove.proof import Proof

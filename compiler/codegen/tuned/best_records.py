@@ -1,10 +1,11 @@
-"""The best records for a compilation, from a log or from the database that ships with the kit.
+"""The best records for a compilation, from a log or from the database that ships with the kit, and a report
+on their use.
 
 The database is the set of files `*.jsonl` in this folder; `scripts/fill_tuned.py` writes them.
 """
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -18,6 +19,7 @@ from vdla.hw.spec.target import Target
 NONE = "none"
 SHIPPED = Path(__file__).parent
 KIT = "the kit's records"
+MOST_NAMES = 4  # of layers, in a report
 
 Best = Mapping[tuple[str, str], TuningRecord]
 Settled = Mapping[tuple[str, str], tuple[TuningRecord, ...]]
@@ -113,3 +115,58 @@ def best_records(source: str, records: Iterable[TuningRecord], *, torn: bool = F
     settled = settled_of(every) | settled_of(record for record in every if record.version == task_version())
     targets = {record.timing: record.target for record in every}
     return TuningRecords(source, current, older, settled, torn, targets)
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """The use of tuned records for the tasks of a network.
+
+    Attributes:
+        tasks: number of tasks.
+        found: number of tasks with the choice of a record.
+        again: number of these whose record was measured again, because another version of the compiler had
+            measured it.
+        worse: a layer for each task whose record was measured again and no longer beats the compiler's
+            choice.
+        none: a layer for each task without a record.
+    """
+
+    tasks: int
+    found: int
+    again: int
+    worse: tuple[str, ...]
+    none: tuple[str, ...]
+
+    def said(self, source: str, others: Sequence[str] = ()) -> str:
+        """Return the report as a line.
+
+        Args:
+            source: source of the records.
+            others: names of the targets of the records, if none is for this target.
+        """
+        if others:
+            return (
+                f"tuned: no task, because {source} holds records of {', '.join(others)} and none of this "
+                "target; a record holds for one configuration and memory: tune for this target, or compile "
+                "for that target"
+            )
+        parts = [f"tuned: {self.found} of {self.tasks} tasks by {source}"]
+        if self.again:
+            parts.append(f"{self.again} of them measured again for this version of the kit")
+        if self.worse:
+            parts.append(f"no longer better: {_cut(self.worse)}")
+        if self.none and source != KIT:  # the kit has only records that beat the compiler
+            parts.append(f"none for: {_cut(self.none)}")
+        return ", ".join(parts)
+
+    @property
+    def applied(self) -> bool:
+        """Whether there were records for any task."""
+        return bool(self.found or self.worse)
+
+
+def _cut(names: Sequence[str]) -> str:
+    """Return the first names as text, and the number of further names."""
+    more = len(names) - MOST_NAMES
+    shown = ", ".join(names if more <= 1 else names[:MOST_NAMES])
+    return f"{shown} and {more} more" if more > 1 else shown

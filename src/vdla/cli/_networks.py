@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 import click
 
 from vdla.cli._options import Command, reports_errors
-from vdla.compiler.codegen.tuned.best_records import KIT, TuningRecords, records_of
+from vdla.compiler.codegen.tuned.best_records import KIT, Tuning, TuningRecords, records_of
 from vdla.compiler.graph.source import Section
-from vdla.compiler.network.tuning import Tuning
 from vdla.hw.spec.garbage import without_collections
 from vdla.hw.spec.target import Target
 from vdla.runtime.module.plan import Plan

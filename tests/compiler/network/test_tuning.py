@@ -2,9 +2,9 @@
 
 import pytest
 
-from vdla.compiler.codegen.tuned.best_records import KIT
+from vdla.compiler.codegen.tuned.best_records import KIT, Tuning
 from vdla.compiler.codegen.tuned.chooser import RecordUse
-from vdla.compiler.network.tuning import Tuning, tuning_of
+from vdla.compiler.network.tuning import tuning_of
 from vdla.compiler.tasks.elementwise import Elements, ElementsTask
 
 TASKS = [ElementsTask(Elements.COPY, number) for number in range(1, 5)]
