@@ -19,7 +19,7 @@ from onnx.version_converter import convert_version
 from onnxruntime.quantization import CalibrationMethod
 
 from vdla.cli._options import reports_errors
-from vdla.compiler.graph.quantisation.noise import noise_of
+from vdla.compiler.graph.quantisation.judge import noise_of
 from vdla.compiler.graph.quantisation.options import Options, quality_db
 from vdla.runtime.arrays import read_npz
 from vdla.runtime.samples import InputError

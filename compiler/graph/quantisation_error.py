@@ -8,7 +8,7 @@ import numpy as np
 
 from vdla.compiler.graph.interpret import all_values
 from vdla.compiler.graph.nodes import Graph
-from vdla.compiler.graph.quantisation.noise import ratio_db
+from vdla.compiler.graph.quantisation.judge import ratio_db
 from vdla.compiler.graph.quantisation.sensitivity import Contribution
 
 MOST_SHOWN = 5  # layers in the table of the costliest

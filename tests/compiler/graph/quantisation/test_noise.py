@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from vdla.compiler.graph.quantisation.noise import noise_of, ratio_db
+from vdla.compiler.graph.quantisation.judge import noise_of, ratio_db
 from vdla.runtime.module.plan import OutputNoise
 
 
