@@ -8,9 +8,9 @@ from graphlib import TopologicalSorter
 from heapq import heappop, heappush
 
 from vdla.compiler.graph.conversions import Conversions
-from vdla.compiler.graph.integer_forms.reasons import is_float, moved_by_elements, unsupported
 from vdla.compiler.graph.integer_forms.rules import MOVES
 from vdla.compiler.graph.nodes import Graph, Node
+from vdla.compiler.graph.passes.to_integers import is_float, moved_by_elements, unsupported
 from vdla.compiler.lower.tables import OPERATORS
 from vdla.compiler.network.groups import grouped
 from vdla.compiler.network.offload import offload

@@ -9,11 +9,10 @@ from tests.compiler.network import test_offload as integers
 from tests.compiler.network.graphs import HANDMADE, TWICE, Net
 from vdla.compiler.codegen.choose import by_estimate
 from vdla.compiler.graph.integer_forms import prerequisites
-from vdla.compiler.graph.integer_forms.reasons import is_float
 from vdla.compiler.graph.integer_forms.rules import FUNCTION, QUANTISE
 from vdla.compiler.graph.nodes import Graph, Node, TensorType
 from vdla.compiler.graph.parse import parse_graph
-from vdla.compiler.graph.passes.to_integers import ToIntegers
+from vdla.compiler.graph.passes.to_integers import ToIntegers, is_float
 from vdla.compiler.graph.pipeline import INTEGERS, SIMPLIFY
 from vdla.compiler.graph.text import print_graph
 from vdla.compiler.lower.tables import OPERATORS, RULES

@@ -6,12 +6,11 @@ import pytest
 from tests.compiler.graph.passes.qdq import QdqBuilder, float_operators, signed
 from vdla.compiler.graph.def_use import DefUse
 from vdla.compiler.graph.integer_forms.prerequisites import becomes_another
-from vdla.compiler.graph.integer_forms.reasons import MergedConversions, is_float, moved_by_elements
 from vdla.compiler.graph.integer_forms.site import CHANGE
 from vdla.compiler.graph.interpret import all_values
 from vdla.compiler.graph.nodes import Graph, Node
 from vdla.compiler.graph.parse import parse_graph
-from vdla.compiler.graph.passes.to_integers import ToIntegers
+from vdla.compiler.graph.passes.to_integers import MergedConversions, ToIntegers, is_float, moved_by_elements
 from vdla.compiler.graph.pipeline import INTEGERS
 from vdla.compiler.network.compile import FLOATS
 
