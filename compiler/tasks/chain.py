@@ -101,39 +101,24 @@ class _ChainProgram:
 
     plan: ChainPlan
 
-    @property
-    def chain(self) -> Chain:
-        """The convolutions."""
-        return self.plan.chain
-
-    @property
-    def tile(self) -> ChainTile:
-        """The tile."""
-        return self.plan.tile
-
-    @property
-    def config(self) -> AcceleratorConfig:
-        """The configuration of the accelerator."""
-        return self.plan.config
-
     def program(self) -> Func:
         """Return the program."""
-        images = blocks(self.plan.size.batch, self.config.batch)
+        images = blocks(self.plan.size.batch, self.plan.config.batch)
         image = nest({"n": images}, "\n".join([*self._border(), self._units()]))
-        return parse_program(self._operands(), [*self._buffers(), image], self.config)
+        return parse_program(self._operands(), [*self._buffers(), image], self.plan.config)
 
     def _names(self) -> list[str]:
         """Return the suffix of the operand names of each convolution: its number, as in W0 and P0; "" for the
         last convolution, whose operands are W and P."""
-        return [*map(str, range(len(self.chain.stages) - 1)), ""]
+        return [*map(str, range(len(self.plan.chain.stages) - 1)), ""]
 
     def _name(self, stage: ConvolutionTask | None) -> str:
         """Return what distinguishes the operands of a convolution."""
-        place = next(place for place, each in enumerate(self.chain.stages) if each is stage)
+        place = next(place for place, each in enumerate(self.plan.chain.stages) if each is stage)
         return self._names()[place]
 
     def _operands(self) -> dict[str, str]:
-        config, plan, stages = self.config, self.plan, self.chain.stages
+        config, plan, stages = self.plan.config, self.plan, self.plan.chain.stages
         images, first, last = blocks(plan.size.batch, config.batch), stages[0].size, stages[-1].size
         shape = images, blocks(first.channels, config.block_in), first.height, first.width
         operands = {
@@ -145,14 +130,14 @@ class _ChainProgram:
                 blocks(stage.size.outputs, config.block_out),
                 blocks(stage.size.channels, config.block_in),
             )
-            inner = plan.covers.values() if stage is self.chain.window else (inputs, *stage.size.kernel)
+            inner = plan.covers.values() if stage is self.plan.chain.window else (inputs, *stage.size.kernel)
             operands[f"P{name}"] = operand_type(config, outputs, SETS, scope=Scope.PARAMETERS)
             operands[f"W{name}"] = operand_type(config, outputs, *inner, scope=Scope.WEIGHT)
         return operands
 
     def _buffers(self) -> Iterator[str]:
         """Yield the allocations of all buffers, and the load of the parameters of the projection."""
-        task, plan, config, count = self.chain, self.plan, self.config, self.tile.blocks
+        task, plan, config, count = self.plan.chain, self.plan, self.plan.config, self.plan.tile.blocks
         weights = plan.weight_turns * count
         parameters = plan.parameter_turns * count
         taken, read, results = (
@@ -177,18 +162,18 @@ class _ChainProgram:
             yield buffer("P0L", Scope.PARAMETERS, {"c": parameters, "row": SETS}).allocation
             yield buffer("W0L", Scope.WEIGHT, {"c": weights, "i": plan.inputs, **plan.taps}).allocation
             yield buffer("E", Scope.ACCUMULATOR, {**sums, **read}).allocation
-            yield buffer("XL", Scope.INPUT, {"f": self.tile.copies, "i": plan.inputs, **taken}).allocation
+            yield buffer("XL", Scope.INPUT, {"f": plan.tile.copies, "i": plan.inputs, **taken}).allocation
 
     def _projection_buffers(self, weights: int) -> Iterator[str]:
         """Yield the allocations of the buffers of the projection, with its weights for so many blocks, and
         the load of its parameters, unless each part of its channels loads its parameters."""
-        plan, config = self.plan, self.config
+        plan, config = self.plan, self.plan.config
         parameter = ChipBuffer("PL", Scope.PARAMETERS, {"k": plan.outputs, "row": SETS}, config)
-        yield parameter.loaded("P[k, row, 0, 0]") if self.tile.parts == 1 else parameter.allocation
+        yield parameter.loaded("P[k, row, 0, 0]") if plan.tile.parts == 1 else parameter.allocation
         sizes = {"k": plan.outputs, "c": weights}
         held = sizes if plan.leaves_weights else dict(reversed(sizes.items()))
         yield ChipBuffer("WL", Scope.WEIGHT, held, config).allocation
-        sums = {"f": self.tile.copies, "k": plan.outputs, **dict(zip("yx", plan.results, strict=True))}
+        sums = {"f": plan.tile.copies, "k": plan.outputs, **dict(zip("yx", plan.results, strict=True))}
         yield ChipBuffer("S", Scope.ACCUMULATOR, sums, config).allocation
 
     def _border(self) -> Iterator[str]:
@@ -196,7 +181,7 @@ class _ChainProgram:
         plan = self.plan
         if plan.has_border:
             first = plan.first_filled
-            loops = {"t": plan.input_turns, "b": self.tile.blocks, "e": plan.inputs_of_block - first}
+            loops = {"t": plan.input_turns, "b": plan.tile.blocks, "e": plan.inputs_of_block - first}
             yield nest(loops, self._filled(f"M[t, b, e + {first}"))
 
     def _filled(self, place: str) -> str:
@@ -208,14 +193,14 @@ class _ChainProgram:
         return f"M[{_turn(self.plan.input_turns)}, b, ({row}) * {self.plan.pitch} + {column}"
 
     def _padded(self, operands: str, inside: str) -> str:
-        return padded_load(operands, inside, self.chain.window.border)
+        return padded_load(operands, inside, self.plan.chain.window.border)
 
     # Order of the units
 
     def _units(self) -> str:
         """Return the work on all units of an image. Step `u` expands unit `u`, computes the windows of unit
         `u - 1` and projects unit `u - 2`. Units of consecutive tiles overlap."""
-        plan, expands = self.plan, self.chain.expansion is not None
+        plan, expands = self.plan, self.plan.chain.expansion is not None
         units = plan.steps * plan.units
         begin = where(f"{self._unit} < 1", "\n".join((*self._read(), self._parameters())))
 
@@ -227,7 +212,7 @@ class _ChainProgram:
             work("u", f"u < {units}", [begin, self._weights(), *self._inputs()]),
             work("u - 1", f"1 <= u and u <= {units}", self._window()),
         ]
-        if self.chain.projection is not None:
+        if plan.chain.projection is not None:
             works.append(work("u - 2", "2 <= u", self._project()))
         works.insert(1 if expands else len(works), ahead)
         return nest({"u": units + plan.late}, "\n".join(works))
@@ -242,7 +227,7 @@ class _ChainProgram:
         yield f"tile = step % {plan.tiles}"
         yield f"rows = tile % {plan.counts[0]}"
         yield f"strip = tile // {plan.counts[0]}"
-        yield f"copy = step % {self.tile.copies}"
+        yield f"copy = step % {plan.tile.copies}"
         counts = {plan.strip_units, plan.units, plan.input_turns, plan.sum_turns, RESULT_TURNS}
         for count in sorted(counts | {plan.weight_turns, plan.parameter_turns}):
             yield f"{_turn(count)} = ({unit}) % {count}"
@@ -255,13 +240,13 @@ class _ChainProgram:
     @property
     def _block(self) -> str:
         """The number of block `b` of a unit."""
-        return f"{self._unit} * {self.tile.blocks} + b"
+        return f"{self._unit} * {self.plan.tile.blocks} + b"
 
     # Loads
 
     def _read(self) -> Iterator[str]:
         """Yield the loads of the input of a tile."""
-        expansion, plan = self.chain.expansion, self.plan
+        expansion, plan = self.plan.chain.expansion, self.plan
         if expansion is not None:
             size = expansion.size
             row, column, inside = self._place((size.height, size.width), plan.taken, size.stride)
@@ -300,7 +285,7 @@ class _ChainProgram:
     def _weights(self) -> str:
         """Return the loads of a unit's weights. Weights that stay on chip are loaded for the first tile of a
         part."""
-        plan, task, count = self.plan, self.chain, self.tile.blocks
+        plan, task, count = self.plan, self.plan.chain, self.plan.tile.blocks
         slot, name, loads = self._slot(plan.weight_turns), self._name(task.window), list[str]()
         if task.expansion is not None:
             loops, taps = {"b": count, "i": plan.inputs, **plan.taps}, ", ".join(plan.taps)
@@ -328,27 +313,27 @@ class _ChainProgram:
         """Return the loads of a unit's parameters of requantisation. Those of the next unit run beside the
         longest of the instructions before them: the expansion, or without an expansion, the projection."""
         slot, names = self._slot(self.plan.parameter_turns), self._names()
-        stages = zip(names, self.chain.stages, strict=True)
+        stages = zip(names, self.plan.chain.stages, strict=True)
         loads = [
             nest(
-                {"b": self.tile.blocks, "row": SETS},
+                {"b": self.plan.tile.blocks, "row": SETS},
                 f"load_parameters(P{name}L[{slot}, row, 0, 0], P{name}[{self._block}, row, 0, 0])",
             )
             for name, stage in stages
-            if stage is not self.chain.projection
+            if stage is not self.plan.chain.projection
         ]
         return where("n + step < 1" if self.plan.keeps_parameters else "", "\n".join(loads))
 
     def _slot(self, turns: int) -> str:
         """Return the index of block `b` of the current unit in a buffer that holds the constants of `turns`
         units."""
-        return f"{_turn(turns)} * {self.tile.blocks} + b"
+        return f"{_turn(turns)} * {self.plan.tile.blocks} + b"
 
     # The convolutions
 
     def _inputs(self) -> Iterator[str]:
         """Yield the statements that write the depthwise inputs of a unit: the expansion, or a load."""
-        plan, task, count = self.plan, self.chain, self.tile.blocks
+        plan, task, count = self.plan, self.plan.chain, self.plan.tile.blocks
         if task.expansion is None:
             yield self._loaded()
             return
@@ -377,7 +362,7 @@ class _ChainProgram:
             inside: the condition that the image has the pixel of a sum.
         """
         plan, slot = self.plan, self._slot(self.plan.weight_turns)
-        expansion = self.chain.expansion
+        expansion = plan.chain.expansion
         assert expansion is not None, "only an expansion is computed"
         (down, across), (row, column) = expansion.size.stride, expansion.size.dilation
         pixel, taps = f"y * {down} + ky * {row}, x * {across} + kx * {column}", ", ".join(plan.taps)
@@ -397,14 +382,14 @@ class _ChainProgram:
     def _border_of_strip(self) -> str:
         """Return the load that fills the buffer of a unit with the border again: the strip before it may have
         the border at other edges."""
-        loops = {"b": self.tile.blocks, "e": self.plan.inputs_of_block}
+        loops = {"b": self.plan.tile.blocks, "e": self.plan.inputs_of_block}
         return nest(loops, self._filled(f"M[{_turn(self.plan.input_turns)}, b, e"))
 
     def _border_below(self) -> str:
         """Return the load of the border at the end of a tile that reaches below the image."""
         plan = self.plan
-        first, step = plan.held[0] - plan.beyond[0], self.tile.rows * plan.size.stride[0]
-        loops = {"b": self.tile.blocks, "y": plan.beyond[0], "x": plan.pitch}
+        first, step = plan.held[0] - plan.beyond[0], plan.tile.rows * plan.size.stride[0]
+        loops = {"b": plan.tile.blocks, "y": plan.beyond[0], "x": plan.pitch}
         outside = f"{plan.size.height + plan.size.padding[0] - first} <= rows * {step} + y"
         return nest(loops, where(outside, self._filled(self._input(f"y + {first}", "x"))))
 
@@ -413,12 +398,12 @@ class _ChainProgram:
         held = self.plan.held[0], self.plan.pitch
         row, column, inside = self._place(self.plan.image, held, bordered=True)
         source = f"X[n, {self._block}, {row}, {column}, 0, 0]"
-        loops = {"b": self.tile.blocks, **dict(zip("yx", held, strict=True))}
+        loops = {"b": self.plan.tile.blocks, **dict(zip("yx", held, strict=True))}
         return nest(loops, self._padded(f"{self._input('y', 'x')}, 0, 0], {source}", inside))
 
     def _window(self) -> Iterator[str]:
         """Yield the depthwise convolution of a unit."""
-        plan, count, name = self.plan, self.tile.blocks, self._name(self.chain.window)
+        plan, count, name = self.plan, self.plan.tile.blocks, self._name(self.plan.chain.window)
         loops = {"b": count, **dict(zip("yx", plan.results, strict=True))}
         sums, (down, across) = f"D[{_turn(plan.sum_turns)}, b, y, x, 0, 0]", plan.size.stride
         slot = self._slot(plan.weight_turns)
@@ -433,7 +418,7 @@ class _ChainProgram:
         )
         yield nest({**loops, **plan.covers}, f"{windows.intrinsic}({sums}, {inputs}, {weights})")
         parameters = f"P{name}L[{self._slot(plan.parameter_turns)}, 0, 0, 0]"
-        if self.chain.projection is None:
+        if plan.chain.projection is None:
             result = self._result(self._block)
             yield nest(loops, f"store_scaled({result}, {sums}, {parameters})")
         else:
@@ -466,12 +451,12 @@ class _ChainProgram:
         product = f"gemm({sums}, {self._depthwise()}, {self._held(block)})"
         channels = self._projected_block(block)
         stores = nest(loops, f"store_scaled({self._result(channels)}, {sums}, PL[{block}, 0, 0, 0])")
-        if self.tile.parts > 1:  # the STOREs of the part before are over
+        if plan.tile.parts > 1:  # the STOREs of the part before are over
             load = f"load_parameters(PL[{block}, row, 0, 0], P[{channels}, row, 0, 0])"
             stores = f"{where('tile < 1', nest({**loop, 'row': SETS}, load))}\n{stores}"
         return "\n".join(
             (
-                *summed(self._unit, loops, sums, nest({**loops, "b": self.tile.blocks}, product)),
+                *summed(self._unit, loops, sums, nest({**loops, "b": plan.tile.blocks}, product)),
                 where(f"{plan.units - 1} <= {self._unit}", stores),
             )
         )

@@ -72,7 +72,6 @@ class ScaledTask(PartedTask[ScaledTile]):
     units: int = 0
     constants: int = 0
     adds_residual: bool = False
-    THREADS: ClassVar[tuple[int, ...]] = (2, 1)
     SMALLEST: ClassVar[str] = "one pixel of a scaled image"
 
     @property
