@@ -19,7 +19,7 @@ from vdla.compiler.codegen.emission import (
 from vdla.compiler.codegen.hardware_loops import (
     ComputeInstruction,
     Steps,
-    cached_instructions,
+    compute_instructions,
     fits_hardware_loop,
     iteration_elements,
     sum_instructions,
@@ -130,7 +130,7 @@ def _instructions_over(
     record: Record, steps: Iterable[Steps], base: Base, config: AcceleratorConfig
 ) -> Recorded:
     """Return the instructions that iterate over `steps` from `base` on, each with its recorder."""
-    return [(record, instruction) for instruction in cached_instructions(tuple(steps), base, config)]
+    return [(record, instruction) for instruction in compute_instructions(tuple(steps), base, config)]
 
 
 def _operation(emission: Emission, nest: Nest, operands: list[IndexedBuffer], record: Record) -> Action:

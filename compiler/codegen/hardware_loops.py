@@ -40,15 +40,6 @@ class ComputeInstruction:
 
 
 @lru_cache(maxsize=1 << 16)
-def cached_instructions(
-    loops: tuple[Steps, ...], base: tuple[int, int, int], config: AcceleratorConfig
-) -> tuple[ComputeInstruction, ...]:
-    """Return the instructions of `compute_instructions`, with a cache: tiles of equal shape at the same
-    position have equal instructions."""
-    return tuple(compute_instructions(list(loops), base, config))
-
-
-@lru_cache(maxsize=1 << 16)
 def sum_instructions(
     loops: tuple[Steps, ...], sums: tuple[Steps, ...], base: tuple[int, int, int], config: AcceleratorConfig
 ) -> tuple[ComputeInstruction, ComputeInstruction | None] | None:
@@ -68,24 +59,24 @@ def sum_instructions(
     ) if others else None
 
 
+@lru_cache(maxsize=1 << 16)
 def compute_instructions(
-    loops: list[Steps], base: tuple[int, int, int], config: AcceleratorConfig
-) -> Iterator[ComputeInstruction]:
-    """Yield the instructions that iterate over `loops` from `base` on: usually a single instruction.
+    loops: tuple[Steps, ...], base: tuple[int, int, int], config: AcceleratorConfig
+) -> tuple[ComputeInstruction, ...]:
+    """Return the instructions that iterate over `loops` from `base` on: usually a single instruction.
 
     The two loops with the most trips become hardware loops. The other loops are unrolled into micro-ops, or
-    into several instructions if they exceed micro-op memory. The iterations may run in any order.
+    into several instructions if they exceed micro-op memory. The iterations may run in any order. Tiles of
+    equal shape at the same position have equal instructions, which are computed once.
     """
     outer, inner, rest = _hardware_loops(loops, config)
     unrolled, repeated = _unrolled_within(rest, config.depth(MemoryType.UOP) // 2)
     uops = iteration_elements(unrolled, (0, 0, 0))
-    for place in iteration_elements(repeated, base):
-        dst, src, wgt = place
-        yield ComputeInstruction(
-            MicroKernel((uop[0] + dst, uop[1] + src, uop[2] + wgt) for uop in uops),
-            outer,
-            inner,
-        )
+    kernels = (
+        MicroKernel((uop[0] + dst, uop[1] + src, uop[2] + wgt) for uop in uops)
+        for dst, src, wgt in iteration_elements(repeated, base)
+    )
+    return tuple(ComputeInstruction(kernel, outer, inner) for kernel in kernels)
 
 
 def _hardware_loops(loops: Iterable[Steps], config: AcceleratorConfig) -> tuple[Loop, Loop, list[Steps]]:

@@ -67,7 +67,7 @@ def nest(rng: random.Random, depth: int) -> list[Steps]:
 def test_every_place_of_a_nest_is_walked_once(seed):
     rng = random.Random(seed)
     loops = nest(rng, rng.randrange(7))
-    found = list(compute_instructions(loops, BASE, TINY))
+    found = compute_instructions(tuple(loops), BASE, TINY)
     assert Counter(place for one in found for place in walked(one)) == Counter(expected(loops))
     assert all(len(one.uops) <= UOPS for one in found)
     assert max(max(one.outer.trips, one.inner.trips) for one in found) <= LONGEST_LOOP
@@ -76,18 +76,18 @@ def test_every_place_of_a_nest_is_walked_once(seed):
 def test_micro_ops_fill_half_of_their_memory_before_instructions_are_repeated():
     loops = [Steps(9, (1, 0, 0)), Steps(8, (0, 1, 0)), Steps(UOPS, (0, 0, 5))]
     two, three = Steps(2, (11, 0, 0)), Steps(3, (0, 13, 0))
-    (one,) = compute_instructions([Steps(UOPS, (-1, 0, 0))], BASE, TINY)  # no step back in hardware
+    (one,) = compute_instructions((Steps(UOPS, (-1, 0, 0)),), BASE, TINY)  # no step back in hardware
     assert len(one.uops) == UOPS
-    found = list(compute_instructions([Steps(UOPS, (-1, 0, 0)), Steps(2, (-500, 0, 0))], BASE, TINY))
+    found = compute_instructions((Steps(UOPS, (-1, 0, 0)), Steps(2, (-500, 0, 0))), BASE, TINY)
     assert [len(one.uops) for one in found] == [2] * UOPS, "the shorter loop is written out"
-    (one,) = compute_instructions([*loops[:2], two, three], BASE, TINY)
+    (one,) = compute_instructions((*loops[:2], two, three), BASE, TINY)
     assert {one.outer.trips, one.inner.trips} == {9, 8}, "the longest loops are the hardware's"
     assert len(one.uops) == 6
 
 
 def test_loops_that_go_on_where_others_end_are_one():
     chain = [Steps(5, (6, 12, 18)), Steps(2, (1, 2, 3)), Steps(3, (2, 4, 6))]
-    (one,) = compute_instructions([*chain, Steps(7, (30, 60, 91)), Steps(2, (500, 0, 0))], BASE, TINY)
+    (one,) = compute_instructions((*chain, Steps(7, (30, 60, 91)), Steps(2, (500, 0, 0))), BASE, TINY)
     assert list(one.uops) == [BASE, (503, 5, 7)]
     assert one.outer.trips == 30
     assert (one.outer.dst, one.outer.src, one.outer.wgt) == (1, 2, 3)

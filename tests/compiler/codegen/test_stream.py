@@ -244,7 +244,7 @@ def test_the_last_joined_groups_may_be_filled_up():
 
 def test_the_longest_loops_become_hardware_loops_and_the_rest_micro_ops():
     loops = [Steps(3, (0, 1, 1)), Steps(14, (1, 1, 0)), Steps(2, (200, 0, 18)), Steps(10, (14, 16, 0))]
-    (instruction,) = compute_instructions(loops, (5, 7, 9), TINY)
+    (instruction,) = compute_instructions(tuple(loops), (5, 7, 9), TINY)
     assert (instruction.outer.trips, instruction.inner.trips, len(instruction.uops)) == (14, 10, 6)
     assert sorted(instruction.uops)[0] == (5, 7, 9)
 
@@ -259,7 +259,7 @@ def test_compute_instructions_take_every_step_once(seed):
     base = tuple(int(place) for place in rng.integers(0, 9, 3))
     found = [
         tuple(uop[which] + i * outer[which] + j * inner[which] for which in range(3))
-        for instruction in compute_instructions(loops, base, TINY)
+        for instruction in compute_instructions(tuple(loops), base, TINY)
         for outer, inner in [
             (
                 (instruction.outer.dst, instruction.outer.src, instruction.outer.wgt),
