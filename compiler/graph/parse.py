@@ -2,7 +2,7 @@
 
 import ast
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from vdla.compiler.graph.text import name_of
 from vdla.hw.spec.python_text import statements_of
 from vdla.runtime.arrays import digest
 from vdla.runtime.host.dtypes import TENSOR_DTYPES
+
+Placed: TypeAlias = ast.stmt | ast.expr | ast.arg  # nodes with a position in the text
 
 
 def parse_graph(text: str, constants: Mapping[str, np.ndarray] | None = None) -> Graph:
@@ -43,7 +45,7 @@ class _Parser:
         self.constants: dict[str, np.ndarray] = {}
         self.nodes: list[Node] = []
 
-    def fail(self, node: ast.stmt | ast.expr | ast.arg, problem: str) -> GraphError:
+    def fail(self, node: Placed, problem: str) -> GraphError:
         """Return the error that points at `node`."""
         return GraphError(
             f"line {node.lineno}: {problem}\n{self.lines[node.lineno - 1]}\n{' ' * node.col_offset}^"
@@ -80,9 +82,7 @@ class _Parser:
                 return ""
         raise self.fail(node, "a value that was defined before is needed here")
 
-    def declare(
-        self, spelling: str, annotation: ast.expr | None, node: ast.stmt | ast.expr | ast.arg
-    ) -> TensorType:
+    def declare(self, spelling: str, annotation: ast.expr | None, node: Placed) -> TensorType:
         """Define a value and return its type; GraphError: the name is taken, or the type is invalid."""
         name = name_of(spelling)
         if name in self.types:
@@ -90,7 +90,7 @@ class _Parser:
         self.types[name] = self.type(name, annotation, node)
         return self.types[name]
 
-    def type(self, name: str, annotation: ast.expr | None, node: ast.stmt | ast.expr | ast.arg) -> TensorType:
+    def type(self, name: str, annotation: ast.expr | None, node: Placed) -> TensorType:
         """Return the type of an annotation such as float32[1, 3]."""
         match annotation:
             case ast.Name(dtype) if dtype in TENSOR_DTYPES:
@@ -105,10 +105,9 @@ class _Parser:
     def statement(self, node: ast.stmt) -> None:
         """Parse a statement: a constant, a node, or the type of a value."""
         match node:
-            case ast.AnnAssign(
-                ast.Name(name), annotation, ast.Call(ast.Name("constant"), arguments, keywords)
-            ):
-                self.constant(node, name_of(name), self.declare(name, annotation, node), arguments, keywords)
+            case ast.AnnAssign(ast.Name(name), annotation, ast.Call(ast.Name("constant")) as call):
+                type_ = self.declare(name, annotation, node)
+                self.constants[name_of(name)] = self.constant(node, call, name_of(name), type_)
             case ast.AnnAssign(ast.Name(name), annotation, ast.Call(ast.Name()) as call):
                 operator = self.node(call, (name_of(name),))
                 self.declare(name, annotation, node)
@@ -131,22 +130,14 @@ class _Parser:
         assert isinstance(call.func, ast.Name)
         return Node(call.func.id, inputs, outputs, attributes, name, reason, macs)
 
-    def constant(
-        self,
-        node: ast.stmt | ast.expr | ast.arg,
-        name: str,
-        type_: TensorType,
-        arguments: list[ast.expr],
-        keywords: list[ast.keyword],
-    ) -> None:
-        """Define a constant by its elements, or by the hash of an array passed to `parse_graph`."""
-        match arguments, keywords:
+    def constant(self, node: Placed, call: ast.Call, name: str, type_: TensorType) -> np.ndarray:
+        """Return a constant, given by its elements, or by the hash of an array passed to `parse_graph`."""
+        match call.args, call.keywords:
             case [elements], []:
-                self.constants[name] = self.elements(elements, type_)
+                return self.elements(elements, type_)
             case [], [ast.keyword("sha256", ast.Constant(str(expected)))]:
-                self.constants[name] = self.given_constant(node, name, type_, expected)
-            case _:
-                raise self.fail(node, 'a constant is written constant(elements) or constant(sha256="...")')
+                return self.given_constant(node, name, type_, expected)
+        raise self.fail(node, 'a constant is written constant(elements) or constant(sha256="...")')
 
     def elements(self, node: ast.expr, type_: TensorType) -> np.ndarray:
         """Return the array of a literal, of the type `type_`."""
@@ -160,9 +151,7 @@ class _Parser:
             raise self.fail(node, f"the elements are of shape {list(array.shape)}, not {list(type_.shape)}")
         return array
 
-    def given_constant(
-        self, node: ast.stmt | ast.expr | ast.arg, name: str, type_: TensorType, expected: str
-    ) -> np.ndarray:
+    def given_constant(self, node: Placed, name: str, type_: TensorType, expected: str) -> np.ndarray:
         """Return the array passed for a constant; GraphError: it is missing, or its hash differs."""
         array = self.given.get(name)
         if array is None and expected in self.given:

@@ -97,10 +97,6 @@ class DramValues:
             self._operands[stored] = Operand(f"tensor{len(self._operands)}")
         return self._operands[stored]
 
-    def is_written(self, stored: Stored) -> bool:
-        """Whether instructions, or the host, write a value, and not only its segments."""
-        return self.size(stored) > 0
-
     def size(self, stored: Stored) -> int:
         """Return the bytes of a value in its tensor; 0 if it consists of segments of other values."""
         return self.operand(stored).address_map.size(stored.layout.size)
@@ -108,7 +104,7 @@ class DramValues:
     def takes_instructions(self, operator: Offloaded) -> bool:
         """Whether an operator needs instructions. A copy needs none if its result is a list of segments of
         other values, or if other operators write its sources directly into its result."""
-        return self.is_written(operator.output) and operator.output not in self.assembled
+        return self.size(operator.output) > 0 and operator.output not in self.assembled
 
     def comes_in(self, name: str, number: int) -> bool:
         """Whether the bytes of a value are written outside part `number`."""

@@ -16,14 +16,13 @@ WITH_EQUAL_TYPES = (*ALWAYS, "Cast", "Expand", *RESHAPING)
 
 @dataclass(frozen=True, slots=True)
 class ConstantFolding:
-    """Computes values that depend only on constants at compile time.
+    """Computes values that depend only on constants at compile time. Conversions are not computed, so that
+    weights stay narrow.
 
     Attributes:
-        kept: operators that are not folded: by default quantisation, so that weights stay narrow.
         limit_elements: larger results are computed at run time.
     """
 
-    kept: tuple[str, ...] = CONVERSIONS
     limit_elements: int = 1 << 27
 
     def run(self, graph: Graph) -> Graph:
@@ -38,7 +37,7 @@ class ConstantFolding:
 
     def _can_fold(self, graph: Graph, node: Node, constants: dict[str, np.ndarray]) -> bool:
         small = all(graph.types[name].size <= self.limit_elements for name in node.outputs)
-        return small and node.op not in self.kept and all(name in constants for name in node.inputs if name)
+        return small and node.op not in CONVERSIONS and all(name in constants for name in node.inputs if name)
 
 
 @dataclass(frozen=True, slots=True)

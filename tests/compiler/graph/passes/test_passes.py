@@ -333,7 +333,7 @@ def test_folded_normalisation_means_the_same(op, weights, attributes, shape, has
 
 def test_a_pipeline_prints_as_it_is_written():
     text = repr(SIMPLIFY)
-    assert text.startswith("Pipeline(passes=(RemoveIdentity(), ConstantFolding(kept=(")
+    assert text.startswith("Pipeline(passes=(RemoveIdentity(), ConstantFolding(limit_elements=")
     assert eval(text, vars(pipeline)) == SIMPLIFY
 
 
