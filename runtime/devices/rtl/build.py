@@ -196,14 +196,16 @@ def _objects(
 
 
 def _model_jobs(folder: Path, harness: Path, flags: Sequence[str], variant: Variant) -> list[_Job]:
-    """Return what to compile, so that there is something to do for each processor.
+    """Return what to compile: for speed, so that there is something to do for each processor.
 
-    Reading Verilator's headers takes a second per unit, so a quick build has no more units than that.
+    A quick build is a single unit. Each further unit reads Verilator's headers again, which takes as long as a
+    quarter of a small model, and quick builds are made where other processes use the other processors.
     """
     fast, slow = [*flags, *_FAST[variant.optimise]], [*flags, *_SLOW]
     files = [*sorted((folder / "model").glob("*.cpp")), harness]
     apart = [file for file in files if "__Slow" in file.name and variant.optimise is Optimise.SPEED]
-    groups = _groups([file for file in files if file not in apart], os.cpu_count() or 1)
+    count = (os.cpu_count() or 1) if variant.optimise is Optimise.SPEED else 1
+    groups = _groups([file for file in files if file not in apart], count)
     jobs = [_Job(f"unit{index}", group, fast) for index, group in enumerate(groups)]
     return [*jobs, *([_Job("slow", apart, slow)] if apart else [])]
 

@@ -277,17 +277,18 @@ def test_a_build_for_speed_compiles_what_runs_once_apart_and_keeps_the_library_a
     ("waves", "numbers", "more"),
     [(WaveFormat.VCD, (1, 1, 1, 0), "verilated_vcd_c"), (WaveFormat.FST, (2, 1, 0, 1), "verilated_fst_c")],
 )
-def test_a_quick_build_with_waveforms_has_a_unit_for_each_processor(noted, tmp_path, waves, numbers, more):
+def test_a_quick_build_with_waveforms_is_a_single_unit(noted, tmp_path, waves, numbers, more):
     parts(tmp_path, Variant(Optimise.BUILD, waves))
-    assert noted.units.keys() == {"unit0", "unit1", *build._RUNTIME, more}
+    assert noted.units.keys() == {"unit0", *build._RUNTIME, more}
+    assert len(noted.units["unit0"]) == 6  # five files of the model, and the harness
     traced = {
         f"-D{name}={value}"
         for name, value in zip(("TRACE", "VM_TRACE", "VM_TRACE_VCD", "VM_TRACE_FST"), numbers, strict=True)
     }
-    for name in ("unit0", "unit1", more):
+    for name in ("unit0", more):
         assert noted.flags(name) > traced
-    assert noted.flags("unit1") > {"-Og"}
-    assert noted.flags("unit1").isdisjoint({"-O0", "-O3"})
+    assert noted.flags("unit0") > {"-Og"}
+    assert noted.flags("unit0").isdisjoint({"-O0", "-O3"})
     assert {f"--trace-{waves[1:]}", "--output-split-cfuncs"} < {*noted.started[0]}
 
 
@@ -296,9 +297,9 @@ def test_a_build_has_no_empty_units(noted, tmp_path, monkeypatch, processors):
     asked, pool = [], build.ThreadPoolExecutor
     monkeypatch.setattr(build, "ThreadPoolExecutor", lambda count: asked.append(count) or pool(count))
     monkeypatch.setattr(build.os, "cpu_count", lambda: processors)
-    parts(tmp_path, Variant(Optimise.BUILD))
+    parts(tmp_path, Variant())
     units = [lines for name, lines in noted.units.items() if name.startswith("unit")]
-    assert len(units) == min(processors or 1, 6)
+    assert len(units) == min(processors or 1, 4)
     assert all(units)
     assert {*asked} == {processors or 1}
 
