@@ -34,8 +34,9 @@ $(READY): requirements.lock pyproject.toml
 demo: env
 	@$(PYTHON) scripts/demo.py
 
+# Images of containers often forbid bytecode; each of some hundred child processes would then compile the kit anew.
 test: env tools
-	@$(PYTHON) -m pytest -n 2 -q -m 'not slow' tests
+	@env -u PYTHONDONTWRITEBYTECODE $(PYTHON) -m pytest -n 2 -q -m 'not slow' tests
 
 tools: env
 	@scripts/setup_rtl_tools.sh

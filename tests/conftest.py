@@ -1,11 +1,13 @@
-"""The browser that all tests of pages share, and what the end of every test run says beside pytest's own
-summary."""
+"""What all tests share: the browser of the tests of pages, garbage collection that leaves out what pytest has
+collected, and what the end of every test run says beside pytest's own summary."""
 
+import gc
 from collections.abc import Iterator
 
 import pytest
 
 from tests.explore.report import chromium
+from vdla.hw.spec.garbage import without_collections
 
 
 @pytest.fixture(scope="session")
@@ -18,6 +20,21 @@ def running() -> Iterator:
 
     with browser(chromium.PATH) as one:
         yield one
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Exclude modules and tests from garbage collection: they stay, and are a million objects that every search
+    for cycles would visit."""
+    with without_collections():
+        result = yield
+    gc.freeze()
+    return result
+
+
+def pytest_unconfigure() -> None:
+    """Let the interpreter free modules at its end; extension modules otherwise report leaks."""
+    gc.unfreeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -22,7 +22,7 @@ def simulate(folder: Path, verilog: str, module: str, config: AcceleratorConfig,
     names; return how many tests passed.
 
     Only the assertions of the benches are rewritten. Without a pattern, cocotb rewrites those of every module
-    that it imports, which takes as long as a short bench.
+    that it imports. Where Python writes no bytecode, this takes as long as a short bench.
     """
     source = folder / "design.v"
     source.write_text(verilog)
