@@ -198,8 +198,8 @@ def _objects(
 def _model_jobs(folder: Path, harness: Path, flags: Sequence[str], variant: Variant) -> list[_Job]:
     """Return what to compile: for speed, so that there is something to do for each processor.
 
-    A quick build is a single unit. Each further unit reads Verilator's headers again, which takes as long as a
-    quarter of a small model, and quick builds are made where other processes use the other processors.
+    A quick build is a single unit. A second unit reads Verilator's headers again, which takes a quarter of
+    the time of a small model, and tests keep the other processors busy with other builds.
     """
     fast, slow = [*flags, *_FAST[variant.optimise]], [*flags, *_SLOW]
     files = [*sorted((folder / "model").glob("*.cpp")), harness]
