@@ -1,5 +1,7 @@
 """Recorded runs for the tests of the debugger: hand-written, random and VTA's programs, and broken ones."""
 
+import random
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -13,7 +15,7 @@ from vdla.explore.debug.recording import Recording
 from vdla.hw.spec import isa
 from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
 from vdla.hw.spec.presets import TINY
-from vdla.hw.spec.vocabulary import MemoryType
+from vdla.hw.spec.vocabulary import AluOpcode, Extension, MemoryType
 from vdla.runtime.vectors import load_vector, stream_address
 from vdla.sim.decoded import DecodedStream, decode_stream
 from vdla.sim.timing.simulate import _Simulation, simulate
@@ -22,6 +24,16 @@ from vdla.sim.trace.layers import TracedLayer
 VECTORS = Path(__file__).parents[2] / "vectors" / "vta"
 SLOW = MemoryParameters(200, 4, 3)
 NARROW = TINY.with_changes(load_queue_depth=2, compute_queue_depth=2, store_queue_depth=2, token_depth=1)
+STEPS = TINY.with_changes(batch=2, block_in=4, block_out=8, alu_lanes=2, requantise_lanes=2)
+"""An element of OUT takes several reads of the store unit, of which the first takes a slot."""
+WINDOWS = TINY.with_changes(
+    block_in=8,
+    block_out=8,
+    alu_lanes=0,
+    requantise_lanes=0,
+    inp_buffer_bytes=1 << 13,
+    extensions=(*TINY.extensions, Extension.DEPTHWISE, Extension.DEPTHWISE_ROWS),
+)
 INP, UOP = MemoryType.INP, MemoryType.UOP
 ROW = {"memory_type": INP, "y_size": 1, "x_size": 8, "x_stride": 8}
 
@@ -63,6 +75,37 @@ def ahead(config=NARROW) -> DecodedStream:
     return decoded(slow, give, give, give, take, take, take, isa.Finish(), config=config)
 
 
+def _steps(config, pick: random.Random) -> Iterator[isa.Instruction]:
+    """Yield an instruction of each kind that steps, with random loops, which may be empty."""
+    loops = [
+        {"uop_end": pick.randrange(4), "iter_out": pick.randrange(5), "iter_in": pick.randrange(1, 20)}
+        for _ in range(4)
+    ]
+    yield isa.Gemm(**loops[0], dst_factor_in=1, reset=pick.randrange(2))
+    for own, immediate in zip(loops[1:], (0, 1), strict=False):
+        yield isa.Alu(**own, alu_opcode=pick.choice(list(AluOpcode)), use_imm=immediate, imm=3)
+    if config.has(Extension.DEPTHWISE):
+        yield isa.Depthwise(**loops[3], stride_2=pick.randrange(2), wide=pick.randrange(2), more_rows=1)
+
+
+def stepping(config) -> DecodedStream:
+    """Return steps of every kind, in random order, while the store unit reads accumulators. No tokens."""
+    pick, last = random.Random(3), isa.Load(memory_type=UOP, dram_base=1 << 14, y_size=1, x_size=8)
+    found = [last]
+    for _ in range(12):
+        size = {"y_size": pick.randrange(1, 4), "x_size": pick.randrange(1, 25), "x_stride": 25}
+        store = isa.Store(memory_type=MemoryType.OUT, **size, parameters=pick.randrange(2))
+        own = [store, *_steps(config, pick)]
+        found += pick.sample(own, len(own))
+    return decoded(*found, isa.Finish(), config=config)
+
+
+STEPPING = {
+    f"{name}, {ports} port{'s' * (ports > 1)}": config.with_changes(acc_ports=ports)
+    for name, config in (("steps", STEPS), ("windows", WINDOWS))
+    for ports in (1, 2)
+}
+"""Configurations of the programs of steps."""
 MAKERS = {
     "finish alone": lambda: _case("finish alone"),
     "load strided": lambda: _case("load strided", SLOW),
@@ -74,6 +117,7 @@ MAKERS = {
     **{f"random {seed}": lambda seed=seed: Source(random_decoded(seed)) for seed in range(6)},
     "random 6 slow": lambda: Source(random_decoded(6), SLOW),
     "random 7 quick": lambda: Source(random_decoded(7), MemoryParameters(1, 1)),
+    **{name: lambda config=config: Source(stepping(config)) for name, config in STEPPING.items()},
 }
 STUCK = {
     "token missing": lambda: Source(decoded(isa.Load(**ROW), isa.Gemm(pop_prev=1), isa.Finish())),
