@@ -12,11 +12,12 @@ LOAD_MEMORY >= 1000               a performance counter
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
 from vdla.explore.debug.contents import Contents
-from vdla.explore.debug.levels import Level, Tally
+from vdla.explore.debug.levels import Count, Level
 from vdla.explore.debug.recording import DebugError, Recording
 from vdla.explore.debug.state import States
 from vdla.hw.spec.footprint import forms_in_dram
@@ -35,6 +36,7 @@ OPERATORS: Mapping[str, Callable[[IntArray, int], IntArray]] = {
     ">": operator.gt,
     "<": operator.lt,
 }
+Named = TypeVar("Named")
 FORMS = (
     "instruction N, /PATTERN/, address N, element MEMORY N, tokens EDGE OP N, queue UNIT OP N or COUNTER OP "
     f"N with an OP of {' '.join(OPERATORS)}"
@@ -123,7 +125,7 @@ def scratchpad_named(recording: Recording, name: str) -> MemoryType:
     return found[name]
 
 
-def _named(values: Mapping[str, Level | Tally], name: str, what: str) -> Level | Tally:
+def _named(values: Mapping[str, Named], name: str, what: str) -> Named:
     if name not in values:
         raise DebugError(f"there is no {what} {short(name)}; choose {', '.join(values)}")
     return values[name]
@@ -143,21 +145,21 @@ def _moving(recording: Recording, address: int) -> IntArray:
     return np.sort(np.concatenate(found))
 
 
-def _begins(level: Level | Tally, sign: str, text: str) -> IntArray:
+def _begins(level: Level | Count, sign: str, text: str) -> IntArray:
     """Return the cycles at which a comparison of a quantity with a number begins to hold."""
     if sign not in OPERATORS:
         raise DebugError(f"{short(sign)!r} is not a comparison; write one of {' '.join(OPERATORS)}")
     value = number_of(text, "a number to compare with")
-    if isinstance(level, Tally):
-        return _tally_begins(level, sign, value)
+    if not isinstance(level, Level):
+        return _count_begins(level, sign, value)
     holds = OPERATORS[sign](level.values, value)
     before = np.append(OPERATORS[sign](np.zeros(1, np.int64), value), holds[:-1])
     begins: IntArray = level.cycles[holds & ~before]
     return begins
 
 
-def _tally_begins(tally: Tally, sign: str, value: int) -> IntArray:
+def _count_begins(count: Count, sign: str, value: int) -> IntArray:
     """Return the only cycle at which a comparison with a count that never falls begins to hold."""
     if sign in ("<", "<="):
         return np.zeros(0, np.int64)
-    return tally.reaches(value + (sign == ">"))
+    return count.reaches(value + (sign == ">"))

@@ -8,9 +8,8 @@ import numpy as np
 
 from vdla.explore.debug.dram import NO_LAYER
 from vdla.explore.debug.flow import Flow, flow_of, new_writers
-from vdla.explore.debug.recording import NONE, Recording
+from vdla.explore.debug.recording import NO_COUNTER, NONE, Recording
 from vdla.explore.debug.touches import Touches, touches_of
-from vdla.hw.spec.footprint import stepping_forms
 from vdla.hw.spec.isa import Opcode
 from vdla.hw.spec.memories import scratchpads_of
 from vdla.hw.spec.vocabulary import MemoryType, Unit
@@ -134,8 +133,7 @@ class Contents:
         """Return the issue of an instruction's slots; None where it steps through nothing or never
         retires."""
         recording, timing = self.recording, self.recording.timing
-        forms = [form.opcode for form in stepping_forms()]
-        if recording.program.opcode[index] not in forms or timing.retired[index] == NEVER:
+        if recording.stepping.counter[index] == NO_COUNTER or timing.retired[index] == NEVER:
             return None
         lent, stores = int(recording.lent[index]), recording.queued[Unit.STORE]
         during = (timing.started[stores] < timing.retired[index]) & (timing.started[stores] != NEVER)

@@ -2,15 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
-from vdla.explore.debug.recording import Recording
-from vdla.hw.spec.footprint import FOOTPRINTS, stepping_forms
+from vdla.explore.debug.recording import STEP_COUNTERS, Recording
 from vdla.hw.spec.registers import COUNTED_STATES, UnitState, state_counter
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
 from vdla.sim.records import IntArray
 from vdla.sim.timing.result import BEAT_COUNTERS, NEVER
+from vdla.sim.timing.steps import StepRows
 
 STATES = tuple(UnitState)
 
@@ -69,16 +70,61 @@ class Tally:
         place = int(np.searchsorted(self.before, value)) - 1
         return np.array([self.firsts[place] + (value - 1 - self.before[place]) * self.step + 1], np.int64)
 
+    def uncounted(self, number: int) -> int:
+        """Return the `number`-th cycle from 0 on that does not count; `step` must be 1."""
+        run = int(np.searchsorted(self.firsts - self.before, number)) - 1
+        counted = int(self.before[run] + self.lasts[run] - self.firsts[run] + 1) if run >= 0 else 0
+        return number - 1 + counted
 
-def level(raised: IntArray, lowered: IntArray, amounts: IntArray | int = 1) -> Level:
-    """Return the quantity that events in the cycles `raised` and `lowered` change; a change shows in the
-    cycle after.
 
-    Args:
-        amounts: of the raises.
+@dataclass(frozen=True, eq=False)
+class StepTally:
+    """A counter of steps, each of which counts in the cycle of its last slot.
+
+    An instruction that starts in cycle s has the slots of the cycles from s + 1 on, but for those that it
+    lends to the store unit.
+
+    Attributes:
+        started: int64[m], ascending: the cycles in which the instructions start.
+        rows: by instruction, the slots that issue its steps.
+        before: int64[m + 1], the steps of the instructions before each, and of all.
+        lent: the cycles whose slots are lent.
     """
+
+    started: IntArray
+    rows: StepRows
+    before: IntArray
+    lent: Tally
+
+    def at(self, cycle: int) -> int:
+        """Return the steps issued in the cycles before `cycle`."""
+        place = int(np.searchsorted(self.started, cycle)) - 1
+        if place < 0:
+            return 0
+        begin, steps = int(self.started[place]) + 1, int(self.before[place + 1] - self.before[place])
+        slots = cycle - begin - (self.lent.at(cycle) - self.lent.at(begin))
+        return int(self.before[place]) + min(steps, int(self._rows(place).issued(slots)))
+
+    def reaches(self, value: int) -> IntArray:
+        """Return int64[0 or 1]: the first cycle at whose start the count is `value`."""
+        if not 0 < value <= self.before[-1]:
+            return np.zeros(0, np.int64)
+        place = int(np.searchsorted(self.before, value)) - 1
+        begin, slots = self.started[place] + 1, self._rows(place).slots_until(value - self.before[place])
+        return np.array([self.lent.uncounted(int(begin - self.lent.at(begin) + slots)) + 1], np.int64)
+
+    def _rows(self, place: int) -> StepRows:
+        return StepRows(*(int(column[place]) for column in self.rows))
+
+
+Count: TypeAlias = Tally | StepTally
+
+
+def level(raised: IntArray, lowered: IntArray) -> Level:
+    """Return the quantity that events in the cycles `raised` and `lowered` change; a change shows in the
+    cycle after."""
     moved = np.concatenate([raised, lowered]) + 1
-    change = np.concatenate([np.broadcast_to(amounts, raised.shape), np.full(len(lowered), -1)])
+    change = np.repeat([1, -1], [len(raised), len(lowered)])
     cycles, where = np.unique(moved, return_inverse=True)
     values = np.cumsum(np.bincount(where, change, len(cycles)).astype(np.int64))
     differs = np.diff(values, prepend=0) != 0
@@ -106,26 +152,16 @@ def queue_levels(recording: Recording) -> tuple[Level, ...]:
     )
 
 
-def counter_levels(recording: Recording) -> Mapping[str, Level | Tally]:
+def counter_levels(recording: Recording) -> Mapping[str, Count]:
     """Return the performance counters, by the names of the registers: the states of the units, beats, and
-    steps, which count when their instruction starts."""
-    found: dict[str, Level | Tally] = {
+    steps. Each counts in the cycle in which the register of the hardware does."""
+    found: dict[str, Count] = {
         state_counter(unit, state): _tally(recording, unit, state)
         for unit in Unit
         for state in COUNTED_STATES
     }
     found |= {name: _beat_tally(recording, place) for place, name in enumerate(BEAT_COUNTERS)}
-    program, started = recording.program, recording.timing.started
-    names = {FOOTPRINTS[form].counter for form in stepping_forms()}
-    for name in sorted(name for name in names if name):
-        cycles, steps = [], []
-        for form in (form for form in stepping_forms() if FOOTPRINTS[form].counter == name):
-            own = np.flatnonzero(program.opcode == form.opcode)
-            ran = started[own] != NEVER
-            cycles.append(started[own][ran])
-            steps.append(program.steps(form)[ran])
-        found[name] = level(np.concatenate(cycles), np.zeros(0, np.int64), np.concatenate(steps))
-    return found
+    return found | {name: _step_tally(recording, name) for name in STEP_COUNTERS}
 
 
 def _tally(recording: Recording, unit: Unit, state: UnitState) -> Tally:
@@ -137,3 +173,12 @@ def _tally(recording: Recording, unit: Unit, state: UnitState) -> Tally:
 def _beat_tally(recording: Recording, counter: int) -> Tally:
     runs = recording.beat_runs[recording.beat_runs["counter"] == counter]
     return Tally.of(runs["first"], runs["last"], recording.memory.cycles_per_beat)
+
+
+def _step_tally(recording: Recording, counter: str) -> StepTally:
+    stepping = recording.stepping
+    own = (stepping.counter == STEP_COUNTERS.index(counter)) & (recording.timing.started != NEVER)
+    rows = StepRows(*(column[own] for column in stepping.rows))
+    before = np.append(0, np.cumsum(stepping.steps[own]))
+    lent = Tally.of(recording.lent_runs["first"], recording.lent_runs["last"])
+    return StepTally(recording.timing.started[own], rows, before, lent)

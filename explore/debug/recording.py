@@ -10,7 +10,7 @@ import numpy as np
 from vdla.explore.debug.dram import NO_IMAGE, Image
 from vdla.hw.spec.assembly import format_instruction
 from vdla.hw.spec.errors import VdlaError
-from vdla.hw.spec.footprint import stepping_forms
+from vdla.hw.spec.footprint import FOOTPRINTS, stepping_forms
 from vdla.hw.spec.memory import REFERENCE_MEMORY, MemoryParameters
 from vdla.hw.spec.sdram import AnyMemory
 from vdla.hw.spec.showing import short
@@ -20,10 +20,13 @@ from vdla.sim.decoded import DecodedStream
 from vdla.sim.records import BoolArray, IntArray, RecordArray
 from vdla.sim.timing.columns import timing_columns
 from vdla.sim.timing.result import NEVER, Timing
+from vdla.sim.timing.steps import StepRows, step_rows
 from vdla.sim.trace.layers import TracedLayer, layer_names
 
 NONE = -1
 """The index that stands for no instruction, no burst and no layer."""
+STEP_COUNTERS = tuple(dict.fromkeys(FOOTPRINTS[form].counter for form in stepping_forms()))
+NO_COUNTER = len(STEP_COUNTERS)
 
 
 class DebugError(VdlaError):
@@ -43,6 +46,22 @@ def explained_memory(memory: AnyMemory) -> MemoryParameters:
             "choose the reference memory with --latency"
         )
     return memory
+
+
+@dataclass(frozen=True, eq=False)
+class Stepping:
+    """The steps of each instruction of a stream.
+
+    Attributes:
+        counter: int64[n], the place in STEP_COUNTERS of the counter that counts them; NO_COUNTER where the
+            instruction steps through nothing.
+        steps: int64[n].
+        rows: the slots that issue them.
+    """
+
+    counter: IntArray
+    steps: IntArray
+    rows: StepRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,9 +118,27 @@ class Recording:
         timing = self.timing
         stage = retire_stage(self.program.config.operand_stages)
         lent = timing.retired - timing.started - stage - self.timed["slots"]
-        steps = np.isin(self.program.opcode, [form.opcode for form in stepping_forms()])
+        steps = self.stepping.counter != NO_COUNTER
         found: IntArray = np.where(steps & (timing.retired != NEVER), lent, 0)
         return found
+
+    @cached_property
+    def stepping(self) -> Stepping:
+        """The steps of each instruction."""
+        count, program = len(self), self.program
+        counter, steps = np.full(count, NO_COUNTER), np.zeros(count, np.int64)
+        rows = StepRows(*(np.ones(count, np.int64) for _ in StepRows._fields))
+        for form in stepping_forms():
+            own = program.opcode == form.opcode
+            counter[own], steps[own] = STEP_COUNTERS.index(FOOTPRINTS[form].counter), program.steps(form)
+            for column, values in zip(rows, step_rows(program, form), strict=True):
+                column[own] = values
+        return Stepping(counter, steps, rows)
+
+    @cached_property
+    def lent_runs(self) -> RecordArray:
+        """LENT_RUN[m]: the cycles in which an instruction lends its slot to the store unit, in order."""
+        return self.timing.logged.lent_runs
 
     @cached_property
     def tracks(self) -> tuple["Track", ...]:

@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from vdla.explore.debug.levels import STATES, Level, Tally, counter_levels, queue_levels, token_levels
+from vdla.explore.debug.levels import STATES, Count, Level, counter_levels, queue_levels, token_levels
 from vdla.explore.debug.recording import NONE, Recording
 from vdla.hw.spec.registers import UnitState
 from vdla.hw.spec.timing import Client
@@ -163,7 +163,7 @@ class States:
         return queue_levels(self.recording)
 
     @cached_property
-    def counters(self) -> Mapping[str, Level | Tally]:
+    def counters(self) -> Mapping[str, Count]:
         """Performance counters by name."""
         return counter_levels(self.recording)
 

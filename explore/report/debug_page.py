@@ -21,9 +21,8 @@ from vdla.explore.debug.events import WORDS, EventColumns, EventKind
 from vdla.explore.debug.execution import written_by
 from vdla.explore.debug.levels import STATES
 from vdla.explore.debug.reasons import BLAMED, TEXTS, Reason
-from vdla.explore.debug.recording import NONE, Recording
+from vdla.explore.debug.recording import NONE, STEP_COUNTERS, Recording
 from vdla.explore.report.page import write_column_page
-from vdla.hw.spec.footprint import FOOTPRINTS, stepping_forms
 from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.registers import COUNTED_STATES, UnitState, state_counter
 from vdla.hw.spec.timing import Client
@@ -149,18 +148,10 @@ def _memory_meta(contents: Contents) -> dict[str, Any]:
     }
 
 
-STEP_COUNTERS = tuple(dict.fromkeys(FOOTPRINTS[form].counter for form in stepping_forms()))
-NO_COUNTER = len(STEP_COUNTERS)
-
-
 def _memory_columns(contents: Contents) -> dict[str, np.ndarray]:
     """Return what instructions touch, from whom they have what they read, and the slots that they issue."""
-    touches, flow, program = contents.touches, contents.flow, contents.recording.program
+    touches, flow = contents.touches, contents.flow
     places = {label: place for place, label in enumerate(dict.fromkeys(contents.labels))}
-    steps, counter = np.zeros(len(program), np.int64), np.full(len(program), NO_COUNTER)
-    for form in stepping_forms():
-        own = program.opcode == form.opcode
-        steps[own], counter[own] = program.steps(form), STEP_COUNTERS.index(FOOTPRINTS[form].counter)
     return {
         "touch": _steps(touches.instruction),
         "touch memory": touches.memory.astype(np.uint8),
@@ -176,8 +167,20 @@ def _memory_columns(contents: Contents) -> dict[str, np.ndarray]:
         "label": np.array([places[label] for label in contents.labels], np.int32),
         "slots": contents.recording.timed["slots"].astype(np.int32),
         "lent": contents.recording.lent.astype(np.int32),
-        "steps": steps.astype(np.int32),
-        "counter": counter.astype(np.uint8),
+    } | _step_columns(contents.recording)
+
+
+def _step_columns(recording: Recording) -> dict[str, np.ndarray]:
+    """Return the steps of instructions, the slots that issue them, and the cycles whose slots are lent."""
+    stepping, lent = recording.stepping, recording.lent_runs
+    return {
+        "counter": stepping.counter.astype(np.uint8),
+        "steps": stepping.steps.astype(np.int32),
+        "row steps": stepping.rows.steps.astype(np.int32),
+        "row first": stepping.rows.first.astype(np.uint16),
+        "row each": stepping.rows.each.astype(np.uint16),
+        "lent first": _steps(lent["first"]),
+        "lent last": _steps(lent["last"]),
     }
 
 

@@ -77,7 +77,7 @@ def act_transfers(
     turns |= _move_beats(machine, logs, transfers, load, compute_load)
     turns |= _pass_requests(machine, logs.bursts, transfers)
     waited = machine.store.waits
-    turns |= _read_stores(machine, program, transfers)
+    turns |= _read_stores(machine, program, logs, transfers)
     cuts = _cut_requests(machine, program)  # the DMA must have taken the request before
     turns |= cuts != 0 or (load | compute_load) & (TURNS | RETIRES) != 0
     wakes |= transfers.gives == FETCH or waited != machine.store.waits
@@ -88,12 +88,14 @@ def act_transfers(
 
 
 @part
-def act(machine: Machine, program: TimedProgram, queued: Ints, times: Times, decision: Decision) -> bool:
+def act(
+    machine: Machine, program: TimedProgram, queued: Ints, times: Times, logs: Logs, decision: Decision
+) -> bool:
     """Carry out the Decision of a cycle, behind its Transfers: what starts is not cut in the same cycle, and
     its first slot may be taken. Return whether something changed on which the next Decision depends."""
     changes = _retire_step(machine, program, times)
     changes |= compute_compares(machine, program, queued, decision.starts.compute)
-    changes |= _start(machine, program, queued, times, decision)
+    changes |= _start(machine, program, queued, times, logs, decision)
     if decision.moves:
         dispatch_move(machine, program, times.dispatched)
     return changes or decision.moves
@@ -194,17 +196,19 @@ def _cut_requests(machine: Machine, program: TimedProgram) -> int:
 
 
 @part
-def _read_stores(machine: Machine, program: TimedProgram, transfers: Transfers) -> bool:
+def _read_stores(machine: Machine, program: TimedProgram, logs: Logs, transfers: Transfers) -> bool:
     """Let a mark pass, what was read some cycles before enter the queues, and a read be issued."""
     if transfers.marks:
         store_remembers(machine.store, True)
     if transfers.reads and store_takes(machine.store, machine.hardware):
-        compute_yields(machine)
+        compute_yields(machine, logs.lent_runs)
     return transfers.marks | store_moves_on(machine, program, transfers.reads)
 
 
 @part
-def _start(machine: Machine, program: TimedProgram, queued: Ints, times: Times, decision: Decision) -> bool:
+def _start(
+    machine: Machine, program: TimedProgram, queued: Ints, times: Times, logs: Logs, decision: Decision
+) -> bool:
     """Start the heads of the queues that can."""
     if decision.starts.load:
         loader_starts(machine.load, program, start(machine, program, queued, LOAD_UNIT, times.started))
@@ -213,7 +217,7 @@ def _start(machine: Machine, program: TimedProgram, queued: Ints, times: Times, 
         if program[index].transfers:
             loader_starts(machine.compute_load, program, index)
         else:
-            compute_starts(machine, program, index)
+            compute_starts(machine, program, logs.lent_runs, index)
     if decision.starts.store:
         store_starts(machine.store, start(machine, program, queued, STORE_UNIT, times.started))
     return decision.starts.load or decision.starts.compute or decision.starts.store

@@ -10,13 +10,13 @@ from vdla.hw.spec.consistency import MOST_ELEMENTS
 from vdla.hw.spec.footprint import chip_access, dram_access, forms_in_dram, stepping_forms
 from vdla.hw.spec.memories import LOADED_INTO_ACC, UNREAD_BY_STEPS, counted_as
 from vdla.hw.spec.registers import COUNTED_MEMORIES
-from vdla.hw.spec.timing import alu_slots, depthwise_slots, source_slots
 from vdla.hw.spec.touched import Fields, rows_in_dram, total
 from vdla.hw.spec.units import TOKEN_EDGES
-from vdla.hw.spec.vocabulary import AluOpcode, MemoryType, Parameter
-from vdla.sim.decoded import ENUM_BITS, DecodedStream, blocks
+from vdla.hw.spec.vocabulary import MemoryType, Parameter
+from vdla.sim.decoded import DecodedStream, blocks
 from vdla.sim.records import Int32, IntArray, Narrow, RecordArray, Records, record_dtype
 from vdla.sim.rows import element_bytes, moved_memories
+from vdla.sim.timing.steps import step_rows
 
 
 class TimedInstruction:
@@ -84,28 +84,10 @@ def _fill(columns: RecordArray, program: DecodedStream) -> None:
 
 
 def _slots(program: DecodedStream, form: type[isa.Instruction]) -> IntArray:
-    """Return the pipeline slots of instructions of a form; not positive where they make no step."""
-    steps = program.steps(form)
-    if form is isa.Gemm:
-        return steps
-    slots: IntArray
-    if form is isa.Alu:
-        slots = steps * _slots_per_alu_step(program)
-        return slots
-    fields = program.fields(isa.Depthwise)
-    rows = steps // np.maximum(fields("iter_in"), 1)
-    slots = rows * depthwise_slots(fields("iter_in"), fields("stride_2"), fields("wide"))
+    """Return the pipeline slots of instructions of a form; 0 where they make no step."""
+    rows = step_rows(program, form)
+    slots: IntArray = program.steps(form) // rows.steps * rows.slots
     return slots
-
-
-def _slots_per_alu_step(program: DecodedStream) -> IntArray:
-    """Return the pipeline slots of a step of the ALU."""
-    config, table = program.config, np.ones(1 << ENUM_BITS, np.int64)
-    for opcode in AluOpcode:
-        table[opcode] = alu_slots(config.alu_pieces, opcode, config.alu_stages)
-    sources = source_slots(config.acc_ports, program.column(isa.Alu, "use_imm"))
-    found: IntArray = table[program.column(isa.Alu, "alu_opcode")] + sources
-    return found
 
 
 def _fill_transfers(columns: np.ndarray, program: DecodedStream, form: type[isa.Instruction]) -> None:

@@ -7,8 +7,9 @@ determines all others, and each slot that is taken moves it by one.
 from typing import NamedTuple
 
 from vdla.sim.compiled import part
-from vdla.sim.records import Ints
+from vdla.sim.records import Ints, Records
 from vdla.sim.timing.columns import TimedProgram
+from vdla.sim.timing.result import LentRun
 from vdla.sim.timing.state import COMPUTE_UNIT, FAR, MOST_RETIRING, Machine
 
 
@@ -68,11 +69,14 @@ def _head_is_apart(machine: Machine, program: TimedProgram, queued: Ints) -> boo
 
 
 @part
-def compute_starts(machine: Machine, program: TimedProgram, index: int) -> None:
-    """Begin to issue the slots of an instruction in the next cycle."""
+def compute_starts(machine: Machine, program: TimedProgram, lent_runs: Records[LentRun], index: int) -> None:
+    """Begin to issue the slots of an instruction in the next cycle, or behind it if its slot is taken."""
     compute, instruction = machine.compute, program[index]
     cycle = machine.control.cycle
-    compute.issue_last = cycle + instruction.slots + (compute.taken > cycle)
+    compute.issue_last = cycle + instruction.slots
+    if compute.taken > cycle:
+        compute.issue_last += 1
+        _log_lent(machine, lent_runs)
     compute.uop_begin, compute.uop_end = instruction.uop_begin, instruction.uop_end
     compute.started = cycle
     if instruction.reads_two:
@@ -83,13 +87,26 @@ def compute_starts(machine: Machine, program: TimedProgram, index: int) -> None:
 
 
 @part
-def compute_yields(machine: Machine) -> None:
+def compute_yields(machine: Machine, lent_runs: Records[LentRun]) -> None:
     """Leave the slot of the next cycle to the store unit."""
     compute, cycle = machine.compute, machine.control.cycle
     compute.taken = cycle + 1
     if cycle < compute.issue_last:
         compute.issue_last += 1
         compute.retires[(compute.first + compute.level - 1) % MOST_RETIRING] += 1
+        _log_lent(machine, lent_runs)
+
+
+@part
+def _log_lent(machine: Machine, lent_runs: Records[LentRun]) -> None:
+    """Log that an instruction lends its slot of the next cycle."""
+    log, lent = machine.log, machine.control.cycle + 1
+    if not log.wanted:
+        return
+    if log.lent_runs == 0 or lent_runs[log.lent_runs - 1].last + 1 != lent:
+        lent_runs[log.lent_runs].first = lent
+        log.lent_runs += 1
+    lent_runs[log.lent_runs - 1].last = lent
 
 
 @part

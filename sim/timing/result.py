@@ -51,7 +51,15 @@ class BeatRun:
     last: int
 
 
-SPAN, BURST, BEAT_RUN = record_dtype(Span), record_dtype(Burst), record_dtype(BeatRun)
+class LentRun:
+    """The store unit takes a slot of the instruction that is issuing in each of the cycles `first` to
+    `last`."""
+
+    first: int
+    last: int
+
+
+SPAN, BURST, BEAT_RUN, LENT_RUN = map(record_dtype, (Span, Burst, BeatRun, LentRun))
 
 
 @dataclass(frozen=True)
@@ -67,11 +75,14 @@ class Log:
             DMA takes the request, memory accepts it, and its first and last beat move.
         beat_runs: BEAT_RUN[...], in order of `first` within a counter: the beats that the counters of beats
             count. A read beat counts when its client takes it, a beat of OUT when memory takes it.
+        lent_runs: LENT_RUN[...], in order: the cycles in which an instruction that is issuing lends its slot
+            to the store unit. None where ACC has two ports.
     """
 
     spans: RecordArray
     bursts: RecordArray
     beat_runs: RecordArray
+    lent_runs: RecordArray
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from vdla.hw.spec import isa
 from vdla.hw.spec.errors import CycleLimitError
 from vdla.hw.spec.footprint import FOOTPRINTS, stepping_forms
 from vdla.hw.spec.memory import REFERENCE_MEMORY
@@ -32,24 +33,27 @@ from vdla.sim.timing.compute import compute_changes, compute_issues
 from vdla.sim.timing.decide import Decision, Flags, Transfers, decide, decide_transfers
 from vdla.sim.timing.leaps import skip, steady_cycles, stream_load
 from vdla.sim.timing.loader import STEP
-from vdla.sim.timing.result import BEAT_COUNTERS, BEAT_RUN, BURST, NEVER, SPAN, Log, Span, Timing
+from vdla.sim.timing.result import BEAT_COUNTERS, BEAT_RUN, BURST, LENT_RUN, NEVER, SPAN, Log, Span, Timing
 from vdla.sim.timing.sdram import memory_waits
 from vdla.sim.timing.state import (
     COMPUTE_UNIT,
     FAR,
     LOAD_UNIT,
+    MOST_RETIRING,
     STORE_UNIT,
     Logs,
     Machine,
     Times,
     new_machine,
 )
+from vdla.sim.timing.steps import step_rows
 from vdla.sim.timing.tokens import EMPTY, OPEN
 
 LOOKS_AT_ONCE = 1 << 19  # evaluated cycles between two looks at Python's signals: well below a second
-LOGGED_PER_CYCLE = 8  # no cycle logs more spans or bursts
+LOGGED_PER_CYCLE = 8  # no cycle writes more records into a log
 LOG_PLACES = 1 << 12  # of a log at first
 GROWTH = 4  # of a log that is full
+LOGGED = (SPAN, BURST, BEAT_RUN, LENT_RUN)
 NO_STARTS = Flags(False, False, False)
 BUSY, MEMORY, INSTRUCTION, IDLE = (
     tuple(UnitState).index(state)
@@ -101,7 +105,7 @@ class _Simulation:
         self.machine = self.state[0]
         self.machine["log"]["wanted"] = log
         self.times = Times(*(np.full(len(program), NEVER, np.int64) for _ in Times._fields))
-        self.logs = Logs(*(np.zeros(LOG_PLACES, record) for record in (SPAN, BURST, BEAT_RUN)))
+        self.logs = Logs(*(np.zeros(LOG_PLACES, record) for record in LOGGED))
         units = program.unit[: program.dispatched]
         self.queued = np.argsort(units, kind="stable")
         first = np.searchsorted(units[self.queued], np.arange(len(Unit)))
@@ -143,6 +147,7 @@ class _Simulation:
         return Fault.UNFINISHED if starved else Fault.DEADLOCK
 
     def _counters(self) -> dict[str, int]:
+        """Return the counters of the cycles before this one; a step counts in its slot."""
         counts, places = self.machine["counts"], tuple(UnitState)
         values = {
             state_counter(unit, state): counts["states"][unit, places.index(state)]
@@ -153,8 +158,22 @@ class _Simulation:
         for form in stepping_forms():
             ran = self.times.started[self.program.opcode == form.opcode] != NEVER
             counter = FOOTPRINTS[form].counter
-            values[counter] = values.get(counter, 0) + self.program.steps(form)[ran].sum()
+            steps = self.program.steps(form)[ran].sum() - self._unissued(form)
+            values[counter] = values.get(counter, 0) + steps
         return {name: int(value) for name, value in values.items()}
+
+    def _unissued(self, form: type[isa.Instruction]) -> int:
+        """Return the steps of the started instructions of a form that are issued in this cycle or later."""
+        compute = self.machine["compute"]
+        left = compute["issue_last"] - self.cycle + 1 - (compute["taken"] == self.cycle)
+        if left <= 0:
+            return 0
+        index = compute["items"][(compute["first"] + compute["level"] - 1) % MOST_RETIRING]
+        issuing = self.program.part(np.array([index]))
+        if issuing.opcode[0] != form.opcode:
+            return 0
+        issued = step_rows(issuing, form).issued(self.columns["slots"][index] - left)
+        return int((issuing.steps(form) - issued)[0])
 
 
 def _with_room(log: np.ndarray, count: int) -> np.ndarray:
@@ -189,7 +208,7 @@ def _cycle(
     ends = machine.compute.finished != 0 and decision.drained
     still = Still(waiting_states(decision, machine.dispatch.ended), queue_heads(machine, queued))
     done = act_transfers(machine, program, times, logs, transfers)
-    changes = act(machine, program, queued, times, decision)
+    changes = act(machine, program, queued, times, logs, decision)
     _count(machine, logs.spans, still, busy_units(transfers, done, decision.starts), 0)
     calm = not (changes or done.wakes or decision.resting or machine.control.cycle == 1)
     calm_until = min(until, compute_changes(machine))
@@ -256,7 +275,8 @@ def _has_room(machine: Machine, logs: Logs) -> bool:
     if not log.wanted:
         return True
     room = min(logs.spans.size - log.spans, logs.bursts.size - log.bursts)
-    return min(room, logs.beat_runs.size - log.beat_runs) >= LOGGED_PER_CYCLE
+    room = min(room, logs.beat_runs.size - log.beat_runs, logs.lent_runs.size - log.lent_runs)
+    return room >= LOGGED_PER_CYCLE
 
 
 @part

@@ -28,7 +28,7 @@ from vdla.hw.spec.timing import (
 from vdla.hw.spec.units import TOKEN_EDGES, Unit
 from vdla.hw.spec.vocabulary import Extension, MemoryType
 from vdla.sim.records import Grid, IntArray, Ints, RecordArray, Records, record_dtype
-from vdla.sim.timing.result import BEAT_COUNTERS, BeatRun, Burst, Span
+from vdla.sim.timing.result import BEAT_COUNTERS, BeatRun, Burst, LentRun, Span
 
 MOST_IN_FLIGHT = 1024  # requests that a reference memory can hold
 MOST_UNANSWERED = 256  # bursts of stores that can wait for their answer
@@ -352,6 +352,7 @@ class Logging:
     spans: int
     bursts: int
     beat_runs: int
+    lent_runs: int
     beat_run: BeatCounters  # of each counter of beats, the place of its latest run in the log
     state: Units
     instruction: Units
@@ -382,6 +383,7 @@ class Logs(NamedTuple):
     spans: Records[Span]
     bursts: Records[Burst]
     beat_runs: Records[BeatRun]
+    lent_runs: Records[LentRun]
 
 
 class Times(NamedTuple):

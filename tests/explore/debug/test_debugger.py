@@ -184,6 +184,7 @@ CONDITIONS = {
     "LOAD_BUSY < 20": lambda state: state.counters["LOAD_BUSY"] < 20,
     "LOAD_BUSY >= 1000000": lambda state: state.counters["LOAD_BUSY"] >= 1000000,
     "GEMM_STEPS > 100": lambda state: state.counters["GEMM_STEPS"] > 100,
+    "ALU_STEPS == 37": lambda state: state.counters["ALU_STEPS"] == 37,
     "INP_BEATS >= 5": lambda state: state.counters["INP_BEATS"] >= 5,
     "FETCH_BEATS == 3": lambda state: state.counters["FETCH_BEATS"] == 3,
     "OUT_BEATS > 1": lambda state: state.counters["OUT_BEATS"] > 1,

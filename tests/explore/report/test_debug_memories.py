@@ -42,6 +42,7 @@ CONDITIONS = (
     "LOAD_BUSY < 5",
     "GEMM_STEPS > 50",
     "ALU_STEPS == 0",
+    "ALU_STEPS >= 17",
     "GEMM_STEPS >= 9999999",
 )
 HELD = """cycles => cycles.map((cycle) => page.run.scratchpads.map(([memory]) =>

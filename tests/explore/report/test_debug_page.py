@@ -24,6 +24,8 @@ COMPARED = [
     "no room",
     "random 2",
     "random 6 slow",
+    "steps, 1 port",
+    "windows, 1 port",
     "queue full",
     "cycle of waits",
     "invalid",

@@ -152,6 +152,7 @@ def check_skipping(program: DecodedStream, memory: MemoryParameters) -> None:
     np.testing.assert_array_equal(one.log.spans, other.log.spans)
     np.testing.assert_array_equal(one.log.bursts, other.log.bursts)
     np.testing.assert_array_equal(one.log.beat_runs, other.log.beat_runs)
+    np.testing.assert_array_equal(one.log.lent_runs, other.log.lent_runs)
 
 
 @pytest.mark.parametrize(
