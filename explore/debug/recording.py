@@ -131,7 +131,7 @@ class Recording:
         for form in stepping_forms():
             own = program.opcode == form.opcode
             counter[own], steps[own] = STEP_COUNTERS.index(FOOTPRINTS[form].counter), program.steps(form)
-            for column, values in zip(rows, step_rows(program, form), strict=True):
+            for column, values in zip(rows, step_rows(program, form, steps[own]), strict=True):
                 column[own] = values
         return Stepping(counter, steps, rows)
 

@@ -85,8 +85,9 @@ def _fill(columns: RecordArray, program: DecodedStream) -> None:
 
 def _slots(program: DecodedStream, form: type[isa.Instruction]) -> IntArray:
     """Return the pipeline slots of instructions of a form; 0 where they make no step."""
-    rows = step_rows(program, form)
-    slots: IntArray = program.steps(form) // rows.steps * rows.slots
+    steps = program.steps(form)
+    rows = step_rows(program, form, steps)
+    slots: IntArray = steps // rows.steps * rows.slots
     return slots
 
 

@@ -172,8 +172,9 @@ class _Simulation:
         issuing = self.program.part(np.array([index]))
         if issuing.opcode[0] != form.opcode:
             return 0
-        issued = step_rows(issuing, form).issued(self.columns["slots"][index] - left)
-        return int((issuing.steps(form) - issued)[0])
+        steps = issuing.steps(form)
+        issued = step_rows(issuing, form, steps).issued(self.columns["slots"][index] - left)
+        return int((steps - issued)[0])
 
 
 def _with_room(log: np.ndarray, count: int) -> np.ndarray:

@@ -44,15 +44,14 @@ class StepRows(NamedTuple):
         return rows * self.slots + self.first + place * self.each
 
 
-def step_rows(program: DecodedStream, form: type[isa.Instruction]) -> StepRows:
-    """Return the rows of the instructions of a form that steps, in the order of the program."""
+def step_rows(program: DecodedStream, form: type[isa.Instruction], steps: IntArray) -> StepRows:
+    """Return the rows of the instructions of a form, in the order of the program; `steps` are their steps."""
     if form is isa.Depthwise:
         fields = program.fields(form)
         first, two = (depthwise_slots(sums, fields("stride_2"), fields("wide")) for sums in (1, 2))
         return StepRows(np.maximum(fields("iter_in"), 1), first, two - first)
-    steps = np.maximum(program.steps(form), 1)
     each = _slots_per_alu_step(program) if form is isa.Alu else np.ones_like(steps)
-    return StepRows(steps, each, each)
+    return StepRows(np.maximum(steps, 1), each, each)
 
 
 def _slots_per_alu_step(program: DecodedStream) -> IntArray:

@@ -215,7 +215,7 @@ def readings(
 ) -> Iterator[tuple[str, int, int, int]]:
     """Run a program on the RTL and yield, at random times before cycle `last`, the name of a counter, the
     phase of the round in which the RTL visits its counters, the cycles passed before the register of the
-    counter was read, and its value. Half of the readings are of a counter that rises during the reading."""
+    counter was read, and its value. Many readings are of a counter that rises during the reading."""
     device = RtlDevice(run.program.config, DRAM_BYTES, run.memory, optimise=Optimise.BUILD)
     stream = np.ascontiguousarray(run.program.words).view(np.uint8).reshape(-1)
     device.dram[run.address : run.address + stream.size] = stream
@@ -228,7 +228,8 @@ def readings(
         if begin >= last:
             return
         rising = [name for name, counter in counters.items() if counter.at(begin) < counter.at(end)]
-        name = pick.choice(pick.choice([rising, list(COUNTERS)]) or list(COUNTERS))
+        steps = [name for name in rising if name.endswith("_STEPS")]
+        name = pick.choice(pick.choice([steps, rising, list(COUNTERS)]) or list(COUNTERS))
         yield name, now % ROUND, begin, device.read_register(name)
 
 

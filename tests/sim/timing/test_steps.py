@@ -38,7 +38,7 @@ def test_steps_are_issued_in_these_slots(title):
     instruction, slots = CASES[title]
     program = decode_stream(stream_of([instruction], CONFIG), CONFIG)
     form = type(instruction)
-    rows, steps = step_rows(program, form), int(program.steps(form)[0])
+    rows, (steps,) = step_rows(program, form, program.steps(form)), program.steps(form).tolist()
     assert timing_columns(program)["slots"].tolist() == [len(slots)]
     issued = [min(int(rows.issued(count)[0]), steps) for count in range(len(slots) + 1)]
     assert issued == [slots[:count].count("x") for count in range(len(slots) + 1)]
