@@ -87,7 +87,9 @@ def _slots(program: DecodedStream, form: type[isa.Instruction]) -> IntArray:
     """Return the pipeline slots of instructions of a form; 0 where they make no step."""
     steps = program.steps(form)
     rows = step_rows(program, form, steps)
-    slots: IntArray = steps // rows.steps * rows.slots
+    slots: IntArray = steps * rows.each
+    if form is isa.Depthwise:
+        slots += steps // rows.steps * (rows.first - rows.each)
     return slots
 
 
