@@ -32,6 +32,7 @@ class Functions:
         self._values = np.zeros((512, len(BYTES)), np.int64)
         self._least = np.zeros(512, np.int64)
         self._greatest = np.zeros(512, np.int64)
+        self._is_constant = np.zeros(512, np.bool_)
         self._numbers: dict[bytes, int] = {}
         self._pairs: dict[str, dict[tuple[int, int], int]] = {}
         self.number(BYTES)
@@ -46,7 +47,7 @@ class Functions:
     @property
     def is_constant(self) -> NDArray[np.bool_]:
         """bool[functions]: whether a function is a constant."""
-        return np.equal(self.least, self.greatest)
+        return self._is_constant[: self.count]
 
     @property
     def least(self) -> NDArray[np.int64]:
@@ -69,12 +70,14 @@ class Functions:
 
     def _append(self, row: np.ndarray) -> None:
         if self.count == len(self._values):
-            for name in ("_values", "_least", "_greatest"):
+            for name in ("_values", "_least", "_greatest", "_is_constant"):
                 grown = getattr(self, name)
                 setattr(self, name, np.concatenate((grown, np.zeros_like(grown))))
         self._values[self.count] = row
-        self._least[self.count], self._greatest[self.count] = row.min(), row.max()
-        self.count += 1
+        least, greatest = row.min(), row.max()
+        self._least[self.count], self._greatest[self.count] = least, greatest
+        self._is_constant[self.count] = least == greatest
+        self.count += 1  # last: other threads read the rows before it without the lock
 
     def constants(self, values: np.ndarray) -> Numbers:
         """Return the numbers of constants, int32[...] for int[...]."""

@@ -1,5 +1,8 @@
 """Functions of a byte by their values."""
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -66,3 +69,25 @@ def test_no_pairs_of_nothing():
     pairs, places = distinct_pairs(np.zeros((0, 1), np.int64), np.zeros(3, np.int64))
     assert pairs == []
     assert places.shape == (0, 3)
+
+
+def test_constants_can_be_asked_for_while_another_thread_numbers_functions():
+    """With a switch between threads after almost every instruction of Python."""
+    interval = sys.getswitchinterval()
+
+    def number_many(functions: Functions) -> None:
+        for factor in range(2, 1000):
+            functions.number(BYTES * factor)
+
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            for _ in range(30):
+                functions = Functions()
+                numbering = pool.submit(number_many, functions)
+                while not numbering.done():
+                    assert functions.is_constant[FIRST_CONSTANT]
+                numbering.result()
+                assert functions.is_constant.sum() == len(BYTES)
+    finally:
+        sys.setswitchinterval(interval)
