@@ -49,15 +49,19 @@ class Maker:
         self.threads = rng.choice((1, 2, 2, 3))
 
     def bytes(self, *shape: int) -> np.ndarray:
+        """Return random int8 of a shape."""
         return self.data.integers(-128, 128, shape, np.int8)
 
     def activations(self, size) -> np.ndarray:
+        """Return random int8[batch, channels, height, width] for the input of an operator of a size."""
         return self.bytes(size.batch, size.channels, size.height, size.width)
 
     def blocked(self, values: np.ndarray, block: int) -> np.ndarray:
+        """Return activations in the blocked layout, with `block` channels in an element."""
         return blocked(values, block, self.config.batch)
 
     def narrowing(self) -> Narrowing:
+        """Return a random narrowing that the configuration supports."""
         if self.config.has(Extension.REQUANTISE) and self.rng.random() < 0.7:
             return Scale(self.rng.random() < 0.7)
         return Shift(self.rng.randint(0, 10), self.rng.random() < 0.5)
@@ -76,6 +80,7 @@ class Maker:
         return requantised(totals, words[:, :, None, None], self.config.acc_bits), {"P": kept}
 
     def parameters(self, channels: int) -> np.ndarray:
+        """Return random words of requantisation parameters, int64[4, channels]."""
         draw = self.data.integers
         least, greatest = np.sort(draw(-128, 128, (2, channels)), 0)
         return parameter_words(
@@ -94,6 +99,7 @@ class Maker:
         return self.rng.choice((0, least, any_value, any_value))
 
     def padding(self) -> tuple[int, int, int, int]:
+        """Return four random numbers of rows and columns of padding, 0 to 2 each."""
         return tuple(self.rng.choice((0, 0, 1, 2)) for _ in range(4))
 
 

@@ -237,8 +237,9 @@ def readings(
     "name", [*RTL_PROGRAMS, *(pytest.param(name, marks=pytest.mark.slow) for name in RTL_SLOW)]
 )
 def test_counters_are_those_that_the_rtl_holds_at_the_same_time(name):
-    """A value is that of one of the cycles that `vdla.hw.counters` promises. Which one depends on the phase
-    alone, and is the same for all counters: one that is late or early by a cycle agrees with no cycle."""
+    """A reading returns the value of a cycle within the bounds that `vdla.hw.counters` promises. The phase of
+    the round alone decides the cycle, for all counters alike. A counter that is late or early by a cycle
+    therefore agrees with no cycle."""
     run = replace(source(name), address=STREAM_ADDRESS)
     recorded, risen = run.recording(), Counter[str]()
     counters, last = States(recorded).counters, recorded.timing.cycles - COUNTER_READ_CYCLES - 1
