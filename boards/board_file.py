@@ -20,6 +20,7 @@ FILE_NAME, BITSTREAM, REPORT = "board.toml", "bitstream.bit", "report.json"
 """The files of a build."""
 Digest: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 Address: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
+Count: TypeAlias = Annotated[int, msgspec.Meta(gt=0)]
 Step: TypeAlias = tuple[Address, Address, Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]]
 
 
@@ -85,6 +86,24 @@ class MapTable(_Table, frozen=True, kw_only=True):
     memory_bytes: Annotated[int, msgspec.Meta(gt=0, le=1 << 32)]
 
 
+class LevellingTable(_Table, frozen=True, kw_only=True):
+    """The read levelling of a PHY, which the host performs (`vdla.runtime.devices.board.levelling`).
+
+    Attributes:
+        modules: bytes of the data bus, each with its strobe.
+        delays, bitslips: settings that a module has.
+        phases: of the DFI, in which a burst is transferred.
+        read_phase, write_phase: in which the commands READ and WRITE are given.
+    """
+
+    modules: Count
+    delays: Count
+    bitslips: Count
+    phases: Count
+    read_phase: Annotated[int, msgspec.Meta(ge=0)]
+    write_phase: Annotated[int, msgspec.Meta(ge=0)]
+
+
 class MemoryTable(_Table, frozen=True, kw_only=True):
     """DRAM and its initialisation, which the host performs: the system on chip has no CPU.
 
@@ -94,13 +113,13 @@ class MemoryTable(_Table, frozen=True, kw_only=True):
         part: of the DRAM.
         init: steps in order: address of a control register on the bus, value to write, microseconds to wait
             after the write.
-        levelling: parameters of the PHY's read levelling; empty if the PHY needs none.
+        levelling: of the PHY's reads; None if the PHY needs none.
     """
 
     kind: str
     part: str
     init: tuple[Step, ...] = ()
-    levelling: Mapping[str, int] = {}
+    levelling: LevellingTable | None = None
 
 
 class BoardFile(_Table, frozen=True, kw_only=True):
@@ -141,11 +160,12 @@ def bitstream_digest(sources: str, bitstream: bytes) -> str:
 def to_toml(file: BoardFile) -> str:
     """Return a board file as TOML, which `from_toml` reads back equal."""
     tables: dict[str, dict[str, object]] = msgspec.to_builtins(file)
-    return "\n".join(
-        f"[{table}]\n" + "".join(f"{key} = {_value(value)}\n" for key, value in values.items())
-        for table, values in tables.items()
-        if values
-    )
+    return "\n".join(f"[{table}]\n{_lines(values)}" for table, values in tables.items() if values)
+
+
+def _lines(values: Mapping[str, object]) -> str:
+    """Return the keys of a table with their values as TOML; TOML has no None."""
+    return "".join(f"{key} = {_value(value)}\n" for key, value in values.items() if value is not None)
 
 
 def _value(value: object) -> str:

@@ -34,6 +34,7 @@ from litex.soc.integration.soc_core import SoCCore
 from litex.soc.interconnect.axi import AXILiteInterface
 from migen import ClockSignal, Instance, ResetSignal
 
+from vdla.boards.board_file import LevellingTable
 from vdla.boards.description import Board, Memory
 from vdla.hw.axi import axi4_lite_signature, axi4_signature
 from vdla.hw.spec.cache import digest_of
@@ -230,7 +231,7 @@ class System:
         device: options of nextpnr-ecp5 that name the FPGA.
         csr: byte address on the bus of each control register, by name.
         init: steps that initialise the DRAM, as in `dram_steps`.
-        levelling: parameters of the PHY's read levelling; empty if it has none.
+        levelling: of the PHY's reads; None if the PHY needs none.
         memory: byte address of DRAM on the bus.
         memory_bytes: of DRAM.
         memory_bytes_per_cycle: the most that the DRAM controller moves in a cycle of the system clock.
@@ -241,7 +242,7 @@ class System:
     device: tuple[str, ...]
     csr: Mapping[str, int]
     init: tuple[tuple[int, int, int], ...]
-    levelling: Mapping[str, int]
+    levelling: LevellingTable | None
     memory: int
     memory_bytes: int
     memory_bytes_per_cycle: float
@@ -302,17 +303,17 @@ def _device_options(device: str) -> tuple[str, ...]:
     return (f"--{kind}", "--package", package, "--speed", speed)
 
 
-def _levelling(settings: Any) -> Mapping[str, int]:
+def _levelling(settings: Any) -> LevellingTable | None:
     if not getattr(settings, "read_leveling", False):
-        return {}
-    return {
-        "modules": settings.databits // 8,
-        "delays": settings.delays,
-        "bitslips": settings.bitslips,
-        "phases": settings.nphases,
-        "read_phase": int(getattr(settings.rdphase, "reset", settings.rdphase)),
-        "write_phase": int(getattr(settings.wrphase, "reset", settings.wrphase)),
-    }
+        return None
+    return LevellingTable(
+        modules=settings.databits // 8,
+        delays=settings.delays,
+        bitslips=settings.bitslips,
+        phases=settings.nphases,
+        read_phase=int(getattr(settings.rdphase, "reset", settings.rdphase)),
+        write_phase=int(getattr(settings.wrphase, "reset", settings.wrphase)),
+    )
 
 
 @contextmanager

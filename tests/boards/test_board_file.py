@@ -9,6 +9,7 @@ import pytest
 from vdla.boards.board_file import (
     BoardFile,
     BoardTable,
+    LevellingTable,
     LinkTable,
     MapTable,
     MemoryTable,
@@ -21,6 +22,7 @@ from vdla.hw.spec.errors import ConfigError
 from vdla.hw.spec.presets import SMALL, TINY
 from vdla.hw.spec.target import Target
 
+LEVELLING = LevellingTable(modules=2, delays=8, bitslips=4, phases=2, read_phase=0, write_phase=1)
 TARGET = replace(Target(SMALL), clock_mhz=70.0)
 FILE = BoardFile(
     board=BoardTable(
@@ -33,7 +35,7 @@ FILE = BoardFile(
     link=LinkTable(kind="uartbone", port="/dev/ttyUSB0", baud=1_000_000),
     map=MapTable(registers=0x3000_0000, memory=0x4000_0000, memory_bytes=32 << 20),
     memory=MemoryTable(
-        kind="SDR", part="MT48LC16M16", init=((2048, 14, 0), (2060, 0, 267)), levelling={"delays": 8}
+        kind="SDR", part="MT48LC16M16", init=((2048, 14, 0), (2060, 0, 267)), levelling=LEVELLING
     ),
     csr={"ctrl_reset": 0, "sdram_dfii_control": 2048},
 )

@@ -22,7 +22,7 @@ def test_a_system_has_sources_without_dates_and_leaves_the_process_as_before():
     assert _process() == before
     assert not any(line.startswith("//") for line in system.verilog.splitlines())
     assert system.device == ("--85k", "--package", "CABGA381", "--speed", "6")
-    assert (system.memory_bytes, system.memory_bytes_per_cycle, system.levelling) == (32 << 20, 2, {})
+    assert (system.memory_bytes, system.memory_bytes_per_cycle, system.levelling) == (32 << 20, 2, None)
 
 
 def test_the_key_of_a_system_covers_board_configuration_clock_and_libraries(monkeypatch):

@@ -269,11 +269,6 @@ def _check(file: BoardFile, config: AcceleratorConfig, dram_bytes: int) -> None:
             f"({config.digest[:12]}) is to run; build the board with that configuration, or compile for "
             f"{built.name}"
         )
-    if file.memory.levelling:
-        raise DeviceError(
-            f"board {name} has the {file.memory.kind} DRAM {file.memory.part}, and this driver cannot level "
-            "the reads of such a DRAM; choose a board with an SDR SDRAM"
-        )
     if dram_bytes > file.map.memory_bytes:
         raise DeviceError(
             f"{dram_bytes} bytes of DRAM are needed, and board {name} has {file.map.memory_bytes} bytes; "

@@ -21,6 +21,7 @@ from vdla.boards.board_file import BoardFile
 from vdla.hw.spec.errors import DeviceError
 from vdla.hw.spec.registers import IDENTITY, OFFSETS, REGISTERS, VERSION, Control, Status
 from vdla.runtime.device import DeviceLostError
+from vdla.runtime.devices.board.levelling import LevellingError, level
 from vdla.runtime.devices.board.link import WORD_BYTES, Link, WireError
 from vdla.runtime.devices.registers import stream_values
 
@@ -162,27 +163,33 @@ class Driver:
     def initialise(self) -> bool:
         """Perform the steps that initialise DRAM, unless they were performed since the board's last reset.
 
-        The last step hands DRAM to its controller, so its register tells whether DRAM is initialised.
+        The last step hands DRAM to its controller, so its register tells whether DRAM is initialised. The
+        reads of a DDR3 DRAM are levelled before it.
 
         Returns:
             Whether the steps were performed: DRAM has lost its contents then.
 
         Raises:
-            DeviceError: the last step has no effect.
+            DeviceError: the last step has no effect, or reads cannot be levelled.
             DeviceLostError: the board does not answer.
         """
-        steps = self.file.memory.init
+        steps, problem = self.file.memory.init, ""
         for attempt in range(TRIES):
             if not steps or self.words(steps[-1][0], 1) == [steps[-1][1]]:
                 return attempt > 0
             try:
-                self._perform(steps)
-            except WireError:
+                self._perform(steps[:-1])
+                if self.file.memory.levelling is not None:
+                    level(self, self.file.csr, self.file.memory.levelling)
+                self._perform(steps[-1:])
+                problem = f"the control register at {steps[-1][0]:#x} does not keep {steps[-1][1]:#x}"
+            except (WireError, LevellingError) as error:
+                problem = str(error)
                 self.settle()
         raise DeviceError(
-            f"board {self.file.board.name}: the DRAM {self.file.memory.part} cannot be initialised: the "
-            f"control register at {steps[-1][0]:#x} does not keep {steps[-1][1]:#x}; check that the board "
-            "file belongs to the bitstream"
+            f"board {self.file.board.name}: the DRAM {self.file.memory.part} cannot be initialised: "
+            f"{problem}; check that the board file belongs to the bitstream, or build with a lower clock "
+            "(--set clock_mhz=...)"
         )
 
     def forget_initialisation(self) -> None:
@@ -193,11 +200,19 @@ class Driver:
                 self._link.read(address, 1)
 
     def _perform(self, steps: tuple[tuple[int, int, int], ...]) -> None:
-        """Write each step's value; a read between two writes keeps their order and their distance in time."""
+        """Write each step's value, and wait."""
         for address, value, wait_us in steps:
-            self._link.write(address, [value])
-            self._link.read(address, 1)
+            self.write_ordered(address, value)
             time.sleep(wait_us / 1e6)
+
+    def write_ordered(self, address: int, value: int) -> None:
+        """Write a word of the bus. A read after it keeps the order of writes and their distance in time.
+
+        Raises:
+            WireError: it cannot be sent, or the board does not answer.
+        """
+        self._link.write(address, [value])
+        self._link.read(address, 1)
 
     def write_dram(self, address: int, data: np.ndarray) -> None:
         """Write uint8[bytes] to DRAM, as `write` says."""

@@ -185,18 +185,6 @@ def test_a_wrong_bitstream_is_named(board, tmp_path, register):
         pass
 
 
-def test_a_board_whose_dram_needs_levelling_is_refused(board, tmp_path):
-    memory = msgspec.structs.replace(
-        board.file.memory, kind="DDR3", part="MT41K64M16", levelling={"delays": 8}
-    )
-    file = msgspec.structs.replace(board.file, memory=memory)
-    with (
-        pytest.raises(DeviceError, match="DDR3 DRAM MT41K64M16, and this driver cannot level"),
-        opened(file, tmp_path),
-    ):
-        pass
-
-
 def test_the_memory_is_that_of_the_target_in_the_board_file(board, tmp_path):
     target = replace(board.file.target, memory=SdramParameters())
     table = msgspec.structs.replace(board.file.board, target=target_files.to_toml(target))
