@@ -255,11 +255,11 @@ class _Keeper:
 
 
 def backend_of(
-    processes: int | None, cluster: str | None
+    processes: int | None, cluster: str | None, resource: str | None = None
 ) -> Callable[[Job], AbstractContextManager[Measuring]]:
     """Return what measures points; arguments and errors as those of `vdla.explore.workers.backends`."""
-    usual = backends.backend_of(processes, cluster, POINTS_PER_WORKER)
-    tuning = backends.backend_of(processes, cluster, TUNED_POINTS_PER_WORKER)
+    usual = backends.backend_of(processes, cluster, POINTS_PER_WORKER, resource)
+    tuning = backends.backend_of(processes, cluster, TUNED_POINTS_PER_WORKER, resource)
     return lambda job: (usual if job.tuning is None else tuning)(job)
 
 

@@ -25,7 +25,7 @@ ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_
 
 
 def backend_of(
-    processes: int | None, cluster: str | None, renewed_after: int
+    processes: int | None, cluster: str | None, renewed_after: int, resource: str | None = None
 ) -> Callable[[Job[Thing, Result]], AbstractContextManager[Backend[Thing, Result]]]:
     """Return what makes the workers of a job.
 
@@ -33,6 +33,7 @@ def backend_of(
         processes: on this machine; None: one for each processor.
         cluster: address of the scheduler of a Dask cluster; None: this machine measures.
         renewed_after: as that of a `Pool`.
+        resource: as that of a `Cluster`.
 
     Raises:
         ToolError: a cluster is asked for, and `distributed` is not installed.
@@ -42,7 +43,7 @@ def backend_of(
     require_package("distributed", "--cluster")
     from vdla.explore.workers.cluster import Cluster
 
-    return lambda job: Cluster(job, cluster)
+    return lambda job: Cluster(job, cluster, resource)
 
 
 class _Worker:

@@ -41,10 +41,11 @@ class Cluster(Generic[Thing, Result]):
     Args:
         job: what is done with each thing.
         address: of the scheduler, as in tcp://10.0.0.1:8786.
+        resource: name of a Dask resource of which each thing takes 1; None: any worker measures.
     """
 
-    def __init__(self, job: Job[Thing, Result], address: str) -> None:
-        self._job, self._address = job, address
+    def __init__(self, job: Job[Thing, Result], address: str, resource: str | None = None) -> None:
+        self._job, self._address, self._resource = job, address, resource
         self._futures: dict[Future, Thing] = {}
 
     def __enter__(self) -> Self:
@@ -56,6 +57,11 @@ class Cluster(Generic[Thing, Result]):
                 f"--cluster {self._address}: no Dask scheduler answers there ({reason}); "
                 "give the address that the scheduler prints, such as tcp://10.0.0.1:8786"
             ) from error
+        try:
+            self._require_resource()
+        except WorkerError:
+            self._client.close()
+            raise
         with warnings.catch_warnings():  # Dask advises against large arguments; this one is sent once
             warnings.simplefilter("ignore", UserWarning)
             # A task, and not scattered data: the cluster makes it again where a worker that held it has died.
@@ -68,15 +74,26 @@ class Cluster(Generic[Thing, Result]):
         self._client.cancel(list(self._futures))
         self._client.close()
 
+    def _require_resource(self) -> None:
+        """Refuse a cluster whose workers all lack the resource: its things would wait for ever."""
+        workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
+        if self._resource and workers and not any(self._resource in each["resources"] for each in workers):
+            raise WorkerError(
+                f"--cluster {self._address}: none of {len(workers)} workers has the resource "
+                f"{self._resource}; start workers with dask worker --resources {self._resource}=1, or leave "
+                "--resource out"
+            )
+
     def measure(self, things: Iterable[Thing]) -> Iterator[Result]:
         """Yield the result of every thing, in the order in which they end.
 
         Raises:
             WorkerError: a worker has another kit, or none.
         """
-        wanted = list(things)
+        wanted, needs = list(things), {self._resource: 1} if self._resource else None
         futures = [
-            self._client.submit(measure, self._remote_job, thing, sources(), pure=False) for thing in wanted
+            self._client.submit(measure, self._remote_job, thing, sources(), pure=False, resources=needs)
+            for thing in wanted
         ]
         self._futures = dict(zip(futures, wanted, strict=True))
         for future in as_completed(futures, loop=self._client.loop):

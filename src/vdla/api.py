@@ -337,6 +337,7 @@ def sweep(
     *,
     processes: int | None = None,
     cluster: str | None = None,
+    resource: str | None = None,
     progress: "Callable[[Progress], None]" = lambda progress: None,
 ) -> "Results":
     """Compile and run workloads on every accelerator of a space; go on where an interrupted sweep stopped.
@@ -346,6 +347,7 @@ def sweep(
         output: the folder of the results.
         processes: worker processes; None: one for each processor.
         cluster: address of the scheduler of a Dask cluster that measures the points.
+        resource: name of a Dask resource of which each point takes 1; None: any worker measures.
         progress: called at the start and after each point.
 
     Raises:
@@ -361,5 +363,6 @@ def sweep(
         require_package(package, "vdla.sweep")
     wanted = from_values(specification) if isinstance(specification, Mapping) else read(Path(specification))
     folder = Path() if isinstance(specification, Mapping) else Path(specification).parent
-    run(planned(wanted, folder, silicon_for(wanted)), Path(output), backend_of(processes, cluster), progress)
+    workers = backend_of(processes, cluster, resource)
+    run(planned(wanted, folder, silicon_for(wanted)), Path(output), workers, progress)
     return Results(Path(output))

@@ -176,6 +176,8 @@ def test_bad_input_is_one_line_and_status_2(folder):
     held.close()
     done = tune("--jobs", 1, "--cluster", "tcp://127.0.0.1:9")
     assert (done.exit_code, "--jobs is for this machine" in done.stderr) == (2, True)
+    done = tune("--resource", "vdla")
+    assert (done.exit_code, "give its scheduler with --cluster" in done.stderr) == (2, True)
 
 
 def test_an_interrupted_tuning_ends_at_once_keeps_everything_and_says_how_to_go_on(folder):

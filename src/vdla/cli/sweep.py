@@ -10,6 +10,7 @@ from vdla.cli._groups import DefaultCommand, DefaultGroup
 from vdla.cli._live import Live, interrupted
 from vdla.cli._options import OUTPUT_FILE, needs, reports_errors
 from vdla.cli._sweeps import conclusion, described, described_difference, difference_values
+from vdla.cli._workers import check_workers, takes_cluster
 from vdla.hw.spec.extras import require_package
 
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -31,7 +32,7 @@ def command() -> None:
     type=click.IntRange(1, 1024),
     help="Worker processes.  [default: one for each processor]",
 )
-@click.option("--cluster", metavar="ADDRESS", help="Scheduler of a Dask cluster that measures the points.")
+@takes_cluster
 @click.option(
     "--area",
     type=click.Choice(AREAS),
@@ -40,7 +41,12 @@ def command() -> None:
 )
 @reports_errors
 def run(
-    specification: Path, output: Path, processes: int | None, cluster: str | None, area: str | None
+    specification: Path,
+    output: Path,
+    processes: int | None,
+    cluster: str | None,
+    resource: str | None,
+    area: str | None,
 ) -> None:
     """Compile and run workloads on every accelerator of a space, and tabulate cycles, area, clock and energy.
 
@@ -54,9 +60,8 @@ def run(
     from vdla.explore.sweep.run import backend_of, planned, silicon_for, sweep
     from vdla.explore.sweep.specification import read, with_area
 
-    if processes and cluster:
-        raise click.UsageError("--processes is for this machine; a cluster has its own workers")
-    workers = backend_of(processes, cluster)
+    check_workers("--processes", processes, cluster, resource)
+    workers = backend_of(processes, cluster, resource)
     for package in ("pyarrow", "vl_convert"):
         require_package(package, "vdla sweep")
     wanted = with_area(read(specification), area)

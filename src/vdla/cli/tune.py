@@ -12,6 +12,7 @@ from vdla.cli._modules import command_line
 from vdla.cli._networks import Recipe, source_of, status, takes_recipe
 from vdla.cli._options import OUTPUT_FILE, needs, reports_errors, takes_target
 from vdla.cli._tuning import conclusion, described, table
+from vdla.cli._workers import check_workers, takes_cluster
 from vdla.cli.compile import command as compile_command
 from vdla.explore.tune.explorers import EXPLORERS
 from vdla.explore.tune.settings import BATCH, TRIALS_PER_TASK, Settings
@@ -61,7 +62,7 @@ def command() -> None:
 @click.option(
     "--jobs", type=click.IntRange(1, 1024), help="Worker processes.  [default: one for each processor]"
 )
-@click.option("--cluster", metavar="ADDRESS", help="Scheduler of a Dask cluster that measures.")
+@takes_cluster
 @click.option(
     "--settle/--no-settle",
     default=True,
@@ -80,6 +81,7 @@ def run(
     batch: int,
     jobs: int | None,
     cluster: str | None,
+    resource: str | None,
     settle: bool,
     recipe: Recipe,
     target: Target,
@@ -92,13 +94,12 @@ def run(
 
     `vdla tune merge A B -o C` merges logs, as of several machines.
     """
-    if jobs and cluster:
-        raise click.UsageError("--jobs is for this machine; a cluster has its own workers")
+    check_workers("--jobs", jobs, cluster, resource)
     from vdla.explore.tune.proposals import making
     from vdla.explore.tune.session import TRIALS_PER_WORKER
     from vdla.explore.workers.backends import backend_of
 
-    workers = backend_of(jobs, cluster, TRIALS_PER_WORKER)
+    workers = backend_of(jobs, cluster, TRIALS_PER_WORKER, resource)
     settings, make = Settings(explorer, seed, trials, minutes, batch), making(explorer)
     network = _network(model.name, source_of(model, recipe), target)
     done, found = _tuned(network, output, settings, make, workers, settle=settle)
