@@ -5,8 +5,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from generators.expected import convolved, greatest
+from generators.expected import convolved
 from generators.making import Case, Maker
+from generators.pooling import max_pool, pooled_sums, widened_maximum
 from vdla.compiler.codegen.estimate import ranked_tiles
 from vdla.compiler.codegen.tiles import KEEPS, TilingProblem
 from vdla.compiler.graph.integers import SUM_BITS
@@ -22,8 +23,6 @@ from vdla.compiler.tasks.elementwise import (
     requantise,
     schedule_elementwise,
 )
-from vdla.compiler.tasks.pooled_convolution import PooledTask, pools_sums
-from vdla.compiler.tasks.pooling import MaximumTask, PoolingTask, pools_by_multiplier
 from vdla.compiler.tasks.program_text import constant_inputs, scalar_weights
 from vdla.compiler.tasks.scaled_convolution import ScaledTask, scales_inputs
 from vdla.compiler.tasks.scaling import (
@@ -237,99 +236,6 @@ def _whole(narrowing: Narrowing) -> Narrowing:
     return narrowing if isinstance(narrowing, Shift) else Scale()
 
 
-def _max_pool(maker: Maker) -> Case:
-    rng = maker.rng
-    kernel = (rng.randint(2, 3), rng.randint(1, 3))
-    padding = tuple(rng.randint(0, side - 1) for side in (*kernel, *kernel))
-    size = Pooling(
-        rng.randint(1, 20),
-        rng.randint(3, 12),
-        rng.randint(3, 12),
-        kernel,
-        (rng.randint(1, 2), rng.randint(1, 2)),
-        padding,
-        rng.randint(1, 2),
-    )
-    inp, config = maker.activations(size), maker.config
-    func = PoolingTask(size).program(Choice(maker.threads), config)
-    return Case(
-        f"{size}, {maker.threads} threads",
-        config,
-        func,
-        {"X": maker.blocked(inp, config.block_out)},
-        greatest(inp, size),
-    )
-
-
-def _widened_maximum(maker: Maker) -> Case:
-    """A pooling through the multiplier array, of windows that may overlap by more than half."""
-    rng, config = maker.rng, maker.config
-    stride = rng.randint(1, 3), rng.randint(1, 3)
-    kernel = tuple(rng.randint(1, rng.choice((2 * step - 1, 7))) for step in stride)
-    padding = tuple(rng.randint(0, side - 1) for side in (*kernel, *kernel))
-    extents = rng.randint(5, 25), rng.randint(5, 25)
-    size = Pooling(rng.randint(1, 20), *extents, kernel, stride, padding, rng.randint(1, 2))
-    if not pools_by_multiplier(config, size):
-        raise IrError("it does not fit, or a border has no padding")
-    threads = rng.choice([count for count in (1, 2, 3) if MaximumTask(size).tile(config, count) is not None])
-    inp = maker.activations(size)
-    return Case(
-        f"{size} widened, {threads} threads",
-        config,
-        MaximumTask(size).program(Choice(threads), config),
-        {"X": maker.blocked(inp, config.block_out), "W": scalar_weights((1,), config)},
-        greatest(inp, size),
-    )
-
-
-def _pooled_sums(maker: Maker) -> Case:
-    """Return a convolution with the max pooling of its result, whose sums stay in the accumulators."""
-    rng, config = maker.rng, maker.config
-    groups = rng.choice((1, 1, 1, 2))
-    size = Convolution(
-        groups * rng.randint(1, 20),
-        rng.randint(4, 20),
-        rng.randint(4, 20),
-        groups * rng.randint(1, 20),
-        (rng.choice((1, 2, 3)), rng.choice((1, 1, 3))),
-        (rng.choice((1, 1, 2)), rng.choice((1, 2))),
-        maker.padding(),
-        (rng.choice((1, 1, 2)), 1),
-        groups,
-        rng.choice((1, 1, 2)),
-    )
-    pooling = _pooling_of(rng, size)
-    fused = PooledTask(ConvolutionTask(size, border=maker.border()), pooling)
-    if config.acc_bits < SUM_BITS or not pools_sums(fused.convolution, pooling, config):
-        raise IrError("it does not fit, or sums may wrap")
-    choice = rng.choice(
-        [
-            Choice(threads, parts=parts)
-            for threads in (1, 2, 3)
-            for parts in (1, 2)
-            if fused.tile(config, threads * parts) is not None
-        ]
-    )
-    weights, inp = maker.bytes(size.outputs, size.channels // groups, *size.kernel), maker.activations(size)
-    sums = convolved(inp, weights, size, fused.convolution.border)
-    results, kept = maker.narrowed(sums, Scale())
-    return Case(
-        f"{fused}, {choice}",
-        config,
-        fused.program(choice, config),
-        {"X": maker.blocked(inp, config.block_in), "W": blocked_weights(weights, size, config), **kept},
-        greatest(results, pooling),
-    )
-
-
-def _pooling_of(rng: random.Random, size: Convolution) -> Pooling:
-    """Return a max pooling of a convolution's result."""
-    stride = rng.randint(1, 3), rng.randint(1, 3)
-    kernel = tuple(rng.randint(1, 2 * step - 1) for step in stride)
-    padding = tuple(rng.randint(0, side - 1) for side in (*kernel, *kernel))
-    return Pooling(size.outputs, *size.out_size, kernel, stride, padding, size.batch)
-
-
 def _chain(maker: Maker) -> Case:
     """Return a depthwise convolution with a convolution before it and a 1x1 convolution after it, or one of
     the two, as a chain: any of its tiles."""
@@ -490,12 +396,12 @@ KINDS: tuple[Callable[[Maker], Case], ...] = (
     _windows,
     _matrix_product,
     _average,
-    _max_pool,
+    max_pool,
     _elementwise,
     _elementwise,
     _scaled_sum,
-    _widened_maximum,
-    _pooled_sums,
+    widened_maximum,
+    pooled_sums,
     _scaled_convolution,
     _chain,
     _chain,
