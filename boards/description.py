@@ -73,7 +73,7 @@ class Link(_Table, frozen=True, kw_only=True):
         kind: protocol.
         pads: name of the serial port's pins on the platform.
         baud: bits per second.
-        port: serial device that the host has with the usual drivers; a user may name another one.
+        port: serial device that the host has with the usual drivers; a user may name another port.
     """
 
     kind: Literal["uartbone"]

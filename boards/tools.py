@@ -102,7 +102,7 @@ def nextpnr_ecp5(purpose: str) -> Tool:
 
 
 def ecppack(purpose: str) -> Tool:
-    """Return an installed ecppack, else the one that comes with the packaged nextpnr.
+    """Return an installed ecppack, else the ecppack that comes with the packaged nextpnr.
 
     Raises:
         ToolError: there is neither.

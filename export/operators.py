@@ -51,7 +51,7 @@ class Call:
 
     Attributes:
         inputs: None for an optional input that is left out.
-        outputs: those that have a name.
+        outputs: the outputs that have a name.
     """
 
     step: HostStep

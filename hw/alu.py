@@ -14,7 +14,7 @@ from vdla.hw.spec.vocabulary import AluOpcode
 NARROW_MULTIPLIER_BITS = 18
 """Widest factors of one DSP block of ECP5; wider products take several."""
 LOW_FACTOR_BITS = 17
-"""Bits of the low parts of wider factors: the unsigned ones that one DSP block of each family takes."""
+"""Bits of the low part of a wider factor: an unsigned factor that a single DSP block of each family takes."""
 COMPARING = (AluOpcode.MIN, AluOpcode.MAX)
 """The operations whose right operand comes inverted, so that the lane's adder subtracts."""
 
@@ -166,7 +166,7 @@ def _low_product(one: Value, other: Value) -> Value:
 
 def product_of_logic(one: Value, other: Value) -> list[Value]:
     """Return two values whose sum has the low bits of a product, as many as a factor has. A tree of adders
-    makes them, of which synthesis makes no DSP block; the last one is for the next stage."""
+    computes them, so synthesis takes no DSP block; the last addition is left to the next stage."""
     bits = len(one)
     rows = [(index, one[: bits - index] & other[index].replicate(bits - index)) for index in range(bits)]
     while len(rows) > 2:

@@ -28,7 +28,7 @@ def beat_lane_bits(config: AcceleratorConfig, memories: tuple[MemoryType, ...]) 
 
 
 def index_bits(config: AcceleratorConfig) -> int:
-    """Return the bits that count the elements of a LOAD from its first one on, as far as it may matter."""
+    """Return the bits of a count of a LOAD's elements; counts beyond these bits have no effect."""
     return config.sram_base_bits + 2
 
 

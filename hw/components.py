@@ -247,7 +247,7 @@ def _loader(config: AcceleratorConfig) -> Component:
 
 
 def _widened(config: AcceleratorConfig) -> dict[str, float]:
-    """Return what the write port of the accumulators depends on: its bits, and those that a beat of narrow
+    """Return what the write port of the accumulators depends on: its bits, and the bits that a beat of narrow
     values fills with different data."""
     wide = config.element_bits(MemoryType.ACC)
     return {"wide": wide, "extended": min(wide, config.bus_bits * config.acc_bits // config.out_bits)}

@@ -49,7 +49,7 @@ class ComputeUnit(wiring.Component):
         pop_prev, push_prev: token edges from and to the load unit.
         pop_next, push_next: token edges from and to the store unit.
         request, read_data: DRAM, for UOP and ACC loads.
-        beats: a read beat was taken for that scratchpad, or for one that is counted as it.
+        beats: a read beat was taken for that scratchpad, or for a scratchpad that is counted as it.
         uop_write, acc_write: write ports; out_write, that of the shadow, where there is one.
         acc_load, out_load: where ACC has halves, ports of their own for what LOADs write.
         table_write, res_write: write ports of tables and residuals, where the configuration has them.

@@ -34,7 +34,7 @@ class Datapath(wiring.Component):
         begin, address, count: as those of `Fetch`.
         finished, drained, quiet, starved, invalid, overrun, memory_error: as those of `RunControl`.
         invalid_index: position of the invalid instruction.
-        events: one bit per register in `COUNTERS`, high in the cycles after those that it counts.
+        events: one bit per register in `COUNTERS`, high in the cycle after each cycle that it counts.
 
     Timing: what run control and counters see of a cycle is there in the next, from registers.
     """

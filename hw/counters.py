@@ -30,9 +30,9 @@ class Counters(wiring.Component):
     cycles t + 1 to t + 8. `total` is a register, and inputs lead through a few gates into registers.
 
     A small counter for each event holds what came since its last visit. One counter is visited in each cycle;
-    a round visits each of them, and every eighth cycle the one at `index`. A visit adds the small counter
+    a round visits each of them, and every eighth cycle the counter at `index`. A visit adds the small counter
     to the total and clears it. Small counters are shift registers with feedback: a gate counts, and only
-    the one that is visited is decoded. The first visit after `clear` overwrites the `stale` total.
+    the visited counter is decoded. The first visit after `clear` overwrites the `stale` total.
     """
 
     def __init__(self, count: int, first: int) -> None:
@@ -49,7 +49,7 @@ class Counters(wiring.Component):
         return m
 
     def _turns(self, m: Module) -> tuple[Value, Value]:
-        """Return the counter whose turn it is, or that it is the turn of the one at `index`.
+        """Return the counter whose turn it is, or that it is the turn of the counter at `index`.
 
         Indices without a counter stand for the turns of the latter.
         """
@@ -111,7 +111,7 @@ class Counters(wiring.Component):
 
 
 def _counted(state: Value) -> Value:
-    """Return the state of a small counter after `state`: all 31 but the one of all ones."""
+    """Return the state of a small counter after `state`; the 31 states are all but the state of all ones."""
     return state.shift_left(1)[:COUNT_BITS] | ~(state[4] ^ state[2])
 
 

@@ -36,8 +36,8 @@ class GatherWindow(wiring.Component):
         beat: the beat that is read.
         taken: it leaves in this cycle.
         due: all bytes of the next element have been taken; with `enable`, it is written in this cycle.
-        wants: the next element, or the one that follows if that is written in this cycle, lacks bytes of the
-            beat that is read.
+        wants: the beat that is read has bytes which the next element lacks. If the next element is written in
+            this cycle, the element after it counts.
         element: the next one, while it is `due`.
 
     Timing: outputs come from registers, and from `enable`, `row_ends` and `ends`: one adder as wide as a

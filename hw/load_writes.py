@@ -236,7 +236,7 @@ class WriteHalf(wiring.Component):
         return waits & ~load.beside if has_halves(self.config, self.memories) else waits
 
     def _count_parts(self, m: Module, writes: Signal, element_ends: Signal) -> Signal:
-        """Count the parts of an element that fills several beats, and know the last one a cycle ahead."""
+        """Count the parts of an element that fills several beats, and know the last part a cycle ahead."""
         steps = {memory: steps_of_element(self.config, memory) for memory in self.memories}
         part, last = (Signal(range(max(2, *steps.values())), name=name) for name in ("part", "top_part"))
         self._last_part = Signal()

@@ -122,8 +122,8 @@ class SourceOperand(wiring.Component):
     def _kept(
         self, m: Module, piece: int, name: str, read: list[Value], result: list[Value], earlier: list[Value]
     ) -> Signal:
-        """Return a register of a piece behind the first, for the turn after the one that reads it: turn
-        `piece` - 1, which lacks the fewer results the later it is."""
+        """Return a register of a piece behind the first. Turn `piece` - 1 reads it for the turn after. A
+        later turn lacks fewer results."""
         value = read[piece]
         if piece <= 3:
             value = Mux(self._third, earlier[piece], value)
@@ -143,7 +143,7 @@ class FetchedOperand(wiring.Component):
         config: the accelerator.
 
     Members:
-        slot: the slot of the next cycle; where there is none, the one that comes next.
+        slot: the slot of the next cycle; if that cycle has no slot, the next slot.
         fetches: this cycle's slot is a source slot.
         fetched: that of the cycle before was.
         result: of the slot of the cycle before.

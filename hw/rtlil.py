@@ -1,7 +1,7 @@
 """Components as RTLIL, from which Yosys writes Verilog, and where in the sources each module comes from.
 
-Amaranth's own writer does most of it. This one differs where its text is slow to make, or where the Verilog
-would have operands of different widths:
+Amaranth's writer does most of it. This writer differs where that text takes long to write, or where the
+Verilog would have operands of different widths:
 
 - a memory that starts as zeros has no list of them, which takes minutes for megabytes;
 - operands are as wide as their operator, but for factors, whose widths tell tools how large a multiplier is;

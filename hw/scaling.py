@@ -9,14 +9,14 @@ from vdla.hw.spec.numerics import BYTE_BITS, SHIFT_BITS
 
 FINE_BITS = 3  # of the shift, done in the second of its two stages
 VALUE_BITS = BYTE_BITS + 1  # a scaled value of more bits is clipped whatever the zero point is
-FINE_WINDOW = 1 + VALUE_BITS  # bits that one output depends on: the bit behind the last place, and the value
+FINE_WINDOW = 1 + VALUE_BITS  # bits that an output depends on: the bit behind the last place, and the value
 COARSE_WINDOW = FINE_WINDOW + (1 << FINE_BITS) - 1
 
 
 class Limits(NamedTuple):
     """What is done to a scaled value, each number in a register in the cycle of its use.
 
-    `zero` is added; in the next cycle `greatest` limits the sum where `limits_above`; in the one after that,
+    `zero` is added; in the next cycle `greatest` limits the sum where `limits_above`; a cycle later,
     `least` where `limits_below`.
     """
 

@@ -46,7 +46,7 @@ Loops = tuple[_Loop, _Loop, _Loop]  # of destination, source and weight
 
 
 class _Counter:
-    """Registers of one loop: its trips, those that are left, and flags known a cycle ahead."""
+    """Registers of one loop: its trips, the trips that are left, and flags known a cycle ahead."""
 
     def __init__(self, name: str, bits: int) -> None:
         self.trips, self.left = Signal(bits, name=f"{name}_trips"), Signal(bits, name=f"{name}_left")
@@ -89,7 +89,7 @@ class _MicroOps:
 
 
 class _Turns:
-    """Registers of the slots of a step: `source` in the one in front that reads the second accumulator, then
+    """Registers of the slots of a step: `source` in the first slot if that reads the second accumulator, then
     turn after turn.
 
     The first step of a row of a DEPTHWISE fills the window. Each other step of the row begins behind the
@@ -176,8 +176,8 @@ class Sequencer(wiring.Component):
 
     Timing: the first slot follows `start` by one cycle, then one slot per cycle without a gap, also from one
     instruction to the next, but for cycles that are `taken`: in these nothing moves. A GEMM step is one slot;
-    an ALU step is `alu_slots`; a row of a DEPTHWISE is `depthwise_slots`, of which those that complete no sum
-    are empty; an instruction without steps is one empty slot. Outputs depend on registers, and on `taken`,
+    an ALU step is `alu_slots`; a row of a DEPTHWISE is `depthwise_slots`, and slots that complete no sum are
+    empty; an instruction without steps is one empty slot. Outputs depend on registers, and on `taken`,
     alone.
     """
 

@@ -41,8 +41,8 @@ class StoreUnit(wiring.Component):
     Timing: as `ReadHalf`; a burst is offered in the cycle after its last beat was formed, so memory never
     waits for data. Whether an instruction is taken depends on the tokens and on a register. A STORE retires
     in the cycle in which `write_done` answers its last burst, or behind the STOREs before it that wrote
-    nothing, one per cycle. One that writes INP retires like one that writes nothing, when its last element is
-    there: a unit that is told so reads it two cycles later at the earliest.
+    nothing, one per cycle. A STORE that writes INP retires like a STORE that writes nothing, when its last
+    element is there: a unit that gets its token reads it two cycles later at the earliest.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:

@@ -29,7 +29,7 @@ class FurtherSteps(wiring.Component):
         element_ends: the last part of an element is read.
         further: what is done to this cycle's read of an element.
         second: this cycle's read of a parameter is of the set for residuals.
-        last_set: the STORE has no set of parameters behind this one.
+        last_set: the STORE has no set of parameters behind this set.
         beyond: its table, or the residual of this cycle's read, is past the end of its scratchpad.
 
     Timing: outputs come from registers, and follow `begins`, `set_ends` and `element_ends` in the next cycle.

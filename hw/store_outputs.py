@@ -27,7 +27,7 @@ from vdla.hw.tables import TableLookup
 
 def kept_layout() -> data.StructLayout:
     """What a read brings: parameter `row` of the set for values, or for residuals, or none; and an element
-    (of parameters, too), or another part of the one before."""
+    (of parameters, too), or another part of the element before."""
     return data.StructLayout({"values": 1, "residuals": 1, "row": Parameter, "element": 1})
 
 

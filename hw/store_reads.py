@@ -56,8 +56,8 @@ class ReadIssue(wiring.Component):
             written, or the STORE's table, was past the end of its scratchpad (it wraps).
 
     Timing: an instruction is taken while none waits, and begins in the next cycle, or in that of the last
-    read of the one before. Its first read is issued in the cycle after, and each in the first cycle in which
-    the port is not lent. `address`, `read`, `kept` and `instruction.ready` come from registers.
+    read of the instruction before. Its first read is issued in the cycle after, and each in the first cycle
+    in which the port is not lent. `address`, `read`, `kept` and `instruction.ready` come from registers.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:
@@ -217,14 +217,13 @@ class ReadHalf(wiring.Component):
         overrun: the index of the cycle before was past the end of the scratchpad (it wraps).
 
     Timing: an instruction is taken while none waits, and its first read is issued two cycles later, or in the
-    cycle after the last read of the one before. Then a read is issued in each cycle in which the port is not
-    lent: of a parameter, or of `store_read_bytes` of outputs. Reads of elements also wait for room. `beats`
-    must have a place, and fewer bursts must wait than its queue holds; reads that have not reached the queues
-    count. A beat enters its queue, and the last of a burst completes the burst, `store_stages` cycles after
-    its last read. A STORE
-    that writes nothing reads no parameters, takes one step and gives a burst of no beats. A STORE that writes
-    INP gives such a burst with its last read; an element is written a cycle after its last read reaches the
-    end of the stages.
+    cycle after the last read of the instruction before. Then a read is issued in each cycle in which the port
+    is not lent: of a parameter, or of `store_read_bytes` of outputs. Reads of elements also wait for room.
+    `beats` must have a place, and fewer bursts must wait than its queue holds; reads that have not reached
+    the queues count. A beat enters its queue, and the last of a burst completes the burst, `store_stages`
+    cycles after its last read. A STORE that writes nothing reads no parameters, takes one step and gives a
+    burst of no beats. A STORE that writes INP gives such a burst with its last read; an element is written a
+    cycle after its last read reaches the end of the stages.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:

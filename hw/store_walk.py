@@ -18,7 +18,7 @@ from vdla.hw.store_beats import parts_of_element, read_layout
 class _Walk(NamedTuple):
     """The registers of a walk.
 
-    `address`, `row`: bytes, of the read and of the first one of its row. `row_begins`, `row_ends`,
+    `address`, `row`: bytes, of the read and of the first read of its row. `row_begins`, `row_ends`,
     `last_row`: of the read. `reads`, `rows`: number of the next read in its row and of the next row, from 2
     on. `part`: of the read in its element. `begun`: the beat in which its burst begins.
     """

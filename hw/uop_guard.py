@@ -40,11 +40,11 @@ class UopGuard(wiring.Component):
         config: the accelerator.
 
     Members:
-        instruction: the one at the head of the queue.
+        instruction: at the head of the queue.
         stays: it is there in this cycle, and does not start.
-        issues: it starts, and its micro-ops are those that are read from the next cycle on.
-        clear: it may start beside the instruction being issued: it `runs_beside`, and if it writes micro-ops,
-            then none of that one's.
+        issues: it starts, and its micro-ops are read from the next cycle on.
+        clear: it may start beside the instruction being issued: it `runs_beside`, and writes none of that
+            instruction's micro-ops.
 
     Timing: `clear` is a register. It is low in the first two cycles in which an instruction waits: the first
     finds the end of what it writes, the second compares.

@@ -20,7 +20,7 @@ class VectorAlu(wiring.Component):
             column j of each piece.
 
     Members:
-        slot: the slot of the next cycle; where there is none, the one that comes next.
+        slot: the slot of the next cycle; if that cycle has no slot, the next slot.
         advances: see `advance_port`.
         value: the accumulator that the slot of this cycle updates.
         rights: the lanes' second operands, see `SourceOperand`.

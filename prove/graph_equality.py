@@ -121,7 +121,7 @@ class _Pair:
         return self.ours[name] if name in self.ours else self._their(self.equal[name])
 
     def _their(self, name: str) -> Elements:
-        """Return a value of `other`; one that a value of `graph` equals stands for any value of its type."""
+        """Return a value of `other`. If a value of `graph` equals it, it stands for any value of its type."""
         pending = [name]
         while pending:
             last = pending[-1]

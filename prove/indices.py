@@ -1,4 +1,4 @@
-"""Index arithmetic of instructions, in NumPy: steps of those that loop over micro-ops, elements of transfers.
+"""Index arithmetic of instructions, in NumPy: steps of loops over micro-ops, elements of transfers.
 
 A GEMM becomes few matrix products: the steps that share a row of weights are multiplied at once, and rows of
 weights that are multiplied with the same inputs stand side by side.
@@ -117,7 +117,7 @@ def steps_of(loop: LoopFactors, uops: tuple[Indices, Indices, Indices]) -> Steps
 
 def window_terms(window: Window, more_rows: int, wide: int) -> Indices:
     """Return the terms of each sum of a DEPTHWISE, int64[t, 3]: the number of the element in its window, the
-    channel among those that neighbours share, and the number of the weight."""
+    channel among the channels that neighbours share, and the number of the weight."""
     columns = window_columns(wide)
     terms = window.terms(more_rows, wide)
     return np.array([(term.row * columns + term.column, term.channel, term.place) for term in terms])
@@ -243,7 +243,7 @@ class Block(NamedTuple):
 
     Attributes:
         elements: elements on chip, with padding.
-        filled: int64[n], the places of those that stand in DRAM, among `elements`.
+        filled: int64[n], the places of elements that stand in DRAM, among `elements`.
         source: int64[n], where each stands in DRAM: elements, of a GATHER bytes.
         is_whole: whether there is no padding.
         last: the last of `source`; -1 if there is none.

@@ -63,7 +63,7 @@ class Names:
 
     def place_of(self, element: Elements) -> tuple[str, Index] | None:
         """Return a value of the graph that has an element, and where: a value that has been computed, or else
-        one that is in DRAM before the layer, or inside the layer."""
+        a value that is in DRAM before the layer, or inside the layer."""
         for name in (*self._values, *self._standing, *self._inside):
             index = self.index_of(name, element)
             if index is not None:
@@ -149,7 +149,7 @@ class Names:
 
 
 def _values_inside(graph: Graph, wrong: WrongElement) -> list[str]:
-    """Return the values between those that are in DRAM before a layer and the value that differs."""
+    """Return the values between the values in DRAM before a layer and the value that differs."""
     found = {wrong.value}
     for node in reversed(graph.nodes):
         if found & {*node.outputs}:

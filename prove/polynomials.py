@@ -110,5 +110,5 @@ def agree(have: Mapping[Monomial, int], due: Mapping[Monomial, int]) -> bool:
 
 
 def likeness(have: Mapping[Monomial, int], due: Mapping[Monomial, int]) -> int:
-    """Return how many monomials two sums have in common; those with equal coefficients count twice."""
+    """Return how many monomials two sums have in common; monomials with equal coefficients count twice."""
     return sum((monomial in due) + (due.get(monomial) == number) for monomial, number in have.items())

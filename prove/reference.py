@@ -228,7 +228,7 @@ class DemandedValues:
         return value
 
     def _compute(self, name: str) -> None:
-        """Compute a value, and those that it needs, in order."""
+        """Compute a value, and the values that it needs, in order."""
         waiting = [name]
         while waiting:
             node = self._makers.get(waiting[-1])
@@ -248,7 +248,7 @@ class DemandedValues:
                 self._use(each)
 
     def _use(self, name: str) -> None:
-        """Count a use of a value, and free it after its last one."""
+        """Count a use of a value, and free it after its last use."""
         self._left[name] -= 1
         if self._left[name] <= 0:
             self._values.pop(name, None)

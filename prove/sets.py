@@ -161,7 +161,7 @@ class Sets:
         return result.reshape(elements.shape)
 
     def _directions(self, functions: Numbers) -> NDArray[np.int64]:
-        """Return 1 for functions that never decrease, else -1 for those that never increase, else 0."""
+        """Return 1 for functions that never decrease, else -1 for functions that never increase, else 0."""
         found = self._functions.of_pairs("direction", _direction, functions, np.zeros(1, np.int32))
         return self._functions.least[found]
 

@@ -200,7 +200,7 @@ def product_roots(
     counts: Integers,
     offsets: Integers,
 ) -> None:
-    """Find the one root of each sum of a matrix product, or that there are several.
+    """Find the only root of each sum of a matrix product, or that there are several.
 
     Args:
         elements: elements[depth, batch * block_in], the inputs.
@@ -345,7 +345,7 @@ def depthwise_roots(
     counts: Integers,
     offsets: Integers,
 ) -> None:
-    """Find the one root of each sum of a DEPTHWISE, or that there are several.
+    """Find the only root of each sum of a DEPTHWISE, or that there are several.
 
     Args:
         elements, weights, constants, found, counts, offsets: as of `product_roots`, for n * batch * block

@@ -26,8 +26,8 @@ class RunResult:
     """The cost of one run of a stream.
 
     Attributes:
-        cycles: from the cycle in which start is accepted to the one in which done rises; None on untimed
-            devices.
+        cycles: from the cycle in which start is accepted to the cycle in which done rises; None on
+            untimed devices.
         seconds: wall time of the run on this machine.
         counters: the registers of `vdla.hw.spec.registers` that count, by name; empty where a device has
             none.
@@ -144,8 +144,8 @@ class Device(ABC):
             DeadlockError: no unit can go on.
             UnfinishedError: the stream has no FINISH, or ends before it.
             CycleLimitError: `cycle_limit` was reached.
-            VerificationError: a remote device verifies every stream, and this one is unsafe; nothing has
-                changed.
+            VerificationError: a remote device verifies every stream, and this stream is unsafe; nothing
+                has changed.
             DeviceLostError: a remote device is gone.
         """
 

@@ -201,7 +201,7 @@ class Replay:
     Attributes:
         run: cost of the run.
         differing_bytes: bytes of DRAM that are not what they must be.
-        first: the one with the lowest address; None where there is none.
+        first: the byte with the lowest address; None where there is none.
     """
 
     run: RunResult

@@ -138,7 +138,7 @@ class Piece:
     """What one GATHER loads: `height` rows of `width` windows, from byte `begin` on, `stride` bytes apart.
 
     Attributes:
-        place: windows on chip before its first one.
+        place: windows on chip before its first window.
     """
 
     place: int

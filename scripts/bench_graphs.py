@@ -57,7 +57,7 @@ class Stages:
 
 
 def measured(kind: str, model: ModelProto) -> Seconds:
-    """Return the seconds of each stage of a network; up to the one that refuses it."""
+    """Return the seconds of each stage of a network, up to the stage that refuses it."""
     stages = Stages()
     try:
         _compile_and_run(stages, model.SerializeToString(), calibrates=kind in CALIBRATED)

@@ -45,7 +45,7 @@ def placed(device: Device, size: int) -> GemmRun:
 
 
 def seconds_of(run: GemmRun, runs: int) -> list[float]:
-    """Return the wall time of each of `runs` runs, after one that does not count."""
+    """Return the wall time of each of `runs` runs, after a run that does not count."""
     return [run.run().seconds for _ in range(runs + 1)][1:]
 
 
@@ -81,8 +81,8 @@ def _device_row(name: str, run: GemmRun, runs: int) -> dict:
 
 
 def chain(length: int, source: int, target: int) -> bytes:
-    """Return a stream of `length` instructions: LOAD, GEMM, ALU and STORE in turn, each waiting for the one
-    before.
+    """Return a stream of `length` instructions: LOAD, GEMM, ALU and STORE in turn, each waiting for the
+    instruction before.
 
     Every LOAD reads `CHAIN_ELEMENTS` elements at byte address `source`, every STORE writes as many at
     `target`.

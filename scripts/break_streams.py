@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Plant faults in compiled streams, and check that proofs refuse those that change results.
+"""Plant faults in compiled streams, and check that proofs refuse all that change results.
 
 Streams are those of random networks in all styles of files, or of MODELS. Faults are of the kinds that a
 compiler makes. They change an address, a step of a loop, padding, a parameter set, a number of trips, a

@@ -120,7 +120,7 @@ def written(network: Network, style: str, folder: Path) -> ModelProto:
 
 
 def checked(task: Task) -> Outcome:
-    """Return what comes of a network in a style; the model of one that is wrong is kept."""
+    """Return what comes of a network in a style; a model that is wrong is kept."""
     began = time.perf_counter()
     try:
         model = written(NETWORKS[task.network], task.style, task.models)
@@ -165,8 +165,8 @@ def compared(model: ModelProto, seed: int) -> tuple[list[str], Mapping[str, obje
 
 
 def outcomes_of(tasks: list[Task], jobs: int) -> Iterator[Outcome]:
-    """Yield what comes of tasks, as soon as it is known, from so many processes; from this one, if there is
-    one."""
+    """Yield what comes of tasks, as soon as it is known, from so many processes; from this process, if `jobs`
+    is 1."""
     if jobs == 1:
         quiet()
         yield from map(checked, tasks)
@@ -184,8 +184,8 @@ def quiet() -> None:
 
 
 def done_before(journal: Path | None) -> dict[tuple[str, str], Outcome]:
-    """Return the outcomes in a journal that are not to be tried again, by network and style; the last one
-    counts."""
+    """Return the outcomes in a journal that are not to be tried again, by network and style; the last
+    outcome counts."""
     if journal is None or not journal.exists():
         return {}
     found = [Outcome(**json.loads(line)) for line in journal.read_text().splitlines()]
@@ -220,7 +220,7 @@ def summary(outcomes: Iterable[Outcome]) -> str:
     "styles",
     multiple=True,
     type=click.Choice(ALL_STYLES),
-    help="Only this one; may be repeated.",
+    help="Only this style; may be repeated.",
 )
 @click.option("--seed", default=0, show_default=True, help="Of inputs, and samples of the compiler.")
 @click.option("--jobs", default=1, show_default=True, help="Processes at a time.")
@@ -230,7 +230,7 @@ def summary(outcomes: Iterable[Outcome]) -> str:
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("build/models"),
     show_default=True,
-    help="Folder of float models; those that are missing are made.",
+    help="Folder of float models; missing models are made.",
 )
 @click.option(
     "--keep",

@@ -106,7 +106,7 @@ def opened(output: Path) -> Store:
 
 
 def carried_over(store: Store) -> Store:
-    """Return what another hardware shares with this one: components and designs of the same Verilog."""
+    """Return what another hardware shares with this hardware: components and designs of the same Verilog."""
     kept = Store(generator_digest())
     for component in {key_of(component): component for _, component in grid(GRID)}.values():
         digest = unit_digest(component)

@@ -41,7 +41,7 @@ from fuzzing.worker import ACCEPTED, CHATTER, SKIPPED, TRACEBACK, Outcome
 HANG, CRASH, MEMORY = "hang", "crash", "memory"
 FAILURES = (TRACEBACK, HANG, CRASH, MEMORY, CHATTER)
 SECONDS = 30.0
-WALL_SECONDS = 120.0  # for one that waits; on a busy machine time alone says little
+WALL_SECONDS = 120.0  # for a process that waits; on a busy machine time alone says little
 TICKS, RUNNING = os.sysconf("SC_CLK_TCK"), "R"
 MOST_BYTES = 2 << 30
 STALE_BYTES = 900 << 20  # of a process that is replaced, so that each input is measured from little
@@ -168,8 +168,8 @@ def _heard(hand: Hand) -> tuple[Outcome | None, int]:
 
 
 def _hangs(hand: Hand) -> bool:
-    """Whether a process has computed for too long, or waits; one that only waits for the processor does
-    not."""
+    """Whether a process has computed for too long, or waits; to wait for the processor does not
+    count."""
     spent, state = _spent(hand)
     waits = time.monotonic() - hand.since[1] > WALL_SECONDS and state != RUNNING
     return spent - hand.since[0] > SECONDS or waits
@@ -238,7 +238,7 @@ def tasks_of(inputs: int, seed: int, first: int, names: tuple[str, ...]) -> dequ
     "names",
     multiple=True,
     type=click.Choice(list(formats.FORMATS)),
-    help="Only this one; may be repeated.",
+    help="Only this format; may be repeated.",
 )
 @click.option("--processes", default=2, show_default=True)
 @click.option(

@@ -4,14 +4,14 @@
 Each mutant is one change of one line in hw, sim, compiler or runtime, planted in a scratch copy of the
 tree. As many are drawn of each room. The tests near the changed module run first; what they miss goes to the
 next ring: whole programs, recorded streams, whole networks and short random campaigns. Verdicts are appended
-to a file, so the same command continues where the last one ended. Mutants that mean the same as the original
+to a file, so the same command continues where the last run ended. Mutants that mean the same as the original
 are listed, with the reason, in scripts/mutation/equivalent.toml, and passed over.
 
 Near tests are the tests that a developer of the module runs in a minute of processor time. For sim and
 hw/spec, whose native code is compiled again, 40 seconds are added. The tests run in this order:
 
 1. tests named after the module or its folder, and the unit benches of its component
-2. tests of its folder that import it, then those that reach it by imports
+2. tests of its folder that import it, then tests of its folder that reach it by imports
 3. tests elsewhere that import it
 4. only where there are none of these, tests of its top folder that reach it
 
@@ -65,7 +65,7 @@ def show_list(mutants: list[Mutant], records: Records, equivalents: Equivalents)
 
 
 def unfinished(mutants: list[Mutant], records: Records, again: bool, last: str) -> list[Mutant]:
-    """Return the mutants without a verdict of the rings up to `last`; `again`: and those that survived."""
+    """Return the mutants without a verdict of the rings up to `last`; `again`: and mutants that survived."""
     verdicts = {mutant: records.verdict(mutant) for mutant in mutants}
     return [
         mutant
@@ -120,7 +120,7 @@ def report(mutants: list[Mutant], records: Records, least: tuple[float, float]) 
 @click.option("--mutants", "count", default=100, show_default=True)
 @click.option("--seed", default=0, show_default=True)
 @click.option("--jobs", default=2, show_default=True)
-@click.option("--only", type=int, help="Judge this one, judged before or not, and print it as a diff.")
+@click.option("--only", type=int, help="Judge this mutant, judged before or not, and print it as a diff.")
 @click.option("--again", is_flag=True, help="Judge survivors again.")
 @click.option("--list", "listing", is_flag=True, help="Print the mutants and what is known of them.")
 @click.option(

@@ -311,7 +311,7 @@ def far_off(found: np.ndarray, expected: np.ndarray, step: float = 0.0) -> str:
 
 
 def tried(case: Case, folder: Path) -> Outcome:
-    """Return what comes of a case; the model of one that is wrong is kept in a folder."""
+    """Return what comes of a case; a model that is wrong is kept in a folder."""
     model = written(case)
     if model is None:
         return case.outcome(UNWRITTEN)

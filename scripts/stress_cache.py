@@ -48,7 +48,7 @@ class Outcome:
 
 
 def asking(seed: int, count: int, keys: int, kept_seconds: float) -> Outcome:
-    """Ask for `count` entries, each one of `keys` at random, as one of several processes."""
+    """Ask for `count` entries, each with one of `keys` at random, as one of several processes."""
     rng = random.Random(seed)
     return asking_for([rng.randrange(keys) for _ in range(count)], kept_seconds)
 

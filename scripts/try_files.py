@@ -135,7 +135,7 @@ def tried(model: Path, name: str, samples: Path | None, folder: Path, seconds: f
 
 
 def samples_of(model: Path, known: Path | None, folder: Path) -> Path | None:
-    """Return the file of a model's samples: a known one, or one that is written."""
+    """Return the file of a model's samples: a known file, or a file that is written now."""
     if known is not None and (known / f"{model.stem}.npz").exists():
         return known / f"{model.stem}.npz"
     found = random_samples(model)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Break valid streams and check that the verifier refuses those that are unsafe.
+"""Break valid streams and check that the verifier refuses all that are unsafe.
 
 Streams are random programs and compiled operators. Each token flag is removed by itself: if some legal
 interleaving of the units then hangs or leaves other data, the verifier must refuse the stream. Addresses are

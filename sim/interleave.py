@@ -37,8 +37,8 @@ def interleave(program: DecodedStream, seed: int | None = None) -> Interleaving:
     """Return an order in which the instructions of `program` can execute.
 
     Args:
-        seed: None: of the units that can go on, the one whose instruction comes first in the program does, so
-            program order results if it is legal. Else the next unit is picked at random.
+        seed: None: of the units that can go on, the unit whose instruction comes first in the program goes
+            on, so program order results if it is legal. Else the next unit is picked at random.
     """
     if seed is None and _program_order_is_legal(program):
         order = np.arange(program.dispatched)

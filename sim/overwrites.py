@@ -25,7 +25,7 @@ def refuse_overwrites(program: DecodedStream, stream_address: int | None) -> Non
         stream_address: byte address at which the stream stands when it runs; None: outside DRAM.
 
     Raises:
-        OverwriteError: a STORE writes a byte of the stream, or one that a LOAD of UOP reads.
+        OverwriteError: a STORE writes a byte of the stream, or a byte that a LOAD of UOP reads.
     """
     stores = dram_rows(program, isa.Store)
     if not len(stores):

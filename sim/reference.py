@@ -169,7 +169,7 @@ def _alu(operation: AluOpcode, left: np.ndarray, right: np.ndarray, config: Acce
 
 
 def _steps(loop: isa.Gemm | isa.Alu, pads: Scratchpads) -> Iterator[tuple[int, int, int]]:
-    """Yield the accumulator, source and weight of every step, in order; 0 for one that is not used."""
+    """Yield the accumulator, source and weight of every step, in order; 0 for an operand that is not used."""
     fields, uops = fields_of(loop), pads.uop[loop.uop_begin : loop.uop_end]
     used = {}
     for access in accesses(loop):

@@ -77,7 +77,7 @@ class DramRows:
 
 
 def joined(begins: IntArray, ends: IntArray) -> tuple[IntArray, IntArray]:
-    """Return intervals in order, those that touch or overlap joined."""
+    """Return intervals in order; intervals that touch or overlap are joined."""
     if not len(begins):
         return begins, ends
     order = np.argsort(begins, kind="stable")

@@ -41,5 +41,5 @@ def read(key: str) -> Choice | None:
 
 
 def write(key: str, choice: Choice) -> None:
-    """Add a choice; those that were used least recently make way."""
+    """Add a choice; the choices that were used least recently make way."""
     CHOICES.write(key, json.dumps(choice_to_json(choice)).encode())

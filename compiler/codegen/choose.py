@@ -114,7 +114,7 @@ def _best_hopeful(
 
 
 def _keeping_inputs(family: ChoiceFamily) -> list[Choice]:
-    """Return the choice with the best estimate of those that keep inputs on chip; none if no tile fits."""
+    """Return the choice with the best estimate of all that keep inputs on chip; none if no tile fits."""
     if family.work is None or not len(fitting_tiles(family.work, (INPUTS,))):
         return []
     return [Choice(family.threads, tiles) for tiles in ranked_tiles(family.work, 1, keeps=(INPUTS,))]

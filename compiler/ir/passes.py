@@ -1,6 +1,6 @@
 """Passes over loop programs: sums that overwrite accumulators, in-place updates, and virtual threads.
 
-Each returns a loop program equivalent to the one it gets.
+Each takes a loop program and returns an equivalent loop program.
 """
 
 from collections.abc import Sequence

@@ -246,7 +246,7 @@ class _Run:
     """A recorded launch, its stream, and the cycles of its instructions.
 
     Attributes:
-        numbers: int64[n], those with which the instructions of the stream were recorded.
+        numbers: int64[n], with which the instructions of the stream were recorded.
     """
 
     builder: StreamBuilder

@@ -86,8 +86,8 @@ class ChainTask(PartedTask[ChainTile]):
 
     def tiled(self, tile: ChainTile, choice: Choice, config: AcceleratorConfig) -> Func:
         """Return the loop program. Its parameters are the input X, the result Z, and weights and parameters
-        of requantisation of each convolution, in blocks: W and P of the last one, W0, P0, W1, P1 of those
-        before it, in order."""
+        of requantisation of each convolution, in blocks: W and P of the last convolution, W0, P0, W1, P1 of
+        the convolutions before it, in order."""
         return _ChainProgram(ChainPlan(self.chain, tile, config)).program()
 
 

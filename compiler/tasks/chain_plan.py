@@ -412,8 +412,8 @@ class ChainPlan:
 
 
 def plans(chain: Chain, config: AcceleratorConfig, copies: int) -> Iterator[ChainPlan]:
-    """Yield the plans to choose from. Of the plans that differ in sets of buffers alone, it yields those that
-    fit the scratchpads with as many sets as fit, `copies` at most."""
+    """Yield the plans to choose from. Of plans that differ in sets of buffers alone, it yields the plan
+    with the most sets that fit the scratchpads, `copies` at most."""
     height, width = chain.window.size.out_size
     channels, parts = blocks(chain.window.size.channels, config.block_in), [1]
     if chain.projection is not None and chain.expansion is None:

@@ -181,7 +181,8 @@ def _compute_conditions(events: EventColumns, own: IntArray, *, apart: bool) -> 
 
 
 def _by_lent(recording: Recording, steps: IntArray) -> Iterable[tuple[Reason, IntArray]]:
-    """Yield instructions whose slots are waited for, those that lent slots to the store unit apart."""
+    """Yield instructions whose slots are waited for. Instructions that lent slots to the store unit come
+    apart."""
     lent = (steps != NONE) & (recording.lent[steps] > 0)
     yield Reason.ISSUE, np.where(lent, NONE, steps)
     yield Reason.LENT, np.where(lent, steps, NONE)

@@ -142,8 +142,8 @@ class Contents:
         return Issue(int(recording.timed["slots"][index]), lent, own)
 
     def writers(self, memory: int, cycle: int) -> IntArray:
-        """Return int32[depth]: the instruction that wrote each element of a scratchpad last, of those that
-        have retired at a cycle; NONE where there is none."""
+        """Return int32[depth]: the instruction that wrote each element of a scratchpad last, among the
+        instructions that have retired at a cycle; NONE where there is none."""
         retired = self.recording.timing.retired[self.touches.instruction]
         own = np.flatnonzero((self.touches.memory == memory) & self.touches.writes)
         own = own[(retired[own] != NEVER) & (retired[own] < cycle)]

@@ -68,7 +68,7 @@ class Debugger:
         recording: the launch.
         cycle: the cycle that the debugger stands at, from 0 to the last cycle of the run.
         selected: the instruction that the last jump led to; NONE where it led to a cycle.
-        breakpoints: those that `resume` stops at.
+        breakpoints: at which `resume` stops.
     """
 
     def __init__(self, recording: Recording) -> None:

@@ -113,7 +113,7 @@ def _loads(contents: Contents) -> Mapping[int, int]:
 
 
 def vector_differences(contents: Contents, vector: Vector) -> tuple[Difference, ...]:
-    """Return where the results of a vector's program are not those that the vector expects; nothing if the
+    """Return where the results of a vector's program differ from what the vector expects; nothing if the
     program does not run to its end."""
     dram = with_slack(contents.recording.image.before)
     try:

@@ -76,7 +76,7 @@ class Image:
     Attributes:
         before: uint8[bytes], its contents before the run, at least where the run loads micro-ops; zeros
             follow.
-        areas: named ranges. Of two that overlap, the one whose layer is later holds from that layer on.
+        areas: named ranges. Of two that overlap, the area whose layer is later holds from that layer on.
         differences: found by a comparison with other results; the first to be written first.
         notes: what devices found in this run.
         complete: `before` holds all data that the run reads.

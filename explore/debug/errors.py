@@ -36,7 +36,7 @@ class RunError:
 
     Attributes:
         text: what is wrong, in a sentence.
-        instruction: the one that the error shows at; NONE where there is none.
+        instruction: at which the error shows; NONE where there is none.
         cycle: at which the error shows.
         others: instructions to look at next, each with what it has to do with the error.
     """

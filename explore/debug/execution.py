@@ -26,7 +26,7 @@ def executed_up_to(
     Args:
         pads: read and written.
         dram: uint8[bytes], read and written.
-        stops: instructions; those that never execute are left out.
+        stops: instructions; instructions that never execute are left out.
     """
     from vdla.sim.native.build import native_code_for  # takes long to import
 

@@ -81,7 +81,7 @@ class Tally:
 class StepTally:
     """A counter of steps, each of which counts in the cycle of its last slot.
 
-    An instruction that starts in cycle s has the slots of the cycles from s + 1 on, but for those that it
+    An instruction that starts in cycle s has the slots of the cycles from s + 1 on, but for slots that it
     lends to the store unit.
 
     Attributes:

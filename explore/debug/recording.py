@@ -114,7 +114,7 @@ class Recording:
     @cached_property
     def lent(self) -> IntArray:
         """int64[n]: by instruction, the slots that the store unit took while it issued its own; 0 of
-        instructions without steps, and of those that never retire."""
+        instructions without steps, and of instructions that never retire."""
         timing = self.timing
         stage = retire_stage(self.program.config.operand_stages)
         lent = timing.retired - timing.started - stage - self.timed["slots"]
@@ -222,14 +222,14 @@ class Recording:
         return np.array([index for index, pair in enumerate(texts) if any(map(searched.search, pair))], int)
 
     def happened(self, times: IntArray, which: IntArray) -> IntArray:
-        """Return int64[...]: the cycles of `times` of the instructions `which`, without those that never
+        """Return int64[...]: the cycles of `times` of the instructions `which`, without times that never
         came; they ascend within a unit for starts, and within a track for retirements."""
         found: IntArray = times[which[times[which] != NEVER]]
         return found
 
     def edge_users(self, edge: int) -> tuple[IntArray, IntArray]:
-        """Return the instructions that push onto an edge of TOKEN_EDGES, and those that pop from it, in
-        order; those that never run, too."""
+        """Return the instructions that push onto an edge of TOKEN_EDGES, and the instructions that pop from
+        it, in order; instructions that never run count, too."""
         assert edge < len(TOKEN_EDGES)
         program, reached = self.program, slice(self.program.dispatched)
         pushing: BoolArray = program.pushes[reached, edge]
@@ -250,16 +250,16 @@ class Track:
     instructions: IntArray
 
     def before(self, count: int, distance: int = 1) -> IntArray:
-        """Return int64[count]: of each of the track's instructions the one `distance` places before it; NONE
-        for others, and where there is none."""
+        """Return int64[count]: of each of the track's instructions, the instruction `distance` places before
+        it; NONE for others, and where there is none."""
         found = np.full(count, NONE, np.int64)
         if len(self.instructions) > distance:
             found[self.instructions[distance:]] = self.instructions[:-distance]
         return found
 
     def latest(self, count: int) -> IntArray:
-        """Return int64[count]: for each instruction of the stream the track's last one before it; NONE where
-        there is none."""
+        """Return int64[count]: for each instruction of the stream, the track's last instruction before it;
+        NONE where there is none."""
         place = np.searchsorted(self.instructions, np.arange(count)) - 1
         return (
             np.where(place >= 0, self.instructions[np.maximum(place, 0)], NONE)

@@ -134,7 +134,7 @@ class State:
         tokens: the four counters, in the order of TOKEN_EDGES.
         bursts: those in flight, in the order in which memory serves them.
         layer: index of the layer that runs; NONE where none does.
-        counters: performance counters by name, of the cycles before this one.
+        counters: performance counters by name, of the cycles before this cycle.
     """
 
     cycle: int

@@ -1,8 +1,8 @@
 """What the instructions of a run touch: elements of scratchpads and bytes of DRAM, as rows.
 
 A touch is some rows of one memory: row y is the places from `begin + y * stride` on, `width` of them. Places
-are elements of a scratchpad, or bytes of DRAM. The rows are exact, as the micro-ops are those that stand in
-the micro-op memory when the instruction runs.
+are elements of a scratchpad, or bytes of DRAM. The rows are exact: they follow from the micro-ops that stand
+in the micro-op memory when the instruction runs.
 """
 
 from collections.abc import Iterator

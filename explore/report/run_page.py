@@ -106,7 +106,7 @@ def _launch(ran: Ran, layers: Iterable[TracedLayer]) -> dict[str, Any]:
 
 
 def _unit(timing: Timing, unit: Unit) -> dict[str, Any]:
-    """Return the spans of a unit: the first begins in cycle 1, and each where the one before it ends.
+    """Return the spans of a unit: the first begins in cycle 1, and each where the span before it ends.
 
     `labels` holds the distinct names of instructions; `instruction` the number of each span's name, or
     -1; `texts` what each state that occurs means.

@@ -22,7 +22,7 @@ AREA_COLUMNS = ("lut", "ff", "dsp", "block_ram", "area_source")
 CLOCK_COLUMNS = ("mhz", "mhz_low", "mhz_high", "mhz_limited_by", "clock_source")
 SILICON = (*AREA_COLUMNS, *CLOCK_COLUMNS, "digest")
 RUN = ("cycles", "seconds", "utilisation", "macs", "bytes_read", "bytes_written", "energy_pj", "status")
-SOME = ("default_cycles", "limits", "limits_why")  # of sweeps that tune, and of those with limits
+SOME = ("default_cycles", "limits", "limits_why")  # of sweeps that tune, and of sweeps with limits
 LAYER_SHAPE = ("name", "op", "on", "macs")
 LAYER_VALUES = ("cycles", "bytes_read", "bytes_written", "energy_pj", "bound")
 Columns = Mapping[str, Sequence[Any]]
@@ -160,7 +160,7 @@ def _setting(value: object) -> str:
 
 
 def _roof(base: Target | None, settings: Iterable[str]) -> tuple[int | None, float | None]:
-    """Return MAC and bytes per cycle of a target; None for one that is unknown or cannot be built."""
+    """Return MAC and bytes per cycle of a target; None where unknown, or if it cannot be built."""
     if base is None:
         return None, None
     try:

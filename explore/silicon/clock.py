@@ -171,7 +171,7 @@ PATHS: Mapping[str, Callable[[Features], PathFeatures]] = {
     "loader": lambda size: PathFeatures(False, (size["bus"], size["wide"])),
     "store_unit": lambda size: PathFeatures(False, (size["bus"], size["kept"])),
 }
-"""What periods depend on, by kind. Other kinds have one period: the mean of those that were routed."""
+"""What periods depend on, by kind. Other kinds have one period: the mean of all that were routed."""
 PRIOR = 16.0
 """Weight of the expectation that a width does not matter, in measurements one doubling off the mean.
 

@@ -143,7 +143,7 @@ class BlockKind:
         modes: width and depth of a block, and what it counts.
         lut_bits, lut_depth: of one LUT RAM.
         luts_per_block: a memory of at most so many LUT RAMs for each block it would take is made of LUT RAM.
-        bank_luts: for each bit, that add one more LUT RAM to those that words are read from.
+        bank_luts: for each bit, that add another LUT RAM to the LUT RAMs from which a word is read.
     """
 
     modes: tuple[tuple[int, int, float], ...]

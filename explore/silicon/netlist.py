@@ -128,7 +128,7 @@ class Netlist:
         return found
 
     def _neighbours(self, forward: bool) -> dict[str, list[str]]:
-        """Return the cells that each cell feeds, or those that feed it."""
+        """Return the cells that each cell feeds, or the cells that feed it."""
         drivers: dict[object, str] = {}
         for name, cell in self.module["cells"].items():
             drivers |= dict.fromkeys(_driven(cell), name)
@@ -162,7 +162,7 @@ def _depth(unit: str | None) -> int:
 
 
 def _is_signal(local: str) -> bool:
-    """Whether a name is one of the design's, and not one that mapping made from a neighbour's."""
+    """Whether a name stands in the design, and was not derived from a neighbour's name by mapping."""
     return not re.search(r"_\$?([A-Z][A-Z0-9_]+|lut)_[A-Z]", local)
 
 

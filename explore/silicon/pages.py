@@ -25,7 +25,7 @@ This page gives the FPGA resources of the core. It is for people who choose a de
 `vdla area --config small --target ecp5` synthesises one configuration and shows the resources of each unit.
 `make area` measures everything on this page again and writes the page; after an interruption it resumes.
 
-Figures are those of Yosys, before placement. On ECP5, LUT counts LUT4-equivalents: 1 for a LUT4, 2 for a
+Figures come from Yosys, before placement. On ECP5, LUT counts LUT4-equivalents: 1 for a LUT4, 2 for a
 carry cell (CCU2C), 4 for a LUT RAM (TRELLIS_DPR16X4). Block RAMs are DP16KD (18 Kbit) on ECP5 and units of
 36 Kbit on xc7. *Hardware* is a prefix of the digest of the synthesised Verilog. A test fails when the sources
 emit different Verilog.
@@ -73,8 +73,8 @@ stopped after 18 iterations on `ecp5-85f`, with some 4,000 of 764,000 wires cont
 on `all-8x8`, with 8,198 of 574,179. A design of 14,500 needed 80 iterations. Clocks of such large cores are
 therefore estimates.
 
-The slowest path is named by the units that it passes through. The cells of a unit are those that drive its
-signals; synthesis may merge logic of neighbouring units. LUTs are those of synthesis. The columns
+The slowest path is named by the units that it passes through. A cell belongs to the unit whose
+signals it drives; synthesis may merge logic of neighbouring units. LUTs are counted after synthesis. The columns
 *estimated*, *interval* and *limited by* show the estimate for a design that has not been routed.
 
 """

@@ -13,8 +13,8 @@ _SHELF = Shelf("silicon", 16 << 20)
 
 
 def remembered(config: AcceleratorConfig, family: str) -> dict[str, Any]:
-    """Return the figures of a design that were measured here, those that are known: resources, `mhz`, and
-    `path` as in the store."""
+    """Return the figures of a design that were measured here, as far as they are known: resources, `mhz`,
+    and `path` as in the store."""
     kept = _SHELF.read(_key(config, family))
     found: dict[str, Any] = json.loads(kept) if kept else {}
     return found

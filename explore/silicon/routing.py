@@ -31,7 +31,7 @@ ASKED_MHZ = 100
 """What nextpnr works towards; it does not stop there, and does not fail below."""
 LARGE_LUTS = 20_000
 """LUT4-equivalents from which on a design is routed by nextpnr's router2. Its default, router1, heeds timing
-better, but rips up a routed wire for every third one that it routes where so many compete."""
+better, but rips up a routed wire for every third wire that it routes where so many compete."""
 PATHS = 5
 _FILES = (netlist_module, sta)
 CLOCK = "clk"

@@ -22,7 +22,7 @@ class Pair:
     """A workload on a point of both sweeps.
 
     Attributes:
-        values: of the parameters that both sweeps have, and of those that are compared at several values.
+        values: of the parameters that both sweeps have, or that are compared at several values.
         before, after: its rows.
     """
 
@@ -32,7 +32,7 @@ class Pair:
     after: Row
 
     def ratio(self, figure: str) -> float | None:
-        """Return a figure after in parts of the one before; None where one is not known, or before is 0."""
+        """Return a figure after, in parts of the figure before; None where one is unknown, or before is 0."""
         before, after = self.before.get(figure), self.after.get(figure)
         return None if not before or after is None else after / before
 
@@ -45,7 +45,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Alone:
-    """A parameter that one of two sweeps has.
+    """A parameter that only one of two sweeps has.
 
     Attributes:
         value: in the other's base, at which points are compared; None: no point has it, so all are compared.
@@ -147,7 +147,7 @@ def _side(results: Results) -> _Side:
 
 
 def _alone(side: _Side, other: _Side) -> tuple[Alone, ...]:
-    """Return the parameters that one sweep alone has."""
+    """Return the parameters that only the first sweep has."""
     names = [name for name in side.names if name not in other.names]
     values = [(name, other.base.get(name)) for name in names]
     return tuple(

@@ -49,7 +49,7 @@ def first_repeated(values: Iterable[Known]) -> Known | None:
 
 
 def unknown(kind: str, name: str, names: Iterable[str]) -> SweepError:
-    """Return the error for a name that does not exist, with the nearest one that does.
+    """Return the error for a name that does not exist, with the nearest name that does.
 
     Args:
         kind: what is named, as in "parameter".
@@ -88,7 +88,7 @@ def reworded(error: str, values: Mapping[str, Any], tables: Iterable[type]) -> s
 
 
 def _fault(expected: re.Match[str] | None) -> Fits:
-    """Return whether a value can be the one that is at fault."""
+    """Return whether a value can be at fault."""
     if expected is None:
         return lambda value: True
     _, sign, bound, _, got = expected.groups()

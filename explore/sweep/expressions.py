@@ -18,7 +18,7 @@ from vdla.hw.spec.showing import shown
 Number = int | float
 LONGEST = 1000
 MOST_BITS = 128
-"""Of a whole number: of one that is written, of a parameter's value, and of a result."""
+"""Of a whole number: of a number in the text, of a parameter's value, and of a result."""
 MOST_DIGITS = 40
 """To which a number is rounded, before or behind the point."""
 CONSTANTS: Mapping[str, Number] = {"KiB": 1 << 10, "MiB": 1 << 20}

@@ -104,7 +104,7 @@ class Folder:
         self.resumed = 0
 
     def include(self, points: Iterable[Point]) -> list[Point]:
-        """Make points part of the sweep; return those that the journal does not hold."""
+        """Make points part of the sweep; return the points that the journal does not hold."""
         missing = []
         for point in points:
             known = self._journal.measured.get(self._key(point.values))
@@ -194,7 +194,7 @@ def measured_in(path: Path) -> int:
 
 
 def _claim(path: Path, identity: Identity) -> None:
-    """Write `sweep.json`; where there is one, refuse another sweep than one that chooses other points."""
+    """Write `sweep.json`. Where it exists, refuse a sweep that differs in more than the choice of points."""
     wanted = identity.to_json()
     if not (path / IDENTITY).exists():
         if (path / JOURNAL).exists():

@@ -65,7 +65,7 @@ class Limits:
         return Judgement(worst(found.values()), why)
 
     def interval(self, row: PointRow, name: str) -> Interval:
-        """Return the least and the greatest value that a figure may have; of one that is not known, any."""
+        """Return the least and the greatest value that a figure may have; any value if it is not known."""
         value = getattr(row, name)
         if value is None:
             return (0.0, inf)

@@ -86,7 +86,7 @@ class Base(_Table, frozen=True):
 
 
 class Range(_Table, frozen=True, rename={"start": "from", "end": "to"}):
-    """Values from `start` to `end`, both included: each `step` more than the one before, or `times` it."""
+    """Values from `start` to `end`, both included: each `step` more than the value before, or `times` it."""
 
     start: int | float
     end: int | float

@@ -11,7 +11,7 @@ from vdla.explore.tune.model import CostModel, Measured
 from vdla.explore.tune.points import Neighbours, Points
 
 POPULATION = 32  # of the evolutionary explorer
-FRESH = 0.1  # share of points that are drawn at random beside those that are derived
+FRESH = 0.1  # share of points that are drawn at random, beside the derived points
 CHAINS = 64  # of simulated annealing
 STEPS = 60  # of each chain
 HOT, COLD = 1.0, 0.02  # temperatures, in standard deviations of the scores
@@ -42,7 +42,7 @@ class Random:
         self.seen = np.zeros(len(self.points), bool)
 
     def ask(self, count: int) -> list[int]:
-        """Return the next points of the order, without those that were told."""
+        """Return the next points of the order, without the points that were told."""
         found = [int(place) for place in self.order[~self.seen[self.order]][:count]]
         self.seen[found] = True
         return found

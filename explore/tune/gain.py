@@ -1,4 +1,4 @@
-"""Which task of a network is searched next: the one whose next batch promises most for the whole network."""
+"""Which task of a network is searched next: the task whose next batch promises most for the network."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ class Standing:
     """How far the search of a task is.
 
     Attributes:
-        layers: names of the layers in which the task occurs; one that has it several times, as often.
+        layers: names of the layers in which the task occurs; a layer that has it several times, as often.
         default: cycles of the compiler's own choice.
         bound: cycles below which no choice gets.
         best: cycles of the best choice so far.

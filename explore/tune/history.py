@@ -24,7 +24,7 @@ def history(
 ) -> list[tuple[ChoiceSpace, Mapping[int, float]]]:
     """Return what was measured of tasks that are not searched now: cycles by place, inf where it is illegal.
 
-    MOST_RECORDS records of each task are used, and those of MOST_TASKS tasks: the ones with most records.
+    MOST_RECORDS records of each task are used, and at most MOST_TASKS tasks: the tasks with most records.
     Targets are known by their digests: the presets, and the target of the search.
 
     Args:

@@ -35,8 +35,8 @@ FAR = 0.3  # chance of any value of a knob instead of the next one
 class Neighbours:
     """Which points are alike: found by their knobs.
 
-    A row of knobs has a code: the places of its values among those that occur, as digits. Codes of points
-    are sorted, so that many rows are looked up at once.
+    A row of knobs has a code: the places of its values among the values that occur, as digits. Codes of
+    points are sorted, so that many rows are looked up at once.
     """
 
     def __init__(self, points: Points) -> None:
@@ -57,8 +57,8 @@ class Neighbours:
         return places
 
     def mutated(self, places: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-        """Return int64[n]: for each point one that differs in one knob or two, mostly by one step; the point
-        itself where some tries find none."""
+        """Return int64[n]: for each point a point that differs in one or two knobs, mostly by one step; the
+        point itself where several tries give none."""
         moved = places.copy()
         for _ in range(TRIES if len(self.moving) else 0):
             stays = np.flatnonzero(moved == places)

@@ -66,7 +66,7 @@ class Tuning:
 
     Attributes:
         explorer, seed: as those of `Settings`.
-        trials: for each task on the average; those that promise more get more.
+        trials: for each task on the average; tasks that promise more get more.
         warm: what a model that learns knows from the beginning.
     """
 

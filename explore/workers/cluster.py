@@ -62,7 +62,7 @@ class Cluster(Generic[Thing, Result]):
         except WorkerError:
             self._client.close()
             raise
-        with warnings.catch_warnings():  # Dask advises against large arguments; this one is sent once
+        with warnings.catch_warnings():  # Dask advises against large arguments; the job is sent once
             warnings.simplefilter("ignore", UserWarning)
             # A task, and not scattered data: the cluster makes it again where a worker that held it has died.
             self._remote_job = self._client.submit(pickle.loads, pickle.dumps(self._job))

@@ -15,8 +15,8 @@ class DmaProof(ConfiguredProof):
     """The DMA takes requests by priority, offers each once, and returns each beat to the client that asked.
 
     Any beat of any read may be watched: it is chosen by free inputs when the request is taken. The proof
-    counts the beats ahead of it, first those that memory still owes, then those that have arrived and were
-    not delivered. The watched beat must reach its client, unchanged and in its turn.
+    counts the beats ahead of it: first the beats that memory still owes, then the beats that have arrived and
+    were not delivered. The watched beat must reach its client, unchanged and in its turn.
 
     Memory promises read beats only for reads that it has accepted. Clients promise bursts of at least one
     beat, and write bursts only of the store unit.

@@ -19,7 +19,7 @@ class Proof(Elaboratable):
         ports: the free signals, as `vdla.hw.rtlil.rtlil_of` takes them; complete after `build`.
         claims: what must hold in every cycle, by name; complete after `build`.
         assumptions: what the surroundings promise, by name.
-        only: the name of the one claim to assert; None: all of them.
+        only: the name of a single claim to assert; None: all claims.
     """
 
     def __init__(self, only: str | None = None) -> None:

@@ -68,7 +68,7 @@ def end(process: "subprocess.Popen[Any]") -> int:
 
 
 class Children:
-    """Programs that end together: the end of the context ends those that still run.
+    """Programs that end together: the end of the context ends all that still run.
 
     Threads may share it.
     """

@@ -1,4 +1,4 @@
-"""The accelerator configuration: the one record that hardware, simulators and compiler derive from."""
+"""The accelerator configuration: the only record that hardware, simulators and compiler derive from."""
 
 import hashlib
 import json
@@ -257,14 +257,14 @@ class AcceleratorConfig:
 
     @property
     def values_per_store_read(self) -> int:
-        """Values that one read of the store unit turns into outputs: whole bytes of them."""
+        """Values that a read of the store unit turns into outputs, which fill whole bytes."""
         if not (self.requantise_lanes and self.has(Extension.REQUANTISE)):
             return self.most_requantise_lanes
         return min(max(self.requantise_lanes, 8 // self.out_bits), self.most_requantise_lanes)
 
     @property
     def store_read_bytes(self) -> int:
-        """Bytes of DRAM that one read of the store unit fills."""
+        """Bytes of DRAM that a read of the store unit fills."""
         return self.values_per_store_read * self.out_bits // 8
 
     @cached_property

@@ -53,7 +53,7 @@ def bits(
         extension: that brings the field.
         instead_of: fields of VTA whose bits a field of an extension takes.
         gives_way_to: the extension with which the field is not there, as another has its bits.
-        room: bits from the field's first to that of the next, of which those that the field leaves are free;
+        room: bits from the field's first bit to the next field's; bits that the field leaves are free;
             0: the width.
     """
     about = _about(width, help_text, signed, int, extension)

@@ -121,7 +121,7 @@ def _setting(before: object, key: str, text: str) -> object:
 
 
 def _listed(before: tuple[object, ...], key: str, parts: list[str]) -> tuple[object, ...]:
-    """Return a list: `parts`, or `before` with those that begin with + and without those that begin with -.
+    """Return a list: `parts`, or `before` with the parts that begin with + and without the parts after -.
 
     Raises:
         ConfigError: some parts begin so, and some do not; or one is to be taken away that is not there.

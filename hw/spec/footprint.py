@@ -26,7 +26,7 @@ class Axis:
 
     Attributes:
         step: elements from one trip to the next.
-        trips: those that move data.
+        trips: the trips that move data.
         before, behind: trips of padding.
     """
 
@@ -46,10 +46,10 @@ class Access:
     """One walk of an instruction through one memory.
 
     Attributes:
-        memory: the memory type whose elements are counted; None: the one that `memory_type` names.
+        memory: the memory type whose elements are counted; None: the memory that `memory_type` names.
         base: the first element, as a sum of products of fields; with `uop_field`, what is added to that.
         outer, inner: the axes.
-        reads, writes: what happens to each element; one that is read and written is read first.
+        reads, writes: what happens to each element. An element that is read and written is read first.
         in_dram: the elements stand in DRAM; else in the scratchpad of `memory`.
         in_bytes: of an access in DRAM: base and steps count bytes, not elements; all bytes between the first
             and the last element of an inner axis belong to it.
@@ -80,7 +80,7 @@ class Footprint:
     """What a form of instruction touches.
 
     Attributes:
-        unit: that executes it; None: the one that loads the memory which `memory_type` names.
+        unit: that executes it; None: the unit that loads the memory which `memory_type` names.
         trips: sums of products of fields; where one of them is not positive, the instruction touches nothing.
             Of an instruction with micro-ops, their product counts its steps.
         accesses: in the order in which they are checked.
@@ -269,7 +269,7 @@ def operands(form: type[isa.Instruction], *flags: str) -> tuple[Access, ...]:
 
 
 def chip_access(form: type[isa.Instruction]) -> Access:
-    """Return the access on chip of the elements that one of `forms_in_dram` moves."""
+    """Return the access on chip of the elements that a form of `forms_in_dram` moves."""
     return next(access for access in FOOTPRINTS[form].accesses if not access.in_dram)
 
 

@@ -390,7 +390,7 @@ def layout(form: Form, config: Depths) -> tuple[PlacedField, ...]:
 
     VTA's fields are packed in order. Fields of enabled extensions then take the bits of the fields that they
     stand instead of, or the lowest free ones, so that they do not move other fields. Returns the fields in
-    order of declaration, without the opcode, the fields of disabled extensions and those that give way.
+    order of declaration, without the opcode, the fields of disabled extensions and fields that give way.
     """
     placed: dict[str, PlacedField] = {}
     position = 0 if form is MicroOp else OPCODE_BITS
@@ -413,7 +413,7 @@ def layout(form: Form, config: Depths) -> tuple[PlacedField, ...]:
 
 
 def _gives_way(declared: Field[int], config: Depths) -> bool:
-    """Return whether another field has the bits of this one."""
+    """Return whether another field has the bits of this field."""
     extension = declared.metadata["gives_way_to"]
     return extension is not None and config.has(extension)
 

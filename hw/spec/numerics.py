@@ -28,7 +28,7 @@ SHIFT_BITS = 6
 BYTE_BITS = 8  # of the zero point, and of the least and the greatest output
 TABLE_ENTRIES = 1 << BYTE_BITS
 ENTRIES_OF_ELEMENT = 4
-"""Entries of a table that one element of the memory TABLE holds."""
+"""Entries of a table that an element of the memory TABLE holds."""
 
 
 def requantise(value: int, parameters: Sequence[int], bits: int) -> int:

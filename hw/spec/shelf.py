@@ -21,7 +21,7 @@ _unchecked: dict[Path, int] = {}  # bytes that this process has written into a f
 
 @dataclass(frozen=True, slots=True)
 class Shelf:
-    """Entries of one kind in the kit's cache, by key; those that were used least recently make way.
+    """Entries of one kind in the kit's cache, by key; the entries that were used least recently make way.
 
     Attributes:
         kind: name of their folder.

@@ -88,7 +88,7 @@ def apply_settings(target: Target, settings: Iterable[str]) -> Target:
 
     Keys are a configuration's parameters, `clock_mhz`, `clock_source`, `memory.NAME` and `energy.NAME`;
     `memory.kind=sdram` chooses an SDRAM, whose parameters are then the names of `memory`;
-    values as `vdla.hw.spec.files.apply_settings` takes them. A clock without a source is one that was given.
+    values as `vdla.hw.spec.files.apply_settings` takes them. A clock without a source was given by the user.
 
     Raises:
         ConfigError: naming key, value and what is allowed.

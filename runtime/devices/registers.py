@@ -18,7 +18,7 @@ from vdla.hw.spec.registers import COUNTERS, MEANING, Control, Fault
 WORD_MASK = 0xFFFFFFFF
 STREAM_REGISTERS = ("STREAM_ADDRESS", "STREAM_ADDRESS_HIGH", "STREAM_COUNT")
 """The registers that say what a run executes."""
-# What is met first says most: an instruction that reached too far ran before the one that stopped the run.
+# The first error says most: an instruction that reached too far ran before the run was stopped.
 _ERRORS = (
     (Fault.SRAM_OVERRUN, AccessError),
     (Fault.MEMORY_ERROR, AccessError),

@@ -36,7 +36,7 @@ def dtype_of(name: str) -> TensorDtype:
 
 
 def fits(found: Sequence[int], declared: Sequence[int]) -> bool:
-    """Whether a shape is one that is declared, some extents of which may be `UNKNOWN`."""
+    """Whether a shape is as declared; declared extents may be `UNKNOWN`."""
     return len(found) == len(declared) and all(
         size in (UNKNOWN, extent) for extent, size in zip(found, declared, strict=True)
     )

@@ -1,4 +1,4 @@
-"""The operators by name, and the one way to run them.
+"""The operators by name, and the only way to run them.
 
 An operator takes its parameters in the same form for all ONNX versions. Parameters that must be known before
 a network runs (axes, shapes, padding, bounds) are attributes. Every attribute is explicit; none has to be
@@ -86,7 +86,7 @@ def evaluate(
     """Run one operator.
 
     Args:
-        inputs: one array each, in the operator's order; None for an optional one that is left out.
+        inputs: an array each, in the operator's order; None for an optional input that is left out.
         attributes: exactly those of `attributes_of(op)`.
 
     Returns:

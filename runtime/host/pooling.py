@@ -61,7 +61,7 @@ def global_average_pool(x: np.ndarray) -> np.ndarray:
 
 
 def pooled_size(size: int, span: int, begin: int, end: int, stride: int, rounds_up: bool) -> int:
-    """Return how many windows of `span` there are; rounding up, the last one may stick out, but must start
+    """Return how many windows of `span` there are; rounding up, the last window may stick out, but must start
     before the end padding."""
     room = size + begin + end - span
     if not rounds_up:

@@ -46,7 +46,7 @@ class Value(Record, frozen=True):
     """The type of a tensor between steps, or of an input or output.
 
     Attributes:
-        shape: extents; `UNKNOWN` for one that only a run tells, which only outputs have.
+        shape: extents; `UNKNOWN` for an extent that only a run tells, which only outputs have.
         dtype: as NumPy calls it.
     """
 

@@ -233,7 +233,7 @@ def _along_first(array: np.ndarray, who: str, name: str, declared: Declared) -> 
 
 
 def _fits(found: Sequence[int], wanted: Sequence[int | None]) -> bool:
-    """Whether a shape is one of those that are wanted; an open extent is at least 1."""
+    """Whether a shape is wanted; an open extent is at least 1."""
     return len(found) == len(wanted) and all(
         size == extent if extent is not None else size > 0 for size, extent in zip(found, wanted, strict=True)
     )

@@ -20,7 +20,7 @@ from vdla.sim.timing.result import Timing
 from vdla.sim.timing.simulate import simulate
 
 ACCELERATOR, HOST = "accelerator", "host"
-MOSTLY = 0.6  # of a layer's cycles that one thing must take to be called its bound
+MOSTLY = 0.6  # of a layer's cycles that its bound takes at least
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Report:
         seconds: of the accelerator at the given clock; None on untimed devices.
         macs: of the accelerator.
         utilisation: of the multipliers; None on untimed devices.
-        energy_pj: of all instructions, those that belong to no layer included; None on untimed devices.
+        energy_pj: of all instructions, also of instructions of no layer; None on untimed devices.
         energy: `energy_pj` by component, as `vdla.sim.energy.COMPONENTS` names them, without zeros.
         roofline_cycles: sum of that of the layers; None on untimed devices.
         host_macs: of the operators on the host.

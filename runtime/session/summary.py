@@ -23,7 +23,7 @@ MOST_LAYERS = 4
 
 @dataclass(frozen=True)
 class Cost:
-    """An operator among those that cost most.
+    """An operator among the operators that cost most.
 
     Attributes:
         seconds: of the accelerator at the clock; None on the host and where no cycles are counted.

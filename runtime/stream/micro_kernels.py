@@ -94,7 +94,7 @@ class MicroKernels:
         return next((place for place, (begin, end) in enumerate(self._gaps) if end - begin >= size), None)
 
     def _release(self, begin: int, end: int) -> None:
-        """Add a gap, joined with those that it touches."""
+        """Add a gap, joined with the gaps that it touches."""
         place = bisect(self._gaps, (begin, end))
         if place < len(self._gaps) and self._gaps[place][0] == end:
             _, end = self._gaps.pop(place)

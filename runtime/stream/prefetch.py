@@ -85,7 +85,7 @@ class Piece:
     size: int
 
     def is_followed_by(self, other: "Piece") -> bool:
-        """Return whether another piece of the same value begins where this one ends."""
+        """Return whether another piece of the same value begins where this piece ends."""
         ends = self.value, self.offset + self.size, self.element + self.size
         return ends == (other.value, other.offset, other.element)
 
@@ -276,7 +276,7 @@ class _Rerecording:
 
 
 def _joined(pieces: Iterable[Piece]) -> list[Piece]:
-    """Return pieces, with those as one that follow each other in DRAM and on chip."""
+    """Return pieces; pieces that follow each other in DRAM and on chip are joined."""
     joined: list[Piece] = []
     for piece in pieces:
         before = joined[-1] if joined else None

@@ -39,9 +39,9 @@ _FROM, _TO = zip(*((edge.producer, edge.consumer) for edge in TOKEN_EDGES), stri
 POPS, PUSHES = np.zeros((2, UNITS, UNITS), np.int64)
 POPS[_FROM, _TO] = [_BITS[edge.pop_flag] for edge in TOKEN_EDGES]
 PUSHES[_FROM, _TO] = [_BITS[edge.push_flag] for edge in TOKEN_EDGES]
-EDGES = UNITS * UNITS  # between units, those that are none included
+EDGES = UNITS * UNITS  # between units, places without an edge included
 POSITIONS, COMPUTES = EDGES, EDGES + 1  # of `_Planner.counts`
-MOST_POSITIONS = 4  # that an instruction takes: one that waits on each edge of a way of two, and one between
+MOST_POSITIONS = 4  # that an instruction takes: a wait on each edge of a way of two, and a position between
 STEPPING = tuple(int(form.opcode) for form in stepping_forms())
 BEFORE_ALL = -1
 
@@ -170,7 +170,7 @@ def plan_tokens(units: np.ndarray, needs: np.ndarray, depth: int) -> TokenPlan:
 
 @whole
 def _place_all(units: Ints, needs: Grid, positions: Ints, planner: _Planner) -> None:
-    """Place each instruction behind those that it needs.
+    """Place each instruction behind the instructions that it needs.
 
     Args:
         units, needs: see `plan_tokens`.

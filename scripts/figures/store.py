@@ -55,7 +55,7 @@ def measure(one: Measurement, declared: Mapping[str, Measurement], prepared: set
     """Run a command, and before it the commands whose files it reads.
 
     Args:
-        prepared: names of measurements that ran already; those that run now are added.
+        prepared: names of measurements that ran already; measurements that run now are added.
 
     Raises:
         MeasureError: a command failed.

@@ -47,7 +47,7 @@ class Obligation:
 
     Attributes:
         name: of the component and its size, as in "queue, depth 4".
-        proof: returns the circuit of a case; its argument `only` names the one claim to assert.
+        proof: returns the circuit of a case; its argument `only` names the only claim to assert.
         effort: how the claims are proved.
         faults: changes of the sources, each of which must refute a claim.
         cycles: within which a fault must show.

@@ -60,8 +60,8 @@ class Method(StrEnum):
     """How a circuit is proved.
 
     INDUCTION: for every number of cycles, by ABC's `pdr`, which finds an inductive invariant. BOUNDED: for a
-    number of cycles from a reset on, by `bmc3`. EVERY_INPUT: a circuit without registers, or one that
-    is unrolled, for every input, by SAT sweeping (`&cec -m`).
+    number of cycles from a reset on, by `bmc3`. EVERY_INPUT: a circuit without registers, or an unrolled
+    circuit, for every input, by SAT sweeping (`&cec -m`).
     """
 
     INDUCTION = "induction"

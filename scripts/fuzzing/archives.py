@@ -103,7 +103,7 @@ def unpacked(data: bytes) -> Members:
 
 
 def packed(members: Members, rng: Random) -> bytes:
-    """Return an archive of members; now and then one that lies, unfolds to much, or has a member twice."""
+    """Return an archive of members; now and then it lies, unfolds to much, or has a member twice."""
     method = rng.choice((zipfile.ZIP_STORED, zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))
     choice = rng.random()
     made = io.BytesIO()

@@ -45,7 +45,7 @@ def fits_module(path: Path) -> bool:
 
 
 def fits_network(path: Path) -> bool:
-    """Whether a network takes few multiplications; one that is refused fits."""
+    """Whether a network takes few multiplications; a refused network fits."""
     try:
         return macs(load_network(path)) <= MOST_MACS
     except VdlaError:

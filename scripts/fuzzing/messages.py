@@ -32,7 +32,7 @@ def _messages(message: Message):
 
 
 def _change(message: Message, rng: Random) -> None:
-    """Change a field, most often one that is there."""
+    """Change a field, most often a field that is there."""
     there = [field for field, _ in message.ListFields()]
     fields = there if there and rng.random() < 0.8 else list(message.DESCRIPTOR.fields)
     if not fields:

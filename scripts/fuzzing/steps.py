@@ -38,7 +38,7 @@ class Format:
 
     Attributes:
         damaged: an input from a source of random numbers, with the end of its name.
-        steps: the commands, each run only if the one before accepts the input.
+        steps: the commands, each run only if the command before accepts the input.
         put: writes an input to a path, or a folder with it; returns what the commands get.
     """
 

@@ -200,17 +200,17 @@ def residuals(count: int) -> ModelProto:
 
 
 def ifs(count: int) -> ModelProto:
-    """Return `count` Ifs, each within a branch of the one before it, that a run decides."""
+    """Return `count` Ifs, each within a branch of the If before it, that a run decides."""
     return _model([_if(count, "c")], {"x": ROW, "c": ()}, {"y0": ROW}, {}, {"c": TensorProto.BOOL})
 
 
 def known_ifs(count: int) -> ModelProto:
-    """Return `count` Ifs, each within a branch of the one before it, whose condition is a constant."""
+    """Return `count` Ifs, each within a branch of the If before it, whose condition is a constant."""
     return _model([_if(count, "c")], {"x": ROW}, {"y0": ROW}, {"c": np.array(True)})
 
 
 def loops(count: int) -> ModelProto:
-    """Return `count` Loops, each within the body of the one before it, each of one turn."""
+    """Return `count` Loops, each within the body of the Loop before it, each of one turn."""
     inner: list[NodeProto] = []
     for depth in reversed(range(count)):
         body = [*inner] or [helper.make_node("Relu", [f"v{depth}"], [f"w{depth}"])]
@@ -235,9 +235,9 @@ def loops(count: int) -> ModelProto:
 
 
 def functions(count: int, calls: int = 2) -> ModelProto:
-    """Return `count` functions of the model, each of which calls the next one `calls` times.
+    """Return `count` functions of the model, each of which calls the next function `calls` times.
 
-    The last one is a Relu, so that the model stands for `calls` ** (`count` - 1) nodes.
+    The last function is a Relu, so that the model stands for `calls` ** (`count` - 1) nodes.
     """
     imports = [helper.make_opsetid("", OPSET), helper.make_opsetid("own", 1)]
     made = []

@@ -12,7 +12,7 @@ from pathlib import Path
 from mutation.graph import Imports
 from mutation.trees import TIMEOUT, Result, Trees
 
-FILE_SECONDS = 240  # for all tests of one file; those that have not run by then are left out
+FILE_SECONDS = 240  # for all tests of a file; tests that have not run by then are left out
 
 
 COMPILING = (

@@ -28,7 +28,7 @@ class Verdict:
     """What came of a mutant.
 
     Attributes:
-        ring: the one that noticed it; "" where none did.
+        ring: that noticed it; "" where none did.
         test: which test or script did; what else it was where none ran to its end.
         timeout: whether it was noticed because it took too long.
         seconds: by the clock.
@@ -111,7 +111,7 @@ class Judge:
     def _passes_unchanged(self, test: str) -> bool:
         """Whether a test, or the import of a test file, passes on the unchanged tree.
 
-        One that does not is named, and left out from now on.
+        A test that does not is named, and left out from now on.
         """
         problem = self.baseline.problem(test, TEST_SECONDS)
         if problem:

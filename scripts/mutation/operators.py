@@ -1,4 +1,4 @@
-"""Every small change that one module's source offers: the mutation operators.
+"""Every small change that a module's source offers: the mutation operators.
 
 A change replaces the text of one node of the syntax tree and leaves the rest of the file as it is. Changes
 that no test should have to notice are not offered: in docstrings, texts of errors and of logs, formatted

@@ -16,12 +16,12 @@ import pytest
 
 
 def spent() -> float:
-    """Return the processor time of this process and of those that it has waited for."""
+    """Return the processor time of this process and of processes that it has waited for."""
     return sum(os.times()[:4])
 
 
 class Recorder:
-    """The plugin; a phase of a test takes what was spent since the one before."""
+    """The plugin; a phase of a test takes what was spent since the phase before."""
 
     def __init__(self, path: Path, seconds: float, test_seconds: float) -> None:
         self._path, self._before = path, spent()

@@ -3,7 +3,7 @@
 Near tests of `a/b/c.py`, in this order:
 
 1. its mirror `tests/a/b/test_c.py` or `tests/a/test_b.py`, or the cocotb bench of its component
-2. tests of its folder that import it, then those that reach it by imports
+2. tests of its folder that import it, then tests of its folder that reach it by imports
 3. tests elsewhere that import it
 4. where there are none of these, tests of its top folder that reach it
 
@@ -70,7 +70,7 @@ class Rings:
         return [file for file in found if ranks[file][0] < ROOM] or found
 
     def near_tests(self, module: str) -> list[list[str]]:
-        """Return the tests near `module` tier by tier: files, and of the unit benches those that reach it."""
+        """Return the tests near `module` tier by tier: files, and the unit benches that reach it."""
         tests = [(file, self._file_rank(module, file)) for file in self.near(module) if file != UNITS]
         benches = self._units if module.startswith("hw/") and not module.startswith("hw/spec/") else {}
         ranked = [(bench, rank) for bench in benches if (rank := self.rank(module, bench))]

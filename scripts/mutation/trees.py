@@ -3,7 +3,7 @@
 `base` is a copy of the tree as it is. Every run gets a copy of `base` made of hard links, in which a
 changed module is a new file; it is deleted afterwards. A copy carries its caches with it (Python's and
 numba's in `__pycache__`, built RTL and native code below `cache`), and what an unchanged run has put into
-them goes back into `base`. So no mutant ever sees what another one has compiled, whatever a cache's key
+them goes back into `base`. So no mutant ever sees what another mutant has compiled, whatever a cache's key
 is made of, and unchanged modules are not compiled again. Only the C++ compiler's cache is shared: its
 key is the text that it compiles.
 """
@@ -137,7 +137,7 @@ class Trees:
             limit: seconds of processor time.
             first: stop at the first failure.
             seconds: no test begins when tests have spent as many seconds of processor time.
-            test_seconds: that one test may spend; it ends the run with TIMEOUT if it spends more.
+            test_seconds: that a test may spend; it ends the run with TIMEOUT if it spends more.
             left_out: ids of tests that do not run.
         """
         record, names = place / "record.jsonl", place / "tests.txt"

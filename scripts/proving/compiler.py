@@ -75,7 +75,7 @@ class Trial:
 
 
 def samples(count: int) -> list[Sample]:
-    """Return as many random networks: those that run most lines for few instructions, small ones first."""
+    """Return as many random networks: they run most lines for few instructions. Small networks come first."""
     found = [each for each in map(_sample, range(3 * count)) if each and each.instructions <= SLOWEST]
     chosen: list[Sample] = []
     known: set[tuple[str, int]] = set()

@@ -4,7 +4,7 @@ It shares no code with `vdla.sim.verify`, the footprints and the interleaver. It
 
 1. an execution of the stream on queues and token counters;
 2. for each instruction, the set of instructions that are certain to be done before it. These are the earlier
-   instructions of its unit, those that pushed the tokens that it pops, and all that precede these;
+   instructions of its unit, the instructions that pushed the tokens that it pops, and all that precede these;
 3. for each instruction, the set of places that it reads and the set that it writes. A place is a pair of a
    memory and an element; in DRAM, and a byte.
 

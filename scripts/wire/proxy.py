@@ -98,7 +98,7 @@ class Proxy:
                     return
                 (board if source is client else client).sendall(passing)
             if self._server in ready:
-                return  # a new client ends the connection of the one before
+                return  # a new client ends the connection of the client before
 
     def _changed(self, data: bytes, to_board: bool) -> bytes | None:
         """Return what arrives of some bytes; None: the connection ends."""

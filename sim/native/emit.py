@@ -261,7 +261,7 @@ class InstructionEmitter(Emitter):
         """Refuse the instruction if an access that happens leaves its memory.
 
         Args:
-            memory: the memory type whose elements it counts; one that `memory_type` names must be given.
+            memory: the memory type whose elements it counts; must be given where `memory_type` names it.
             uops: the least and the greatest value of its field in the micro-ops, where it names one.
         """
         least, greatest = uops or (i64(0), i64(0))

@@ -127,7 +127,7 @@ class StepEmitter(InstructionEmitter):
         return total(axis.step, self.word_of).value
 
     def _in_parts(self, body: Callable[[ir.Value, ir.Value, ir.Value], None]) -> None:
-        """Emit `body(i, first, last)`: trips `first` to `last - 1` of the second loop (of DEPTHWISE, the one
+        """Emit `body(i, first, last)`: trips `first` to `last - 1` of the second loop (of DEPTHWISE, the loop
         over micro-ops) in outer trip `i`, from the last pause on.
 
         A part is at most `trips_at_once` inner trips, of one outer trip or of several whole ones. Before each

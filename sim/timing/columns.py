@@ -28,10 +28,10 @@ class TimedInstruction:
     transfers: bool  # it is a LOAD or STORE
     finishes: bool
     ordered: bool  # a LOAD whose steps wait for an empty pipeline,
-    settles: bool  # or for one that holds slots of the latest instruction alone
+    settles: bool  # or for a pipeline with slots of the latest instruction alone
     beside: bool  # a LOAD that may run beside slots which do not read what it writes
     uop_begin: Int32  # of the micro-ops that it reads, or that such a LOAD writes; the first,
-    uop_end: Int32  # and the one behind the last
+    uop_end: Int32  # and the micro-op behind the last
     reads_two: bool  # each of its slots reads two accumulators, one of them at the shadow's port
     valid: bool
     beats: Narrow  # place of its memory in COUNTED_MEMORIES
@@ -47,7 +47,7 @@ class TimedInstruction:
     parameters: Annotated[int, np.int8]  # that a STORE reads before its rows
     feeds: bool  # a STORE that writes INP
     inputs: bool  # a LOAD or GATHER that writes INP
-    lane_bytes: Annotated[int, np.int16]  # that one such cycle, or a STORE's read, moves
+    lane_bytes: Annotated[int, np.int16]  # that such a cycle, or a STORE's read, moves
     gathers: bool  # elements of its rows begin anywhere,
     step_bytes: Narrow  # so far from each other
 

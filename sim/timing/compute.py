@@ -1,6 +1,6 @@
 """Timing of the compute unit's pipeline: `vdla.hw.sequencer`, `vdla.hw.pipeline` and `vdla.hw.compute`.
 
-Slots are issued without a gap, but for those that the store unit takes. So the cycle of the last slot
+Slots are issued without a gap, but for slots that the store unit takes. So the cycle of the last slot
 determines all others, and each slot that is taken moves it by one.
 """
 
@@ -123,7 +123,7 @@ def compute_retires(machine: Machine) -> int:
 
 @part
 def compute_steady_cycles(machine: Machine) -> int:
-    """Return how many cycles from the next one on the pipeline does what it does in this one."""
+    """Return for how many cycles after this cycle the pipeline does what it does in this cycle."""
     compute, cycle = machine.compute, machine.control.cycle
     if cycle <= compute.taken:
         return 0
@@ -174,7 +174,7 @@ def port_lent(machine: Machine, program: TimedProgram) -> bool:
 
 @part
 def port_steady_cycles(machine: Machine, program: TimedProgram) -> int:
-    """Return how many cycles from the next one on that stays as it is in this one."""
+    """Return for how many cycles after this cycle that stays as it is in this cycle."""
     cycle = machine.control.cycle
     if cycle > machine.compute.reads_until:
         return FAR

@@ -1,4 +1,4 @@
-"""Cycles carried out at once, because in each of them the units do what they did in the one before."""
+"""Cycles carried out at once, because in each of them the units do what they did in the cycle before."""
 
 from vdla.sim.compiled import part
 from vdla.sim.records import Records
@@ -25,7 +25,7 @@ from vdla.sim.timing.store import store_skips, store_steady_cycles
 
 @part
 def steady_cycles(machine: Machine, program: TimedProgram, transfers: Transfers, done: Done) -> int:
-    """Return how many cycles behind this one are like it; nothing ended or began in this one."""
+    """Return how many cycles after this cycle are like it; nothing ended or began in this cycle."""
     steady, memory, store, hardware = (
         compute_steady_cycles(machine),
         machine.memory,

@@ -164,7 +164,7 @@ def _next_row(loader: Loader, instruction: TimedInstruction) -> None:
 
 @part
 def loader_steady_cycles(loader: Loader, program: TimedProgram, hardware: Hardware, done: int) -> int:
-    """Return how many cycles on end will do what this one did, as far as this engine decides it."""
+    """Return how many cycles on end will do what this cycle did, as far as this engine decides it."""
     if loader.pads_left > 0:
         return loader.pads_left - 1
     if program[loader.written].gathers:

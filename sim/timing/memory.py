@@ -176,7 +176,7 @@ def memory_moves(machine: Machine, bursts: Records[Burst]) -> bool:
 @part
 def memory_steps(machine: Machine, bursts: Records[Burst], moves: bool) -> bool:
     """End the cycle of an SDRAM; a beat `moves` between it and the accelerator, or none. Return whether the
-    next cycle may differ from this one."""
+    next cycle may differ from this cycle."""
     if machine.hardware.sdram.words == 0:
         return False
     machine.memory.write_done = sdram_steps(machine, bursts)

@@ -68,8 +68,8 @@ class Log:
 
     Attributes:
         spans: SPAN[...], in order of `begin` within a unit: the unit is in `state` (index in
-            `tuple(UnitState)`) in the cycles [begin, end); `instruction` is the one at the head of its queue,
-            or -1. They cover [1, cycles) of each unit.
+            `tuple(UnitState)`) in the cycles [begin, end); `instruction` stands at the head of its
+            queue, or is -1. They cover [1, cycles) of each unit.
         bursts: BURST[...], in the order in which memory serves them. `client` is a `Client`, and
             `instruction` is the LOAD or STORE of the burst, -1 for fetch. The cycles are those in which the
             DMA takes the request, memory accepts it, and its first and last beat move.
@@ -87,7 +87,7 @@ class Log:
 
 @dataclass(frozen=True)
 class Timing:
-    """When everything of one run happened. Cycles count from 0, the one in which start is accepted.
+    """When everything of a run happened. Cycles count from 0, the cycle in which start is accepted.
 
     Attributes:
         program: what ran.

@@ -147,7 +147,7 @@ class _Simulation:
         return Fault.UNFINISHED if starved else Fault.DEADLOCK
 
     def _counters(self) -> dict[str, int]:
-        """Return the counters of the cycles before this one; a step counts in its slot."""
+        """Return the counters of the cycles before this cycle; a step counts in its slot."""
         counts, places = self.machine["counts"], tuple(UnitState)
         values = {
             state_counter(unit, state): counts["states"][unit, places.index(state)]

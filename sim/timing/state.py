@@ -135,7 +135,7 @@ class Dispatch:
 
 
 class Tokens:
-    """Dependency tokens: those that are there, and places that are taken."""
+    """Dependency tokens: tokens that are there, and places that are taken."""
 
     held: Edges
     pledged: Edges
@@ -203,9 +203,9 @@ class Store:
     burst_starts: int
     prepares: int  # parameters to be read yet
     staged: int  # reads on their way to the queues, as runs of such that bring a beat each, one per cycle,
-    runs: int  # or single ones that bring more or less
+    runs: int  # or single reads that bring more or less
     runs_first: int
-    staged_bursts: int  # those that end a burst
+    staged_bursts: int  # reads that end a burst
     beats: int
     bursts_first: int
     bursts_level: int

@@ -43,7 +43,7 @@ def store_asks(machine: Machine) -> tuple[int, int]:
 
 @part
 def store_passes_mark(machine: Machine) -> bool:
-    """Whether the mark of a STORE that writes nothing goes on to those that wait for an answer."""
+    """Whether the mark of a STORE that writes nothing goes on to the bursts that wait for an answer."""
     store = machine.store
     return (
         store.bursts_level > 0
@@ -54,7 +54,7 @@ def store_passes_mark(machine: Machine) -> bool:
 
 @part
 def store_remembers(store: Store, mark: bool) -> None:
-    """Move the head of the waiting bursts to those that wait for an answer."""
+    """Move the head of the waiting bursts to the bursts that wait for an answer."""
     source, place = store.bursts_first, (store.written_first + store.written_level) % MOST_UNANSWERED
     store.written_mark[place] = mark
     store.written_last[place], store.written_instruction[place] = (
@@ -259,7 +259,7 @@ def _reads_data(store: Store, instruction: TimedInstruction, hardware: Hardware)
 
 @part
 def store_starts(store: Store, index: int) -> None:
-    """Take an instruction, which waits for the one before it."""
+    """Take an instruction, which waits for the instruction before it."""
     store.waits, store.waiting = 1, index
 
 
@@ -275,7 +275,7 @@ def _begin(store: Store, program: TimedProgram) -> None:
 
 @part
 def store_steady_cycles(machine: Machine, program: TimedProgram, reads: bool, drains: bool) -> int:
-    """Return for how many cycles from the next one on it reads a beat a cycle, as it `reads` in this one, or
+    """Return for how many cycles after this cycle it reads a beat a cycle, as it `reads` in this cycle, or
     none, and a beat enters its queue in each, or none does."""
     store, following = machine.store, machine.control.cycle + 1
     enters = next_enters(store) == following

@@ -33,8 +33,8 @@ class Token:
 
 
 def users(timing: Timing, edge: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the instructions that pushed onto `TOKEN_EDGES[edge]` and those that popped from it, each in
-    order of time."""
+    """Return the instructions that pushed onto `TOKEN_EDGES[edge]` and the instructions that popped from it,
+    each in order of time."""
     program = timing.program
     pushing = program.pushes[:, edge] & (timing.retired != NEVER)
     popping = program.pops[:, edge] & (timing.started != NEVER)
@@ -91,8 +91,9 @@ def executed(timing: Timing, unit: Unit) -> np.ndarray:
 def work_begins(timing: Timing) -> np.ndarray:
     """Return int64[n]: the cycle from which each instruction was the oldest of its unit.
 
-    A unit has several in progress and retires them in order; this is its start, or the cycle after the one
-    before retired. In the compute unit, LOADs and steps are counted apart, as they run beside each other.
+    A unit has several instructions in progress and retires them in order. The result is the start, or the
+    cycle after the instruction before retired. In the compute unit, LOADs and steps are counted apart: they
+    run beside each other.
     """
     begins = timing.started.copy()
     loads = np.isin(timing.program.opcode, (isa.Opcode.LOAD, isa.Opcode.GATHER))

@@ -15,7 +15,7 @@ class TracedLayer:
     Attributes:
         name, op: of the layer.
         begin, end: its cycles, from the end of the layer before to the retirement of its last instruction.
-        instructions: int64[n], those that belong to it.
+        instructions: int64[n], the instructions of the layer.
     """
 
     name: str

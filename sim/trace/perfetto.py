@@ -212,7 +212,7 @@ def _bursts(log: Log, names: Sequence[str]) -> Iterator[TraceEvent]:
 
 
 def _tokens(timing: Timing) -> Iterator[TraceEvent]:
-    """Yield an arrow for each token: from the end of the slice that pushed it to the begin of the one that
+    """Yield an arrow for each token: from the end of the slice that pushed it to the begin of the slice that
     popped it."""
     begins = work_begins(timing)
     for number, token in enumerate(tokens(timing)):

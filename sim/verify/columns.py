@@ -54,8 +54,8 @@ ITEM, WALK = record_dtype(Item), record_dtype(Walk)
 def ordered_accesses(form: type[isa.Instruction]) -> tuple[Access, ...]:
     """Return the accesses of a form of instruction in the order in which they are followed.
 
-    Of transfers, DRAM comes first: one that reaches too far touches nothing on chip. Of steps, reads come
-    first; the micro-ops themselves are no walk, but the fields `uop_begin` and `uop_end` of the item.
+    Of transfers, DRAM comes first: a transfer that reaches too far touches nothing on chip. Of steps, reads
+    come first; the micro-ops themselves are no walk, but the fields `uop_begin` and `uop_end` of the item.
     """
     footprint = FOOTPRINTS[form]
     if not footprint.uses_uops:

@@ -52,7 +52,7 @@ def follow(order: IntArray, items: RecordArray, units: ByteArray, watch: Watch) 
 
 @part
 def follow_transfer(watch: Watch, item: Item, unit: int, index: int) -> None:
-    """Follow the walks of an instruction without micro-ops; one that leaves a scratchpad touches nothing."""
+    """Follow the walks of an instruction without micro-ops. A walk that leaves a scratchpad has no effect."""
     first = index * MOST_ACCESSES
     for place in range(0 if item.fits else MOST_ACCESSES):
         if report_beyond(watch, watch.walks[first + MOST_ACCESSES - 1 - place], index):
@@ -332,7 +332,7 @@ def follow_box(watch: Watch, item: Item, access: Access, box: Box) -> None:
 
 @part
 def mark_set(watch: Watch, item: Item, walk: Walk, box: Box, nearest: IntArray) -> None:
-    """Leave NOWHERE in `nearest` for all elements but those that an operand names in the steps of a box."""
+    """Leave NOWHERE in `nearest` for all elements that an operand does not name in the steps of a box."""
     nearest[:] = NOWHERE
     added = box.first_out * walk.step_out + box.first_in * walk.step_in
     for position in range(item.uop_begin, box.end):
@@ -346,8 +346,8 @@ def mark_set(watch: Watch, item: Item, walk: Walk, box: Box, nearest: IntArray) 
 def spread(nearest: IntArray, factor: int, trips: int) -> None:
     """Add to a set every element that lies 1 to `trips - 1` times `factor` above one of it.
 
-    Linear in the memory, whatever the trips: each element hands on to the one `factor` above it the nearest
-    element of the set at or below itself.
+    Linear in the memory, whatever the trips: each element hands on to the element `factor` above it the
+    nearest element of the set at or below itself.
     """
     if factor == 0:
         return

@@ -7,7 +7,7 @@ by the instructions times the elements of the on-chip memories, whatever the num
 Vector clocks over the token edges tell which instructions are done when another starts, in any interleaving.
 Units start their instructions in order, and the k-th pop on an edge takes the token of the k-th push. So an
 instruction knows everything that the previous one of its unit knew and, for each token it pops, the
-instruction that pushed it and everything that one knew.
+instruction that pushed it and everything that this instruction knew.
 """
 
 from dataclasses import dataclass

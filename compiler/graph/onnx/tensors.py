@@ -56,7 +56,7 @@ def array_of(tensor: TensorProto, folder: Path | None) -> np.ndarray:
 
 
 def extents_of(type_: TypeProto) -> tuple[int, ...] | None:
-    """Return the extents of a tensor, `UNKNOWN` for those that are not stated; None if the rank is not."""
+    """Return the extents of a tensor, `UNKNOWN` where none is stated; None if the rank is not stated."""
     if not type_.tensor_type.HasField("shape"):
         return None
     dims = type_.tensor_type.shape.dim

@@ -195,7 +195,7 @@ def _clearing(config: AcceleratorConfig, zeros: int) -> list[isa.Instruction]:
 
 
 def _footprint(program: DecodedStream) -> tuple[Pages, Pages]:
-    """Return the pages that a stream reads, without its instructions, and those that it may store into."""
+    """Return the pages that a stream reads, without its instructions, and pages that it may store into."""
     read: list[Pages] = []
     stored: list[Pages] = []
     for form in forms_in_dram():

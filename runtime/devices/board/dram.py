@@ -43,7 +43,7 @@ class BoardDram:
     Args:
         driver: of the board, whose DRAM is initialised.
         copy: uint8[bytes], a multiple of PAGE_BYTES: the copy on the host.
-        kept: DRAM has kept its contents since the process before this one.
+        kept: DRAM has kept its contents since the process before this process.
     """
 
     def __init__(self, driver: Driver, copy: np.ndarray, *, kept: bool) -> None:

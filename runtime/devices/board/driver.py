@@ -61,13 +61,13 @@ class Driver:
         link: connection to it.
 
     Raises:
-        DeviceError: the board holds no accelerator, or another one than `file` says.
+        DeviceError: the board holds no accelerator, or not the accelerator of `file`.
         DeviceLostError: it does not answer.
     """
 
     def __init__(self, file: BoardFile, link: Link) -> None:
         self.file, self._link = file, link
-        link.settle()  # a client before this one may have ended within a command
+        link.settle()  # an earlier client may have ended within a command
         self._check_identity(self.snapshot())
 
     def close(self) -> None:
@@ -239,7 +239,7 @@ class Driver:
     # Runs.
 
     def begin(self) -> None:
-        """Wait for a run of a client before this one, and enable the interrupt.
+        """Wait for a run of an earlier client, and enable the interrupt.
 
         Raises:
             DeviceLostError: the board does not answer, or its run does not end.

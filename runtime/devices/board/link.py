@@ -129,7 +129,7 @@ class _TimedPort:
         return data
 
     def drop(self) -> None:
-        """Drop the bytes that were collected and those that have arrived."""
+        """Drop the bytes that were collected and the bytes that have arrived."""
         self._unsent.clear()
         self._port.reset_input_buffer()
 

@@ -53,8 +53,8 @@ def is_loopback(host: str) -> bool:
 
 
 def address_of(text: str) -> Address:
-    """Return the address in a text; files that it leaves out are those that CA_FILE and TOKEN_FILE of the
-    environment name.
+    """Return the address in a text. CA_FILE and TOKEN_FILE of the environment name the files that it leaves
+    out.
 
     Raises:
         DeviceError: the text is no such address, or a remote host is to be reached without TLS.

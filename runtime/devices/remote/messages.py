@@ -56,7 +56,7 @@ class Opened(Message, frozen=True):
     Attributes:
         session: names it in requests; a secret of its client.
         device: its name.
-        copy_bytes: the most that one `CopyIn` or `CopyOut` may copy.
+        copy_bytes: the most that a `CopyIn` or `CopyOut` may copy.
         run_seconds: the most that a run takes, waiting included.
     """
 

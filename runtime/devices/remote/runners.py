@@ -91,7 +91,7 @@ class Turns:
 
 
 class Runners:
-    """Processes that run streams. One that takes too long, or ends, is replaced; its client alone notices.
+    """Processes that run streams. A process that takes too long, or ends, is replaced; its client notices.
 
     Args:
         count: of processes.

@@ -33,7 +33,7 @@ class Limits:
 
     @property
     def copy_bytes(self) -> int:
-        """The most that one message copies."""
+        """The most that a message copies."""
         return self.message_bytes - HEAD_BYTES
 
 

@@ -100,7 +100,7 @@ class RtlDevice(CheckedDevice):
         return cycles, read_counters(self)
 
     def _start(self, address: int, count: int) -> int:
-        """Start a run; return its first cycle, the one after CONTROL was written."""
+        """Start a run; return its first cycle, which follows the write of CONTROL."""
         start_run(self, address, count)
         self._model.restart()
         return self._model.cycle

@@ -114,7 +114,7 @@ class Row:
 
 
 def compile_each(folder: Path, output: Path, order: Order) -> bool:
-    """Compile each model in a folder, go on after one that is refused, and print a table at the end.
+    """Compile each model in a folder, go on after a model that is refused, and print a table at the end.
 
     Args:
         output: the folder of the modules.

@@ -21,7 +21,7 @@ class Live(Generic[State]):
     Args:
         stream: where it is written.
         described: returns a state as a line.
-        details: returns more lines for a terminal, which stand before that one; as many as fit are shown.
+        details: returns more lines for a terminal, which stand before that line; as many as fit are shown.
     """
 
     def __init__(

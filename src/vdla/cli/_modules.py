@@ -76,7 +76,7 @@ def show_notes(done: Run) -> None:
 
 
 def options_given(*names: str) -> list[str]:
-    """Return the options, of those with the parameters `names`, that stand on the command line."""
+    """Return the options with the parameters `names` that stand on the command line."""
     context = click.get_current_context()
     options = {parameter.name: parameter.opts[-1] for parameter in context.command.params}
     return [

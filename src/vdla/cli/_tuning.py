@@ -26,7 +26,7 @@ def described(progress: "Progress") -> str:
 
 
 def table(progress: "Progress") -> list[str]:
-    """Return the best of each task so far: the ones with most cycles first."""
+    """Return the best choice of each task so far; tasks with most cycles come first."""
     standings = list(progress.standings)
     searched = None if progress.searched is None else standings[progress.searched]
     return _rows(sorted(standings, key=lambda one: -one.best * len(one.layers)), searched)

@@ -89,7 +89,7 @@ def _described(found: RunDifference, rows: Sequence[DifferenceRow]) -> str:
     """Return a comparison as text.
 
     Args:
-        rows: those that are listed, in order; their sum is the total.
+        rows: the rows that are listed, in order; their sum is the total.
     """
     lines = [
         f"{side}  {_title(run, name)}"

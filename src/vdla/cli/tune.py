@@ -67,7 +67,7 @@ def command() -> None:
     "--settle/--no-settle",
     default=True,
     show_default=True,
-    help="At the end, try the best choices in the whole network, and keep those that make it faster.",
+    help="At the end, try the best choices in the whole network, and keep the choices that make it faster.",
 )
 @takes_recipe
 @takes_target
