@@ -28,6 +28,7 @@ from litedram import phy as dram_phys
 from litedram.frontend.axi import LiteDRAMAXI2Native, LiteDRAMAXIPort
 from litedram.init import get_sdram_phy_init_sequence, get_sdram_phy_py_header
 from litex.build.lattice.trellis import LatticeTrellisToolchain
+from litex.soc.cores.clock import ECP5PLL
 from litex.soc.integration.export import get_csr_json
 from litex.soc.integration.soc import SoCError, SoCRegion
 from litex.soc.integration.soc_core import SoCCore
@@ -74,6 +75,8 @@ _WITH_CORE = {
     "integrated_sram_size": CORE_MEMORY_BYTES,
     "timer_uptime": True,  # this core cannot read its counter of cycles
 }
+CLOCK_MARGINS = (1e-9, 1e-4, 1e-3)
+"""Relative errors of a clock to try, before those of the board's clock generator."""
 OUTPUT, INPUT = "o", "i"
 CHANNELS = ("aw", "ar", "w", "b", "r")
 TOP = "vdla_soc"
@@ -92,10 +95,33 @@ def board_soc(board: Board, config: AcceleratorConfig, verilog: Path, clock_mhz:
     hertz = int(clock_mhz * 1e6)
     soc = bare_soc(platform, hertz)
     soc.crg = clocks(platform, hertz)
+    for pll in (part for part in vars(soc.crg).values() if isinstance(part, ECP5PLL)):
+        choose_closest_clocks(pll)
     _add_dram(soc, board.memory)
     soc.add_uartbone(uart_name=board.link.pads, baudrate=board.link.baud)
     add_accelerator(soc, config, verilog)
     return soc
+
+
+def choose_closest_clocks(pll: ECP5PLL) -> None:
+    """Lower the margins of a PLL's outputs as far as there are settings for them.
+
+    LiteX takes the first settings within the margin. Its margin of 1 % lets 70 MHz be 69.44 MHz.
+    """
+    outputs = dict(pll.clkouts)
+    for margin in CLOCK_MARGINS:
+        closer = {
+            number: (clock, hertz, phase, min(margin, most), *rest)
+            for number, (clock, hertz, phase, most, *rest) in outputs.items()
+        }
+        pll.clkouts = dict(closer)
+        try:
+            pll.compute_config()  # adds an output if it needs one for the feedback
+        except (ValueError, AssertionError):  # no settings, or no output left for the feedback
+            pll.clkouts = outputs
+            continue
+        pll.clkouts = closer
+        return
 
 
 def bare_soc(platform: Any, hertz: int, *, core: bool = False) -> Any:

@@ -4,9 +4,11 @@ import re
 from contextlib import chdir
 
 import pytest
+from litex.soc.cores.clock import ECP5PLL
+from migen import ClockDomain, Signal
 
 from vdla.boards.description import Board, board_names, load_board
-from vdla.boards.soc import MODULE, REGISTERS, board_soc, csr_addresses, dram_steps
+from vdla.boards.soc import MODULE, REGISTERS, board_soc, choose_closest_clocks, csr_addresses, dram_steps
 from vdla.hw.spec.presets import TINY
 from vdla.hw.verilog import emit
 from vdla.hw.vivado import interface_attributes
@@ -80,3 +82,41 @@ def test_the_dram_has_its_100_us_before_the_first_command(systems):
     steps = dram_steps(soc, csr)
     first = next(index for index, step in enumerate(steps) if step[0] == csr["sdram_dfii_pi0_command_issue"])
     assert sum(wait for _, _, wait in steps[:first]) >= 100
+
+
+@pytest.mark.parametrize(
+    ("asked", "given"),
+    [
+        (50.0, 50.0),
+        (70.0, 70.0),  # LiteX gives 69.44, the first within its margin
+        (71.3, 71.25),  # within a thousandth
+        (76.1, 76.785714),  # only within the margin of the clock generator
+    ],
+)
+def test_a_clock_is_the_closest_that_the_pll_gives(asked, given):
+    pll = ECP5PLL()
+    pll.register_clkin(Signal(), 25e6)
+    for phase in (0, 90):
+        pll.create_clkout(ClockDomain("sys"), asked * 1e6, phase=phase, with_reset=False)
+    choose_closest_clocks(pll)
+    assert sorted(pll.clkouts) == [0, 1]
+    config = pll.compute_config()
+    assert [config[f"clko{output}_freq"] for output in (0, 1)] == pytest.approx([given * 1e6] * 2)
+
+
+def test_a_clock_without_settings_keeps_the_margins_of_the_clock_generator():
+    pll = ECP5PLL()
+    pll.register_clkin(Signal(), 25e6)
+    pll.create_clkout(ClockDomain("sys"), 397e6, margin=0, with_reset=False)
+    choose_closest_clocks(pll)
+    assert [margin for *_, margin, _ in pll.clkouts.values()] == [0]
+
+
+def test_the_system_clock_of_a_board_is_exact(accelerator, tmp_path):
+    soc = board_soc(load_board("ulx3s-85f"), TINY, accelerator, 70.0)
+    with chdir(tmp_path):
+        soc.build(build_dir=str(tmp_path), build_name="system", run=False)
+    dividers = dict(re.findall(r"\.(CLK\w+_DIV)\s*\(\d+'d(\d+)\)", (tmp_path / "system.v").read_text()))
+    values = {name: int(value) for name, value in dividers.items()}
+    fed_back = values["CLKFB_DIV"] * values["CLKOS2_DIV"]
+    assert 25 * fed_back / values["CLKI_DIV"] / values["CLKOP_DIV"] == 70
