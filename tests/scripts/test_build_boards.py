@@ -47,12 +47,21 @@ def test_a_board_is_built_stored_and_shown(store, monkeypatch):
     ]
     page = build_boards.PAGE.read_text()
     assert (
-        "| ulx3s-85f | small | 50 | 66.0 | not met | 14,495 of 83,640 | 70 of 156 | 50 of 208 | 100 | 19 |"
+        "| ulx3s-85f | small | 70 | 66.0 | not met | 14,495 of 83,640 | 70 of 156 | 50 of 208 | 140 | 19 |"
         in page
     )
     assert "not built to a bitstream yet: colorlight-i9, ecpix-5-85f, orangecrab-85f." in page
     assert page.startswith("before\n")
     assert page.endswith("after\n")
+
+
+def test_only_the_rows_of_a_target_are_built_at_their_clocks(store, monkeypatch):
+    install(store, monkeypatch, {1: 80.0}, 70.0)
+    monkeypatch.setattr(build_boards, "ROWS", {("ulx3s-85f", "small"): 55.0, ("ulx3s-85f", "tiny"): 65.0})
+    done = CliRunner().invoke(build_boards.main, ["--board", "ulx3s-85f", "--target", "tiny"])
+    assert done.exit_code == 0, done.output
+    rows = json.loads(build_boards.STORE.read_text())
+    assert [(row["target"], row["mhz_asked"], row["mhz"]) for row in rows] == [("tiny", 65.0, 80.0)]
 
 
 def test_rows_of_other_boards_stay(store, monkeypatch):
