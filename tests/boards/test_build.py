@@ -67,15 +67,18 @@ def test_a_build_writes_bitstream_report_and_board_file(tools, tmp_path, system)
     assert (file.memory.init, file.csr) == (system.init, system.csr)
 
 
-def test_tools_get_pins_device_seed_and_the_router(tools, tmp_path):
+def test_tools_get_pins_device_seed_placer_and_router(tools, tmp_path):
     folder = tools({1: 75.0})
     run(tmp_path / "out")
     called = {name: words for name, *words in calls(folder)}
     assert list(called) == ["yosys", "nextpnr-ecp5", "ecppack"]
     assert "synth_ecp5 -top vdla_soc" in called["yosys"][-1]
     routing = " ".join(called["nextpnr-ecp5"])
-    assert "--85k --package CABGA381 --speed 6 --router router2" in routing
+    assert "--85k --package CABGA381 --speed 6 --placer static --router router2 --tmg-ripup" in routing
     assert "--seed 1" in routing
+    assert (
+        'FREQUENCY PORT "clk25" 25.500000 MHz;' in (folder / "pins.lpf").read_text()
+    )  # 25 MHz with headroom
 
 
 def test_a_second_build_runs_no_tool(tools, tmp_path):

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.boards.fakes import report
-from vdla.boards.build import read_routed
+from vdla.boards.build import HEADROOM, read_routed, with_headroom
 
 
 def test_the_system_clock_is_the_clock_with_the_least_room():
@@ -29,3 +29,18 @@ def test_a_design_without_a_path_between_registers_says_so():
 def test_utilisation_is_that_of_the_report(resource, used, there):
     routed = read_routed(report(60.0, 70.0))
     assert (routed.used[resource], routed.device[resource]) == (used, there)
+
+
+def test_clocks_at_pins_get_headroom_and_nothing_else_changes():
+    pins = 'LOCATE COMP "clk25" SITE "G2";\nFREQUENCY PORT "clk25" 25.0 MHz;\nFREQUENCY PORT "eth" 50 MHz;\n'
+    assert with_headroom(pins) == (
+        'LOCATE COMP "clk25" SITE "G2";\nFREQUENCY PORT "clk25" 25.500000 MHz;\n'
+        'FREQUENCY PORT "eth" 51.000000 MHz;\n'
+    )
+
+
+def test_the_timing_is_met_without_the_headroom():
+    assert HEADROOM == 1.02
+    given = report(70.5, 70.0)
+    assert given["fmax"]["$glbnet$sys_clk"]["constraint"] == pytest.approx(71.4)
+    assert read_routed(given).met
