@@ -73,8 +73,8 @@ stopped after 18 iterations on `ecp5-85f`, with some 4,000 of 764,000 wires cont
 on `all-8x8`, with 8,198 of 574,179. A design of 14,500 needed 80 iterations. Clocks of such large cores are
 therefore estimates.
 
-The slowest path is named by the units that it passes through. A cell belongs to the unit whose
-signals it drives; synthesis may merge logic of neighbouring units. LUTs are counted after synthesis. The columns
+The slowest path is named by the units that it passes through. A cell belongs to the unit whose signals it
+drives; synthesis may merge logic of neighbouring units. LUTs are counted after synthesis. The columns
 *estimated*, *interval* and *limited by* show the estimate for a design that has not been routed.
 
 """
