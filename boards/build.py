@@ -49,10 +49,10 @@ _SYNTHESIS = (
     f"synth_ecp5 -top {TOP}"
 )
 _ROUTING = ("--placer", "static", "--router", "router2", "--tmg-ripup", "--timing-allow-fail")
-"""Measured on `small` (ULX3S, seed 1, 69.4 MHz asked). With the default placer, router2 had 682 contested
-wires after 28 iterations and 1,434 after 48. With `static` and `--tmg-ripup`, it reached 70.7 MHz. From the
-same placement of a variant of `small`, it reached 61.5 MHz without `--tmg-ripup`, by detours of 9 ns, and
-68.0 MHz with it. router1 rips up a routed wire for every third wire that it routes in a system of this size.
+"""Measured on `small` (ULX3S, seed 1, about 70 MHz asked). With the default placer, router2 had 682 contested
+wires after 28 iterations and 1,434 after 48. With `static` and `--tmg-ripup`, the route ended at 68.8 MHz.
+From the same placement of a variant of `small`, it ended at 61.5 MHz without `--tmg-ripup`, by detours of
+9 ns, and at 68.0 MHz with it. router1 rips up a routed wire for every third wire in a system of this size.
 The timing is judged by `build`, which names the slowest path."""
 HEADROOM = 1.02
 """Clocks that nextpnr is asked for, to those of the system. The delays by which router2 decides can be too
