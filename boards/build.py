@@ -32,7 +32,14 @@ from vdla.boards.board_file import (
 from vdla.boards.description import Board
 from vdla.boards.sdram import memory_model
 from vdla.boards.soc import REGISTERS, TOP, System, elaborate, system_key
-from vdla.boards.tools import ecppack, nextpnr_ecp5, with_marked_indices, with_plain_indices, yosys
+from vdla.boards.tools import (
+    ToolTimeoutError,
+    ecppack,
+    nextpnr_ecp5,
+    with_marked_indices,
+    with_plain_indices,
+    yosys,
+)
 from vdla.hw.spec import target_files
 from vdla.hw.spec.cache import digest_of
 from vdla.hw.spec.errors import ToolError
@@ -58,8 +65,9 @@ HEADROOM = 1.02
 """Clocks that nextpnr is asked for, to those of the system. The delays by which router2 decides can be too
 short: it ended with 69.4 MHz by its delays, and the report said 68.0 MHz."""
 _FREQUENCY = re.compile(r"(?<=^FREQUENCY PORT )(\S+) (\S+) MHz", re.MULTILINE)
-_SECONDS = {"synthesis": 2 * 3600, "routing": 6 * 3600, "packing": 600}
-"""After which a stage is ended."""
+_SECONDS = {"synthesis": 2 * 3600, "routing": 3600, "packing": 600}
+"""After which a stage is ended. Where a placement is too slow for the clock, router2 with `--tmg-ripup` may
+go on for hours after the last contested wire."""
 _CELLS = {"lut": "TRELLIS_COMB", "ff": "TRELLIS_FF", "dsp": "MULT18X18D", "block_ram": "DP16KD"}
 _PRIMITIVE = re.compile(r"_(?:TRELLIS_FF|DP16KD|TRELLIS_DPR16X4|MULT18X18D|LUT4|CCU2C|PFUMX|L6MUX21)_.*")
 SHOWN_CELLS = 4
@@ -290,15 +298,29 @@ def _synthesised(elaborated: str, system: System, tell: Tell) -> Stage:
 
 
 def _best_placement(system: System, netlist: Stage, seeds: int, tell: Tell) -> tuple[int, Stage, Routed]:
-    """Return seed, stage and result of the first placement whose timing is met, else of the fastest."""
+    """Return seed, stage and result of the first placement whose timing is met, else of the fastest.
+
+    Raises:
+        ToolError: nextpnr fails, or routes no placement in time.
+    """
     tried: list[tuple[int, Stage, Routed]] = []
     for seed in range(1, seeds + 1):
-        stage = _routed(system, netlist, seed, tell)
+        try:
+            stage = _routed(system, netlist, seed, tell)
+        except ToolTimeoutError:
+            tell(f"seed {seed}: given up, since it was not routed in {_SECONDS['routing'] / 60:g} minutes")
+            continue
         routed = read_routed(json.loads((stage.folder / REPORT).read_text()))
         tried.append((seed, stage, routed))
         if routed.met:
             break
         tell(f"seed {seed}: {routed.mhz:.1f} MHz, {routed.mhz_asked:.1f} asked")
+    if not tried:
+        raise ToolError(
+            f"none of the placements (seeds tried: {seeds}) was routed in {_SECONDS['routing'] / 60:g} "
+            "minutes; choose a lower clock with --set clock_mhz=..., or try more placements with --seeds "
+            f"{seeds + 3}"
+        )
     return max(tried, key=lambda placement: (placement[2].met, placement[2].mhz))
 
 

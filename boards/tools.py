@@ -29,6 +29,10 @@ _INDEX = re.compile(r"\[(\d+)\]")
 _MARKED = re.compile(r"<(\d+)>")
 
 
+class ToolTimeoutError(ToolError):
+    """A tool that was ended because it took too long."""
+
+
 @dataclass(frozen=True, slots=True)
 class Tool:
     """A program.
@@ -52,13 +56,13 @@ class Tool:
             seconds: after which the tool is ended; None: it may take any time.
 
         Raises:
-            ToolError: it fails, with the end of what it printed or the last line of its log; or it takes too
-                long.
+            ToolError: it fails, with the end of what it printed or the last line of its log.
+            ToolTimeoutError: it takes too long.
         """
         try:
             done = run([self.path, *arguments], folder, seconds=seconds)
         except subprocess.TimeoutExpired:
-            raise ToolError(f"{self.name} was ended: it took more than {seconds:g} seconds") from None
+            raise ToolTimeoutError(f"{self.name} was ended: it took more than {seconds:g} seconds") from None
         if done.status:
             said = (done.errors or done.output).strip() or _last_line(folder / log)
             said = said[-MESSAGE_CHARACTERS:] or f"exit status {done.status}"

@@ -129,6 +129,19 @@ def test_a_slow_clock_is_refused_with_its_path_and_writes_nothing(tools, tmp_pat
     assert not (tmp_path / "out").exists()
 
 
+def test_a_placement_that_is_not_routed_in_time_is_given_up(tools, tmp_path, monkeypatch):
+    monkeypatch.setitem(build_module._SECONDS, "routing", 3.0)
+    folder, lines = tools({2: 75.0}), []
+    (folder / "endless_1").touch()
+    assert run(tmp_path / "out", lines, seeds=2).seed == 2
+    assert "seed 1: given up, since it was not routed in 0.05 minutes" in lines
+    with pytest.raises(
+        ToolError, match=r"^none of the placements \(seeds tried: 1\) was routed in 0\.05 minutes"
+    ):
+        run(tmp_path / "none", seeds=1)
+    assert not (tmp_path / "none").exists()
+
+
 def test_a_slow_clock_is_handed_over_when_allowed(tools, tmp_path):
     tools({1: 54.4})
     assert not run(tmp_path / "out", allow_slow_clock=True).met
