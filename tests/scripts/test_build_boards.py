@@ -12,7 +12,7 @@ from vdla.boards.description import Board, board_names
 from vdla.boards.soc import System
 
 SYSTEM = System(
-    "module vdla_soc; endmodule", "LOCATE COMP", ("--85k",), {}, (), {}, 0x4000_0000, 1 << 25, 2.0
+    "module vdla_soc; endmodule", "LOCATE COMP", ("--85k",), {}, (), None, 0x4000_0000, 1 << 25, 2.0
 )
 
 
