@@ -65,7 +65,7 @@ HEADROOM = 1.02
 """Clocks that nextpnr is asked for, to those of the system. The delays by which router2 decides can be too
 short: it ended with 69.4 MHz by its delays, and the report said 68.0 MHz."""
 _FREQUENCY = re.compile(r"(?<=^FREQUENCY PORT )(\S+) (\S+) MHz", re.MULTILINE)
-_SECONDS = {"synthesis": 2 * 3600, "routing": 3600, "packing": 600}
+_SECONDS = {"synthesis": 2 * 3600, "routing": 1800, "packing": 600}
 """After which a stage is ended. Where a placement is too slow for the clock, router2 with `--tmg-ripup` may
 go on for hours after the last contested wire."""
 _CELLS = {"lut": "TRELLIS_COMB", "ff": "TRELLIS_FF", "dsp": "MULT18X18D", "block_ram": "DP16KD"}
