@@ -24,6 +24,7 @@ class _Loop:
         self.offset = Signal(width + 1, name=f"{name}_offset")
 
     def start(self, factor_out: Value, factor_in: Value) -> list[Value]:
+        """Begin at the index 0, with factors of the two loops."""
         return [
             self.factor_out.eq(factor_out),
             self.factor_in.eq(factor_in),
@@ -32,13 +33,16 @@ class _Loop:
         ]
 
     def next_inner(self) -> list[Value]:
+        """Go on to the next trip of the inner loop."""
         return [self.offset.eq(index_sum(self.offset, self.factor_in))]
 
     def next_outer(self) -> list[Value]:
+        """Go on to the next trip of the outer loop."""
         following = index_sum(self.outer, self.factor_out)
         return [self.outer.eq(following), self.offset.eq(following)]
 
     def restart(self) -> list[Value]:
+        """Begin the inner loop of the same outer trip again."""
         return [self.offset.eq(self.outer)]
 
 
@@ -54,13 +58,16 @@ class _Counter:
         self.ends = Signal(name=f"{name}_ends", init=1)
 
     def start(self, trips: Value, empty: Value) -> list[Value]:
+        """Begin the first of `trips` trips; an `empty` instruction ends at once."""
         once = trips == 1
         return [self.trips.eq(trips), self.left.eq(trips), self.once.eq(once), self.ends.eq(empty | once)]
 
     def advance(self) -> list[Value]:
+        """Go on to the next trip."""
         return [self.left.eq(self.left - 1), self.ends.eq(self.left == 2)]
 
     def restart(self) -> list[Value]:
+        """Begin the first trip again."""
         return [self.left.eq(self.trips), self.ends.eq(self.once)]
 
 
@@ -75,6 +82,7 @@ class _MicroOps:
         self.ends = Signal(name="uop_ends", init=1)
 
     def start(self, begin: Value, end: Value, empty: Value) -> list[Value]:
+        """Begin the micro-ops from `begin` to before `end`; an `empty` instruction ends at once."""
         once = begin + 1 == end
         return [
             *(self.begin.eq(begin), self.last_but_one.eq(end - 2), self.index.eq(begin)),
@@ -82,9 +90,11 @@ class _MicroOps:
         ]
 
     def advance(self) -> list[Value]:
+        """Go on to the next micro-op."""
         return [self.index.eq(self.index + 1), self.ends.eq(self.index == self.last_but_one)]
 
     def restart(self) -> list[Value]:
+        """Begin the first micro-op again."""
         return [self.index.eq(self.begin), self.ends.eq(self.once)]
 
 
@@ -140,6 +150,7 @@ class _Turns:
         return most
 
     def advance(self) -> list[Value]:
+        """Go on to the next slot of the step."""
         following = (self.turn + ~self.source)[: len(self.turn)]
         return [
             *(self.turn.eq(following), self.ends.eq(following == self.most)),
@@ -147,6 +158,7 @@ class _Turns:
         ]
 
     def restart(self) -> list[Value]:
+        """Begin the first slot of the next step."""
         return [
             *(self.turn.eq(0), self.ends.eq(self.once & ~self.sources)),
             *self._source(self.sources, self.sources),

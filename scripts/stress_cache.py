@@ -48,7 +48,7 @@ class Outcome:
 
 
 def asking(seed: int, count: int, keys: int, kept_seconds: float) -> Outcome:
-    """Ask for `count` entries, each with one of `keys` at random, as one of several processes."""
+    """Ask for `count` entries with keys drawn from range(keys), while other processes ask, too."""
     rng = random.Random(seed)
     return asking_for([rng.randrange(keys) for _ in range(count)], kept_seconds)
 

@@ -1,8 +1,8 @@
 """Settling: which measured choices make a whole network fastest.
 
 Trials measure tasks alone. In a network a task also loads while the task before computes, and what it keeps
-on chip is not free for the next task. So the choices that are best alone are tried in the network, one after
-another, and kept where the network's cycles fall. What moves more bytes to memory, which costs energy, must
+on chip is not free for the next task. So the choices that are best alone are tried in the network in turn,
+and kept where the network's cycles fall. What moves more bytes to memory, which costs energy, must
 save cycles in proportion.
 """
 

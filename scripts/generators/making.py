@@ -1,12 +1,13 @@
 """Operators on random data, and the random choices for one."""
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from vdla.compiler.ir.nodes import Func
+from vdla.compiler.tasks.base import Choice
 from vdla.compiler.te.operators.narrowing import LEAST, Narrowing, Scale, Shift, blocked_parameters
 from vdla.compiler.te.operators.sizes import blocks
 from vdla.hw.spec.config import AcceleratorConfig
@@ -101,6 +102,15 @@ class Maker:
     def padding(self) -> tuple[int, int, int, int]:
         """Return four random numbers of rows and columns of padding, 0 to 2 each."""
         return tuple(self.rng.choice((0, 0, 1, 2)) for _ in range(4))
+
+    def choice(self, fits: Callable[[int], bool]) -> Choice:
+        """Return a random choice of threads and parts.
+
+        Args:
+            fits: whether as many copies of a tile fit the scratchpads.
+        """
+        choices = [Choice(threads, parts=parts) for threads in (1, 2, 3) for parts in (1, 2)]
+        return self.rng.choice([each for each in choices if fits(each.threads * each.parts)])
 
 
 def _in_accumulators(total: np.ndarray, config: AcceleratorConfig) -> np.ndarray:

@@ -360,14 +360,7 @@ def _scaled_convolution(maker: Maker) -> Case:
     task = ScaledTask(*sizes, len(numbers), len(inputs))
     if config.batch > 1 or not scales_inputs(config, task):
         raise IrError("no factor is a weight, or it does not fit")
-    choice = rng.choice(
-        [
-            Choice(threads, parts=parts)
-            for threads in (1, 2, 3)
-            for parts in (1, 2)
-            if task.tile(config, threads * parts) is not None
-        ]
-    )
+    choice = maker.choice(lambda copies: task.tile(config, copies) is not None)
     image, factors = maker.bytes(1, channels, height, width), maker.bytes(channels)
     words = parameter_words(*(np.array([value]) for value in (zeros[0] * zeros[1], 30_000, 21, 3, -120, 125)))
     wide = image.astype(np.int64)

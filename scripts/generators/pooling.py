@@ -82,14 +82,7 @@ def pooled_sums(maker: Maker) -> Case:
     fused = PooledTask(ConvolutionTask(size, border=maker.border()), pooling)
     if config.acc_bits < SUM_BITS or not pools_sums(fused.convolution, pooling, config):
         raise IrError("it does not fit, or sums may wrap")
-    choice = rng.choice(
-        [
-            Choice(threads, parts=parts)
-            for threads in (1, 2, 3)
-            for parts in (1, 2)
-            if fused.tile(config, threads * parts) is not None
-        ]
-    )
+    choice = maker.choice(lambda copies: fused.tile(config, copies) is not None)
     weights, inp = maker.bytes(size.outputs, size.channels // groups, *size.kernel), maker.activations(size)
     sums = convolved(inp, weights, size, fused.convolution.border)
     results, kept = maker.narrowed(sums, Scale())
