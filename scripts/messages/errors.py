@@ -1,5 +1,6 @@
 """What to do about each class of errors."""
 
+from vdla.boards.tools import ToolTimeoutError
 from vdla.compiler.codegen.tuned.record import TuneError
 from vdla.compiler.graph.nodes import GraphError
 from vdla.compiler.ir.nodes import IrError
@@ -28,6 +29,8 @@ REMEDIES: dict[type[VdlaError], str] = {
     errors.FileFormatError: "Write the file again with the command or tool that makes it.",
     errors.OutputError: "Choose another folder, or make room on the disk.",
     errors.ToolError: "Install the tool that the message names; `make tools` checks the tools for the RTL.",
+    ToolTimeoutError: "Run the command again on a less loaded machine, or with other `--seeds` "
+    "([boards.md](boards.md)).",
     errors.DeviceError: "Follow the message. More DRAM (`dram_bytes`) or another alignment often helps.",
     DeviceLostError: "Check server and network, and run again ([remote.md](remote.md#when-something-fails)).",
     errors.ProgramError: "See the classes below, which derive from it.",
