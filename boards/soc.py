@@ -35,8 +35,10 @@ from litex.soc.integration.soc_core import SoCCore
 from litex.soc.interconnect.axi import AXILiteInterface
 from migen import ClockSignal, Instance, ResetSignal
 
+from vdla.boards import sdram
 from vdla.boards.board_file import LevellingTable
 from vdla.boards.description import Board, Memory
+from vdla.boards.sdram import full_rate_port
 from vdla.hw.axi import axi4_lite_signature, axi4_signature
 from vdla.hw.spec.cache import digest_of
 from vdla.hw.spec.config import AcceleratorConfig
@@ -145,8 +147,8 @@ def add_accelerator(soc: Any, config: AcceleratorConfig, verilog: Path) -> None:
     """
     bits = (soc.bus.regions[MEMORY].size - 1).bit_length()
     memory = LiteDRAMAXIPort(data_width=config.bus_bits, address_width=bits, id_width=1)
-    port = soc.sdram.crossbar.get_port(data_width=config.bus_bits)
-    soc.submodules += LiteDRAMAXI2Native(memory, port)
+    port, converter = full_rate_port(soc.sdram.crossbar, config.bus_bits)
+    soc.submodules += converter, LiteDRAMAXI2Native(memory, port)
     registers = AXILiteInterface(data_width=32, address_width=32)
     region = SoCRegion(origin=REGISTERS, size=REGISTER_REGION_BYTES, cached=False)
     soc.bus.add_slave("vdla", registers, region)
@@ -277,10 +279,10 @@ class System:
 def system_key(board: Board, config: AcceleratorConfig, clock_mhz: float) -> str:
     """Return a digest (hex) of everything that a system follows from: board, configuration, clock, sources of
     the kit, and versions of the libraries."""
-    sources = Path(__file__).read_bytes()
+    sources = [Path(file).read_bytes() for file in (__file__, sdram.__file__)]
     versions = (f"{name} {version(name)}" for name in _LIBRARIES)
     described = msgspec.json.encode(board)
-    return digest_of([described, config.digest, repr(clock_mhz), core_sources(), sources, *versions])
+    return digest_of([described, config.digest, repr(clock_mhz), core_sources(), *sources, *versions])
 
 
 def elaborate(board: Board, config: AcceleratorConfig, clock_mhz: float) -> System:

@@ -6,7 +6,7 @@ The path of a beat, each stage with its registers:
   guard, a write beat passes after its request;
 * LiteDRAM's AXI port: one burst of reads and one of writes at a time, divided into beats; buffers of
   `read_depth` and `write_depth` beats; reads and writes alternate at the ends of bursts;
-* its down-converter: a beat takes a cycle, and one more for each word of the SDRAM;
+* the converter (`boards/sdram.py`): a cycle for each word of the SDRAM; it holds a beat ahead;
 * one bank machine at a time: it opens and closes rows, with a precharge in the last access to a row;
 * the multiplexer: changes between reads and writes, and a refresh every `refresh_interval` cycles, at which
   all rows are closed.
@@ -14,8 +14,8 @@ The path of a beat, each stage with its registers:
 A model of the same registers is in the cycle simulator (`sim/timing/sdram.py`) and in front of the RTL
 (`runtime/devices/rtl/sdram.hpp`). Timing does not depend on data.
 
-Source: LiteDRAM 2024.12, controller with its default settings, generic SDR PHY at the controller's clock;
-checked by `scripts/measure_sdram.py`.
+Source: LiteDRAM 2024.12, controller and AXI port with their default settings, generic SDR PHY at the
+controller's clock; checked by `scripts/measure_sdram.py`.
 """
 
 from collections.abc import Mapping
@@ -107,7 +107,7 @@ class SdramParameters:
         """
         words = words_per_beat(self, config)
         latency = PATH_CYCLES + self.activate + self.read_latency + words
-        return MemoryParameters(latency, self.read_depth, words + 1)
+        return MemoryParameters(latency, self.read_depth, words)
 
 
 AnyMemory = MemoryParameters | SdramParameters

@@ -6,7 +6,7 @@ from litedram.phy.model import SDRAMPHYModel
 from litex.gen.fhdl.verilog import convert
 from migen import ClockDomain, Module
 
-from vdla.boards.sdram import part_at, phy_settings
+from vdla.boards.sdram import full_rate_port, part_at, phy_settings
 
 NAME = "litedram"
 CHANNELS = ("aw", "w", "b", "ar", "r")
@@ -22,7 +22,8 @@ class _System(Module):
         self.submodules.core = core = LiteDRAMCore(
             self.phy, part.geom_settings, part.timing_settings, clock_mhz * 1e6
         )
-        port = core.crossbar.get_port(data_width=bus_bits)
+        port, converter = full_rate_port(core.crossbar, bus_bits)
+        self.submodules += converter
         self.axi = LiteDRAMAXIPort(data_width=bus_bits, address_width=address_bits, id_width=1)
         self.submodules.bridge = LiteDRAMAXI2Native(self.axi, port)
 

@@ -7,6 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from sdram.controller import NAME, controller_verilog
+from vdla.boards import sdram
 from vdla.boards.sdram import part_at
 from vdla.hw.spec.cache import digest_of
 from vdla.hw.spec.config import AcceleratorConfig
@@ -127,7 +128,9 @@ def build(system: System) -> Path:
     """
     parts = [system.config.digest, core_sources(), verilator_version(), repr((system.part, system.clock_mhz))]
     parts += [f"{package} {version(package)}" for package in ("litex", "litedram", "migen")]
-    parts += [(HERE / name).read_text() for name in ("harness.cpp", "controller.py")]
+    parts += [
+        Path(file).read_text() for file in (HERE / "harness.cpp", HERE / "controller.py", sdram.__file__)
+    ]
     return built("litedram", digest_of(parts), lambda folder: _build(folder, system)) / "system.so"
 
 

@@ -65,7 +65,7 @@ def _port(sdram: Sdram, timing: SdramTiming) -> Port:
     asks_read = sdram.read_beats > 0 and sdram.read_reserved < timing.read_depth
     asks = asks_read if sdram.grants_read else asks_write
     left = sdram.read_beats if sdram.grants_read else sdram.write_beats
-    return Port(asks_write, asks_read, asks, asks and sdram.converting == 0, left == 1)
+    return Port(asks_write, asks_read, asks, asks and sdram.beat_waits == 0, left == 1)
 
 
 @procedure
@@ -270,8 +270,21 @@ def _buffer_commands(sdram: Sdram, timing: SdramTiming, consumed: bool) -> None:
         sdram.command_row, sdram.command_writes = sdram.ahead_row[first], sdram.ahead_writes[first]
         sdram.commands_first = (first + 1) % MOST_BUFFERED
         sdram.commands -= 1
-    if not sdram.converting:
-        return
+    if sdram.converting:
+        _pass_command(sdram, timing, locked, room)
+    if sdram.beat_waits and not sdram.converting:
+        sdram.beat_waits = 0
+        _take_command(sdram, timing, sdram.next_word, sdram.next_writes != 0)
+
+
+@part
+def _pass_command(sdram: Sdram, timing: SdramTiming, locked: bool, room: bool) -> None:
+    """Pass the command of a word from the converter to the buffer of its bank.
+
+    Args:
+        locked: a bank held commands when the cycle began.
+        room: its buffer has a free place.
+    """
     bank = (sdram.word >> timing.column_bits) & ((1 << timing.bank_bits) - 1)
     if (locked and bank != sdram.bank) or not room:
         return
@@ -282,6 +295,15 @@ def _buffer_commands(sdram: Sdram, timing: SdramTiming, consumed: bool) -> None:
     sdram.bank = bank
     sdram.word += 1
     sdram.converting -= 1
+
+
+@part
+def _take_command(sdram: Sdram, timing: SdramTiming, word: int, writes: bool) -> None:
+    """Take a beat into the converter, or behind the beat that is in it."""
+    if sdram.converting:
+        sdram.beat_waits, sdram.next_word, sdram.next_writes = 1, word, writes
+    else:
+        sdram.converting, sdram.word, sdram.word_writes = timing.words, word, writes
 
 
 @part
@@ -330,11 +352,7 @@ def _take_requests(sdram: Sdram, timing: SdramTiming, port: Port, popped: bool, 
     sdram.read_reserved += fires_read - given
     if port.fires:
         address = sdram.read_address if fires_read else sdram.write_address
-        sdram.converting, sdram.word, sdram.word_writes = (
-            timing.words,
-            address >> timing.word_shift,
-            fires_write,
-        )
+        _take_command(sdram, timing, address >> timing.word_shift, fires_write)
     if fires_read:
         sdram.read_beats -= 1
         sdram.read_address += timing.words << timing.word_shift

@@ -292,6 +292,9 @@ class Sdram:
     converting: int  # words to be commanded of the beat in the converter
     word: int  # address of the next
     word_writes: int
+    beat_waits: int  # the converter holds the beat behind
+    next_word: int
+    next_writes: int
     bank: int  # that holds commands, or held the last
     commands: int
     commands_first: int

@@ -275,9 +275,12 @@ class SdramMemory {
         Burst read, write;                                   // that are divided
         bool grants_read = false, answers = false, error = false, waiting = false;
         int64_t read_reserved = 0, write_reserved = 0;
-        int64_t converting = 0;
-        uint64_t word = 0;
+        int64_t converting = 0;                              // words to be commanded of the beat in the converter
+        uint64_t word = 0;                                   // address of the next
         bool word_writes = false;
+        bool beat_waits = false;                             // the converter holds the beat behind
+        uint64_t next_word = 0;
+        bool next_writes = false;
         int64_t words_written = 0, words_read = 0;
         bool collected = false, write_ready = false, read_ready = false;
         int64_t write_level = 0, read_level = 0, bridge_beats = 0;
@@ -287,7 +290,7 @@ class SdramMemory {
         const bool write = s_.write.beats && s_.write_level + s_.write_ready > s_.write_reserved;
         const bool read = s_.read.beats && s_.read_reserved < t_.read_depth;
         const bool asks = s_.grants_read ? read : write;
-        return {write, read, asks, asks && !s_.converting, (s_.grants_read ? s_.read : s_.write).beats == 1};
+        return {write, read, asks, asks && !s_.beat_waits, (s_.grants_read ? s_.read : s_.write).beats == 1};
     }
 
     static bool pass(std::deque<Burst>& bursts) {
@@ -309,6 +312,17 @@ class SdramMemory {
         const bool taken = s_.converting && s_.controller.takes(s_.word);
         s_.controller.step(taken, s_.word, s_.word_writes);
         if (taken) ++s_.word, --s_.converting;
+        if (s_.beat_waits && !s_.converting) s_.beat_waits = false, convert(s_.next_word, s_.next_writes);
+    }
+
+    void convert(uint64_t word, bool writes) { s_.converting = t_.words, s_.word = word, s_.word_writes = writes; }
+
+    // Take a beat into the converter, or behind the beat that is in it.
+    void take_command(uint64_t word, bool writes) {
+        if (s_.converting)
+            s_.beat_waits = true, s_.next_word = word, s_.next_writes = writes;
+        else
+            convert(word, writes);
     }
 
     // Return whether a beat leaves the write buffer with its last word.
@@ -349,7 +363,7 @@ class SdramMemory {
         s_.read_reserved += fires_read - given;
         if (port.fires) {
             Burst& burst = fires_read ? s_.read : s_.write;
-            s_.converting = t_.words, s_.word = burst.address >> t_.word_shift, s_.word_writes = fires_write;
+            take_command(burst.address >> t_.word_shift, fires_write);
             burst.address += BusBytes, --burst.beats;
         }
         const bool frees = !port.asks || (port.fires && port.ends);

@@ -116,10 +116,10 @@ def test_an_address_guard_is_where_addresses_of_the_bus_are_narrow():
     assert sdram_timing(SdramParameters(), TINY.with_changes(axi_address_bits=32))["guarded"] == 1
 
 
-def test_estimates_see_a_beat_for_its_words_and_a_cycle_of_the_converter():
+def test_estimates_see_a_beat_for_its_words():
     target = Target(TINY, SdramParameters())
-    assert target.estimated_memory.cycles_per_beat == 5
-    assert target.bytes_per_cycle == 8 / 5
+    assert target.estimated_memory.cycles_per_beat == 4
+    assert target.bytes_per_cycle == 2
     assert reference_like(REFERENCE_MEMORY, TINY) is REFERENCE_MEMORY
 
 
