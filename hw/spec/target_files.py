@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +111,9 @@ def apply_settings(target: Target, settings: Iterable[str]) -> Target:
                 files.whole_number(key, text) if table == "memory" else _real(key, text)
             )
         elif separator and key not in PARAMETER_NAMES:
-            raise ConfigError(f"target parameter {key!r} is unknown; there are {', '.join(SETTING_NAMES)}")
+            near = "".join(f"; the nearest is {name}" for name in get_close_matches(key, SETTING_NAMES, 1))
+            names = ", ".join(SETTING_NAMES)
+            raise ConfigError(f"target parameter {key!r} is unknown{near}; there are {names}")
         else:
             own.append(setting)
     return _changed(replace(target, config=files.apply_settings(target.config, own)), clock | tables)

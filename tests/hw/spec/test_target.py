@@ -126,7 +126,12 @@ def test_settings_change_configuration_memory_clock_and_energy_together():
     [
         ("memory.latency", "setting 'memory.latency' is not of the form key=value"),
         ("memory.latency=x", "memory.latency = 'x' is not a whole number (it may end in KiB or MiB)"),
-        ("memory.lag=1", "target parameter 'memory.lag' is unknown; there are name, batch, "),
+        ("memory.lag=1", "target parameter 'memory.lag' is unknown; the nearest is memory."),
+        (
+            "clock_mz=70",
+            "target parameter 'clock_mz' is unknown; the nearest is clock_mhz; there are name, batch, ",
+        ),
+        ("xyz=70", "target parameter 'xyz' is unknown; there are name, batch, "),
         ("clock_mhz=fast", "clock_mhz = 'fast' is not a number"),
         (
             "clock_source=guessed",
@@ -214,5 +219,5 @@ def test_settings_of_a_target_are_told_apart_from_those_of_its_configuration():
     assert found.energy == EnergyTable(dram=1300, sram_8_kib=2.5)
     assert found.config == SMALL
     for setting in ("memory=3", "energy.=1", "depth=3", ".depth=3"):
-        with pytest.raises(ConfigError, match=r"^target parameter '.*' is unknown; there are name, batch, "):
+        with pytest.raises(ConfigError, match=r"^target parameter '.*' is unknown;.* there are name, batch, "):
             target_files.apply_settings(FAR, [setting])
