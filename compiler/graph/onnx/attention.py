@@ -35,30 +35,11 @@ class Heads:
     width: int
 
 
-def _shaped(node: ForeignNode, name: str, *shape: int) -> str:
-    return node.add("Reshape", name, node.constant(np.array(shape, np.int64)))
-
-
-def _unsqueezed(node: ForeignNode, name: str, *axes: int) -> str:
-    return node.add("Unsqueeze", name, node.constant(np.array(axes, np.int64)))
-
-
-def _sliced(node: ForeignNode, name: str, axis: int, begin: int, end: int) -> str:
-    return node.add(
-        "Slice", name, *(node.constant(np.array([part], np.int64)) for part in (begin, end, axis))
-    )
-
-
-def _output(node: ForeignNode, place: int) -> str:
-    """Return the name of an output of the node; "" if it is left out."""
-    return node.proto.output[place] if place < len(node.proto.output) else ""
-
-
 def _of_rows(node: ForeignNode, name: str, batch: int, rows: int, wide: int, heads: int) -> Heads:
     """Return the heads of rows: float32[batch, rows, heads * width]."""
     if wide % heads:
         raise RefusalError(f"it has {heads} heads, which do not divide the width {wide} of {name!r}")
-    apart = _shaped(node, name, batch, rows, heads, wide // heads)
+    apart = node.shaped(name, batch, rows, heads, wide // heads)
     return Heads(node.add("Transpose", apart, perm=(0, 2, 1, 3)), heads, rows, wide // heads)
 
 
@@ -69,7 +50,7 @@ def _cached(node: ForeignNode, place: int, new: Heads, output: int) -> Heads:
         place: of the cache among the inputs.
         output: place among the outputs.
     """
-    out, past = _output(node, output), node.input(place)
+    out, past = node.output(output), node.input(place)
     if not past:
         return Heads(node.add("Identity", new.name, out=out), new.heads, new.rows, new.width) if out else new
     joined = node.add("Concat", past, new.name, out=out, axis=2)
@@ -81,9 +62,9 @@ def _repeated(node: ForeignNode, shared: Heads, batch: int, heads: int) -> Heads
     if heads == shared.heads:
         return shared
     whole = (batch, shared.heads, heads // shared.heads, shared.rows, shared.width)
-    apart = _unsqueezed(node, shared.name, 2)
+    apart = node.unsqueezed(shared.name, 2)
     wide = node.add("Expand", apart, node.constant(np.array(whole, np.int64)))
-    name = _shaped(node, wide, batch, heads, shared.rows, shared.width)
+    name = node.shaped(wide, batch, heads, shared.rows, shared.width)
     return Heads(name, heads, shared.rows, shared.width)
 
 
@@ -102,7 +83,7 @@ def _attend(
         scores = node.add("Add", scores, mask)
     result = node.add("MatMul", node.add("Softmax", scores, axis=-1), v.name)
     joined = node.add("Transpose", result, perm=(0, 2, 1, 3))
-    _shaped(node, joined, batch, q.rows, q.heads * v.width)
+    node.shaped(joined, batch, q.rows, q.heads * v.width)
 
 
 def _causal(node: ForeignNode, queries: int, keys: int) -> str:
@@ -123,7 +104,7 @@ def _padding(node: ForeignNode, place: int, keys: int) -> list[str]:
         return []
     shape, batch = node.input_type(place).shape, node.shape[0]
     if shape == (batch,):
-        kept = node.add("Less", node.constant(np.arange(keys, dtype=np.int32)), _unsqueezed(node, name, 1))
+        kept = node.add("Less", node.constant(np.arange(keys, dtype=np.int32)), node.unsqueezed(name, 1))
     elif shape[-1] == keys and shape[0] == batch and len(shape) in (2, 3):
         kept = node.add("Cast", name, to=TensorProto.BOOL)
     else:
@@ -132,7 +113,7 @@ def _padding(node: ForeignNode, place: int, keys: int) -> list[str]:
             f"[{batch}, queries, {keys}] are"
         )
     added = node.add("Where", kept, 0.0, node.attribute("mask_filter_value", float, -10000.0))
-    return [_unsqueezed(node, added, 1) if len(shape) == 3 else _unsqueezed(node, added, 1, 2)]
+    return [node.unsqueezed(added, 1) if len(shape) == 3 else node.unsqueezed(added, 1, 2)]
 
 
 def _masks(node: ForeignNode, padding: int, bias: str, queries: int, keys: int) -> list[str]:
@@ -159,14 +140,14 @@ def _multi_head(node: ForeignNode) -> None:
     _require_no_inputs(node, past_sequence_length=8, cache_indirection=9)
     if any(not node.input(place) or len(node.input_type(place).shape) != 3 for place in range(3)):
         raise RefusalError("queries, keys and values must be separate tensors of three dimensions")
-    if _output(node, 3):
+    if node.output(3):
         raise RefusalError("its output qk is not supported; leave it out")
     heads, parts, begin = node.integer("num_heads"), [], 0
     for place in range(3):
         batch, rows, wide = node.input_type(place).shape
         name = node.input(place)
         if node.input(3):
-            name = node.add("Add", name, _sliced(node, node.input(3), 0, begin, begin + wide))
+            name = node.add("Add", name, node.sliced(node.input(3), 0, begin, begin + wide))
         begin += wide
         parts.append(_of_rows(node, name, batch, rows, wide, heads))
     q, k, v = parts
@@ -190,7 +171,7 @@ def _projected(
     for begin, end in pairwise(ends):
         name = node.add("MatMul", x, weights(begin, end))
         if node.input(2):
-            name = node.add("Add", name, _sliced(node, node.input(2), 0, begin, end))
+            name = node.add("Add", name, node.sliced(node.input(2), 0, begin, end))
         parts.append(_of_rows(node, name, batch, rows, end - begin, node.integer("num_heads")))
     masks = _masks(node, *padding_and_bias, rows, rows)
     q, k, v = parts
@@ -236,8 +217,7 @@ def _angles(node: ForeignNode, places: tuple[int, int], positions: str, axis: in
         axis: of the heads.
     """
     cosines, sines = (
-        _unsqueezed(
-            node, node.add("Gather", node.input(at), positions) if positions else node.input(at), axis
+        node.unsqueezed(node.add("Gather", node.input(at), positions) if positions else node.input(at), axis
         )
         for at in places
     )
@@ -252,20 +232,20 @@ def _rotated(node: ForeignNode, x: str, shape: Sequence[int], width: int, angles
         angles: cosines and sines, broadcast over the heads.
     """
     cosines, sines = angles
-    rest = [_sliced(node, x, 3, width, shape[3])] if width < shape[3] else []
-    turned = _sliced(node, x, 3, 0, width) if rest else x
+    rest = [node.sliced(x, 3, width, shape[3])] if width < shape[3] else []
+    turned = node.sliced(x, 3, 0, width) if rest else x
     pairs = node.integer("interleaved", 0) or node.integer("rotary_interleaved", 0)
     if pairs:
-        apart = _shaped(node, turned, *shape[:3], width // 2, 2)
-        halves = [_shaped(node, _sliced(node, apart, 4, at, at + 1), *shape[:3], width // 2) for at in (0, 1)]
+        apart = node.shaped(turned, *shape[:3], width // 2, 2)
+        halves = [node.shaped(node.sliced(apart, 4, at, at + 1), *shape[:3], width // 2) for at in (0, 1)]
     else:
-        halves = [_sliced(node, turned, 3, begin, begin + width // 2) for begin in (0, width // 2)]
+        halves = [node.sliced(turned, 3, begin, begin + width // 2) for begin in (0, width // 2)]
     left, right = halves
     real = node.add("Sub", node.add("Mul", cosines, left), node.add("Mul", sines, right))
     imaginary = node.add("Add", node.add("Mul", sines, left), node.add("Mul", cosines, right))
     if pairs:
-        both = node.add("Concat", *(_unsqueezed(node, part, 4) for part in (real, imaginary)), axis=4)
-        results = [_shaped(node, both, *shape[:3], width)]
+        both = node.add("Concat", *(node.unsqueezed(part, 4) for part in (real, imaginary)), axis=4)
+        results = [node.shaped(both, *shape[:3], width)]
     else:
         results = [real, imaginary]
     return node.add("Concat", *results, *rest, axis=3) if len(results + rest) > 1 else results[0]
@@ -288,9 +268,9 @@ def _embedding(caches: tuple[int, int], positions: int) -> Callable[[ForeignNode
             raise RefusalError(f"its caches have {cached} angles, and {width // 2} pairs are rotated")
         if name and node.input_type(positions).shape != (shape[0], whole[1 if len(shape) == 3 else 2]):
             raise RefusalError("position_ids must hold a position for each row")
-        x = _shaped(node, node.input(0), *whole) if len(shape) == 3 else node.input(0)
+        x = node.shaped(node.input(0), *whole) if len(shape) == 3 else node.input(0)
         angles = _angles(node, caches, name, 2 if len(shape) == 3 else 1)
-        _shaped(node, _rotated(node, x, whole, width, angles), *shape)
+        node.shaped(_rotated(node, x, whole, width, angles), *shape)
 
     return expand
 
@@ -328,7 +308,7 @@ def _grouped_query(node: ForeignNode) -> None:
     _require_no_inputs(node, head_sink=11, k_scale=12, v_scale=13, q_norm_weight=14, k_norm_weight=15)
     for name, value in ONLY.items():
         node.require(name, value)
-    if not node.input(1) or _output(node, 3):
+    if not node.input(1) or node.output(3):
         raise RefusalError("packed queries, keys and values, and the output qk, are not supported")
     (batch, rows, wide), heads, shared = node.shape, node.integer("num_heads"), node.integer("kv_num_heads")
     past = node.input_type(3).shape[2] if node.input(3) else 0
@@ -341,8 +321,7 @@ def _grouped_query(node: ForeignNode) -> None:
             shape = (batch, rows, count, width)
             angles = _angles(node, (7, 8), positions, 2)
             turned = 2 * node.input_type(7).shape[-1]
-            name = _shaped(
-                node, _rotated(node, _shaped(node, name, *shape), shape, turned, angles), batch, rows, wide
+            name = node.shaped(_rotated(node, node.shaped(name, *shape), shape, turned, angles), batch, rows, wide
             )
         parts.append(_of_rows(node, name, batch, rows, wide, count))
     q, k, v = parts

@@ -16,6 +16,7 @@ from vdla.compiler.graph.nodes import Attribute, TakenNames, TensorType
 
 Kind = TypeVar("Kind")
 OPSET = 13  # of expansions: conversions along an axis, reductions with axes as attributes
+OPSET_OF_SLICES = 1  # the version of Slice whose positions are attributes
 
 
 class RefusalError(Exception):
@@ -218,7 +219,8 @@ class ForeignNode(OnnxCall):
     Attributes:
         proto: the node.
         taken: names of the values of the model.
-        steps: its expansion so far, in topological order. The last step computes the node's first output.
+        steps: its expansion so far, in topological order. The last step computes the node's first output, if
+            the node has it.
     """
 
     proto: NodeProto
@@ -227,7 +229,11 @@ class ForeignNode(OnnxCall):
 
     def temporary(self, suffix: str) -> str:
         """Return the name of an intermediate value of the expansion."""
-        return self.taken.free(f"{self.proto.output[0]}.{suffix}")
+        return self.taken.free(f"{next(filter(None, self.proto.output))}.{suffix}")
+
+    def output(self, place: int) -> str:
+        """Return the name of an output; "" if it is left out."""
+        return self.proto.output[place] if place < len(self.proto.output) else ""
 
     def add(
         self,
@@ -257,6 +263,19 @@ class ForeignNode(OnnxCall):
         array = value if isinstance(value, np.ndarray) else np.array(value, np.float32)
         return self.add("Constant", value=numpy_helper.from_array(array))
 
+    def shaped(self, name: str, *shape: int, out: str = "") -> str:
+        """Add the value `name` in another shape."""
+        return self.add("Reshape", name, self.constant(np.array(shape, np.int64)), out=out)
+
+    def unsqueezed(self, name: str, *axes: int) -> str:
+        """Add the value `name` with new dimensions of extent 1."""
+        return self.add("Unsqueeze", name, self.constant(np.array(axes, np.int64)))
+
+    def sliced(self, name: str, axis: int, begin: int, end: int, out: str = "") -> str:
+        """Add the elements from `begin` to one before `end` along an axis of the value `name`."""
+        parts = {"axes": [axis], "ends": [end], "starts": [begin]}
+        return self.add("Slice", name, out=out, opset=OPSET_OF_SLICES, **parts)
+
     def plus(self, name: str, place: int) -> str:
         """Add the sum of the value `name` and an input; return `name` if the input is left out."""
         return self.add("Add", name, self.input(place)) if self.input(place) else name
@@ -283,7 +302,7 @@ class ForeignOperator(NamedTuple):
     Attributes:
         inputs: the least and the greatest number of inputs.
         attributes: the kind of each supported attribute, as a name of `AttributeProto.AttributeType`.
-        expand: adds the steps of its expansion to a node; the last step computes the first output.
+        expand: adds the steps of its expansion to a node, as `ForeignNode.steps` holds them.
         becomes: the main ONNX operator of the expansion.
         optional: positions below the least number of inputs that may be left out.
     """
@@ -306,7 +325,7 @@ class ForeignOperator(NamedTuple):
             RefusalError: a parameter is not known or not supported.
         """
         self.expand(node)
-        node.steps[-1].proto.output[0] = node.proto.output[0]
+        node.steps[-1].proto.output[0] = node.proto.output[0] or node.steps[-1].proto.output[0]
         return node.steps
 
 

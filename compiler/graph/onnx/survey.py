@@ -5,7 +5,7 @@ from graphlib import CycleError, TopologicalSorter
 
 from onnx import AttributeProto, GraphProto, NodeProto, defs
 
-from vdla.compiler.graph.onnx import attention, contributed, operators, qonnx, quantised, spatial
+from vdla.compiler.graph.onnx import attention, contributed, operators, qonnx, quantised, recurrent, spatial
 from vdla.compiler.graph.onnx.call import ForeignOperator, Importer, kinds_of
 from vdla.compiler.graph.onnx.read import MAIN_DOMAINS
 from vdla.compiler.graph.onnx.subgraphs import producers, reads, subgraphs
@@ -13,7 +13,7 @@ from vdla.compiler.graph.onnx.subgraphs import producers, reads, subgraphs
 IMPORTERS: dict[str, Importer] = {**operators.IMPORTERS, **spatial.IMPORTERS, **quantised.IMPORTERS}
 FOREIGN: Mapping[str, Mapping[str, ForeignOperator]] = {
     **contributed.OPERATORS,
-    "": {**attention.STANDARD, **contributed.STANDARD},
+    "": {**attention.STANDARD, **contributed.STANDARD, **recurrent.RECURRENT},
     **dict.fromkeys(qonnx.DOMAINS, qonnx.OPERATORS),
 }
 """The operators that are expanded into others, by domain."""
