@@ -90,6 +90,8 @@ class Node:
         name: the node's name in the model it came from; only messages use it.
         reason: why the operators that this node replaces run on the host; "" if it replaces none.
         macs: multiply-accumulates of the operator that this node replaces; None if the shapes determine them.
+        step_of: the operation that this node repeats for a step of a sequence, as in an unrolled LSTM. The results
+            of all steps of an operation are quantised with one scale. "" for any other node.
     """
 
     op: str
@@ -99,6 +101,7 @@ class Node:
     name: str = ""
     reason: str = ""
     macs: int | None = None
+    step_of: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "attributes", MappingProxyType(dict(sorted(self.attributes.items()))))

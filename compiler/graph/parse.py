@@ -125,10 +125,10 @@ class _Parser:
         """Return the node of a call, with the results `outputs`."""
         attributes = {keyword.arg or "": self.literal(keyword.value) for keyword in call.keywords}
         name, reason = attributes.pop("name", ""), attributes.pop("reason", "")
-        macs = attributes.pop("macs", None)
+        macs, step_of = attributes.pop("macs", None), attributes.pop("step_of", "")
         inputs = tuple(self.value(argument) for argument in call.args)
         assert isinstance(call.func, ast.Name)
-        return Node(call.func.id, inputs, outputs, attributes, name, reason, macs)
+        return Node(call.func.id, inputs, outputs, attributes, name, reason, macs, step_of)
 
     def constant(self, node: Placed, call: ast.Call, name: str, type_: TensorType) -> np.ndarray:
         """Return a constant, given by its elements, or by the hash of an array passed to `parse_graph`."""

@@ -122,7 +122,7 @@ def _choose(
     """Return the best candidate, and its judge."""
     progress(f"quantise: ranges on {len(samples)} samples")
     roles = Roles(with_equalised_channels(Roles(graph, in_float), samples[:EQUALISING_SAMPLES]), in_float)
-    observed = observe(roles.graph, samples, error_weights(roles))
+    observed = observe(roles.graph, samples, error_weights(roles), roles.leaders)
     endless = {name for name, leader in roles.leaders.items() if not observed[leader].is_finite}
     if endless:  # attention masks with infinite elements, which no scale can represent
         touching = {n.result for n in graph.nodes if endless & {*n.inputs, *n.outputs}}

@@ -54,7 +54,12 @@ def print_node(node: Node) -> str:
     """Return the text of a node, without the types of its outputs."""
     arguments = [identifier_of(name) if name else "None" for name in node.inputs]
     arguments += [f"{name}={print_attribute(value)}" for name, value in node.attributes.items()]
-    notes = {"name": node.name or None, "reason": node.reason or None, "macs": node.macs}
+    notes = {
+        "name": node.name or None,
+        "reason": node.reason or None,
+        "macs": node.macs,
+        "step_of": node.step_of or None,
+    }
     arguments += [f"{key}={print_attribute(value)}" for key, value in notes.items() if value is not None]
     return f"{', '.join(map(identifier_of, node.outputs))} = {node.op}({', '.join(arguments)})"
 

@@ -206,10 +206,12 @@ class OnnxNode(NamedTuple):
     Attributes:
         proto: the node.
         opset: the version of its operator set.
+        step_of: as `Node.step_of`.
     """
 
     proto: NodeProto
     opset: int
+    step_of: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +243,7 @@ class ForeignNode(OnnxCall):
         *operands: str | float | np.ndarray,
         out: str = "",
         opset: int = OPSET,
+        step_of: str = "",
         **attributes: Any,
     ) -> str:
         """Add an ONNX node with a single output to the expansion; return the name of the output.
@@ -250,12 +253,12 @@ class ForeignNode(OnnxCall):
             operands: names of values, "" for an input that is left out; numbers become float32 constants,
                 arrays become constants.
             out: the name of the output; a new name by default.
+            step_of: as `Node.step_of`.
         """
         names = [part if isinstance(part, str) else self.constant(part) for part in operands]
         result = out or self.temporary(f"{op}{len(self.steps) or ''}")
-        self.steps.append(
-            OnnxNode(helper.make_node(op, names, [result], self.proto.name, **attributes), opset)
-        )
+        proto = helper.make_node(op, names, [result], self.proto.name, **attributes)
+        self.steps.append(OnnxNode(proto, opset, step_of))
         return result
 
     def constant(self, value: float | np.ndarray) -> str:

@@ -227,7 +227,7 @@ class Importer:
                 steps = quantised.clipped_quantisation(self.foreign(node), limits)
         self.used |= {name for step in steps for name in reads(step.proto)}
         for step in steps:
-            self.add_operator(step.proto, step.opset)
+            self.add_operator(step.proto, step.opset, step.step_of)
         if limits:
             self.values.ranges[node.output[0]] = limits
 
@@ -246,8 +246,8 @@ class Importer:
             self.values.model_names,
         )
 
-    def add_operator(self, node: NodeProto, opset: int) -> None:
-        """Import a node of the main domain in version `opset`."""
+    def add_operator(self, node: NodeProto, opset: int, step_of: str = "") -> None:
+        """Import a node of the main domain in version `opset`; `step_of` as in `Node`."""
         if node.op_type == "Constant":
             self.values.add_constant(node.output[0], constant_value(attributes_from(node.attribute)))
             return
@@ -259,7 +259,7 @@ class Importer:
             self.values.add_constant(node.output[0], form)
         else:
             outputs = list(zip(node.output, call.output_types, strict=False))[:count]
-            self.add_form(form, short(node.name, LONGEST_NAME), outputs)
+            self.add_form(form, short(node.name, LONGEST_NAME), outputs, step_of)
 
     def check_supported(self, node: NodeProto) -> None:
         """Refuse a node that the kit never runs."""
@@ -347,20 +347,23 @@ class Importer:
         outputs = output_types(node, schema, opset, types, values, wanted)
         return OnnxCall(node.op_type, opset, inputs, attributes, types, values, outputs)
 
-    def add_form(self, form: Form, name: str, outputs: list[tuple[str, TensorType]]) -> None:
+    def add_form(
+        self, form: Form, name: str, outputs: list[tuple[str, TensorType]], step_of: str = ""
+    ) -> None:
         """Add the nodes of a form, or constants if its inputs are constant and small.
 
         Args:
             form: the form.
             name: the name of its nodes.
             outputs: the wished name and the type of each output.
+            step_of: as `Node.step_of`.
 
         Raises:
             RefusalError: the operator refuses its constant inputs.
         """
         inputs = tuple(self.input_of(part, outputs[0][0], name) for part in form.inputs)
         results = tuple(self.values.define(wish, type_) for wish, type_ in outputs)
-        node = Node(form.op, inputs, results, form.attributes, name)
+        node = Node(form.op, inputs, results, form.attributes, name, step_of=step_of)
         if self.is_foldable(node):
             try:
                 self.constants |= run_node(node, self.constants, self.types)

@@ -4,7 +4,9 @@ A product of the whole sequence with the weights `W` gives the input's term of a
 adds a product of the hidden state with the weights `R` to its rows of this term. Each gate has products of its
 own weights: then each gate is quantised with its own scale, and no gate is cut from a wider matrix.
 
-Values have the name of the node's first output, a direction, a step and a role, as in `y.reverse.3.forget`.
+Values are named after the node's first output, the direction, the operation and the step, as in
+`y.reverse.forget.3`. Nodes name their operation without the step (`Node.step_of`), so the quantiser gives all steps of
+an operation one scale.
 
 Source: ONNX, Operators.md (LSTM, GRU, RNN). The order in which activations take `activation_alpha` and
 `activation_beta`: onnxruntime, `core/providers/cpu/rnn/rnn_helpers.cc`.
@@ -80,16 +82,15 @@ class Direction:
         self, op: str, step: int, role: str, *operands: str | float | np.ndarray, **attributes: float
     ) -> str:
         """Add an operator of a step; return the name of its result."""
-        out = self.node.temporary(f"{self.name}.{step}.{role}")
-        return self.node.add(op, *operands, out=out, **attributes)
+        operation = self.node.temporary(f"{self.name}.{role}")
+        return self.node.add(op, *operands, out=f"{operation}.{step}", step_of=operation, **attributes)
 
     def term(self, gate: int, step: int) -> str:
         """Add the rows of a step in the input's term of a gate."""
         if self.extents.steps == 1:
             return self.terms[gate]
         begin = step * self.extents.batch
-        out = self.node.temporary(f"{self.name}.{step}.rows{gate}")
-        return self.node.sliced(self.terms[gate], 0, begin, begin + self.extents.batch, out)
+        return self.node.sliced(self.terms[gate], 0, begin, begin + self.extents.batch, f"{self.terms[gate]}.{step}")
 
     def gate(self, gate: int, step: int, role: str, hidden: str, kind: Activation) -> str:
         """Add a gate: the activation of the input's term and of a product of `hidden`, if that is not ""."""
@@ -126,8 +127,8 @@ def _gru(at: Direction, step: int, before: State) -> State:
         candidate = _linear_candidate(at, step, before.hidden)
     else:
         reset = before.hidden and at.gate(1, step, "reset", before.hidden, f)
-        kept = reset and at.add("Mul", step, "kept", reset, before.hidden)
-        candidate = at.gate(2, step, "candidate", kept, g)
+        shown = reset and at.add("Mul", step, "shown", reset, before.hidden)
+        candidate = at.gate(2, step, "candidate", shown, g)
     rest = at.add("Sub", step, "rest", 1.0, update)
     hidden = at.add("Mul", step, "added", rest, candidate)
     if before.hidden:

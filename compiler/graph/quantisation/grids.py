@@ -210,12 +210,14 @@ def _divergence(values: np.ndarray, counts: np.ndarray, grid: Grid) -> float:
 
 
 def error_weights(roles: Roles) -> dict[str, np.ndarray | None]:
-    """Return the weight of the squared error of an element, for each leader of int8 values.
+    """Return the weight of the squared error of an element, for each origin of int8 values.
 
     The weight is the sum of the squares of the weights that multiply the element. It is None unless all
-    readers of the tensor are products.
+    readers of the tensor, and of every origin that shares its scale, are products.
     """
-    return {name: _error_weight(roles, name) for name in dict.fromkeys(roles.leaders.values())}
+    weights = {name: _error_weight(roles, name) for name in dict.fromkeys(roles.origins.values())}
+    equal = {roles.leaders[name] for name, weight in weights.items() if weight is None}
+    return {name: None if roles.leaders[name] in equal else weight for name, weight in weights.items()}
 
 
 def calibrations_of(roles: Roles, observed: Mapping[str, Observed]) -> dict[str, Calibration]:

@@ -6,6 +6,7 @@ need no range in advance, and are at most 1.6 % wide.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import numpy as np
 
@@ -73,27 +74,31 @@ class Observed:
 
 
 def observe(
-    graph: Graph, samples: Iterable[Mapping[str, np.ndarray]], weights: Mapping[str, np.ndarray | None]
+    graph: Graph,
+    samples: Iterable[Mapping[str, np.ndarray]],
+    weights: Mapping[str, np.ndarray | None],
+    leaders: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Observed]:
     """Run a graph on samples; return the observations of values by name.
 
     Args:
         weights: for each value to observe, the weights of its elements' errors, broadcast to the value; None:
             equal weights.
+        leaders: for values that are observed together with another value, that value.
 
     Raises:
         GraphError: there are no samples, an input is not finite, or an observed value is NaN.
     """
-    observed, place = {name: Observed() for name in weights}, -1
+    observed, place = {leaders.get(name, name): Observed() for name in weights}, -1
 
     def add(values: Mapping[str, np.ndarray]) -> None:
         for name, array in values.items():
-            if name in observed and array.size:
-                observed[name].add(array, weights[name])
+            if name in weights and array.size:
+                observed[leaders.get(name, name)].add(array, weights[name])
 
     def watch(node: Node, values: Mapping[str, np.ndarray]) -> None:
         for name, array in values.items():
-            if name in observed and array.size and np.isnan(array.max()):
+            if name in weights and array.size and np.isnan(array.max()):
                 raise GraphError(
                     f"{node}: value {name!r} is NaN (not a number) on sample {place}, in float, before "
                     "quantisation; leave this sample out, or give samples like the training data"

@@ -115,31 +115,38 @@ class Roles:
         return tuple(names)
 
     @cached_property
-    def leaders(self) -> dict[str, str]:
-        """The leader of each int8 value: the value whose scale it shares.
+    def origins(self) -> dict[str, str]:
+        """The origin of each int8 value: a value that holds its elements, and has its scale.
 
-        The result of an operator that only moves elements shares the scale of its input. A value that only a
-        Concat reads shares the scale of the Concat's result.
+        The origin of the result of an operator that only moves elements is that of its input. The origin of a value
+        that only a Concat reads is that of the Concat's result.
         """
-        leaders = {name: name for name in self.narrow}
-
-        def leader(name: str) -> str:
-            while leaders[name] != name:
-                leaders[name] = leaders[leaders[name]]
-                name = leaders[name]
-            return name
-
+        sets = _Sets(self.narrow)
         for node in self.graph.nodes:
             out = node.result
             if out not in self.others or node.op not in (*SAME_SCALE, "Concat"):
                 continue
             if node.op != "Concat":
-                leaders |= {leader(each): leader(node.inputs[0]) for each in node.outputs}
+                for each in node.outputs:
+                    sets.join(each, node.inputs[0])
                 continue
             for name in node.inputs:
-                if name in leaders and self._only_concat_reads(name, node):
-                    leaders[leader(name)] = leader(out)
-        return {name: leader(name) for name in leaders}
+                if name in sets.leaders and self._only_concat_reads(name, node):
+                    sets.join(name, out)
+        return {name: sets.leader(name) for name in sets.leaders}
+
+    @cached_property
+    def leaders(self) -> dict[str, str]:
+        """The leader of each int8 value: the value whose scale it shares.
+
+        A value shares the scale of its origin, and the results of all steps of an operation share one scale.
+        """
+        sets, first = _Sets(self.origins.values()), dict[str, str]()
+        for node in self.graph.nodes:
+            if node.step_of and node.result in self.origins:
+                origin = self.origins[node.result]
+                sets.join(origin, first.setdefault(node.step_of, origin))
+        return {name: sets.leader(origin) for name, origin in self.origins.items()}
 
     def _only_concat_reads(self, name: str, concat: Node) -> bool:
         return all(
@@ -266,6 +273,29 @@ class Roles:
     def _computes(self, node: Node) -> bool:
         (name, *_) = node.outputs
         return name in self.products or name in self.pairs or name in self.others
+
+
+class _Sets:
+    """Disjoint sets of values, each with a leader.
+
+    Attributes:
+        leaders: for each value, the next value on the way to its leader.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self.leaders = {name: name for name in names}
+
+    def leader(self, name: str) -> str:
+        """Return the leader of the set of a value."""
+        leaders = self.leaders
+        while leaders[name] != name:
+            leaders[name] = leaders[leaders[name]]
+            name = leaders[name]
+        return name
+
+    def join(self, name: str, other: str) -> None:
+        """Unite the sets of two values; the leader of the set of `other` remains."""
+        self.leaders[self.leader(name)] = self.leader(other)
 
 
 # Shrinking
