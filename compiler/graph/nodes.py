@@ -111,6 +111,11 @@ class Node:
         """The name of the first result, the only one of most operators."""
         return self.outputs[0]
 
+    @property
+    def layer(self) -> str:
+        """The name of the node in messages and options; all steps of an operation share it."""
+        return self.step_of or self.name or self.result
+
     def integer(self, name: str) -> int:
         """Return an integer attribute."""
         value = self.attributes[name]

@@ -111,9 +111,8 @@ def _repaired(candidate: Candidate, judge: Judge, options: Options, progress: Pr
 
 
 def _names(roles: Roles) -> tuple[str, ...]:
-    """Return the names of the nodes that stay in float."""
-    nodes = (node for node in roles.graph.nodes if node.result in roles.in_float)
-    return tuple(node.name or node.result for node in nodes)
+    """Return the names of the layers that stay in float."""
+    return tuple(dict.fromkeys(node.layer for node in roles.graph.nodes if node.result in roles.in_float))
 
 
 def _choose(

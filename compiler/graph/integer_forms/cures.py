@@ -45,7 +45,7 @@ class Cures:
 
     def of(self, node: Node, unfit: Unfit) -> Unfit:
         """Return the reason why the host runs a node, with its cure for this network."""
-        why = self.in_float.get(node.name) or self.in_float.get(node.result)
+        why = next(filter(None, map(self.in_float.get, (node.step_of, node.name, node.result))), None)
         if why and (unfit.cure == QUANTISE or NOT_QUANTISED in unfit.what):
             return Unfit(f"{node.op} in float", cure=why)
         return replace(unfit, cure=self.by_rule.get(unfit.cure, unfit.cure))

@@ -14,7 +14,7 @@ from difflib import get_close_matches
 import numpy as np
 
 from vdla.compiler.graph.macs import macs
-from vdla.compiler.graph.nodes import Graph, GraphError
+from vdla.compiler.graph.nodes import Graph, GraphError, Node
 from vdla.compiler.graph.quantisation.grids import Grid
 from vdla.compiler.graph.quantisation.insert import with_grids
 from vdla.compiler.graph.quantisation.judge import Assessment, Judge
@@ -55,13 +55,13 @@ class Contribution:
 
     Attributes:
         layer: the name of the product.
-        result: its result in the float graph.
+        results: the results in the float graph: of the product, or of all its steps.
         macs: its multiply-accumulates.
         error: `Assessment.error` if this layer alone is quantised.
     """
 
     layer: str
-    result: str
+    results: tuple[str, ...]
     macs: int
     error: float
 
@@ -70,7 +70,7 @@ def contributions(
     candidate: Candidate, samples: Sequence[Mapping[str, np.ndarray]], most_runs: int | None = None
 ) -> tuple[Contribution, ...]:
     """Return the contribution of each integer product, those of two activations included, by descending
-    error.
+    error. All steps of a product are one layer.
 
     Args:
         candidate: the quantised network.
@@ -79,18 +79,19 @@ def contributions(
     """
     roles = candidate.roles
     grids = {name: candidate.grids[leader] for name, leader in roles.leaders.items()}
-    products = roles.products | roles.pairs
+    products: dict[str, list[Node]] = {}
+    for node in roles.graph.nodes:
+        if node.result in roles.products or node.result in roles.pairs:
+            products.setdefault(node.step_of or node.result, []).append(node)
     judge = Judge(roles.graph, samples, max(1, len(products)))
     count = None if most_runs is None else max(1, most_runs // max(1, len(products)))
     every = frozenset(node.result for node in roles.graph.nodes)
     layers = []
-    for node in roles.graph.nodes:
-        if node.result in products:
-            chain = {each.result for each in roles.fused_chain(node)}
-            alone = Roles(roles.graph, every - chain)
-            error = judge.assess(with_grids(alone, grids), count).error
-            name = node.name or node.result
-            layers.append(Contribution(name, node.result, macs(roles.graph, node), error))
+    for steps in products.values():
+        chain = {each.result for node in steps for each in roles.fused_chain(node)}
+        error = judge.assess(with_grids(Roles(roles.graph, every - chain), grids), count).error
+        results, total = tuple(node.result for node in steps), sum(macs(roles.graph, node) for node in steps)
+        layers.append(Contribution(steps[0].layer, results, total, error))
     return tuple(sorted(layers, key=lambda layer: -layer.error))
 
 
@@ -109,22 +110,26 @@ def costly_layers(
     layers = contributions(candidate, samples)
     room = share / PERCENT * sum(macs(graph, node) for node in graph.nodes)
     least = LEAST_SHARE * sum(layer.error for layer in layers)
-    chosen = set()
+    chosen = set[str]()
     for layer in sorted(layers, key=lambda layer: -layer.error / max(layer.macs, 1)):
         if layer.error >= least and layer.macs <= room:
-            chosen.add(layer.result)
+            chosen.update(layer.results)
             room -= layer.macs
     return frozenset(chosen)
 
 
 def layers_named(graph: Graph, names: Sequence[str]) -> frozenset[str]:
-    """Return the first outputs of the nodes that `names` selects by node name or by first output.
+    """Return the first outputs of the nodes that `names` selects by node name, by operation or by first output.
+
+    A name selects all nodes that have it, such as all steps of an operation.
 
     Raises:
         GraphError: a name selects no node.
     """
-    known = {node.result: node.result for node in graph.nodes}
-    known |= {node.name: node.result for node in graph.nodes if node.name}
+    known: dict[str, set[str]] = {}
+    for node in graph.nodes:
+        for name in filter(None, (node.name, node.step_of, node.result)):
+            known.setdefault(name, set()).add(node.result)
     for name in names:
         if name not in known:
             near = get_close_matches(name, known, NAMED, 0) or sorted(known)[:NAMED]
@@ -132,7 +137,7 @@ def layers_named(graph: Graph, names: Sequence[str]) -> frozenset[str]:
                 f"{graph.name} has no layer {name}, which was to stay in float; the nearest names are "
                 f"{', '.join(near)}"
             )
-    return frozenset(known[name] for name in names)
+    return frozenset(result for name in names for result in known[name])
 
 
 # Repair
@@ -198,7 +203,7 @@ def _with_float(candidate: Candidate, judge: Judge, layers: Sequence[Contributio
     """Return the candidate with `layers` in float, too."""
     roles = candidate.roles
     grids = {name: candidate.grids[leader] for name, leader in roles.leaders.items()}
-    fewer = Roles(roles.graph, roles.in_float | {layer.result for layer in layers})
+    fewer = Roles(roles.graph, roles.in_float.union(*(layer.results for layer in layers)))
     graph = with_grids(fewer, grids)
     tried = replace(candidate, graph=graph, roles=fewer, assessment=judge.assess(graph))
     return Repair(tried, tuple(layers))

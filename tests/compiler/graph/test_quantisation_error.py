@@ -77,22 +77,22 @@ TITLE = "error of the results, by layers alone (5 at most); --float-layers keeps
 
 
 def test_layers_are_printed_with_their_shares():
-    found = [Contribution("one", "a", 75, 3.0), Contribution("two", "b", 25, 1.0)]
+    found = [Contribution("one", ("a",), 75, 3.0), Contribution("two", ("b",), 25, 1.0)]
     assert print_contributions(found) == TITLE + (
         "   75.0%   75.0% of the MACs  one\n   25.0%   25.0% of the MACs  two\n"
     )
 
 
 def test_a_layer_of_infinite_error_costs_all():
-    found = [Contribution("one", "a", 0, inf), Contribution("two", "b", 0, 1.0)]
+    found = [Contribution("one", ("a",), 0, inf), Contribution("two", ("b",), 0, 1.0)]
     assert print_contributions(found) == TITLE + (
         "  100.0%    0.0% of the MACs  one\n    0.0%    0.0% of the MACs  two\n"
     )
 
 
 def test_few_layers_are_printed_and_none_without_errors():
-    many = [Contribution(f"n{place}", f"r{place}", 1, 1.0) for place in range(7)]
+    many = [Contribution(f"n{place}", (f"r{place}",), 1, 1.0) for place in range(7)]
     assert [line.split()[-1] for line in print_contributions(many).splitlines()[1:]] == [
         f"n{place}" for place in range(5)
     ]
-    assert print_contributions([Contribution("one", "a", 1, 0.0)]) == print_contributions([]) == ""
+    assert print_contributions([Contribution("one", ("a",), 1, 0.0)]) == print_contributions([]) == ""

@@ -41,8 +41,8 @@ def test_products_of_activations_have_their_share():
 
 def test_the_most_costly_layers_are_chosen_within_their_share():
     made = quantise(residual(), samples(4))
-    worst = contributions(made, samples(4))[0].result
-    assert costly_layers(made, samples(4), 50) == {worst}
+    worst = contributions(made, samples(4))[0].results
+    assert costly_layers(made, samples(4), 50) == {*worst}
     assert costly_layers(made, samples(4), 49.9) == set()
     assert costly_layers(made, samples(4), 100) == {"m", "d"}
 
@@ -57,7 +57,7 @@ def test_layers_are_named_by_node_or_result():
 
 def test_a_layer_with_less_than_a_hundredth_of_the_errors_does_not_stay_in_float(monkeypatch):
     errors = {"a": 97.0, "b": 1.0, "c": 0.99, "d": 1.01}
-    layers = [sensitivity.Contribution(name, name, 1, error) for name, error in errors.items()]
+    layers = [sensitivity.Contribution(name, (name,), 1, error) for name, error in errors.items()]
     monkeypatch.setattr(sensitivity, "contributions", lambda *_: layers)
     assert costly_layers(quantise(residual(), samples(1)), [], 100) == {"a", "b", "d"}
 
@@ -157,7 +157,7 @@ def test_the_largest_layers_become_int8_again_where_the_target_is_reached_withou
 ):
     """Layers stand in falling order of cost; the target is reached once all `needed` layers are in float."""
     order = tuple(
-        Contribution(name, name, macs, 1.0) for name, macs in zip("abcd", (5, 9, 1, 7), strict=True)
+        Contribution(name, (name,), macs, 1.0) for name, macs in zip("abcd", (5, 9, 1, 7), strict=True)
     )
     tried = []
 
@@ -184,7 +184,7 @@ def test_the_largest_layers_become_int8_again_where_the_target_is_reached_withou
 
 
 def test_of_many_layers_twelve_are_tried_in_int8_again_and_three_are_named(monkeypatch):
-    order = [Contribution(name, name, macs, 1.0) for macs, name in enumerate("abcdefghijklmn")]
+    order = [Contribution(name, (name,), macs, 1.0) for macs, name in enumerate("abcdefghijklmn")]
     tried = []
 
     def with_float(candidate, judge, layers):
