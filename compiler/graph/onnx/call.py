@@ -233,6 +233,13 @@ class ForeignNode(OnnxCall):
         """Return the name of an intermediate value of the expansion."""
         return self.taken.free(f"{next(filter(None, self.proto.output))}.{suffix}")
 
+    @property
+    def unique_name(self) -> str:
+        """The name of the node, or of its first output if it has none; with a number if it is taken."""
+        outputs = [name for name in self.proto.output if name]
+        name = self.proto.name or outputs[0]
+        return name if name in outputs else self.taken.take(name)
+
     def output(self, place: int) -> str:
         """Return the name of an output; "" if it is left out."""
         return self.proto.output[place] if place < len(self.proto.output) else ""
@@ -253,11 +260,12 @@ class ForeignNode(OnnxCall):
             operands: names of values, "" for an input that is left out; numbers become float32 constants,
                 arrays become constants.
             out: the name of the output; a new name by default.
-            step_of: as `Node.step_of`.
+            step_of: as `Node.step_of`; a step has the name of its output.
         """
         names = [part if isinstance(part, str) else self.constant(part) for part in operands]
         result = out or self.temporary(f"{op}{len(self.steps) or ''}")
-        proto = helper.make_node(op, names, [result], self.proto.name, **attributes)
+        name = result if step_of else self.proto.name
+        proto = helper.make_node(op, names, [result], name, **attributes)
         self.steps.append(OnnxNode(proto, opset, step_of))
         return result
 

@@ -4,9 +4,8 @@ A product of the whole sequence with the weights `W` gives the input's term of a
 adds a product of the hidden state with the weights `R` to its rows of this term. Each gate has products of its
 own weights: then each gate is quantised with its own scale, and no gate is cut from a wider matrix.
 
-Values are named after the node's first output, the direction, the operation and the step, as in
-`y.reverse.forget.3`. Nodes name their operation without the step (`Node.step_of`), so the quantiser gives all steps of
-an operation one scale.
+Steps are named after the node, the direction, the operation and the step, as in `lstm.reverse.forget.3`. Each names
+its operation, here `lstm.reverse.forget` (`Node.step_of`), so the quantiser gives all steps of an operation one scale.
 
 Source: ONNX, Operators.md (LSTM, GRU, RNN). The order in which activations take `activation_alpha` and
 `activation_beta`: onnxruntime, `core/providers/cpu/rnn/rnn_helpers.cc`.
@@ -56,7 +55,8 @@ class Direction:
 
     Attributes:
         node: the node, to which steps are added.
-        name: "forward" or "reverse".
+        name: the first part of the names of operations, which no other node has.
+        reverse: whether the last step of the sequence comes first.
         extents: of the node.
         terms: names of the input's terms of all steps, float32[steps * batch, units], by gate.
         weights: names of the transposed weights of the hidden state, float32[units, units], by gate.
@@ -66,6 +66,7 @@ class Direction:
 
     node: ForeignNode
     name: str
+    reverse: bool
     extents: Extents
     terms: Sequence[str]
     weights: Sequence[str]
@@ -76,14 +77,15 @@ class Direction:
     def steps(self) -> range:
         """The steps in the order of computation."""
         steps = range(self.extents.steps)
-        return steps if self.name == "forward" else steps[::-1]
+        return steps[::-1] if self.reverse else steps
 
     def add(
         self, op: str, step: int, role: str, *operands: str | float | np.ndarray, **attributes: float
     ) -> str:
         """Add an operator of a step; return the name of its result."""
-        operation = self.node.temporary(f"{self.name}.{role}")
-        return self.node.add(op, *operands, out=f"{operation}.{step}", step_of=operation, **attributes)
+        operation = f"{self.name}.{role}"
+        out = self.node.taken.free(f"{operation}.{step}")
+        return self.node.add(op, *operands, out=out, step_of=operation, **attributes)
 
     def term(self, gate: int, step: int) -> str:
         """Add the rows of a step in the input's term of a gate."""
@@ -280,7 +282,7 @@ def _directions(node: ForeignNode, cell: Cell) -> Iterator[Direction]:
     Raises:
         RefusalError: a parameter is not supported.
     """
-    names = DIRECTIONS[node.attribute("direction", str, "forward")]
+    names, stem = DIRECTIONS[node.attribute("direction", str, "forward")], node.unique_name
     w, r, bias = _parameters(node, cell.gates, len(names))
     extents = _extents(node, r)
     kinds = list(_activations(node, cell.activations, len(names)))
@@ -290,12 +292,13 @@ def _directions(node: ForeignNode, cell: Cell) -> Iterator[Direction]:
         added = from_input + from_hidden
         if linear:
             added[-1] = from_input[-1]
-        terms = [
-            node.add("Gemm", x, matrix.copy(), row.copy(), out=node.temporary(f"{name}.term{gate}"), transB=1)
-            for gate, (matrix, row) in enumerate(zip(w[place], added, strict=True))
-        ]
+        terms = []
+        for gate, (matrix, row) in enumerate(zip(w[place], added, strict=True)):
+            term = f"{stem}.{name}.term{gate}"
+            out = node.taken.free(term)
+            terms.append(node.add("Gemm", x, matrix.copy(), row.copy(), out=out, step_of=term, transB=1))
         weights = [node.constant(matrix.T.copy()) for matrix in r[place]]
-        yield Direction(node, name, extents, terms, weights, from_hidden[-1].copy(), kinds[place])
+        yield Direction(node, f"{stem}.{name}", name == "reverse", extents, terms, weights, from_hidden[-1].copy(), kinds[place])
 
 
 def _joined(node: ForeignNode, parts: Sequence[str], axis: int) -> str:

@@ -121,14 +121,15 @@ def costly_layers(
 def layers_named(graph: Graph, names: Sequence[str]) -> frozenset[str]:
     """Return the first outputs of the nodes that `names` selects by node name, by operation or by first output.
 
-    A name selects all nodes that have it, such as all steps of an operation.
+    The name of a node that was unrolled selects all steps of all its operations, which begin with that name.
 
     Raises:
         GraphError: a name selects no node.
     """
     known: dict[str, set[str]] = {}
     for node in graph.nodes:
-        for name in filter(None, (node.name, node.step_of, node.result)):
+        unrolled = node.step_of.rsplit(".", 2)[0]
+        for name in filter(None, (node.name, node.step_of, unrolled, node.result)):
             known.setdefault(name, set()).add(node.result)
     for name in names:
         if name not in known:
