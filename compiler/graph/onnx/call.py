@@ -284,8 +284,7 @@ class ForeignNode(OnnxCall):
 
     def sliced(self, name: str, axis: int, begin: int, end: int, out: str = "") -> str:
         """Add the elements from `begin` to one before `end` along an axis of the value `name`."""
-        parts = {"axes": [axis], "ends": [end], "starts": [begin]}
-        return self.add("Slice", name, out=out, opset=OPSET_OF_SLICES, **parts)
+        return self.add("Slice", name, out=out, opset=OPSET_OF_SLICES, axes=[axis], ends=[end], starts=[begin])
 
     def plus(self, name: str, place: int) -> str:
         """Add the sum of the value `name` and an input; return `name` if the input is left out."""

@@ -7,6 +7,7 @@ Source: ONNX operator specification, versions 10 to 25; ONNX Runtime contrib ope
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from onnx import NodeProto, TensorProto, helper
@@ -126,8 +127,8 @@ def clipped_quantisation(node: ForeignNode, limits: tuple[int, int]) -> list[Onn
             )
     scale, zero = node.known(1, "scale"), node.known(2, "zero point")
     clipped = clip(node, node.input(0), limits, scale, zero, node.integer("axis", 1))
-    out = node.proto.output[0]
-    node.add("QuantizeLinear", clipped, *node.inputs[1:], out=out, opset=node.opset, **node.attributes)
+    out, given = node.proto.output[0], dict[str, Any](node.attributes)
+    node.add("QuantizeLinear", clipped, *node.inputs[1:], out=out, opset=node.opset, **given)
     return node.steps
 
 

@@ -13,7 +13,7 @@ Source: ONNX, Operators.md (LSTM, GRU, RNN). The order in which activations take
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -80,7 +80,7 @@ class Direction:
         return steps[::-1] if self.reverse else steps
 
     def add(
-        self, op: str, step: int, role: str, *operands: str | float | np.ndarray, **attributes: float
+        self, op: str, step: int, role: str, *operands: str | float | np.ndarray, **attributes: Any
     ) -> str:
         """Add an operator of a step; return the name of its result."""
         operation = f"{self.name}.{role}"
@@ -217,7 +217,7 @@ def _activations(node: ForeignNode, defaults: Sequence[str], directions: int) ->
     Raises:
         RefusalError: an activation is not supported, or their number is wrong.
     """
-    names = node.attribute("activations", tuple, tuple(defaults) * directions)
+    names = node.attribute("activations", np.ndarray, np.array([*defaults] * directions)).tolist()
     if len(names) != len(defaults) * directions:
         raise RefusalError(f"it has {len(names)} activations; it takes {len(defaults) * directions}")
     given = {name: iter(node.attribute(f"activation_{name}", tuple, ())) for name in PARAMETERS}

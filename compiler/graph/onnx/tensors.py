@@ -103,7 +103,8 @@ def proto_of(type_: TensorType) -> TypeProto:
 
 
 def attributes_from(protos: Iterable[AttributeProto]) -> dict[str, Attribute | np.ndarray]:
-    """Return attributes as Python values, by name; tensors as arrays. Of equal names, the last counts.
+    """Return attributes as Python values, by name; tensors and lists of strings as arrays. Of equal names, the
+    last counts.
 
     Raises:
         RefusalError: an attribute is a graph or of another unsupported kind.
@@ -123,6 +124,8 @@ def _attribute(proto: AttributeProto) -> Attribute | np.ndarray:
             return tuple(proto.ints)
         case AttributeProto.FLOATS:
             return tuple(map(shortest, proto.floats))
+        case AttributeProto.STRINGS:
+            return np.array([each.decode("utf-8", "replace") for each in proto.strings])
         case AttributeProto.TENSOR:
             return array_of(proto.t, None)
         case AttributeProto.GRAPH | AttributeProto.GRAPHS:
