@@ -11,6 +11,7 @@ from vdla.compiler.codegen.stream import emit_calls
 from vdla.compiler.graph.macs import macs
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.ir.nodes import Func, IrError
+from vdla.compiler.layouts.joined import copied
 from vdla.compiler.network.memory_plan import DramValues, Life, share
 from vdla.compiler.network.partition import Part
 from vdla.compiler.network.placed import Offloaded, OnHost, Piece, Stored
@@ -214,6 +215,8 @@ class _Linker:
         operands |= {name: Operand(self.places[operator.tensor(name)]) for name in operator.scratch}
         operands |= {name: self.operand(stored) for name, stored in operator.inputs.items()}
         operands["Z"] = self.operand(operator.output)
+        if operator.copied:
+            operands["A"] = copied(operator, self.values.operand).renamed(self.places)
         for piece in operator.pieces:
             emit_calls(
                 self.programs[piece.task],

@@ -7,14 +7,14 @@ or segments of other tensors. `share` lets tensors that are never live at the sa
 from bisect import bisect_left, insort
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from heapq import heappop, heappush
 
 from vdla.compiler.discovery import declared
-from vdla.compiler.layouts.joined import is_copy, joins
+from vdla.compiler.layouts.joined import copied, joins, sources_in
 from vdla.compiler.network.partition import Part
-from vdla.compiler.network.placed import InnerValue, LayoutRule, Offloaded, OnHost, Piece, Stored, View
-from vdla.compiler.operands.address_map import Operand
-from vdla.compiler.tasks.elementwise import ElementsTask
+from vdla.compiler.network.placed import InnerValue, LayoutRule, Offloaded, OnHost, Stored, View
+from vdla.compiler.operands.address_map import DENSE, Operand
 from vdla.hw.spec.config import AcceleratorConfig
 
 LAYOUTS: Mapping[str, LayoutRule] = declared("vdla.compiler.layouts", "LAYOUTS")
@@ -30,14 +30,12 @@ class DramValues:
 
     Attributes:
         written: each value that the accelerator makes, in the layout in which it makes it.
-        assembled: results of copies whose sources are written into the place of the result.
         leaving: for each part, its values that other parts read or that are outputs of the network, in order.
     """
 
     def __init__(self, parts: Sequence[Part], outputs: Sequence[str], config: AcceleratorConfig) -> None:
         self.config = config
         self.written: dict[str, Stored] = {}
-        self.assembled: set[Stored] = set()
         self._makers: dict[str, int] = {}
         self._operands: dict[Stored, Operand] = {}
         read = set(outputs)
@@ -52,44 +50,47 @@ class DramValues:
             self._add(part, leaving)
 
     def _add(self, part: Part, leaving: Iterable[str]) -> None:
-        """Add the values of a part. A View has the operand of its input. If a copy leaves the launch, its
-        sources lie in its result, unless they leave the launch, too. Other values that only operators of the
-        launch read have the first of `LAYOUTS` that they can have, else a dense tensor."""
-        views = (name for placed in part if isinstance(placed, View) for name in placed.node.inputs)
-        kept = {*leaving, *views}
-        made = {placed.output: placed for placed in part if isinstance(placed, Offloaded)}
-        readers: dict[Stored, list[Offloaded]] = {}
-        for operator in made.values():
-            for stored in dict.fromkeys(operator.inputs.values()):
-                readers.setdefault(stored, []).append(operator)
-        movable = [each for each, maker in made.items() if each.value not in kept and not is_copy(maker)]
-        for copy in made.values():
-            if joins(self.config) and is_copy(copy) and copy.output.value in kept:
-                self._assemble(copy, movable)
-        for placed in part:
-            if isinstance(placed, OnHost):
-                continue
-            stored = self.written[placed.output.value] = placed.output
+        """Add the values of a part. A View has the operand of its input. A copy that leaves the launch lies
+        where its sources lie, if these can be arranged. Other values that only operators of the launch read
+        have the first of `LAYOUTS` that they can have, else a dense tensor."""
+        launch = _Launch.of(part, leaving)
+        self.written |= launch.written
+        leaving_copies = [copy for copy in launch.makers.values() if launch.is_kept(copy) and copy.copied]
+        for copy in leaving_copies if joins(self.config) else ():
+            self._assemble(copy, launch)
+        incoming = {self.operand(each).tensor for each in launch.readers if each not in launch.outputs}
+        for placed in launch.operators:
+            stored = placed.output
             if isinstance(placed, View):
-                self._operands[stored] = self.operand(self.written[placed.node.inputs[0]])
-            elif stored.value not in kept and stored not in self._operands:
-                value = InnerValue(placed, tuple(readers.get(stored, ())), self.config, self.operand)
+                self._operands[stored] = self.operand(launch.written[placed.node.inputs[0]])
+            elif stored in self._operands:
+                continue
+            elif not launch.is_kept(placed):
+                value = InnerValue(placed, tuple(launch.readers.get(stored, ())), self.config, self.operand)
                 operands = (rule(value) for rule in LAYOUTS.values())
                 operand = next((each for each in operands if each is not None), None)
                 if operand is not None:
                     self._operands[stored] = operand
+            elif placed.copied and joins(self.config):
+                operand = copied(placed, self.operand)
+                if operand.address_map == DENSE and operand.tensor not in incoming:
+                    self._operands[stored] = operand
 
-    def _assemble(self, copy: Offloaded, movable: Collection[Stored]) -> None:
-        """Put the sources of a copy into the place of its result, if they are distinct, copied whole, among
-        the `movable`, and not yet in the result of another copy."""
-        placed = {*movable} - {*self._operands}
-        sources = [each for piece in copy.pieces if (each := _whole_source(copy, piece)) in placed]
-        if len({*sources}) < len(copy.pieces):
-            return
-        self.assembled.add(copy.output)
-        result = self.operand(copy.output)
-        for piece, source in zip(copy.pieces, sources, strict=True):
-            self._operands[source] = result.after(piece.operands.get("Z", ("Z", 0))[1])
+    def _assemble(self, copy: Offloaded, launch: "_Launch") -> None:
+        """Put the sources of a copy, or the values whose views they are, into the place of its result. They
+        must be distinct, copied whole, read in the launch alone, no copies, and not yet in the result of
+        another copy. A source that adds residuals must be contiguous in the result, since residuals have the
+        positions of the result's elements."""
+        places = {launch.viewed(each): where for each, where in sources_in(copy, self.operand(copy.output)).items()}
+
+        def can_move(source: Stored) -> bool:
+            maker = launch.makers.get(source)
+            if maker is None or launch.is_kept(maker) or maker.copied or source in self._operands:
+                return False
+            return not maker.epilogue.adds or places[source].address_map == DENSE
+
+        if len(places) == len({*copy.inputs.values()}) and all(map(can_move, places)):
+            self._operands |= places
 
     def operand(self, stored: Stored) -> Operand:
         """Return where a value lies in a layout. A layout that no operator writes has a tensor of its own."""
@@ -102,22 +103,80 @@ class DramValues:
         return self.operand(stored).address_map.size(stored.layout.size)
 
     def takes_instructions(self, operator: Offloaded) -> bool:
-        """Whether an operator needs instructions. A copy needs none if its result is a list of segments of
-        other values, or if other operators write its sources directly into its result."""
-        return self.size(operator.output) > 0 and operator.output not in self.assembled
+        """Whether an operator needs instructions. A copy needs none if its result lies where its sources
+        lie."""
+        return not operator.copied or copied(operator, self.operand) != self.operand(operator.output)
 
     def comes_in(self, name: str, number: int) -> bool:
         """Whether the bytes of a value are written outside part `number`."""
         return self._makers.get(name) != number
 
 
-def _whole_source(copy: Offloaded, piece: Piece) -> Stored | None:
-    """Return the value that a piece of a copy copies; None if it copies a part."""
-    assert isinstance(piece.task, ElementsTask), f"{copy} copies"
-    name, first = piece.operands.get("A", ("A", 0))
-    source = copy.inputs[name]
-    whole = piece.task.elements * source.layout.batch * source.layout.block == source.layout.size
-    return source if whole and not first else None
+@dataclass(frozen=True)
+class _Launch:
+    """The operators of a part on the accelerator, and the uses of their values.
+
+    Attributes:
+        kept: values that leave the launch, directly or as views.
+        readers: the operators that read each value, directly or through views.
+    """
+
+    operators: tuple[Offloaded | View, ...]
+    kept: Collection[str]
+    readers: Mapping[Stored, Sequence[Offloaded]]
+
+    @classmethod
+    def of(cls, part: Part, leaving: Iterable[str]) -> "_Launch":
+        """Return the launch of a part.
+
+        Args:
+            leaving: values of the part that other parts read or that are outputs of the network.
+        """
+        operators = tuple(placed for placed in part if not isinstance(placed, OnHost))
+        written = {placed.output.value: placed.output for placed in operators}
+        kept, readers = {*leaving}, dict[Stored, list[Offloaded]]()
+        for placed in reversed(operators):
+            if isinstance(placed, Offloaded):
+                for stored in dict.fromkeys(placed.inputs.values()):
+                    readers.setdefault(stored, []).insert(0, placed)
+                continue
+            source = written[placed.node.inputs[0]]
+            kept |= {source.value} if placed.output.value in kept else set()
+            readers.setdefault(source, []).extend(readers.get(placed.output, ()))
+        return cls(operators, kept, readers)
+
+    @cached_property
+    def written(self) -> dict[str, Stored]:
+        """Each value that the launch makes, in the layout in which it makes it."""
+        return {placed.output.value: placed.output for placed in self.operators}
+
+    @cached_property
+    def outputs(self) -> set[Stored]:
+        """The values of `written`."""
+        return {*self.written.values()}
+
+    @cached_property
+    def makers(self) -> dict[Stored, Offloaded]:
+        """The operator that makes each value that is no view."""
+        return {placed.output: placed for placed in self.operators if isinstance(placed, Offloaded)}
+
+    @cached_property
+    def _views(self) -> dict[Stored, Stored]:
+        return {
+            placed.output: self.written[placed.node.inputs[0]]
+            for placed in self.operators
+            if isinstance(placed, View)
+        }
+
+    def viewed(self, stored: Stored) -> Stored:
+        """Return the value whose view a value is; a value that is no view itself."""
+        while stored in self._views:
+            stored = self._views[stored]
+        return stored
+
+    def is_kept(self, operator: Offloaded) -> bool:
+        """Whether the result of an operator leaves the launch."""
+        return operator.output.value in self.kept
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,20 @@ class Stored(NamedTuple):
     layout: Layout
 
 
+class Run(NamedTuple):
+    """Contiguous elements of an operand.
+
+    Attributes:
+        operand: parameter of the operand.
+        first: its first element of the run.
+        count: number of elements, of `batch x block_out` numbers each.
+    """
+
+    operand: str
+    first: int
+    count: int
+
+
 @dataclass(frozen=True)
 class Piece:
     """A task that computes all or part of an operator.
@@ -63,6 +77,8 @@ class Offloaded:
         inner: values between the operators of a group, which are stored nowhere.
         parts: the operators of a chain, as they run separately; empty if the operator is no chain, or its
             epilogue belongs to the whole chain.
+        copied: the runs of which the result of a copy consists, in order; empty if the operator is no copy.
+            The piece of a copy reads them as its operand A.
     """
 
     node: Node
@@ -75,6 +91,7 @@ class Offloaded:
     scratch: Mapping[str, int] = field(default_factory=dict)
     inner: tuple[str, ...] = ()
     parts: tuple["Offloaded", ...] = ()
+    copied: tuple[Run, ...] = ()
 
     def tensor(self, parameter: str) -> str:
         """Return the name of the tensor that only this operator has for a parameter."""

@@ -11,13 +11,12 @@ from vdla.compiler.graph.rules import Rewriter, RewriteRule, Rules
 from vdla.compiler.lower.products import pads_with
 from vdla.compiler.network.channel_order import reordered_channels
 from vdla.compiler.network.eight_bits import in_eight_bits
-from vdla.compiler.network.offload import operators_of
+from vdla.compiler.network.offload import offload, operators_of
 from vdla.compiler.network.phases import phases_as_channels
-from vdla.compiler.operands.interleaved import activation_block
+from vdla.compiler.network.placed import Offloaded
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import Extension
-from vdla.runtime.layout import IMAGE_RANK
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,28 +71,25 @@ def pads_before_windows(config: AcceleratorConfig) -> Rules:
     return Rules("pad_before_convolutions", (RewriteRule(("Int8AveragePool", "Int8Conv"), pad),))
 
 
-def slices_of_splits(config: AcceleratorConfig) -> Rules:
-    """Return the rule that puts Slices in place of a Split of an image into whole blocks of channels."""
-    block = activation_block(config)
+def slices_of_splits(target: Target) -> Rules:
+    """Return the rule that puts Slices in place of a Split, if the accelerator takes all of them."""
 
     def slices(at: Rewriter, node: Node) -> None:
         """a, b = Split(x) -> a = Slice(x), b = Slice(x)."""
-        type_, sizes = at.types[node.inputs[0]], node.extents("split")
-        is_image = type_.dtype == "int8" and len(type_.shape) == IMAGE_RANK and type_.shape[0] == 1
-        by_channel = config.batch == 1 and node.integer("axis") % IMAGE_RANK == 1
-        if not is_image or not by_channel or any(size % block for size in sizes[:-1]):
-            return
+        axis, sizes = node.integer("axis"), node.extents("split")
+        bounds = pairwise(accumulate(sizes, initial=0))
         parts = [
             replace(
                 node,
                 op="Slice",
                 outputs=(out,),
-                attributes={"axes": (1,), "starts": (begin,), "ends": (end,), "steps": (1,)},
+                attributes={"axes": (axis,), "starts": (begin,), "ends": (end,), "steps": (1,)},
                 name=out,
             )
-            for out, (begin, end) in zip(node.outputs, pairwise(accumulate(sizes, initial=0)), strict=False)
+            for out, (begin, end) in zip(node.outputs, bounds, strict=False)
         ]
-        at.replace(node, parts)
+        if all(isinstance(offload(at.graph, part, target), Offloaded) for part in parts):
+            at.replace(node, parts)
 
     return Rules("slice_splits", (RewriteRule(("Split",), slices),))
 
@@ -107,6 +103,6 @@ def target_passes(target: Target) -> Pipeline:
             pads_before_windows(target.config),
             TargetPass("products_in_eight_bits", in_eight_bits, target),
             TargetPass("arrange_channels", _arranged_channels, target),
-            slices_of_splits(target.config),
+            slices_of_splits(target),
         )
     )

@@ -3,7 +3,7 @@
 | rule | rewrite |
 |---|---|
 | `split_sum` | `Sum(a, b, c)` -> `Add(Add(a, b), c)` |
-| `gather_to_slice` | `Gather(x, evenly spaced indices)` -> `Slice(x)` |
+| `gather_to_slice` | `Gather(x, evenly spaced indices)` -> `Slice(x)`; `Gather(x, index)` -> `Reshape(Slice(x))` |
 | `gather_to_shuffle` | `Gather(x, indices of a channel shuffle)` -> `Reshape(Transpose(Reshape(x)))` |
 | `fold_pad` | `Conv(Pad(x))` -> `Conv(x)` with wider pads; also `AveragePool` and `MaxPool` |
 | `reduction_to_pool` | spatial `ReduceMean` -> `(Global)AveragePool`; `ReduceMax` -> `MaxPool` |
@@ -45,17 +45,18 @@ def _split_sum(at: Rewriter, node: Node) -> None:
 
 
 def _indices(at: Rewriter, node: Node) -> Indices | None:
-    """Return the constant indices int64[n] of a Gather, counted from the front; None for other indices."""
+    """Return the constant indices int64[n] of a Gather, counted from the front; None for other indices. A
+    scalar is a single index."""
     x, indices = at.types[node.inputs[0]], at.constants.get(node.inputs[1])
-    if indices is None or indices.ndim != 1 or not indices.size or not x.is_known:
+    if indices is None or indices.ndim > 1 or not indices.size or not x.is_known:
         return None
     size = x.shape[node.integer("axis")]
-    counted = np.where(indices < 0, indices + size, indices).astype(np.int64)
+    counted = np.where(indices < 0, indices + size, indices).astype(np.int64).reshape(-1)
     return counted if bool(((counted >= 0) & (counted < size)).all()) else None
 
 
 def _gather_to_slice(at: Rewriter, node: Node) -> None:
-    """Indices with equal positive steps are a Slice."""
+    """Indices with equal positive steps are a Slice. A Reshape removes the axis of a scalar index."""
     indices = _indices(at, node)
     if indices is None:
         return
@@ -68,7 +69,20 @@ def _gather_to_slice(at: Rewriter, node: Node) -> None:
         "starts": (int(indices[0]),),
         "steps": (int(steps[0]) if indices.size > 1 else 1,),
     }
-    at.replace(node, [Node("Slice", node.inputs[:1], node.outputs, attributes, node.name)])
+    taken, (out,) = at.types[node.inputs[0]], node.outputs
+    if at.constants[node.inputs[1]].ndim:
+        at.replace(node, [Node("Slice", node.inputs[:1], (out,), attributes, node.name)])
+        return
+    axis = node.integer("axis") % len(taken.shape)
+    kept = TensorType((*taken.shape[:axis], 1, *taken.shape[axis + 1 :]), taken.dtype)
+    part = at.value(f"{out}_part", kept)
+    at.replace(
+        node,
+        [
+            Node("Slice", node.inputs[:1], (part,), attributes, node.name),
+            Node("Reshape", (part,), (out,), {"shape": at.types[out].shape}, node.name),
+        ],
+    )
 
 
 def _groups(indices: Indices, size: int) -> int | None:
