@@ -23,6 +23,7 @@ from vdla.hw.spec.memory import MemoryParameters
 from vdla.hw.spec.sdram import AnyMemory, reference_like
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import MemoryType
+from vdla.runtime.arrays import digest
 from vdla.runtime.host.dtypes import dtype_of
 from vdla.runtime.host.onnx_runtime import PART
 from vdla.runtime.module.plan import Crossing, HostStep, LaunchStep, Layer, Plan, Step, Value
@@ -59,6 +60,7 @@ class _Linker:
         values: where each value lies.
         places, sizes: the place in DRAM of each tensor, and the bytes of each place.
         weights: constants in DRAM, by the name of their tensor.
+        constants: names of tensors, by the type and the digest of the constants that they hold.
         tables: number of tables used so far.
     """
 
@@ -70,6 +72,7 @@ class _Linker:
         self.values = DramValues(parts, graph.outputs, self.config)
         self.places, self.sizes = share(self.lives())
         self.weights: dict[str, np.ndarray] = {}
+        self.constants: dict[tuple[str, str], str] = {}
         self.tables = 0
 
     def plan(self, report: Callable[[Offloaded], None]) -> Plan:
@@ -209,9 +212,10 @@ class _Linker:
     def emit(self, operator: Offloaded, builder: StreamBuilder) -> None:
         """Record the instructions of an operator."""
         builder.label(operator.node.result)
-        for parameter, values in operator.constants.items():
-            self.weights[operator.tensor(parameter)] = values
-        operands = {name: Operand(operator.tensor(name)) for name in operator.constants}
+        operands = {
+            parameter: Operand(self.constant(operator.tensor(parameter), values))
+            for parameter, values in operator.constants.items()
+        }
         operands |= {name: Operand(self.places[operator.tensor(name)]) for name in operator.scratch}
         operands |= {name: self.operand(stored) for name, stored in operator.inputs.items()}
         operands["Z"] = self.operand(operator.output)
@@ -224,6 +228,13 @@ class _Linker:
                 _of_piece(piece, operands, self.config),
                 self.with_next_table(operator.epilogue if piece.epilogue is None else piece.epilogue),
             )
+
+    def constant(self, tensor: str, values: np.ndarray) -> str:
+        """Return the tensor that holds a constant: `tensor`, or the tensor of an earlier constant of the same
+        bytes and type. The steps of an unrolled recurrence have equal weights."""
+        name = self.constants.setdefault((values.dtype.str, digest(values)), tensor)
+        self.weights.setdefault(name, values)
+        return name
 
     def operand(self, stored: Stored) -> Operand:
         """Return where a value lies in the places of DRAM."""
