@@ -64,7 +64,7 @@ class TensorType:
 
     def holds(self, other: "TensorType") -> bool:
         """Whether a value of the fully known type `other` also has this type."""
-        return self.dtype == other.dtype and fits(other.shape, self.shape)
+        return self == other or (self.dtype == other.dtype and fits(other.shape, self.shape))
 
 
 class Names(tuple[str, ...]):

@@ -136,13 +136,14 @@ def _with_row(rows: Transfer, row: Transfer) -> Transfer | None:
     step = row.dram - rows.dram - (height - 1) * stride
     plain = rows.rows == Rows(height, width, stride) and row.rows == Rows(1, width, row.rows.stride)
     fits = 0 < height < isa.LONGEST_ROW and width <= step <= isa.LONGEST_ROW
-    if not plain or not fits or row.chip != rows.chip + height * width or height > 1 and step != stride:
+    if not plain or not fits or row.chip != rows.chip + height * width or (height > 1 and step != stride):
         return None
     return rows._replace(rows=Rows(height + 1, width, step))
 
 
 def _within_segments(element: int, rows: Rows, ends: Sequence[int]) -> Iterator[Transfer]:
-    """Split a transfer that begins at `element` into parts within a single segment; segments end at `ends`."""
+    """Split a transfer that begins at `element` into parts within a single segment; segments end at
+    `ends`."""
     height, width, stride = rows.height, rows.width, rows.stride
     last = element + max(height - 1, 0) * stride + width - 1
     if not height or bisect_right(ends, element) == bisect_right(ends, last):

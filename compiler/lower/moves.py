@@ -21,7 +21,6 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.runtime.host.evaluate import evaluate
 from vdla.runtime.layout import IMAGE_RANK, Layout
 
-
 Numbers = NDArray[np.int64]
 
 
@@ -47,7 +46,8 @@ def _by_rows(numbers: Numbers, layout: Layout) -> Numbers:
 
 
 def _in_dram(rows: Numbers, layout: Layout) -> Numbers:
-    """Return what `_by_rows` returns as int64[elements in DRAM, batch]; rows of padding have the number -1."""
+    """Return what `_by_rows` returns as int64[elements in DRAM, batch]; rows of padding have the number
+    -1."""
     batch = layout.batch
     whole = np.pad(rows, ((0, -len(rows) % batch), (0, 0), (0, 0), (0, 0)), constant_values=-1)
     elements = np.moveaxis(whole.reshape(-1, batch, *rows.shape[1:]), 1, -1)
@@ -55,8 +55,8 @@ def _in_dram(rows: Numbers, layout: Layout) -> Numbers:
 
 
 def _numbered(layout: Layout, parts: int, first: int = 0) -> Numbers:
-    """Return int64[*shape, parts], with a block for `block` channels: the numbers of the rows of each element.
-    The rows of an element in DRAM have consecutive numbers, from `first` on.
+    """Return int64[*shape, parts], with a block for `block` channels: the number of each row or image of each
+    element. Those of an element in DRAM have consecutive numbers, from `first` on.
 
     Args:
         parts: elements of a block.
@@ -315,7 +315,10 @@ OPERATORS: Mapping[str, OperatorKind] = {
     "Slice": OperatorKind(
         (
             operands(1),
-            Rule("rows or contiguous channels of a matrix, images, or contiguous channels of images", _sliced_axes),
+            Rule(
+                "rows or contiguous channels of a matrix, images, or contiguous channels of images",
+                _sliced_axes,
+            ),
             Rule("whole blocks of channels", _cuts_blocks),
             Rule(IN_RUNS, _cuts_rows),
         ),

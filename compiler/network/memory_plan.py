@@ -81,7 +81,7 @@ class DramValues:
         must be distinct, copied whole, read in the launch alone, no copies, and not yet in the result of
         another copy. A source that adds residuals must be contiguous in the result, since residuals have the
         positions of the result's elements."""
-        places = {launch.viewed(each): where for each, where in sources_in(copy, self.operand(copy.output)).items()}
+        places = _places(copy, Operand(""), launch)
 
         def can_move(source: Stored) -> bool:
             maker = launch.makers.get(source)
@@ -90,7 +90,7 @@ class DramValues:
             return not maker.epilogue.adds or places[source].address_map == DENSE
 
         if len(places) == len({*copy.inputs.values()}) and all(map(can_move, places)):
-            self._operands |= places
+            self._operands |= _places(copy, self.operand(copy.output), launch)
 
     def operand(self, stored: Stored) -> Operand:
         """Return where a value lies in a layout. A layout that no operator writes has a tensor of its own."""
@@ -177,6 +177,11 @@ class _Launch:
     def is_kept(self, operator: Offloaded) -> bool:
         """Whether the result of an operator leaves the launch."""
         return operator.output.value in self.kept
+
+
+def _places(copy: Offloaded, result: Operand, launch: _Launch) -> dict[Stored, Operand]:
+    """Return where the sources of a copy lie in its result, by the values whose views they are."""
+    return {launch.viewed(source): place for source, place in sources_in(copy, result).items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,8 @@ class Stored(NamedTuple):
     layout: Layout
 
 
-class Run(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Run:
     """Contiguous elements of an operand.
 
     Attributes:

@@ -76,14 +76,19 @@ def slices_of_splits(target: Target) -> Rules:
 
     def slices(at: Rewriter, node: Node) -> None:
         """a, b = Split(x) -> a = Slice(x), b = Slice(x)."""
-        axis, sizes = node.integer("axis"), node.extents("split")
+        sizes, rank = node.extents("split"), len(at.types[node.inputs[0]].shape)
         bounds = pairwise(accumulate(sizes, initial=0))
         parts = [
             replace(
                 node,
                 op="Slice",
                 outputs=(out,),
-                attributes={"axes": (axis,), "starts": (begin,), "ends": (end,), "steps": (1,)},
+                attributes={
+                    "axes": (node.integer("axis") % rank,),
+                    "starts": (begin,),
+                    "ends": (end,),
+                    "steps": (1,),
+                },
                 name=out,
             )
             for out, (begin, end) in zip(node.outputs, bounds, strict=False)

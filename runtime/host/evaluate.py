@@ -69,6 +69,11 @@ def attributes_of(op: str) -> tuple[str, ...]:
     return tuple(parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY)
 
 
+@cache
+def _names_of(op: str) -> frozenset[str]:
+    return frozenset(attributes_of(op))
+
+
 def operator(op: str) -> Operator:
     """Return the function that carries out `op`.
 
@@ -111,7 +116,7 @@ def evaluate(
 
 def _check_attributes(op: str, attributes: Mapping[str, object]) -> None:
     wanted = attributes_of(op)
-    if sorted(wanted) != sorted(attributes):
+    if attributes.keys() != _names_of(op):
         raise OperatorError(
             f"{op} has attributes {', '.join(attributes) or 'none'}; it takes {', '.join(wanted) or 'none'}"
         )

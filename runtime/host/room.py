@@ -40,9 +40,9 @@ def room(op: str, inputs: Inputs, attributes: Attributes) -> int:
 def _broadcast(inputs: Inputs, attributes: Attributes) -> int:
     """Return the elements of all inputs, or of their common shape where that is more."""
     given = [x for x in inputs if x is not None]
-    total = sum(x.size for x in given)
+    total, shapes = sum(x.size for x in given), {x.shape for x in given}
     try:
-        return max(total, prod(np.broadcast_shapes(*(x.shape for x in given))))
+        return total if len(shapes) == 1 else max(total, prod(np.broadcast_shapes(*shapes)))
     except ValueError:  # they have no common shape: the operator broadcasts none, or refuses them itself
         return total
 

@@ -246,7 +246,7 @@ def _two(g: Growing, x: Value) -> None:
 
 
 def _concat(g: Growing, x: Value) -> None:
-    axis = 1 if len(x.shape) == 4 else len(x.shape) - 1
+    axis = 1 if len(x.shape) == 4 else g.rng.choice([len(x.shape) - 1, g.rng.randrange(len(x.shape))])
     rest = x.shape[:axis] + x.shape[axis + 1 :]
     others = [
         v for v in g.values if len(v.shape) == len(x.shape) and v.shape[:axis] + v.shape[axis + 1 :] == rest
@@ -267,16 +267,20 @@ def _split(g: Growing, x: Value) -> None:
 
 
 def _slice(g: Growing, x: Value) -> None:
-    axis = g.rng.randrange(1, len(x.shape))
+    axis = g.rng.randrange(1 if len(x.shape) == 4 else 0, len(x.shape))
     if x.shape[axis] > 1:
-        name = g.node(
-            "Slice",
-            x.name,
-            g.builder.integers(1),
-            g.builder.integers(x.shape[axis]),
-            g.builder.integers(axis),
-        )
-        g.made(name, *x.shape[:axis], x.shape[axis] - 1, *x.shape[axis + 1 :])
+        begin = g.rng.choice([1, g.rng.randrange(x.shape[axis])])
+        end = g.rng.choice([x.shape[axis], g.rng.randint(begin + 1, x.shape[axis])])
+        bounds = [g.builder.integers(each) for each in (begin, end, axis)]
+        g.made(g.node("Slice", x.name, *bounds), *x.shape[:axis], end - begin, *x.shape[axis + 1 :])
+
+
+def _pick(g: Growing, x: Value) -> None:
+    """Take one row of a matrix, as exporters write the last step of a recurrence."""
+    axis = g.rng.randrange(len(x.shape) - 1)
+    if len(x.shape) > 2:
+        index = g.builder.constant(np.int64(g.rng.choice([-1, g.rng.randrange(x.shape[axis])])))
+        g.made(g.node("Gather", x.name, index, axis=axis), *x.shape[:axis], *x.shape[axis + 1 :])
 
 
 def _reduce(g: Growing, x: Value) -> None:
@@ -313,6 +317,7 @@ STEPS: Mapping[str, tuple[Step, ...]] = {
         _written_norm,
         _softmax,
         _reshape_rows,
+        _pick,
         *ANY,
     ),
 }

@@ -3,7 +3,7 @@
 | rule | rewrite |
 |---|---|
 | `split_sum` | `Sum(a, b, c)` -> `Add(Add(a, b), c)` |
-| `gather_to_slice` | `Gather(x, evenly spaced indices)` -> `Slice(x)`; `Gather(x, index)` -> `Reshape(Slice(x))` |
+| `gather_to_slice` | `Gather(x, evenly spaced indices)` -> `Slice(x)`; a scalar index: `Reshape(Slice(x))` |
 | `gather_to_shuffle` | `Gather(x, indices of a channel shuffle)` -> `Reshape(Transpose(Reshape(x)))` |
 | `fold_pad` | `Conv(Pad(x))` -> `Conv(x)` with wider pads; also `AveragePool` and `MaxPool` |
 | `reduction_to_pool` | spatial `ReduceMean` -> `(Global)AveragePool`; `ReduceMax` -> `MaxPool` |

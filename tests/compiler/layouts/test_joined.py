@@ -73,6 +73,52 @@ def test_random_loads():
             done += 1
 
 
+COLUMN = tuple(TensorSegment("a", 1 + 5 * place, 2) for place in range(4))
+
+
+@pytest.mark.parametrize(
+    ("element", "rows", "transfers"),
+    [
+        (0, Rows(1, 8, 8), [(7, "a", 1, Rows(4, 2, 5))]),
+        (2, Rows(1, 6, 6), [(7, "a", 6, Rows(3, 2, 5))]),
+        (1, Rows(1, 4, 4), [(7, "a", 2, Rows(1, 1, 1)), (8, "a", 6, Rows(1, 2, 2)), (10, "a", 11, Rows(1, 1, 1))]),
+        (0, Rows(2, 4, 4), [(7, "a", 1, Rows(4, 2, 5))]),
+        (0, Rows(2, 2, 4), [(7, "a", 1, Rows(2, 2, 10))]),
+        (0, Rows(1, 4, 4, (0, 0), (1, 0)), [(7, "a", 1, Rows(1, 2, 2, (0, 0), (1, 0))), (10, "a", 6, Rows(1, 2, 2))]),
+    ],
+)  # fmt: skip
+def test_segments_at_equal_distances_are_the_rows_of_one_transfer(element, rows, transfers):
+    for direction in ("load", "store"):
+        found: list[tuple[object, ...]] = []
+
+        def record(*transfer: object, found: list[tuple[object, ...]] = found) -> None:
+            found.append(transfer)
+
+        joined = Joined(COLUMN)
+        move = (
+            joined.store(record)
+            if direction == "store"
+            else joined.load(MemoryType.INP, StreamBuilder(TINY), record)
+        )
+        move(7, "unused", element, rows)
+        assert found == transfers
+
+
+def test_distances_beyond_the_field_are_transfers_of_their_own():
+    far = Joined((TensorSegment("a", 0, 2), TensorSegment("a", 1 << 16, 2)))
+    found: list[tuple[object, ...]] = []
+    far.store(lambda *transfer: found.append(transfer))(0, "unused", 0, Rows(1, 4, 4))
+    assert found == [(0, "a", 0, Rows(1, 2, 2)), (2, "a", 1 << 16, Rows(1, 2, 2))]
+
+
+def test_a_segment_is_read_by_the_map_of_its_operand():
+    apart = Joined((TensorSegment("a", 4, 2, Joined((TensorSegment("b", 9, 5), TensorSegment("b", 30, 5)))),))
+    found: list[tuple[object, ...]] = []
+    apart.store(lambda *transfer: found.append(transfer))(0, "unused", 0, Rows(1, 2, 2))
+    assert found == [(0, "b", 13, Rows(2, 1, 17))]
+    assert apart.tensors("unused") == ("b", "b")
+
+
 def test_neighbours_in_one_tensor_become_one_segment():
     parts = (TensorSegment("a", 0, 4), TensorSegment("a", 4, 4), TensorSegment("b", 8, 4))
     assert cut(parts, 0, 12) == (TensorSegment("a", 0, 8), TensorSegment("b", 8, 4))

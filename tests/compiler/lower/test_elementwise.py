@@ -8,8 +8,9 @@ import pytest
 from tests.compiler.network.graphs import Net
 from tests.compiler.network.shuffles import table
 from vdla.compiler.codegen.epilogue import Epilogue
+from vdla.compiler.lower.moves import IN_RUNS
 from vdla.compiler.network.offload import offload
-from vdla.compiler.network.placed import Offloaded
+from vdla.compiler.network.placed import Offloaded, Run
 from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.base import Task
 from vdla.compiler.tasks.elementwise import Elements, ElementsTask
@@ -138,16 +139,35 @@ def test_joined_channels_are_copied_one_behind_another(shapes, axis, config, cou
     names = [net.input(*shape) for shape in shapes]
     made = found(net, net.join(*names, axis=axis), config)
     assert isinstance(made, Offloaded)
-    begins = [sum(counts[:place]) for place in range(len(counts))]
-    assert [piece.task for piece in made.pieces] == [ElementsTask(Elements.COPY, count) for count in counts]
-    assert [piece.operands["Z"] for piece in made.pieces] == [("Z", begin) for begin in begins]
-    assert [piece.operands["A"] for piece in made.pieces] == [
-        (f"A{place}", 0) for place in range(len(counts))
-    ]
+    assert [piece.task for piece in made.pieces] == [ElementsTask(Elements.COPY, sum(counts))]
+    assert made.copied == tuple(Run(f"A{place}", 0, count) for place, count in enumerate(counts))
     assert [made.inputs[f"A{place}"][0] for place in range(len(names))] == names
 
 
-CHANNELS = "the accelerator takes channels of one image, or of a matrix"
+@pytest.mark.parametrize(
+    ("shapes", "axis", "config", "runs"),
+    [
+        ([(2, 4), (3, 4)], 0, EVERY, ["A0:0+2", "A1:0+3"]),
+        ([(2, 8), (1, 8)], -2, EVERY, ["A0:0+2", "A1:0+1", "A0:2+2", "A1:1+1"]),
+        ([(2, 1, 4), (2, 2, 4)], 1, EVERY, ["A0:0+1", "A1:0+2", "A0:1+1", "A1:2+2"]),
+        ([(1, 16), (2, 16)], 0, WIDE_IN, ["A0:0+2", "A1:0+4", "A0:2+2", "A1:4+4"]),
+        ([(1, 16), (2, 16)], 0, WIDE_OUT, ["A0:0+1", "A1:0+2", "A0:1+1", "A1:2+2"]),
+        ([(2, 8), (3, 8)], 0, PAIRS, ["A0:0+1", "A1:0+2", "A0:1+1", "A1:2+2"]),
+        ([(2, 4, 1, 3), (1, 4, 1, 3)], 0, EVERY, ["A0:0+6", "A1:0+3"]),
+        ([(2, 4, 1, 3), (2, 8, 1, 3)], 1, EVERY, ["A0:0+3", "A1:0+6", "A0:3+3", "A1:6+6"]),
+        ([(3, 4, 3, 5), (3, 8, 3, 5)], 1, PAIRS, ["A0:0+15", "A1:0+30", "A0:15+15", "A1:30+30"]),
+    ],
+    ids=str,
+)
+def test_joined_rows_and_images_alternate_where_blocks_end(shapes, axis, config, runs):
+    net = Net()
+    made = found(net, net.join(*(net.input(*shape) for shape in shapes), axis=axis), config)
+    assert isinstance(made, Offloaded)
+    assert [f"{run.operand}:{run.first}+{run.count}" for run in made.copied] == runs
+
+
+CHANNELS = "the accelerator takes rows or channels of matrices, images, or channels of images"
+ROWS = f"the accelerator takes {IN_RUNS}"
 LAST = "the accelerator takes whole blocks of channels in all operands but the last"
 
 
@@ -156,8 +176,9 @@ LAST = "the accelerator takes whole blocks of channels in all operands but the l
     [
         ([(1, 4, 3, 5)] * 2, 2, EVERY, f"Concat with axis = 2 of 4 dimensions; {CHANNELS}"),
         ([(1, 4, 3, 5)] * 2, -1, EVERY, f"Concat with axis = 3 of 4 dimensions; {CHANNELS}"),
-        ([(2, 3, 4)] * 2, 1, EVERY, f"Concat with axis = 1 of 3 dimensions; {CHANNELS}"),
-        ([(3, 4, 3, 5)] * 2, 1, PAIRS, f"Concat with 3 images; {CHANNELS}"),
+        ([(1, 4), (3, 4)], 0, PAIRS, f"Concat with 1, 3 rows along axis 0 and batch = 2; {ROWS}"),
+        ([(3, 4, 1, 1)] * 2, 0, PAIRS, f"Concat with 3, 3 rows along axis 0 and batch = 2; {ROWS}"),
+        ([(3000, 1, 4)] * 2, 1, EVERY, f"Concat with 6000 runs of elements; {ROWS}"),
         (
             [(1, 4, 3, 5), (1, 6, 3, 5), (1, 4, 3, 5)],
             1,

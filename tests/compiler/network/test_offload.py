@@ -164,7 +164,7 @@ def spread_and_cut(net: Net) -> Graph:
 WIDE = "the accelerator takes int8 weights, or wider weights as sums of int8 parts"
 ZERO = "the accelerator takes an input of zero point 0, or of another as a sum of int8 parts"
 INT8 = "the accelerator takes int8 operands of one dimension or more, not constant"
-CHANNELS = "the accelerator takes channels of one image, or of a matrix"
+JOINED = "the accelerator takes rows or channels of matrices, images, or channels of images"
 PHASES = (
     "the accelerator takes strides of 1 or 2, or of which one divides the padding; they divide the result"
 )
@@ -237,9 +237,8 @@ REFUSED = {
     "Int8ConvTranspose with a result of 7 with stride 3 and padding 1, which has no uniform phases; "
     f"{PHASES}": spread_unevenly,
     f"Int8ConvTranspose with padding 2, which cuts off whole elements of the input; {PHASES}": spread_and_cut,
-    f"Concat with 2 images; {CHANNELS}": lambda net: net.graph(net.join(x := net.input(2, 4, 1, 1), x)),
-    f"Concat with axis = 0 of 2 dimensions; {CHANNELS}": lambda net: net.graph(
-        net.join(x := net.input(2, 4), x, axis=0)
+    f"Concat with axis = 3 of 4 dimensions; {JOINED}": lambda net: net.graph(
+        net.join(x := net.input(2, 4, 1, 1), x, axis=3)
     ),
     "Concat with operand x0 of 6 channels in blocks of 4; "
     "the accelerator takes whole blocks of channels in all operands but the last": lambda net: net.graph(

@@ -10,8 +10,9 @@ from tests.compiler.network.graphs import TWICE, Net, resized
 from tests.compiler.network.test_networks import check
 from vdla.compiler.graph.nodes import Graph, TensorType
 from vdla.compiler.graph.rewrite import rebuilt
+from vdla.compiler.lower.moves import IN_RUNS
 from vdla.compiler.network.offload import offload
-from vdla.compiler.network.placed import Offloaded
+from vdla.compiler.network.placed import Offloaded, Piece, Run
 from vdla.compiler.network.target_passes import slices_of_splits
 from vdla.compiler.rules import Unfit
 from vdla.compiler.tasks.elementwise import Elements, ElementsTask
@@ -56,7 +57,7 @@ def test_parts_that_nothing_reads_have_no_name(sizes):
 def test_other_parts_stay_on_the_host():
     config = TINY.with_changes(batch=2)
     graph = split(config, (6, 6))
-    assert slices_of_splits(config).run(graph) == graph
+    assert slices_of_splits(Target(config)).run(graph) == graph
     assert [step.op for step in plan_of(graph, config).host_steps] == ["Split", "Concat"]
 
 
@@ -116,16 +117,56 @@ def test_whole_blocks_are_copied_from_where_they_begin(channels, begin, end, con
     y = cut(net, (1, channels, 3, 5), begin, end)
     found = last(net, y, config)
     assert isinstance(found, Offloaded)
-    (piece,) = found.pieces
-    assert piece.task == ElementsTask(Elements.COPY, elements)
-    assert piece.operands == {"A": ("A", first)}
+    assert found.pieces == (Piece(ElementsTask(Elements.COPY, elements)),)
+    assert found.copied == (Run("A0", first, elements),)
     block = max(config.block_in, config.block_out)
-    assert found.inputs == {"A": ("x0", Layout((1, channels, 3, 5), block, 1))}
+    assert found.inputs == {"A0": ("x0", Layout((1, channels, 3, 5), block, 1))}
     assert found.output == (y, Layout(net.shape(y), block, 1))
 
 
 BLOCKS = "the accelerator takes whole blocks of channels"
-CHANNELS = "the accelerator takes channels of one image, and a batch of 1"
+
+
+@pytest.mark.parametrize(
+    ("shape", "cuts", "config", "runs"),
+    [
+        ((6, 4), {0: (2, 5, 1)}, TINY, [(2, 3)]),
+        ((6, 12), {0: (2, 5, 1)}, TINY, [(2, 3), (8, 3), (14, 3)]),
+        ((6, 12), {0: (-1, 99, 1)}, TINY, [(5, 1), (11, 1), (17, 1)]),
+        ((6, 4), {0: (4, -99, -2)}, TINY, [(4, 1), (2, 1), (0, 1)]),
+        ((6, 12), {0: (2, 5, 1), 1: (4, 8, 1)}, TINY, [(8, 3)]),
+        ((1, 12), {1: (4, 12, 1)}, TINY, [(1, 2)]),
+        ((5, 10), {1: (4, 10, 1)}, TINY, [(5, 10)]),
+        ((4, 2, 4), {0: (1, 3, 1)}, TINY, [(2, 4)]),
+        ((4, 2, 4), {1: (1, 2, 1)}, TINY, [(1, 1), (3, 1), (5, 1), (7, 1)]),
+        ((8,), {0: (4, 8, 1)}, TINY, [(1, 1)]),
+        ((3, 16), {0: (1, 2, 1)}, WIDE_IN, [(2, 2), (8, 2)]),
+        ((3, 16), {0: (1, 2, 1)}, WIDE_OUT, [(1, 1), (4, 1)]),
+        ((6, 4), {0: (2, 4, 1)}, PAIRS, [(1, 1)]),
+        ((6, 4), {0: (2, 5, 1)}, PAIRS, [(1, 2)]),
+        ((5, 8), {0: (4, 5, 1)}, PAIRS, [(2, 1), (5, 1)]),
+        ((5, 8), {1: (4, 8, 1)}, PAIRS, [(3, 3)]),
+        ((3, 4, 2, 4), {0: (1, 3, 1)}, TINY, [(8, 16)]),
+        ((2, 8, 2, 2), {1: (4, 8, 1)}, TINY, [(4, 4), (12, 4)]),
+        ((5, 8, 2, 2), {0: (4, 5, 1), 1: (0, 4, 1)}, PAIRS, [(16, 4)]),
+    ],
+    ids=str,
+)
+def test_rows_and_images_are_copied_by_runs(shape, cuts, config, runs):
+    """A run has its first element and its number of elements."""
+    net = Net()
+    starts, ends, steps = zip(*cuts.values(), strict=True)
+    found = last(net, cut(net, shape, 0, 0, axes=(*cuts,), starts=starts, ends=ends, steps=steps), config)
+    assert isinstance(found, Offloaded)
+    assert found.copied == tuple(Run("A0", *run) for run in runs)
+    assert found.pieces == (Piece(ElementsTask(Elements.COPY, sum(count for _, count in runs))),)
+
+
+BLOCKS = "the accelerator takes whole blocks of channels"
+PARTS = (
+    "the accelerator takes rows or contiguous channels of a matrix, images, or contiguous channels of images"
+)
+ROWS = f"the accelerator takes {IN_RUNS}"
 
 
 @pytest.mark.parametrize(
@@ -135,28 +176,19 @@ CHANNELS = "the accelerator takes channels of one image, and a batch of 1"
         ((1, 12, 3, 5), 4, -2, {}, TINY, f"Slice with channels 4 to 10 in blocks of 4; {BLOCKS}"),
         ((1, 12, 3, 5), -9, 99, {}, TINY, f"Slice with channels 3 to 12 in blocks of 4; {BLOCKS}"),
         ((1, 16, 3, 5), 4, 8, {}, WIDE_IN, f"Slice with channels 4 to 8 in blocks of 8; {BLOCKS}"),
-        ((1, 12, 3, 5), 0, 8, {}, PAIRS, f"Slice with batch = 2; {CHANNELS}"),
-        ((2, 12, 3, 5), 0, 8, {}, TINY, f"Slice with axes (1,) and steps (1,) of 4 dimensions; {CHANNELS}"),
-        ((1, 12, 3), 0, 8, {}, TINY, f"Slice with axes (1,) and steps (1,) of 3 dimensions; {CHANNELS}"),
-        (
-            (1, 12, 3, 5),
-            0,
-            8,
-            {"steps": (2,)},
-            TINY,
-            f"Slice with axes (1,) and steps (2,) of 4 dimensions; {CHANNELS}",
-        ),
-        (
-            (1, 12, 8, 5),
-            0,
-            8,
-            {"axes": (-2,)},
-            TINY,
-            f"Slice with axes (-2,) and steps (1,) of 4 dimensions; {CHANNELS}",
-        ),
+        ((3, 12), 2, 8, {}, TINY, f"Slice with channels 2 to 8 in blocks of 4; {BLOCKS}"),
+        ((1, 12, 3, 5), 0, 8, {"steps": (2,)}, TINY, f"Slice with axes (1,) and steps (2,) of 4 dimensions; {PARTS}"),
+        ((1, 12, 8, 5), 0, 8, {"axes": (-2,)}, TINY, f"Slice with axes (-2,) and steps (1,) of 4 dimensions; {PARTS}"),
+        ((3, 12), 8, 0, {"steps": (-1,)}, TINY, f"Slice with axes (1,) and steps (-1,) of 2 dimensions; {PARTS}"),
+        ((6, 4), 1, 3, {"axes": (0,)}, PAIRS, f"Slice with rows 1 to 3 along axis 0 and batch = 2; {ROWS}"),
+        ((6, 4), 1, 6, {"axes": (0,)}, PAIRS, f"Slice with rows 1 to 6 along axis 0 and batch = 2; {ROWS}"),
+        ((3, 2, 4), 1, 2, {"axes": (1,)}, PAIRS, f"Slice with rows 1 to 2 along axis 1 and batch = 2; {ROWS}"),
+        ((4, 4, 2, 3), 1, 3, {"axes": (0,)}, PAIRS, f"Slice with rows 1 to 3 along axis 0 and batch = 2; {ROWS}"),
+        ((9000, 4), 0, 9000, {"axes": (0,), "steps": (2,)}, TINY, f"Slice with 4500 runs of elements; {ROWS}"),
+        ((1, 12, 3, 5), 0, 8, {}, PAIRS, ""),
         ((1, 12, 3, 5), 0, 8, {"axes": (-3,)}, TINY, ""),
     ],
-)
+)  # fmt: skip
 def test_why_a_part_stays_on_the_host(shape, begin, end, how, config, reason):
     net = Net()
     found = last(net, cut(net, shape, begin, end, **how), config)
@@ -208,7 +240,7 @@ def divided(shape: tuple[int, ...], sizes: tuple[int, ...], axis: int = 1) -> Gr
 
 @pytest.mark.parametrize("axis", [1, -3])
 def test_a_split_becomes_a_slice_for_each_part(axis):
-    made = slices_of_splits(TINY).run(divided((1, 13, 3, 5), (4, 8, 1), axis))
+    made = slices_of_splits(Target(TINY)).run(divided((1, 13, 3, 5), (4, 8, 1), axis))
     cuts = [(node.attributes["starts"], node.attributes["ends"]) for node in made.nodes]
     assert cuts == [((0,), (4,)), ((4,), (12,)), ((12,), (13,))]
     names = ["v0", "v0_1", "v0_2"]
@@ -221,20 +253,19 @@ def test_a_split_becomes_a_slice_for_each_part(axis):
 @pytest.mark.parametrize(
     ("graph", "config"),
     [
-        (divided((1, 12, 3, 5), (8, 4)), PAIRS),
+        (divided((6, 4), (3, 3), 0), PAIRS),
         (divided((1, 12, 3, 5), (8, 4)), TINY.with_changes(block_out=16)),
         (divided((1, 12, 3, 5), (4, 6, 2)), TINY),
-        (divided((2, 12, 3, 5), (8, 4)), TINY),
-        (divided((1, 12, 3), (8, 4)), TINY),
+        (divided((2, 3), (2, 1)), TINY),
         (divided((1, 3, 12, 5), (8, 4), 2), TINY),
     ],
 )
 def test_other_splits_stay(graph, config):
-    assert slices_of_splits(config).run(graph) == graph
+    assert slices_of_splits(Target(config)).run(graph) == graph
 
 
 def test_a_split_of_other_numbers_stays():
     graph = divided((1, 12, 3, 5), (8, 4))
     types = {name: TensorType(type_.shape, "int32") for name, type_ in graph.types.items()}
     graph = replace(graph, inputs={"x0": types["x0"]}, types=types)
-    assert slices_of_splits(TINY).run(graph) == graph
+    assert slices_of_splits(Target(TINY)).run(graph) == graph
