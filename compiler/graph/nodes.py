@@ -90,8 +90,8 @@ class Node:
         name: the node's name in the model it came from; only messages use it.
         reason: why the operators that this node replaces run on the host; "" if it replaces none.
         macs: multiply-accumulates of the operator that this node replaces; None if the shapes determine them.
-        step_of: the operation that this node repeats for a step of a sequence, as in an unrolled LSTM. The results
-            of all steps of an operation are quantised with one scale. "" for any other node.
+        step_of: the operation that this node repeats for a step of a sequence, as in an unrolled LSTM; "" for
+            any other node. The results of all steps of an operation are quantised with the same scale.
     """
 
     op: str

@@ -217,8 +217,7 @@ def _angles(node: ForeignNode, places: tuple[int, int], positions: str, axis: in
         axis: of the heads.
     """
     cosines, sines = (
-        node.unsqueezed(node.add("Gather", node.input(at), positions) if positions else node.input(at), axis
-        )
+        node.unsqueezed(node.add("Gather", node.input(at), positions) if positions else node.input(at), axis)
         for at in places
     )
     return cosines, sines
@@ -321,7 +320,8 @@ def _grouped_query(node: ForeignNode) -> None:
             shape = (batch, rows, count, width)
             angles = _angles(node, (7, 8), positions, 2)
             turned = 2 * node.input_type(7).shape[-1]
-            name = node.shaped(_rotated(node, node.shaped(name, *shape), shape, turned, angles), batch, rows, wide
+            name = node.shaped(
+                _rotated(node, node.shaped(name, *shape), shape, turned, angles), batch, rows, wide
             )
         parts.append(_of_rows(node, name, batch, rows, wide, count))
     q, k, v = parts

@@ -284,7 +284,9 @@ class ForeignNode(OnnxCall):
 
     def sliced(self, name: str, axis: int, begin: int, end: int, out: str = "") -> str:
         """Add the elements from `begin` to one before `end` along an axis of the value `name`."""
-        return self.add("Slice", name, out=out, opset=OPSET_OF_SLICES, axes=[axis], ends=[end], starts=[begin])
+        return self.add(
+            "Slice", name, out=out, opset=OPSET_OF_SLICES, axes=[axis], ends=[end], starts=[begin]
+        )
 
     def plus(self, name: str, place: int) -> str:
         """Add the sum of the value `name` and an input; return `name` if the input is left out."""

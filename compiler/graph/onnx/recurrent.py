@@ -1,11 +1,12 @@
 """Expansion of ONNX's recurrent operators, LSTM, GRU and RNN, into the operators of each step of a sequence.
 
-A product of the whole sequence with the weights `W` gives the input's term of a gate for all steps. Each step
-adds a product of the hidden state with the weights `R` to its rows of this term. Each gate has products of its
-own weights: then each gate is quantised with its own scale, and no gate is cut from a wider matrix.
+A product of the whole sequence with the weights `W` gives the input's term of a gate for all steps. Each
+step adds a product of the hidden state with the weights `R` to its rows of this term. A gate has separate
+products, so it has a separate scale when it is quantised, and no gate is cut from a wider matrix.
 
-Steps are named after the node, the direction, the operation and the step, as in `lstm.reverse.forget.3`. Each names
-its operation, here `lstm.reverse.forget` (`Node.step_of`), so the quantiser gives all steps of an operation one scale.
+Nodes of a step are named after the node, the direction, the operation and the step, as in
+`lstm.reverse.forget.3`. Each has the name of its operation, here `lstm.reverse.forget`, in `Node.step_of`.
+The quantiser gives all steps of an operation the same scale.
 
 Source: ONNX, Operators.md (LSTM, GRU, RNN). The order in which activations take `activation_alpha` and
 `activation_beta`: onnxruntime, `core/providers/cpu/rnn/rnn_helpers.cc`.
@@ -68,8 +69,8 @@ class Direction:
     name: str
     reverse: bool
     extents: Extents
-    terms: Sequence[str]
-    weights: Sequence[str]
+    terms: Mapping[str, str]
+    weights: Mapping[str, str]
     reset_bias: np.ndarray
     activations: Sequence[Activation]
 
@@ -87,50 +88,48 @@ class Direction:
         out = self.node.taken.free(f"{operation}.{step}")
         return self.node.add(op, *operands, out=out, step_of=operation, **attributes)
 
-    def term(self, gate: int, step: int) -> str:
+    def term(self, gate: str, step: int) -> str:
         """Add the rows of a step in the input's term of a gate."""
+        term, batch = self.terms[gate], self.extents.batch
         if self.extents.steps == 1:
-            return self.terms[gate]
-        begin = step * self.extents.batch
-        return self.node.sliced(self.terms[gate], 0, begin, begin + self.extents.batch, f"{self.terms[gate]}.{step}")
+            return term
+        out = self.node.taken.free(f"{term}.{step}")
+        return self.node.sliced(term, 0, step * batch, (step + 1) * batch, out)
 
-    def gate(self, gate: int, step: int, role: str, hidden: str, kind: Activation) -> str:
+    def gate(self, gate: str, step: int, hidden: str, kind: Activation) -> str:
         """Add a gate: the activation of the input's term and of a product of `hidden`, if that is not ""."""
         total = self.term(gate, step)
         if hidden:
-            product = self.add("MatMul", step, f"{role}_product", hidden, self.weights[gate])
-            total = self.add("Add", step, f"{role}_sum", total, product)
-        return self.add(kind.op, step, role, total, **kind.attributes)
+            product = self.add("MatMul", step, f"{gate}_product", hidden, self.weights[gate])
+            total = self.add("Add", step, f"{gate}_sum", total, product)
+        return self.add(kind.op, step, gate, total, **kind.attributes)
 
 
 # Steps
 
 
 def _lstm(at: Direction, step: int, before: State) -> State:
-    """Add a step of an LSTM, whose gates are input, output, forget and candidate; return the next state."""
+    """Add a step of an LSTM; return the next state."""
     f, g, h = at.activations
-    opened = at.gate(0, step, "input", before.hidden, f)
-    cell = at.add("Mul", step, "added", opened, at.gate(3, step, "candidate", before.hidden, g))
+    candidate = at.gate("candidate", step, before.hidden, g)
+    cell = at.add("Mul", step, "added", at.gate("input", step, before.hidden, f), candidate)
     if before.cell:
-        forget = at.gate(2, step, "forget", before.hidden, f)
+        forget = at.gate("forget", step, before.hidden, f)
         cell = at.add("Add", step, "cell", cell, at.add("Mul", step, "kept", forget, before.cell))
     shown = at.add(h.op, step, "shown", cell, **h.attributes)
-    return State(at.add("Mul", step, "hidden", at.gate(1, step, "output", before.hidden, f), shown), cell)
+    return State(at.add("Mul", step, "hidden", at.gate("output", step, before.hidden, f), shown), cell)
 
 
 def _gru(at: Direction, step: int, before: State) -> State:
-    """Add a step of a GRU, whose gates are update, reset and candidate; return the next state.
-
-    The hidden state is `(1 - update) * candidate + update * hidden`.
-    """
+    """Add a step of a GRU; return the next state: `(1 - update) * candidate + update * hidden`."""
     f, g = at.activations
-    update = at.gate(0, step, "update", before.hidden, f)
+    update = at.gate("update", step, before.hidden, f)
     if at.node.integer("linear_before_reset", 0):
         candidate = _linear_candidate(at, step, before.hidden)
     else:
-        reset = before.hidden and at.gate(1, step, "reset", before.hidden, f)
+        reset = before.hidden and at.gate("reset", step, before.hidden, f)
         shown = reset and at.add("Mul", step, "shown", reset, before.hidden)
-        candidate = at.gate(2, step, "candidate", shown, g)
+        candidate = at.gate("candidate", step, shown, g)
     rest = at.add("Sub", step, "rest", 1.0, update)
     hidden = at.add("Mul", step, "added", rest, candidate)
     if before.hidden:
@@ -141,43 +140,43 @@ def _gru(at: Direction, step: int, before: State) -> State:
 def _linear_candidate(at: Direction, step: int, hidden: str) -> str:
     """Add the candidate of a GRU whose reset gate multiplies the product of the hidden state, bias included.
 
-    Without a hidden state, the gate multiplies the bias alone. This is a product with a diagonal matrix, which
-    the accelerator has for matrices.
+    Without a hidden state, the gate multiplies the bias alone. The columns of a matrix have no integer form of
+    a product with factors, so this is a product with a diagonal matrix.
     """
     f, g = at.activations
-    total, scaled = at.term(2, step), ""
+    total, scaled = at.term("candidate", step), ""
     if hidden:
-        product = at.add("Gemm", step, "product", hidden, at.weights[2], at.reset_bias)
-        scaled = at.add("Mul", step, "scaled", at.gate(1, step, "reset", hidden, f), product)
+        product = at.add("Gemm", step, "product", hidden, at.weights["candidate"], at.reset_bias)
+        scaled = at.add("Mul", step, "scaled", at.gate("reset", step, hidden, f), product)
     elif at.reset_bias.any():
-        scaled = at.add("MatMul", step, "scaled", at.gate(1, step, "reset", "", f), np.diag(at.reset_bias))
+        scaled = at.add("MatMul", step, "scaled", at.gate("reset", step, "", f), np.diag(at.reset_bias))
     total = at.add("Add", step, "candidate_sum", total, scaled) if scaled else total
     return at.add(g.op, step, "candidate", total, **g.attributes)
 
 
 def _rnn(at: Direction, step: int, before: State) -> State:
     """Add a step of an RNN; return the next state."""
-    return State(at.gate(0, step, "hidden", before.hidden, at.activations[0]))
+    return State(at.gate("hidden", step, before.hidden, at.activations[0]))
 
 
 class Cell(NamedTuple):
     """A recurrent operator.
 
     Attributes:
-        gates: their number.
+        gates: in the order of their weights.
         activations: the default activations of a direction.
         step: adds a step.
     """
 
-    gates: int
+    gates: tuple[str, ...]
     activations: tuple[str, ...]
     step: Callable[[Direction, int, State], State]
 
 
 CELLS = {
-    "GRU": Cell(3, ("Sigmoid", "Tanh"), _gru),
-    "LSTM": Cell(4, ("Sigmoid", "Tanh", "Tanh"), _lstm),
-    "RNN": Cell(1, ("Tanh",), _rnn),
+    "GRU": Cell(("update", "reset", "candidate"), ("Sigmoid", "Tanh"), _gru),
+    "LSTM": Cell(("input", "output", "forget", "candidate"), ("Sigmoid", "Tanh", "Tanh"), _lstm),
+    "RNN": Cell(("hidden",), ("Tanh",), _rnn),
 }
 
 
@@ -283,22 +282,26 @@ def _directions(node: ForeignNode, cell: Cell) -> Iterator[Direction]:
         RefusalError: a parameter is not supported.
     """
     names, stem = DIRECTIONS[node.attribute("direction", str, "forward")], node.unique_name
-    w, r, bias = _parameters(node, cell.gates, len(names))
+    w, r, bias = _parameters(node, len(cell.gates), len(names))
     extents = _extents(node, r)
     kinds = list(_activations(node, cell.activations, len(names)))
-    x, linear = _rows(node, extents), node.integer("linear_before_reset", 0)
+    x = _rows(node, extents)
     for place, name in enumerate(names):
         from_input, from_hidden = bias[place]
         added = from_input + from_hidden
-        if linear:
+        if node.integer("linear_before_reset", 0):
             added[-1] = from_input[-1]
-        terms = []
-        for gate, (matrix, row) in enumerate(zip(w[place], added, strict=True)):
-            term = f"{stem}.{name}.term{gate}"
+        terms = {}
+        for gate, matrix, row in zip(cell.gates, w[place], added, strict=True):
+            term = f"{stem}.{name}.{gate}_term"
             out = node.taken.free(term)
-            terms.append(node.add("Gemm", x, matrix.copy(), row.copy(), out=out, step_of=term, transB=1))
-        weights = [node.constant(matrix.T.copy()) for matrix in r[place]]
-        yield Direction(node, f"{stem}.{name}", name == "reverse", extents, terms, weights, from_hidden[-1].copy(), kinds[place])
+            terms[gate] = node.add("Gemm", x, matrix.copy(), row.copy(), out=out, step_of=term, transB=1)
+        matrices = zip(cell.gates, r[place], strict=True)
+        weights = {gate: node.constant(matrix.T.copy()) for gate, matrix in matrices}
+        last = from_hidden[-1].copy()
+        yield Direction(
+            node, f"{stem}.{name}", name == "reverse", extents, terms, weights, last, kinds[place]
+        )
 
 
 def _joined(node: ForeignNode, parts: Sequence[str], axis: int) -> str:

@@ -103,8 +103,9 @@ def proto_of(type_: TensorType) -> TypeProto:
 
 
 def attributes_from(protos: Iterable[AttributeProto]) -> dict[str, Attribute | np.ndarray]:
-    """Return attributes as Python values, by name; tensors and lists of strings as arrays. Of equal names, the
-    last counts.
+    """Return attributes as Python values, by name; tensors and lists of strings as arrays.
+
+    Of equal names, the last counts.
 
     Raises:
         RefusalError: an attribute is a graph or of another unsupported kind.

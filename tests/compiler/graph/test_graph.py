@@ -20,7 +20,7 @@ def net(x: float32[1, 4], z: int8[2, 3, 1]):
     w: float32[4, 5] = constant(sha256="{sha}")
     b: float32[5] = constant([0.1, -0.0, 1e-30, float("inf"), 3.0])
     h: float32[1, 5] = Gemm(x, w, b, alpha=1.0, beta=0.5, transA=0, transB=0, name="/fc/Gemm \\"1\\"")
-    c: float32[1, 5] = Clip(h, max=6.0, min=float("-inf"))
+    c: float32[1, 5] = Clip(h, max=6.0, min=float("-inf"), step_of="n.forward.c")
     p: int8[2, 1, 1]
     q: int8[2, 2, 1]
     p, q = Split(z, axis=1, split=(1, 2))

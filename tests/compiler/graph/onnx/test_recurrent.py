@@ -40,7 +40,7 @@ def recurrent(
     """
     steps, batch = shape
     directions = 2 if attributes.get("direction") == "bidirectional" else 1
-    rows, has_layout = CELLS[op].gates * UNITS, attributes.get("layout", 0)
+    rows, has_layout = len(CELLS[op].gates) * UNITS, attributes.get("layout", 0)
     state = (batch, directions, UNITS) if has_layout else (directions, batch, UNITS)
     fed = {"x": normal(*((batch, steps) if has_layout else (steps, batch)), INPUTS)}
     fed |= {name: normal(*state) for name in ("initial_h", "initial_c") if name in given.split()}

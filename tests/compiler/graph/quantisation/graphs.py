@@ -67,3 +67,28 @@ def attention_samples(count: int, seed: int = 0) -> list[dict[str, np.ndarray]]:
     """Return inputs of `attention`."""
     random = np.random.default_rng(seed)
     return [{"x": random.standard_normal((4, 2), np.float32)} for _ in range(count)]
+
+
+UNROLLED = """\
+def f(x: float32[3, 2]):
+    w: float32[2, 2] = constant([[1, 2], [3, 4]])
+    x0: float32[1, 2] = Slice(x, axes=(0,), ends=(1,), starts=(0,), steps=(1,))
+    x1: float32[1, 2] = Slice(x, axes=(0,), ends=(2,), starts=(1,), steps=(1,))
+    h0: float32[1, 2] = MatMul(x0, w, name="h.0", step_of="n.forward.h")
+    s0: float32[1, 2] = Add(h0, x1, name="s.0", step_of="n.forward.s")
+    h1: float32[1, 2] = MatMul(s0, w, name="h.1", step_of="n.forward.h")
+    s1: float32[1, 2] = Add(h1, x1, name="s.1", step_of="n.forward.s")
+    y: float32[1, 2] = MatMul(s1, w, name="last")
+    return y
+"""
+
+
+def unrolled() -> Graph:
+    """Return two steps of a recurrence: a product and a sum each, and a product after them."""
+    return parse_graph(UNROLLED)
+
+
+def unrolled_samples(count: int) -> list[dict[str, np.ndarray]]:
+    """Return inputs of `unrolled`."""
+    random = np.random.default_rng(0)
+    return [{"x": random.standard_normal((3, 2), np.float32)} for _ in range(count)]

@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 
-from tests.compiler.graph.quantisation.graphs import attention, attention_samples, residual, samples
+from tests.compiler.graph.quantisation.graphs import (
+    attention,
+    attention_samples,
+    residual,
+    samples,
+    unrolled,
+    unrolled_samples,
+)
+from vdla.compiler.graph.interpret import all_values
 from vdla.compiler.graph.parse import parse_graph
 from vdla.compiler.graph.quantisation.grids import (
     Calibration,
@@ -18,6 +26,7 @@ from vdla.compiler.graph.quantisation.grids import (
 )
 from vdla.compiler.graph.quantisation.observe import Observed, observe
 from vdla.compiler.graph.quantisation.roles import Roles
+from vdla.compiler.graph.text import print_graph
 
 
 def calibration(array: np.ndarray, **options: object) -> Calibration:
@@ -159,6 +168,26 @@ def test_errors_count_by_the_weights_they_are_multiplied_by():
     np.testing.assert_array_equal(weights["n"], [1 + 4, 1 + 9, 1 + 16, 25 + 1])
     assert weights["a"] is None
     assert weights["d"] is None
+
+
+def test_the_errors_of_all_steps_count_alike():
+    """One step is read by products alone; its weights count if they do for all steps."""
+    roles = Roles(unrolled())
+    weights = error_weights(roles)
+    assert weights["h0"] is None
+    np.testing.assert_array_equal(weights["s0"], weights["s1"])
+    roles = Roles(parse_graph(print_graph(unrolled()).replace("return y", "return y, s1")))
+    assert error_weights(roles)["s0"] is None
+
+
+def test_the_range_of_a_step_covers_all_steps():
+    roles, given = Roles(unrolled()), unrolled_samples(3)
+    observed = observe(roles.graph, given, error_weights(roles), roles.leaders)
+    values = [all_values(roles.graph, sample) for sample in given]
+    steps = np.stack([each[name] for each in values for name in ("s0", "s1")])
+    seen = observed[roles.leaders["s0"]]
+    assert (seen.least, seen.greatest) == (steps.min(), steps.max())
+    assert seen.counts.sum() == steps.size
 
 
 def test_the_error_of_a_tensor_read_by_a_table_counts_after_the_table():

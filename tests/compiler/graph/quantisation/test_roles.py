@@ -5,7 +5,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from tests.compiler.graph.quantisation.graphs import attention, residual
+from tests.compiler.graph.quantisation.graphs import attention, residual, unrolled
 from vdla.compiler.graph.nodes import Graph, Node, TensorType
 from vdla.compiler.graph.parse import parse_graph
 from vdla.compiler.graph.quantisation import roles as subject
@@ -45,6 +45,19 @@ def test_tensors_that_only_a_concat_reads_have_the_scale_of_its_result():
     assert roles.others == {"c"}
     assert roles.fused == {"r"}
     assert roles.leaders == {"x": "x", "a": "a", "r": "c", "c": "c", "y": "y"}  # `a` has another reader
+
+
+def test_the_results_of_all_steps_of_an_operation_share_a_scale():
+    leaders = Roles(unrolled()).leaders
+    assert leaders["h0"] == leaders["h1"]
+    assert leaders["s0"] == leaders["s1"]
+    assert len(set(leaders.values())) == 5, "h, s, and both inputs and the result"
+
+
+def test_a_step_in_float_shares_no_scale():
+    roles = Roles(unrolled(), {"h0", "s0"})
+    assert "h0" not in roles.leaders
+    assert roles.leaders["h1"] == "h1"
 
 
 def test_attention_computes_with_integers_but_for_its_softmax():

@@ -5,7 +5,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tests.compiler.graph.quantisation.graphs import attention, attention_samples, residual, samples
+from tests.compiler.graph.quantisation.graphs import (
+    attention,
+    attention_samples,
+    residual,
+    samples,
+    unrolled,
+    unrolled_samples,
+)
 from vdla.compiler.graph.nodes import Graph, GraphError
 from vdla.compiler.graph.parse import parse_graph
 from vdla.compiler.graph.quantisation import sensitivity
@@ -37,6 +44,35 @@ def test_products_of_activations_have_their_share():
     found = contributions(quantise(attention(), given), given)
     assert {one.layer: one.macs for one in found} == {"m": 48, "s": 32, "y": 64}
     assert min(one.error for one in found) > 0
+
+
+def test_all_steps_of_a_product_are_one_layer():
+    given = unrolled_samples(2)
+    made = quantise(unrolled(), given, Options())
+    found = {one.layer: one for one in contributions(made, given)}
+    assert set(found) == {"n.forward.h", "last"}
+    assert found["n.forward.h"].results == ("h0", "h1")
+    assert (found["n.forward.h"].macs, found["last"].macs) == (8, 4)
+    assert costly_layers(made, given, 100) >= {"h0", "h1"}
+
+
+UNROLLED_NAMES = {
+    "n": {"h0", "h1", "s0", "s1"},
+    "n.forward.h": {"h0", "h1"},
+    "h.1": {"h1"},
+    "s1": {"s1"},
+    "last": {"y"},
+}
+
+
+@pytest.mark.parametrize("name", UNROLLED_NAMES)
+def test_an_unrolled_node_an_operation_or_a_step_is_named(name):
+    assert layers_named(unrolled(), [name]) == UNROLLED_NAMES[name]
+
+
+def test_layers_in_float_are_named_by_operation():
+    made = quantise(unrolled(), unrolled_samples(1), Options(float_layers=("n",)))
+    assert made.in_float == ("n.forward.h", "n.forward.s")
 
 
 def test_the_most_costly_layers_are_chosen_within_their_share():

@@ -1,0 +1,100 @@
+"""Recurrent networks on devices: all products on the accelerator, and results equal to the interpreter's."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from tests.compiler.graph.onnx.networks import model, node
+from tests.compiler.network.compiled import plan_of
+from tests.compiler.network.test_networks import check
+from vdla.compiler.graph.interpret import interpret
+from vdla.compiler.graph.nodes import Graph
+from vdla.compiler.graph.onnx.load import load
+from vdla.compiler.graph.onnx.recurrent import CELLS
+from vdla.compiler.network.compile import integer_graph
+from vdla.hw.spec.presets import DEFAULT, TINY
+from vdla.runtime.devices.cycle import CycleDevice
+from vdla.runtime.devices.functional import FunctionalDevice
+from vdla.runtime.module.plan import Plan
+
+STEPS, INPUTS, UNITS = 3, 8, 8
+NETWORKS = {
+    "LSTM": ("LSTM", {}),
+    "LSTM in both directions": ("LSTM", {"direction": "bidirectional"}),
+    "GRU": ("GRU", {}),
+    "GRU with a reset gate after the product": ("GRU", {"linear_before_reset": 1}),
+    "RNN backwards": ("RNN", {"direction": "reverse", "activations": ["Relu"]}),
+}
+RNG = np.random.default_rng(0)
+SAMPLES = [{"x": RNG.normal(size=(STEPS, 1, INPUTS)).astype(np.float32)} for _ in range(2)]
+DEVICES = {"functional": FunctionalDevice, "cycle": CycleDevice}
+
+
+def weights(*shape: int) -> np.ndarray:
+    return RNG.normal(0, 0.4, shape).astype(np.float32)
+
+
+@cache
+def float_graph(name: str) -> Graph:
+    """Return a recurrent layer, and a dense layer of its states at all steps."""
+    op, attributes = NETWORKS[name]
+    directions = 2 if attributes.get("direction") == "bidirectional" else 1
+    rows, states = len(CELLS[op].gates) * UNITS, directions * UNITS
+    nodes = [
+        node(op, "x w r b", "h last", hidden_size=UNITS, **attributes),
+        node("Transpose", "h", "t", perm=[0, 2, 1, 3]),
+        node("Reshape", "t all", "s"),
+        node("MatMul", "s v", "y"),
+    ]
+    constants = {
+        "w": weights(directions, rows, INPUTS),
+        "r": weights(directions, rows, UNITS),
+        "b": weights(directions, 2 * rows),
+        "all": np.array([STEPS, states]),
+        "v": weights(states, 5),
+    }
+    return load(model(nodes, {"x": (STEPS, 1, INPUTS)}, ["y"], constants))
+
+
+@cache
+def compiled(name: str, config=TINY) -> tuple[Graph, Plan]:
+    graph = integer_graph(float_graph(name), SAMPLES)
+    return graph, plan_of(graph, config)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_recurrent_network_is_what_its_graph_means(name, device):
+    graph, plan = compiled(name)
+    check(graph, plan, DEVICES[device](TINY, plan.dram_bytes))
+
+
+@pytest.mark.parametrize("config", [TINY, DEFAULT], ids=["tiny", "default"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_all_products_run_on_the_accelerator(name, config):
+    _, plan = compiled(name, config)
+    assert plan.launches
+    assert sum(step.macs for step in plan.host_steps) == 0
+    assert "OnnxRuntime" not in [step.op for step in plan.host_steps]
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_results_are_near_to_those_in_float(name):
+    graph, _ = compiled(name)
+    for sample in SAMPLES:
+        expected = interpret(float_graph(name), sample)["y"]
+        found = interpret(graph, sample)["y"]
+        assert np.abs(found - expected).max() < 0.06 * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_all_steps_but_the_first_use_the_same_tables(name):
+    """Steps of an operation have one scale, so their functions are the same tables; the first has no sum."""
+    graph, _ = compiled(name)
+    tables: dict[str, set[bytes]] = {}
+    for each in graph.nodes:
+        if each.op == "Int8Lookup":
+            operation = each.result.rsplit(".", 1)[0]
+            tables.setdefault(operation, set()).add(graph.constants[each.inputs[1]].tobytes())
+    assert all(len(table) <= 2 for table in tables.values())
