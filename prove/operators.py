@@ -14,8 +14,9 @@ from vdla.prove.elements import ELEMENT, RESIDUES, SEVERAL, Elements, Floats, Su
 from vdla.prove.functions import BYTES
 from vdla.prove.products import Terms, field_products, pieces, products, single_sources, weighted
 from vdla.runtime.host.int8 import parts_of_matrices
-from vdla.runtime.host.windows import sliding_windows
+from vdla.runtime.host.windows import at_last, sliding_windows
 
+VOLUME = 3  # spatial dimensions
 MOST_MEMBERS = 9  # of windows that are not divided into rows and columns
 MOST_ADDED = 1 << 15
 """Elements that are added together."""
@@ -36,8 +37,7 @@ def conv(
 ) -> Elements:
     """Int8Conv."""
     image = bordered(x, pads, domain.constants(np.array(border)))
-    sums = convolve(domain, image, w, dilations=dilations, group=group, strides=strides)
-    return domain.requantise(sums, parameters[:, :, None, None])
+    return convolved(domain, image, w, parameters, dilations=dilations, group=group, strides=strides)
 
 
 def conv_transpose(
@@ -52,26 +52,25 @@ def conv_transpose(
     zero: int,
 ) -> Elements:
     """Int8ConvTranspose, as the convolution of an image with zero points between its pixels."""
-    images, channels, high, wide = x.shape
-    (down, across), kernel = strides, w.shape[2:]
-    spread = np.full(
-        (images, channels, (high - 1) * down + 1, (wide - 1) * across + 1), domain.constants(np.array(zero))
-    )
-    spread[:, :, ::down, ::across] = x
-    begins = [size - 1 - pad for size, pad in zip(kernel, pads[:2], strict=True)]
-    ends = [size - 1 - pad + more for size, pad, more in zip(kernel, pads[2:], output_padding, strict=True)]
+    kernel, rank, ones = w.shape[2:], len(strides), (1,) * len(strides)
+    sizes = ((size - 1) * stride + 1 for size, stride in zip(x.shape[2:], strides, strict=True))
+    spread = np.full((*x.shape[:2], *sizes), domain.constants(np.array(zero)))
+    spread[at_last(*(slice(None, None, stride) for stride in strides))] = x
+    begins = [size - 1 - pad for size, pad in zip(kernel, pads[:rank], strict=True)]
+    ends = [
+        size - 1 - pad + more for size, pad, more in zip(kernel, pads[rank:], output_padding, strict=True)
+    ]
     image = _cut_or_bordered(domain, spread, (*begins, *ends), zero)
-    turned = np.ascontiguousarray(w.swapaxes(0, 1)[:, :, ::-1, ::-1])
-    sums = convolve(domain, image, turned, dilations=(1, 1), group=1, strides=(1, 1))
-    less = -zero * turned.astype(np.int64).sum((1, 2, 3))
-    return domain.requantise(_plus(domain, sums, less[:, None, None]), parameters[:, :, None, None])
+    turned = np.ascontiguousarray(np.flip(w.swapaxes(0, 1), tuple(range(2, w.ndim))))
+    less = -zero * turned.astype(np.int64).reshape(len(turned), -1).sum(1)
+    return convolved(domain, image, turned, parameters, less, dilations=ones, group=1, strides=ones)
 
 
 def _cut_or_bordered(domain: Domain, image: Elements, pads: Sequence[int], border: int) -> Elements:
     """Return an image with a border; what is negative is cut off."""
-    cuts = [max(0, -pad) for pad in pads]
-    high, wide = image.shape[2:]
-    cut = image[:, :, cuts[0] : high - cuts[2], cuts[1] : wide - cuts[3]]
+    cuts, rank = [max(0, -pad) for pad in pads], len(pads) // 2
+    sides = zip(cuts[:rank], cuts[rank:], image.shape[2:], strict=True)
+    cut = image[at_last(*(slice(begin, size - end) for begin, end, size in sides))]
     return bordered(cut, [max(0, pad) for pad in pads], domain.constants(np.array(border)))
 
 
@@ -108,9 +107,9 @@ def average_pool(
     """Int8AveragePool."""
     channels = x.shape[1]
     ones = np.ones((channels, 1, *kernel_shape), np.int64)
-    image = bordered(x, pads, domain.constants(np.array(border)))
-    sums = convolve(domain, image, ones, dilations=(1, 1), group=channels, strides=strides)
-    return domain.requantise(sums, parameters.reshape(4, 1, 1, 1, 1))
+    image, steps = bordered(x, pads, domain.constants(np.array(border))), (1,) * len(strides)
+    words = parameters.reshape(4, 1)
+    return convolved(domain, image, ones, words, dilations=steps, group=channels, strides=strides)
 
 
 def add(
@@ -194,24 +193,66 @@ def matrix_products(
     return result.reshape(tuple(shape))
 
 
-# Windows of images
+# Windows of images and volumes
 
 
 def bordered(image: Elements, pads: Sequence[int], border: Elements) -> Elements:
-    """Return an image elements[N, C, H, W] with a border of one element; `pads` are above, left, below,
-    right."""
+    """Return elements[N, C, spatial...] with a border of one element; `pads` are the begins of the spatial
+    dimensions, then their ends."""
     if not any(pads):
         return image
-    above, left, below, right = pads
-    images, channels, high, wide = image.shape
-    result = np.empty((images, channels, above + high + below, left + wide + right), ELEMENT)
-    rows, columns = slice(above, above + high), slice(left, left + wide)
-    result[:, :, rows, columns] = image
-    for side in (np.s_[:above], np.s_[above + high :]):
-        result[:, :, side] = border
-    for side in (np.s_[:left], np.s_[left + wide :]):
-        result[:, :, rows, side] = border
+    rank = len(pads) // 2
+    sides = list(zip(pads[:rank], image.shape[2:], pads[rank:], strict=True))
+    result = np.full((*image.shape[:2], *map(sum, sides)), border, ELEMENT)
+    result[at_last(*(slice(begin, begin + size) for begin, size, _ in sides))] = image
     return result
+
+
+def convolved(
+    domain: Domain,
+    image: Elements,
+    weights: np.ndarray,
+    parameters: np.ndarray,
+    added: np.ndarray | None = None,
+    *,
+    dilations: Sequence[int],
+    group: int,
+    strides: Sequence[int],
+) -> Elements:
+    """Return the requantised convolution of elements[N, C, spatial...] with int[M, C/group, kernel...],
+    elements[N, M, out...]; `added` int64[M] is added to the sums before."""
+    number = len(image)
+    if len(strides) == VOLUME:
+        image, weights = _depth_as_channels(image, weights, strides[0], dilations[0])
+    sums = convolve(domain, image, weights, dilations=dilations[-2:], group=group, strides=strides[-2:])
+    if added is not None:
+        sums = _plus(domain, sums, added[:, None, None])
+    result = domain.requantise(sums, parameters[:, :, None, None])
+    return result if len(strides) < VOLUME else _slices_as_depth(result, number)
+
+
+def _depth_as_channels(
+    volume: Elements, weights: np.ndarray, stride: int, dilation: int
+) -> tuple[Elements, np.ndarray]:
+    """Return the images whose convolution makes each slice of the convolution of a volume, and its weights.
+
+    Args:
+        volume: elements[N, C, D, H, W], with its border.
+        weights: int[M, C/group, KD, KH, KW].
+
+    Returns:
+        elements[N * OD, C * KD, H, W], int[M, C/group * KD, KH, KW].
+    """
+    count, depth, *kernel = weights.shape[:1] + weights.shape[2:]
+    windows = sliding_windows(volume, (depth, 1, 1), (stride, 1, 1), (dilation, 1, 1))[..., 0, 0]
+    images, channels, slices, high, wide, _ = windows.shape
+    stacked = windows.transpose(0, 2, 1, 5, 3, 4).reshape(images * slices, channels * depth, high, wide)
+    return stacked, weights.reshape(count, -1, *kernel)
+
+
+def _slices_as_depth(slices: Elements, number: int) -> Elements:
+    """Return the slices [number * D, C, H, W] of volumes as [number, C, D, H, W]."""
+    return np.ascontiguousarray(slices.reshape(number, -1, *slices.shape[1:]).swapaxes(1, 2))
 
 
 def convolve(
@@ -293,13 +334,27 @@ def _sources_of_windows(
 
 
 def greatest(domain: Domain, image: Elements, kernel: Sequence[int], strides: Sequence[int]) -> Elements:
-    """Return the greatest of each window of elements[N, C, H, W], elements[N, C, OH, OW]."""
+    """Return the greatest of each window of elements[N, C, spatial...], elements[N, C, out...]."""
+    if len(strides) == VOLUME:
+        return _greatest_of_volumes(domain, image, kernel, strides)
     (high, wide), (down, across) = kernel, strides
     if high > 1 and wide > 1 and high * wide > MOST_MEMBERS:
         rows = greatest(domain, image, (1, wide), (1, across))
         return greatest(domain, rows, (high, 1), (down, 1))
     windows = sliding_windows(image, kernel, strides, (1, 1))
     return domain.maximum(windows.reshape(*windows.shape[:4], -1).transpose(4, 0, 1, 2, 3))
+
+
+def _greatest_of_volumes(
+    domain: Domain, volume: Elements, kernel: Sequence[int], strides: Sequence[int]
+) -> Elements:
+    """Return the greatest of each window of elements[N, C, D, H, W]: of each slice, then along depth."""
+    number, channels, depth, *plane = volume.shape
+    slices = volume.swapaxes(1, 2).reshape(number * depth, channels, *plane)
+    pooled = _slices_as_depth(greatest(domain, slices, kernel[1:], strides[1:]), number)
+    rows = pooled.reshape(number, channels, depth, -1)
+    deepest = greatest(domain, rows, (kernel[0], 1), (strides[0], 1))
+    return deepest.reshape(number, channels, -1, *pooled.shape[3:])
 
 
 OPERATORS: Mapping[str, tuple[Callable[..., Elements], int]] = {

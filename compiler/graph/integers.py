@@ -16,13 +16,15 @@ SUM_BITS = 32
 LARGEST_RATIO = 64  # of scales in a sum
 LARGEST_SHIFT = (1 << SHIFT_BITS) - 1
 LARGEST_MULTIPLE = 1 << MULTIPLIER_BITS - 1  # of the ratio of scales in a requantisation
-POINTWISE: Mapping[str, Attribute] = {
-    "border": 0,
-    "dilations": (1, 1),
-    "group": 1,
-    "pads": (0, 0, 0, 0),
-    "strides": (1, 1),
-}
+
+
+def plain_convolution(rank: int) -> Mapping[str, Attribute]:
+    """Return the attributes of an Int8Conv of `rank` spatial dimensions without border, steps and groups."""
+    ones, none = (1,) * rank, (0,) * (2 * rank)
+    return {"border": 0, "dilations": ones, "group": 1, "pads": none, "strides": ones}
+
+
+POINTWISE = plain_convolution(2)
 """Attributes of an Int8Conv of single pixels."""
 
 

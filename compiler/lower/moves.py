@@ -135,9 +135,9 @@ def _concat_axis(candidate: OffloadCandidate) -> int:
 
 
 def _axis(candidate: OffloadCandidate) -> str:
-    """Describe a concatenation of pixels; "" if the rule holds."""
+    """Describe a concatenation of columns of images; "" if the rule holds."""
     rank, axis = len(candidate.output().layout.shape), _concat_axis(candidate)
-    return f"axis = {axis} of {rank} dimensions" if rank == IMAGE_RANK and axis > 1 else ""
+    return f"axis = {axis} of {rank} dimensions" if rank == IMAGE_RANK and axis == rank - 1 else ""
 
 
 def _joins_blocks(candidate: OffloadCandidate) -> str:
@@ -298,8 +298,8 @@ OPERATORS: Mapping[str, OperatorKind] = {
     "Concat": OperatorKind(
         (
             operands(),
-            Rule("rows or channels of matrices, images, or channels of images", _axis),
-            Rule("whole blocks of channels in all operands but the last", _joins_blocks),
+            Rule("rows or channels of matrices, images, or channels or rows of images", _axis),
+            Rule("whole blocks of channels in all operands but the last, along channels", _joins_blocks),
             Rule(IN_RUNS, _joins_rows),
         ),
         _concatenation,

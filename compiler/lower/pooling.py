@@ -5,7 +5,15 @@ from collections.abc import Mapping
 import numpy as np
 
 from vdla.compiler.graph.integer_forms.lowering import IntegerForm, Lowering, border_of
-from vdla.compiler.graph.integer_forms.rules import CEIL_MODE, DILATIONS, DIMENSIONS, PADDING, RATIOS, SUMS
+from vdla.compiler.graph.integer_forms.rules import (
+    CEIL_MODE,
+    DEPTH_PADDING,
+    DILATIONS,
+    DIMENSIONS,
+    PADDING,
+    RATIOS,
+    SUMS,
+)
 from vdla.compiler.graph.integer_forms.site import Site
 from vdla.compiler.lower.channelwise import multiplied, multiplies
 from vdla.compiler.lower.products import BORDER_CURE, TAKES, border_fault, reach_fault
@@ -76,7 +84,7 @@ def _integer_average(lowering: Lowering, site: Site) -> None:
 FORMS = {
     "AveragePool": IntegerForm(_integer_average, (DIMENSIONS, CEIL_MODE, DILATIONS, PADDING), (SUMS, RATIOS)),
     "GlobalAveragePool": IntegerForm(_integer_average, (DIMENSIONS,), (SUMS, RATIOS)),
-    "MaxPool": IntegerForm(_integer_max_pool, (DIMENSIONS, CEIL_MODE, DILATIONS)),
+    "MaxPool": IntegerForm(_integer_max_pool, (DIMENSIONS, CEIL_MODE, DILATIONS, DEPTH_PADDING)),
 }
 OPERATORS: Mapping[str, OperatorKind] = {
     "Int8AveragePool": OperatorKind(

@@ -3,7 +3,7 @@
 A convolution whose input the host packs may read windows of packed lines in place of pixels.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -36,6 +36,7 @@ from vdla.compiler.te.operators.convolution import (
 from vdla.compiler.te.operators.sizes import Convolution, Transposed, matrix_product
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.vocabulary import Extension
+from vdla.runtime.host.windows import at_last, spans
 from vdla.runtime.layout import IMAGE_RANK
 from vdla.runtime.windows import Windows
 
@@ -218,7 +219,7 @@ def _integer_transposed(lowering: Lowering, site: Site) -> None:
     padding around and between the pixels is 0."""
     inputs, outputs, *kernel = site.weights.values.shape
     dense = site.product.weights.reshape(outputs, inputs, *kernel).swapaxes(0, 1)
-    weights = _dilated(dense, site.node.pair("dilations"))
+    weights = _dilated(dense, site.node.extents("dilations"))
     kept = {name: site.node.attributes[name] for name in ("output_padding", "pads", "strides")}
     inp = site.operands[0].quantisation
     words = site.product.parameters(replace(inp, zero=0), site.result)
@@ -230,12 +231,10 @@ def _integer_matrix_product(lowering: Lowering, site: Site) -> None:
     lowering.add_product(site, site.product.weights.T, "Int8MatMul")
 
 
-def _dilated(weights: np.ndarray, dilations: tuple[int, int]) -> np.ndarray:
-    """Return weights with zeros between adjacent rows and columns, for dilations."""
-    down, across = dilations
-    *channels, high, wide = weights.shape
-    spread = np.zeros((*channels, (high - 1) * down + 1, (wide - 1) * across + 1), weights.dtype)
-    spread[..., ::down, ::across] = weights
+def _dilated(weights: np.ndarray, dilations: Sequence[int]) -> np.ndarray:
+    """Return weights [C, M, kernel...] with zeros between adjacent elements of kernels, for dilations."""
+    spread = np.zeros((*weights.shape[:2], *spans(weights.shape[2:], dilations)), weights.dtype)
+    spread[at_last(*(slice(None, None, step) for step in dilations))] = weights
     return spread
 
 

@@ -14,6 +14,7 @@ from vdla.compiler.network.eight_bits import in_eight_bits
 from vdla.compiler.network.offload import offload, operators_of
 from vdla.compiler.network.phases import phases_as_channels
 from vdla.compiler.network.placed import Offloaded
+from vdla.compiler.network.volumes import volumes_as_images
 from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.vocabulary import Extension
@@ -104,6 +105,7 @@ def target_passes(target: Target) -> Pipeline:
     return Pipeline(
         (
             TargetPass("chains_as_tables", _chains_as_tables, target),
+            TargetPass("volumes_as_images", volumes_as_images, target),
             TargetPass("phases_as_channels", phases_as_channels, target),
             pads_before_windows(target.config),
             TargetPass("products_in_eight_bits", in_eight_bits, target),

@@ -34,12 +34,13 @@ def int8_conv(
     pads: Sequence[int],
     strides: Sequence[int],
 ) -> np.ndarray:
-    """Convolve int8[N, C, H, W], padded with `border`, with int8 or int16[M, C/group, KH, KW]; return int8[N,
-    M, OH, OW]."""
+    """Convolve int8[N, C, spatial...], padded with `border`, with int8 or int16[M, C/group, kernel...];
+    return int8[N, M, out...]."""
+    none = (0,) * len(pads)
     sums = conv_integer(
-        padded(x, pads, border), w, dilations=dilations, group=group, pads=(0, 0, 0, 0), strides=strides
+        padded(x, pads, border), w, dilations=dilations, group=group, pads=none, strides=strides
     )
-    return requantise(sums, parameters[:, :, None, None])
+    return requantise(sums, _over_space(parameters, x.ndim))
 
 
 def int8_conv_transpose(
@@ -52,17 +53,24 @@ def int8_conv_transpose(
     strides: Sequence[int],
     zero: int,
 ) -> np.ndarray:
-    """Spread int8[N, C, H, W] less `zero` over int8 or int16[C, M, KH, KW]; return int8[N, M, OH, OW]."""
+    """Spread int8[N, C, spatial...] less `zero` over int8 or int16[C, M, kernel...]; return int8[N, M,
+    out...]."""
     sums = conv_transpose(
         x.astype(np.float64) - zero,
         w.astype(np.float64),
-        dilations=(1, 1),
+        dilations=(1,) * len(strides),
         group=1,
         output_padding=output_padding,
         pads=pads,
         strides=strides,
     )
-    return requantise(sums.astype(np.int64), parameters[:, :, None, None])  # float64 holds every sum exactly
+    words = _over_space(parameters, x.ndim)
+    return requantise(sums.astype(np.int64), words)  # float64 holds every sum exactly
+
+
+def _over_space(parameters: np.ndarray, rank: int) -> np.ndarray:
+    """Return parameters int64[4, channels] in a shape that broadcasts over a tensor of `rank` dimensions."""
+    return parameters.reshape(*parameters.shape, *[1] * (rank - 2))
 
 
 def int8_matmul(x: np.ndarray, w: np.ndarray, parameters: np.ndarray) -> np.ndarray:
@@ -86,11 +94,11 @@ def int8_average_pool(
     pads: Sequence[int],
     strides: Sequence[int],
 ) -> np.ndarray:
-    """Sum the windows of int8[N, C, H, W], padded with `border`; return int8[N, C, OH, OW], requantised by
-    int64[4, 1], which also divide by the elements of a window."""
+    """Sum the windows of int8[N, C, spatial...], padded with `border`; return int8[N, C, out...], requantised
+    by int64[4, 1], which also divide by the elements of a window."""
     image = padded(x, pads, border).astype(np.float64)  # which holds every sum exactly
-    sums = reduced_windows(image, kernel_shape, strides, (1, 1), np.add)
-    return requantise(sums.astype(np.int64), parameters.reshape(4, 1, 1, 1, 1))
+    sums = reduced_windows(image, kernel_shape, strides, (1,) * len(strides), np.add)
+    return requantise(sums.astype(np.int64), _over_space(parameters, x.ndim))
 
 
 def int8_add(a: np.ndarray, b: np.ndarray, parameters: np.ndarray, *, factors: Sequence[int]) -> np.ndarray:
@@ -117,8 +125,9 @@ def int8_requantise(x: np.ndarray, parameters: np.ndarray) -> np.ndarray:
 def int8_max_pool(
     x: np.ndarray, *, kernel_shape: Sequence[int], pads: Sequence[int], strides: Sequence[int]
 ) -> np.ndarray:
-    """Return the greatest element of each window of int8[N, C, H, W]; padding never is."""
-    return max_pool(x, ceil_mode=0, dilations=(1, 1), kernel_shape=kernel_shape, pads=pads, strides=strides)
+    """Return the greatest element of each window of int8[N, C, spatial...]; padding never is."""
+    ones = (1,) * len(strides)
+    return max_pool(x, ceil_mode=0, dilations=ones, kernel_shape=kernel_shape, pads=pads, strides=strides)
 
 
 def int8_lookup(x: np.ndarray, table: np.ndarray) -> np.ndarray:

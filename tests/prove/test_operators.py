@@ -69,6 +69,41 @@ CASES: dict[str, tuple[str, list[tuple[int, ...]], Callable]] = {
             {"output_padding": (0, 0), "pads": (2, 0, 0, 2), "strides": (2, 2), "zero": 9},
         ),
     ),
+    "convolved volumes": (
+        "Int8Conv",
+        [(2, 4, 4, 3, 4)],
+        lambda rng: (
+            (weights(rng, 6, 2, 2, 3, 2), words(rng, 6)),
+            {
+                "border": -3,
+                "dilations": (2, 1, 1),
+                "group": 2,
+                "pads": (1, 0, 1, 2, 1, 0),
+                "strides": (1, 2, 1),
+            },
+        ),
+    ),
+    "transposed volumes": (
+        "Int8ConvTranspose",
+        [(1, 2, 2, 2, 3)],
+        lambda rng: (
+            (weights(rng, 2, 3, 2, 3, 1), words(rng, 3)),
+            {"output_padding": (1, 0, 0), "pads": (0, 1, 0, 1, 0, 0), "strides": (2, 1, 2), "zero": -7},
+        ),
+    ),
+    "averaged volumes": (
+        "Int8AveragePool",
+        [(1, 2, 3, 4, 2)],
+        lambda rng: (
+            (words(rng),),
+            {"border": 9, "kernel_shape": (2, 3, 1), "pads": (1, 0, 0, 0, 1, 0), "strides": (2, 1, 1)},
+        ),
+    ),
+    "greatest of volumes": (
+        "Int8MaxPool",
+        [(2, 2, 3, 4, 4)],
+        lambda rng: ((), {"kernel_shape": (2, 2, 3), "pads": (1, 0, 1, 0, 0, 0), "strides": (2, 1, 1)}),
+    ),
     "matmul": ("Int8MatMul", [(2, 3, 5)], lambda rng: ((weights(rng, 5, 6), words(rng, 6)), {})),
     "scale": (
         "Int8Scale",

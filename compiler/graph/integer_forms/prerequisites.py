@@ -12,7 +12,8 @@ from vdla.compiler.graph.nodes import Node, Values
 from vdla.compiler.rules import Rule, counted
 from vdla.runtime.layout import IMAGE_RANK
 
-IMAGE_RANKS = (3, IMAGE_RANK)  # rows, and images
+VOLUME_RANK = IMAGE_RANK + 1
+SPATIAL_RANKS = (3, IMAGE_RANK, VOLUME_RANK)  # rows, images, and volumes
 SPACE = 2  # the first spatial dimension
 REDUCTIONS = ("GlobalMaxPool", "ReduceMax", "ReduceMean")
 MEANINGS = {"QLinearConv": "Conv", "QLinearMatMul": "MatMul"}
@@ -33,7 +34,7 @@ class Located(NamedTuple):
 
 def _rank(at: Located) -> str:
     rank = len(at.graph.types[at.node.result].shape)
-    return "" if rank == IMAGE_RANK else f"a result of {counted(rank, 'dimension')}"
+    return "" if rank in SPATIAL_RANKS[1:] else f"a result of {counted(rank, 'dimension')}"
 
 
 def _computed(at: Located, places: tuple[int, ...], role: str) -> str:
@@ -50,7 +51,7 @@ def _alike(at: Located) -> str:
 
 def _image(at: Located) -> str:
     type_ = at.graph.types[at.node.inputs[0]]
-    fits = type_.is_known and type_.dtype == "float32" and len(type_.shape) in IMAGE_RANKS
+    fits = type_.is_known and type_.dtype == "float32" and len(type_.shape) in SPATIAL_RANKS
     return "" if fits else f"input {at.node.inputs[0]}: {type_}"
 
 
@@ -67,7 +68,7 @@ def _border(at: Located) -> str:
 
 RULES: Mapping[str, tuple[Rule[Located], ...]] = {
     "BatchNormalization": (
-        Rule("images, of 4 dimensions", _rank),
+        Rule("images, of 4 dimensions, or volumes, of 5", _rank),
         Rule("constant parameters", lambda at: _computed(at, (1, 2, 3, 4), "parameter")),
     ),
     DYNAMIC: (
@@ -81,7 +82,10 @@ RULES: Mapping[str, tuple[Rule[Located], ...]] = {
     "Sum": (Rule("operands of one shape", _alike),),
     **dict.fromkeys(
         REDUCTIONS,
-        (Rule("images, of 3 or 4 dimensions", _image), Rule("only dimensions of space", _over_space)),
+        (
+            Rule("rows, images or volumes, of 3 to 5 dimensions", _image),
+            Rule("only dimensions of space", _over_space),
+        ),
     ),
     **dict.fromkeys(
         MEANINGS,

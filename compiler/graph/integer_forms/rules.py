@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from vdla.compiler.graph.integer_forms.prerequisites import SPACE
+from vdla.compiler.graph.integer_forms.prerequisites import SPACE, VOLUME_RANK
 from vdla.compiler.graph.integer_forms.site import Site
 from vdla.compiler.graph.integers import (
     LARGEST_MULTIPLE,
@@ -26,8 +26,19 @@ MOVES = ("Concat", "DepthToSpace", "Resize", "Slice", "SpaceToDepth", "Split", *
 
 
 def _dimensions(site: Site) -> str:
-    rank = len(site.shape(site.node.inputs[0]))
-    return "" if rank == IMAGE_RANK else counted(rank - SPACE, "spatial dimension")
+    """Describe other tensors than images, and than single volumes, which `volumes_as_images` divides."""
+    shape = site.shape(site.node.inputs[0])
+    if len(shape) == VOLUME_RANK and shape[0] > 1:
+        return f"3 spatial dimensions and a batch of {shape[0]}"
+    fits = len(shape) in (IMAGE_RANK, VOLUME_RANK)
+    return "" if fits else counted(len(shape) - SPACE, "spatial dimension")
+
+
+def _depth_padding(site: Site) -> str:
+    kernel, pads = (site.window.extents(name) for name in ("kernel_shape", "pads"))
+    begin, end = pads[0], pads[len(kernel)]
+    deep = len(kernel) + SPACE == VOLUME_RANK and max(begin, end) >= kernel[0]
+    return f"padding {begin, end} of kernels of depth {kernel[0]}" if deep else ""
 
 
 def attribute(name: str, wanted: object) -> Rule[Site]:
@@ -60,12 +71,14 @@ def _shapes(site: Site) -> str:
 def _factors_shapes(site: Site) -> str:
     shapes = [site.shape(name) for name in site.node.inputs]
     for image, factors in (shapes, shapes[::-1]):
-        if len(image) == IMAGE_RANK and factors == (image[0], image[1], 1, 1):
+        of_space = (1,) * (len(image) - SPACE)
+        if len(image) in (IMAGE_RANK, VOLUME_RANK) and factors == (*image[:SPACE], *of_space):
             return ""
     return _shapes(site)
 
 
-DIMENSIONS = Rule("2 spatial dimensions", _dimensions)
+DIMENSIONS = Rule("2 spatial dimensions, or 3 and a batch of 1", _dimensions)
+DEPTH_PADDING = Rule("less padding along depth than a kernel is deep", _depth_padding)
 DILATIONS = Rule("dilations of 1", _dilations)
 CEIL_MODE = attribute("ceil_mode", 0)
 PADDING = Rule("padding only if it is counted (count_include_pad = 1)", _padding)

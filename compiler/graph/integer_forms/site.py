@@ -18,13 +18,6 @@ from vdla.compiler.graph.quantise_weights import WEIGHTED, outputs_axis
 CHANGE = "Affine"
 PAIRED = "MatMul of activations"
 POOLS = ("AveragePool", "GlobalAveragePool")
-WHOLE: Mapping[str, Attribute] = {
-    "ceil_mode": 0,
-    "count_include_pad": 1,
-    "dilations": (1, 1),
-    "pads": (0, 0, 0, 0),
-    "strides": (1, 1),
-}  # attributes of a window that covers the whole image
 
 
 class Weights(NamedTuple):
@@ -53,6 +46,13 @@ class RealProduct(NamedTuple):
     weights: np.ndarray
     scales: np.ndarray
     bias: np.ndarray
+
+
+def _whole(kernel: tuple[int, ...]) -> Mapping[str, Attribute]:
+    """Return the attributes of a pooling whose only window covers all of space."""
+    ones, none = (1,) * len(kernel), (0,) * (2 * len(kernel))
+    counts = {"ceil_mode": 0, "count_include_pad": 1}
+    return {**counts, "dilations": ones, "kernel_shape": kernel, "pads": none, "strides": ones}
 
 
 def multiplies_activations(conversions: Conversions, node: Node) -> bool:
@@ -132,8 +132,7 @@ class Site:
         """The operator with the attributes of a window; a global pooling gets a window over the whole
         image."""
         if self.node.op == "GlobalAveragePool":
-            whole = {**WHOLE, "kernel_shape": self.shape(self.node.inputs[0])[2:]}
-            return replace(self.node, attributes=whole)
+            return replace(self.node, attributes=_whole(self.shape(self.node.inputs[0])[2:]))
         return self.node
 
     # Properties of the integer form

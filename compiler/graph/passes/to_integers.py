@@ -23,7 +23,7 @@ from vdla.compiler.graph.conversions import BOUNDS, CONVERSIONS, Conversions, ch
 from vdla.compiler.graph.integer_forms.cures import GENERAL, Cures
 from vdla.compiler.graph.integer_forms.lowering import Lowering
 from vdla.compiler.graph.integer_forms.prerequisites import RULES as PREREQUISITES
-from vdla.compiler.graph.integer_forms.prerequisites import Located
+from vdla.compiler.graph.integer_forms.prerequisites import VOLUME_RANK, Located
 from vdla.compiler.graph.integer_forms.rules import FUNCTION_RULES, MOVES, QUANTISE, RESULT
 from vdla.compiler.graph.integer_forms.site import CHANGE, Site, multiplies_activations
 from vdla.compiler.graph.nodes import Graph, Node
@@ -76,7 +76,7 @@ class MergedConversions(Conversions):
         """Return the chain that an affine operator begins or continues."""
         before = self.maker(change.x)
         if before is not None and before.op == "DequantizeLinear":
-            fits = axis == -1 or len(self.types[change.x].shape) == IMAGE_RANK
+            fits = axis == -1 or len(self.types[change.x].shape) in (IMAGE_RANK, VOLUME_RANK)
             merged = Node(CHANGE, (change.x,), node.outputs, {"axis": axis}, node.name)
             return AffineChain(merged, change) if fits else None
         if before is None or not self.is_read_once(change.x):

@@ -22,6 +22,7 @@ import numpy as np
 
 from vdla.compiler.graph.affine import AFFINE, ChannelAffine, affine_of, factor_of
 from vdla.compiler.graph.def_use import DefUse
+from vdla.compiler.graph.integer_forms.prerequisites import SPACE, VOLUME_RANK
 from vdla.compiler.graph.nodes import REARRANGING, Attribute, Node
 from vdla.compiler.graph.quantise_weights import is_quantisable_product, product_parts, without_factors
 from vdla.compiler.graph.rules import Rewriter, RewriteRule, Rules
@@ -116,8 +117,9 @@ def _fold_into_matrix_product(at: Rewriter, node: Node, product: Node, change: C
 
 
 def _change_to_convolution(at: Rewriter, node: Node) -> None:
-    """A change of the channels of an image becomes a depthwise 1x1 convolution."""
-    if len(at.types[node.result].shape) != IMAGE_RANK:
+    """A change of the channels of an image or volume becomes a depthwise convolution of single pixels."""
+    rank = len(at.types[node.result].shape)
+    if rank not in (IMAGE_RANK, VOLUME_RANK):
         return
     change = affine_of(at, node, CHANNELS)
     if change is None:
@@ -126,16 +128,16 @@ def _change_to_convolution(at: Rewriter, node: Node) -> None:
     if change.is_uniform and change.x not in at.graph.inputs and not after_convolution:
         at.missed(node, "it changes all channels alike, so it becomes a table or a requantisation")
         return
-    (out,) = node.outputs
+    (out,), ones = node.outputs, (1,) * (rank - SPACE)
     names = (
-        _array(at, f"{out}_weight", change.factors.reshape(-1, 1, 1, 1)),
+        _array(at, f"{out}_weight", change.factors.reshape(-1, 1, *ones)),
         _array(at, f"{out}_bias", change.shifts),
     )
     attributes: dict[str, Attribute] = {
-        "dilations": (1, 1),
+        "dilations": ones,
         "group": len(change.factors),
-        "pads": (0, 0, 0, 0),
-        "strides": (1, 1),
+        "pads": (0, 0) * len(ones),
+        "strides": ones,
     }
     at.replace(node, [Node("Conv", (change.x, *names), (out,), attributes, node.name)])
 

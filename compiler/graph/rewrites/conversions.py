@@ -19,7 +19,8 @@ import numpy as np
 
 from vdla.compiler.graph.conversions import BOUNDS, has_one_constant_scale
 from vdla.compiler.graph.def_use import DefUse
-from vdla.compiler.graph.integers import POINTWISE
+from vdla.compiler.graph.integer_forms.prerequisites import SPACE, VOLUME_RANK
+from vdla.compiler.graph.integers import plain_convolution
 from vdla.compiler.graph.nodes import Attribute, Node, TensorType
 from vdla.compiler.graph.rules import Rewriter, RewriteRule, Rules
 from vdla.runtime.host import elementwise
@@ -205,18 +206,19 @@ def _dense_to_convolution(at: Rewriter, node: Node) -> None:
     if flattening is None or not at.are_constant(*node.inputs[1:]):
         return
     image, row = at.types[flattening.inputs[0]], at.types[node.inputs[0]]
-    if len(image.shape) != IMAGE_RANK or image.shape[0] != 1 or row.size != row.shape[-1]:
+    space = image.shape[SPACE:]
+    if len(image.shape) not in (IMAGE_RANK, VOLUME_RANK) or image.shape[0] != 1:
         return
-    if image.shape[2:] == (1, 1):  # a pixel lies in DRAM as a row does
+    if row.size != row.shape[-1] or set(space) == {1}:  # a pixel lies in DRAM as a row does
         return
     weights = at.constants[node.inputs[1]]
     kernels = np.ascontiguousarray(weights.T).reshape(-1, *image.shape[1:])
     inputs = (flattening.inputs[0], at.constant(f"{out}_kernels", kernels), node.inputs[2])
-    sums = at.value(f"{out}_image", TensorType((1, weights.shape[1], 1, 1), "int8"))
+    sums = at.value(f"{out}_image", TensorType((1, weights.shape[1], *[1] * len(space)), "int8"))
     at.replace(
         node,
         [
-            Node("Int8Conv", inputs, (sums,), POINTWISE, node.name),
+            Node("Int8Conv", inputs, (sums,), plain_convolution(len(space)), node.name),
             Node("Reshape", (sums,), (out,), {"shape": at.types[out].shape}),
         ],
     )

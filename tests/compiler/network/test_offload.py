@@ -164,7 +164,7 @@ def spread_and_cut(net: Net) -> Graph:
 WIDE = "the accelerator takes int8 weights, or wider weights as sums of int8 parts"
 ZERO = "the accelerator takes an input of zero point 0, or of another as a sum of int8 parts"
 INT8 = "the accelerator takes int8 operands of one dimension or more, not constant"
-JOINED = "the accelerator takes rows or channels of matrices, images, or channels of images"
+JOINED = "the accelerator takes rows or channels of matrices, images, or channels or rows of images"
 PHASES = (
     "the accelerator takes strides of 1 or 2, or of which one divides the padding; they divide the result"
 )
@@ -241,8 +241,8 @@ REFUSED = {
         net.join(x := net.input(2, 4, 1, 1), x, axis=3)
     ),
     "Concat with operand x0 of 6 channels in blocks of 4; "
-    "the accelerator takes whole blocks of channels in all operands but the last": lambda net: net.graph(
-        net.join(x := net.input(2, 6), x, axis=-1)
+    "the accelerator takes whole blocks of channels in all operands but the last, along channels": lambda net: (
+        net.graph(net.join(x := net.input(2, 6), x, axis=-1))
     ),
 }
 

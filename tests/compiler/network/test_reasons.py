@@ -181,11 +181,8 @@ def test_a_change_of_scale_says_why_it_stays():
 
 
 NORMALISED = {
-    "BatchNormalization with a result of 3 dimensions; the accelerator takes images, of 4 dimensions": (
-        2,
-        3,
-        4,
-    ),
+    "BatchNormalization with a result of 3 dimensions; the accelerator takes images, of 4 dimensions, or "
+    "volumes, of 5": (2, 3, 4),
     "BatchNormalization with parameter x1 that is not constant; the accelerator takes constant parameters": (
         2,
         3,
@@ -206,12 +203,12 @@ def test_batch_normalisation_says_why(reason):
 
 AXES = {"ReduceMax": (1, 2, 3), "ReduceMean": (0, 1)}
 SPACE = "the accelerator takes only dimensions of space"
-IMAGES = "the accelerator takes images, of 3 or 4 dimensions"
+IMAGES = "the accelerator takes rows, images or volumes, of 3 to 5 dimensions"
 REDUCED = {
     f"ReduceMean with axes = (0, 1); {SPACE}": (2, 3, 4),
     f"ReduceMax with axes = (1, 2, 3); {SPACE}": (2, 3, 4, 5),
-    f"ReduceMax with input x0: float32[1, 2, 3, 4, 5]; {IMAGES}": (1, 2, 3, 4, 5),
-    f"GlobalMaxPool with input x0: float32[1, 2, 3, 4, 5]; {IMAGES}": (1, 2, 3, 4, 5),
+    f"ReduceMax with input x0: float32[1, 2, 1, 3, 4, 5]; {IMAGES}": (1, 2, 1, 3, 4, 5),
+    f"GlobalMaxPool with input x0: float32[1, 2, 1, 3, 4, 5]; {IMAGES}": (1, 2, 1, 3, 4, 5),
 }
 
 

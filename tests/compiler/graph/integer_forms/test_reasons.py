@@ -46,7 +46,8 @@ NODES = {
     ),
     "normalisation of rows": (
         "y: float32[2] = BatchNormalization(n, c, c, c, c, epsilon=0.5)",
-        "BatchNormalization with a result of 1 dimension; the accelerator takes images, of 4 dimensions",
+        "BatchNormalization with a result of 1 dimension; the accelerator takes images, of 4 dimensions, or "
+        "volumes, of 5",
     ),
     "normalisation by what is computed": (
         "y: float32[1, 2, 3, 3] = BatchNormalization(i, c, n, c, c, epsilon=0.5)",
@@ -76,7 +77,8 @@ NODES = {
     ),
     "a mean of a matrix": (
         "y: float32[1, 1] = ReduceMean(x, axes=(1,), keepdims=1)",
-        "ReduceMean with input x: float32[1, 4]; the accelerator takes images, of 3 or 4 dimensions",
+        "ReduceMean with input x: float32[1, 4]; the accelerator takes rows, images or volumes, of 3 to 5 "
+        "dimensions",
     ),
     "a mean of rows that stays": (
         "y: float32[1, 2, 1, 1] = ReduceMean(i, axes=(2, 3), keepdims=1)",

@@ -33,6 +33,7 @@ def spread(of: QdqBuilder, zero: int = 0, **more) -> str:
     return of.add("ConvTranspose", x, of.weights(4, 2, 2, 2, axis=1), **{**shape, **more})
 
 
+SPATIAL = "the accelerator takes 2 spatial dimensions, or 3 and a batch of 1"
 UNFIT = {
     "Gemm with bias x1 that is not constant; the accelerator takes a constant bias": lambda of: product(
         of, of.quantised(2, 3), of.weights(3, 4, axis=1), of.input(4)
@@ -87,8 +88,21 @@ UNFIT = {
     "the accelerator takes weights of 2 dimensions": lambda of: of.add(
         "MatMul", of.quantised(2, 2, 3), of.weights(2, 3, 2, axis=-1)
     ),
-    "Conv with 1 spatial dimension; the accelerator takes 2 spatial dimensions": lambda of: convolved(
+    f"Conv with 1 spatial dimension; {SPATIAL}": lambda of: convolved(
         of, (1, 2, 9), of.weights(4, 2, 3, axis=0)
+    ),
+    f"Conv with 3 spatial dimensions and a batch of 2; {SPATIAL}": lambda of: convolved(
+        of, (2, 2, 3, 3, 3), of.weights(4, 2, 3, 3, 3, axis=0)
+    ),
+    "MaxPool with padding (1, 1) of kernels of depth 1; "
+    "the accelerator takes less padding along depth than a kernel is deep": lambda of: of.add(
+        "MaxPool",
+        of.quantised(1, 2, 3, 3, 3),
+        ceil_mode=0,
+        dilations=(1, 1, 1),
+        kernel_shape=(1, 2, 2),
+        pads=(1, 0, 0, 1, 0, 0),
+        strides=(1, 1, 1),
     ),
     "ConvTranspose with group = 2; the accelerator takes group = 1": lambda of: spread(of, group=2),
     "Add with operands of the shapes (2, 3) and (3,); the accelerator takes operands of one shape": lambda of: (
@@ -114,8 +128,8 @@ UNFIT = {
     "the accelerator takes padding only if it is counted (count_include_pad = 1)": lambda of: pooled(
         of, "AveragePool", count_include_pad=0
     ),
-    "GlobalAveragePool with 1 spatial dimension; the accelerator takes 2 spatial dimensions": lambda of: (
-        of.add("GlobalAveragePool", of.quantised(1, 2, 9))
+    f"GlobalAveragePool with 1 spatial dimension; {SPATIAL}": lambda of: of.add(
+        "GlobalAveragePool", of.quantised(1, 2, 9)
     ),
     "the accelerator has no Softmax": lambda of: of.add("Softmax", of.quantised(2, 3), axis=1),
     "Gemm with sums of up to 4.90513e+09; the accelerator takes sums of 32 bits": lambda of: product(

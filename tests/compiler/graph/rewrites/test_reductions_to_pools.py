@@ -105,7 +105,15 @@ TEXTS = {
         None,
     ),
     "a volume": (
-        function("float32[1, 2, 3, 4, 5]", "y: float32[1, 2] = ReduceMean(x, axes=(2, 3, 4), keepdims=0)"),
+        function(
+            "float32[1, 2, 3, 4, 5]", "y: float32[1, 2, 1, 1, 1] = ReduceMean(x, axes=(2, 3, 4), keepdims=1)"
+        ),
+        function("float32[1, 2, 3, 4, 5]", "y: float32[1, 2, 1, 1, 1] = GlobalAveragePool(x)"),
+    ),
+    "more dimensions than a volume has": (
+        function(
+            "float32[1, 2, 3, 4, 5, 6]", "y: float32[1, 2] = ReduceMean(x, axes=(2, 3, 4, 5), keepdims=0)"
+        ),
         None,
     ),
     "whole numbers": (
