@@ -183,15 +183,15 @@ class _VolumeDivider(GraphBuilder):
         out = self.value(f"{name}_{'x'.join(map(str, shape[SPACE:]))}", TensorType(shape, "int8"))
         return self.add("Reshape", (name,), out, {"shape": shape})
 
-    def joined(self, names: Sequence[str], axis: int) -> str:
-        """Return the concatenation of images along an axis."""
+    def joined(self, x: str, names: Sequence[str], axis: int) -> str:
+        """Return the concatenation of slices of `x` along an axis."""
         if len(names) == 1:
             return names[0]
         key = ("Concat", axis, *names)
         if key not in self.shared:
             shape = list(self.types[names[0]].shape)
             shape[axis] = sum(self.types[name].shape[axis] for name in names)
-            out = self.value(f"{names[0]}_joined", TensorType(tuple(shape), "int8"))
+            out = self.value(f"{x}_joined", TensorType(tuple(shape), "int8"))
             self.shared[key] = self.add("Concat", tuple(names), out, {"axis": axis})
         return self.shared[key]
 
@@ -339,7 +339,7 @@ class _VolumeDivider(GraphBuilder):
             ]
         parts = (dense(part, group // groups) for part in np.split(weights, groups))
         by_slice = np.concatenate([part.swapaxes(1, 2) for part in parts])
-        return self.joined(names, CHANNELS), by_slice.reshape(len(weights), -1, *weights.shape[3:]), groups
+        return self.joined(x, names, CHANNELS), by_slice.reshape(len(weights), -1, *weights.shape[3:]), groups
 
     def stacked_by_host(self, x: str, places: Sequence[int]) -> str:
         """Return an image with the slices of each channel side by side, of a volume that the host makes and
@@ -366,7 +366,7 @@ class _VolumeDivider(GraphBuilder):
             taps = {tap: number for tap, number in taps.items() if 0 <= number < depth}
             used, places = _reached(weights, taps)
             kernels = np.concatenate(np.moveaxis(used, 2, 0))
-            read = self.joined([self.divided(x)[number] for number in places], CHANNELS)
+            read = self.joined(x, [self.divided(x)[number] for number in places], CHANNELS)
             names = (
                 self.once(f"{node.result}_weights", kernels, *taps),
                 self.once(f"{node.result}_parameters", words),
@@ -378,31 +378,33 @@ class _VolumeDivider(GraphBuilder):
         """Append the maximum of the windows of each slice, then the maximum of slices as rows of an image."""
         depth, *kernel = node.extents("kernel_shape")
         images, attributes = self.images(node.result), _of_space(node)
-        _, channels, *plane = self.types[images[0]].shape
-        alone = set(kernel) == {1} and set(node.extents("strides")[1:]) == {1}
+        moves = set(kernel) == {1} and set(node.extents("strides")[1:]) == {1}
         pooled: dict[int, str] = {}
 
         def of_slice(number: int) -> str:
             if number not in pooled:
-                pooled[number] = self.divided(node.inputs[0])[number]
-                if not alone:
+                x = self.divided(node.inputs[0])[number]
+                if not moves:
                     wide = self.value(f"{node.result}_of_{number}", self.types[images[0]])
-                    read = (pooled[number],)
-                    pooled[number] = self.add("Int8MaxPool", read, wide, attributes, node.name)
+                    x = self.add("Int8MaxPool", (x,), wide, attributes, node.name)
+                pooled[number] = x
             return pooled[number]
 
         results = []
-        for place in range(len(images)):
+        for place, out in enumerate(images):
             names = [of_slice(number) for number in self.taps(node, place, depth).values()]
-            results.append(names[0] if len(names) == 1 else self.greatest(node, names, channels, plane))
+            results.append(names[0] if len(names) == 1 else self.greatest(node, names, out))
         return (tuple(results),)
 
-    def greatest(self, node: Node, names: Sequence[str], channels: int, plane: Sequence[int]) -> str:
-        """Return the maximum of images, which become the rows of one image."""
-        rows = self.reshaped(self.joined(names, SPACE), (1, channels, len(names), prod(plane)))
-        row = self.value(f"{rows}_greatest", TensorType((1, channels, 1, prod(plane)), "int8"))
+    def greatest(self, node: Node, names: Sequence[str], out: str) -> str:
+        """Append the maximum `out` of images, which become the rows of one image."""
+        _, channels, *plane = self.types[out].shape
+        joined = self.joined(node.result, names, SPACE)
+        rows = self.reshaped(joined, (1, channels, len(names), prod(plane)))
+        row = self.value(f"{out}_row", TensorType((1, channels, 1, prod(plane)), "int8"))
         how = {"kernel_shape": (len(names), 1), "pads": (0, 0, 0, 0), "strides": (1, 1)}
-        return self.reshaped(self.add("Int8MaxPool", (rows,), row, how, node.name), (1, channels, *plane))
+        self.add("Int8MaxPool", (rows,), row, how, node.name)
+        return self.add("Reshape", (row,), out, {"shape": self.types[out].shape})
 
     def average_pool(self, node: Node) -> tuple[tuple[str, ...], ...]:
         """Append the means of windows: of whole planes, of single slices, or as a convolution."""
@@ -420,7 +422,8 @@ class _VolumeDivider(GraphBuilder):
         for place, out in enumerate(images):
             taps = self.taps(node, place, depth)
             adapted = _with_border(words, ones[:1], taps, node.integer("border"))
-            rows = self.joined([self.divided(node.inputs[0])[number] for number in taps.values()], SPACE)
+            slices = [self.divided(node.inputs[0])[number] for number in taps.values()]
+            rows = self.joined(node.inputs[0], slices, SPACE)
             how = {**attributes, "kernel_shape": (len(taps) * kernel[0], kernel[1])}
             parameters = self.once(f"{node.result}_parameters", adapted, *taps)
             self.add("Int8AveragePool", (rows, parameters), out, how, node.name)

@@ -128,6 +128,38 @@ def test_a_view_of_joined_rows_is_a_view_of_bytes():
     assert made(plan) == {"the Concat": False}
 
 
+def rows_of_images(net: Net) -> str:
+    x = net.conv(net.input(1, 3, 4, 5), 10)
+    return net.join(x, net.conv(x, 10, (2, 1)), axis=2)
+
+
+ROW_READERS = {
+    "padded": lambda net, x: net.conv(x, 5, (3, 3), pads=(1, 1, 1, 1), border=-128),
+    "a mean of all": lambda net, x: net.average(x, (7, 5)),
+    "in another shape": lambda net, x: net.pool(net.reshape(x, 1, 10, 35, 1), (4, 1), strides=(3, 1)),
+    "in two other shapes": lambda net, x: net.conv(
+        net.reshape(net.reshape(x, 1, 10, 1, 35), 1, 10, 5, 7), 5, (2, 2)
+    ),
+    "joined again": lambda net, x: net.conv(net.join(x, net.requantise(x), axis=2), 4, (3, 1)),
+}
+
+
+@pytest.mark.parametrize("reader", ROW_READERS)
+def test_joined_rows_need_no_copy(reader):
+    net = Net()
+    plan = compiled(net.graph(ROW_READERS[reader](net, rows_of_images(net))))
+    assert not any(made(plan).values())
+
+
+@pytest.mark.parametrize("leaves", ["the rows", "their view"])
+def test_joined_rows_that_leave_the_launch_are_copied(leaves):
+    net = Net()
+    x = rows_of_images(net)
+    view = net.reshape(x, 1, 10, 35, 1)
+    plan = compiled(net.graph({"the rows": x, "their view": view}[leaves], net.pool(view, (2, 1))))
+    assert made(plan) == {x: True}
+
+
 def test_rows_that_become_an_image_need_no_copy_where_they_are_joined():
     net = Net()
     rows = [net.matmul(net.input(12, 6), 8) for _ in range(2)]

@@ -1,21 +1,28 @@
-"""Operators with three spatial dimensions as operators on images: the same bytes, on devices and in proofs."""
+"""Operators on volumes as operators on images: the same bytes, on devices and in proofs."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from tests.compiler.graph.onnx.networks import model, node
+from tests.compiler.graph.passes.qdq import QdqBuilder
 from tests.compiler.network.compiled import plan_of
 from tests.compiler.network.graphs import LEAST, TWICE, Net, random_inputs
 from tests.compiler.network.test_networks import CONFIGS, assert_equal, check
 from vdla.api import compile as compile_model
 from vdla.compiler.graph.interpret import interpret
 from vdla.compiler.graph.nodes import Graph
+from vdla.compiler.graph.pipeline import FLOATS, INTEGERS
 from vdla.compiler.graph.verify import verify
+from vdla.compiler.network.target_passes import target_passes
 from vdla.compiler.network.volumes import volumes_as_images
 from vdla.hw.spec.presets import DEFAULT, TINY
 from vdla.hw.spec.target import Target
+from vdla.hw.spec.vocabulary import Extension
+from vdla.prove.compare import prove
+from vdla.prove.graphs import Graphs
 from vdla.runtime.devices.functional import FunctionalDevice
 
 ONES, NONE, AROUND = (1, 1, 1), (0,) * 6, (1,) * 6
@@ -201,6 +208,63 @@ def test_it_is_the_same_on_other_accelerators(title, name):
     check(graph, plan, FunctionalDevice(config, plan.dram_bytes, 0))
 
 
+PROVED = (
+    "few channels of the host",
+    "groups of no whole blocks",
+    "transposed with gaps",
+    "maximum of depth",
+    "mean of planes and a border",
+)
+
+
+@pytest.mark.parametrize("title", PROVED)
+def test_proofs_cover_the_division(title):
+    graph = graph_of(title)
+    plan = plan_of(graph, DEFAULT)
+    changed = target_passes(plan.target).run(graph)
+    assert prove(plan, Graphs(graph, changed), seed=0).proved
+    wrong = replace(changed, constants={**changed.constants, **_one_weight_changed(changed)})
+    assert not prove(plan, Graphs(graph, wrong), seed=0).proved
+
+
+def _one_weight_changed(graph: Graph) -> dict[str, np.ndarray]:
+    name = next(
+        each.inputs[1] for each in reversed(graph.nodes) if each.op in ("Int8Conv", "Int8ConvTranspose")
+    )
+    array = graph.constants[name].copy()
+    array.flat[-1] ^= 1
+    return {name: array}
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_a_quantised_file_keeps_nothing_on_the_host(dtype):
+    of = QdqBuilder(1, dtype)
+    window = {"dilations": ONES, "pads": AROUND, "strides": ONES}
+    x = of.add(
+        "Conv",
+        of.quantised(1, 3, 4, 5, 5),
+        of.weights(16, 3, 3, 3, 3, axis=0),
+        of.bias(16, "float"),
+        group=1,
+        **window,
+    )
+    y = of.pair(of.add("Relu", x))
+    nine_bits = of.weights(16, 16, 3, 3, 3, axis=-1, zero=20 if dtype == "uint8" else 0, dtype=dtype)
+    z = of.pair(of.add("Conv", y, nine_bits, group=1, **window))
+    total = of.pair(of.add("Add", y, z))
+    size = {"ceil_mode": 0, "dilations": ONES, "kernel_shape": (2, 2, 2), "pads": NONE, "strides": (2, 2, 2)}
+    pooled = of.kept(of.add("MaxPool", total, **size), total)
+    graph = INTEGERS.run(FLOATS.run(of.finish(of.pair(of.add("GlobalAveragePool", pooled)))))
+    plan = plan_of(graph, TINY.with_changes(extensions=tuple(Extension)))
+    assert {step.op for step in plan.host_steps} <= {
+        "QuantizeLinear",
+        "DequantizeLinear",
+        "FlipSign",
+    } | ON_HOST
+    assert len(plan.launches) == 1
+    check(graph, plan, FunctionalDevice(plan.config, plan.dram_bytes, 0))
+
+
 def test_slices_of_equal_taps_share_their_weights():
     graph = volumes_as_images(graph_of("all taps"), Target(DEFAULT))
     weights = [each.inputs[1] for each in graph.nodes if each.op == "Int8Conv"][-5:]
@@ -254,7 +318,7 @@ RESNET = [
 WEIGHTS = {
     "a": real(16, 3, 3, 3, 3),
     "b": real(32, 16, 3, 3, 3),
-    "c": real(10, 32 * 2 * 3 * 3),
+    "c": real(10, 32 * 2 * 2 * 2),
     "d": real(16, 16, 1, 3, 3),
     "e": real(16, 16, 3, 1, 1),
     "f": real(32, 16, 1, 1, 1),
@@ -269,13 +333,12 @@ WEIGHTS = {
 def test_float_networks_of_volumes_run_in_one_launch(nodes):
     read = {name for each in nodes for name in each.input}
     weights = {name: array for name, array in WEIGHTS.items() if name in read}
-    samples = {"x": RNG.normal(size=(4, 3, 4, 12, 12)).astype(np.float32)}
-    built = model(nodes, {"x": (1, 3, 4, 12, 12)}, ["y"], weights)
+    samples = {"x": RNG.normal(size=(4, 3, 4, 8, 8)).astype(np.float32)}
+    built = model(nodes, {"x": (1, 3, 4, 8, 8)}, ["y"], weights)
     module = compile_model(built, samples=samples, quality="fast")
     summary = module.summary()
     assert (summary.launches, summary.mac_share) == (1, 1.0)
     assert module.plan.fidelity is not None
-    print(summary)
     (noise,) = module.plan.fidelity.outputs
     assert noise.decibels is not None
     assert noise.decibels > 30

@@ -219,5 +219,7 @@ def test_settings_of_a_target_are_told_apart_from_those_of_its_configuration():
     assert found.energy == EnergyTable(dram=1300, sram_8_kib=2.5)
     assert found.config == SMALL
     for setting in ("memory=3", "energy.=1", "depth=3", ".depth=3"):
-        with pytest.raises(ConfigError, match=r"^target parameter '.*' is unknown;.* there are name, batch, "):
+        with pytest.raises(
+            ConfigError, match=r"^target parameter '.*' is unknown;.* there are name, batch, "
+        ):
             target_files.apply_settings(FAR, [setting])
