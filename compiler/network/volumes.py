@@ -61,14 +61,14 @@ def _volumes(graph: Graph, node: Node) -> set[str]:
 def _chosen(graph: Graph) -> set[int]:
     """Return the identities (`id`) of operators with windows on volumes, and of the operators connected to
     them that apply to each slice."""
-    divided = [node for node in graph.nodes if node.op in WINDOWS and _volumes(graph, node)]
-    others = [node for node in graph.nodes if node.op in SLICED and _fits(graph, node)]
-    values = {name for node in divided for name in _volumes(graph, node)}
+    chosen = {id(node): node for node in graph.nodes if node.op in WINDOWS and _volumes(graph, node)}
+    others = [node for node in graph.nodes if chosen and node.op in SLICED and _fits(graph, node)]
+    values = {name for node in chosen.values() for name in _volumes(graph, node)}
     while joined := [node for node in others if values & _volumes(graph, node)]:
-        divided += joined
+        chosen |= {id(node): node for node in joined}
         values |= {name for node in joined for name in _volumes(graph, node)}
-        others = [node for node in others if not any(node is each for each in joined)]
-    return {id(node) for node in divided}
+        others = [node for node in others if id(node) not in chosen]
+    return set(chosen)
 
 
 def _fits(graph: Graph, node: Node) -> bool:
