@@ -343,5 +343,5 @@ def test_float_networks_of_volumes_run_in_one_launch(nodes):
     assert (summary.launches, summary.mac_share) == (1, 1.0)
     floats = InferenceSession(built.SerializeToString())
     wanted = np.concatenate([floats.run(None, {"x": each[None]})[0] for each in x])
-    noise = module.run({"x": x})["y"] - wanted
+    noise = module.run({"x": x}).outputs["y"] - wanted
     assert 10 * np.log10(wanted.var() / noise.var()) > 30
