@@ -171,9 +171,12 @@ def worthwhile(graph: Graph, place: Place) -> list[Part]:
 
 
 def work(part: Part) -> int:
-    """Return the multiply-accumulates of a part on the accelerator plus the bytes of its results."""
+    """Return the multiply-accumulates of a part on the accelerator plus the bytes that its operators compute.
+    A copy computes none: between operators on the host, it is the host's."""
     return sum(
-        operator.macs + operator.output.layout.size for operator in part if isinstance(operator, Offloaded)
+        operator.macs + operator.output.layout.size
+        for operator in part
+        if isinstance(operator, Offloaded) and not operator.copied
     )
 
 
