@@ -73,8 +73,8 @@ MOVED = {  # of the last operator
     f"SpaceToDepth with single elements to move; {WHOLE_BLOCKS}": lambda net: net.op(
         "SpaceToDepth", (net.input(1, 4, 2, 2),), blocksize=2, mode="DCR"
     ),
-    "Slice with axes (2,) and steps (1,) of 4 dimensions; the accelerator takes channels of one image, "
-    "and a batch of 1": lambda net: cut(net, 2, 0, 2),
+    "Slice with axes (2,) and steps (1,) of 4 dimensions; the accelerator takes rows or contiguous channels "
+    "of a matrix, images, or contiguous channels of images": lambda net: cut(net, 2, 0, 2),
     "Slice with channels 4 to 6 in blocks of 4; the accelerator takes whole blocks of channels": lambda net: (
         cut(net, 1, 4, 6)
     ),
