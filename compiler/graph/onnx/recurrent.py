@@ -138,10 +138,10 @@ def _gru(at: Direction, step: int, before: State) -> State:
 
 
 def _linear_candidate(at: Direction, step: int, hidden: str) -> str:
-    """Add the candidate of a GRU whose reset gate multiplies the product of the hidden state, bias included.
+    """Add the candidate of a GRU whose reset gate multiplies the product of the hidden state and its bias.
 
-    Without a hidden state, the gate multiplies the bias alone. The columns of a matrix have no integer form of
-    a product with factors, so this is a product with a diagonal matrix.
+    Without a hidden state, the gate multiplies the bias alone. Factors of the columns of a matrix have no
+    integer form, so this is a product with a diagonal matrix.
     """
     f, g = at.activations
     total, scaled = at.term("candidate", step), ""

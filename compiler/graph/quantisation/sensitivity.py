@@ -119,9 +119,9 @@ def costly_layers(
 
 
 def layers_named(graph: Graph, names: Sequence[str]) -> frozenset[str]:
-    """Return the first outputs of the nodes that `names` selects by node name, by operation or by first output.
+    """Return the first outputs of the nodes that `names` selects by node name, operation or first output.
 
-    The name of a node that was unrolled selects all steps of all its operations, which begin with that name.
+    The name of a node that was unrolled selects all steps of its operations, which begin with that name.
 
     Raises:
         GraphError: a name selects no node.
