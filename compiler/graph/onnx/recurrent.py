@@ -187,12 +187,20 @@ def _check(node: ForeignNode) -> None:
     """Refuse options of a node that have no expansion."""
     node.require("input_forget", 0)
     node.require("layout", 0, 1)
+    node.require("direction", *DIRECTIONS)
     if "clip" in node.attributes:
         raise RefusalError(f"attribute clip = {node.attributes['clip']!r} is not supported; leave it out")
     if node.input(PEEPHOLES) and node.known(PEEPHOLES, "P").any():
         raise RefusalError(f"its peepholes P ({node.input(PEEPHOLES)!r}) are not supported; leave them out")
-    if node.input_type(0).dtype != "float32" or len(node.shape) != 3:
-        raise RefusalError(f"its sequence is {node.input_type(0)}; it must be float32 of three dimensions")
+    if len(node.shape) != 3 or 0 in node.shape:
+        raise RefusalError(
+            f"its sequence is {node.input_type(0)}; it must have elements and three dimensions"
+        )
+    for place in (0, 1, 2, BIAS, HIDDEN, CELL):
+        if node.input(place) and node.input_type(place).dtype != "float32":
+            raise RefusalError(f"its input {place} is {node.input_type(place)}; it must be of float32")
+    if not any(node.proto.output):
+        raise RefusalError("it has no outputs")
 
 
 def _extents(node: ForeignNode, weights: np.ndarray) -> Extents:
@@ -243,7 +251,9 @@ def _parameters(node: ForeignNode, gates: int, directions: int) -> tuple[np.ndar
         RefusalError: they are not constant, or do not fit each other.
     """
     w, r = node.known(1, "W"), node.known(2, "R")
-    units = r.shape[-1]
+    units = r.shape[-1] if r.ndim else 0
+    if not units:
+        raise RefusalError(f"its R has the shape {r.shape}; it must have three dimensions, and units")
     rows = gates * units
     bias = node.known(BIAS, "B") if node.input(BIAS) else np.zeros((directions, 2 * rows), np.float32)
     expected = ((directions, rows, node.shape[-1]), (directions, rows, units), (directions, 2 * rows))

@@ -227,7 +227,10 @@ def test_weights_must_be_constant(name, without_onnxruntime):
 
 MISFITS = {
     "W": ({"w": normal(1, 2 * UNITS, INPUTS)}, r"its W has the shape \(1, 10, 3\); \(1, 5, 3\) is expected"),
+    "R": ({"r": normal(1, UNITS, 0)}, r"its R has the shape \(1, 5, 0\); it must have three dimensions"),
+    "a number": ({"r": np.float32(1)}, r"its R has the shape \(\); it must have three dimensions, and units"),
     "B": ({"B": normal(1, UNITS)}, r"its B has the shape \(1, 5\); \(1, 10\) is expected"),
+    "type": ({"B": np.zeros((1, 2 * UNITS))}, r"its input 3 is float64\[1, 10\]; it must be of float32"),
 }
 
 
@@ -236,6 +239,24 @@ def test_parameters_must_fit_each_other(name, without_onnxruntime):
     constants, message = MISFITS[name]
     with pytest.raises(GraphError, match=message):
         load(recurrent("RNN", constants=constants)[0])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"direction": "sideways"},
+            "attribute direction = 'sideways' is not supported; it may be 'forward' or",
+        ),
+        (
+            {"shape": (0, 1)},
+            r"its sequence is float32\[0, 1, 3\]; it must have elements and three dimensions",
+        ),
+    ],
+)
+def test_other_directions_and_empty_sequences_are_refused(options, message, without_onnxruntime):
+    with pytest.raises(GraphError, match=message):
+        load(recurrent("RNN", **options)[0])
 
 
 def test_a_function_for_each_gate_is_needed(without_onnxruntime):
