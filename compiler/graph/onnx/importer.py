@@ -23,6 +23,7 @@ from vdla.compiler.graph.onnx.infer import (
 from vdla.compiler.graph.onnx.inputs import shape_advice
 from vdla.compiler.graph.onnx.parts import LONGEST_REASON, HostNode, grouped_into_parts
 from vdla.compiler.graph.onnx.read import MAIN_DOMAINS, OnnxModel
+from vdla.compiler.graph.onnx.recurrent import RECURRENT
 from vdla.compiler.graph.onnx.subgraphs import defined_names, reads, renamed, subgraphs
 from vdla.compiler.graph.onnx.survey import (
     IMPORTERS,
@@ -53,6 +54,10 @@ from vdla.hw.spec.showing import short
 from vdla.runtime.host import onnx_runtime
 
 MANY_OUTPUTS = {"DynamicQuantizeLinear": 3, "LayerNormalization": 3, "Split": 1 << 31}
+IN_QUANTISED_FILE = (
+    "it is in float, and the file is quantised already; compile its float original with --calibrate"
+)
+"""Why a recurrent operator is not unrolled: its products could not run on the accelerator."""
 
 
 class Importer:
@@ -64,6 +69,7 @@ class Importer:
         handover: the nodes that onnxruntime runs.
         steps: nodes of the graph and host nodes, in topological order.
         initializer_bytes: the size of the initializers so far.
+        stays_in_float: the file is quantised already, and onnxruntime runs what it has in float.
         misses_onnxruntime: a node was refused only because onnxruntime is not installed.
     """
 
@@ -78,6 +84,8 @@ class Importer:
         self.names, self.types = self.values.names, self.values.types
         self.constants = self.values.constants
         self.handover = Handover(self.values, model.opsets, (*graph.value_info, *graph.output))
+        ops = {node.op_type for node in graph.node}
+        self.stays_in_float = "QuantizeLinear" in ops and onnx_runtime.is_there()
         self.used = {name for node in graph.node for name in reads(node)} | {
             value.name for value in graph.output
         }
@@ -219,6 +227,8 @@ class Importer:
                 type_ = self.handover.results.get(self.names[name], "constant that only onnxruntime can hold")
                 raise RefusalError(f"its input {name!r} is a {type_}")
         steps, limits, kind = [OnnxNode(node, self.model.opset)], None, foreign_operator(node)
+        if kind is not None and self.stays_in_float and node.op_type in RECURRENT:
+            raise RefusalError(IN_QUANTISED_FILE)
         if kind is not None:
             steps = kind.expanded(self.foreign(node))
         else:

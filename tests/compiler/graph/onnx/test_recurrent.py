@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from onnx import ModelProto
+from onnx import ModelProto, numpy_helper
 
 from tests.compiler.graph.onnx.networks import model, node
 from tests.compiler.graph.onnx.onnxruntime_results import check
@@ -213,6 +213,25 @@ def test_what_onnxruntime_runs_says_why(case):
     made, _ = recurrent(*arguments, **options)
     (part,) = (each for each in load(made).nodes if each.op == PART)
     assert part.reason == f"onnxruntime runs it: {reason.replace(';', ',')}"
+
+
+def in_quantised_file() -> ModelProto:
+    """Return a model whose input is quantised, so that its recurrent operator stays in float."""
+    made, fed = recurrent("LSTM", outputs="y")
+    (layer,) = made.graph.node
+    layer.input[0] = "d"
+    nodes = [node("QuantizeLinear", "x s z", "q"), node("DequantizeLinear", "q s z", "d"), layer]
+    tensors = {each.name: numpy_helper.to_array(each) for each in made.graph.initializer}
+    return model(nodes, {"x": fed["x"].shape}, ["y"], {**tensors, "s": np.float32(0.1), "z": np.int8(0)})
+
+
+def test_onnxruntime_runs_what_a_quantised_file_has_in_float():
+    (part,) = (each for each in load(in_quantised_file()).nodes if each.op == PART)
+    assert part.reason.endswith("the file is quantised already, compile its float original with --calibrate")
+
+
+def test_a_quantised_file_is_unrolled_without_onnxruntime(without_onnxruntime):
+    assert any(each.step_of for each in load(in_quantised_file()).nodes)
 
 
 @pytest.mark.parametrize("name", ["w", "r", "B"])
