@@ -127,6 +127,15 @@ def _violation(runs: tuple[Run, ...] | None, where: str, config: AcceleratorConf
     return f"{len(runs)} runs of elements" if len(runs) > MOST_RUNS else ""
 
 
+def _rank(candidate: OffloadCandidate) -> str:
+    """Describe a volume; "" if the rule holds. Volumes become images, or operators on the host read them."""
+    rank = len(candidate.output().layout.shape)
+    return f"{rank} dimensions" if rank > IMAGE_RANK else ""
+
+
+FEW_DIMENSIONS = Rule(f"at most {IMAGE_RANK} dimensions", _rank)
+
+
 # Concat
 
 
@@ -298,6 +307,7 @@ OPERATORS: Mapping[str, OperatorKind] = {
     "Concat": OperatorKind(
         (
             operands(),
+            FEW_DIMENSIONS,
             Rule("rows or channels of matrices, images, or channels or rows of images", _axis),
             Rule("whole blocks of channels in all operands but the last, along channels", _joins_blocks),
             Rule(IN_RUNS, _joins_rows),
@@ -315,6 +325,7 @@ OPERATORS: Mapping[str, OperatorKind] = {
     "Slice": OperatorKind(
         (
             operands(1),
+            FEW_DIMENSIONS,
             Rule(
                 "rows or contiguous channels of a matrix, images, or contiguous channels of images",
                 _sliced_axes,

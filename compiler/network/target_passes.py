@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
 
-from vdla.compiler.graph.integer_forms.prerequisites import VOLUME_RANK
 from vdla.compiler.graph.nodes import Attribute, Graph, Node, TensorType
 from vdla.compiler.graph.passes.tabulate import Tabulate
 from vdla.compiler.graph.pipeline import Pipeline
@@ -77,10 +76,7 @@ def slices_of_splits(target: Target) -> Rules:
     """Return the rule that puts Slices in place of a Split, if the accelerator takes all of them."""
 
     def slices(at: Rewriter, node: Node) -> None:
-        """a, b = Split(x) -> a = Slice(x), b = Slice(x). A Split of a volume, whose slices become images, is at
-        an end of the network."""
-        if len(at.types[node.inputs[0]].shape) == VOLUME_RANK:
-            return
+        """a, b = Split(x) -> a = Slice(x), b = Slice(x)."""
         sizes, rank = node.extents("split"), len(at.types[node.inputs[0]].shape)
         bounds = pairwise(accumulate(sizes, initial=0))
         parts = [
