@@ -7,13 +7,15 @@ stage that is not there. The output folder is written at the end.
 
 import gzip
 import json
+import os
 import re
 import shutil
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -42,6 +44,7 @@ from vdla.boards.tools import (
 )
 from vdla.hw.spec import target_files
 from vdla.hw.spec.cache import digest_of
+from vdla.hw.spec.children import Children
 from vdla.hw.spec.errors import ToolError
 from vdla.hw.spec.sdram import SdramParameters
 from vdla.hw.spec.target import ClockSource, Target
@@ -191,6 +194,14 @@ def _slowest(report: Mapping[str, Any], clock: str) -> str:
     return f"{start} to {names[-1]}, {total:.2f} ns ({wire:.2f} of wire), through {middle}"
 
 
+class Placement(NamedTuple):
+    """A routed placement."""
+
+    seed: int
+    stage: Stage
+    routed: Routed
+
+
 def _signal(cell: str) -> str:
     """Return the name of the signal that a cell of nextpnr computes."""
     return _PRIMITIVE.sub("", cell)
@@ -204,7 +215,7 @@ def build(
     Args:
         target: its clock is the system clock, unless it is the clock of a preset: then it is the board's.
         tell: is called when a stage begins or its result is in the cache.
-        seeds: placements to try until the timing is met.
+        seeds: placements to try until the timing is met, as many at a time as there are processors.
         allow_slow_clock: hand over the fastest placement even if its timing is not met.
 
     Raises:
@@ -297,34 +308,55 @@ def _synthesised(elaborated: str, system: System, tell: Tell) -> Stage:
     return _stage("synthesis", 2, key, tell, doing, work)
 
 
-def _best_placement(system: System, netlist: Stage, seeds: int, tell: Tell) -> tuple[int, Stage, Routed]:
+def _best_placement(system: System, netlist: Stage, seeds: int, tell: Tell) -> Placement:
     """Return seed, stage and result of the first placement whose timing is met, else of the fastest.
+
+    As many placements as the machine has processors are routed at a time. The others end with the first
+    placement whose timing is met.
 
     Raises:
         ToolError: nextpnr fails, or routes no placement in time.
     """
-    tried: list[tuple[int, Stage, Routed]] = []
-    for seed in range(1, seeds + 1):
+    tried: list[Placement] = []
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool, Children() as children:
+        routing = [
+            pool.submit(_placement, system, netlist, seed, tell, children) for seed in range(1, seeds + 1)
+        ]
         try:
-            stage = _routed(system, netlist, seed, tell)
-        except ToolTimeoutError:
-            tell(f"seed {seed}: given up, since it was not routed in {_SECONDS['routing'] / 60:g} minutes")
-            continue
-        routed = read_routed(json.loads((stage.folder / REPORT).read_text()))
-        tried.append((seed, stage, routed))
-        if routed.met:
-            break
-        tell(f"seed {seed}: {routed.mhz:.1f} MHz, {routed.mhz_asked:.1f} asked")
+            for finished in as_completed(routing):
+                placement = finished.result()
+                tried += [] if placement is None else [placement]
+                if tried and tried[-1].routed.met:
+                    break
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
     if not tried:
         raise ToolError(
             f"none of the placements (seeds tried: {seeds}) was routed in {_SECONDS['routing'] / 60:g} "
             "minutes; choose a lower clock with --set clock_mhz=..., or try more placements with --seeds "
             f"{seeds + 3}"
         )
-    return max(tried, key=lambda placement: (placement[2].met, placement[2].mhz))
+    return max(tried, key=lambda placement: (placement.routed.met, placement.routed.mhz))
 
 
-def _routed(system: System, netlist: Stage, seed: int, tell: Tell) -> Stage:
+def _placement(system: System, netlist: Stage, seed: int, tell: Tell, children: Children) -> Placement | None:
+    """Return the placement of a seed; None if it is not routed in time.
+
+    Raises:
+        ToolError: nextpnr fails, or is ended with the `children`.
+    """
+    try:
+        stage = _routed(system, netlist, seed, tell, children)
+    except ToolTimeoutError:
+        tell(f"seed {seed}: given up, since it was not routed in {_SECONDS['routing'] / 60:g} minutes")
+        return None
+    routed = read_routed(json.loads((stage.folder / REPORT).read_text()))
+    if not routed.met:
+        tell(f"seed {seed}: {routed.mhz:.1f} MHz, {routed.mhz_asked:.1f} asked")
+    return Placement(seed, stage, routed)
+
+
+def _routed(system: System, netlist: Stage, seed: int, tell: Tell, children: Children) -> Stage:
     tool = nextpnr_ecp5("building a bitstream")
     options = [*system.device, *_ROUTING, "--seed", str(seed)]
 
@@ -335,7 +367,7 @@ def _routed(system: System, netlist: Stage, seed: int, tell: Tell) -> Stage:
         )
         (folder / "pins.lpf").write_text(with_headroom(system.constraints))
         files = ["--json", "netlist.json", "--lpf", "pins.lpf", "--textcfg", "out.config", "--report", REPORT]
-        tool.run([*options, *files, "-q"], folder, seconds=_SECONDS["routing"])
+        tool.run([*options, *files, "-q"], folder, seconds=_SECONDS["routing"], children=children)
         for name in ("netlist.json", "pins.lpf"):
             (folder / name).unlink()
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from vdla.hw.spec.children import run
+from vdla.hw.spec.children import Children, run
 from vdla.hw.spec.errors import ToolError
 from vdla.hw.spec.extras import missing, require_package
 
@@ -47,20 +47,29 @@ class Tool:
     path: str
     version: str
 
-    def run(self, arguments: list[str], folder: Path, log: str = "", seconds: float | None = None) -> None:
+    def run(
+        self,
+        arguments: list[str],
+        folder: Path,
+        log: str = "",
+        seconds: float | None = None,
+        children: Children | None = None,
+    ) -> None:
         """Run the tool in a folder.
 
         Args:
             log: the file in `folder` into which the tool is told to write its log. Packaged Yosys prints
                 nothing once abc has run in it, not even why it stops; its log says so.
             seconds: after which the tool is ended; None: it may take any time.
+            children: programs among which the tool runs, and with which it ends.
 
         Raises:
             ToolError: it fails, with the end of what it printed or the last line of its log.
             ToolTimeoutError: it takes too long.
         """
         try:
-            done = run([self.path, *arguments], folder, seconds=seconds)
+            start = run if children is None else children.run
+            done = start([self.path, *arguments], folder, seconds=seconds)
         except subprocess.TimeoutExpired:
             raise ToolTimeoutError(f"{self.name} was ended: it took more than {seconds:g} seconds") from None
         if done.status:

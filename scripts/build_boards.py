@@ -28,7 +28,7 @@ STORE, PAGE = DOCS / "boards.json", DOCS / "boards.md"
 ROWS = {
     ("ulx3s-85f", "small"): 70.0,
     ("ulx3s-85f", "tiny"): 70.0,
-    ("colorlight-i9", "tiny"): 60.0,
+    ("colorlight-i9", "small"): 50.0,
     ("ecpix-5-85f", "small"): 60.0,
     ("orangecrab-85f", "small"): 60.0,
 }

@@ -130,6 +130,7 @@ def test_a_slow_clock_is_refused_with_its_path_and_writes_nothing(tools, tmp_pat
 
 
 def test_a_placement_that_is_not_routed_in_time_is_given_up(tools, tmp_path, monkeypatch):
+    monkeypatch.setattr(build_module.os, "cpu_count", lambda: 1)
     monkeypatch.setitem(build_module._SECONDS, "routing", 3.0)
     folder, lines = tools({2: 75.0}), []
     (folder / "endless_1").touch()
@@ -148,11 +149,22 @@ def test_a_slow_clock_is_handed_over_when_allowed(tools, tmp_path):
     assert (tmp_path / "out/bitstream.bit").exists()
 
 
-def test_seeds_are_tried_until_the_timing_is_met(tools, tmp_path):
-    folder = tools({1: 60.0, 2: 71.0, 3: 80.0})
-    report = run(tmp_path / "out", seeds=3)
+def test_seeds_are_tried_until_the_timing_is_met(tools, tmp_path, monkeypatch):
+    monkeypatch.setattr(build_module.os, "cpu_count", lambda: 1)
+    tools({1: 60.0, 2: 71.0, 3: 80.0})
+    lines: list[str] = []
+    report = run(tmp_path / "out", lines, seeds=3)
     assert (report.seed, report.mhz) == (2, 71.0)
-    assert [name for name, *_ in calls(folder)].count("nextpnr-ecp5") == 2
+    assert "seed 1: 60.0 MHz, 70.0 asked" in lines
+
+
+def test_the_other_placements_end_with_the_first_whose_timing_is_met(tools, tmp_path, monkeypatch):
+    monkeypatch.setattr(build_module.os, "cpu_count", lambda: 3)
+    folder, lines = tools({2: 75.0}), []
+    for seed in (1, 3, 4):
+        (folder / f"endless_{seed}").touch()
+    assert run(tmp_path / "out", lines, seeds=4).seed == 2
+    assert not [line for line in lines if "given up" in line]
 
 
 def test_the_fastest_seed_is_handed_over_when_none_is_fast_enough(tools, tmp_path):
