@@ -1,6 +1,7 @@
 """Parameters of an SDRAM: their bounds, their source in a controller's settings, and the reference memory that is
 most like them."""
 
+from copy import deepcopy
 from dataclasses import asdict
 from types import SimpleNamespace
 
@@ -13,44 +14,47 @@ from vdla.hw.spec.sdram import SdramParameters, controller_parameters, memory_of
 from vdla.hw.spec.target import Target
 from vdla.hw.spec.target_files import apply_settings, from_toml, to_toml
 
+LITEDRAM = {
+    "phy": {
+        "memtype": "SDR",
+        "nphases": 1,
+        "nranks": 1,
+        "databits": 16,
+        "cwl": 2,
+        "read_latency": 3,
+        "write_latency": 0,
+    },
+    "geom": {"colbits": 9, "bankbits": 2},
+    "timing": {
+        "tRP": 1,
+        "tRCD": 1,
+        "tWR": 1,
+        "tWTR": 2,
+        "tRFC": 4,
+        "tREFI": 391,
+        "tCCD": 1,
+        "tRRD": 1,
+        "tRC": 4,
+        "tRAS": 3,
+        "tFAW": None,
+        "tZQCS": None,
+    },
+    "cmd_buffer_depth": 8,
+    "cmd_buffer_buffered": False,
+    "read_time": 32,
+    "write_time": 16,
+    "with_auto_precharge": True,
+    "with_refresh": True,
+    "refresh_postponing": 1,
+    "address_mapping": "ROW_BANK_COL",
+    "bank_byte_alignment": 0,
+}
+"""LiteDRAM's settings of an MT48LC16M16 at 50 MHz."""
+
 
 def settings(**changed) -> SimpleNamespace:
-    """Return LiteDRAM's settings of an MT48LC16M16 at 50 MHz, some of them changed."""
-    values = {
-        "phy": {
-            "memtype": "SDR",
-            "nphases": 1,
-            "nranks": 1,
-            "databits": 16,
-            "cwl": 2,
-            "read_latency": 3,
-            "write_latency": 0,
-        },
-        "geom": {"colbits": 9, "bankbits": 2},
-        "timing": {
-            "tRP": 1,
-            "tRCD": 1,
-            "tWR": 1,
-            "tWTR": 2,
-            "tRFC": 4,
-            "tREFI": 391,
-            "tCCD": 1,
-            "tRRD": 1,
-            "tRC": 4,
-            "tRAS": 3,
-            "tFAW": None,
-            "tZQCS": None,
-        },
-        "cmd_buffer_depth": 8,
-        "cmd_buffer_buffered": False,
-        "read_time": 32,
-        "write_time": 16,
-        "with_auto_precharge": True,
-        "with_refresh": True,
-        "refresh_postponing": 1,
-        "address_mapping": "ROW_BANK_COL",
-        "bank_byte_alignment": 0,
-    }
+    """Return `LITEDRAM`, some of the settings changed."""
+    values = deepcopy(LITEDRAM)
     for name, value in changed.items():
         group, _, own = name.rpartition("__")
         (values[group] if group else values)[own] = value
