@@ -215,7 +215,8 @@ def build(
     Args:
         target: its clock is the system clock, unless it is the clock of a preset: then it is the board's.
         tell: is called when a stage begins or its result is in the cache.
-        seeds: placements to try until the timing is met, as many at a time as there are processors.
+        seeds: placements to try until the timing is met, as many at a time as there are processors. The
+            board says which is the first.
         allow_slow_clock: hand over the fastest placement even if its timing is not met.
 
     Raises:
@@ -228,7 +229,7 @@ def build(
     target = _of_board(target, board)
     elaborated, system = _elaborated(board, target, tell)
     netlist = _synthesised(elaborated.key, system, tell)
-    seed, stage, routed = _best_placement(system, netlist, seeds, tell)
+    seed, stage, routed = _best_placement(system, netlist, board.seeds(target.name, seeds), tell)
     if not routed.met and not allow_slow_clock:
         raise _too_slow(routed, board, seeds)
     packed = _packed(stage, tell)
@@ -308,7 +309,7 @@ def _synthesised(elaborated: str, system: System, tell: Tell) -> Stage:
     return _stage("synthesis", 2, key, tell, doing, work)
 
 
-def _best_placement(system: System, netlist: Stage, seeds: int, tell: Tell) -> Placement:
+def _best_placement(system: System, netlist: Stage, seeds: list[int], tell: Tell) -> Placement:
     """Return seed, stage and result of the first placement whose timing is met, else of the fastest.
 
     As many placements as the machine has processors are routed at a time. The others end with the first
@@ -319,9 +320,7 @@ def _best_placement(system: System, netlist: Stage, seeds: int, tell: Tell) -> P
     """
     tried: list[Placement] = []
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool, Children() as children:
-        routing = [
-            pool.submit(_placement, system, netlist, seed, tell, children) for seed in range(1, seeds + 1)
-        ]
+        routing = [pool.submit(_placement, system, netlist, seed, tell, children) for seed in seeds]
         try:
             for finished in as_completed(routing):
                 placement = finished.result()
@@ -332,9 +331,9 @@ def _best_placement(system: System, netlist: Stage, seeds: int, tell: Tell) -> P
             pool.shutdown(wait=False, cancel_futures=True)
     if not tried:
         raise ToolError(
-            f"none of the placements (seeds tried: {seeds}) was routed in {_SECONDS['routing'] / 60:g} "
+            f"none of the placements (seeds tried: {len(seeds)}) was routed in {_SECONDS['routing'] / 60:g} "
             "minutes; choose a lower clock with --set clock_mhz=..., or try more placements with --seeds "
-            f"{seeds + 3}"
+            f"{len(seeds) + 3}"
         )
     return max(tried, key=lambda placement: (placement.routed.met, placement.routed.mhz))
 

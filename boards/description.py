@@ -102,12 +102,19 @@ class Board(_Common, frozen=True, kw_only=True):
     Attributes:
         flash: name of the board in openFPGALoader; "" if it has none.
         platform, memory, link: see their classes.
+        first_seeds: seed of the placement that a build tries first, by the name of the target; 1 for others.
     """
 
     flash: str
     platform: Platform
     memory: Memory
     link: Link
+    first_seeds: Mapping[str, Annotated[int, msgspec.Meta(ge=1)]] = {}
+
+    def seeds(self, target: str, count: int) -> list[int]:
+        """Return the seeds of the placements that a build of a target tries, in order."""
+        first = self.first_seeds.get(target, 1)
+        return [first, *(seed for seed in range(1, count + 1) if seed != first)][:count]
 
 
 class Zynq(_Table, frozen=True, kw_only=True):

@@ -17,7 +17,7 @@ from vdla.hw.spec.errors import ToolError
 from vdla.hw.spec.presets import SMALL, TINY
 from vdla.hw.spec.target import ClockSource, Target
 
-BOARD = msgspec.structs.replace(load_board("ulx3s-85f"), clock_mhz=70.0)
+BOARD = msgspec.structs.replace(load_board("ulx3s-85f"), clock_mhz=70.0, first_seeds={})
 ASKED = BOARD.clock_mhz
 
 
@@ -156,6 +156,14 @@ def test_seeds_are_tried_until_the_timing_is_met(tools, tmp_path, monkeypatch):
     report = run(tmp_path / "out", lines, seeds=3)
     assert (report.seed, report.mhz) == (2, 71.0)
     assert "seed 1: 60.0 MHz, 70.0 asked" in lines
+
+
+def test_the_first_seed_of_the_board_is_tried_first_and_changes_no_other_stage(tools, tmp_path):
+    folder = tools({1: 60.0, 4: 75.0})
+    run(tmp_path / "slow", allow_slow_clock=True)
+    board = msgspec.structs.replace(BOARD, first_seeds={"tiny": 4})
+    assert build(board, Target(TINY), tmp_path / "out", [].append).seed == 4
+    assert [name for name, *_ in calls(folder)] == ["yosys", *2 * ["nextpnr-ecp5", "ecppack"]]
 
 
 def test_the_other_placements_end_with_the_first_whose_timing_is_met(tools, tmp_path, monkeypatch):

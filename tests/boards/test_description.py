@@ -2,6 +2,7 @@
 
 import re
 
+import msgspec
 import pytest
 
 from vdla.boards.description import FOLDER, Board, ZynqBoard, board_names, load_board, load_litex_board
@@ -25,6 +26,21 @@ def test_a_table_zynq_makes_a_board_for_vivado():
     assert load_litex_board("ulx3s-85f") == load_board("ulx3s-85f")
     with pytest.raises(ConfigError, match=r"Vivado makes the system of board kv260; LiteX has .*ulx3s-85f"):
         load_litex_board("kv260")
+
+
+@pytest.mark.parametrize(
+    ("target", "count", "seeds"),
+    [
+        ("small", 1, [2]),
+        ("small", 2, [2, 1]),
+        ("small", 4, [2, 1, 3, 4]),
+        ("tiny", 1, [1]),
+        ("tiny", 3, [1, 2, 3]),
+    ],
+)
+def test_the_seed_that_the_board_names_for_a_target_is_tried_first(target, count, seeds):
+    board = msgspec.structs.replace(load_litex_board("orangecrab-85f"), first_seeds={"small": 2})
+    assert board.seeds(target, count) == seeds
 
 
 @pytest.mark.parametrize(
