@@ -1,5 +1,7 @@
 """Random networks of float operators, which have shapes and sizes that any tool could write."""
 
+import math
+import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -7,30 +9,32 @@ import numpy as np
 from models.run import Tensors
 from onnx import ModelProto
 
-from generators.growing import IMAGE, ROWS, Growing, Value
+from generators.growing import IMAGE, ROWS, VOLUME, Growing, Value
 
 MOST_CHANNELS, MOST_SIDE, MOST_ROWS = 24, 12, 12
 Step = Callable[[Growing, Value], None]
 
 
-# Images
+# Images and volumes
 
 
 def _conv(g: Growing, x: Value) -> None:
-    n, c, h, w = x.shape
+    n, c, *sides = x.shape
     groups = g.rng.choice([1, 1, 1, c, *(d for d in (2, 3, 4) if c % d == 0)])
     outputs = groups * g.rng.randint(1, max(1, MOST_CHANNELS // groups))
-    kernel = [g.rng.choice([k for k in (1, 2, 3, 5) if k <= size]) for size in (h, w)]
+    kernel = [g.rng.choice([k for k in (1, 2, 3, 5) if k <= side]) for side in sides]
     dilations = [
-        g.rng.choice([1, 1, 2]) if 2 * (k - 1) < size else 1 for k, size in zip(kernel, (h, w), strict=True)
+        g.rng.choice([1, 1, 2]) if 2 * (k - 1) < side else 1 for k, side in zip(kernel, sides, strict=True)
     ]
-    strides, pads = [g.rng.choice([1, 1, 2]) for _ in range(2)], [g.rng.randint(0, 2) for _ in range(4)]
-    inputs = [x.name, g.weights(outputs, c // groups, *kernel, fan_in=c // groups * kernel[0] * kernel[1])]
+    strides, pads = [g.rng.choice([1, 1, 2]) for _ in sides], [g.rng.randint(0, 2) for _ in (*sides, *sides)]
+    inputs = [x.name, g.weights(outputs, c // groups, *kernel, fan_in=c // groups * math.prod(kernel))]
     if g.rng.random() < 0.6:
         inputs.append(g.constant(outputs))
     sizes = [
-        (size + pads[axis] + pads[axis + 2] - dilations[axis] * (kernel[axis] - 1) - 1) // strides[axis] + 1
-        for axis, size in enumerate((h, w))
+        (side + pads[axis] + pads[axis + len(sides)] - dilations[axis] * (kernel[axis] - 1) - 1)
+        // strides[axis]
+        + 1
+        for axis, side in enumerate(sides)
     ]
     name = g.node(
         "Conv", *inputs, kernel_shape=kernel, strides=strides, pads=pads, dilations=dilations, group=groups
@@ -55,15 +59,15 @@ def _batch_norm(g: Growing, x: Value) -> None:
 
 
 def _pool(g: Growing, x: Value) -> None:
-    n, c, h, w = x.shape
-    kernel = [g.rng.randint(1, min(3, size)) for size in (h, w)]
-    strides = [g.rng.randint(1, 2) for _ in range(2)]
+    n, c, *sides = x.shape
+    kernel = [g.rng.randint(1, min(3, side)) for side in sides]
+    strides = [g.rng.randint(1, 2) for _ in sides]
     pads = [g.rng.randint(0, k - 1) if g.rng.random() < 0.5 else 0 for k in kernel * 2]
     op = g.rng.choice(["AveragePool", "MaxPool"])
     attributes = {"count_include_pad": g.rng.randint(0, 1)} if op == "AveragePool" else {}
     ceil = g.rng.choice([0, 0, 1]) if not any(pads) and op == "MaxPool" else 0
-    free = [size + pads[axis] + pads[axis + 2] - kernel[axis] for axis, size in enumerate((h, w))]
-    if any(-(-f // s) * s >= size for f, s, size in zip(free, strides, (h, w), strict=True)):
+    free = [side + pads[axis] + pads[axis + len(sides)] - kernel[axis] for axis, side in enumerate(sides)]
+    if any(-(-f // s) * s >= side for f, s, side in zip(free, strides, sides, strict=True)):
         ceil = 0  # the shape inference of onnx counts a last window that begins behind the input
     sizes = [(-(-f // s) if ceil else f // s) + 1 for f, s in zip(free, strides, strict=True)]
     name = g.node(op, x.name, kernel_shape=kernel, strides=strides, pads=pads, ceil_mode=ceil, **attributes)
@@ -72,7 +76,36 @@ def _pool(g: Growing, x: Value) -> None:
 
 def _global_pool(g: Growing, x: Value) -> None:
     op = g.rng.choice(["GlobalAveragePool", "GlobalAveragePool", "GlobalMaxPool"])
-    g.made(g.node(op, x.name), *x.shape[:2], 1, 1)
+    g.made(g.node(op, x.name), *x.shape[:2], *(1 for _ in x.shape[2:]))
+
+
+def _instance_norm(g: Growing, x: Value) -> None:
+    c = x.shape[1]
+    if math.prod(x.shape[2:]) > 1:
+        parameters = g.constant(c, least=0.5), g.constant(c)
+        g.made(g.node("InstanceNormalization", _varied(g, x), *parameters), *x.shape)
+
+
+def _varied(g: Growing, x: Value) -> str:
+    """Add a constant for each place. A normalisation of equal values is rounding errors, which differ."""
+    return g.node("Add", x.name, g.constant(*x.shape[2:]))
+
+
+def _group_norm(g: Growing, x: Value) -> None:
+    """A group normalisation in pieces, as exporters write it."""
+    n, c, *sides = x.shape
+    if math.prod(sides) == 1:
+        return
+    groups = g.rng.choice([d for d in range(1, c + 1) if c % d == 0])
+    flat = g.node("Reshape", _varied(g, x), g.builder.integers(n, groups, -1))
+    one, zero = g.constant(groups, least=1, most=1), g.constant(groups, least=0, most=0)
+    normal = g.node("InstanceNormalization", flat, one, zero)
+    image = g.node("Reshape", normal, g.builder.integers(n, c, *sides))
+    scale, bias = (g.constant(c, *(1 for _ in sides)) for _ in range(2))
+    g.made(g.node("Add", g.node("Mul", image, scale), bias), *x.shape)
+
+
+# Images
 
 
 def _squeeze_and_excite(g: Growing, x: Value) -> None:
@@ -106,10 +139,10 @@ def _pad(g: Growing, x: Value) -> None:
 
 
 def _flatten(g: Growing, x: Value) -> None:
-    n, c, h, w = x.shape
-    if c * h * w <= 1024:
+    n, *rest = x.shape
+    if math.prod(rest) <= 1024:
         op, more = g.rng.choice([("Flatten", ()), ("Reshape", (g.builder.integers(n, -1),))])
-        g.made(g.node(op, x.name, *more), n, c * h * w)
+        g.made(g.node(op, x.name, *more), n, math.prod(rest))
 
 
 def _image_to_rows(g: Growing, x: Value) -> None:
@@ -147,10 +180,11 @@ def _attention(g: Growing, x: Value) -> None:
         return
     turned = g.node("Transpose", x.name, perm=[0, 2, 1])
     scores = g.node("MatMul", x.name, turned)
-    weights = g.node(
-        "Softmax", g.node("Mul", scores, g.builder.constant(np.float32(x.shape[-1] ** -0.5))), axis=-1
-    )
-    g.made(g.node("MatMul", weights, x.name), *x.shape)
+    scaled = g.node("Mul", scores, g.builder.constant(np.float32(x.shape[-1] ** -0.5)))
+    if g.rng.random() < 0.5:  # later positions are masked
+        mask = np.triu(np.full((x.shape[1],) * 2, g.rng.choice([-20, -1e4]), np.float32), 1)
+        scaled = g.node("Add", scaled, g.builder.constant(mask))
+    g.made(g.node("MatMul", g.node("Softmax", scaled, axis=-1), x.name), *x.shape)
 
 
 def _layer_norm(g: Growing, x: Value) -> None:
@@ -167,6 +201,41 @@ def _written_norm(g: Growing, x: Value) -> None:
     root = g.node("Sqrt", g.node("Add", variance, g.builder.constant(np.float32(1e-2))))
     normal = g.node("Mul", g.node("Div", centred, root), g.constant(width))
     g.made(g.node("Add", normal, g.constant(width)), *x.shape)
+
+
+def _written_root_mean_square_norm(g: Growing, x: Value) -> None:
+    """A normalisation by the root of the mean of squares, in pieces, as exporters write it."""
+    mean = g.node("ReduceMean", g.node("Mul", x.name, x.name), axes=[-1])
+    root = g.node("Sqrt", g.node("Add", mean, g.builder.constant(np.float32(1e-2))))
+    inverse = g.rng.choice([("Div", x.name, root), ("Mul", x.name, g.node("Reciprocal", root))])
+    g.made(g.node("Mul", g.node(*inverse), g.constant(x.shape[-1])), *x.shape)
+
+
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+
+
+def _recurrence(g: Growing, x: Value) -> None:
+    """A recurrence over rows as its time steps: all states, or the last states."""
+    steps, width = math.prod(x.shape[:-1]), x.shape[-1]
+    if steps > MOST_ROWS:
+        return
+    op, hidden = g.rng.choice([*GATES]), g.rng.randint(1, 20)
+    direction = g.rng.choice(["forward", "forward", "reverse", "bidirectional"])
+    ways, rows = 1 + (direction == "bidirectional"), GATES[op] * hidden
+    inputs = [
+        g.node("Reshape", x.name, g.builder.integers(steps, 1, width)),
+        g.weights(ways, rows, width, fan_in=width),
+        g.weights(ways, rows, hidden, fan_in=hidden),
+    ]
+    if g.rng.random() < 0.7:
+        inputs.append(g.constant(ways, 2 * rows))
+    attributes = {"linear_before_reset": g.rng.randint(0, 1)} if op == "GRU" else {}
+    outputs = g.builder.nodes(op, 2, *inputs, hidden_size=hidden, direction=direction, **attributes)
+    if g.rng.random() < 0.7:
+        turned = g.node("Transpose", outputs[0], perm=[0, 2, 1, 3])
+        g.made(g.node("Reshape", turned, g.builder.integers(steps, -1)), steps, ways * hidden)
+    else:
+        g.made(g.node("Reshape", outputs[1], g.builder.integers(ways, hidden)), ways, hidden)
 
 
 def _softmax(g: Growing, x: Value) -> None:
@@ -225,13 +294,16 @@ def _silu(g: Growing, x: Value) -> None:
 
 
 def _prelu(g: Growing, x: Value) -> None:
-    shape = (x.shape[1], 1, 1) if len(x.shape) == 4 else (x.shape[-1],)
-    g.made(g.node("PRelu", x.name, g.constant(*shape)), *x.shape)
+    g.made(g.node("PRelu", x.name, g.constant(*_by_channel(x))), *x.shape)
+
+
+def _by_channel(x: Value) -> tuple[int, ...]:
+    """Return the shape of constants of which there is one for each channel."""
+    return (x.shape[1], *(1 for _ in x.shape[2:])) if x.has_channels else (x.shape[-1],)
 
 
 def _change_channels(g: Growing, x: Value) -> None:
-    channels = x.shape[1] if len(x.shape) == 4 else x.shape[-1]
-    shape = g.rng.choice([(), (1,), (channels, 1, 1) if len(x.shape) == 4 else (channels,)])
+    shape = g.rng.choice([(), (1,), _by_channel(x)])
     op = g.rng.choice(["Add", "Div", "Mul", "Sub"])
     operands = [x.name, g.constant(*shape, least=0.5) if op == "Div" else g.constant(*shape)]
     if op != "Div":
@@ -246,7 +318,7 @@ def _two(g: Growing, x: Value) -> None:
 
 
 def _concat(g: Growing, x: Value) -> None:
-    axis = 1 if len(x.shape) == 4 else g.rng.choice([len(x.shape) - 1, g.rng.randrange(len(x.shape))])
+    axis = 1 if x.has_channels else g.rng.choice([len(x.shape) - 1, g.rng.randrange(len(x.shape))])
     rest = x.shape[:axis] + x.shape[axis + 1 :]
     others = [
         v for v in g.values if len(v.shape) == len(x.shape) and v.shape[:axis] + v.shape[axis + 1 :] == rest
@@ -259,7 +331,7 @@ def _concat(g: Growing, x: Value) -> None:
 
 
 def _split(g: Growing, x: Value) -> None:
-    axis = 1 if len(x.shape) == 4 else len(x.shape) - 1
+    axis = 1 if x.has_channels else len(x.shape) - 1
     if x.shape[axis] % 2 == 0:
         half = (*x.shape[:axis], x.shape[axis] // 2, *x.shape[axis + 1 :])
         for name in g.builder.nodes("Split", 2, x.name, axis=axis):
@@ -267,7 +339,7 @@ def _split(g: Growing, x: Value) -> None:
 
 
 def _slice(g: Growing, x: Value) -> None:
-    axis = g.rng.randrange(1 if len(x.shape) == 4 else 0, len(x.shape))
+    axis = g.rng.randrange(1 if x.has_channels else 0, len(x.shape))
     if x.shape[axis] > 1:
         begin = g.rng.choice([1, g.rng.randrange(x.shape[axis])])
         end = g.rng.choice([x.shape[axis], g.rng.randint(begin + 1, x.shape[axis])])
@@ -286,7 +358,8 @@ def _pick(g: Growing, x: Value) -> None:
 def _reduce(g: Growing, x: Value) -> None:
     op, keeps = g.rng.choice(["ReduceMean", "ReduceMean", "ReduceMax", "ReduceMin"]), g.rng.randint(0, 1)
     last = len(x.shape) - 1
-    axes = g.rng.choice([[2, 3], [2, 3], [2], [3]]) if last == 3 else [last]
+    sides = [*range(2, len(x.shape))]
+    axes = g.rng.choice([sides, sides, *([side] for side in sides)]) if x.has_channels else [last]
     sizes = [1 if axis in axes else size for axis, size in enumerate(x.shape) if keeps or axis not in axes]
     if len(sizes) > 1:
         g.made(g.node(op, x.name, axes=axes, keepdims=keeps), *sizes)
@@ -294,27 +367,28 @@ def _reduce(g: Growing, x: Value) -> None:
 
 ANY: tuple[Step, ...] = (_unary, _unary, _clip, _silu, _prelu, _change_channels, _change_channels, _two, _two)
 ANY += (_concat, _split, _slice, _reduce)
+SPATIAL: tuple[Step, ...] = (*(_conv,) * 7, *(_batch_norm,) * 2, *(_pool,) * 2, _global_pool, _flatten)
+SPATIAL += (_instance_norm, _group_norm)
 STEPS: Mapping[str, tuple[Step, ...]] = {
     IMAGE: (
-        *(_conv,) * 7,
-        *(_batch_norm,) * 2,
-        *(_pool,) * 2,
+        *SPATIAL,
         _conv_transpose,
-        _global_pool,
         _squeeze_and_excite,
         _resize,
         _depth_to_space,
         _pad,
-        _flatten,
         _image_to_rows,
         *ANY,
     ),
+    VOLUME: (*SPATIAL, *ANY),
     ROWS: (
         *(_matmul,) * 4,
         *(_gemm,) * 3,
         _attention,
         _layer_norm,
         _written_norm,
+        _written_root_mean_square_norm,
+        _recurrence,
         _softmax,
         _reshape_rows,
         _pick,
@@ -346,22 +420,26 @@ class Network:
 def random_network(seed: int) -> Network:
     """Return a network of up to a dozen random operators; equal seeds give equal networks."""
     g = Growing(seed)
-    if g.rng.random() < 0.6:
-        side = g.rng.randint(3, MOST_SIDE)
-        g.input(
-            "x", 1, g.rng.randint(1, MOST_CHANNELS), side, g.rng.choice([side, g.rng.randint(1, MOST_SIDE)])
-        )
-    else:
-        shape = (g.rng.randint(1, MOST_ROWS), g.rng.randint(2, 40))
-        g.input("x", *g.rng.choice([shape, (1, *shape)]))
+    g.input("x", *_input_shape(g.rng))
     for _ in range(g.rng.randint(2, 12)):
-        kind = IMAGE if len(g.values[-1].shape) == 4 else ROWS
+        kind = g.values[-1].kind
         value = g.some(kind)
         assert value is not None, "the last value is of its kind"
         g.rng.choice(STEPS[kind])(g, value)
     if len(g.values) == 1:
         _unary(g, g.values[0])
     return Network(_finished(g), g.shapes)
+
+
+def _input_shape(rng: random.Random) -> tuple[int, ...]:
+    kind = rng.choices([IMAGE, VOLUME, ROWS], [10, 2, 8])[0]
+    if kind == IMAGE:
+        side = rng.randint(3, MOST_SIDE)
+        return 1, rng.randint(1, MOST_CHANNELS), side, rng.choice([side, rng.randint(1, MOST_SIDE)])
+    if kind == VOLUME:
+        return 1, rng.randint(1, MOST_CHANNELS // 3), *(rng.randint(1, MOST_SIDE // 2) for _ in range(3))
+    shape = rng.randint(1, MOST_ROWS), rng.randint(2, 40)
+    return rng.choice([shape, (1, *shape)])
 
 
 def _finished(g: Growing) -> ModelProto:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from models.graph import GraphBuilder
 
-IMAGE, ROWS = "image", "rows"  # kinds of values
+IMAGE, VOLUME, ROWS = "image", "volume", "rows"  # kinds of values
+RANKS = {4: IMAGE, 5: VOLUME}  # all others are rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +16,16 @@ class Value:
 
     name: str
     shape: tuple[int, ...]
+
+    @property
+    def kind(self) -> str:
+        """What it is, by its rank."""
+        return RANKS.get(len(self.shape), ROWS)
+
+    @property
+    def has_channels(self) -> bool:
+        """Whether its second axis is channels, before its sides; else channels are the last axis of rows."""
+        return self.kind != ROWS
 
 
 class Growing:
@@ -41,7 +52,7 @@ class Growing:
 
     def some(self, kind: str) -> Value | None:
         """Return a value of a kind, more likely one of the last; None where there is none."""
-        wanted = [value for value in self.values if (len(value.shape) == 4) is (kind == IMAGE)]
+        wanted = [value for value in self.values if value.kind == kind]
         if not wanted:
             return None
         return wanted[-1] if self.rng.random() < 0.7 else self.rng.choice(wanted)

@@ -39,6 +39,13 @@ def test_a_pool_has_no_window_behind_its_input(script):
     assert script.case_of(130_367).network.model.graph.node[0].op_type == "MaxPool"
 
 
+def test_networks_have_recurrences_volumes_and_normalisations(script):
+    networks = [script.random_network(seed) for seed in range(150)]
+    operators = {node.op_type for network in networks for node in network.model.graph.node}
+    assert {"LSTM", "GRU", "RNN", "InstanceNormalization", "LayerNormalization", "Softmax"} <= operators
+    assert {len(network.shapes["x"]) for network in networks} == {2, 3, 4, 5}
+
+
 def test_every_style_and_configuration_has_its_turn(script):
     rng = [script.random.Random(seed) for seed in range(400)]
     styles = {each.choice([script.FLOAT, *script.STYLES]) for each in rng}
