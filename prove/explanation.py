@@ -174,8 +174,8 @@ class Explainer:
             has_terms = any(each.terms for each in form.sums)
             if has_terms and (form.members is None) != (len(dues) == 1 and due.members is None):
                 found = self._of_other_form(form)
-            elif form.members is None:
-                (rest,) = dues
+            elif form.members is None and len(dues) == 1:
+                rest = dues[0]
                 found = self._of_sum(form, rest, due)
             else:
                 found = self._of_members(form, dues, due)

@@ -35,20 +35,27 @@ SUM = "sum with an input of the network"
 Faults = Iterator[tuple[Plan, int | None]]
 
 
+def pooling_of_the_whole_image(net: EpilogueNet) -> Graph:
+    return net.graph(net.pool(net.input(1, 8, 1, 6), (1, 6)))
+
+
 GRAPHS: dict[str, Callable[[], Graph]] = {
     SUM: lambda: sum_with_an_input_of_the_network(EpilogueNet())[0],
+    "a pooling of the whole image": lambda: pooling_of_the_whole_image(EpilogueNet()),
     "pooled sums": lambda: pooling_behind_a_convolution(EpilogueNet()),
     "a chain": lambda: inverted_residual_with_tables(EpilogueNet()),
     "scaled inputs": lambda: narrowed_behind_zero_points(EpilogueNet()),
     "products": lambda: attention(Heads()),
     "products of tables": lambda: attention(Heads(), zeros=(-128, 3)),
 }
+CONFIGS = {"a chain": FED, "a pooling of the whole image": FULL.with_changes(name="oblong", block_in=8)}
+"""Of graphs that are not compiled for FULL. Where blocks of inputs and outputs differ, the ALU takes the maximum."""
 
 
 @lru_cache
 def compiled(title: str) -> tuple[Plan, Graphs]:
     graph = GRAPHS[title]() if title in GRAPHS else handmade(title)[0]
-    plan = plan_of(graph, FED if "chain" in title else FULL)
+    plan = plan_of(graph, CONFIGS.get(title, FULL))
     return plan, graphs_for(graph, plan.target)
 
 
@@ -174,6 +181,14 @@ def greatest_of_fewer(plan: Plan) -> Faults:
             if it.alu_opcode == AluOpcode.MAX and not it.use_imm and it.iter_out > 1
             else None
         ),
+    )
+
+
+def greatest_left_out(plan: Plan) -> Faults:
+    return instructions(
+        plan,
+        isa.Alu,
+        lambda it: {"uop_end": it.uop_begin} if it.alu_opcode == AluOpcode.MAX and not it.use_imm else None,
     )
 
 
@@ -336,6 +351,13 @@ CASES = {
         greatest_of_fewer,
         "missing",
         r"no instruction takes v0\[.*\] into the maximum, which was due",
+    ),
+    "a pooling that is left out": Case(
+        "a pooling of the whole image",
+        greatest_left_out,
+        "missing",
+        r"no instruction takes x0\[.*\] into the maximum, which was due; 6 members are missing; the accumulator "
+        "has no term",
     ),
     "a wrong weight of a pooling of sums": Case(
         "pooled sums",
