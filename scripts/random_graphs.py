@@ -119,8 +119,8 @@ def written(case: Case) -> ModelProto | None:
 
 
 def subject_of(model: ModelProto, seed: int) -> tuple[Subject, Graph]:
-    """Return the network twice, and as it is lowered; one whose activations are real numbers is quantised
-    first, on random samples.
+    """Return the network twice, and as it is lowered; a network whose activations are real numbers is
+    quantised first, on random samples.
 
     Raises:
         GraphError: it is refused.
@@ -129,7 +129,9 @@ def subject_of(model: ModelProto, seed: int) -> tuple[Subject, Graph]:
     raw = importer.run()
     simple = simplified(raw, calibrates=True)
     if any(node.op.startswith(QUANTISED) for node in simple.nodes):
-        return Subject(raw, model, {own: name for name, own in importer.names.items()}), simple
+        return Subject(
+            raw, model, {graph_name: model_name for model_name, graph_name in importer.names.items()}
+        ), simple
     samples = [random_inputs(raw, seed + more) for more in range(CALIBRATION_SAMPLES)]
     graph = quantise(simple, samples).graph
     return Subject(graph, export(graph), {name: name for name in graph.types}), graph
@@ -137,12 +139,12 @@ def subject_of(model: ModelProto, seed: int) -> tuple[Subject, Graph]:
 
 def inputs_of(graph: Graph, seed: int) -> Tensors:
     """Return random inputs; bytes of all values."""
-    rng, found = np.random.default_rng(seed), random_inputs(graph, seed)
+    rng, inputs = np.random.default_rng(seed), random_inputs(graph, seed)
     for name, type_ in graph.inputs.items():
         if type_.dtype in NARROW:
             limits = np.iinfo(type_.dtype)
-            found[name] = rng.integers(limits.min, limits.max + 1, type_.shape).astype(type_.dtype)
-    return found
+            inputs[name] = rng.integers(limits.min, limits.max + 1, type_.shape).astype(type_.dtype)
+    return inputs
 
 
 def faults(case: Case, model: ModelProto) -> tuple[list[str], int]:
@@ -154,25 +156,25 @@ def faults(case: Case, model: ModelProto) -> tuple[list[str], int]:
     subject, prepared = subject_of(model, case.seed)
     lowered = INTEGERS.run(prepared)
     inputs = inputs_of(subject.graph, case.seed)
-    found, layers = layer_faults(lowered, inputs, reference(subject, inputs), subject.graph)
+    differences, layers = layer_faults(lowered, inputs, reference(subject, inputs), subject.graph)
     plan = plan_of(lowered, Target(case.config), choose=by_estimate)
-    made = Session(FunctionalDevice(plan.config, plan.dram_bytes), plan).run(inputs).outputs
+    outputs = Session(FunctionalDevice(plan.config, plan.dram_bytes), plan).run(inputs).outputs
     for name, array in interpret(lowered, inputs).items():
-        if not np.array_equal(array, made[name], equal_nan=True):
-            found.append(
-                f"{name}: {np.count_nonzero(array != made[name])} elements on the accelerator differ"
+        if not np.array_equal(array, outputs[name], equal_nan=True):
+            differences.append(
+                f"{name}: {np.count_nonzero(array != outputs[name])} elements on the accelerator differ"
             )
-    return found + proof_faults(plan, lowered), layers
+    return differences + proof_faults(plan, lowered), layers
 
 
 def layer_faults(lowered: Graph, inputs: Tensors, known: Known, graph: Graph) -> tuple[list[str], int]:
     """Run every operator on what onnxruntime makes of its inputs, as far as that is known; return how results
     differ from what is known of them, and how many were compared.
 
-    Integers that onnxruntime does not tell, as our joined operators make them, may be one off, so real
-    numbers made of these may be one step off.
+    Integers that onnxruntime does not tell, as our joined operators compute them, may be one off, so real
+    numbers computed from them may be one step off.
     """
-    values, found, layers = {**lowered.constants, **inputs}, [], 0
+    values, differences, layers = {**lowered.constants, **inputs}, [], 0
     makers = DefUse(lowered).makers
     for node in lowered.nodes:
         values |= run_node(node, values, lowered.types)
@@ -186,21 +188,21 @@ def layer_faults(lowered: Graph, inputs: Tensors, known: Known, graph: Graph) ->
             begin = {*_known_before(node, makers, given), *node.inputs}
             begin |= _same(given, [values[each] for each in node.inputs if each])
             if difference and not joins_steps(graph, begin, name, given, values[name]):
-                found.append(f"{node.op} {name}: {difference}")
+                differences.append(f"{node.op} {name}: {difference}")
             values[name] = expected
-    return found, layers
+    return differences, layers
 
 
 def _known_before(node: Node, makers: Mapping[str, Node], known: Known) -> set[str]:
     """Return the known values of which the inputs of a node are computed, the nearest of each."""
-    waiting, found = [*node.inputs], set[str]()
+    waiting, nearest = [*node.inputs], set[str]()
     while waiting:
         name = waiting.pop()
         if name in known:
-            found.add(name)
+            nearest.add(name)
         elif name in makers:
             waiting += makers[name].inputs
-    return found
+    return nearest
 
 
 def _same(known: Known, arrays: Iterable[np.ndarray]) -> set[str]:
@@ -208,41 +210,41 @@ def _same(known: Known, arrays: Iterable[np.ndarray]) -> set[str]:
     return {
         name
         for array in arrays
-        for name, one in known.items()
-        if one.size == array.size > 0 and one.dtype.kind in "iu"
-        if np.array_equal(as_made(one, array.dtype).reshape(-1), array.reshape(-1))
+        for name, integers in known.items()
+        if integers.size == array.size > 0 and integers.dtype.kind in "iu"
+        if np.array_equal(as_made(integers, array.dtype).reshape(-1), array.reshape(-1))
     }
 
 
-def joins_steps(graph: Graph, begin: Iterable[str], name: str, known: Known, found: np.ndarray) -> bool:
-    """Whether a result may be what several quantised operators make of known values, one by one.
+def joins_steps(graph: Graph, begin: Iterable[str], name: str, known: Known, result: np.ndarray) -> bool:
+    """Whether a result may be what several quantised operators, applied in turn, compute from known values.
 
-    Each of them must agree with onnxruntime on onnxruntime's own inputs. Each may be one off, which the next
-    ones may enlarge.
+    Each of them must agree with onnxruntime on onnxruntime's inputs. Each may be one off, and the operators
+    after it may enlarge the difference.
 
     Args:
         graph: before it was lowered.
-        begin: what a node reads that computes in one what the operators of `graph` do.
+        begin: the inputs of the single node that stands for these operators of `graph`.
     """
     first = {given: known[given] for given in (*begin, *graph.inputs) if given in known and given != name}
     steps = _steps_to(graph, name, first)
     theirs = {**graph.constants, **first}
     for step in steps:
-        made = run_node(step, theirs, graph.types)
-        if any(far_off(array, known[value]) for value, array in made.items() if value in known):
+        results = run_node(step, theirs, graph.types)
+        if any(far_off(array, known[value]) for value, array in results.items() if value in known):
             return False
-        theirs |= {value: known.get(value, array) for value, array in made.items()}
+        theirs |= {value: known.get(value, array) for value, array in results.items()}
     inner = [step.outputs[0] for step in steps if _rounds(step, graph) and step.outputs[0] != name]
     if not steps or len(inner) > MOST_JOINED:
         return False
     runs = [
-        as_made(_run_off(graph, steps, first, dict(zip(inner, off, strict=True)))[name], found.dtype)
+        as_made(_run_off(graph, steps, first, dict(zip(inner, off, strict=True)))[name], result.dtype)
         for off in product((-1, 0, 1), repeat=len(inner))
     ]
-    found = _as_image(found, runs[0])
-    slack = LAST_PLACE if found.dtype.kind in "iu" else TOLERANCE * max(float(np.abs(runs).max()), 1e-3)
+    result = _as_image(result, runs[0])
+    slack = LAST_PLACE if result.dtype.kind in "iu" else TOLERANCE * max(float(np.abs(runs).max()), 1e-3)
     low, high = (bound(np.array(runs, np.float64), axis=0) for bound in (np.min, np.max))
-    return bool(np.all(found >= low - slack) and np.all(found <= high + slack))
+    return bool(np.all(result >= low - slack) and np.all(result <= high + slack))
 
 
 def _rounds(step: Node, graph: Graph) -> bool:
@@ -258,9 +260,9 @@ def _rounds(step: Node, graph: Graph) -> bool:
 
 
 def _as_image(array: np.ndarray, like: np.ndarray) -> np.ndarray:
-    """Return rows as the images of one row that they were made, or images as the rows that they were; others
-    as they are."""
-    same = [one for one in array.shape if one > 1] == [one for one in like.shape if one > 1]
+    """Return an array in the shape of `like` if only sizes of 1 differ, as in rows that became images; else
+    the array as it is."""
+    same = [size for size in array.shape if size > 1] == [size for size in like.shape if size > 1]
     return array.reshape(like.shape) if same else array
 
 
@@ -278,35 +280,35 @@ def _run_off(graph: Graph, steps: Iterable[Node], begin: Known, off: Mapping[str
 
 def _steps_to(graph: Graph, name: str, begin: Known) -> list[Node]:
     """Return the nodes of a graph that make a value of others; none where they need still others."""
-    makers, wanted, found = DefUse(graph).makers, [name], set()
+    makers, wanted, needed = DefUse(graph).makers, [name], set()
     while wanted:
         value = wanted.pop()
         if not value or value in begin or value in graph.constants:
             continue
         if value not in makers:
             return []
-        if id(makers[value]) not in found:
-            found.add(id(makers[value]))
+        if id(makers[value]) not in needed:
+            needed.add(id(makers[value]))
             wanted += makers[value].inputs
-    return [node for node in graph.nodes if id(node) in found]
+    return [node for node in graph.nodes if id(node) in needed]
 
 
-def far_off(found: np.ndarray, expected: np.ndarray, step: float = 0.0) -> str:
-    """Say how a result differs from the expected one by more than it may; "" where it does not.
+def far_off(result: np.ndarray, expected: np.ndarray, step: float = 0.0) -> str:
+    """Say how a result differs from the expected result by more than is allowed; "" where it does not.
 
     Args:
         step: that real numbers may be off beside the rounding of float32.
     """
-    if found.shape != expected.shape or found.dtype != expected.dtype:
-        return f"it is {found.dtype}{list(found.shape)}, not {expected.dtype}{list(expected.shape)}"
-    if found.dtype.kind in "iub":
-        most = int(np.abs(found.astype(np.int64) - expected.astype(np.int64)).max())
+    if result.shape != expected.shape or result.dtype != expected.dtype:
+        return f"it is {result.dtype}{list(result.shape)}, not {expected.dtype}{list(expected.shape)}"
+    if result.dtype.kind in "iub":
+        most = int(np.abs(result.astype(np.int64) - expected.astype(np.int64)).max())
         return f"it is {most} off" if most > LAST_PLACE else ""
     finite = np.isfinite(expected)
-    if not np.array_equal(found[~finite], expected[~finite], equal_nan=True):
+    if not np.array_equal(result[~finite], expected[~finite], equal_nan=True):
         return "infinities or nan stand at other places"
     allowed = step + TOLERANCE * max(float(np.abs(expected[finite]).max(initial=0)), 1e-3)
-    most = float(np.abs(found[finite] - expected[finite]).max(initial=0))
+    most = float(np.abs(result[finite] - expected[finite]).max(initial=0))
     return "" if most <= allowed else f"it is {most:g} off, and {allowed:g} is allowed"
 
 
@@ -316,16 +318,16 @@ def tried(case: Case, folder: Path) -> Outcome:
     if model is None:
         return case.outcome(UNWRITTEN)
     try:
-        found, layers = faults(case, model)
+        differences, layers = faults(case, model)
     except GraphError as error:
         return case.outcome(REFUSED, str(error))
     except Exception:  # a traceback is what is looked for
-        found, layers = [traceback.format_exc()], 0
-    if not found:
+        differences, layers = [traceback.format_exc()], 0
+    if not differences:
         return case.outcome(RIGHT, "", layers)
     folder.mkdir(parents=True, exist_ok=True)
     onnx.save(model, folder / f"{case.seed}.onnx")
-    return case.outcome(WRONG, "\n".join(found), layers)
+    return case.outcome(WRONG, "\n".join(differences), layers)
 
 
 def done_before(journal: Path | None) -> dict[int, Outcome]:

@@ -2,8 +2,8 @@
 """Compile random operators with random schedules and configurations, and compare them with NumPy.
 
 Each runs on the functional device in program order and in random interleavings of the units, and on the cycle
-simulator. A share of them also runs on the RTL, whose cycles must equal those of the simulator. Exit status 1
-if anything differs.
+simulator. A share of them also runs on the RTL, which must take as many cycles as the simulator. Exit status
+1 if anything differs.
 """
 
 import sys
@@ -60,7 +60,7 @@ def run(device: Device, case: Case, stream: Stream) -> tuple[int | None, np.ndar
 
 
 def failures(case: Case, on_rtl: bool) -> list[str]:
-    """Return what is wrong with a case: nothing, one hopes."""
+    """Return what is wrong with a case; an empty list if it is right."""
     stream = compile_stream(case.func, case.config)
     devices = devices_of(case.config, DRAM_BYTES, on_rtl=on_rtl)
     return differences(devices, lambda device: run(device, case, stream), case.expected)[0]
@@ -79,9 +79,9 @@ def main(cases: int, seed: int, rtl: int) -> None:
             case, use_rtl = random_case(number, CONFIGS), bool(rtl) and number % rtl == 0
             on_rtl += use_rtl
             kinds[case.text.split("(")[0].split(" ")[0].strip(",")] += 1
-            found = failures(case, use_rtl)
-            wrong += bool(found)
-            for line in found:
+            case_failures = failures(case, use_rtl)
+            wrong += bool(case_failures)
+            for line in case_failures:
                 click.echo(f"seed {number}: {line}\n  {case.text} on {case.config.name}")
     click.echo(
         f"{cases} operators ({', '.join(f'{count} {kind}' for kind, count in sorted(kinds.items()))}) on "

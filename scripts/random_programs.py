@@ -3,8 +3,8 @@
 
 Every program runs on the functional device in program order and in random legal interleavings, and on each
 requested device. The final DRAM must be the same everywhere. Cycles and every counter must be the same on all
-timed devices. Every eighth program stores into its own stream or into micro-ops that it loads: every device
-must refuse it with the same error and leave DRAM unchanged. Exit status 1 on any difference.
+timed devices. Every eighth program stores into its instruction stream or into micro-ops that it loads: every
+device must refuse it with the same error and leave DRAM unchanged. Exit status 1 on any difference.
 """
 
 import json

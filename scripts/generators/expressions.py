@@ -67,14 +67,14 @@ class _Maker:
         )
 
     def scaled(self, total: Tensor, name: str, channel: int | None) -> Tensor:
-        """Return the requantisation of sums by parameters, those of one dimension or of all."""
+        """Return the requantisation of sums by parameters, of one dimension's channels or shared by all."""
         sets = 1 if channel is None else total.shape[channel]
         tile = total.shape[-2:]
         kept = placeholder((sets, len(Parameter), *tile), f"P{name}", self.acc)
 
         def element(*at: Expr) -> Expr:
-            own = 0 if channel is None else at[channel]
-            return requantised(total[at], lambda row: kept[own, int(row), at[-2], at[-1]])
+            channel_index = 0 if channel is None else at[channel]
+            return requantised(total[at], lambda row: kept[channel_index, int(row), at[-2], at[-1]])
 
         return compute(total.shape, element, f"Z{name}", [f"{axis.name}_{name}" for axis in total.axes])
 
@@ -157,15 +157,17 @@ def product_and_sum(config: AcceleratorConfig, seed: int = 0, rows: int = 6) -> 
 
 
 def separable_pair(config: AcceleratorConfig, seed: int = 0, side: int = 6) -> Expression:
-    """Return a depthwise convolution of 3x3 with a border, requantised, and one of 1x1 on its result."""
+    """Return a 3x3 depthwise convolution with a border, requantised, and a 1x1 convolution on its result."""
     maker, b, block = _Maker(config, seed), config.batch, config.block_in
     channels, outputs = 2 * block, 3 * config.block_out
-    one = Convolution(channels, side, side, channels, (3, 3), (1, 1), (1, 1, 1, 1), groups=channels, batch=b)
-    other = Convolution(channels, side, side, outputs, (1, 1), batch=b)
-    image, kernels = maker.image(one), maker.bytes(channels, 1, 3, 3)
+    depthwise = Convolution(
+        channels, side, side, channels, (3, 3), (1, 1), (1, 1, 1, 1), groups=channels, batch=b
+    )
+    pointwise = Convolution(channels, side, side, outputs, (1, 1), batch=b)
+    image, kernels = maker.image(depthwise), maker.bytes(channels, 1, 3, 3)
     weights, words = maker.bytes(outputs, channels, 1, 1), (maker.words(channels, 8), maker.words(outputs, 9))
-    middle = requantise(convolved(image, kernels, one), words[0][:, :, None, None], config.acc_bits)
-    result = requantise(convolved(middle, weights, other), words[1][:, :, None, None], config.acc_bits)
+    middle = requantise(convolved(image, kernels, depthwise), words[0][:, :, None, None], config.acc_bits)
+    result = requantise(convolved(middle, weights, pointwise), words[1][:, :, None, None], config.acc_bits)
     output, lane = _pair(maker, side), np.arange(block)
     diagonal = np.zeros((2, 3, 3, block, block), np.int8)
     diagonal[..., lane, lane] = kernels.reshape(2, block, 3, 3).transpose(0, 2, 3, 1)
@@ -173,7 +175,7 @@ def separable_pair(config: AcceleratorConfig, seed: int = 0, side: int = 6) -> E
         "X": blocked(image, block, b)[0],
         "D": diagonal,
         "P1": maker.kept(words[0]),
-        "W": blocked_weights(weights, other, config)[0, :, :, 0, 0],
+        "W": blocked_weights(weights, pointwise, config)[0, :, :, 0, 0],
         "P2": maker.kept(words[1]),
     }
     return Expression(output, given, maker.out(result, output.shape))
@@ -263,4 +265,4 @@ EXPRESSIONS: Mapping[str, Callable[[AcceleratorConfig], Expression]] = {
     "sum of squares over windows": energy_pooling,
     "separable pair": separable_pair,
 }
-"""Each makes one operator for a configuration, in a size that is soon simulated."""
+"""Each makes an operator for a configuration, in a size that is soon simulated."""

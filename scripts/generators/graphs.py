@@ -98,8 +98,8 @@ def _group_norm(g: Growing, x: Value) -> None:
         return
     groups = g.rng.choice([d for d in range(1, c + 1) if c % d == 0])
     flat = g.node("Reshape", _varied(g, x), g.builder.integers(n, groups, -1))
-    one, zero = g.constant(groups, least=1, most=1), g.constant(groups, least=0, most=0)
-    normal = g.node("InstanceNormalization", flat, one, zero)
+    unit_scale, zero_bias = g.constant(groups, least=1, most=1), g.constant(groups, least=0, most=0)
+    normal = g.node("InstanceNormalization", flat, unit_scale, zero_bias)
     image = g.node("Reshape", normal, g.builder.integers(n, c, *sides))
     scale, bias = (g.constant(c, *(1 for _ in sides)) for _ in range(2))
     g.made(g.node("Add", g.node("Mul", image, scale), bias), *x.shape)
@@ -298,7 +298,7 @@ def _prelu(g: Growing, x: Value) -> None:
 
 
 def _by_channel(x: Value) -> tuple[int, ...]:
-    """Return the shape of constants of which there is one for each channel."""
+    """Return the shape of a constant for each channel."""
     return (x.shape[1], *(1 for _ in x.shape[2:])) if x.has_channels else (x.shape[-1],)
 
 
@@ -443,7 +443,7 @@ def _input_shape(rng: random.Random) -> tuple[int, ...]:
 
 
 def _finished(g: Growing) -> ModelProto:
-    """Return the model; its outputs are the last value and those of the last few that nothing reads."""
+    """Return the model; its outputs are the last two values that nothing reads, and the last value."""
     loose = [value.name for value in g.values[1:] if value.name not in g.read]
     outputs = dict.fromkeys((*loose[-2:], g.values[-1].name))
     return g.builder.finish(**{f"y{place}": name for place, name in enumerate(outputs)})

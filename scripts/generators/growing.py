@@ -32,7 +32,7 @@ class Growing:
     """A graph in the making.
 
     Attributes:
-        values: what operators may read; those of the last few operators are read most often.
+        values: what operators may read; results of the last few operators are read most often.
         shapes: of the inputs.
         read: what operators read so far.
     """
@@ -51,7 +51,7 @@ class Growing:
         self.values.append(Value(self.builder.input(name, *shape), shape))
 
     def some(self, kind: str) -> Value | None:
-        """Return a value of a kind, more likely one of the last; None where there is none."""
+        """Return a value of a kind, more likely the last of them; None where there is none."""
         wanted = [value for value in self.values if value.kind == kind]
         if not wanted:
             return None

@@ -231,9 +231,9 @@ class InstructionMaker:
             if access.in_dram:
                 keys = _granules(rows_in_dram(access, fields, self._config.element_bytes(memory)))
             else:
-                found = set(elements(access, fields, bases))
-                uops = [self._uops[index] for index in sorted(found)] if memory is MemoryType.UOP else uops
-                keys = _on_chip(memory, found)
+                touched = set(elements(access, fields, bases))
+                uops = [self._uops[index] for index in sorted(touched)] if memory is MemoryType.UOP else uops
+                keys = _on_chip(memory, touched)
             if access.reads:
                 reads |= keys
             if access.writes:
@@ -290,7 +290,7 @@ class InstructionMaker:
         memory."""
         rng = self._rng
         depths = {access.uop_field: self._config.depth(access.memory) for access in operands(form)}
-        own, most = isa.field_names(form), isa.field_of(form, "iter_in", self._config).high
+        field_names, most = isa.field_names(form), isa.field_of(form, "iter_in", self._config).high
         while True:
             begin = rng.randrange(len(self._uops))
             fields = {
@@ -299,7 +299,7 @@ class InstructionMaker:
                 "iter_out": rng.choice((0, 1, 1, 2, 3, 5)),
                 "iter_in": min(rng.choice((1, 1, 2, 4, 9)), most),
                 "reset": int(rng.random() < 0.15),
-                "stride_2": rng.randrange(2) if "stride_2" in own else 0,
+                "stride_2": rng.randrange(2) if "stride_2" in field_names else 0,
                 **self._window(),
             }
             for name, depth in depths.items():
@@ -307,7 +307,7 @@ class InstructionMaker:
                     f"{name}_factor_{loop}": rng.choice((0, 0, 1, 1, 2, 3, rng.randrange(depth))) % depth
                     for loop in ("out", "in")
                 }
-            fields = {name: value for name, value in fields.items() if name in own}
+            fields = {name: value for name, value in fields.items() if name in field_names}
             uops = self._uops[begin : fields["uop_end"]]
             if all(self._stays_inside(access, fields, uops) for access in operands(form, *flags)):
                 return fields

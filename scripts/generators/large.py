@@ -102,13 +102,13 @@ def tree(count: int) -> ModelProto:
     leaves = max(2, count // 2)
     nodes = [helper.make_node("Mul", ["x", f"c{place}"], [f"y{place}"]) for place in range(leaves)]
     constants = {f"c{place}": np.full((), place, np.float32) for place in range(leaves)}
-    waiting, made = [f"y{place}" for place in range(leaves)], 0
+    waiting, sums = [f"y{place}" for place in range(leaves)], 0
     while len(waiting) > 1:
         following = []
-        for one, other in zip(waiting[::2], waiting[1::2], strict=False):
-            following.append(f"a{made}")
-            nodes.append(helper.make_node("Add", [one, other], [following[-1]]))
-            made += 1
+        for left, right in zip(waiting[::2], waiting[1::2], strict=False):
+            following.append(f"a{sums}")
+            nodes.append(helper.make_node("Add", [left, right], [following[-1]]))
+            sums += 1
         waiting = [*following, *waiting[len(waiting) // 2 * 2 :]]
     return _model(nodes, {"x": ROW}, {waiting[0]: ROW}, constants)
 
@@ -240,16 +240,16 @@ def functions(count: int, calls: int = 2) -> ModelProto:
     The last function is a Relu, so that the model stands for `calls` ** (`count` - 1) nodes.
     """
     imports = [helper.make_opsetid("", OPSET), helper.make_opsetid("own", 1)]
-    made = []
+    definitions = []
     for depth in range(count):
         links = [_link(place) for place in range(calls + 1)]
         op, domain = (f"f{depth + 1}", "own") if depth + 1 < count else ("Relu", "")
         pairs = pairwise(links) if depth + 1 < count else [(links[0], links[-1])]
-        nodes = [helper.make_node(op, [one], [other], domain=domain) for one, other in pairs]
-        made.append(helper.make_function("own", f"f{depth}", links[:1], links[-1:], nodes, imports))
+        nodes = [helper.make_node(op, [source], [target], domain=domain) for source, target in pairs]
+        definitions.append(helper.make_function("own", f"f{depth}", links[:1], links[-1:], nodes, imports))
     model = _model([helper.make_node("f0", ["x"], ["y"], domain="own")], {"x": ROW}, {"y": ROW})
     model.opset_import.append(imports[1])
-    model.functions.extend(made)
+    model.functions.extend(definitions)
     return model
 
 
@@ -289,7 +289,7 @@ def _if(count: int, condition: str) -> NodeProto:
         then = _branch(inner, f"t{depth}" if node is None else f"y{depth + 1}", f"then{depth}")
         other = _branch([helper.make_node("Neg", ["x"], [f"e{depth}"])], f"e{depth}", f"else{depth}")
         node = helper.make_node("If", [condition], [f"y{depth}"], then_branch=then, else_branch=other)
-    assert node is not None, "there is at least one"
+    assert node is not None, "there is at least one If"
     return node
 
 

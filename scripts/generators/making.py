@@ -1,4 +1,4 @@
-"""Operators on random data, and the random choices for one."""
+"""Operators on random data, and the random choices for an operator."""
 
 import random
 from collections.abc import Callable, Mapping

@@ -232,13 +232,13 @@ def _transposed(maker: Maker) -> Case:
 
 
 def _whole(narrowing: Narrowing) -> Narrowing:
-    """Return a narrowing of convolutions: parameters are those of channels."""
+    """Return a narrowing of convolutions: every channel has its parameters."""
     return narrowing if isinstance(narrowing, Shift) else Scale()
 
 
 def _chain(maker: Maker) -> Case:
-    """Return a depthwise convolution with a convolution before it and a 1x1 convolution after it, or one of
-    the two, as a chain: any of its tiles."""
+    """Return a depthwise convolution with a convolution before it, a 1x1 convolution after it, or both, as a
+    chain: any of its tiles."""
     rng, config = maker.rng, maker.config
     sides, batch = (rng.randint(1, 14), rng.randint(1, 14)), rng.choice((1, 1, 2))
     inputs, channels, outputs = (rng.randint(1, 40) for _ in range(3))
