@@ -97,15 +97,15 @@ class Task:
     keep: Path
     seed: int
 
-    def outcome(self, began: float, verdict: str, reason: str = "", **found: object) -> Outcome:
+    def outcome(self, began: float, verdict: str, reason: str = "", **figures: object) -> Outcome:
         """Return what came of it.
 
         Args:
             began: the time at which the check began, of `time.perf_counter`.
-            found: fields of the outcome.
+            figures: other fields of the outcome.
         """
         seconds = time.perf_counter() - began
-        return Outcome(self.network, self.style, verdict, reason, **found, seconds=seconds)
+        return Outcome(self.network, self.style, verdict, reason, **figures, seconds=seconds)
 
 
 def written(network: Network, style: str, folder: Path) -> ModelProto:
@@ -114,9 +114,9 @@ def written(network: Network, style: str, folder: Path) -> ModelProto:
     if style == FLOAT:
         return model
     samples = network.samples(CALIBRATION_SAMPLES, CALIBRATION_SEED)
-    made = STYLES[style].quantised(model, samples, network.float_operators, network.float_behind)
-    session_of(made)
-    return made
+    quantised = STYLES[style].quantised(model, samples, network.float_operators, network.float_behind)
+    session_of(quantised)
+    return quantised
 
 
 def checked(task: Task) -> Outcome:
@@ -127,15 +127,15 @@ def checked(task: Task) -> Outcome:
     except Exception as error:  # whatever a tool raises that is none of ours
         return task.outcome(began, UNWRITTEN, str(error).strip().partition("\n")[0])
     try:
-        faults, found = compared(model, task.seed)
+        faults, figures = compared(model, task.seed)
     except GraphError as error:
         return task.outcome(began, REFUSED, str(error))
     except Exception:  # a traceback is what is looked for
-        faults, found = [traceback.format_exc()], {}
+        faults, figures = [traceback.format_exc()], {}
     if faults:
         task.keep.mkdir(parents=True, exist_ok=True)
         onnx.save(model, task.keep / f"{task.network}.{task.style}.onnx")
-    return task.outcome(began, WRONG if faults else RIGHT, "\n".join(faults), **found)
+    return task.outcome(began, WRONG if faults else RIGHT, "\n".join(faults), **figures)
 
 
 def compared(model: ModelProto, seed: int) -> tuple[list[str], Mapping[str, object]]:
@@ -188,8 +188,8 @@ def done_before(journal: Path | None) -> dict[tuple[str, str], Outcome]:
     outcome counts."""
     if journal is None or not journal.exists():
         return {}
-    found = [Outcome(**json.loads(line)) for line in journal.read_text().splitlines()]
-    last = {(outcome.network, outcome.style): outcome for outcome in found}
+    outcomes = [Outcome(**json.loads(line)) for line in journal.read_text().splitlines()]
+    last = {(outcome.network, outcome.style): outcome for outcome in outcomes}
     return {key: outcome for key, outcome in last.items() if outcome.verdict in (RIGHT, UNWRITTEN)}
 
 
@@ -205,10 +205,11 @@ def summary(outcomes: Iterable[Outcome]) -> str:
     """Return the counts in one line."""
     outcomes = list(outcomes)
     counts = Counter(outcome.verdict for outcome in outcomes)
-    one = sum(outcome.verdict == RIGHT and outcome.launches == 1 for outcome in outcomes)
+    in_one_launch = sum(outcome.verdict == RIGHT and outcome.launches == 1 for outcome in outcomes)
     return (
-        f"{len(outcomes)} files: {counts[RIGHT]} right, {one} of them in one launch, {counts[REFUSED]} "
-        f"refused, {counts[UNWRITTEN]} that onnxruntime's tools do not write, {counts[WRONG]} wrong; "
+        f"{len(outcomes)} files: {counts[RIGHT]} right, {in_one_launch} of them in one launch, "
+        f"{counts[REFUSED]} refused, {counts[UNWRITTEN]} that onnxruntime's tools do not write, "
+        f"{counts[WRONG]} wrong; "
         f"{sum(outcome.layers for outcome in outcomes)} layers compared"
     )
 
@@ -252,16 +253,16 @@ def main(
     before, names = done_before(journal), by_size(networks or tuple(NETWORKS), models)
     wanted = [(name, style) for name in names for style in styles or ALL_STYLES]
     tasks = [Task(*key, models, keep, seed) for key in wanted if key not in before]
-    found = {key: before[key] for key in wanted if key in before}
-    click.echo("\n".join([TITLES, *map(str, found.values())]))
+    outcome_of = {key: before[key] for key in wanted if key in before}
+    click.echo("\n".join([TITLES, *map(str, outcome_of.values())]))
     for outcome in outcomes_of(tasks, jobs):
         click.echo(outcome)
-        found[outcome.network, outcome.style] = outcome
+        outcome_of[outcome.network, outcome.style] = outcome
         if journal is not None:
             with journal.open("a") as file:
                 file.write(json.dumps(asdict(outcome)) + "\n")
-    click.echo(summary(found.values()))
-    sys.exit(any(outcome.verdict in (REFUSED, WRONG) for outcome in found.values()))
+    click.echo(summary(outcome_of.values()))
+    sys.exit(any(outcome.verdict in (REFUSED, WRONG) for outcome in outcome_of.values()))
 
 
 if __name__ == "__main__":

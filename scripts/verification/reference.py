@@ -227,27 +227,27 @@ def certain_predecessors(instructions: Sequence[isa.Instruction], order: Sequenc
 
 def accesses_of(item: isa.Instruction, uops: Sequence[isa.MicroOp], config: AcceleratorConfig) -> Accesses:
     """Return the places that an instruction uses."""
-    found = Accesses()
+    places = Accesses()
     match item:
         case isa.Load() | isa.Gather() if item.x_size:
-            block(item, found, config)
+            block(item, places, config)
         case isa.Store() if item.x_size and item.y_size:
-            store(item, found, config)
+            store(item, places, config)
         case isa.Gemm() | isa.Alu():
-            for uop, i, j in steps(item, uops, found):
-                step(item, uop, i, j, found)
+            for uop, i, j in steps(item, uops, places):
+                step(item, uop, i, j, places)
         case isa.Depthwise():
-            for uop, i, j in steps(item, uops, found):
-                window(item, uop, i, j, found)
-    return found
+            for uop, i, j in steps(item, uops, places):
+                window(item, uop, i, j, places)
+    return places
 
 
-def block(item: isa.Load | isa.Gather, found: Accesses, config: AcceleratorConfig) -> None:
+def block(item: isa.Load | isa.Gather, places: Accesses, config: AcceleratorConfig) -> None:
     """Add the places of a LOAD or GATHER."""
     left, right = (item.x_pad_0, item.x_pad_1) if isinstance(item, isa.Load) else (0, 0)
     elements = (item.y_pad_0 + item.y_size + item.y_pad_1) * (left + item.x_size + right)
     memory = ACC if item.memory_type == MemoryType.ACC_8BIT else item.memory_type
-    found.writes |= {(memory, item.sram_base + number) for number in range(elements)}
+    places.writes |= {(memory, item.sram_base + number) for number in range(elements)}
     size = config.element_bytes(item.memory_type)
     for y in range(item.y_size):
         if isinstance(item, isa.Gather):
@@ -256,43 +256,43 @@ def block(item: isa.Load | isa.Gather, found: Accesses, config: AcceleratorConfi
         else:
             begin = (item.dram_base + y * item.x_stride) * size
             end = begin + item.x_size * size
-        found.read(*((DRAM, byte) for byte in range(begin, end)))
+        places.read(*((DRAM, byte) for byte in range(begin, end)))
 
 
-def store(item: isa.Store, found: Accesses, config: AcceleratorConfig) -> None:
+def store(item: isa.Store, places: Accesses, config: AcceleratorConfig) -> None:
     """Add the places of a STORE."""
     elements = range(item.y_size * item.x_size)
-    found.read(*((ACC, item.sram_base + number) for number in elements))
+    places.read(*((ACC, item.sram_base + number) for number in elements))
     if item.parameters:
-        found.read(*((ACC, 4 * (item.parameters - 1) + number) for number in range(4)))
+        places.read(*((ACC, 4 * (item.parameters - 1) + number) for number in range(4)))
         if item.table:
-            found.read(*((TABLE, 64 * (item.table - 1) + number) for number in range(64)))
+            places.read(*((TABLE, 64 * (item.table - 1) + number) for number in range(64)))
         if item.residual:
-            found.read(*((ACC, number) for number in range(4)))
-            found.read(*((RES, item.residual - 1 + number) for number in elements))
+            places.read(*((ACC, number) for number in range(4)))
+            places.read(*((RES, item.residual - 1 + number) for number in elements))
     size = config.element_bytes(OUT)
     for y in range(item.y_size):
         begin, end = (item.dram_base + y * item.x_stride + x for x in (0, item.x_size))
         if item.memory_type == INP:
-            found.writes |= {(INP, element) for element in range(begin, end)}
+            places.writes |= {(INP, element) for element in range(begin, end)}
         else:
-            found.writes |= {(DRAM, byte) for byte in range(begin * size, end * size)}
+            places.writes |= {(DRAM, byte) for byte in range(begin * size, end * size)}
 
 
 def steps(
-    item: isa.Gemm | isa.Alu | isa.Depthwise, uops: Sequence[isa.MicroOp], found: Accesses
+    item: isa.Gemm | isa.Alu | isa.Depthwise, uops: Sequence[isa.MicroOp], places: Accesses
 ) -> Iterator[tuple[isa.MicroOp, int, int]]:
     """Yield the micro-op and both loop counters of each step; add the micro-ops to the places."""
     positions = range(item.uop_begin, item.uop_end)
     if not (item.iter_out and item.iter_in):
         return
-    found.read(*((UOP, position) for position in positions))
+    places.read(*((UOP, position) for position in positions))
     for i, j, position in product(range(item.iter_out), range(item.iter_in), positions):
         if position < len(uops):
             yield uops[position], i, j
 
 
-def step(item: isa.Gemm | isa.Alu, uop: isa.MicroOp, i: int, j: int, found: Accesses) -> None:
+def step(item: isa.Gemm | isa.Alu, uop: isa.MicroOp, i: int, j: int, places: Accesses) -> None:
     """Add the places of a step of a GEMM or ALU instruction. An accumulator that an earlier step of the same
     instruction wrote holds a value."""
     target = (ACC, uop.dst + i * item.dst_factor_out + j * item.dst_factor_in)
@@ -300,35 +300,35 @@ def step(item: isa.Gemm | isa.Alu, uop: isa.MicroOp, i: int, j: int, found: Acce
     fresh = False
     if isinstance(item, isa.Alu):
         if not item.use_imm:
-            read_unless_written(found, (ACC, source))
+            read_unless_written(places, (ACC, source))
     else:
         fresh = bool(item.reset or item.overwrite)
         if not item.reset:
             weight = uop.wgt + i * item.wgt_factor_out + j * item.wgt_factor_in
-            found.read((INP, source), (WGT, weight))
+            places.read((INP, source), (WGT, weight))
     if not fresh:
-        read_unless_written(found, target)
-    found.writes.add(target)
+        read_unless_written(places, target)
+    places.writes.add(target)
 
 
-def window(item: isa.Depthwise, uop: isa.MicroOp, i: int, j: int, found: Accesses) -> None:
+def window(item: isa.Depthwise, uop: isa.MicroOp, i: int, j: int, places: Accesses) -> None:
     """Add the places of a sum of a DEPTHWISE: a window of inputs, a weight element, an accumulator."""
     target = (ACC, uop.dst + i * item.dst_factor_out + j * item.dst_factor_in)
     first = uop.src + i * item.src_factor_out + j * (1 + item.stride_2) * item.src_factor_in
     for row in range(1 + item.more_rows):
         begin = first + row * (2 * item.row_step + 1)
-        found.read(*((INP, begin + t * item.src_factor_in) for t in range(5 if item.wide else 3)))
-    found.read((WGT, uop.wgt + i * item.wgt_factor_out))
+        places.read(*((INP, begin + t * item.src_factor_in) for t in range(5 if item.wide else 3)))
+    places.read((WGT, uop.wgt + i * item.wgt_factor_out))
     if not item.overwrite:
-        read_unless_written(found, target)
-    found.writes.add(target)
+        read_unless_written(places, target)
+    places.writes.add(target)
 
 
-def read_unless_written(found: Accesses, place: Place) -> None:
+def read_unless_written(places: Accesses, place: Place) -> None:
     """Add a read of an accumulator; it needs a value from before unless the same instruction wrote it."""
-    found.reads.add(place)
-    if place not in found.writes:
-        found.needs.add(place)
+    places.reads.add(place)
+    if place not in places.writes:
+        places.needs.add(place)
 
 
 # Places

@@ -160,7 +160,7 @@ def _with_transfer_at_an_edge(subject: Subject, rng: random.Random) -> Subject:
 
 
 def _often(preferred: list[int], choices: list[int], rng: random.Random) -> int:
-    """Return one of `preferred`, if there are any, in half of all cases, else one of `choices`."""
+    """Return an index of `preferred`, if it has any, in half of all cases, else an index of `choices`."""
     return rng.choice(rng.choice((preferred, choices)) or choices)
 
 
@@ -176,7 +176,7 @@ def _bytes_in_dram(item: isa.Instruction, config: AcceleratorConfig) -> ByteRows
 def _with_promise(subject: Subject, rng: random.Random) -> Subject:
     """Return a stream that repeats the first step of a GEMM, ALU or DEPTHWISE, followed by a LOAD.
 
-    The step is often that of an ALU that reads a second accumulator. The LOAD promises to write no half of
+    The step often belongs to an ALU that reads a second accumulator. The LOAD promises to write no half of
     ACC in which the step works.
     """
     items, config = list(subject.instructions), subject.config
@@ -250,20 +250,20 @@ DAMAGES = (
 def verifier_verdict(subject: Subject) -> reference.Verdict:
     """Return the verdict of `vdla.sim.verify` in the words of the reference."""
     try:
-        found = findings(subject.program(), subject.image, filled=subject.filled)
+        violations = findings(subject.program(), subject.image, filled=subject.filled)
     except OverwriteError:
         return reference.OVERWRITES
     except ProgramError:
         return reference.STUCK
-    if not found:
+    if not violations:
         return reference.SAFE
-    first = found[0].index
+    first = violations[0].index
     return reference.Verdict(
         "unsafe",
         first,
         frozenset(
             (KINDS[each.kind], reference.DRAM if each.memory is None else each.memory, each.element)
-            for each in found
+            for each in violations
             if each.index == first
         ),
     )
@@ -274,20 +274,20 @@ def disagreement(subject: Subject) -> str:
 
     The verifier stops at the first place that does not exist and reports at most MOST_FINDINGS violations.
     It names a single element of a broken promise, the first byte of a row that leaves DRAM, and a byte for
-    each group of bytes in DRAM that the same instructions use. Its violations are then among those of the
-    reference; else they are the same.
+    each group of bytes in DRAM that the same instructions use. The reference then has all of its violations,
+    perhaps with more; else they are the same.
     """
-    found = verifier_verdict(subject)
+    verdict = verifier_verdict(subject)
     expected = reference.judge(
         subject.instructions, subject.image.tobytes(), subject.config, filled=subject.filled
     )
-    if (found.fault, found.index) != (expected.fault, expected.index):
-        return f"verifier: {found}; reference: {expected}"
+    if (verdict.fault, verdict.index) != (expected.fault, expected.index):
+        return f"verifier: {verdict}; reference: {expected}"
     stops = any(kind == reference.BEYOND for kind, _, _ in expected.violations)
-    same = _comparable(found) <= _comparable(expected)
-    if not stops and len(found.violations) < MOST_FINDINGS // OTHER_UNITS:
-        same = same and _on_chip(found) == _on_chip(expected)
-    return "" if same else f"verifier: {found}; reference: {expected}"
+    same = _comparable(verdict) <= _comparable(expected)
+    if not stops and len(verdict.violations) < MOST_FINDINGS // OTHER_UNITS:
+        same = same and _on_chip(verdict) == _on_chip(expected)
+    return "" if same else f"verifier: {verdict}; reference: {expected}"
 
 
 def _comparable(verdict: reference.Verdict) -> frozenset:
