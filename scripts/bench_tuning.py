@@ -41,13 +41,13 @@ FOLDER = Path(__file__).parents[1] / "build" / "tuning"
 
 
 def plan_for(target: Target, seeds: int) -> list[tuple[str, int]]:
-    """Return the searches on a target: by the learned model with every seed on the default one, where the
-    other explorers search, too; with OTHER_SEEDS else."""
-    own, *others = EXPLORERS
+    """Return the searches on a target: on the default target, by the learned model with every seed, and by
+    the other explorers; on other targets, by the learned model with OTHER_SEEDS."""
+    learned, *others = EXPLORERS
     fewer = range(min(seeds, OTHER_SEEDS))
     if target.config != DEFAULT:
-        return [(own, seed) for seed in fewer]
-    return [(own, seed) for seed in range(seeds)] + [(other, seed) for other in others for seed in fewer]
+        return [(learned, seed) for seed in fewer]
+    return [(learned, seed) for seed in range(seeds)] + [(other, seed) for other in others for seed in fewer]
 
 
 def file_of(folder: Path, target: str, task: str, seeds: int, trials: int) -> Path:
@@ -58,7 +58,7 @@ def file_of(folder: Path, target: str, task: str, seeds: int, trials: int) -> Pa
 def results(
     folder: Path, chosen: Mapping[str, Target], seeds: int, trials: int, proving: int, jobs: int
 ) -> dict[str, dict[str, Found]]:
-    """Return what was found out, by target and task; what is missing in the folder is found out first."""
+    """Return the outcomes of the searches, by target and task; searches missing in the folder run first."""
     folder.mkdir(parents=True, exist_ok=True)
     wanted = {
         (name, task): (each, target)
@@ -82,36 +82,44 @@ def results(
         key: msgspec.json.decode(file_of(folder, *key, seeds, trials).read_bytes(), type=Found)
         for key in wanted
     }
-    return {name: {task: one for (on, task), one in read.items() if on == name} for name in chosen}
+    return {name: {task: outcome for (on, task), outcome in read.items() if on == name} for name in chosen}
 
 
-def gains(founds: Mapping[str, Found], required: float) -> Iterator[tuple[str, bool]]:
+def gains(outcomes: Mapping[str, Found], required: float) -> Iterator[tuple[str, bool]]:
     """Yield the lines of a target's table, and whether its requirement holds: so much is gained, or it is
     proven that less could be."""
-    target = next(iter(founds.values())).target
+    target = next(iter(outcomes.values())).target
     yield (
         f"{target}: cycles by default, gain by tuning, what the space and any schedule could gain at most",
         True,
     )
     rows = {}
-    for name, one in founds.items():
-        rows[name] = gain(one, "model"), one.default / one.floor, one.default / one.roofline
-        own, space, roofline = rows[name]
-        yield f"  {name:4}{one.points:8,} choices{one.default:12,}{own:8.3f}{space:8.3f}{roofline:8.3f}", True
-    own, space, roofline = (geometric_mean(row[place] for row in rows.values()) for place in range(3))
-    holds = own >= required or space < required
-    verdict = "" if own >= required else ": no more is there" if holds else ": MISSED"
-    yield f"  geometric mean of {len(rows)}: {own:.4f} ({required} asked{verdict})", holds
+    for name, outcome in outcomes.items():
+        rows[name] = (
+            gain(outcome, "model"),
+            outcome.default / outcome.floor,
+            outcome.default / outcome.roofline,
+        )
+        tuned, space, roofline = rows[name]
+        yield (
+            f"  {name:4}{outcome.points:8,} choices{outcome.default:12,}"
+            f"{tuned:8.3f}{space:8.3f}{roofline:8.3f}",
+            True,
+        )
+    tuned, space, roofline = (geometric_mean(row[place] for row in rows.values()) for place in range(3))
+    holds = tuned >= required or space < required
+    verdict = "" if tuned >= required else ": no more is there" if holds else ": MISSED"
+    yield f"  geometric mean of {len(rows)}: {tuned:.4f} ({required} asked{verdict})", holds
     yield f"  at most {space:.4f} in the space, {roofline:.4f} by the roofline", True
 
 
-def explorers(founds: Mapping[str, Found], trials: int) -> Iterator[tuple[str, bool]]:
+def explorers(outcomes: Mapping[str, Found], trials: int) -> Iterator[tuple[str, bool]]:
     """Yield how explorers compare."""
     for name in EXPLORERS:
-        shares = curves(founds.values(), name, trials)
+        shares = curves(outcomes.values(), name, trials)
         at = ", ".join(f"{shares[:, count - 1].mean():.3f} after {count}" for count in (16, 64, trials))
         yield f"{name}: cycles over the best known, mean over {len(shares)} seeds: {at} trials", True
-    needed = trials_to_reach(founds.values(), "model", "random", trials)
+    needed = trials_to_reach(outcomes.values(), "model", "random", trials)
     mean = geometric_mean(needed.values())
     yield (
         (
@@ -122,7 +130,7 @@ def explorers(founds: Mapping[str, Found], trials: int) -> Iterator[tuple[str, b
     )
 
 
-def ranks(founds: Mapping[str, Found]) -> Iterator[tuple[str, bool]]:
+def ranks(outcomes: Mapping[str, Found]) -> Iterator[tuple[str, bool]]:
     """Yield the rank correlations of the models on tasks that they have not seen."""
     target = Target(DEFAULT)
     tasks = tasks_on(target)
@@ -131,14 +139,14 @@ def ranks(founds: Mapping[str, Found]) -> Iterator[tuple[str, bool]]:
             (None, f"{LESSONS} measurements in all"),
             (LESSONS, f"{LESSONS} of each other task"),
         ):
-            found = correlations(founds, tasks, target, model, each)
-            holds = model != "learned" or median(found.values()) >= REQUIRED_CORRELATION
+            correlation_of = correlations(outcomes, tasks, target, model, each)
+            holds = model != "learned" or median(correlation_of.values()) >= REQUIRED_CORRELATION
             line = f"rank correlation of the {model} model on unseen tasks after {what}"
-            yield f"{line}: {summary(found.values())}", holds
+            yield f"{line}: {summary(correlation_of.values())}", holds
 
 
 def rate(jobs: int, places: Sequence[int]) -> Iterator[tuple[str, bool]]:
-    """Yield how many trials of C7 are measured in a second, and the parts of one.
+    """Yield how many trials of C7 are measured in a second, and how a trial's time divides.
 
     Args:
         places: of the choices that the learning explorer proposed.
@@ -153,14 +161,14 @@ def rate(jobs: int, places: Sequence[int]) -> Iterator[tuple[str, bool]]:
         list(pool.map(measuring.measure, trials[: 8 * jobs]))  # what is compiled once
         began = time.perf_counter()
         measured = list(pool.map(measuring.measure, trials[8 * jobs :], chunksize=4))
-        found = len(measured) / (time.perf_counter() - began)
+        measured_rate = len(measured) / (time.perf_counter() - began)
     parts = ", ".join(
-        f"{name} {1000 * sum(getattr(one, name) for one in measured) / len(measured):.1f} ms"
+        f"{name} {1000 * sum(getattr(trial, name) for trial in measured) / len(measured):.1f} ms"
         for name in ("lowering", "verification", "simulation")
     )
     yield (
-        f"C7: {found:.1f} trials a second by {jobs} processes, {REQUIRED_RATE:.0f} asked; {parts}",
-        found >= REQUIRED_RATE,
+        f"C7: {measured_rate:.1f} trials a second by {jobs} processes, {REQUIRED_RATE:.0f} asked; {parts}",
+        measured_rate >= REQUIRED_RATE,
     )
 
 
@@ -177,20 +185,20 @@ def main(
     folder: Path, seeds: int, trials: int, drawn: int, proving: int, jobs: int, picture: Path | None
 ) -> None:
     chosen = targets(drawn)
-    found = results(folder, chosen, seeds, trials, proving, jobs)
+    outcomes_on = results(folder, chosen, seeds, trials, proving, jobs)
     lines = []
-    for name, founds in found.items():
+    for name, outcomes in outcomes_on.items():
         presets = {config.name for config in PRESETS}
-        lines += gains(founds, REQUIRED_PRESETS if name in presets else REQUIRED_DRAWN)
+        lines += gains(outcomes, REQUIRED_PRESETS if name in presets else REQUIRED_DRAWN)
     lines += [
-        *explorers(found[DEFAULT.name], trials),
-        *ranks(found[DEFAULT.name]),
-        *rate(jobs, found[DEFAULT.name]["C7"].searched[0].places),
+        *explorers(outcomes_on[DEFAULT.name], trials),
+        *ranks(outcomes_on[DEFAULT.name]),
+        *rate(jobs, outcomes_on[DEFAULT.name]["C7"].searched[0].places),
     ]
     for line, _ in lines:
         click.echo(line)
     if picture is not None:
-        draw({name: curves(found[DEFAULT.name].values(), name, trials) for name in EXPLORERS}, picture)
+        draw({name: curves(outcomes_on[DEFAULT.name].values(), name, trials) for name in EXPLORERS}, picture)
     sys.exit(not all(holds for _, holds in lines))
 
 

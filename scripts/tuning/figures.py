@@ -1,4 +1,4 @@
-"""Figures of what searches found."""
+"""Figures of the outcomes of searches."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import geometric_mean, median
@@ -19,25 +19,25 @@ LESSONS = 64  # measurements from which a model learns
 FEW = 8  # layers that they come from
 
 
-def tuned(found: Found, searched: Searched) -> int:
+def tuned(outcome: Found, searched: Searched) -> int:
     """Return the fewest cycles of a search, which knows the default choice."""
-    return min(found.default, *searched.cycles)
+    return min(outcome.default, *searched.cycles)
 
 
-def gain(found: Found, explorer: str) -> float:
-    """Return the default's cycles over the tuned ones, the geometric mean over seeds."""
+def gain(outcome: Found, explorer: str) -> float:
+    """Return the default's cycles over the tuned cycles, the geometric mean over seeds."""
     return geometric_mean(
-        found.default / tuned(found, one) for one in found.searched if one.explorer == explorer
+        outcome.default / tuned(outcome, search) for search in outcome.searched if search.explorer == explorer
     )
 
 
-def curves(founds: Iterable[Found], explorer: str, trials: int) -> FloatArray:
+def curves(outcomes: Iterable[Found], explorer: str, trials: int) -> FloatArray:
     """Return float64[seeds, trials]: best cycles so far over the best that is known, the geometric mean over
     tasks."""
     rows = []
-    for found in founds:
-        of_seeds = [one.cycles for one in found.searched if one.explorer == explorer]
-        rows.append([np.log(_so_far(cycles, trials) / found.best) for cycles in of_seeds])
+    for outcome in outcomes:
+        of_seeds = [search.cycles for search in outcome.searched if search.explorer == explorer]
+        rows.append([np.log(_so_far(cycles, trials) / outcome.best) for cycles in of_seeds])
     means: FloatArray = np.exp(np.array(rows).mean(axis=0))
     return means
 
@@ -48,24 +48,24 @@ def _so_far(cycles: Sequence[int], trials: int) -> FloatArray:
     return np.concatenate([best, np.full(max(0, trials - len(best)), best[-1])])[:trials]
 
 
-def trials_to_reach(founds: Iterable[Found], explorer: str, other: str, trials: int) -> dict[str, float]:
+def trials_to_reach(outcomes: Iterable[Found], explorer: str, other: str, trials: int) -> dict[str, float]:
     """Return for each task the number of trials in which an explorer gets as few cycles as another explorer
     in all of its trials. It is a geometric mean over seeds. A search that does not get there counts as
     `trials`."""
     needed = {}
-    for found in founds:
-        aim = geometric_mean(min(one.cycles) for one in found.searched if one.explorer == other)
+    for outcome in outcomes:
+        aim = geometric_mean(min(search.cycles) for search in outcome.searched if search.explorer == other)
         counts = []
-        for one in found.searched:
-            if one.explorer == explorer:
-                (reached,) = np.nonzero(np.array(one.cycles) <= aim)
+        for search in outcome.searched:
+            if search.explorer == explorer:
+                (reached,) = np.nonzero(np.array(search.cycles) <= aim)
                 counts.append(int(reached[0]) + 1 if len(reached) else trials)
-        needed[found.task] = geometric_mean(counts)
+        needed[outcome.task] = geometric_mean(counts)
     return needed
 
 
 def correlations(
-    founds: Mapping[str, Found], tasks: Mapping[str, Task], target: Target, model: str, each: int | None
+    outcomes: Mapping[str, Found], tasks: Mapping[str, Task], target: Target, model: str, each: int | None
 ) -> dict[str, float]:
     """Return for each task the rank correlation of a model on the points of random search.
 
@@ -73,21 +73,21 @@ def correlations(
         each: measurements of every other task that the model learns from; None: LESSONS in all, of FEW tasks.
     """
     points, lessons = {}, {}
-    for name, found in founds.items():
+    for name, outcome in outcomes.items():
         space = space_of(tasks[name], target)
         assert not isinstance(space, Unfit), "it was searched"
         points[name] = SpacePoints(space)
-        lessons[name] = _simulated(next(one for one in found.searched if one.explorer == "random"))
-    names, result = [name for name in founds if len(points[name]) >= LESSONS], {}
+        lessons[name] = _simulated(next(search for search in outcome.searched if search.explorer == "random"))
+    names, result = [name for name in outcomes if len(points[name]) >= LESSONS], {}
     for place, name in enumerate(names):
         others = [other for other in names if other != name]
         if each is None:
             others = [others[(place + step * len(others) // FEW) % len(others)] for step in range(FEW)]
         count = LESSONS // FEW if each is None else each
         learned = MODELS[model](tuple(_lesson(points[other], lessons[other], count) for other in others))
-        own = lessons[name]
-        scores = learned.scores(points[name])[own.places]
-        result[name] = rank_correlation(scores, np.array(own.cycles, np.float64))
+        lesson = lessons[name]
+        scores = learned.scores(points[name])[lesson.places]
+        result[name] = rank_correlation(scores, np.array(lesson.cycles, np.float64))
     return result
 
 

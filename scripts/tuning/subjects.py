@@ -57,18 +57,18 @@ _PRODUCTS = {"E1": (256, 256), "E2": (256, 1024), "E3": (1024, 256), "E4": (64, 
 def tasks_on(target: Target) -> dict[str, Task]:
     """Return the tasks as a target carries them out: C2 to C12 of ResNet-18; the layers of MobileNet (P0 its
     first, D depthwise, P pointwise); max poolings; products of an encoder."""
-    found: dict[str, Task] = {}
+    tasks: dict[str, Task] = {}
     for name, conv in _CONVS.items():
-        (found[name],) = tasks_of(parts_of(conv_graph(name, conv), target)[1])
+        (tasks[name],) = tasks_of(parts_of(conv_graph(name, conv), target)[1])
     for name, size in _POOLINGS.items():
-        found[name] = MaximumTask(size) if pools_by_multiplier(target.config, size) else PoolingTask(size)
+        tasks[name] = MaximumTask(size) if pools_by_multiplier(target.config, size) else PoolingTask(size)
     for name, (channels, outputs) in _PRODUCTS.items():
-        found[name] = ConvolutionTask(Convolution(channels, TOKENS, 1, outputs, (1, 1)))
-    return found
+        tasks[name] = ConvolutionTask(Convolution(channels, TOKENS, 1, outputs, (1, 1)))
+    return tasks
 
 
 def drawn(seed: int) -> Target:
-    """Return a target whose buffers, bus and memory are drawn at random; the array is that of the default."""
+    """Return a target with the default target's array, whose buffers, bus and memory are drawn at random."""
     rng = np.random.default_rng(seed)
     sizes = {name: int(rng.choice(choices)) * KIB for name, choices in BUFFERS.items()}
     config = DEFAULT.with_changes(name=f"drawn-{seed}", bus_bits=int(rng.choice(BUSES)), **sizes)
@@ -78,5 +78,5 @@ def drawn(seed: int) -> Target:
 
 def targets(seeds: int) -> Mapping[str, Target]:
     """Return the presets, and so many targets drawn at random."""
-    found = [*map(Target, PRESETS), *map(drawn, range(seeds))]
-    return {target.name: target for target in found}
+    chosen = [*map(Target, PRESETS), *map(drawn, range(seeds))]
+    return {target.name: target for target in chosen}

@@ -1,4 +1,4 @@
-"""What one process finds out about one task on one target: searches by every explorer, and what is left."""
+"""The searches of one task on one target, by every explorer and in one process, and what they leave."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -44,9 +44,9 @@ class Found(msgspec.Struct, frozen=True):
 
     Attributes:
         points: choices of its space.
-        default: cycles of the compiler's own choice.
+        default: cycles of the compiler's default choice.
         roofline: cycles that the steps of the array, or the bytes that must move, take in any schedule.
-        floor: cycles below which no choice of the space gets: measured, or by its own steps and bytes.
+        floor: cycles below which no choice of the space gets: measured, or by the choice's steps and bytes.
         best: the fewest cycles of any choice that was measured.
         proving: choices that were measured only for `floor`.
     """
@@ -92,7 +92,7 @@ class Subject:
         return self.measured[place]
 
     def search(self, name: str, seed: int, trials: int, warm: Sequence[Measured] = ()) -> Searched:
-        """Search with an explorer; a learning one starts with what was measured of other spaces."""
+        """Search with an explorer; a learning explorer starts with what was measured of other spaces."""
         explorer, places = EXPLORERS[name](self.points, seed, Learned(tuple(warm))), list[int]()
         while len(places) < trials:
             asked = explorer.ask(min(BATCH, trials - len(places)))
@@ -157,14 +157,14 @@ def found(
     choice = subject.default
     stream = stream_of(task, choice, target.config)
     default = subject.points.space.place(choice)
-    assert default is not None, "a default choice is one of all"
-    own = subject.cycles(default)
-    families = [one for one in subject.points.space.families if one.work]
-    slots = min((int(costs_of(one.work, one.table).slots.min()) for one in families), default=0)
+    assert default is not None, "a space contains its default choice"
+    default_cycles = subject.cycles(default)
+    families = [family for family in subject.points.space.families if family.work]
+    slots = min((int(costs_of(family.work, family.table).slots.min()) for family in families), default=0)
     roofline = max(lower_bound(stream, target), slots)
     subject.measured.clear()  # a search begins without the default
     searched = [subject.search(explorer, seed, trials) for explorer, seed in plan]
-    subject.measured[default] = own
+    subject.measured[default] = default_cycles
     verify_alone(
         stream_of(
             task,
@@ -174,4 +174,6 @@ def found(
     )
     floor, count = subject.prove(proving, roofline)
     best = min(subject.measured.values())
-    return Found(target.name, name, len(subject.points), own, roofline, floor, best, count, searched)
+    return Found(
+        target.name, name, len(subject.points), default_cycles, roofline, floor, best, count, searched
+    )
