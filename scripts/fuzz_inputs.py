@@ -11,11 +11,11 @@ Vectors are checked and replayed. Networks are compiled and run, and modules are
 functional device. Sweeps are planned, resumed, compared and shown. Logs are merged, learned from and used.
 Runs are compared. Programs of many steps are counted, not run.
 
-Mutators of our own damage valid seeds by their structure: JSON trees, protocol buffers by their descriptors,
+The mutators here damage valid seeds by their structure: JSON trees, protocol buffers by their descriptors,
 arrays and their headers, ZIP archives and their directories. Coverage-guided fuzzers (Atheris) need clang and
 an instrumented interpreter, and flip bytes that a digest or a checksum refuses first. Hypothesis makes
 examples for one test and shrinks them, but does not survive a hang or a crash of its process. Here every
-input is a function of its format, its number and the seed, so that any of them can be made again, and a
+input is a function of its format, its number and the seed, so that any of them can be generated again, and a
 process that hangs or dies is replaced.
 
 Failures are kept in build/fuzz: the input and the output. Exit status 1 if there is one.
@@ -56,7 +56,7 @@ class Hand:
 
     Attributes:
         task: what it has; None while it has nothing.
-        since: seconds of the processor, and time, when the commands began; None while the input is made.
+        since: seconds of the processor, and time, when the commands began; None while the input is generated.
     """
 
     process: multiprocessing.Process

@@ -75,12 +75,12 @@ def changed_array(data: bytes, rng: Random) -> bytes:
 
 
 def _with_other_elements(array: np.ndarray, rng: Random) -> np.ndarray:
-    made = np.array(array, order="C")
-    raw = made.reshape(-1).view(np.uint8)
+    changed = np.array(array, order="C")
+    raw = changed.reshape(-1).view(np.uint8)
     for _ in range(rng.choice((1, 1, 2, 8)) if raw.size else 0):
         place = rng.randrange(raw.size)
         raw[place] = rng.choice((0, 255, 128, rng.randrange(256), int(raw[place]) ^ 1 << rng.randrange(8)))
-    return made
+    return changed
 
 
 def saved(array: np.ndarray) -> bytes:
@@ -106,9 +106,9 @@ def packed(members: Members, rng: Random) -> bytes:
     """Return an archive of members; now and then it lies, unfolds to much, or has a member twice."""
     method = rng.choice((zipfile.ZIP_STORED, zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))
     choice = rng.random()
-    made = io.BytesIO()
+    file = io.BytesIO()
     with (
-        zipfile.ZipFile(made, "w", method) as archive,
+        zipfile.ZipFile(file, "w", method) as archive,
         warnings.catch_warnings(action="ignore"),
     ):  # it tells of names that are there twice
         for name, contents in members.items():
@@ -116,7 +116,7 @@ def packed(members: Members, rng: Random) -> bytes:
         if choice < 0.02:
             name = rng.choice(list(members))
             archive.writestr(zipfile.ZipInfo(name), members[name])
-    data = made.getvalue()
+    data = file.getvalue()
     if choice < 0.05:
         return _with_other_size(data, rng)
     if choice < 0.06:
@@ -126,44 +126,44 @@ def packed(members: Members, rng: Random) -> bytes:
 
 def _with_other_size(data: bytes, rng: Random) -> bytes:
     """Change what an archive says about how large its last member is."""
-    made, entry = bytearray(data), data.rindex(b"PK\x01\x02")
-    (local,) = struct.unpack_from("<I", made, entry + 42)
+    changed, entry = bytearray(data), data.rindex(b"PK\x01\x02")
+    (local,) = struct.unpack_from("<I", changed, entry + 42)
     size = rng.choice((0, 1, 100, 1 << 20, 1 << 30, (1 << 32) - 2, (1 << 32) - 1))
-    struct.pack_into("<I", made, local + LOCAL_SIZE, size)
-    struct.pack_into("<I", made, entry + ENTRY_SIZE, size)
-    return bytes(made)
+    struct.pack_into("<I", changed, local + LOCAL_SIZE, size)
+    struct.pack_into("<I", changed, entry + ENTRY_SIZE, size)
+    return bytes(changed)
 
 
 @cache
 def bomb(name: str, size: int) -> bytes:
     """Return an archive of one member that unfolds to an array of zeros."""
-    made, piece = io.BytesIO(), bytes(1 << 20)
+    file, piece = io.BytesIO(), bytes(1 << 20)
     with (
-        zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+        zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
         archive.open(name, "w") as member,
     ):
         member.write(headed("|u1", (size,), False, b""))
         for _ in range(size >> 20):
             member.write(piece)
-    return made.getvalue()
+    return file.getvalue()
 
 
 def changed_members(members: Members, rng: Random) -> Members:
     """Return members with an array changed, left out, added, or put in the place of another."""
-    made = dict(members)
-    arrays = [name for name in made if name.endswith(".npy")]
+    changed = dict(members)
+    arrays = [name for name in changed if name.endswith(".npy")]
     for _ in range(rng.choice((1, 1, 2, 4)) if arrays else 0):
         name = rng.choice(arrays)
         match rng.randrange(10):
             case 0:
-                made.pop(name, None)
+                changed.pop(name, None)
             case 1:
-                made[name] = members[rng.choice(arrays)]
+                changed[name] = members[rng.choice(arrays)]
             case 2:
-                made[f"{name[:-4]}x.npy"] = members[name]
-            case _ if name in made:
-                made[name] = _changed_or_raw(made[name], rng)
-    return made
+                changed[f"{name[:-4]}x.npy"] = members[name]
+            case _ if name in changed:
+                changed[name] = _changed_or_raw(changed[name], rng)
+    return changed
 
 
 def _changed_or_raw(data: bytes, rng: Random) -> bytes:

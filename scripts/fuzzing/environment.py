@@ -60,24 +60,24 @@ FILE = "input.json"
 
 
 def settings(rng: Random) -> tuple[bytes, str]:
-    """Return variables and their texts as JSON; those of the cache most often without VDLA_CACHE_DIR."""
+    """Return variables and their texts as JSON; the cache's variables most often without VDLA_CACHE_DIR."""
     chosen = rng.sample(list(NAMES), rng.choice((1, 1, 2, 3)))
-    found = {name: rng.choice(NAMES[name]) for name in chosen}
-    return json.dumps(found).encode(), "folder"
+    texts = {name: rng.choice(NAMES[name]) for name in chosen}
+    return json.dumps(texts).encode(), "folder"
 
 
 def put(data: bytes, path: Path) -> Path:
-    """Put settings into a folder of their own."""
+    """Put settings into a new folder."""
     path.mkdir()
     (path / FILE).write_bytes(data)
     return path
 
 
 def read(path: Path) -> Mapping[str, str | None]:
-    """Return the settings of an input, without NUL; those of the cache that it lacks are unset."""
-    found = json.loads((path / FILE).read_bytes())
-    texts = {name: text.replace("FILE", str(path)).replace("\0", "") for name, text in found.items()}
-    return {"VDLA_CACHE_DIR": None, **texts} if {"XDG_CACHE_HOME", "HOME"} & set(found) else texts
+    """Return the settings of an input, without NUL; variables of the cache that it lacks are unset."""
+    variables = json.loads((path / FILE).read_bytes())
+    texts = {name: text.replace("FILE", str(path)).replace("\0", "") for name, text in variables.items()}
+    return {"VDLA_CACHE_DIR": None, **texts} if {"XDG_CACHE_HOME", "HOME"} & set(variables) else texts
 
 
 @cache

@@ -1,4 +1,4 @@
-"""The formats: seeds of each, how one is damaged, and the commands that meet it."""
+"""The formats: seeds of each, how a seed is damaged, and the commands that meet it."""
 
 import hashlib
 import json
@@ -65,8 +65,8 @@ def _changed_lines(data: bytes, rng: Random) -> bytes:
 @cache
 def programs() -> tuple[bytes, ...]:
     """Return random programs as assembly."""
-    made = (random_program(DEFAULT, seed, 12) for seed in range(6))
-    return tuple(format_program(program.instructions).encode() for program in made)
+    random_programs = (random_program(DEFAULT, seed, 12) for seed in range(6))
+    return tuple(format_program(program.instructions).encode() for program in random_programs)
 
 
 UOPS = b"UOP(dst=1, src=2, wgt=3)\nUOP()\nUOP(dst=5)\n"
@@ -105,7 +105,7 @@ def assembly(rng: Random) -> tuple[bytes, str]:
     if rng.random() < 0.35:
         return changed_bytes(data, rng), "asm"
     for _ in range(rng.choice((1, 1, 2, 4))):
-        places = [found.span(1) for found in re.finditer(rb"=(\w+)", data)]
+        places = [match.span(1) for match in re.finditer(rb"=(\w+)", data)]
         begin, end = rng.choice(places) if places else (0, 0)
         data = data[:begin] + rng.choice(NUMBERS) + data[end:]
     lines = data.split(b"\n")
@@ -139,12 +139,12 @@ def _with_other_meta(members: dict[str, bytes], rng: Random) -> dict[str, bytes]
 @cache
 def modules() -> tuple[dict[str, bytes], ...]:
     """Return the members of compiled networks."""
-    made = (
+    plans = (
         compile_network(network().SerializeToString(), Target(config)).plan
         for network in QUANTISED
         for config in (TINY, SMALL)
     )
-    return tuple(unpacked(to_bytes(plan)[HEADER.size :]) for plan in made)
+    return tuple(unpacked(to_bytes(plan)[HEADER.size :]) for plan in plans)
 
 
 def module(rng: Random) -> tuple[bytes, str]:
@@ -192,15 +192,15 @@ def network(rng: Random) -> tuple[bytes, str]:
     model = networks()[-1] if rng.random() < FLOAT_SHARE else rng.choice(networks()[:-1])
     if rng.random() < 0.1:
         return changed_bytes(model.SerializeToString(), rng), "onnx"
-    made = type(model)()
-    made.CopyFrom(model)
+    changed = type(model)()
+    changed.CopyFrom(model)
     if rng.random() < NUDGED_SHARE:
-        _nudge(made.graph, rng)
+        _nudge(changed.graph, rng)
     else:
-        changed_message(made if rng.random() < WHOLE_SHARE else made.graph, rng)
+        changed_message(changed if rng.random() < WHOLE_SHARE else changed.graph, rng)
     if rng.random() < 0.1:
-        _set_external(made, rng)
-    return made.SerializeToString(), "onnx"
+        _set_external(changed, rng)
+    return changed.SerializeToString(), "onnx"
 
 
 def _nudge(graph: onnx.GraphProto, rng: Random) -> None:

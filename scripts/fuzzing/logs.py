@@ -1,4 +1,4 @@
-"""Tuning logs: records of the tasks of a network, whose digests are made after the damage."""
+"""Tuning logs: records of the tasks of a network, whose digests are computed after the damage."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -34,8 +34,8 @@ LINES = (b"[" * 5000, b'{"a":' * 3000, b"", b"null", b'"\\ud800"', b"9" * 6000)
 def spaces() -> tuple[ChoiceSpace, ...]:
     """Return the choices for the tasks of a network."""
     graph = integers_of(imported(Source(images().SerializeToString())).graph, None, Options()).graph
-    found = (space_of(task, TARGET) for task in tasks_of(graph))
-    return tuple(space for space in found if not isinstance(space, Unfit))
+    candidates = (space_of(task, TARGET) for task in tasks_of(graph))
+    return tuple(space for space in candidates if not isinstance(space, Unfit))
 
 
 def tasks_of(graph) -> Sequence[Task]:
@@ -45,16 +45,16 @@ def tasks_of(graph) -> Sequence[Task]:
 
 @cache
 def records() -> tuple[dict, ...]:
-    """Return records as trees: the compiler's own choices, trials, and a settlement."""
-    made = []
+    """Return records as trees: the compiler's default choices, trials, and a settlement."""
+    log_records = []
     for space in spaces():
         count = min(len(space), 9)
         for place in range(count):
             choice = choice_to_json(space.choice(place))
-            own = DEFAULT if place == 0 else "random"
-            made.append(_record(space, choice, own, max(place - 1, 0)))
-        made.append(_record(space, choice_to_json(space.choice(0)), "random", 99, "n" * 64))
-    return tuple(json.loads(record.text) for record in made)
+            explorer = DEFAULT if place == 0 else "random"
+            log_records.append(_record(space, choice, explorer, max(place - 1, 0)))
+        log_records.append(_record(space, choice_to_json(space.choice(0)), "random", 99, "n" * 64))
+    return tuple(json.loads(record.text) for record in log_records)
 
 
 def _record(space: ChoiceSpace, choice: dict, explorer: str, trial: int, network: str = "") -> TuningRecord:
@@ -84,7 +84,7 @@ def log(rng: Random) -> tuple[bytes, str]:
 
 
 def _changed(tree: dict, rng: Random) -> object:
-    """Return a record with one part replaced by one of its kind, or with any places changed."""
+    """Return a record with a part replaced by a part of its kind, or with any places changed."""
     match rng.randrange(4):
         case 0:
             return changed_tree(tree, rng)
@@ -116,9 +116,9 @@ def steps(rng: Random) -> Iterator[Step]:
 
 def learn(path: Path) -> None:
     """Take what a log knows, as a tuning that begins does."""
-    found = read_log(path).records
-    history(found, TARGET, ())
-    known = Known(found, TARGET, "random", 0)
+    known_records = read_log(path).records
+    history(known_records, TARGET, ())
+    known = Known(known_records, TARGET, "random", 0)
     for space in spaces():
         known.of(space)
         known.default_of(space.task)

@@ -1,4 +1,4 @@
-"""Small networks as seeds: two quantised ones, which run on the accelerator and the host, and a float one."""
+"""Small networks as seeds: two quantised networks, which run on accelerator and host, and a float network."""
 
 import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper

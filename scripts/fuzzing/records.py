@@ -26,8 +26,8 @@ def records() -> tuple[str, ...]:
 
 
 def _values(module: Module) -> dict[str, object]:
-    found = module.forecast()
-    return run_values(module.plan, found, summary_of(module.plan, found), module.plan.target.memory)
+    forecast = module.forecast()
+    return run_values(module.plan, forecast, summary_of(module.plan, forecast), module.plan.target.memory)
 
 
 def record(rng: Random) -> tuple[bytes, str]:

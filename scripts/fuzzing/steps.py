@@ -1,4 +1,4 @@
-"""What a format is: how an input of it is made and put, and what meets it."""
+"""What a format is: how an input of it is generated and stored, and what meets it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from random import Random
 
 @dataclass(frozen=True)
 class Step:
-    """One command on an input, or one function of the kit where a command would start other processes.
+    """A command on an input, or a function of the kit where a command would start other processes.
 
     Attributes:
         arguments: of `vdla`. FILE stands for the input, FILE/x for a file in it; OUT, OUT.vdla for files to

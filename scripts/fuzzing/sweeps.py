@@ -110,12 +110,12 @@ def _toml(tables: object) -> bytes:
     for key, value in tables.items():
         if isinstance(value, dict):
             lines.append(f"[{json.dumps(str(key))}]")
-            lines += [f"{json.dumps(str(name))} = {_value(one)}" for name, one in value.items()]
+            lines += [f"{json.dumps(str(name))} = {_value(part)}" for name, part in value.items()]
     tail = tables.get("workloads")
-    for one in tail if isinstance(tail, list) else ():
+    for workload in tail if isinstance(tail, list) else ():
         lines += ["[[workloads]]"]
-        if isinstance(one, dict):
-            lines += [f"{json.dumps(str(name))} = {_value(part)}" for name, part in one.items()]
+        if isinstance(workload, dict):
+            lines += [f"{json.dumps(str(name))} = {_value(part)}" for name, part in workload.items()]
     return "\n".join(lines).encode(errors="backslashreplace")
 
 
@@ -125,7 +125,9 @@ def _value(value: object) -> str:
             return str(value).lower()
         case dict():
             return (
-                "{" + ", ".join(f"{json.dumps(str(key))} = {_value(one)}" for key, one in value.items()) + "}"
+                "{"
+                + ", ".join(f"{json.dumps(str(key))} = {_value(part)}" for key, part in value.items())
+                + "}"
             )
         case list():
             return f"[{', '.join(map(_value, value))}]"

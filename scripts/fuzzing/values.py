@@ -102,38 +102,38 @@ def some(rng: Random, depth: int = 2) -> object:
 def text_of(value: object) -> bytes:
     """Return a tree as JSON, with "@nested N@" as N lists in each other, which `json` could not write."""
     return re.sub(
-        r'"@nested (\d+)@"', lambda found: "[" * int(found[1]) + "]" * int(found[1]), json.dumps(value)
+        r'"@nested (\d+)@"', lambda match: "[" * int(match[1]) + "]" * int(match[1]), json.dumps(value)
     ).encode()
 
 
 def changed_bytes(data: bytes, rng: Random) -> bytes:
     """Return bytes with a few of them flipped, cut, repeated, moved, or replaced."""
-    made = bytearray(data)
+    changed = bytearray(data)
     for _ in range(rng.choice((1, 1, 1, 2, 4, 16))):
-        begin = rng.randrange(len(made) + 1)
-        end = min(len(made), begin + rng.choice((1, 1, 2, 4, 8, 64, 1024)))
+        begin = rng.randrange(len(changed) + 1)
+        end = min(len(changed), begin + rng.choice((1, 1, 2, 4, 8, 64, 1024)))
         match rng.randrange(6):
-            case 0 if begin < len(made):
-                made[begin] ^= 1 << rng.randrange(8)
+            case 0 if begin < len(changed):
+                changed[begin] ^= 1 << rng.randrange(8)
             case 1:
-                del made[begin:end]
+                del changed[begin:end]
             case 2:
-                made[begin:begin] = made[begin:end] * rng.choice((1, 2, 50))
+                changed[begin:begin] = changed[begin:end] * rng.choice((1, 2, 50))
             case 3:
-                made[begin:end] = rng.choice(TOKENS)
+                changed[begin:end] = rng.choice(TOKENS)
             case 4:
-                made[begin:end] = rng.randbytes(end - begin)
+                changed[begin:end] = rng.randbytes(end - begin)
             case 5 if rng.random() < 0.2:
-                del made[begin:]
-    return bytes(made)
+                del changed[begin:]
+    return bytes(changed)
 
 
 def changed_tree(value: object, rng: Random) -> object:
     """Return a tree of JSON values with one to four places changed."""
-    made = copy.deepcopy(value)
+    changed = copy.deepcopy(value)
     for _ in range(rng.choice((1, 1, 1, 2, 4))):
-        made = _changed_once(made, rng)
-    return made
+        changed = _changed_once(changed, rng)
+    return changed
 
 
 def _changed_once(root: object, rng: Random) -> object:
