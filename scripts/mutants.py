@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Plant small faults in the package's sources and count those that tests find.
+"""Plant small faults in the package's sources and count how many the tests find.
 
-Each mutant is one change of one line in hw, sim, compiler or runtime, planted in a scratch copy of the
+Each mutant is a change of one line in hw, sim, compiler or runtime, planted in a scratch copy of the
 tree. As many are drawn of each room. The tests near the changed module run first; what they miss goes to the
 next ring: whole programs, recorded streams, whole networks and short random campaigns. Verdicts are appended
 to a file, so the same command continues where the last run ended. Mutants that mean the same as the original

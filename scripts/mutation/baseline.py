@@ -68,8 +68,8 @@ class Baseline:
             lock = self._locks[key]
         with lock:
             if key not in self._known:
-                found = self._script(file, arguments) if arguments else self._tests(file)
-                self._keep(key, file, found)
+                outcomes = self._script(file, arguments) if arguments else self._tests(file)
+                self._keep(key, file, outcomes)
         return self._known[key]
 
     def fill_caches(self) -> None:

@@ -31,14 +31,14 @@ class Imports:
             "tests": self.root / "tests",
             "": self.root / "scripts",
         }
-        found = {}
+        modules = {}
         for name, folder in places.items():
             for file in sorted(folder.rglob("*.py")):  # which does not follow the links from src to the rooms
                 parts = [name, *file.relative_to(folder).with_suffix("").parts]
-                found[".".join(part for part in parts if part and part != "__init__")] = file.relative_to(
+                modules[".".join(part for part in parts if part and part != "__init__")] = file.relative_to(
                     self.root
                 ).as_posix()
-        return found
+        return modules
 
     @cached_property
     def direct(self) -> dict[str, frozenset[str]]:
@@ -64,15 +64,15 @@ class Imports:
 
         Test helpers are part of the tests that import them: their import does not count.
         """
-        found, queue = dict.fromkeys(paths, 0), deque(paths)
+        distance_to, queue = dict.fromkeys(paths, 0), deque(paths)
         while queue:
             path = queue.popleft()
             for other in sorted(self.direct.get(path, ())):
-                distance = found[path] + (not other.startswith("tests/"))
-                if distance < found.get(other, 1 << 30):
-                    found[other] = distance
-                    (queue.append if distance > found[path] else queue.appendleft)(other)
-        return found
+                distance = distance_to[path] + (not other.startswith("tests/"))
+                if distance < distance_to.get(other, 1 << 30):
+                    distance_to[other] = distance
+                    (queue.append if distance > distance_to[path] else queue.appendleft)(other)
+        return distance_to
 
     def test_files(self) -> list[str]:
         """Return the files that pytest reads tests from."""

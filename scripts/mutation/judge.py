@@ -1,4 +1,4 @@
-"""Whether tests notice a mutant: the near ones, then those of the next ring."""
+"""Whether tests notice a mutant: first the near tests, then the tests of the next ring."""
 
 import time
 from collections.abc import Container
@@ -16,7 +16,7 @@ NEAR_SECONDS, NEXT_SECONDS = 60.0, 120.0  # processor time of tests for one muta
 COMPILED, COMPILING_SECONDS = (
     ("sim/", "hw/spec/"),
     40.0,
-)  # sources of native code, and more time for its making
+)  # sources of native code, and more time to compile it
 TEST_SECONDS = 90.0  # of one near test; a run that takes more is taken to have no end
 GRACE_SECONDS = 60.0  # in which changed hardware or native code is compiled
 PASSED = (0, 5)  # exit statuses of pytest: tests have passed, or there are none

@@ -270,10 +270,13 @@ def _is_negative(node: ast.expr) -> bool:
 def are_alike(first: ast.expr, second: ast.expr) -> bool:
     """Whether two arguments may well have the same type, so that swapping them is more than a type error."""
     match first, second:
-        case (ast.Name(id=one), ast.Name(id=other)) | (ast.Attribute(attr=one), ast.Attribute(attr=other)):
-            return one != other and not {one, other} & PASSED_ALONG
-        case ast.Constant(value=one), ast.Constant(value=other):
-            return type(one) is type(other) and one != other
+        case (ast.Name(id=name), ast.Name(id=other_name)) | (
+            ast.Attribute(attr=name),
+            ast.Attribute(attr=other_name),
+        ):
+            return name != other_name and not {name, other_name} & PASSED_ALONG
+        case ast.Constant(value=value), ast.Constant(value=other_value):
+            return type(value) is type(other_value) and value != other_value
         case (ast.Subscript(), ast.Subscript()) | (ast.BinOp(), ast.BinOp()):
             return ast.unparse(first) != ast.unparse(second)
     return False

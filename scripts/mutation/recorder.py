@@ -45,7 +45,7 @@ class Recorder:
         return True if self._left <= 0 else None
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        """Leave out what is spent between tests; note that one begins, and bound its processor time."""
+        """Leave out what is spent between tests; note that a test begins, and bound its processor time."""
         self._before = spent()
         self._write(nodeid, "begun")
         if math.isfinite(self._test_seconds):
@@ -54,7 +54,7 @@ class Recorder:
             resource.setrlimit(resource.RLIMIT_CPU, (limit if most < 0 else min(limit, most), most))
 
     def pytest_runtest_logreport(self, report) -> None:
-        """Note one phase of one test."""
+        """Note a phase of a test."""
         self._write(report.nodeid, report.outcome)
 
 

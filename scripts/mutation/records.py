@@ -1,4 +1,4 @@
-"""What campaigns found: verdicts, one JSON object a line, and the table of equivalent mutants."""
+"""Results of campaigns: verdicts, one JSON object a line, and the table of equivalent mutants."""
 
 import json
 import threading

@@ -1,4 +1,4 @@
-"""Which tests look at a module: the near ones, and those of the next ring.
+"""Which tests look at a module: the near tests, and the tests of the next ring.
 
 Near tests of `a/b/c.py`, in this order:
 
@@ -65,9 +65,9 @@ class Rings:
     def near(self, module: str) -> list[str]:
         """Return the test files near `module`, the nearest first."""
         ranks = {file: self._file_rank(module, file) for file in self.imports.test_files()}
-        found = [file for file, rank in ranks.items() if rank is not None]
-        found.sort(key=lambda file: (ranks[file], file))
-        return [file for file in found if ranks[file][0] < ROOM] or found
+        files = [file for file, rank in ranks.items() if rank is not None]
+        files.sort(key=lambda file: (ranks[file], file))
+        return [file for file in files if ranks[file][0] < ROOM] or files
 
     def near_tests(self, module: str) -> list[list[str]]:
         """Return the tests near `module` tier by tier: files, and the unit benches that reach it."""
@@ -76,8 +76,8 @@ class Rings:
         ranked = [(bench, rank) for bench in benches if (rank := self.rank(module, bench))]
         if not benches and UNITS in self.near(module):
             tests.append((UNITS, self._file_rank(module, UNITS)))
-        found = sorted([*ranked, *tests], key=lambda entry: entry[1])
-        return [[test for test, _ in group] for _, group in groupby(found, lambda entry: entry[1][0])]
+        entries = sorted([*ranked, *tests], key=lambda entry: entry[1])
+        return [[test for test, _ in group] for _, group in groupby(entries, lambda entry: entry[1][0])]
 
     def rank(self, module: str, test: str) -> Rank | None:
         """Return how near a test (`file::name[...]`) is to `module`; None: it is not near."""

@@ -22,12 +22,12 @@ WEIGHTS = {
     "statement": 2,
 }
 ROOMS = ("hw", "sim", "compiler", "runtime", "explore", "prove")
-GENERATORS = "random_"  # modules named so make test inputs: nothing can depend on which ones they make
+GENERATORS = "random_"  # modules named so make test inputs: nothing can depend on which inputs they make
 
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """One change of one module, and what it looks like.
+    """A change of a module, and what it looks like.
 
     Attributes:
         module: path of the file, below the root.
@@ -57,7 +57,7 @@ def sources(root: Path, rooms: tuple[str, ...] = ROOMS) -> dict[str, bytes]:
 
 
 def digest(files: Mapping[str, bytes]) -> str:
-    """Return what tells one set of files from another (hex)."""
+    """Return what tells a set of files from another (hex)."""
     return hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()[:16]
 
 

@@ -7,13 +7,13 @@ DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 def droppable(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.stmt]:
-    """Yield such statements of bodies of several statements, but not those of functions inside."""
+    """Yield such statements of bodies of several statements, but not of functions inside."""
     arguments = {part.arg for part in ast.walk(function.args) if isinstance(part, ast.arg)}
     yield from _droppable(function.body, arguments)
 
 
 def _droppable(body: list[ast.stmt], bound: set[str]) -> Iterator[ast.stmt]:
-    """Yield such statements of a body that begins with the names `bound`, to which it adds its own."""
+    """Yield such statements of a body that begins with the names `bound`; it adds the names that it binds."""
     several = len(body) - is_docstring(body[0]) > 1
     for statement in body:
         if several and _can_go(statement, bound):

@@ -10,7 +10,7 @@ COLUMNS = ("mutants", "near", "next", "survived", "% near", "% with next")
 
 
 def verdict_text(verdict: Verdict) -> str:
-    """Say what came of one mutant."""
+    """Say what came of a mutant."""
     how = " took too long" if verdict.timeout else ""
     return (
         f"{verdict.ring}: {verdict.test}{how}"
@@ -23,18 +23,18 @@ def table(verdicts: Verdicts) -> Iterator[str]:
     """Yield the lines of the summary."""
     yield f"{'':10}" + "".join(f"{name:>13}" for name in COLUMNS)
     for room in (*ROOMS, "all"):
-        found = [
+        judged = [
             verdict
             for mutant, verdict in verdicts.items()
             if room in (mutant.module.partition("/")[0], "all")
         ]
-        near, later = (sum(verdict.ring == ring for verdict in found) for ring in (NEAR, NEXT))
+        near, later = (sum(verdict.ring == ring for verdict in judged) for ring in (NEAR, NEXT))
         cells = [
-            len(found),
+            len(judged),
             near,
             later,
-            len(found) - near - later,
-            *(f"{part:.1f}" for part in percentages(found)),
+            len(judged) - near - later,
+            *(f"{part:.1f}" for part in percentages(judged)),
         ]
         yield f"{room:10}" + "".join(f"{cell:>13}" for cell in cells)
     late = sum(verdict.timeout for verdict in verdicts.values())

@@ -1,10 +1,10 @@
-"""Scratch copies of a tree: tests run in them, never in the user's own.
+"""Scratch copies of a tree: tests run in them, never in the user's tree.
 
 `base` is a copy of the tree as it is. Every run gets a copy of `base` made of hard links, in which a
 changed module is a new file; it is deleted afterwards. A copy carries its caches with it (Python's and
 numba's in `__pycache__`, built RTL and native code below `cache`), and what an unchanged run has put into
 them goes back into `base`. So no mutant ever sees what another mutant has compiled, whatever a cache's key
-is made of, and unchanged modules are not compiled again. Only the C++ compiler's cache is shared: its
+contains, and unchanged modules are not compiled again. Only the C++ compiler's cache is shared: its
 key is the text that it compiles.
 """
 
@@ -101,7 +101,7 @@ class Trees:
         self._delete("base", "copy*")
 
     def _delete(self, *patterns: str) -> None:
-        for place in (found for pattern in patterns for found in self.folder.glob(pattern)):
+        for place in (match for pattern in patterns for match in self.folder.glob(pattern)):
             shutil.rmtree(place, ignore_errors=True)
 
     @contextlib.contextmanager
@@ -203,7 +203,7 @@ class Trees:
 
     def _environment(self, place: Path) -> dict[str, str]:
         (place / "home").mkdir(exist_ok=True)
-        own = {
+        overrides = {
             "PYTHONPATH": f"{place / 'src'}{os.pathsep}{SCRIPTS}",
             "XDG_CACHE_HOME": str(place / CACHE),
             "HOME": str(place / "home"),
@@ -212,7 +212,7 @@ class Trees:
             "OPENBLAS_NUM_THREADS": "1",
         }
         dropped = ("VDLA_CACHE_DIR", "NUMBA_CACHE_DIR", "PYTEST_ADDOPTS", "PYTHONPYCACHEPREFIX")
-        return {name: value for name, value in os.environ.items() if name not in dropped} | own
+        return {name: value for name, value in os.environ.items() if name not in dropped} | overrides
 
 
 def _replace(path: Path, source: bytes) -> None:
@@ -225,7 +225,7 @@ def _replace(path: Path, source: bytes) -> None:
 
 def _keep_caches(place: Path, base: Path) -> None:
     for name in CACHES:
-        for folder in [found for found in place.rglob(name) if found.is_dir()]:
+        for folder in [path for path in place.rglob(name) if path.is_dir()]:
             shutil.copytree(
                 folder,
                 base / folder.relative_to(place),
@@ -254,10 +254,10 @@ def _outcomes(record: Path) -> dict[str, tuple[str, float]]:
 
     A test that has only "begun" is the last; the process ended with it.
     """
-    found: dict[str, tuple[str, float]] = {}
+    outcomes: dict[str, tuple[str, float]] = {}
     for line in record.read_text().splitlines():
         entry = json.loads(line)
-        before, seconds = found.get(entry["test"], ("begun", 0.0))
+        before, seconds = outcomes.get(entry["test"], ("begun", 0.0))
         outcome = max(before, entry["outcome"], key=("begun", "passed", "skipped", "failed").index)
-        found[entry["test"]] = outcome, seconds + entry["seconds"]
-    return found
+        outcomes[entry["test"]] = outcome, seconds + entry["seconds"]
+    return outcomes

@@ -94,9 +94,9 @@ def _of_call(node: ast.Call) -> Iterator[Offer]:
 def _of_keywords(node: ast.Call) -> Iterator[Offer]:
     """Exchange the values of neighbouring fields, and move the value of a field by one."""
     fields = [each for each in node.keywords if each.arg and isinstance(each.value, VALUES)]
-    for one, other in pairwise(fields):
-        if are_alike(one.value, other.value):
-            values = {one.arg: other.value, other.arg: one.value}
+    for first, second in pairwise(fields):
+        if are_alike(first.value, second.value):
+            values = {first.arg: second.value, second.arg: first.value}
             swapped = [ast.keyword(each.arg, values.get(each.arg, each.value)) for each in node.keywords]
             yield "swap", node, text_of(ast.Call(node.func, node.args, swapped))
     for each in fields:
