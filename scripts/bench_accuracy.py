@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Measure what quantisation to int8 costs: trained networks on data they have not seen, and networks with
-heavy-tailed activations by the cosine of their outputs to those in float, beside onnxruntime's quantisation.
+heavy-tailed activations by the cosine of their outputs to float outputs, beside onnxruntime's quantisation.
 
 Needs onnxruntime and scikit-learn. The recogniser of text lines comes in a package that is not required; the
 lines are drawn with matplotlib's fonts. Accuracies and cosines are the same on every machine up to rounding;
-seconds are those of quantisation, calibration included.
+seconds are of quantisation, calibration included.
 """
 
 import sys
@@ -32,10 +32,10 @@ def accuracy(trained: Trained) -> bool:
     """Print the accuracy of a trained network in float and in int8; return whether that is near enough."""
     wanted = floats(trained.model, trained.test)
     before = trained.score(wanted)
-    found = ours(trained.model, trained.calibration, trained.test, Options())
-    after = trained.score(found.outputs)
+    quantised = ours(trained.model, trained.calibration, trained.test, Options())
+    after = trained.score(quantised.outputs)
     row(trained.name, "float", f"{before:.2f} %", "")
-    row("", found.how, f"{after:.2f} %", f"{found.seconds:.1f}")
+    row("", quantised.how, f"{after:.2f} %", f"{quantised.seconds:.1f}")
     return after >= before - MOST_POINTS
 
 
@@ -45,9 +45,9 @@ def distance(name: str) -> bool:
     model, random = make(SEED), np.random.default_rng(SEED)
     calibration, test = ([sample(random) for _ in range(count)] for count in (CALIBRATION, TEST))
     wanted = floats(model, test)
-    found = {label: ours(model, calibration, test, options) for label, options in PLAIN.items()}
-    near = {label: cosine(wanted, each.outputs) for label, each in found.items()}
-    for label, each in found.items():
+    quantised = {label: ours(model, calibration, test, options) for label, options in PLAIN.items()}
+    near = {label: cosine(wanted, each.outputs) for label, each in quantised.items()}
+    for label, each in quantised.items():
         row(name if label == "default" else "", each.how, f"{near[label]:.4f}", f"{each.seconds:.1f}")
     best = 0.0
     for each in theirs(model, calibration, test):

@@ -2,7 +2,7 @@
 """Measure how the time to compile grows with the nodes of a network, stage by stage.
 
 Generated networks (`generators/large.py`) of one form each are compiled for `default`, in this process and
-without the kit's cache. Seconds are those of the processor. The last column is the exponent of the nodes that
+without the kit's cache. Seconds are processor time. The last column is the exponent of the nodes that
 the time of a stage follows between the smallest and the largest network: 1 is linear, 2 is quadratic. It is
 left out where the largest network takes less than 0.2 seconds.
 """
@@ -36,7 +36,7 @@ Seconds = dict[str, float]
 
 
 class Stages:
-    """The seconds of the stages of one network."""
+    """The seconds of the stages of a network."""
 
     def __init__(self) -> None:
         self.seconds: Seconds = {}
@@ -87,10 +87,10 @@ def _compile_and_run(stages: Stages, data: bytes, *, calibrates: bool) -> None:
             Module(plan).run(inputs, device=device)
 
 
-def show(kind: str, counts: tuple[int, ...], found: list[Seconds]) -> None:
-    """Print a row for each stage that takes time, and one for their sum."""
-    sums = [sum(seconds.values()) for seconds in found]
-    rows = {stage: [seconds.get(stage, 0.0) for seconds in found] for stage in found[-1]}
+def show(kind: str, counts: tuple[int, ...], timings: list[Seconds]) -> None:
+    """Print a row for each stage that takes time, and a row for their sum."""
+    sums = [sum(seconds.values()) for seconds in timings]
+    rows = {stage: [seconds.get(stage, 0.0) for seconds in timings] for stage in timings[-1]}
     shown = {stage: row for stage, row in rows.items() if row[-1] >= LEAST}
     for stage, row in {**shown, "all": sums}.items():
         cells = "".join(f"{seconds:10.2f}" for seconds in row)
@@ -111,7 +111,7 @@ def exponent(counts: tuple[int, ...], row: list[float]) -> str:
 @click.option("--nodes", default="1000,10000", show_default=True, help="How many nodes, with commas between.")
 def main(kinds: tuple[str, ...], nodes: str) -> None:
     counts = tuple(int(count) for count in nodes.split(","))
-    if any(one >= other for one, other in pairwise(counts)) or min(counts) < 1:
+    if any(smaller >= larger for smaller, larger in pairwise(counts)) or min(counts) < 1:
         raise click.BadParameter(f"{nodes} is not of the form 1000,10000 with growing numbers")
     click.echo(f"{'form':14} {'stage':28}{''.join(f'{count:10}' for count in counts)}  exponent")
 

@@ -38,20 +38,20 @@ def key_of(values: Mapping[str, object]) -> tuple[object, ...]:
 
 def searched(space: Space, specification: Specification, grid: Mapping[tuple, Measured]) -> list[Vector]:
     """Return the objectives of the points that a search finds."""
-    search, found = Search(space, specification), []
+    search, vectors = Search(space, specification), []
     while points := search.ask():
         for point in points:
             rows = grid[key_of(point.values)].rows
             search.tell(point, rows)
-            found.append(objectives_of(rows, specification.objectives))
-    return [one for one in found if one is not None]
+            vectors.append(objectives_of(rows, specification.objectives))
+    return [vector for vector in vectors if vector is not None]
 
 
-def volumes(found: Sequence[Vector], grid: Sequence[Vector]) -> tuple[float, float]:
+def volumes(vectors: Sequence[Vector], grid: Sequence[Vector]) -> tuple[float, float]:
     """Return the share of the grid's hypervolume: as it is, and of logarithms."""
     shares = []
     for scale in (float, math.log):
-        scaled, whole = ([tuple(map(scale, one)) for one in part] for part in (found, grid))
+        scaled, whole = ([tuple(map(scale, vector)) for vector in part] for part in (vectors, grid))
         reference = [max(column) for column in zip(*whole, strict=True)]
         shares.append(hypervolume(scaled, reference) / hypervolume(whole, reference))
     return shares[0], shares[1]
@@ -72,11 +72,16 @@ def main(
     wanted = read(specification)
     wanted = msgspec.structs.replace(wanted, objectives=objectives or wanted.objectives, sampler=sampler)
     space = planned(wanted, specification.parent, None).space
-    grid = {key_of(one.point.values): one for one in Journal(folder / JOURNAL, space.key).measured.values()}
+    journal = Journal(folder / JOURNAL, space.key)
+    grid = {key_of(measured.point.values): measured for measured in journal.measured.values()}
     missing = [point for point in space.points() if key_of(point.values) not in grid]
     if missing:
         raise SweepError(f"{folder} lacks {len(missing):,} points of {specification}; finish its sweep first")
-    known = [one for one in (objectives_of(one.rows, wanted.objectives) for one in grid.values()) if one]
+    known = [
+        vector
+        for vector in (objectives_of(vector.rows, wanted.objectives) for vector in grid.values())
+        if vector
+    ]
     budget = max(1, round(share * len(grid)))
     click.echo(
         f"{len(grid):,} points, {len(known):,} of them with {', '.join(wanted.objectives)}; "
@@ -85,8 +90,8 @@ def main(
     )
     shares = []
     for seed in range(seeds):
-        found = searched(space, msgspec.structs.replace(wanted, budget=budget, seed=seed), grid)
-        shares.append(volumes(found, known))
+        vectors = searched(space, msgspec.structs.replace(wanted, budget=budget, seed=seed), grid)
+        shares.append(volumes(vectors, known))
         click.echo(f"{seed:4}  {shares[-1][0]:11.1%}  {shares[-1][1]:13.1%}")
     means = [sum(column) / seeds for column in zip(*shares, strict=True)]
     click.echo(f"mean  {means[0]:11.1%}  {means[1]:13.1%}")

@@ -2,7 +2,7 @@
 """Run programs on the netlist that Yosys makes of the core for ECP5, and compare it with the RTL.
 
 The netlist consists of LUTs, carry cells, flip-flops, block RAMs and multipliers. DRAM, cycles and counters
-of each random program must be those of the RTL. Exit status 1 on any difference.
+of each random program must be the same as on the RTL. Exit status 1 on any difference.
 """
 
 import json
@@ -48,7 +48,7 @@ Cell = dict[str, Any]
 
 
 def with_vectors(cell: Cell) -> Cell:
-    """Return a cell of the netlist; for one of NEW_NAMES, with numbered pins gathered into vectors.
+    """Return a cell of the netlist; for a cell of NEW_NAMES, with numbered pins gathered into vectors.
 
     Raises:
         ValueError: the cell is in a mode that `BLOCKS` does not describe.

@@ -2,7 +2,7 @@
 """Run points of a sweep again, drawn at random, on the cycle device and on the RTL, and compare the cycles.
 
 FOLDER holds the sweep that SPEC.toml describes. Every drawn row is compiled and tuned as that says, and runs
-on both devices with the same random inputs. Outputs must be equal, and cycles those of the table. The Verilog
+on both devices with the same random inputs. Outputs must be equal, and cycles as in the table. The Verilog
 of each design is compiled first, which takes a minute or two. Exit status 1 if anything differs.
 """
 
@@ -40,7 +40,7 @@ def drawn(folder: Path, points: int, seed: int) -> list[Mapping[str, Any]]:
 def differences(plan: Plan, row: Mapping[str, Any]) -> Iterator[str]:
     """Yield what differs when a row runs again."""
     target = with_values(plan.job.base, {name: row[name] for name in plan.space.names})
-    (workload,) = (one for one in plan.job.workloads if one.name == row["workload"])
+    (workload,) = (known for known in plan.job.workloads if known.name == row["workload"])
     default = plan_of(workload.graph(), target, choose=cached())
     tuning = plan.job.tuning
     module = Module(default if tuning is None else run_best(workload, target, default, tuning).plan)
@@ -63,19 +63,19 @@ def differences(plan: Plan, row: Mapping[str, Any]) -> Iterator[str]:
 @click.option("--points", default=5, show_default=True, type=click.IntRange(1))
 @click.option("--seed", default=0, show_default=True)
 def main(specification: Path, folder: Path, points: int, seed: int) -> None:
-    found = []
+    lines = []
     try:
         plan = planned(read(specification), specification.parent, None)
         for row in drawn(folder, points, seed):
             values = ", ".join(f"{name}={row[name]}" for name in plan.space.names)
             click.echo(f"point {row['point']}, {row['workload']} ({values}): {row['cycles']:,} cycles")
-            found += [f"point {row['point']}: {text}" for text in differences(plan, row)]
+            lines += [f"point {row['point']}: {text}" for text in differences(plan, row)]
     except VdlaError as error:
         raise click.ClickException(str(error)) from error
-    for text in found:
+    for text in lines:
         click.echo(text)
-    click.echo(f"{len(found)} differences")
-    sys.exit(1 if found else 0)
+    click.echo(f"{len(lines)} differences")
+    sys.exit(1 if lines else 0)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Compile networks for several configurations, and compare launches, cycles and outputs with those of before.
+"""Compile networks for several configurations, and compare launches, cycles and outputs with earlier results.
 
 A change of the compiler must not change what networks compute, and should not cost cycles. `measure` writes a
 line for each network and configuration into FILE: launches, cycles on the cycle simulator by the compiler's
-own choices, and a digest of the outputs for random inputs. It continues a FILE that is there. `compare` reads
-two such files. Exit status 1 if outputs differ, launches are more, cycles of a network are more than 0.3 %
-more, or their sum is more.
+default choices, and a digest of the outputs for random inputs. It continues a FILE that is there. `compare`
+reads two such files. Exit status 1 if outputs differ, launches are more, cycles of a network are more than
+0.3 % more, or their sum is more.
 """
 
 import hashlib
@@ -98,7 +98,7 @@ def main() -> None:
 @click.argument("models", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--config", "configs", multiple=True, type=click.Choice(list(CONFIGS)), help="All by default.")
 def measure(file: Path, models: tuple[Path, ...], configs: tuple[str, ...]) -> None:
-    """Write the rows of MODELS (by default those of build/models) into FILE."""
+    """Write the rows of MODELS (by default the networks of build/models) into FILE."""
     paths = models or tuple(sorted(MODELS.glob("*_int8.onnx")))
     if not paths:
         raise click.ClickException(

@@ -28,7 +28,7 @@ PER_CHANNEL = 13  # the opset since which DequantizeLinear has an axis
 
 
 def samples_beside(model: Path) -> list[Tensors]:
-    """Return the samples of a model; errors as those of `read_npz`, and InputError where there are none."""
+    """Return the samples of a model; the errors of `read_npz`, and InputError where there are none."""
     path = model.with_suffix(".npz")
     if not path.exists():
         raise InputError(f"{model} has no samples beside it: {path} is missing")
@@ -40,25 +40,25 @@ def samples_beside(model: Path) -> list[Tensors]:
 def noise(wanted: list[Tensors], outcome: Outcome) -> str:
     """Return the signal to noise of each output of real numbers."""
     names = [name for name, array in wanted[0].items() if array.dtype.kind == "f"]
-    found = [
-        noise_of(name, [one[name] for one in wanted], [one[name] for one in outcome.outputs])
+    noises = [
+        noise_of(name, [array[name] for array in wanted], [array[name] for array in outcome.outputs])
         for name in names
     ]
-    return " ".join("exact" if one.decibels is None else f"{one.decibels:.1f}" for one in found)
+    return " ".join("exact" if ratio.decibels is None else f"{ratio.decibels:.1f}" for ratio in noises)
 
 
 def outcomes(model: onnx.ModelProto, calibration: list[Tensors], test: list[Tensors]) -> list[Outcome]:
     """Return what the kit and onnxruntime make of test samples."""
     version = next(each.version for each in model.opset_import if each.domain == "")
     newer = model if version >= PER_CHANNEL else convert_version(model, PER_CHANNEL)
-    made = [ours(model, calibration, test, Options())]
-    if made[0].in_float:
-        made.append(ours(model, calibration, test, Options(target_db=quality_db("fast"))))
+    kit_outcomes = [ours(model, calibration, test, Options())]
+    if kit_outcomes[0].in_float:
+        kit_outcomes.append(ours(model, calibration, test, Options(target_db=quality_db("fast"))))
     try:
-        return [*made, *theirs(newer, calibration, test, (CalibrationMethod.MinMax,))]
+        return [*kit_outcomes, *theirs(newer, calibration, test, (CalibrationMethod.MinMax,))]
     except Exception as error:  # onnxruntime and onnx raise many kinds
         click.echo(f"onnxruntime: {type(error).__name__}: {str(error).splitlines()[0]}", err=True)
-        return made
+        return kit_outcomes
 
 
 @click.command(help=__doc__)

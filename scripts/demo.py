@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A tour: Verilog, VTA's own programs, and a trained network that reads handwritten digits.
+"""A tour: Verilog, programs of VTA's runtime, and a trained network that reads handwritten digits.
 
 The network is quantised, compiled and run on the cycle simulator. Exit status 1 if a check fails: the int8
 accuracy must be at least 95 %, and at most one point below that of float.
@@ -37,7 +37,7 @@ sys.path.append(str(EXAMPLE))
 from samples import Samples, split  # noqa: E402
 
 MODEL = EXAMPLE / "digits.onnx"
-CALIBRATION = 128  # training samples by which scales are found
+CALIBRATION = 128  # training samples that calibrate the scales
 LEAST_ACCURACY, GREATEST_LOSS = 0.95, 0.01
 CLOCK_HZ = 100e6
 
@@ -63,7 +63,7 @@ def conform() -> None:
 
 
 def compiled(config: AcceleratorConfig, training: Samples) -> Module:
-    """Return the network in int8, its scales found on training samples."""
+    """Return the network in int8, its scales calibrated on training samples."""
     with status() as say:
         return vdla.compile(
             MODEL,
@@ -93,13 +93,13 @@ def accuracy(scores: np.ndarray, labels: np.ndarray) -> float:
     return float(np.mean(scores.argmax(1) == labels))
 
 
-def shortfall(exact: float, found: float) -> str:
+def shortfall(exact: float, quantised: float) -> str:
     """Return what is wrong with an accuracy of int8 beside float's; "" where nothing is."""
-    if found < LEAST_ACCURACY:
-        return f"int8 is right on {found:.2%} of the digits; at least {LEAST_ACCURACY:.0%} was expected"
-    if round(exact - found, 9) > GREATEST_LOSS:
+    if quantised < LEAST_ACCURACY:
+        return f"int8 is right on {quantised:.2%} of the digits; at least {LEAST_ACCURACY:.0%} was expected"
+    if round(exact - quantised, 9) > GREATEST_LOSS:
         return (
-            f"int8 is right on {found:.2%} of the digits and float on {exact:.2%}; at most "
+            f"int8 is right on {quantised:.2%} of the digits and float on {exact:.2%}; at most "
             f"{GREATEST_LOSS * 100:g} point less was expected"
         )
     return ""
@@ -129,7 +129,7 @@ def _microseconds(cycles: int) -> float:
 
 
 def confirm(module: Module, image: np.ndarray, expected: Outcome) -> None:
-    """Run one digit on the RTL: the same scores in the same cycles, or exit; where there are no tools for it,
+    """Run a digit on the RTL: the same scores in the same cycles, or exit; where there are no tools for it,
     say so."""
     click.echo("   the same digit on the RTL (Verilog is compiled for half a minute, once)")
     try:
@@ -154,12 +154,12 @@ def recognise(config: AcceleratorConfig) -> None:
     )
     module = compiled(config, training)
     scores = device_scores(module, test.images)
-    exact, found = accuracy(float_scores(test.images), test.labels), accuracy(scores, test.labels)
+    exact, quantised = accuracy(float_scores(test.images), test.labels), accuracy(scores, test.labels)
     click.echo(
-        f"   {len(test)} digits it has never seen: {found:.2%} right in int8 on the accelerator, "
+        f"   {len(test)} digits it has never seen: {quantised:.2%} right in int8 on the accelerator, "
         f"{exact:.2%} in float on the CPU"
     )
-    if problem := shortfall(exact, found):
+    if problem := shortfall(exact, quantised):
         sys.exit(problem)
     outcome = account(module, training, test.images[:1])
     confirm(module, test.images[:1], outcome)
@@ -169,7 +169,7 @@ def recognise(config: AcceleratorConfig) -> None:
 
 
 def account(module: Module, training: Samples, image: np.ndarray) -> Outcome:
-    """Print what one digit costs, layer by layer, and in all on larger accelerators; return its run."""
+    """Print what a digit costs, layer by layer, and in all on larger accelerators; return its run."""
     run = module.run({"image": image}, "cycle", clock_hz=CLOCK_HZ)
     click.echo(f"   one digit, at {CLOCK_HZ / 1e6:g} MHz:\n{indented(layer_lines(run.report))}")
     for other in (SMALL, DEFAULT):

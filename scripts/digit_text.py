@@ -12,7 +12,7 @@ def drawn(image: np.ndarray) -> list[str]:
 
 
 def bars(scores: np.ndarray) -> list[str]:
-    """Return [n] scores as a line each; the greatest has the longest bar and is marked, those below zero have
+    """Return [n] scores as a line each; the greatest has the longest bar and is marked, negative scores have
     no bar."""
     greatest = max(float(scores.max()), np.finfo(np.float32).tiny)
     lines = [
@@ -24,7 +24,7 @@ def bars(scores: np.ndarray) -> list[str]:
 
 
 def beside(left: list[str], right: list[str]) -> list[str]:
-    """Return two blocks of text side by side; the left one, which is not the longer, stands in the middle."""
+    """Return two blocks of text side by side; the left, which has no more lines, stands in the middle."""
     width, missing = max(map(len, left)), len(right) - len(left)
     whole = [*[""] * (missing // 2), *left, *[""] * (missing - missing // 2)]
-    return [f"|{one:{width}}|   {other}".rstrip() for one, other in zip(whole, right, strict=True)]
+    return [f"|{line:{width}}|   {other}".rstrip() for line, other in zip(whole, right, strict=True)]

@@ -2,7 +2,7 @@
 """Measure components and designs for explore/silicon/store.json; what it holds already is not measured again.
 
 The file is written after each measurement, so a killed run goes on where it was. After a change of the
-hardware, those components and designs are measured anew whose Verilog has changed.
+hardware, components and designs whose Verilog has changed are measured anew.
 """
 
 import json
@@ -110,17 +110,17 @@ def carried_over(store: Store) -> Store:
     kept = Store(generator_digest())
     for component in {key_of(component): component for _, component in grid(GRID)}.values():
         digest = unit_digest(component)
-        for family_name, found in store.components.items():
-            for one in found:
-                if one.hardware == digest:
-                    same = described(component, digest, one.resources)
+        for family_name, measurements in store.components.items():
+            for measured in measurements:
+                if measured.hardware == digest:
+                    same = described(component, digest, measured.resources)
                     kept.components.setdefault(family_name, []).append(same)
                     break
     for component in {key_of(component): component for _, component in grid(ROUTED_POINTS)}.values():
         digest = unit_digest(component)
-        for one in store.routed.get(ROUTED_FAMILY, []):
-            if one.hardware == digest:
-                kept.routed.setdefault(ROUTED_FAMILY, []).append(routed(component, digest, one.ns))
+        for earlier in store.routed.get(ROUTED_FAMILY, []):
+            if earlier.hardware == digest:
+                kept.routed.setdefault(ROUTED_FAMILY, []).append(routed(component, digest, earlier.ns))
                 break
     for family_name, designs in store.designs.items():
         for config in SHOWN:
@@ -194,8 +194,8 @@ def timed(work: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
 def component_tasks(store: Store, families: Iterable[str]) -> Iterator[Task]:
     """Yield the components of the grid that are missing."""
     for family_name in families:
-        found = store.components.setdefault(family_name, [])
-        known = {measured.key for measured in found}
+        measurements = store.components.setdefault(family_name, [])
+        known = {measured.key for measured in measurements}
         for config, component in grid(GRID):
             if key_of(component) not in known:
                 known.add(key_of(component))
@@ -203,7 +203,7 @@ def component_tasks(store: Store, families: Iterable[str]) -> Iterator[Task]:
                     f"{family_name} {component.name}",
                     measure,
                     (config, component.name, family_name),
-                    lambda store, one, name=family_name: store.components[name].append(one),
+                    lambda store, measured, name=family_name: store.components[name].append(measured),
                 )
 
 
@@ -222,8 +222,8 @@ def measure(config: AcceleratorConfig, name: str, family_name: str) -> Measured:
 
 def component_clock_tasks(store: Store) -> Iterator[Task]:
     """Yield the components in which the slowest path of a core may lie, unless they were routed."""
-    found = store.routed.setdefault(ROUTED_FAMILY, [])
-    known = {one.key for one in found}
+    measurements = store.routed.setdefault(ROUTED_FAMILY, [])
+    known = {measured.key for measured in measurements}
     for config, component in grid(ROUTED_POINTS):
         if key_of(component) not in known:
             known.add(key_of(component))
@@ -231,7 +231,7 @@ def component_clock_tasks(store: Store) -> Iterator[Task]:
                 f"period of {component.name}",
                 measure_period,
                 (config, component.name),
-                lambda store, one: store.routed[ROUTED_FAMILY].append(one),
+                lambda store, measured: store.routed[ROUTED_FAMILY].append(measured),
             )
 
 
@@ -256,8 +256,8 @@ def design_tasks(
 
 def area(config: AcceleratorConfig, family_name: str) -> dict[str, float]:
     """Synthesise a design."""
-    found = area_of(config, family_name)
-    return {"lut": found.lut, "ff": found.ff, "dsp": found.dsp, "block_ram": found.block_ram}
+    resources = area_of(config, family_name)
+    return {"lut": resources.lut, "ff": resources.ff, "dsp": resources.dsp, "block_ram": resources.block_ram}
 
 
 def clock_tasks(store: Store, designs: Iterable[AcceleratorConfig]) -> Iterator[Task]:
@@ -270,8 +270,8 @@ def clock_tasks(store: Store, designs: Iterable[AcceleratorConfig]) -> Iterator[
 
 def clock(config: AcceleratorConfig) -> dict[str, object]:
     """Place and route a design."""
-    found = clock_of(config)
-    return {"mhz": round(found.mhz, 2), "seed": found.seed, "path": found.worst}
+    timing = clock_of(config)
+    return {"mhz": round(timing.mhz, 2), "seed": timing.seed, "path": timing.worst}
 
 
 def recorder(config: AcceleratorConfig, family_name: str) -> Callable[[Store, Any], None]:

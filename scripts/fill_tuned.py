@@ -3,8 +3,8 @@
 
 Each network is tuned on each preset with TRIALS trials for each of its tasks. The logs stay in LOGS, so that
 a killed run goes on where it was. Of every task the best record is written to
-compiler/codegen/tuned/PRESET.jsonl, if it beats the compiler's own choice by a percent; of every network what
-was settled.
+compiler/codegen/tuned/PRESET.jsonl, if it beats the compiler's default choice by a percent; of every network
+what was settled.
 Records of tasks and networks that were not tuned now stay there. Prints what each network gains.
 """
 
@@ -45,8 +45,8 @@ def tune(
     """Tune a network with so many trials for each of its tasks, and settle its choices.
 
     Returns:
-        What was reached, and the network's cycles by the compiler's own choices and by the settled ones, if
-        they were settled now.
+        What was reached, and the network's cycles by the compiler's default choices and by the settled
+        choices, if they were settled now.
     """
     network, opened = (
         Network(model.name, *parts_of(cached_graph(Source(model)), target), target),
@@ -66,11 +66,15 @@ def tune(
 
 def beating(records: Sequence[TuningRecord], target: Target) -> list[TuningRecord]:
     """Return the best record of each task on a target by this version of the compiler, if it takes fewer
-    cycles than the compiler's own choice."""
-    own = [one for one in records if (one.version, one.timing) == (task_version(), target.timing_digest)]
-    default = {one.task: one.cycles for one in own if one.explorer == DEFAULT}
-    best = [one for one in best_of(own).values() if one.task in default]
-    return [one for one in best if _less(one.cycles, default[one.task])]
+    cycles than the compiler's default choice."""
+    current = [
+        record
+        for record in records
+        if (record.version, record.timing) == (task_version(), target.timing_digest)
+    ]
+    default = {record.task: record.cycles for record in current if record.explorer == DEFAULT}
+    best = [record for record in best_of(current).values() if record.task in default]
+    return [record for record in best if _less(record.cycles, default[record.task])]
 
 
 def _less(cycles: int | None, others: int | None) -> bool:
@@ -80,15 +84,19 @@ def _less(cycles: int | None, others: int | None) -> bool:
 def updated(
     shipped: Iterable[TuningRecord], logs: Sequence[TuningRecord], target: Target
 ) -> list[TuningRecord]:
-    """Return the records that ship for a preset: those of the logs, and of tasks that these do not have."""
-    own = [one for one in logs if one.version == task_version() and one.timing == target.timing_digest]
-    tuned, together = {one.task for one in own}, settled_of(own)
+    """Return the records that ship for a preset: of the logs, and of tasks that the logs do not have."""
+    current = [
+        record
+        for record in logs
+        if record.version == task_version() and record.timing == target.timing_digest
+    ]
+    tuned, together = {record.task for record in current}, settled_of(current)
     networks = {network for network, _ in together}
     rest = [
-        one
-        for one in shipped
-        if one.timing == target.timing_digest
-        and (one.network not in networks if one.network else one.task not in tuned)
+        record
+        for record in shipped
+        if record.timing == target.timing_digest
+        and (record.network not in networks if record.network else record.task not in tuned)
     ]
     return merged(beating(logs, target), rest, *together.values())
 
@@ -128,11 +136,11 @@ def main(
     logs: Path,
     output: Path,
 ) -> None:
-    found = models or tuple(sorted(MODELS.glob("*_int8.onnx")))
+    chosen = models or tuple(sorted(MODELS.glob("*_int8.onnx")))
     for preset in presets:
         target, file = TARGETS[preset], output / f"{preset}.jsonl"
-        made = []
-        for model in found:
+        records = []
+        for model in chosen:
             log = logs / f"{preset}.{model.stem}.jsonl"
             done, network = tune(model, target, log, Settings(explorer, seed), trials, jobs)
             before, after = network or done.cycles
@@ -141,9 +149,9 @@ def main(
                 f"{'settled' if network else 'alone'}, {done.trials:,} trials, {done.measured:,} now, "
                 f"{done.failed:,} illegal"
             )
-            made += read_log(log).records
+            records += read_log(log).records
             shipped = read_log(file).records if file.exists() else ()
-            write_log(updated(shipped, made, target), file)
+            write_log(updated(shipped, records, target), file)
         click.echo(f"{file}: {len(read_log(file).records):,} records, {file.stat().st_size / 1024:.1f} KiB")
 
 

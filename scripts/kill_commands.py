@@ -89,7 +89,7 @@ class Bench:
         self._whole = {name: (self._folder / name).read_bytes() for name in command.readers}
 
     def attempt(self, rng: random.Random, number: int) -> tuple[str, list[str]] | None:
-        """Kill one run; return what became of the outputs, and what is wrong. None where it ended before."""
+        """Kill a run; return what became of the outputs, and what is wrong. None where it ended before."""
         self._prepare(before=number % 2 == 1)
         process = self._start()
         try:
@@ -203,7 +203,7 @@ def _end(process: subprocess.Popen) -> None:
 
 
 def campaign(name: str, kills: int, seed: int, place: Path) -> tuple[Counter, list[str]]:
-    """Kill one command again and again; return how often its outputs were in which state, and what was
+    """Kill a command again and again; return how often its outputs were in which state, and what was
     wrong."""
     write_inputs(place)
     bench, rng = Bench(COMMANDS[name], place), random.Random(f"{name} {seed}")
@@ -213,12 +213,12 @@ def campaign(name: str, kills: int, seed: int, place: Path) -> tuple[Counter, li
     ) as progress:
         for number in progress:
             while (result := bench.attempt(rng, number)) is None:
-                pass  # it ended too early to be killed; the next one is killed sooner
-            state, found = result
+                pass  # it ended too early to be killed; the next run is killed sooner
+            state, faults = result
             states[state] += 1
             problems += [
                 f"{name}, kill {number} ({SIGNALS[number % len(SIGNALS)].name}): {problem}"
-                for problem in found
+                for problem in faults
             ]
     return states, problems
 
@@ -250,12 +250,12 @@ def main(kills: int, only: tuple[str, ...], seed: int) -> None:
     click.echo(f"{'command':8} {'kills':>5}  {'problems':>8}  outputs after the kill")
     for name in only or COMMANDS:
         with tempfile.TemporaryDirectory(prefix="kill.") as place:
-            states, found = campaign(name, kills, seed, Path(place))
+            states, faults = campaign(name, kills, seed, Path(place))
         click.echo(
-            f"{name:8} {kills:5}  {len(found):8}  "
+            f"{name:8} {kills:5}  {len(faults):8}  "
             f"{', '.join(f'{count} {state}' for state, count in sorted(states.items()))}"
         )
-        problems += found
+        problems += faults
     for problem in problems[:20]:
         click.echo(problem)
     sys.exit(1 if problems else 0)

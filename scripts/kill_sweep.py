@@ -2,7 +2,7 @@
 """Kill a sweep with SIGKILL again and again, and workers of a Dask cluster; compare the tables.
 
 The sweep of SPEC (60 points by default) runs undisturbed, then killed KILLS times on the way and resumed,
-then on a cluster of two local workers of which one is killed. All must end with the same points.parquet and
+then on a cluster of two local workers, one of which is killed. All must end with the same points.parquet and
 layers.parquet, byte for byte. While it runs, a second sweep into its folder must be refused. Exit status 1
 otherwise.
 """
@@ -56,7 +56,7 @@ def killed(specification: Path, folder: Path, kills: int, points: int, rng: rand
 
 
 def refused(specification: Path, folder: Path) -> bool:
-    """Whether a second sweep in a folder in which one runs is refused."""
+    """Whether a second sweep in the folder of a running sweep is refused."""
     first = start(specification, folder)
     while not (folder / JOURNAL).exists() and first.poll() is None:
         time.sleep(0.01)
@@ -67,7 +67,7 @@ def refused(specification: Path, folder: Path) -> bool:
 
 
 def on_cluster(specification: Path, folder: Path) -> None:
-    """Run a sweep on two local workers, and kill one in the middle."""
+    """Run a sweep on two local workers, and kill one worker in the middle."""
     from distributed import LocalCluster
 
     with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
@@ -82,9 +82,9 @@ def on_cluster(specification: Path, folder: Path) -> None:
         sweep(plan, folder, backend_of(None, cluster.scheduler_address), kill)
 
 
-def same(one: Path, other: Path) -> bool:
+def same(first: Path, second: Path) -> bool:
     """Whether two folders have the same tables."""
-    return all((one / name).read_bytes() == (other / name).read_bytes() for name in (POINTS, LAYERS))
+    return all((first / name).read_bytes() == (second / name).read_bytes() for name in (POINTS, LAYERS))
 
 
 @click.command(help=__doc__)

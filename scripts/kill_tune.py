@@ -2,7 +2,7 @@
 """Kill a tuning with SIGKILL again and again, and workers of a Dask cluster; merge the logs of two machines.
 
 The digits network is tuned four times: undisturbed; killed KILLS times and resumed; on a cluster of two local
-workers, of which one is killed; in halves whose logs are merged and resumed. Every log must end with the same
+workers, one of which is killed; in halves whose logs are merged and resumed. Every log must end with the same
 records, none twice. Nothing is settled: that would depend on the halves. While it runs, a
 second tuning into its log must be refused. Exit status 1 otherwise.
 """
@@ -96,7 +96,7 @@ class Bench:
         return second.returncode == 2 and "is in use by another process" in errors
 
     def on_cluster(self, log: Path) -> None:
-        """Tune on two local Dask workers, and kill one in the middle."""
+        """Tune on two local Dask workers, and kill one worker in the middle."""
         from distributed import LocalCluster
 
         with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
@@ -113,9 +113,9 @@ def lines(log: Path) -> int:
     return log.read_bytes().count(b"\n") if log.exists() else 0
 
 
-def same(one: Path, other: Path) -> bool:
+def same(first: Path, second: Path) -> bool:
     """Whether two logs hold the same records, none of them twice."""
-    texts = [sorted(record.text for record in read_log(log).records) for log in (one, other)]
+    texts = [sorted(record.text for record in read_log(log).records) for log in (first, second)]
     return texts[0] == texts[1] and len(set(texts[0])) == len(texts[0])
 
 
@@ -125,7 +125,7 @@ def numbers(records: Sequence[TuningRecord]) -> list[int]:
 
 
 def halves(bench: Bench, whole: Path, rng: random.Random) -> bool:
-    """Whether the logs of a killed tuning and of one with half the trials merge, and end as the whole one."""
+    """Whether the logs of a killed tuning and of half the trials merge, and end as the whole tuning."""
     first, second, both = (bench.folder / name for name in ("first", "second", "both"))
     bench.killed(first, 1, rng)
     bench.whole(second, trials=bench.trials // 2)

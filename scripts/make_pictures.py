@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Write the pictures of docs/simulator.md: roofline, utilisation and a timeline of GEMMs.
 
-The configuration is the default one.
+The configuration is `default`.
 """
 
 from itertools import product

@@ -72,13 +72,13 @@ def rows_of(devices: dict[str, Device], config: AcceleratorConfig, programs: int
         yield _row(f"random {seed}", {name: (run[0], run[1].tobytes()) for name, run in runs.items()})
     for rows, columns, depth in GEMMS:
         plan = plan_gemm(config, rows, columns, depth)
-        found = {}
+        results = {}
         for name, device in devices.items():
             device.reset()
             run = place_gemm(device, plan, *random_operands(plan))
             result = run.run()
-            found[name] = (result, run.output().tobytes())
-        yield _row(f"GEMM {rows}x{columns}x{depth}", found)
+            results[name] = (result, run.output().tobytes())
+        yield _row(f"GEMM {rows}x{columns}x{depth}", results)
 
 
 def _row(name: str, runs: dict[str, tuple]) -> Row:
@@ -129,8 +129,8 @@ def main(
         raise click.ClickException(str(error)) from error
     click.echo(table(rows))
     if output is not None:
-        found = {"config": config, "part": part, "clock_mhz": clock, "rows": [asdict(row) for row in rows]}
-        write_text(output, json.dumps(found, indent=1) + "\n")
+        document = {"config": config, "part": part, "clock_mhz": clock, "rows": [asdict(row) for row in rows]}
+        write_text(output, json.dumps(document, indent=1) + "\n")
     sys.exit(any(abs(row.percent) > most or not row.same for row in rows))
 
 

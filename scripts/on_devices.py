@@ -1,4 +1,4 @@
-"""Running one program on all devices, and comparing what they make of it."""
+"""Running a program on all devices, and comparing their results."""
 
 from collections.abc import Callable
 
@@ -17,7 +17,7 @@ Outcome = tuple[int | None, np.ndarray]
 
 
 def devices_of(config: AcceleratorConfig, dram_bytes: int, *, on_rtl: bool) -> dict[str, Device]:
-    """Return fresh devices by name: functional ones, the cycle simulator and, if wanted, the RTL."""
+    """Return fresh devices by name: functional devices, the cycle simulator and, if wanted, the RTL."""
     devices: dict[str, Device] = {
         f"functional[seed {order}]": FunctionalDevice(config, dram_bytes, order)
         for order in (None, *range(INTERLEAVINGS))
@@ -36,19 +36,19 @@ def differences(
 ) -> tuple[list[str], dict[str, int | None]]:
     """Return what is wrong with a program, a line each, and its cycles by device.
 
-    Wrong are errors of a device, values other than `expected`, and cycles of the RTL that are not those of
-    the cycle simulator.
+    Wrong are errors of a device, values other than `expected`, and a number of cycles of the RTL that differs
+    from the number of the cycle simulator.
     """
-    found: list[str] = []
+    problems: list[str] = []
     cycles: dict[str, int | None] = {}
     for name, device in devices.items():
         try:
             cycles[name], out = run(device)
         except VdlaError as error:
-            found.append(f"{name}: {type(error).__name__}: {error}")
+            problems.append(f"{name}: {type(error).__name__}: {error}")
             continue
         if not np.array_equal(out, expected):
-            found.append(f"{name}: {np.count_nonzero(out != expected)} of {out.size} values differ")
+            problems.append(f"{name}: {np.count_nonzero(out != expected)} of {out.size} values differ")
     if "rtl" in devices and cycles.get("rtl") != cycles.get("cycle"):
-        found.append(f"cycles: {cycles}")
-    return found, cycles
+        problems.append(f"cycles: {cycles}")
+    return problems, cycles

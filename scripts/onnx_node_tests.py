@@ -5,7 +5,7 @@ should have them where onnxruntime is installed. The other three are no failures
 
 - "unfed": inputs or outputs are no arrays of numbers, such as sequences, texts and floats of 8 bits
 - "unrun": onnxruntime does not run the test either
-- "theirs": onnxruntime ran all of the test, and its results are not those of the suite
+- "theirs": onnxruntime ran all of the test, and its results differ from the results of the suite
 """
 
 import re
@@ -68,7 +68,7 @@ VERDICTS = ("passed", "refused", "wrong", "unfed", "unrun", "theirs")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one test, and why."""
+    """What became of a test, and why."""
 
     name: str
     verdict: str
@@ -76,16 +76,16 @@ class Outcome:
 
 
 def cases(modules: Sequence[str] = ()) -> Iterator[TestCase]:
-    """Yield the tests of single operators: those of some modules of the suite, or all."""
+    """Yield the tests of single operators, of some modules of the suite or of all."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # those of the suite's own arithmetic
+        warnings.simplefilter("ignore")  # warnings of the suite's arithmetic
         for module in modules:
             import_module(f"{node.__name__}.{module}")
         yield from node._NodeTestCases if modules else load_model_tests(kind="node")
 
 
 def outcome(case: TestCase) -> Outcome:
-    """Import, print, read back, interpret and compare one test."""
+    """Import, print, read back, interpret and compare a test."""
     try:
         inputs, expected = ([as_array(value) for value in values] for values in case.data_sets[0])
         model, fed = with_parameters(case.model, inputs)
@@ -98,10 +98,14 @@ def outcome(case: TestCase) -> Outcome:
         again = parse_graph(print_graph(graph), graph.constants)
         if again != graph:
             return Outcome(case.name, "wrong", "the text reads back as another graph")
-        found = compared(case, graph, fed, expected)
+        comparison = compared(case, graph, fed, expected)
     except GraphError as error:
         return Outcome(case.name, "wrong" if is_run(case.model, inputs) else "unrun", str(error))
-    return replace(found, verdict="theirs") if found.verdict == "wrong" and is_theirs(graph) else found
+    return (
+        replace(comparison, verdict="theirs")
+        if comparison.verdict == "wrong" and is_theirs(graph)
+        else comparison
+    )
 
 
 def as_array(value: object) -> object:
@@ -129,13 +133,13 @@ def is_run(model: ModelProto, inputs: list) -> bool:
     try:
         session = session_from(model.SerializeToString())
         session.run(None, {value.name: array for value, array in zip(model.graph.input, inputs, strict=True)})
-    except Exception:  # onnxruntime's own have no other class in common
+    except Exception:  # onnxruntime's exceptions have no other class in common
         return False
     return True
 
 
 def with_parameters(model: ModelProto, inputs: list) -> tuple[ModelProto, list[np.ndarray]]:
-    """Return the model with parameters made constants, and the inputs that are left."""
+    """Return the model with parameters turned into constants, and the inputs that are left."""
     parameters = {
         name
         for each in model.graph.node

@@ -22,8 +22,8 @@ class Block:
 
 def blocks(page: str) -> list[Block]:
     """Return the fenced blocks of a page, in order."""
-    found = []
+    fenced = []
     for match in FENCE.finditer(page):
         language, _, name = match["info"].partition(" ")
-        found.append(Block(language, name, match["text"]))
-    return found
+        fenced.append(Block(language, name, match["text"]))
+    return fenced

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Take a picture of a report in Chromium, for a page of documentation.
 
-docs/pictures/sweep_report.png is made of the sweep examples/sweeps/networks.toml, run_report.png of
-`vdla report build/models/resnet18_int8.onnx`, diff_report.png of
-`vdla diff build/resnet18.vdla build/resnet18_small.vdla -o build/diff.html`, and debugger.png of
+docs/pictures/sweep_report.png shows the sweep examples/sweeps/networks.toml; run_report.png shows
+`vdla report build/models/resnet18_int8.onnx`; diff_report.png shows
+`vdla diff build/resnet18.vdla build/resnet18_small.vdla -o build/diff.html`; and debugger.png shows
 `vdla debug build/resnet18.vdla -o build/debug.html` in cycle 17,272, with the chain of the store unit.
 """
 

@@ -38,7 +38,7 @@ CONFIG = TINY.with_changes(name="fed", extensions=(*TINY.extensions, Extension.F
 
 
 class Late(wiring.Component):
-    """A component one of whose streams has a register more."""
+    """A component with a register more in one of its streams."""
 
     def __init__(self, inner: wiring.Component, stream: str) -> None:
         self.inner, self.stream = inner, stream
@@ -160,10 +160,10 @@ def _differs(program, planted: RtlDevice, simulator: CycleDevice) -> bool:
 def main(programs: int) -> None:
     missed = 0
     for name in PLANTS:
-        found = programs_that_differ(name, programs)
-        missed += not found
+        slower = programs_that_differ(name, programs)
+        missed += not slower
         click.echo(
-            f"{name:50} {found:4} of {programs} programs take other cycles{'' if found else '  MISSED'}"
+            f"{name:50} {slower:4} of {programs} programs take other cycles{'' if slower else '  MISSED'}"
         )
     sys.exit(1 if missed else 0)
 

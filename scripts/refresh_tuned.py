@@ -2,11 +2,11 @@
 """Measure the tuned records that ship again, by these sources and on the preset as it is now, without a new
 search.
 
-The record of a task stays if its choice still beats the compiler's own choice by a percent, else it is
+The record of a task stays if its choice still beats the compiler's default choice by a percent, else it is
 removed. A network is settled again: each task keeps its settled choice, and tasks that are new to the network
-take the compiler's choice. If that is no faster than the compiler's choices for all tasks, those are settled.
-Prints the cycles of each network. scripts/fill_tuned.py searches for better choices. Exit status 1 where the
-model of a settled network is missing, or the network has become slower.
+take the default choice. If that is no faster than the default choices for all tasks, the default choices are
+settled. Prints the cycles of each network. scripts/fill_tuned.py searches for better choices. Exit status 1
+where the model of a settled network is missing, or the network has become slower.
 """
 
 import sys
@@ -40,7 +40,7 @@ Settled = tuple[TuningRecord, ...]
 
 
 def still_better(records: Iterable[TuningRecord], target: Target) -> Iterator[TuningRecord]:
-    """Yield the records of single tasks whose choices beat the compiler's own, with their cycles now."""
+    """Yield the records of single tasks whose choices beat the compiler's default, with their cycles now."""
     for record in records:
         task = None if record.network else task_of(record.task)
         space = None if task is None else space_of(task, target)
@@ -58,11 +58,11 @@ def settled_again(network: Network, before: Settled) -> Settled:
     Args:
         before: records of a settlement of the same model, maybe with other tasks.
     """
-    own = {task: _own_choice(task, network.target) for task in network.layers}
-    kept = own | dict(_kept_choices(network, before))
-    cost, chosen = network.cost(own), own
+    defaults = {task: _own_choice(task, network.target) for task in network.layers}
+    kept = defaults | dict(_kept_choices(network, before))
+    cost, chosen = network.cost(defaults), defaults
     own_cycles = cost.cycles
-    if kept != own and (kept_cost := network.cost(kept)).is_better_than(cost):
+    if kept != defaults and (kept_cost := network.cost(kept)).is_better_than(cost):
         cost, chosen = kept_cost, kept
     head = replace(
         before[0],
@@ -102,7 +102,7 @@ def refreshed(records: list[TuningRecord], models: Path, target: Target) -> tupl
     Args:
         models: folder of the models. The records of a network without its file stay as they are.
     """
-    by_model = {found[0].model: found for found in settled_of(records).values()}
+    by_model = {settled[0].model: settled for settled in settled_of(records).values()}
     is_good = True
     with status() as say:
         for name, before in sorted(by_model.items()):

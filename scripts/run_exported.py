@@ -25,9 +25,9 @@ from vdla.runtime.module.plan import Plan, random_inputs
 from vdla.runtime.session.session import Session
 
 
-def distance(found: np.ndarray, expected: np.ndarray) -> float:
+def distance(result: np.ndarray, expected: np.ndarray) -> float:
     """Return the greatest difference; of floats, in units in the last place of the greatest element."""
-    difference = np.abs(found.astype(np.float64) - expected.astype(np.float64)).max(initial=0.0)
+    difference = np.abs(result.astype(np.float64) - expected.astype(np.float64)).max(initial=0.0)
     unit = np.spacing(np.abs(expected).max(initial=0)) if expected.dtype.kind == "f" else 1
     return float(difference / unit)
 

@@ -2,9 +2,9 @@
 
     .venv/bin/python scripts/run_on_board.py digits mobilenet_v2 resnet18 --board sim --config small
 
-Every network runs on random inputs; `digits` reads the digits of the test set instead. The outputs have to be
-those of the cycle device, to the bit. The cycle device predicts the cycles with the memory of the board file,
-which is a model of the board's DRAM. Exit status 1 if an output differs.
+Every network runs on random inputs; `digits` reads the digits of the test set instead. The outputs have to
+equal the outputs of the cycle device, to the bit. The cycle device predicts the cycles with the memory of the
+board file, which is a model of the board's DRAM. Exit status 1 if an output differs.
 """
 
 import argparse
@@ -78,12 +78,12 @@ def compare(module: Module, inputs: list[dict[str, np.ndarray]], board: str) -> 
     memory = getattr(on_board.device, "memory", None)
     simulated = module.session("cycle", memory)
     different, seconds, cycles, predicted = 0, [], 0, 0
-    for found, wanted, taken in _outcomes(on_board, simulated, inputs):
+    for measured, expected, taken in _outcomes(on_board, simulated, inputs):
         different += any(
-            not np.array_equal(found.outputs[key], wanted.outputs[key]) for key in wanted.outputs
+            not np.array_equal(measured.outputs[key], expected.outputs[key]) for key in expected.outputs
         )
         seconds.append(taken)
-        cycles, predicted = found.cycles or 0, wanted.cycles or 0
+        cycles, predicted = measured.cycles or 0, expected.cycles or 0
     further = float(np.mean(seconds[1:])) if len(seconds) > 1 else 0.0
     clock_hz = float(getattr(on_board.device, "clock_hz", module.plan.target.clock_hz))
     return Run(len(inputs), different, cycles, predicted, clock_hz, (seconds[0], further))
@@ -92,12 +92,12 @@ def compare(module: Module, inputs: list[dict[str, np.ndarray]], board: str) -> 
 def _outcomes(
     on_board: Session, simulated: Session, inputs: list[dict[str, np.ndarray]]
 ) -> Iterator[tuple[Outcome, Outcome, float]]:
-    """Yield the outcome on the board, that of the cycle device, and the wall time on the board."""
+    """Yield the outcome on the board, the outcome on the cycle device, and the wall time on the board."""
     for values in inputs:
         began = time.monotonic()
-        found = on_board.run(values)
+        measured = on_board.run(values)
         seconds = time.monotonic() - began
-        yield found, simulated.run(values), seconds
+        yield measured, simulated.run(values), seconds
 
 
 def main() -> None:

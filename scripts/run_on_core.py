@@ -3,7 +3,7 @@
     .venv/bin/python scripts/run_on_core.py digits --config tiny --inputs 4
 
 Zig compiles the C that `vdla export` writes. The core runs it from its memory, and starts the accelerator by
-the exported driver. Outputs have to be those of the cycle device, to the bit. The cycle device predicts the
+the exported driver. Outputs have to equal the cycle device's, to the bit. The cycle device predicts the
 cycles of the accelerator with a model of the board's SDRAM. Exit status 1 if an output differs, or if cycles
 differ from the prediction by more than --most percent. Softmax and the other operators whose results may
 differ (docs/export.md) count as well.

@@ -53,7 +53,7 @@ BEFORE = (
     "cp build/models/resnet18_int8.onnx resnet18_int8.onnx",
     "echo path > commands",
 )
-"""Commands that make what pages presuppose: a reader has these files from work of their own."""
+"""Commands that make what pages presuppose: files that a reader already has."""
 
 
 class PageCommand(NamedTuple):
@@ -84,7 +84,7 @@ def commands_of(page: str, text: str) -> Iterator[PageCommand]:
 
 
 def all_commands() -> list[PageCommand]:
-    """Return the commands of all pages, those of `FIRST` first."""
+    """Return the commands of all pages, the commands of `FIRST` first."""
     paths = (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("examples/**/*.md"))
     names = sorted(str(path.relative_to(ROOT)) for path in paths)
     names.sort(key=lambda name: FIRST.index(name) if name in FIRST else len(FIRST))
@@ -113,7 +113,7 @@ def run(line: str, folder: Path) -> subprocess.CompletedProcess[str]:
 @click.command()
 @click.option("--match", default="", metavar="TEXT", help="Run the commands of pages whose path has TEXT.")
 def main(match: str) -> None:
-    """Run the commands that the pages show; exit status 1 if one fails."""
+    """Run the commands that the pages show; exit status 1 if any fails."""
     failed = 0
     with tempfile.TemporaryDirectory(prefix="vdla-pages-") as name:
         folder = Path(name)
@@ -126,7 +126,7 @@ def main(match: str) -> None:
 
 
 def in_order(commands: list[PageCommand]) -> Iterator[PageCommand]:
-    """Yield the commands of the first pages, those of `BEFORE`, and the others."""
+    """Yield the commands of the first pages, the commands of `BEFORE`, and the others."""
     yield from (each for each in commands if each.page in FIRST)
     yield from (PageCommand("(preparation)", line) for line in BEFORE)
     yield from (each for each in commands if each.page not in FIRST)

@@ -31,7 +31,7 @@ REAL = [TINY.with_changes(token_depth=depth, bus_bits=bits) for depth in (4, 8, 
 
 @dataclass
 class Outcome:
-    """What processes found: entries they asked for and built, those forgotten before they were read, and what
+    """What processes saw: entries they asked for and built, entries forgotten before they were read, and what
     went wrong."""
 
     asked: int = 0
@@ -79,7 +79,7 @@ def _ask(number: int, kept_seconds: float, outcome: Outcome) -> None:
 
     try:
         entry = cache.built("stress", key_of(number), build)
-        found = [(entry / name).read_text() for name in ("one.toml", "two.toml")]
+        texts = [(entry / name).read_text() for name in ("one.toml", "two.toml")]
     except FileNotFoundError as error:
         if time.time() - began < kept_seconds - CLOCK_SECONDS:
             outcome.failures.append(f"entry {number} was forgotten at once: {error}")
@@ -88,7 +88,7 @@ def _ask(number: int, kept_seconds: float, outcome: Outcome) -> None:
     except Exception as error:  # whatever it is, it is what the campaign looks for
         outcome.failures.append(f"entry {number}: {type(error).__name__}: {error}")
     else:
-        if found != [text, text]:
+        if texts != [text, text]:
             outcome.failures.append(f"entry {number} is not what was built")
 
 
@@ -106,7 +106,7 @@ def asking_rtl(seed: int, configs: list[AcceleratorConfig]) -> Outcome:
 
 
 def together(processes: int, work: Callable[..., Outcome], *arguments: object) -> Outcome:
-    """Run `work(seed, *arguments)` in several processes; return what all of them found."""
+    """Run `work(seed, *arguments)` in several processes; return what all of them saw."""
     total = Outcome()
     with ProcessPoolExecutor(processes) as pool:
         for future in [pool.submit(work, seed, *arguments) for seed in range(processes)]:
@@ -179,7 +179,7 @@ def main(processes: int, builds: int, real: int) -> None:
 
 
 def said(name: str, outcome: Outcome) -> list[str]:
-    """Print what a part of the campaign found; return its failures."""
+    """Print the outcome of a part of the campaign; return its failures."""
     click.echo(
         f"{name}: asked {outcome.asked}, built {outcome.built}, forgotten before they were read "
         f"{outcome.forgotten}, "

@@ -83,8 +83,8 @@ def random_array(rng: np.random.Generator, code: int, shape: tuple[int, ...]) ->
 def random_samples(model: Path) -> Arrays | None:
     """Return samples, stacked along a new first axis; None where onnxruntime runs none of them."""
     graph = load(str(model), load_external_data=False).graph
-    given = {one.name for one in graph.initializer}
-    inputs = [one for one in graph.input if one.name not in given]
+    given = {tensor.name for tensor in graph.initializer}
+    inputs = [value for value in graph.input if value.name not in given]
     for extent in EXTENTS:
         rng = np.random.default_rng(SEED)
         samples = [
@@ -120,7 +120,7 @@ def state_of(done: Finished) -> str:
 
 
 def tried(model: Path, name: str, samples: Path | None, folder: Path, seconds: float, *options: str) -> Tried:
-    """Compile a file in a process of its own."""
+    """Compile a file in a separate process."""
     words = ["compile", str(model), "-o", str(folder / "module.vdla"), *options]
     if samples is not None:
         words += ["--calibrate", str(samples)]
@@ -138,15 +138,15 @@ def samples_of(model: Path, known: Path | None, folder: Path) -> Path | None:
     """Return the file of a model's samples: a known file, or a file that is written now."""
     if known is not None and (known / f"{model.stem}.npz").exists():
         return known / f"{model.stem}.npz"
-    found = random_samples(model)
-    if found is None:
+    arrays = random_samples(model)
+    if arrays is None:
         return None
-    write_npz(folder / "samples.npz", found)
+    write_npz(folder / "samples.npz", arrays)
     return folder / "samples.npz"
 
 
 def files_of(paths: Iterable[Path]) -> Iterator[tuple[Path, str]]:
-    """Yield files with their names; those of a folder in order."""
+    """Yield files with their names; the files of a folder in order."""
     for path in paths:
         if path.is_dir():
             yield from ((file, str(file.relative_to(path))) for file in sorted(path.rglob("*.onnx")))
@@ -165,9 +165,11 @@ def main(paths: tuple[Path, ...], samples: Path | None, seconds: float, config: 
     for model, name in files_of(paths):
         with tempfile.TemporaryDirectory() as place:
             folder = Path(place)
-            one = tried(model, name, samples_of(model, samples, folder), folder, seconds, "--config", config)
-        counts[one.state] += 1
-        click.echo(one)
+            outcome = tried(
+                model, name, samples_of(model, samples, folder), folder, seconds, "--config", config
+            )
+        counts[outcome.state] += 1
+        click.echo(outcome)
     click.echo(", ".join(f"{count} {state}" for state, count in counts.items()))
     sys.exit(1 if counts[FAILED] else 0)
 

@@ -48,7 +48,7 @@ class Subject:
         )
 
     def changed(self, index: int, **fields: int) -> "Subject":
-        """Return the stream with other fields in one instruction."""
+        """Return the stream with other fields in an instruction."""
         items = list(self.instructions)
         items[index] = replace(items[index], **fields)
         return replace(self, instructions=tuple(items))
@@ -170,7 +170,7 @@ def undefined(subject: Subject, orders: int) -> bool:
 
 
 def campaign(subject: Subject, rng: random.Random, orders: int, flags: int, changes: int) -> Counter:
-    """Break one stream in every way; count what came of it."""
+    """Break a stream in every way; count what came of it."""
     counts, expected = Counter(streams=1), result(subject, None)
     counts["unbroken streams refused"] += refused(subject)
     broken = list(without_flags(subject))

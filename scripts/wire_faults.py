@@ -117,7 +117,7 @@ def campaign(faults: int, seed: int, folder: Path) -> Tally:
 
 
 class _Bench:
-    """Devices on one board, one after the other."""
+    """Devices on one board, in turn."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -133,17 +133,17 @@ class _Bench:
         image = np.random.default_rng(seed).integers(0, 256, STREAM, np.uint8)
         try:
             self._device = self._device or BoardDevice(TINY, DRAM_BYTES, board=str(self._folder))
-            found, wanted = (
+            result, expected = (
                 _result(each, image) for each in (self._device, FunctionalDevice(TINY, DRAM_BYTES))
             )
         except DeviceError:
             self.close()
             raise
-        if not np.array_equal(found, wanted):
-            raise WrongAnswerError(f"{np.count_nonzero(found != wanted)} bytes differ (seed {seed})")
+        if not np.array_equal(result, expected):
+            raise WrongAnswerError(f"{np.count_nonzero(result != expected)} bytes differ (seed {seed})")
 
     def close(self) -> None:
-        """Close the device; the next run makes a new one."""
+        """Close the device; the next run makes a new device."""
         if self._device is not None:
             self._device.close()
         self._device = None
@@ -152,7 +152,7 @@ class _Bench:
 def _trial(bench: _Bench, proxy: Proxy, random: np.random.Generator, tally: Tally) -> None:
     """Run once to see how many bytes pass, then with a fault among as many bytes, then without.
 
-    A fault at the end of a run may show in the next one. The run after that has to be right.
+    A fault at the end of a run may show in the next run. The run after that has to be right.
     """
     if random.random() < NEW_DEVICE_SHARE:
         bench.close()

@@ -54,10 +54,14 @@ def ours(
     """Return what the kit's quantisation makes of samples."""
     graph = imported(Source(model.SerializeToString())).graph
     began = time.perf_counter()
-    made = quantise(graph, calibration, options)
+    quantised = quantise(graph, calibration, options)
     seconds = time.perf_counter() - began
-    how = f"vdla, {made.criterion}" + (f", {len(made.in_float)} layers in float" if made.in_float else "")
-    return Outcome(how, [interpret(made.graph, sample) for sample in test], seconds, len(made.in_float))
+    how = f"vdla, {quantised.criterion}" + (
+        f", {len(quantised.in_float)} layers in float" if quantised.in_float else ""
+    )
+    return Outcome(
+        how, [interpret(quantised.graph, sample) for sample in test], seconds, len(quantised.in_float)
+    )
 
 
 def theirs(
@@ -100,10 +104,14 @@ def _silent() -> Iterator[None]:
         logging.disable(logging.NOTSET)
 
 
-def cosine(wanted: list[Tensors], found: list[Tensors]) -> float:
+def cosine(wanted: list[Tensors], outputs: list[Tensors]) -> float:
     """Return the cosine of all outputs as two vectors."""
-    one, other = (
+    wanted_vector, output_vector = (
         np.concatenate([part.reshape(-1) for each in several for part in each.values()]).astype(np.float64)
-        for several in (wanted, found)
+        for several in (wanted, outputs)
     )
-    return float(one @ other / np.sqrt((one @ one) * (other @ other)))
+    return float(
+        wanted_vector
+        @ output_vector
+        / np.sqrt((wanted_vector @ wanted_vector) * (output_vector @ output_vector))
+    )

@@ -1,4 +1,4 @@
-"""Networks with random weights whose activations have heavy tails, as those of trained networks have.
+"""Networks with random weights whose activations have heavy tails, as in trained networks.
 
 In trained transformers a few channels are tens of times larger than the others, and normalisation makes up
 for part of it. In recognisers with SiLU-like activations single elements are far out.
@@ -87,8 +87,10 @@ def _heads(graph: GraphBuilder, data: str, order: list[int]) -> str:
 
 def _widened(graph: GraphBuilder, random: np.random.Generator, data: str, far: np.ndarray) -> str:
     wide = _dense(graph, random, data, WIDTH, 4 * WIDTH)
-    half, one, root = (graph.constant(np.array(value, np.float32)) for value in (0.5, 1.0, np.sqrt(2)))
-    error = graph.node("Add", graph.node("Erf", graph.node("Div", wide, root)), one)
+    half, unit, root_of_two = (
+        graph.constant(np.array(value, np.float32)) for value in (0.5, 1.0, np.sqrt(2))
+    )
+    error = graph.node("Add", graph.node("Erf", graph.node("Div", wide, root_of_two)), unit)
     gelu = graph.node("Mul", graph.node("Mul", wide, error), half)
     return _dense(graph, random, gelu, 4 * WIDTH, WIDTH, far)
 

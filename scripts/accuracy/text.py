@@ -61,17 +61,18 @@ def text_lines() -> Trained:
 
 
 def read(outputs: Tensors, characters: list[str]) -> str:
-    """Return what an output [1, places, characters] says: equal neighbours are one, and the first is none."""
+    """Return the text of an output [1, places, characters]: equal neighbours merge, and the first character
+    stands for none."""
     (scores,) = next(iter(outputs.values()))
     return "".join(characters[place] for place, _ in groupby(scores.argmax(axis=1)))
 
 
-def edits(one: str, other: str) -> int:
-    """Return how many characters must be changed, added or taken out to make one text of another."""
-    row = list(range(len(other) + 1))
-    for count, mine in enumerate(one, 1):
+def edits(text: str, target: str) -> int:
+    """Return how many characters must be changed, added or taken out to turn a text into another."""
+    row = list(range(len(target) + 1))
+    for count, mine in enumerate(text, 1):
         before, row[0] = row[0], count
-        for at, theirs in enumerate(other, 1):
+        for at, theirs in enumerate(target, 1):
             before, row[at] = row[at], min(row[at] + 1, row[at - 1] + 1, before + (mine != theirs))
     return row[-1]
 

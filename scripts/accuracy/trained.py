@@ -86,6 +86,6 @@ def classifying(labels: np.ndarray) -> Callable[[list[Tensors]], float]:
 
 
 def classes(outputs: list[Tensors]) -> np.ndarray:
-    """Return the class that each output says: the largest score, or the sign of a single one."""
+    """Return the class that each output says: the largest score, or the sign of a single score."""
     scores = np.stack([next(iter(each.values())).reshape(-1) for each in outputs])
     return scores.argmax(1) if scores.shape[1] > 1 else (scores[:, 0] > 0).astype(int)

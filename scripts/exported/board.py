@@ -42,7 +42,7 @@ RAISED: dict[type[Exception], Fault] = {
 
 
 class Accelerator:
-    """The registers of an accelerator, whose runs are those of a device.
+    """The registers of an accelerator whose runs a device carries out.
 
     Attributes:
         registers: by name.

@@ -33,7 +33,7 @@ SECONDS = 600.0
 """Limit of time of a command; the simulation runs a few hundred thousand cycles in a second."""
 PAUSE = 0.02  # between two looks at the mailbox, which cost the core cycles of the bus
 PARTS = ("core", "rintf")
-"""C files beside those of the module and of its platform."""
+"""C files beside the files of the module and of its platform."""
 INIT, RUN = 1, 2
 ENTRY, COMMAND, STATUS, CYCLES, CORE_CYCLES, IN, OUT = range(7)
 """Words of the mailbox."""
@@ -212,7 +212,7 @@ def _tools() -> tuple[list[str], list[str]]:
     """Return the commands of Zig and of its C compiler for the core, RV32IM without operating system.
 
     The compiler's run-time library has all functions of the C library that the C needs, but one (`rintf.c`).
-    The headers are those of musl, which the package has.
+    The headers come from musl, which the package has.
     """
     require_package("ziglang", "C for the core")
     headers = files("ziglang").joinpath("lib", "libc", "include")

@@ -136,5 +136,5 @@ def described(kind: int) -> str:
     cause = FINDINGS[kind]
     words = np.frombuffer(cause.stream, np.uint8).reshape(-1, cause.encoded_for.instruction_bytes)
     program = decode_stream(words, cause.runs_on)
-    found = findings(program, np.zeros(DRAM_BYTES, np.uint8))
-    return next(describe(finding, program) for finding in found if finding.kind == kind)
+    violations = findings(program, np.zeros(DRAM_BYTES, np.uint8))
+    return next(describe(finding, program) for finding in violations if finding.kind == kind)

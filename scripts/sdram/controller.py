@@ -46,8 +46,8 @@ def controller_verilog(name: str, clock_mhz: float, bus_bits: int, address_bits:
 
 def _public(text: str, memory: str) -> str:
     """Return Verilog in which the harness can read and write a memory."""
-    head, found, tail = text.partition(f" {memory}[0:")
+    head, declaration, tail = text.partition(f" {memory}[0:")
     size, end, rest = tail.partition("];")
-    if not found or not end:
+    if not declaration or not end:
         raise ValueError(f"LiteDRAM's Verilog has no memory {memory}; its model of the SDRAM has changed")
-    return f"{head}{found}{size}] /*verilator public_flat_rw*/;{rest}"
+    return f"{head}{declaration}{size}] /*verilator public_flat_rw*/;{rest}"

@@ -69,7 +69,7 @@ class _Core(Accelerator):
             registers["FAULT"] = int(RAISED[type(error)])
             registers["FAULT_INDEX"] = getattr(error, "index", None) or 0
             status = Status.DONE | Status.FAULT
-        except Exception:  # a stream that only a damaged wire can have made
+        except Exception:  # a stream that only a damaged wire can have produced
             registers["FAULT"], status = 1, Status.DONE | Status.FAULT
         raised = Status.INTERRUPT if registers["INTERRUPT_ENABLE"] & 1 else Status(0)
         registers |= {**counters, "STATUS": int(status | raised)}
