@@ -65,8 +65,8 @@ From the same placement of a variant of `small`, it ended at 61.5 MHz without `-
 9 ns, and at 68.0 MHz with it. router1 rips up a routed wire for every third wire in a system of this size.
 The timing is judged by `build`, which names the slowest path."""
 HEADROOM = 1.02
-"""Clocks that nextpnr is asked for, to those of the system. The delays by which router2 decides can be too
-short: it ended with 69.4 MHz by its delays, and the report said 68.0 MHz."""
+"""Clocks that nextpnr is asked for, relative to the system's clocks. The delays by which router2 decides can
+be too short: it ended with 69.4 MHz by its delays, and the report said 68.0 MHz."""
 _FREQUENCY = re.compile(r"(?<=^FREQUENCY PORT )(\S+) (\S+) MHz", re.MULTILINE)
 _SECONDS = {"synthesis": 2 * 3600, "routing": 1800, "packing": 600}
 """After which a stage is ended. Where a placement is too slow for the clock, router2 with `--tmg-ripup` may

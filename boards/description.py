@@ -52,7 +52,7 @@ class Memory(_Table, frozen=True, kw_only=True):
         rate: clock of the accelerator to clock of the DRAM.
         pads: name of its pins on the platform.
         arguments: of the PHY's constructor. A list stands for a dictionary from index to element.
-        settings: attributes of the PHY's settings that differ from those of the PHY.
+        settings: attributes of the PHY's settings that differ from the PHY's values.
         tied: pins of the DRAM that have constant values.
     """
 

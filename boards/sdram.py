@@ -48,7 +48,7 @@ def phy_settings(clock_mhz: float) -> Any:
 def full_rate_port(crossbar: Any, data_width: int) -> tuple[LiteDRAMNativePort, Module]:
     """Return a port into a LiteDRAM controller, and a module that converts its width.
 
-    A narrower controller gets `full_rate_converter`, any other LiteDRAM's own converter.
+    A narrower controller gets `full_rate_converter`, any other LiteDRAM's standard converter.
 
     Args:
         crossbar: of the controller.

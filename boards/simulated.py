@@ -119,13 +119,13 @@ def _port(process: "subprocess.Popen[bytes]") -> int:
     assert process.stdout is not None, "the program's output is a pipe"
     ready, _, _ = select([process.stdout], [], [], START_SECONDS)
     line = process.stdout.readline() if ready else b""
-    found = PORT.fullmatch(line)
-    if found is None:
+    match = PORT.fullmatch(line)
+    if match is None:
         raise DeviceError(
             f"the simulated board has not started in {START_SECONDS:g} s: it printed {line!r}; "
             "delete its build with vdla cache clear, and run again"
         )
-    return int(found[1])
+    return int(match[1])
 
 
 def _key(config: AcceleratorConfig, core: bool) -> str:

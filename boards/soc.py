@@ -78,7 +78,7 @@ _WITH_CORE = {
     "timer_uptime": True,  # this core cannot read its counter of cycles
 }
 CLOCK_MARGINS = (1e-9, 1e-4, 1e-3)
-"""Relative errors of a clock to try, before those of the board's clock generator."""
+"""Relative errors of a clock to try, before the errors of the board's clock generator."""
 OUTPUT, INPUT = "o", "i"
 CHANNELS = ("aw", "ar", "w", "b", "r")
 TOP = "vdla_soc"
@@ -222,7 +222,7 @@ def csr_addresses(soc: Any) -> dict[str, int]:
 def dram_steps(soc: Any, csr: Mapping[str, int]) -> tuple[tuple[int, int, int], ...]:
     """Return the steps that initialise the DRAM: address of a control register, value, microseconds to wait.
 
-    The commands are those of `litedram.init`. They go through the first phase of the DFI injector. The last
+    The commands come from `litedram.init`. They go through the first phase of the DFI injector. The last
     step hands the DRAM to the controller.
     """
     names: dict[str, Any] = {}

@@ -40,7 +40,7 @@ class Tool:
     Attributes:
         name: for messages.
         path: of its executable.
-        version: the line in which it names itself, or its package's; part of the keys of what it has made.
+        version: the line in which it names itself, or its package's; part of the keys of its results.
     """
 
     name: str
@@ -85,7 +85,7 @@ def _last_line(log: Path) -> str:
 
 
 def yosys(purpose: str) -> Tool:
-    """Return an installed Yosys of at least version 0.40, else the packaged one, which is several times
+    """Return an installed Yosys of at least version 0.40, else the packaged Yosys, which is several times
     slower.
 
     Args:
@@ -103,7 +103,7 @@ def yosys(purpose: str) -> Tool:
 
 
 def nextpnr_ecp5(purpose: str) -> Tool:
-    """Return an installed nextpnr-ecp5, else the packaged one.
+    """Return an installed nextpnr-ecp5, else the packaged nextpnr-ecp5.
 
     Raises:
         ToolError: there is neither.
@@ -173,8 +173,8 @@ def _version(path: str, option: str) -> str:
 
 def _numbers(version: str) -> tuple[int, int]:
     """Return the first two numbers of a version such as "Yosys 0.40+7 (git sha1 ...)"."""
-    found = re.search(r"(\d+)\.(\d+)", version)
-    return (int(found[1]), int(found[2])) if found else (0, 0)
+    match = re.search(r"(\d+)\.(\d+)", version)
+    return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
 def with_marked_indices(verilog: str) -> str:

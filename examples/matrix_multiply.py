@@ -63,12 +63,12 @@ def steps() -> Iterator[tuple[str, Schedule]]:
     for cache in (inputs, weights):
         schedule[cache].compute_at(total, ko)
     yield "Operands cached in scratchpads, one chunk of the reduction at a time.", schedule
-    own = accelerator(CONFIG)
+    intrinsics = accelerator(CONFIG)
     for tensor, intrinsic in (
-        (inputs, own.load_inp),
-        (weights, own.load_wgt),
-        (total, own.gemm),
-        (result, own.store),
+        (inputs, intrinsics.load_inp),
+        (weights, intrinsics.load_wgt),
+        (total, intrinsics.gemm),
+        (result, intrinsics.store),
     ):
         schedule[tensor].tensorize(schedule[tensor].axis[2], intrinsic)
     yield "Tensorized: loop nests replaced by the accelerator's instructions.", schedule

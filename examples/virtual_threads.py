@@ -39,7 +39,7 @@ def scheduled(threads: int = THREADS) -> Schedule:
         "S",
     )
     result = compute(total.shape, lambda y, x, b, j: cast("int8", total[y, x, b, j]), "C")
-    schedule, own = create_schedule(result), accelerator(CONFIG)
+    schedule, intrinsics = create_schedule(result), accelerator(CONFIG)
     y, x, b, j = schedule[result].axis
     thread, x = schedule[result].split(x, OUTPUTS // threads)
     schedule[result].reorder(thread, y, x, b, j)
@@ -55,10 +55,10 @@ def scheduled(threads: int = THREADS) -> Schedule:
     for cache in (inputs, weights):
         schedule[cache].compute_at(total, k)
     for tensor, intrinsic in (
-        (inputs, own.load_inp),
-        (weights, own.load_wgt),
-        (total, own.gemm),
-        (result, own.store),
+        (inputs, intrinsics.load_inp),
+        (weights, intrinsics.load_wgt),
+        (total, intrinsics.gemm),
+        (result, intrinsics.store),
     ):
         schedule[tensor].tensorize(schedule[tensor].axis[2], intrinsic)
     return schedule

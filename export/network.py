@@ -187,7 +187,7 @@ def _constants(values: CpuValues) -> str:
 
 
 def _unions(values: CpuValues) -> str:
-    """Return the memory of values between steps: those in a union are never live at the same time."""
+    """Return the memory of values between steps: values in a union are never live at the same time."""
     texts = []
     for union, members in values.unions.items():
         lines = [
@@ -267,22 +267,22 @@ def _launch(network: Network, step: LaunchStep) -> Iterator[str]:
     """Yield the lines of a launch: tensors in, run, tensors out."""
     places = network.values.places
     yield comment(step.stream)
-    for one in step.packs:
-        place = _tensor(network, one)
-        yield from _crossing(one.layout, f"{place}, {places[one.value]}", "pack")
-        yield f"vdla_flush({place}, {one.layout.size});"
+    for crossing in step.packs:
+        place = _tensor(network, crossing)
+        yield from _crossing(crossing.layout, f"{place}, {places[crossing.value]}", "pack")
+        yield f"vdla_flush({place}, {crossing.layout.size});"
     yield f"status = vdla_run(&streams[{list(network.image.streams).index(step.stream)}]);"
     yield "if (status != VDLA_OK)"
     yield "    return status;"
     yield "cycles += vdla_cycles();"
-    for one in step.unpacks:
-        place = _tensor(network, one)
-        yield f"vdla_invalidate({place}, {one.layout.size});"
-        yield from _crossing(one.layout, f"{places[one.value]}, {place}", "unpack")
+    for crossing in step.unpacks:
+        place = _tensor(network, crossing)
+        yield f"vdla_invalidate({place}, {crossing.layout.size});"
+        yield from _crossing(crossing.layout, f"{places[crossing.value]}, {place}", "unpack")
 
 
-def _tensor(network: Network, one: Crossing) -> str:
-    return f"tensor({network.image.places[one.tensor] + one.begin})"
+def _tensor(network: Network, crossing: Crossing) -> str:
+    return f"tensor({network.image.places[crossing.tensor] + crossing.begin})"
 
 
 def _crossing(layout: Layout, operands: str, way: str) -> Iterator[str]:

@@ -70,10 +70,10 @@ class Call:
 
     def operand(self, place: int) -> Operand:
         """Return an input that is not optional."""
-        found = self.inputs[place]
-        self.require(found is not None, f"input {place} is left out")
-        assert found is not None
-        return found
+        operand = self.inputs[place]
+        self.require(operand is not None, f"input {place} is left out")
+        assert operand is not None
+        return operand
 
     def optional(self, place: int) -> Operand | None:
         """Return an input, or None if it is left out."""
@@ -180,9 +180,9 @@ def strides_of(shape: Sequence[int]) -> list[int]:
 
 
 def broadcast_strides(shape: Sequence[int], wanted: Sequence[int]) -> list[int]:
-    """Return the steps with which a tensor is read as one of the shape `wanted`."""
-    own = [0 if extent == 1 else step for extent, step in zip(shape, strides_of(shape), strict=True)]
-    return [0] * (len(wanted) - len(shape)) + own
+    """Return the steps with which a tensor is read as a tensor of the shape `wanted`."""
+    strides = [0 if extent == 1 else step for extent, step in zip(shape, strides_of(shape), strict=True)]
+    return [0] * (len(wanted) - len(shape)) + strides
 
 
 def _statement(function: str, *arguments: object) -> str:
@@ -203,7 +203,7 @@ def _scaled(name: str, x: str, result: str) -> Form:
         call.require((result or integers) == call.out.type.dtype, f"its output is {call.out.type}")
         allowed = ("int8", "uint8") if x else ("int8", "uint8", "int32")
         call.require(integers in allowed, f"its zero point is {zero.type}; C has {', '.join(allowed)}")
-        steps = [each for one in (scale, zero) for each in (one, int(one.count > 1))]
+        steps = [each for parameter in (scale, zero) for each in (parameter, int(parameter.count > 1))]
         shape = around(call.x.type.shape, call.axis())
         return [_statement(f"vdla_{name}_{SUFFIXES[integers]}", call.out, call.x, shape, *steps)]
 
@@ -243,8 +243,8 @@ def _layer_normalization(call: Call) -> Lines:
 def _int8_layer_normalization(call: Call) -> Lines:
     inner = call.x.type.shape[-1]
     scale, weights, y_scale, y_zero = (call.operand(place) for place in (1, 2, 4, 5))
-    one = scale.count == y_scale.count == y_zero.count == 1
-    call.require(one, "its scales are not of one element")
+    is_scalar = scale.count == y_scale.count == y_zero.count == 1
+    call.require(is_scalar, "its scales are not of one element")
     call.require(weights.count == inner, f"its weights are {weights.type}, not of {inner} elements")
     parameters = scale, weights, _vector(call, 3, inner), y_scale, y_zero, _real(call, "epsilon")
     rows = call.x.count // inner, inner
@@ -253,9 +253,9 @@ def _int8_layer_normalization(call: Call) -> Lines:
 
 def _vector(call: Call, place: int, count: int) -> Operand | str:
     """Return an optional input of `count` elements; NULL if it is left out."""
-    found = call.optional(place)
-    call.require(found is None or found.count == count, f"input {place} is not of {count} elements")
-    return found or "NULL"
+    vector = call.optional(place)
+    call.require(vector is None or vector.count == count, f"input {place} is not of {count} elements")
+    return vector or "NULL"
 
 
 def _real(call: Call, name: str) -> str:
@@ -454,7 +454,7 @@ FORMS: Mapping[str, Form] = {
     "Transpose": _transpose,
     **{op: _binary(operation) for op, operation in BINARY.items()},
 }
-"""The C form of each operator; those of `VIEWS` need none."""
+"""The C form of each operator; operators of `VIEWS` need none."""
 
 ULP: Mapping[str, int] = {"Conv": 64, "DequantizedSoftmax": 8, "LayerNormalization": 16, "Softmax": 8}
 """Operators whose floats may differ from the kit's, by so many units in the last place."""
@@ -463,4 +463,4 @@ OF_THE_GREATEST = ("Conv", "LayerNormalization")
 """Operators whose difference counts in units of the greatest element of the result."""
 
 INTEGERS_BY_ONE = ("Int8LayerNormalization", "Int8Softmax")
-"""Operators whose integer results may differ by 1 from those of the kit."""
+"""Operators whose integer results may differ by 1 from the kit's results."""

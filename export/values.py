@@ -93,7 +93,7 @@ def types_of(plan: Plan) -> dict[str, Value]:
     arrays |= plan.constants
     for step in plan.steps:
         if isinstance(step, LaunchStep):
-            arrays |= {one.value: np.zeros(one.layout.shape, np.int8) for one in step.unpacks}
+            arrays |= {crossing.value: np.zeros(crossing.layout.shape, np.int8) for crossing in step.unpacks}
         else:
             given = [arrays[name] if name else None for name in step.inputs]
             results = evaluate(step.op, given, step.attributes)
@@ -128,11 +128,11 @@ def _lives(
 
 def _results(step: HostStep | LaunchStep) -> list[str]:
     if isinstance(step, LaunchStep):
-        return [one.value for one in step.unpacks]
+        return [crossing.value for crossing in step.unpacks]
     return [name for name in step.outputs if name]
 
 
 def _reads(step: HostStep | LaunchStep) -> list[str]:
     if isinstance(step, LaunchStep):
-        return [one.value for one in step.packs]
+        return [crossing.value for crossing in step.packs]
     return [name for name in step.inputs if name]

@@ -40,5 +40,5 @@ for node in program.model.graph:
     node.metadata_props.clear()  # the lines of PyTorch's sources behind each node
 program.save("examples/pytorch/digits.onnx", external_data=False)
 
-found = net(torch.from_numpy(test.images)).argmax(1)
-print(f"{(found.numpy() == test.labels).mean():.2%} of the test digits")
+predicted = net(torch.from_numpy(test.images)).argmax(1)
+print(f"{(predicted.numpy() == test.labels).mean():.2%} of the test digits")
