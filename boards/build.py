@@ -104,7 +104,7 @@ class Report:
         seed: of the placement.
         lut: LUT4-equivalents; with ff, dsp (multipliers) and block_ram (18 Kbit), the same of the device.
         memory_bytes_per_cycle, memory_megabytes_per_second: the most that moves between DRAM and accelerator.
-        memory_modelled: the target in `board.toml` has the timing of this DRAM; else its own memory.
+        memory_modelled: the target in `board.toml` has the timing of this DRAM; else of the target's memory.
         slowest: the slowest path of the system clock.
         seconds: of wall time of each stage when it ran.
     """

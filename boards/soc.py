@@ -118,7 +118,7 @@ def choose_closest_clocks(pll: ECP5PLL) -> None:
         }
         pll.clkouts = dict(closer)
         try:
-            pll.compute_config()  # adds an output if it needs one for the feedback
+            pll.compute_config()  # adds an output if the feedback needs it
         except (ValueError, AssertionError):  # no settings, or no output left for the feedback
             pll.clkouts = outputs
             continue

@@ -193,7 +193,7 @@ def _statement(function: str, *arguments: object) -> str:
 
 def _scaled(name: str, x: str, result: str) -> Form:
     """Return the form of QuantizeLinear or DequantizeLinear; `x` and `result` name the types of the input and
-    of the output where only one is possible."""
+    of the output where only one type is possible."""
 
     def form(call: Call) -> Lines:
         scale, zero = call.operand(1), call.operand(2)

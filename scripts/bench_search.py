@@ -2,8 +2,8 @@
 """Compare what a search with a limited budget finds with the full grid.
 
 FOLDER holds a finished sweep of all points of SPEC. The search chooses points from the same space and is told
-what the sweep measured, so that each of its runs takes seconds. The hypervolume is that of the points found,
-in parts of the grid's; the reference point is the worst of the grid in each objective. It is given for the
+what the sweep measured, so that each of its runs takes seconds. The hypervolume of the chosen points is given
+as a share of the grid's; the reference point is the worst of the grid in each objective. It is given for the
 objectives as they are and for their logarithms. Exit status 1 if a mean over the seeds misses the
 requirement.
 """

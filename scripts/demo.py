@@ -2,7 +2,7 @@
 """A tour: Verilog, programs of VTA's runtime, and a trained network that reads handwritten digits.
 
 The network is quantised, compiled and run on the cycle simulator. Exit status 1 if a check fails: the int8
-accuracy must be at least 95 %, and at most one point below that of float.
+accuracy must be at least 95 %, and at most one point below the accuracy in float.
 """
 
 import subprocess
@@ -146,7 +146,7 @@ def confirm(module: Module, image: np.ndarray, expected: Outcome) -> None:
 
 
 def recognise(config: AcceleratorConfig) -> None:
-    """Compile the network for digits, run it on every test digit, and show one of them."""
+    """Compile the network for digits, run it on every test digit, and show a digit with its scores."""
     training, test = split()
     click.echo(
         f"3. Handwritten digits: a trained network, quantised by {CALIBRATION} training samples and "

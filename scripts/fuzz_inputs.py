@@ -18,7 +18,7 @@ examples for one test and shrinks them, but does not survive a hang or a crash o
 input is a function of its format, its number and the seed, so that any of them can be generated again, and a
 process that hangs or dies is replaced.
 
-Failures are kept in build/fuzz: the input and the output. Exit status 1 if there is one.
+Failures are kept in build/fuzz: the input and the output. Exit status 1 if there is a failure.
 """
 
 import contextlib
@@ -151,8 +151,8 @@ def _served(hand: Hand, campaign: Campaign, root: Path, bar) -> Iterator[Hand]:
 
 
 def _heard(hand: Hand) -> tuple[Outcome | None, int]:
-    """Return an outcome, if there is one, and the memory that the process holds: NEVER_AGAIN if it hangs or
-    has died."""
+    """Return the outcome, None if there is none yet, and the memory that the process holds: NEVER_AGAIN if it
+    hangs or has died."""
     try:
         while hand.task is not None and hand.pipe.poll():
             said = hand.pipe.recv()

@@ -89,10 +89,10 @@ def random_samples(model: Path) -> Arrays | None:
         rng = np.random.default_rng(SEED)
         samples = [
             {
-                one.name: random_array(
-                    rng, one.type.tensor_type.elem_type, shapes_of(extent, one.type.tensor_type)
+                value.name: random_array(
+                    rng, value.type.tensor_type.elem_type, shapes_of(extent, value.type.tensor_type)
                 )
-                for one in inputs
+                for value in inputs
             }
             for _ in range(COUNT)
         ]

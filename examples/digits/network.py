@@ -31,7 +31,7 @@ class Activations(NamedTuple):
     Attributes:
         images: [n, 1, 8, 8]; rectified1: [n, 16, 8, 8]; pooled1: [n, 16, 4, 4]; rectified2: [n, 32, 4, 4];
             pooled2: [n, 32, 2, 2].
-        scores: [n, 10], one for each digit.
+        scores: [n, 10], a score for each digit.
     """
 
     images: np.ndarray

@@ -1,4 +1,4 @@
-"""A mutator of protocol-buffer messages, by their own description of their fields."""
+"""A mutator of protocol-buffer messages, by the descriptors of their fields."""
 
 from random import Random
 

@@ -52,7 +52,7 @@ def damaged(name: str, number: int, seed: int) -> tuple[bytes, str, Sequence[Ste
 
 
 def meet(path: Path, steps: Sequence[Step]) -> Outcome:
-    """Run commands on a file until one refuses it."""
+    """Run commands on a file until a command refuses it."""
     CLEAR.write_text(RESET_PEAK)
     began, verdict, detail = time.process_time(), ACCEPTED, ""
     for step in steps:
@@ -66,7 +66,7 @@ def meet(path: Path, steps: Sequence[Step]) -> Outcome:
 
 
 def _meet(step: Step, path: Path) -> tuple[str, str]:
-    """Return verdict and detail of one command."""
+    """Return verdict and detail of a command."""
     arguments = [_placed(word, path) for word in step.arguments]
     target = next((Path(word) for word in arguments if Path(word).parent == path.parent), path)
     if step.fits is not None and not step.fits(target if target.exists() else path):

@@ -42,7 +42,7 @@ class Case:
 
 
 class Maker:
-    """Random choices for one case."""
+    """Random choices for a case."""
 
     def __init__(self, config: AcceleratorConfig, rng: random.Random) -> None:
         self.config, self.rng = config, rng

@@ -109,22 +109,22 @@ def changes(source: bytes, kind: type["Finder"] | None = None) -> list[Change]:
     """
     finder = (kind or Finder)(source)
     finder.visit(ast.parse(source))
-    unique = {(change.start, change.end, change.text): change for change in finder.found}
+    unique = {(change.start, change.end, change.text): change for change in finder.offered}
     return sorted(unique.values(), key=attrgetter("start", "end", "operator", "text"))
 
 
 class Finder(ast.NodeVisitor):
-    """Walks a module and collects `found`, the changes of every node that has any."""
+    """Walks a module and collects `offered`, the changes of every node that has any."""
 
     def __init__(self, source: bytes) -> None:
-        self.found: list[Change] = []
+        self.offered: list[Change] = []
         self._starts = [0, *(match.end() for match in re.finditer(rb"\n", source))]
 
     def generic_visit(self, node: ast.AST) -> None:
         for operator, target, text in self.offers(node):
             begin = self._starts[target.lineno - 1] + target.col_offset
             end = self._starts[target.end_lineno - 1] + target.end_col_offset
-            self.found.append(Change(operator, target.lineno, begin, end, text))
+            self.offered.append(Change(operator, target.lineno, begin, end, text))
         super().generic_visit(node)
 
     # What is passed over
