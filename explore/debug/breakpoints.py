@@ -119,10 +119,10 @@ def scratchpad_named(recording: Recording, name: str) -> MemoryType:
     Raises:
         DebugError: the accelerator has none of this name.
     """
-    found = {memory.name: memory for memory in scratchpads_of(recording.program.config)}
-    if name not in found:
-        raise DebugError(f"there is no scratchpad {short(name)}; choose {', '.join(found)}")
-    return found[name]
+    scratchpads = {memory.name: memory for memory in scratchpads_of(recording.program.config)}
+    if name not in scratchpads:
+        raise DebugError(f"there is no scratchpad {short(name)}; choose {', '.join(scratchpads)}")
+    return scratchpads[name]
 
 
 def _named(values: Mapping[str, Named], name: str, what: str) -> Named:
@@ -138,11 +138,11 @@ def _starts(recording: Recording, instructions: IntArray) -> IntArray:
 
 def _moving(recording: Recording, address: int) -> IntArray:
     """Return the instructions that read or write a byte of DRAM."""
-    found = []
+    instructions = []
     for form in forms_in_dram():
         rows = dram_rows(recording.program, form)
-        found.append(rows.index[rows.first_row_in(address, address + 1) != NO_ROW])
-    return np.sort(np.concatenate(found))
+        instructions.append(rows.index[rows.first_row_in(address, address + 1) != NO_ROW])
+    return np.sort(np.concatenate(instructions))
 
 
 def _begins(level: Level | Count, sign: str, text: str) -> IntArray:

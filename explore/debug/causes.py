@@ -41,9 +41,9 @@ class Causes:
 
 def causes_of(events: EventColumns) -> Causes:
     """Return the causes of all events of a run."""
-    found = [_queued(events), _started(events), *(_plain(events, kind) for kind in _PLAIN)]
-    found += [_first_beats(events), _plain(events, EventKind.LAST), *_run(events)]
-    columns = [np.concatenate(parts) for parts in zip(*found, strict=True)]
+    choices = [_queued(events), _started(events), *(_plain(events, kind) for kind in _PLAIN)]
+    choices += [_first_beats(events), _plain(events, EventKind.LAST), *_run(events)]
+    columns = [np.concatenate(parts) for parts in zip(*choices, strict=True)]
     kinds = (np.int32, np.uint8, np.int8)
     return Causes(*(column.astype(kind) for column, kind in zip(columns, kinds, strict=True)))
 
@@ -53,7 +53,7 @@ _PLAIN = (EventKind.RETIRED, EventKind.ASKED, EventKind.ACCEPTED)
 
 @dataclass(frozen=True, eq=False)
 class _Choice:
-    """The causes of the events of a kind, as they are found.
+    """The causes of the events of a kind, while they are determined.
 
     Attributes:
         cause, reason, edge: int64[k], as in `Causes`.
@@ -77,16 +77,16 @@ class _Choice:
 
 def _plain(events: EventColumns, kind: EventKind) -> _Choice:
     """Return, for each event of a kind, the condition that is met last."""
-    own = events.of(kind)
-    cause, latest = np.full(len(own), NONE, np.int64), np.full(len(own), -1, np.int64)
-    reason, edge = np.full(len(own), Reason.ROOT, np.int64), np.full(len(own), NO_EDGE, np.int64)
+    cycles = events.of(kind)
+    cause, latest = np.full(len(cycles), NONE, np.int64), np.full(len(cycles), -1, np.int64)
+    reason, edge = np.full(len(cycles), Reason.ROOT, np.int64), np.full(len(cycles), NO_EDGE, np.int64)
     for condition in conditions(events, kind):
         allowed = earliest(events, condition)
-        later = ((own == NEVER) | (allowed <= own)) & (allowed > latest)
+        later = ((cycles == NEVER) | (allowed <= cycles)) & (allowed > latest)
         latest[later] = allowed[later]
         cause[later] = condition.cause[later]
         reason[later], edge[later] = condition.reason, condition.edge
-    return _Choice(cause, reason, edge, np.flatnonzero((own != NEVER) & (latest < own)))
+    return _Choice(cause, reason, edge, np.flatnonzero((cycles != NEVER) & (latest < cycles)))
 
 
 def _queued(events: EventColumns) -> _Choice:
@@ -103,32 +103,32 @@ def _started(events: EventColumns) -> _Choice:
     choice = _plain(events, EventKind.STARTED)
     recording, started = events.recording, events.of(EventKind.STARTED)
     for unit in Unit:
-        own = choice.late[recording.program.unit[choice.late] == unit]
-        if not len(own):
+        instructions = choice.late[recording.program.unit[choice.late] == unit]
+        if not len(instructions):
             continue
-        before = Track(unit, False, recording.queued[unit]).before(len(recording))[own]
-        choice.put(own, events.numbers(EventKind.STARTED, before), Reason.UNIT)
+        before = Track(unit, False, recording.queued[unit]).before(len(recording))[instructions]
+        choice.put(instructions, events.numbers(EventKind.STARTED, before), Reason.UNIT)
         spans = recording.states[unit]
-        span = np.searchsorted(spans["begin"], started[own] - 1, "right") - 1
-        own = own[spans["state"][span] == MEMORY]
-        choice.put(own, _latest_beats(events, CLIENTS[unit], started[own]), Reason.DATA)
+        span = np.searchsorted(spans["begin"], started[instructions] - 1, "right") - 1
+        instructions = instructions[spans["state"][span] == MEMORY]
+        choice.put(instructions, _latest_beats(events, CLIENTS[unit], started[instructions]), Reason.DATA)
     return choice
 
 
 def _latest_beats(events: EventColumns, client: Client, before: IntArray) -> IntArray:
     """Return int64[k]: the latest event before each cycle in which a burst of `client` moves its first or its
     last beat; NONE where there is none."""
-    own = np.flatnonzero(events.recording.bursts["client"] == client)
-    found, cycle = np.full(len(before), NONE, np.int64), np.full(len(before), -1, np.int64)
+    bursts = np.flatnonzero(events.recording.bursts["client"] == client)
+    beats, cycle = np.full(len(before), NONE, np.int64), np.full(len(before), -1, np.int64)
     for kind in (EventKind.FIRST, EventKind.LAST):
-        at = events.of(kind)[own]
-        moved, at = own[at != NEVER], at[at != NEVER]
+        at = events.of(kind)[bursts]
+        moved, at = bursts[at != NEVER], at[at != NEVER]
         place = np.searchsorted(at, before) - 1
         there = np.flatnonzero(place >= 0)
         there = there[at[place[there]] >= cycle[there]]
-        found[there] = events.numbers(kind, moved[place[there]])
+        beats[there] = events.numbers(kind, moved[place[there]])
         cycle[there] = at[place[there]]
-    return found
+    return beats
 
 
 def _first_beats(events: EventColumns) -> _Choice:

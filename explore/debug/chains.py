@@ -19,7 +19,7 @@ class Link:
 
     Attributes:
         event: that waited.
-        cause: the event that came last of those it had to wait for.
+        cause: the latest of the events that it had to wait for.
         edge: of the token; None where it waited for something else.
         cycles: from the cause to the event; 0 where the event never comes.
     """
@@ -64,23 +64,23 @@ class Chain:
     def by_reason(self) -> list[tuple[str, int, int]]:
         """Return what the events of the chain waited for, how many of them, and for how many cycles; the
         largest first."""
-        found: dict[str, tuple[int, int]] = {}
+        totals: dict[str, tuple[int, int]] = {}
         for link in self.links:
-            count, cycles = found.get(link.text, (0, 0))
-            found[link.text] = count + 1, cycles + link.cycles
-        rows = [(text, count, cycles) for text, (count, cycles) in found.items()]
+            count, cycles = totals.get(link.text, (0, 0))
+            totals[link.text] = count + 1, cycles + link.cycles
+        rows = [(text, count, cycles) for text, (count, cycles) in totals.items()]
         return sorted(rows, key=lambda row: (-row[2], row[0]))
 
     def joined(self) -> tuple[Link, ...]:
-        """Return the links with those between bursts of one instruction joined: each such link leads from the
-        latest of these events to the earliest, for the reason that costs most."""
-        found: list[list[Link]] = []
+        """Return the links, joined where consecutive links are between bursts of one instruction: each joined
+        link leads from the latest of these events to the earliest, for the reason that costs most."""
+        groups: list[list[Link]] = []
         for link in self.links:
-            if found and _joins(found[-1][-1], link):
-                found[-1].append(link)
+            if groups and _joins(groups[-1][-1], link):
+                groups[-1].append(link)
             else:
-                found.append([link])
-        return tuple(map(_joined, found))
+                groups.append([link])
+        return tuple(map(_joined, groups))
 
 
 def _joins(before: Link, link: Link) -> bool:
@@ -89,12 +89,12 @@ def _joins(before: Link, link: Link) -> bool:
 
 
 def _joined(links: Iterable[Link]) -> Link:
-    own = list(links)
+    group = list(links)
     costs: dict[Reason, int] = {}
-    for link in own:
+    for link in group:
         costs[link.reason] = costs.get(link.reason, 0) + link.cycles
     reason = max(costs, key=lambda each: costs[each])
-    return Link(own[0].event, own[-1].cause, reason, own[0].edge, sum(link.cycles for link in own))
+    return Link(group[0].event, group[-1].cause, reason, group[0].edge, sum(link.cycles for link in group))
 
 
 @dataclass(frozen=True, eq=False)

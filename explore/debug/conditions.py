@@ -1,7 +1,7 @@
 """The conditions of the events of a run: what each event has to wait for at least.
 
 A condition names, for each event of a kind, another event that has to come first, and the cycles that pass
-after that event at least. The conditions are those of docs/microarchitecture.md.
+after that event at least. docs/microarchitecture.md defines the conditions.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -68,9 +68,9 @@ def _queued_conditions(events: EventColumns) -> list[Condition]:
     first_stuck = int(np.count_nonzero(recording.timing.dispatched != NEVER))
     previous = np.minimum(np.arange(count) - 1, first_stuck)
     freeing = np.full(count, NONE, np.int64)
-    for own, depth in zip(recording.queued, recording.depths, strict=True):
-        if len(own) > depth:
-            freeing[own[depth:]] = own[:-depth]
+    for queue, depth in zip(recording.queued, recording.depths, strict=True):
+        if len(queue) > depth:
+            freeing[queue[depth:]] = queue[:-depth]
     behind = np.where(np.arange(count) >= reached, events.number(EventKind.END), NONE)
     return [
         Condition(Reason.ENDED, behind, FAR),
@@ -155,29 +155,29 @@ def _of_compute(recording: Recording, *, loads: bool) -> Track:
 
 def _only(values: IntArray, where: IntArray) -> IntArray:
     """Return the values at some places, and NONE elsewhere."""
-    found = np.full(len(values), NONE, np.int64)
-    found[where] = values[where]
-    return found
+    selected = np.full(len(values), NONE, np.int64)
+    selected[where] = values[where]
+    return selected
 
 
-def _compute_conditions(events: EventColumns, own: IntArray, *, apart: bool) -> Iterable[Condition]:
+def _compute_conditions(events: EventColumns, instructions: IntArray, *, apart: bool) -> Iterable[Condition]:
     """Yield what every instruction of the compute unit asks for: the slots of the step before are issued.
 
     Args:
-        own: the instructions.
+        instructions: of the compute unit.
         apart: some of them may start beside a step.
     """
     recording, timing = events.recording, events.recording.timing
     count = len(recording)
     unit = Track(Unit.COMPUTE, False, recording.queued[Unit.COMPUTE])
-    yield Condition(Reason.UNIT, events.numbers(EventKind.STARTED, _only(unit.before(count), own)))
-    steps = _only(_of_compute(recording, loads=False).latest(count), own)
+    yield Condition(Reason.UNIT, events.numbers(EventKind.STARTED, _only(unit.before(count), instructions)))
+    steps = _only(_of_compute(recording, loads=False).latest(count), instructions)
     if apart:
         steps = np.where(recording.timed["beside"], NONE, steps)
     issued = timing.retired[steps] - timing.started[steps]
     issued = np.where(timing.retired[steps] == NEVER, 0, issued - _retire_stage(recording))
-    for reason, own in _by_lent(recording, steps):
-        yield Condition(reason, events.numbers(EventKind.STARTED, own), issued)
+    for reason, issuing in _by_lent(recording, steps):
+        yield Condition(reason, events.numbers(EventKind.STARTED, issuing), issued)
 
 
 def _by_lent(recording: Recording, steps: IntArray) -> Iterable[tuple[Reason, IntArray]]:
@@ -198,14 +198,14 @@ def _retire_stage(recording: Recording) -> int:
 def _retired_conditions(events: EventColumns) -> list[Condition]:
     recording = events.recording
     bursts = own_bursts(recording)
-    own = events.numbers(EventKind.STARTED, np.arange(len(recording)))
+    starts = events.numbers(EventKind.STARTED, np.arange(len(recording)))
     lent = recording.lent > 0
     return [
         Condition(Reason.DATA, events.numbers(EventKind.LAST, bursts.last)),
         *(_retires_behind(events, track) for track in recording.tracks if _engine(track)),
         *_pipeline_conditions(events),
-        Condition(Reason.WORK, np.where(lent, NONE, own)),
-        Condition(Reason.LENT, np.where(lent, own, NONE)),
+        Condition(Reason.WORK, np.where(lent, NONE, starts)),
+        Condition(Reason.LENT, np.where(lent, starts, NONE)),
     ]
 
 
@@ -222,7 +222,7 @@ def _retires_behind(events: EventColumns, track: Track) -> Condition:
 def _pipeline_conditions(events: EventColumns) -> Iterable[Condition]:
     """Yield what LOADs of the compute unit ask for that wait for slots in the pipeline."""
     recording = events.recording
-    loads, steps = (_of_compute(recording, loads=one) for one in (True, False))
+    loads, steps = (_of_compute(recording, loads=of_loads) for of_loads in (True, False))
     before = _only(steps.latest(len(recording)), loads.instructions)
     ordered = np.where(recording.timed["ordered"], before, NONE)
     settles = np.where(recording.timed["settles"], before, NONE)
@@ -267,8 +267,8 @@ def _asked_conditions(events: EventColumns) -> list[Condition]:
     fetches, delay = bursts["client"] == Client.FETCH, np.where(bursts["client"] == Client.STORE, 1, 2)
     owner, previous = bursts["instruction"], np.full(len(bursts), NONE, np.int64)
     for client in Client:
-        own = np.flatnonzero(bursts["client"] == client)
-        previous[own[1:]] = own[:-1]
+        client_bursts = np.flatnonzero(bursts["client"] == client)
+        previous[client_bursts[1:]] = client_bursts[:-1]
     first = np.where(fetches & (previous == NONE), events.number(EventKind.BEGIN), NONE)
     return [
         Condition(Reason.CONTROL, first, FETCH_PREPARES + 1),
@@ -284,24 +284,24 @@ def _needed_by_fetch(recording: Recording) -> IntArray:
     """Return int64[m]: for each burst of fetch the last instruction that dispatch must have moved for the
     burst to have room. It is NONE if there is room from the start, and for bursts of other clients."""
     config, bursts = recording.program.config, recording.bursts
-    found = np.full(len(bursts), NONE, np.int64)
-    own = np.flatnonzero(bursts["client"] == Client.FETCH)
+    needed = np.full(len(bursts), NONE, np.int64)
+    fetches = np.flatnonzero(bursts["client"] == Client.FETCH)
     size = config.burst_bytes // config.instruction_bytes
-    brought = bursts["beats"][own] * config.bus_bytes // config.instruction_bytes
+    brought = bursts["beats"][fetches] * config.bus_bytes // config.instruction_bytes
     asked = np.cumsum(np.minimum(brought, size)) - np.minimum(brought, size)
     depth = BURSTS_FETCHED_AHEAD * config.burst_bytes // config.instruction_bytes
-    found[own] = np.clip(asked + size - depth - 1, NONE, len(recording) - 1)
-    return found
+    needed[fetches] = np.clip(asked + size - depth - 1, NONE, len(recording) - 1)
+    return needed
 
 
 def _freeing_read(recording: Recording) -> IntArray:
     """Return int64[m]: for each read the read that has to end before, so that few enough are in flight."""
-    found = np.full(len(recording.bursts), NONE, np.int64)
+    freeing = np.full(len(recording.bursts), NONE, np.int64)
     reads = np.flatnonzero(recording.bursts["client"] != Client.STORE)
     most = recording.program.config.max_requests
     if len(reads) > most:
-        found[reads[most:]] = reads[:-most]
-    return found
+        freeing[reads[most:]] = reads[:-most]
+    return freeing
 
 
 def _accepted_conditions(events: EventColumns) -> list[Condition]:

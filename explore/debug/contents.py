@@ -20,7 +20,7 @@ from vdla.sim.verify.columns import DRAM
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Neighbouring elements of a scratchpad whose contents have one label.
+    """Neighbouring elements of a scratchpad whose contents have the same label.
 
     Attributes:
         begin, end: elements [begin, end).
@@ -102,16 +102,16 @@ class Contents:
     def areas(self) -> IntArray:
         """int64[m]: by touch, the index of its area in DRAM; NONE on chip and outside all areas.
 
-        A layer reads what layers before it have written, and writes its own areas.
+        A layer reads what earlier layers have written, and writes its results and scratch tensors.
         """
         touches, layers = self.touches, self.recording.layer_numbers[self.touches.instruction]
-        found = np.full(len(touches), NONE, np.int64)
+        area_numbers = np.full(len(touches), NONE, np.int64)
         for number, area in enumerate(self.recording.image.areas):
             inside = (touches.memory == DRAM) & (touches.begin >= area.begin) & (touches.begin < area.end)
             stands = (layers > area.layer) | (touches.writes & (layers == area.layer))
-            own = (layers == area.layer) & (found == NONE)
-            found[inside & (stands | own | (area.layer == NO_LAYER))] = number
-        return found
+            unassigned = (layers == area.layer) & (area_numbers == NONE)
+            area_numbers[inside & (stands | unassigned | (area.layer == NO_LAYER))] = number
+        return area_numbers
 
     @cached_property
     def labels(self) -> list[str]:
@@ -138,17 +138,17 @@ class Contents:
         lent, stores = int(recording.lent[index]), recording.queued[Unit.STORE]
         during = (timing.started[stores] < timing.retired[index]) & (timing.started[stores] != NEVER)
         during &= (timing.retired[stores] > timing.started[index]) | (timing.retired[stores] == NEVER)
-        own = tuple(stores[during].tolist()) if lent else ()
-        return Issue(int(recording.timed["slots"][index]), lent, own)
+        in_progress = tuple(stores[during].tolist()) if lent else ()
+        return Issue(int(recording.timed["slots"][index]), lent, in_progress)
 
     def writers(self, memory: int, cycle: int) -> IntArray:
         """Return int32[depth]: the instruction that wrote each element of a scratchpad last, among the
         instructions that have retired at a cycle; NONE where there is none."""
         retired = self.recording.timing.retired[self.touches.instruction]
-        own = np.flatnonzero((self.touches.memory == memory) & self.touches.writes)
-        own = own[(retired[own] != NEVER) & (retired[own] < cycle)]
+        writes = np.flatnonzero((self.touches.memory == memory) & self.touches.writes)
+        writes = writes[(retired[writes] != NEVER) & (retired[writes] < cycle)]
         table = new_writers(self.touches, memory)
-        for number in own[np.argsort(retired[own], kind="stable")].tolist():
+        for number in writes[np.argsort(retired[writes], kind="stable")].tolist():
             table.write(self.touches.places(number), int(self.touches.instruction[number]))
         return table.at(np.arange(self.recording.program.config.depth(MemoryType(memory))))
 
@@ -175,8 +175,8 @@ class Contents:
         Args:
             memory: the scratchpad as a MemoryType, or DRAM.
         """
-        own = (self.touches.memory == memory) & self.touches.holds(place)
-        return self._views(np.flatnonzero(own).tolist())
+        touching = (self.touches.memory == memory) & self.touches.holds(place)
+        return self._views(np.flatnonzero(touching).tolist())
 
     def _views(self, numbers: Sequence[int]) -> Iterator[TouchView]:
         touches, areas = self.touches, self.recording.image.areas

@@ -115,8 +115,8 @@ class Debugger:
         """
         self.recording.check_instruction(index)
         recording, timing = self.recording, self.timing
-        own = timing.dispatched, timing.started, timing.retired
-        times = int(own[0][index]), int(own[1][index]), int(own[2][index])
+        columns = timing.dispatched, timing.started, timing.retired
+        times = int(columns[0][index]), int(columns[1][index]), int(columns[2][index])
         unit, taken, given = Unit(int(recording.program.unit[index])), self._taken(index), self._given(index)
         texts = recording.texts[index], recording.layer_of[index]
         issue = self.contents.issue(index)
@@ -201,8 +201,8 @@ class Debugger:
         return first + int(np.searchsorted(order[first:end], self.selected, "right" if forwards else "left"))
 
     def next_layer(self, count: int = 1) -> bool:
-        """Go to the begin of the next layer, or back where `count` is negative; return whether there is
-        one."""
+        """Go to the begin of the next layer, or back where `count` is negative; return whether there is such
+        a layer."""
         begins = [layer.begin for layer in self.recording.layers if layer.begin < layer.end]
         if count > 0:
             place = int(np.searchsorted(begins, self.cycle, "right")) + count - 1
@@ -219,16 +219,16 @@ class Debugger:
         Raises:
             DebugError: no layer has it.
         """
-        found = [layer for layer in self.recording.layers if layer.name == name]
-        if found:
-            return found[0]
+        layers = [layer for layer in self.recording.layers if layer.name == name]
+        if layers:
+            return layers[0]
         names = ", ".join(layer.name for layer in self.recording.layers)
         has = f"the layers are {short(names)}" if names else "this run has no layers"
         raise DebugError(f"no layer is called {short(name)}: {has}")
 
     def find(self, pattern: str, *, backwards: bool = False) -> bool:
         """Go to the start of the next instruction whose assembly, or whose layer, matches a regular
-        expression; return whether there is one.
+        expression; return whether there is such an instruction.
 
         Raises:
             DebugError: the pattern is no regular expression.
@@ -248,9 +248,9 @@ class Debugger:
         Raises:
             DebugError: the words do not describe a condition of this run.
         """
-        found = breakpoint_of(self.states, self.contents, words)
-        self.breakpoints.append(found)
-        return found
+        added = breakpoint_of(self.states, self.contents, words)
+        self.breakpoints.append(added)
+        return added
 
     def resume(self, *, backwards: bool = False) -> Breakpoint | None:
         """Go on to the next cycle at which a breakpoint holds for the first time, or back to the latest; else
@@ -292,9 +292,9 @@ class Debugger:
 
     def _why_empty(self, unit: Unit) -> Chain:
         """Return why the queue of a unit is empty: from the dispatch of its next instruction."""
-        own = self.recording.queued[unit]
-        times = self.timing.dispatched[own]
-        following = own[(times == NEVER) | (times >= self.cycle)]
+        queue = self.recording.queued[unit]
+        times = self.timing.dispatched[queue]
+        following = queue[(times == NEVER) | (times >= self.cycle)]
         if len(following):
             return self.chains.chain(EventKind.QUEUED, int(following[0]))
         return self.chains.chain(EventKind.END)
@@ -304,13 +304,13 @@ class Debugger:
         instruction to the first event that is not after the layer's begin."""
         if layer is None:
             return self.chains.chain(EventKind.END)
-        own = layer.instructions[self.timing.retired[layer.instructions] != NEVER]
-        if not len(own):
+        retired = layer.instructions[self.timing.retired[layer.instructions] != NEVER]
+        if not len(retired):
             raise DebugError(
                 f"no instruction of the layer {short(layer.name)} retires, so the layer has no critical "
                 "path; ask for the path of the run"
             )
-        last = int(own[np.argmax(self.timing.retired[own])])
+        last = int(retired[np.argmax(self.timing.retired[retired])])
         return self.chains.chain(EventKind.RETIRED, last, since=layer.begin)
 
 
@@ -319,14 +319,14 @@ def _at(array: IntArray, place: int) -> int:
 
 
 def debuggers_of(
-    plan: Plan, outcome: Outcome, found: Report, memory: MemoryParameters | None = None
+    plan: Plan, outcome: Outcome, run_report: Report, memory: MemoryParameters | None = None
 ) -> tuple[Debugger, ...]:
     """Return a debugger for each launch of a module's run on the cycle device.
 
     Args:
         plan: of the network.
         outcome: of its run, or of `Module.rehearse`, with logs.
-        found: the report of that run.
+        run_report: of that run.
         memory: that it ran with; None: that of the plan's target.
     """
-    return tuple(map(Debugger, recordings_of(plan, outcome, found, memory)))
+    return tuple(map(Debugger, recordings_of(plan, outcome, run_report, memory)))

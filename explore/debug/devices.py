@@ -45,14 +45,14 @@ def differing_recording(vector: Vector, runs: Sequence[DeviceRun]) -> Recording 
     plain = vector_recording(vector)
     recording = replace(plain, image=replace(plain.image, differences=()))
     contents = Contents(recording)
-    found = [each for run in runs for each in _against(contents, vector, THE_VECTOR, run)]
+    differences = [each for run in runs for each in _against(contents, vector, THE_VECTOR, run)]
     for run in runs[1:] if not runs[0].error else []:
-        found += _against(contents, _expecting(vector, runs[0]), runs[0].device, run)
+        differences += _against(contents, _expecting(vector, runs[0]), runs[0].device, run)
     notes = tuple(_notes(runs))
-    if not (found or notes):
+    if not (differences or notes):
         return None
     started = recording.timing.started
-    ordered = sorted(found, key=lambda each: (each.store == NONE, int(started[each.store])))
+    ordered = sorted(differences, key=lambda each: (each.store == NONE, int(started[each.store])))
     image = replace(recording.image, differences=tuple(ordered), notes=notes)
     return replace(recording, image=image)
 

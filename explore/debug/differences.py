@@ -33,7 +33,7 @@ MOST_RIGHT = 200
 def differences_of(
     contents: Contents,
     address: int,
-    found: ByteArray,
+    actual: ByteArray,
     expected: ByteArray,
     stores: IntArray | None = None,
 ) -> tuple[Difference, ...]:
@@ -41,18 +41,18 @@ def differences_of(
 
     Args:
         address: of the first byte.
-        found, expected: uint8[n], the bytes after the run.
+        actual, expected: uint8[n], the bytes after the run.
         stores: the instructions that may have written them; None: any.
     """
-    wrong = np.flatnonzero(found != expected)
+    wrong = np.flatnonzero(actual != expected)
     if not len(wrong):
         return ()
-    writers = _writers(contents, address, len(found), stores)
+    writers = _writers(contents, address, len(actual), stores)
     right = np.setdiff1d(np.unique(writers), np.append(np.unique(writers[wrong]), NONE))
     differing = np.unique(writers[wrong]).tolist()
     suspects = _suspects(contents, [store for store in differing if store != NONE], right)
     rows = [
-        _difference(store, address, wrong[writers[wrong] == store], found, expected, suspects.get(store, ()))
+        _difference(store, address, wrong[writers[wrong] == store], actual, expected, suspects.get(store, ()))
         for store in differing
     ]
     started = contents.recording.timing.started
@@ -62,11 +62,11 @@ def differences_of(
 def _writers(contents: Contents, address: int, size: int, stores: IntArray | None) -> IntArray:
     """Return int32[size]: the STORE that wrote each byte last; NONE where none did."""
     touches, started = contents.touches, contents.recording.timing.started
-    own = (touches.memory == DRAM) & touches.writes & (started[touches.instruction] != NEVER)
-    own &= (touches.begin < address + size) & (touches.end > address)
+    writes = (touches.memory == DRAM) & touches.writes & (started[touches.instruction] != NEVER)
+    writes &= (touches.begin < address + size) & (touches.end > address)
     if stores is not None:
-        own &= np.isin(touches.instruction, stores)
-    numbers = np.flatnonzero(own)
+        writes &= np.isin(touches.instruction, stores)
+    numbers = np.flatnonzero(writes)
     table = Writers(address, np.full(size, NONE, np.int32))
     for number in numbers[np.argsort(started[touches.instruction[numbers]], kind="stable")].tolist():
         table.write(touches.places(number), int(touches.instruction[number]))
@@ -77,13 +77,13 @@ def _difference(
     store: int,
     address: int,
     places: IntArray,
-    found: ByteArray,
+    actual: ByteArray,
     expected: ByteArray,
     suspects: tuple[int, ...],
 ) -> Difference:
     first = int(places[0])
-    pairs = np.unique(np.stack([found[places], expected[places]]), axis=1).shape[1]
-    values = int(found[first]), int(expected[first])
+    pairs = np.unique(np.stack([actual[places], expected[places]]), axis=1).shape[1]
+    values = int(actual[first]), int(expected[first])
     return Difference(store, address + first, len(places), *values, pairs, suspects)
 
 
@@ -99,8 +99,11 @@ def _suspects(contents: Contents, wrong: Sequence[int], right: IntArray) -> Mapp
     cleared: set[int] = set()
     for store in right[:MOST_RIGHT].tolist():
         cleared |= flow.origins(store)
-    found = {store: flow.origins(store) & loads.keys() - cleared for store in wrong[:MOST_STORES]}
-    return {store: tuple(sorted(own, key=loads.__getitem__)[:MOST_SUSPECTS]) for store, own in found.items()}
+    candidates = {store: flow.origins(store) & loads.keys() - cleared for store in wrong[:MOST_STORES]}
+    return {
+        store: tuple(sorted(origins, key=loads.__getitem__)[:MOST_SUSPECTS])
+        for store, origins in candidates.items()
+    }
 
 
 def _loads(contents: Contents) -> Mapping[int, int]:
@@ -129,27 +132,27 @@ def dram_differences(contents: Contents, vector: Vector, dram: ByteArray) -> tup
     Args:
         dram: uint8[bytes], DRAM after the run.
     """
-    found, end = list[Difference](), 0
+    differences, end = list[Difference](), 0
     for segment in vector.segments:
-        found += _written_between(contents, end, dram[end : segment.address])
-        own, end = dram[segment.address : segment.end], segment.end
-        found += differences_of(contents, segment.address, own, segment.expected)
-    found += _written_between(contents, end, dram[end : stream_address(vector)])
-    return _ordered(contents, found)
+        differences += _written_between(contents, end, dram[end : segment.address])
+        actual, end = dram[segment.address : segment.end], segment.end
+        differences += differences_of(contents, segment.address, actual, segment.expected)
+    differences += _written_between(contents, end, dram[end : stream_address(vector)])
+    return _ordered(contents, differences)
 
 
-def _written_between(contents: Contents, address: int, own: ByteArray) -> tuple[Difference, ...]:
+def _written_between(contents: Contents, address: int, gap: ByteArray) -> tuple[Difference, ...]:
     """Return the bytes that are not zero between two segments."""
-    wrong = np.flatnonzero(own)
+    wrong = np.flatnonzero(gap)
     if not len(wrong):
         return ()
     first, last = int(wrong[0]), int(wrong[-1]) + 1
-    return differences_of(contents, address + first, own[first:last], np.zeros(last - first, np.uint8))
+    return differences_of(contents, address + first, gap[first:last], np.zeros(last - first, np.uint8))
 
 
-def _ordered(contents: Contents, found: Sequence[Difference]) -> tuple[Difference, ...]:
+def _ordered(contents: Contents, differences: Sequence[Difference]) -> tuple[Difference, ...]:
     started = contents.recording.timing.started
-    return tuple(sorted(found, key=lambda row: (row.store == NONE, int(started[row.store]))))
+    return tuple(sorted(differences, key=lambda row: (row.store == NONE, int(started[row.store]))))
 
 
 class WatchedSession(Session):
@@ -192,15 +195,15 @@ def launch_differences(
     before: ByteArray,
     values: Mapping[str, np.ndarray],
 ) -> tuple[Difference, ...]:
-    """Return where the results of a launch's layers are not those of the network, each as it is when the
-    layer has ended.
+    """Return where the results of a launch's layers differ from the network's, each as it is when the layer
+    has ended.
 
     Args:
-        pads: scratchpads as the launch before has left them; changed to those after this launch.
+        pads: scratchpads as the launch before has left them; changed to their contents after this launch.
         before: uint8[bytes], DRAM before the launch; changed to DRAM afterwards.
         values: results of the network, by name.
     """
-    recording, found = contents.recording, list[Difference]()
+    recording, differences = contents.recording, list[Difference]()
     ends = {
         number: int(layer.instructions.max())
         for number, layer in enumerate(recording.layers)
@@ -211,17 +214,17 @@ def launch_differences(
             if ends.get(number) == index and layer.result is not None and layer.result.value in values:
                 instructions = recording.layers[number].instructions
                 at = ran.launch.addresses[layer.result.tensor] + layer.result.begin
-                found += _of_layer(
+                differences += _of_layer(
                     contents, layer.result, at, before, values[layer.result.value], instructions
                 )
-    return _ordered(contents, found)
+    return _ordered(contents, differences)
 
 
 def _of_layer(
-    contents: Contents, one: Crossing, at: int, dram: ByteArray, value: np.ndarray, instructions: IntArray
+    contents: Contents, result: Crossing, at: int, dram: ByteArray, value: np.ndarray, instructions: IntArray
 ) -> tuple[Difference, ...]:
     """Return where the result of a layer in DRAM differs from its value."""
-    expected = one.layout.pack(value).reshape(-1).view(np.uint8)
-    counted: BoolArray = one.layout.pack(np.ones(value.shape, np.int8)).reshape(-1) != 0
-    own = dram[at : at + len(expected)]
-    return differences_of(contents, at, np.where(counted, own, expected), expected, instructions)
+    expected = result.layout.pack(value).reshape(-1).view(np.uint8)
+    counted: BoolArray = result.layout.pack(np.ones(value.shape, np.int8)).reshape(-1) != 0
+    actual = dram[at : at + len(expected)]
+    return differences_of(contents, at, np.where(counted, actual, expected), expected, instructions)

@@ -57,7 +57,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something that a device found in a run.
+    """A device's remark about a run.
 
     Attributes:
         instruction: that it names; -1 where it names none.
@@ -77,8 +77,8 @@ class Image:
         before: uint8[bytes], its contents before the run, at least where the run loads micro-ops; zeros
             follow.
         areas: named ranges. Of two that overlap, the area whose layer is later holds from that layer on.
-        differences: found by a comparison with other results; the first to be written first.
-        notes: what devices found in this run.
+        differences: from a comparison with other results; the first to be written first.
+        notes: remarks of devices about this run.
         complete: `before` holds all data that the run reads.
     """
 
@@ -113,7 +113,7 @@ def launch_image(plan: Plan, step: LaunchStep, launch: Launch) -> Image:
     areas += [
         Area(name, at[name], at[name] + values.nbytes) for name, values in plan.weights.items() if name in at
     ]
-    areas += [_area(one, at[one.tensor]) for one in step.packs if one.tensor in at]
+    areas += [_area(crossing, at[crossing.tensor]) for crossing in step.packs if crossing.tensor in at]
     for number, layer in enumerate(step.layers):
         scratch = [name for name in layer.scratch if name in at]
         areas += [Area(name, at[name], at[name] + plan.tensors[name], number) for name in scratch]
@@ -124,9 +124,9 @@ def launch_image(plan: Plan, step: LaunchStep, launch: Launch) -> Image:
     return Image(launch.device.copy_out(0, launch.device.dram_bytes), tuple(areas))
 
 
-def _area(one: Crossing, address: int, layer: int = NO_LAYER) -> Area:
-    begin = address + one.begin
-    return Area(one.value, begin, begin + one.layout.size, layer)
+def _area(crossing: Crossing, address: int, layer: int = NO_LAYER) -> Area:
+    begin = address + crossing.begin
+    return Area(crossing.value, begin, begin + crossing.layout.size, layer)
 
 
 def names_at(areas: Iterable[Area], address: int) -> tuple[str, ...]:

@@ -51,10 +51,10 @@ class RunError:
 def errors_of(contents: Contents) -> tuple[RunError, ...]:
     """Return the errors of a run: stops first, then what the verifier refuses, and wrong results."""
     image = contents.recording.image
-    found = [*_stops(contents), *(_noted(contents, each) for each in image.notes if each.stops)]
-    found += [*_hazards(contents), *(_result(contents, each) for each in image.differences)]
-    found += [_noted(contents, each) for each in image.notes if not each.stops]
-    return tuple(found[:MOST_ERRORS])
+    errors = [*_stops(contents), *(_noted(contents, each) for each in image.notes if each.stops)]
+    errors += [*_hazards(contents), *(_result(contents, each) for each in image.differences)]
+    errors += [_noted(contents, each) for each in image.notes if not each.stops]
+    return tuple(errors[:MOST_ERRORS])
 
 
 def _stops(contents: Contents) -> Iterator[RunError]:
@@ -75,54 +75,54 @@ def _hazards(contents: Contents) -> Iterator[RunError]:
     if recording.timing.fault or recording.image is NO_IMAGE:
         return
     try:
-        found = findings(recording.program, recording.image.before)
+        hazards = findings(recording.program, recording.image.before)
     except ProgramError:
         return
     givers = pushers(recording.program)
-    first = {(each.kind, each.index, each.other, each.memory): each for each in reversed(found)}
+    first = {(each.kind, each.index, each.other, each.memory): each for each in reversed(hazards)}
     for each in reversed(first.values()):
         yield _hazard(contents, each, givers[each.index])
 
 
-def _hazard(contents: Contents, found: Finding, givers: np.ndarray) -> RunError:
+def _hazard(contents: Contents, finding: Finding, givers: np.ndarray) -> RunError:
     program, others = contents.recording.program, []
-    if found.other != NONE:
-        others.append((found.other, "it conflicts with"))
+    if finding.other != NONE:
+        others.append((finding.other, "it conflicts with"))
     for number, giver in enumerate(givers.tolist()):
         if giver != NONE:
             others.append((giver, f"gave it the token {TOKEN_EDGES[number]}"))
-    cycle = _start(contents, found.index)
-    return RunError(ErrorKind.HAZARD, describe(found, program), found.index, cycle, tuple(others))
+    cycle = _start(contents, finding.index)
+    return RunError(ErrorKind.HAZARD, describe(finding, program), finding.index, cycle, tuple(others))
 
 
-def _result(contents: Contents, found: Difference) -> RunError:
+def _result(contents: Contents, difference: Difference) -> RunError:
     recording = contents.recording
-    name = _tensor(contents, found)
-    where = f"byte {found.address:#x}{f' ({name})' if name else ''}"
-    values = f"the first, {where}, is {found.found:#04x} in place of {found.expected:#04x}"
-    subject = f"{found.subject}: " if found.subject else ""
-    bytes_ = f"{subject}{found.count:,} byte{'s are' if found.count != 1 else ' is'} wrong"
-    same = found.pairs == 1 and found.count > 1
+    name = _tensor(contents, difference)
+    where = f"byte {difference.address:#x}{f' ({name})' if name else ''}"
+    values = f"the first, {where}, is {difference.found:#04x} in place of {difference.expected:#04x}"
+    subject = f"{difference.subject}: " if difference.subject else ""
+    bytes_ = f"{subject}{difference.count:,} byte{'s are' if difference.count != 1 else ' is'} wrong"
+    same = difference.pairs == 1 and difference.count > 1
     every = "; every one has these two values" if same else ""
-    if found.store == NONE:
+    if difference.store == NONE:
         text = f"{bytes_} that no instruction writes: {values}{every}"
         return RunError(ErrorKind.RESULT, text, NONE, recording.timing.cycles)
-    layer = recording.layer_of[found.store]
-    text = f"{bytes_} in what instruction {found.store} writes{f' for layer {layer}' if layer else ''}: "
+    layer = recording.layer_of[difference.store]
+    text = f"{bytes_} in what instruction {difference.store} writes{f' for layer {layer}' if layer else ''}: "
     others = tuple(
-        (each, f"loads {contents.labels[each]}, for wrong results only") for each in found.suspects
+        (each, f"loads {contents.labels[each]}, for wrong results only") for each in difference.suspects
     )
     if same:
-        others = (*_tables(contents, found.store), *others)
-    start = _start(contents, found.store)
-    return RunError(ErrorKind.RESULT, f"{text}{values}{every}", found.store, start, others)
+        others = (*_tables(contents, difference.store), *others)
+    start = _start(contents, difference.store)
+    return RunError(ErrorKind.RESULT, f"{text}{values}{every}", difference.store, start, others)
 
 
-def _tensor(contents: Contents, found: Difference) -> str:
+def _tensor(contents: Contents, difference: Difference) -> str:
     """Return the name of the tensor that a difference is in; "" where there is none."""
-    if found.store != NONE:
-        return next((view.area for view in contents.touched(found.store) if view.memory == DRAM), "")
-    names = names_at(contents.recording.image.areas, found.address)
+    if difference.store != NONE:
+        return next((view.area for view in contents.touched(difference.store) if view.memory == DRAM), "")
+    names = names_at(contents.recording.image.areas, difference.address)
     return names[-1] if names else ""
 
 

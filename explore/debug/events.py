@@ -73,7 +73,7 @@ class Event:
 
 @dataclass(frozen=True, eq=False)
 class EventColumns:
-    """All events of a run. Those of a kind are consecutive: in the order of instructions, or of bursts."""
+    """All events of a run, kind by kind: within a kind in the order of instructions, or of bursts."""
 
     recording: Recording
 

@@ -65,8 +65,8 @@ def values_of(contents: Contents, memory: int, place: int) -> Iterator[tuple[int
             "with inputs (--input)"
         )
     pads, dram = Scratchpads(recording.program.config), with_slack(recording.image.before)
-    own = contents.touches.at(memory, place)
-    writers = own.instruction[own.writes].tolist()
+    touches = contents.touches.at(memory, place)
+    writers = touches.instruction[touches.writes].tolist()
     for index in executed_up_to(recording.program, pads, dram, writers):
         if index in writers:
             yield index, (dram[place : place + 1] if memory == DRAM else _element(pads, memory, place)).copy()
@@ -78,13 +78,13 @@ def _element(pads: Scratchpads, memory: int, place: int) -> np.ndarray:
 
 def _array(pads: Scratchpads, memory: int) -> np.ndarray:
     """Return a scratchpad: one row for each element."""
-    found: np.ndarray = getattr(pads, MemoryType(memory).name.lower())
-    return found
+    elements: np.ndarray = getattr(pads, MemoryType(memory).name.lower())
+    return elements
 
 
 @dataclass(frozen=True, eq=False)
 class Written:
-    """The values that the writes of a run leave behind; not those of micro-ops.
+    """The values that the writes of a run leave behind, except in the micro-op memory.
 
     Attributes:
         first: int64[m], by touch: the place in `values` of its first value; NONE where there are none.
@@ -107,16 +107,16 @@ def written_by(contents: Contents, most: int) -> Written:
     touches, recording = contents.touches, contents.recording
     pads, first = Scratchpads(recording.program.config), np.full(len(touches), NONE, np.int64)
     lanes = {int(memory): _element(pads, memory, 0).size for memory in contents.scratchpads} | {DRAM: 1}
-    own = np.flatnonzero(touches.writes & (touches.memory != MemoryType.UOP))
-    each = np.array([lanes[memory] for memory in touches.memory[own].tolist()], np.int64)
-    sizes = each * touches.width[own] * touches.count[own]
+    writes = np.flatnonzero(touches.writes & (touches.memory != MemoryType.UOP))
+    each = np.array([lanes[memory] for memory in touches.memory[writes].tolist()], np.int64)
+    sizes = each * touches.width[writes] * touches.count[writes]
     if not recording.image.complete or recording.timing.fault or sizes.sum() > most:
         return Written(first, np.zeros(0, np.int64), lanes)
-    first[own] = np.cumsum(sizes) - sizes
+    first[writes] = np.cumsum(sizes) - sizes
     values, dram = np.zeros(int(sizes.sum()), np.int64), with_slack(recording.image.before)
-    writers = np.unique(touches.instruction[own]).tolist()
+    writers = np.unique(touches.instruction[writes]).tolist()
     for index in executed_up_to(recording.program, pads, dram, writers):
-        for number in own[touches.instruction[own] == index].tolist():
+        for number in writes[touches.instruction[writes] == index].tolist():
             memory, places = int(touches.memory[number]), touches.places(number)
             left = (dram if memory == DRAM else _array(pads, memory))[places].reshape(-1)
             values[first[number] : first[number] + len(left)] = left

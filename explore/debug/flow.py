@@ -34,13 +34,13 @@ class Flow:
     def sources(self, instruction: int) -> list[tuple[int, int]]:
         """Return what an instruction reads: memory, and the instruction that wrote there last."""
         first, end = np.searchsorted(self.reader, [instruction, instruction + 1])
-        own = slice(int(first), int(end))
-        return list(zip(self.memory[own].tolist(), self.writer[own].tolist(), strict=True))
+        rows = slice(int(first), int(end))
+        return list(zip(self.memory[rows].tolist(), self.writer[rows].tolist(), strict=True))
 
     def readers(self, instruction: int) -> list[tuple[int, int]]:
         """Return who reads what an instruction wrote: memory and instruction."""
-        own = self.writer == instruction
-        return list(zip(self.memory[own].tolist(), self.reader[own].tolist(), strict=True))
+        rows = self.writer == instruction
+        return list(zip(self.memory[rows].tolist(), self.reader[rows].tolist(), strict=True))
 
     def origins(self, instruction: int) -> frozenset[int]:
         """Return every instruction on whose results in scratchpads an instruction depends."""
@@ -62,8 +62,8 @@ def flow_of(touches: Touches, started: IntArray) -> Flow:
     firsts = np.searchsorted(touches.instruction, np.arange(len(started) + 1))
     order = np.argsort(np.where(started == NEVER, FAR, started), kind="stable").tolist()
     tables = {memory: new_writers(touches, memory) for memory in np.unique(touches.memory).tolist()}
-    found = np.array([row for index in order for row in _follow(touches, firsts, index, tables)], np.int64)
-    rows = np.unique(found.reshape(-1, 3), axis=0)
+    reads = np.array([row for index in order for row in _follow(touches, firsts, index, tables)], np.int64)
+    rows = np.unique(reads.reshape(-1, 3), axis=0)
     return Flow(rows[:, 0], rows[:, 2], rows[:, 1])
 
 
@@ -80,10 +80,10 @@ class Writers:
 
     def at(self, places: IntArray) -> np.ndarray:
         """Return int32[...]: the writer of each place; NONE where no instruction wrote it."""
-        found = np.full(len(places), NONE, np.int32)
+        writers = np.full(len(places), NONE, np.int32)
         inside = self._inside(places)
-        found[inside] = self.last[places[inside] - self.first]
-        return found
+        writers[inside] = self.last[places[inside] - self.first]
+        return writers
 
     def write(self, places: IntArray, instruction: int) -> None:
         """Note that an instruction wrote some places."""
@@ -96,8 +96,8 @@ class Writers:
 
 def new_writers(touches: Touches, memory: int) -> Writers:
     """Return the writers of a memory before anything is written."""
-    own = touches.chosen((touches.memory == memory) & touches.writes)
-    first, end = (int(own.begin.min()), int(own.end.max())) if len(own) else (0, 0)
+    writes = touches.chosen((touches.memory == memory) & touches.writes)
+    first, end = (int(writes.begin.min()), int(writes.end.max())) if len(writes) else (0, 0)
     return Writers(first, np.full(min(end - first, MOST_PLACES), NONE, np.int32))
 
 
@@ -114,5 +114,5 @@ def _follow(
 
 
 def _different(values: np.ndarray) -> list[int]:
-    """Return the different values of an array, ascending; most arrays have one."""
+    """Return the different values of an array, ascending; most arrays have a single value."""
     return [int(values[0])] if (values == values[0]).all() else np.unique(values).tolist()

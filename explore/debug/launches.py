@@ -28,14 +28,14 @@ from vdla.sim.scratchpads import Scratchpads
 from vdla.sim.timing.simulate import simulate
 
 
-def with_differences(recording: Recording, found: Iterable[Difference]) -> Recording:
+def with_differences(recording: Recording, differences: Iterable[Difference]) -> Recording:
     """Return a recording whose image has these differences."""
-    return replace(recording, image=replace(recording.image, differences=tuple(found)))
+    return replace(recording, image=replace(recording.image, differences=tuple(differences)))
 
 
 def vector_recording(vector: Vector, memory: AnyMemory = REFERENCE_MEMORY) -> Recording:
-    """Simulate a vector's program, and compare its results with those of the vector. A run that the hardware
-    would stop is returned, too.
+    """Simulate a vector's program, and compare its results with the vector's. A run that the hardware would
+    stop is returned, too.
 
     Raises:
         DebugError: the memory is an SDRAM.
@@ -52,14 +52,14 @@ def vector_recording(vector: Vector, memory: AnyMemory = REFERENCE_MEMORY) -> Re
 
 
 def recordings_of(
-    plan: Plan, outcome: Outcome, found: Report, memory: AnyMemory | None = None, name: str = ""
+    plan: Plan, outcome: Outcome, run_report: Report, memory: AnyMemory | None = None, name: str = ""
 ) -> tuple[Recording, ...]:
     """Return the recording of each launch of a module's run on the cycle device.
 
     Args:
         plan: of the network.
         outcome: of its run, or of `Module.rehearse`, with logs.
-        found: the report of that run.
+        run_report: of that run.
         memory: that it ran with; None: that of the plan's target.
         name: of the network; empty: the plan's.
 
@@ -67,10 +67,12 @@ def recordings_of(
         DebugError: the memory is an SDRAM.
     """
     runs, name, explained = [], name or plan.name, explained_memory(memory or plan.target.memory)
-    for number, (ran, layers) in enumerate(traced(plan, outcome, found), 1):
+    for number, (ran, layers) in enumerate(traced(plan, outcome, run_report), 1):
         assert ran.timing is not None, "the cycle device times every launch"
-        own = name if len(plan.launches) == 1 else f"{name} {number}"
-        runs.append(Recording(own, ran.timing, explained, layers, launch_image(plan, ran.step, ran.launch)))
+        launch_name = name if len(plan.launches) == 1 else f"{name} {number}"
+        runs.append(
+            Recording(launch_name, ran.timing, explained, layers, launch_image(plan, ran.step, ran.launch))
+        )
     return tuple(runs)
 
 
@@ -93,8 +95,8 @@ def compared_recordings(
     device = CycleDevice(plan.config, plan.dram_bytes, explained, log=True)
     session = WatchedSession(device, plan)
     outcome = session.run(inputs)
-    found = report(plan, outcome, device.name, memory=explained)
-    recordings = recordings_of(plan, outcome, found, explained, name)
+    run_report = report(plan, outcome, device.name, memory=explained)
+    recordings = recordings_of(plan, outcome, run_report, explained, name)
     return tuple(_compared(plan, recordings, session, outcome, inputs))
 
 

@@ -133,35 +133,35 @@ def level(raised: IntArray, lowered: IntArray) -> Level:
 
 def token_levels(recording: Recording) -> tuple[tuple[Level, Level], ...]:
     """Return, by edge of TOKEN_EDGES, the tokens that its counter holds, and the places of the counter that
-    are taken: by tokens, and by instructions that have started and will push one."""
-    timing, found = recording.timing, []
+    are taken: by tokens, and by instructions that have started and will push a token."""
+    timing, levels = recording.timing, []
     for edge in range(len(TOKEN_EDGES)):
         pushing, popping = recording.edge_users(edge)
         popped = recording.happened(timing.started, popping)
         held = level(recording.happened(timing.retired, pushing), popped)
-        found.append((held, level(recording.happened(timing.started, pushing), popped)))
-    return tuple(found)
+        levels.append((held, level(recording.happened(timing.started, pushing), popped)))
+    return tuple(levels)
 
 
 def queue_levels(recording: Recording) -> tuple[Level, ...]:
     """Return, by unit, the instructions in its queue."""
     timing = recording.timing
     return tuple(
-        level(recording.happened(timing.dispatched, own), recording.happened(timing.started, own))
-        for own in recording.queued
+        level(recording.happened(timing.dispatched, queue), recording.happened(timing.started, queue))
+        for queue in recording.queued
     )
 
 
 def counter_levels(recording: Recording) -> Mapping[str, Count]:
     """Return the performance counters, by the names of the registers: the states of the units, beats, and
     steps. Each counts in the cycle in which the register of the hardware does."""
-    found: dict[str, Count] = {
+    counters: dict[str, Count] = {
         state_counter(unit, state): _tally(recording, unit, state)
         for unit in Unit
         for state in COUNTED_STATES
     }
-    found |= {name: _beat_tally(recording, place) for place, name in enumerate(BEAT_COUNTERS)}
-    return found | {name: _step_tally(recording, name) for name in STEP_COUNTERS}
+    counters |= {name: _beat_tally(recording, place) for place, name in enumerate(BEAT_COUNTERS)}
+    return counters | {name: _step_tally(recording, name) for name in STEP_COUNTERS}
 
 
 def _tally(recording: Recording, unit: Unit, state: UnitState) -> Tally:
@@ -177,8 +177,8 @@ def _beat_tally(recording: Recording, counter: int) -> Tally:
 
 def _step_tally(recording: Recording, counter: str) -> StepTally:
     stepping = recording.stepping
-    own = (stepping.counter == STEP_COUNTERS.index(counter)) & (recording.timing.started != NEVER)
-    rows = StepRows(*(column[own] for column in stepping.rows))
-    before = np.append(0, np.cumsum(stepping.steps[own]))
+    counted = (stepping.counter == STEP_COUNTERS.index(counter)) & (recording.timing.started != NEVER)
+    rows = StepRows(*(column[counted] for column in stepping.rows))
+    before = np.append(0, np.cumsum(stepping.steps[counted]))
     lent = Tally.of(recording.lent_runs["first"], recording.lent_runs["last"])
-    return StepTally(recording.timing.started[own], rows, before, lent)
+    return StepTally(recording.timing.started[counted], rows, before, lent)

@@ -113,14 +113,14 @@ class Recording:
 
     @cached_property
     def lent(self) -> IntArray:
-        """int64[n]: by instruction, the slots that the store unit took while it issued its own; 0 of
-        instructions without steps, and of instructions that never retire."""
+        """int64[n]: by instruction, the slots that the store unit took while the instruction issued its
+        slots; 0 of instructions without steps, and of instructions that never retire."""
         timing = self.timing
         stage = retire_stage(self.program.config.operand_stages)
         lent = timing.retired - timing.started - stage - self.timed["slots"]
         steps = self.stepping.counter != NO_COUNTER
-        found: IntArray = np.where(steps & (timing.retired != NEVER), lent, 0)
-        return found
+        slots: IntArray = np.where(steps & (timing.retired != NEVER), lent, 0)
+        return slots
 
     @cached_property
     def stepping(self) -> Stepping:
@@ -129,10 +129,11 @@ class Recording:
         counter, steps = np.full(count, NO_COUNTER), np.zeros(count, np.int64)
         rows = StepRows(*(np.ones(count, np.int64) for _ in StepRows._fields))
         for form in stepping_forms():
-            own = program.opcode == form.opcode
-            counter[own], steps[own] = STEP_COUNTERS.index(FOOTPRINTS[form].counter), program.steps(form)
-            for column, values in zip(rows, step_rows(program, form, steps[own]), strict=True):
-                column[own] = values
+            of_form = program.opcode == form.opcode
+            counter[of_form] = STEP_COUNTERS.index(FOOTPRINTS[form].counter)
+            steps[of_form] = program.steps(form)
+            for column, values in zip(rows, step_rows(program, form, steps[of_form]), strict=True):
+                column[of_form] = values
         return Stepping(counter, steps, rows)
 
     @cached_property
@@ -142,16 +143,16 @@ class Recording:
 
     @cached_property
     def tracks(self) -> tuple["Track", ...]:
-        """The sequences of instructions that start and retire in order: those of each unit, in the compute
-        unit LOADs and steps apart."""
-        return tuple(Track(unit, loads, own) for unit, loads, own in self._tracks())
+        """The sequences of instructions that start and retire in order: the instructions of each unit, in the
+        compute unit LOADs and steps apart."""
+        return tuple(Track(unit, loads, instructions) for unit, loads, instructions in self._tracks())
 
     def _tracks(self) -> Iterator[tuple[Unit, bool, IntArray]]:
         for unit in Unit:
-            own, transfers = self.queued[unit], self.timed["transfers"][self.queued[unit]]
+            queue, transfers = self.queued[unit], self.timed["transfers"][self.queued[unit]]
             if unit is Unit.COMPUTE:
-                yield unit, False, own[~transfers]
-            yield unit, unit is not Unit.STORE, own[transfers] if unit is Unit.COMPUTE else own
+                yield unit, False, queue[~transfers]
+            yield unit, unit is not Unit.STORE, queue[transfers] if unit is Unit.COMPUTE else queue
 
     @cached_property
     def states(self) -> tuple[RecordArray, ...]:
@@ -177,10 +178,10 @@ class Recording:
     @cached_property
     def layer_numbers(self) -> IntArray:
         """int64[n]: the index of the layer of each instruction; NONE where it belongs to none."""
-        found = np.full(len(self), NONE, np.int64)
+        numbers = np.full(len(self), NONE, np.int64)
         for number, layer in enumerate(self.layers):
-            found[layer.instructions] = number
-        return found
+            numbers[layer.instructions] = number
+        return numbers
 
     @cached_property
     def texts(self) -> list[str]:
@@ -224,8 +225,8 @@ class Recording:
     def happened(self, times: IntArray, which: IntArray) -> IntArray:
         """Return int64[...]: the cycles of `times` of the instructions `which`, without times that never
         came; they ascend within a unit for starts, and within a track for retirements."""
-        found: IntArray = times[which[times[which] != NEVER]]
-        return found
+        cycles: IntArray = times[which[times[which] != NEVER]]
+        return cycles
 
     def edge_users(self, edge: int) -> tuple[IntArray, IntArray]:
         """Return the instructions that push onto an edge of TOKEN_EDGES, and the instructions that pop from
@@ -252,10 +253,10 @@ class Track:
     def before(self, count: int, distance: int = 1) -> IntArray:
         """Return int64[count]: of each of the track's instructions, the instruction `distance` places before
         it; NONE for others, and where there is none."""
-        found = np.full(count, NONE, np.int64)
+        preceding = np.full(count, NONE, np.int64)
         if len(self.instructions) > distance:
-            found[self.instructions[distance:]] = self.instructions[:-distance]
-        return found
+            preceding[self.instructions[distance:]] = self.instructions[:-distance]
+        return preceding
 
     def latest(self, count: int) -> IntArray:
         """Return int64[count]: for each instruction of the stream, the track's last instruction before it;

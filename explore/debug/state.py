@@ -1,7 +1,7 @@
 """The state of a run at a cycle, as values, from the columns of a recording.
 
-The registers are those at the start of the cycle: what happens in a cycle shows in the next. The state of a
-unit says what the unit does in the cycle.
+Registers have their values at the start of the cycle: what happens in a cycle shows in the next. The state of
+a unit says what the unit does in the cycle.
 """
 
 from collections.abc import Iterator, Mapping
@@ -132,7 +132,7 @@ class State:
     Attributes:
         units: load, compute and store unit.
         tokens: the four counters, in the order of TOKEN_EDGES.
-        bursts: those in flight, in the order in which memory serves them.
+        bursts: in flight, in the order in which memory serves them.
         layer: index of the layer that runs; NONE where none does.
         counters: performance counters by name, of the cycles before this cycle.
     """
@@ -172,7 +172,8 @@ class States:
         """By unit, the cycles in which its instructions enter the queue, and in which they start."""
         timing, happened = self.recording.timing, self.recording.happened
         return tuple(
-            (happened(timing.dispatched, own), happened(timing.started, own)) for own in self.recording.queued
+            (happened(timing.dispatched, queue), happened(timing.started, queue))
+            for queue in self.recording.queued
         )
 
     @cached_property
@@ -229,12 +230,12 @@ class States:
         return UnitView(unit, state, tuple(self._working(unit, cycle)), queue, depth, lacks)
 
     def _working(self, unit: Unit, cycle: int) -> list[int]:
-        found = []
+        working = []
         for track, times in zip(self.recording.tracks, self._worked, strict=True):
             if track.unit is unit:
-                started, retired = (int(np.searchsorted(own, cycle)) for own in times)
-                found += track.instructions[retired:started].tolist()
-        return sorted(found)
+                started, retired = (int(np.searchsorted(column, cycle)) for column in times)
+                working += track.instructions[retired:started].tolist()
+        return sorted(working)
 
     def _lacks(self, head: int, state: UnitState, cycle: int) -> Iterator[TokenEdge]:
         program = self.recording.program

@@ -81,10 +81,10 @@ def _name(word: str) -> str:
     """Return the name of a command that a word is, or begins."""
     if word in COMMANDS:
         return word
-    found = [name for name in COMMANDS if name.startswith(word)]
-    if len(found) == 1:
-        return found[0]
-    choice = f"it begins {' and '.join(found)}" if found else f"commands are {', '.join(COMMANDS)}"
+    names = [name for name in COMMANDS if name.startswith(word)]
+    if len(names) == 1:
+        return names[0]
+    choice = f"it begins {' and '.join(names)}" if names else f"commands are {', '.join(COMMANDS)}"
     raise DebugError(f"there is no command {short(word)}: {choice}; help lists what each does")
 
 
@@ -254,10 +254,10 @@ def _break(stepper: Stepper, words: Sequence[str]) -> list[str]:
     if not words:
         points = stepper.debugger.breakpoints
         return [f"  {number}  {point.text}" for number, point in enumerate(points, 1)] or ["no breakpoints"]
-    found = stepper.debugger.add_breakpoint(words)
-    count = len(found.cycles)
+    added = stepper.debugger.add_breakpoint(words)
+    count = len(added.cycles)
     times = f"begins to hold {count} time{'s' * (count != 1)}" if count else "never holds"
-    return [f"breakpoint {len(stepper.debugger.breakpoints)}: {found.text}, {times} in this run"]
+    return [f"breakpoint {len(stepper.debugger.breakpoints)}: {added.text}, {times} in this run"]
 
 
 def _delete(stepper: Stepper, words: Sequence[str]) -> list[str]:
@@ -288,12 +288,12 @@ def _launch(stepper: Stepper, words: Sequence[str]) -> list[str]:
             last = len(stepper.debuggers)
             raise DebugError(f"there is no launch {number}: launches are 1 to {last}; choose one of these")
         stepper.debugger = stepper.debuggers[number - 1]
-    found = []
+    lines = []
     for number, each in enumerate(stepper.debuggers, 1):
         mark = "*" if each is stepper.debugger else " "
         size = f"{len(each.recording):,} instructions, {each.timing.cycles:,} cycles"
-        found.append(f"{mark} {number}  {each.recording.name}: {size}")
-    return found
+        lines.append(f"{mark} {number}  {each.recording.name}: {size}")
+    return lines
 
 
 def _help(stepper: Stepper, words: Sequence[str]) -> list[str]:

@@ -181,8 +181,7 @@ def _cycle(cycle: int) -> str:
 
 
 def chain_lines(chain: Chain, most: int) -> Iterator[str]:
-    """Yield a chain of causes: its links, with those between bursts of an instruction joined, and the sums by
-    reason.
+    """Yield a chain of causes: its links, joined between bursts of one instruction, and the sums by reason.
 
     Args:
         most: links that are listed.
@@ -237,10 +236,10 @@ def counter_lines(state: State) -> Iterable[str]:
 def layer_lines(debugger: Debugger) -> Iterator[str]:
     """Yield the layers of a run, with their cycles and the numbers of their instructions."""
     for number, layer in enumerate(debugger.recording.layers):
-        own = layer.instructions
+        indices = layer.instructions
         span = (
-            f"{len(own)} instruction{'s' * (len(own) != 1)}, {own.min()} to {own.max()}"
-            if len(own)
+            f"{len(indices)} instruction{'s' * (len(indices) != 1)}, {indices.min()} to {indices.max()}"
+            if len(indices)
             else "no instructions"
         )
         yield f"  {number:>4}  {layer.name}  cycles {layer.begin:,} to {layer.end:,}, {span}"

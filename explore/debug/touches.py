@@ -83,8 +83,8 @@ class Touches:
     def places(self, number: int) -> IntArray:
         """Return int64[...]: the places of a touch, row by row."""
         rows = int(self.begin[number]) + int(self.stride[number]) * np.arange(int(self.count[number]))
-        found: IntArray = (rows[:, None] + np.arange(int(self.width[number]))).reshape(-1)
-        return found
+        places: IntArray = (rows[:, None] + np.arange(int(self.width[number]))).reshape(-1)
+        return places
 
 
 def touches_of(program: DecodedStream, image: Image) -> Touches:
@@ -95,9 +95,9 @@ def touches_of(program: DecodedStream, image: Image) -> Touches:
     """
     reached = program.part(slice(program.dispatched))
     items, walks = footprint_columns(reached)
-    found = [_walked(walks, np.repeat(items["fits"], MOST_ACCESSES)), *_micro_op_reads(items)]
-    found += [_operands(reached, items, walks.reshape(-1, MOST_ACCESSES), image.before)]
-    columns = [np.concatenate(parts) for parts in zip(*found, strict=True)]
+    groups = [_walked(walks, np.repeat(items["fits"], MOST_ACCESSES)), *_micro_op_reads(items)]
+    groups += [_operands(reached, items, walks.reshape(-1, MOST_ACCESSES), image.before)]
+    columns = [np.concatenate(parts) for parts in zip(*groups, strict=True)]
     order = np.lexsort((columns[3], columns[0]))
     return Touches(*(column[order] for column in columns))
 
@@ -112,29 +112,31 @@ def _walked(walks: RecordArray, fits: BoolArray) -> Columns:
         fits: bool[...], by walk: its instruction stays inside the scratchpads; others touch nothing.
     """
     places = np.flatnonzero(walks["happens"] & (walks["uop_width"] == 0) & fits)
-    own = walks[places]
-    width = np.where(own["step_in"] > 0, own["trips_in"] * own["step_in"], 1)
-    dense = (own["trips_out"] == 1) | (own["step_out"] == width)
-    width, count = np.where(dense, width * own["trips_out"], width), np.where(dense, 1, own["trips_out"])
-    stride, reads = np.where(dense, 0, own["step_out"]), own["needs"] | ~own["writes"]
-    memory = own["memory"].astype(np.int64)
-    return places // MOST_ACCESSES, memory, reads, own["writes"], own["base"], width, stride, count
+    fixed = walks[places]
+    width = np.where(fixed["step_in"] > 0, fixed["trips_in"] * fixed["step_in"], 1)
+    dense = (fixed["trips_out"] == 1) | (fixed["step_out"] == width)
+    width, count = np.where(dense, width * fixed["trips_out"], width), np.where(dense, 1, fixed["trips_out"])
+    stride, reads = np.where(dense, 0, fixed["step_out"]), fixed["needs"] | ~fixed["writes"]
+    memory = fixed["memory"].astype(np.int64)
+    return places // MOST_ACCESSES, memory, reads, fixed["writes"], fixed["base"], width, stride, count
 
 
 def _micro_op_reads(items: RecordArray) -> Iterator[Columns]:
     """Yield the reads of the micro-op memory."""
     width = items["uop_end"] - items["uop_begin"]
-    own = np.flatnonzero(items["steps"] & (width > 0) & (items["iter_out"] > 0) & (items["iter_in"] > 0))
-    same = np.ones(len(own), np.int64)
-    begin, width = items["uop_begin"][own], width[own]
-    yield own, same * UOP, same > 0, same < 0, begin, width, same * 0, same
+    instructions = np.flatnonzero(
+        items["steps"] & (width > 0) & (items["iter_out"] > 0) & (items["iter_in"] > 0)
+    )
+    same = np.ones(len(instructions), np.int64)
+    begin, width = items["uop_begin"][instructions], width[instructions]
+    yield instructions, same * UOP, same > 0, same < 0, begin, width, same * 0, same
 
 
 def _operands(program: DecodedStream, items: RecordArray, walks: RecordArray, dram: ByteArray) -> Columns:
     """Return the touches of operands that micro-ops name."""
     memory = np.zeros(program.config.depth(MemoryType.UOP), np.int64)
     depths = [program.config.depth(each) for each in MemoryType]
-    words, found = _micro_op_words(program, dram), []
+    words, touches = _micro_op_words(program, dram), []
     for index in np.flatnonzero(items["fills"] | items["steps"]).tolist():
         if items["fills"][index]:
             _fill(memory, words, walks[index], program.config.uop_bits // 8)
@@ -144,8 +146,8 @@ def _operands(program: DecodedStream, items: RecordArray, walks: RecordArray, dr
             if walk["happens"] and len(uops):
                 flags = bool(walk["needs"] or not walk["writes"]), bool(walk["writes"])
                 rows = operand_rows(walk, uops, depths[walk["memory"]])
-                found += [(index, int(walk["memory"]), *flags, *own) for own in rows]
-    columns = np.array(found, np.int64).reshape(-1, len(FIELDS)).T
+                touches += [(index, int(walk["memory"]), *flags, *row) for row in rows]
+    columns = np.array(touches, np.int64).reshape(-1, len(FIELDS)).T
     return tuple(column.astype(bool) if 2 <= place < 4 else column for place, column in enumerate(columns))
 
 
@@ -162,12 +164,12 @@ def _fill(memory: IntArray, words: np.ndarray, walks: RecordArray, size: int) ->
     block = np.zeros((chip["trips_out"], chip["trips_in"]), np.int64)
     for row in range(dram["trips_out"] if dram["happens"] else 0):
         first = (int(dram["base"]) + row * int(dram["step_out"])) // size
-        own = words[first : first + int(dram["trips_in"])]
+        loaded = words[first : first + int(dram["trips_in"])]
         left = int(chip["before_in"])
-        block[int(chip["before_out"]) + row, left : left + len(own)] = own
+        block[int(chip["before_out"]) + row, left : left + len(loaded)] = loaded
     base = int(chip["base"])
-    own = block.reshape(-1)[: max(0, len(memory) - base)]
-    memory[base : base + len(own)] = own
+    written = block.reshape(-1)[: max(0, len(memory) - base)]
+    memory[base : base + len(written)] = written
 
 
 def operand_rows(walk: np.void, uops: IntArray, depth: int) -> Iterator[Rows]:
@@ -207,15 +209,15 @@ def rows_of(places: IntArray) -> tuple[Rows, ...]:
     """
     gaps = np.flatnonzero(np.diff(places) > 1)
     begins, ends = places[np.append(0, gaps + 1)][: len(places)], places[np.append(gaps, -1)][: len(places)]
-    found: list[Rows] = []
+    rows: list[Rows] = []
     for begin, width in zip(begins.tolist(), (ends - begins + 1).tolist(), strict=True):
-        if found and _continues(found[-1], begin, width):
-            last = found[-1]
+        if rows and _continues(rows[-1], begin, width):
+            last = rows[-1]
             stride = begin - last.begin if last.height == 1 else last.stride
-            found[-1] = Rows(last.begin, width, stride, last.height + 1)
+            rows[-1] = Rows(last.begin, width, stride, last.height + 1)
         else:
-            found.append(Rows(begin, width, 0, 1))
-    return tuple(found)
+            rows.append(Rows(begin, width, 0, 1))
+    return tuple(rows)
 
 
 def _continues(rows: Rows, begin: int, width: int) -> bool:
