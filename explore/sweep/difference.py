@@ -32,7 +32,7 @@ class Pair:
     after: Row
 
     def ratio(self, figure: str) -> float | None:
-        """Return a figure after, in parts of the figure before; None where one is unknown, or before is 0."""
+        """Return a figure after, in parts of the figure before; None where either is unknown, or before 0."""
         before, after = self.before.get(figure), self.after.get(figure)
         return None if not before or after is None else after / before
 
@@ -74,17 +74,17 @@ class Difference:
     @property
     def lost(self) -> tuple[Pair, ...]:
         """Pairs that had cycles before and have none after."""
-        return tuple(one for one in self.pairs if one.before["status"] == OK != one.after["status"])
+        return tuple(pair for pair in self.pairs if pair.before["status"] == OK != pair.after["status"])
 
     @property
     def gained(self) -> tuple[Pair, ...]:
         """Pairs that have cycles after and had none before."""
-        return tuple(one for one in self.pairs if one.before["status"] != OK == one.after["status"])
+        return tuple(pair for pair in self.pairs if pair.before["status"] != OK == pair.after["status"])
 
     def ratios(self, figure: str, workload: str | None = None) -> list[float]:
         """Return the ratios of a figure, of one workload or of all."""
-        found = (pair.ratio(figure) for pair in self.pairs if workload in (None, pair.workload))
-        return [ratio for ratio in found if ratio is not None]
+        ratios = (pair.ratio(figure) for pair in self.pairs if workload in (None, pair.workload))
+        return [ratio for ratio in ratios if ratio is not None]
 
     @property
     def workloads(self) -> tuple[str, ...]:
@@ -111,7 +111,10 @@ def compare(before: Results, after: Results) -> Difference:
         )
     alone = tuple(_alone(side, other) for side, other in (sides, sides[::-1]))
     old, new = (_by_key(_comparable(side.rows, kept), names) for side, kept in zip(sides, alone, strict=True))
-    shown = [*names, *(one.name for ones in alone for one in ones if one.value is None)]
+    shown = [
+        *names,
+        *(parameter.name for parameters in alone for parameter in parameters if parameter.value is None),
+    ]
     pairs = [
         Pair({name: (a if name in a else b)[name] for name in shown}, a["workload"], a, b)
         for key, rows in old.items()
@@ -139,7 +142,7 @@ class _Side:
 
 
 def _side(results: Results) -> _Side:
-    """Read a sweep; errors as those of `Results`."""
+    """Read a sweep; raises what `Results` raises."""
     text = results.identity.get("base_toml")
     target = None if text is None else from_toml(str(text), f"{results.folder / IDENTITY}: base_toml")
     base = {} if target is None else {name: value_of(target, name) for name in NAMES}
@@ -156,20 +159,20 @@ def _alone(side: _Side, other: _Side) -> tuple[Alone, ...]:
 
 
 def _comparable(rows: Iterable[Row], alone: Iterable[Alone]) -> Iterable[Row]:
-    """Return the rows whose own parameters have the values of the other sweep's base."""
-    kept = [(one.name, one.value) for one in alone if one.value is not None]
+    """Return the rows whose unshared parameters have the values of the other sweep's base."""
+    kept = [(parameter.name, parameter.value) for parameter in alone if parameter.value is not None]
     return [row for row in rows if all(row[name] == value for name, value in kept)]
 
 
 def _by_key(rows: Iterable[Row], names: Iterable[str]) -> dict[tuple[Any, ...], list[Row]]:
     """Return rows by their workload and the values of parameters."""
-    found: dict[tuple[Any, ...], list[Row]] = {}
+    groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in rows:
-        found.setdefault((row["workload"], *(row.get(name) for name in names)), []).append(row)
-    return found
+        groups.setdefault((row["workload"], *(row.get(name) for name in names)), []).append(row)
+    return groups
 
 
-def write(found: Difference, path: Path) -> None:
+def write(difference: Difference, path: Path) -> None:
     """Write a row for each pair as Parquet: parameters, workload, and every figure before and after.
 
     Raises:
@@ -185,7 +188,7 @@ def write(found: Difference, path: Path) -> None:
             **{f"{name}_before": pair.before.get(name) for name in (*FIGURES, "status")},
             **{f"{name}_after": pair.after.get(name) for name in (*FIGURES, "status")},
         }
-        for pair in found.pairs
+        for pair in difference.pairs
     ]
     with whole_file(path, "wb") as file:
         parquet.write_table(pa.Table.from_pylist(rows), file)

@@ -55,8 +55,8 @@ def unknown(kind: str, name: str, names: Iterable[str]) -> SweepError:
         kind: what is named, as in "parameter".
     """
     known = list(names)
-    own = name.rpartition(".")[2]
-    moved = [one for one in known if one.rpartition(".")[2] == own]  # in another table
+    field = name.rpartition(".")[2]
+    moved = [candidate for candidate in known if candidate.rpartition(".")[2] == field]  # in another table
     near = moved or get_close_matches(name, known, 1, 0.5)
     there = f"there are {', '.join(known)}"
     return SweepError(
@@ -80,10 +80,10 @@ def reworded(error: str, values: Mapping[str, Any], tables: Iterable[type]) -> s
     named = next((step for step in reversed(steps) if step[0] != "["), "")
     hints = {name: hint for table in tables for name, hint in get_type_hints(table).items()}
     expected = EXPECTED.match(said)
-    found = _found(values, steps, _fault(expected)) or _found(values, steps, lambda value: True)
-    if found is None:
+    fault = _value_at(values, steps, _fault(expected)) or _value_at(values, steps, lambda value: True)
+    if fault is None:
         return error.replace("`$.", "`")
-    name, value = found
+    name, value = fault
     return f"{name[1:]} = {shown(value)} is not allowed; it takes {_allowed(expected, hints.get(named))}"
 
 
@@ -99,7 +99,7 @@ def _fault(expected: re.Match[str] | None) -> Fits:
     return lambda value: isinstance(value, kind) and isinstance(value, bool) == (got == "bool")
 
 
-def _found(value: Any, steps: Sequence[str], fits: Fits) -> tuple[str, Any] | None:
+def _value_at(value: Any, steps: Sequence[str], fits: Fits) -> tuple[str, Any] | None:
     """Return the name and the value at the end of steps, at a step "[...]" of the first key that fits; None
     where there is none."""
     if not steps:
@@ -107,20 +107,20 @@ def _found(value: Any, steps: Sequence[str], fits: Fits) -> tuple[str, Any] | No
     first, *rest = steps
     inside: list[tuple[str, Any]]
     if first == "[...]":
-        inside = [(f".{key}", one) for key, one in value.items()]
+        inside = [(f".{key}", child) for key, child in value.items()]
     elif first[0] == "[":
         place = int(first[1:-1])
         inside = [(first, value[place])] if isinstance(value, list | tuple) and place < len(value) else []
     else:
         inside = [(f".{first}", value[first])]
-    ends = ((name, _found(one, rest, fits)) for name, one in inside)
+    ends = ((name, _value_at(child, rest, fits)) for name, child in inside)
     return next(((name + end[0], end[1]) for name, end in ends if end is not None), None)
 
 
 def _allowed(expected: re.Match[str] | None, hint: Any) -> str:
     """Return what is allowed: the texts of a hint's literals, and the kinds that msgspec names."""
     parts = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-    literals = [f'"{one}"' for part in parts if get_origin(part) is Literal for one in get_args(part)]
+    literals = [f'"{literal}"' for part in parts if get_origin(part) is Literal for literal in get_args(part)]
     if expected is None:
         return " or ".join([*([KINDS["int"]] if int in parts else []), *literals])
     kinds, sign, bound, length, _ = expected.groups()

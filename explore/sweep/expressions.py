@@ -111,7 +111,7 @@ class Expression:
             values: of every parameter in `names`.
 
         Raises:
-            SweepError: it has no value, as in a division by zero, or one beyond MOST_BITS.
+            SweepError: it has no value, as in a division by zero, or its value is beyond MOST_BITS.
         """
         try:
             value: Number = _value(self.tree, values)
@@ -196,9 +196,9 @@ def _value(node: ast.expr, values: Mapping[str, Number | str]) -> Any:
         case ast.BoolOp(values=parts):
             return any(_value(part, values) for part in parts)
         case ast.Compare(left=left, ops=ops, comparators=others):
-            found = [_value(part, values) for part in (left, *others)]
+            operands = [_value(part, values) for part in (left, *others)]
             return all(
-                COMPARISONS[type(op)](a, b) for op, a, b in zip(ops, found[:-1], found[1:], strict=True)
+                COMPARISONS[type(op)](a, b) for op, a, b in zip(ops, operands[:-1], operands[1:], strict=True)
             )
         case ast.IfExp(test=test, body=body, orelse=orelse):
             return _value(body if _value(test, values) else orelse, values)

@@ -1,8 +1,8 @@
-"""The folder of a sweep: one sweep at a time, and always the same one.
+"""The folder of a sweep: one sweep at a time, and always the same sweep.
 
 `sweep.json` says which sweep it is. `journal.jsonl` holds what was measured: one line for each point,
 appended when it is measured. The point of a torn last line is measured again; see `vdla.runtime.journal`.
-`points.parquet` and `layers.parquet` are tables made of the journal.
+`points.parquet` and `layers.parquet` are tables derived from the journal.
 """
 
 import json
@@ -93,7 +93,7 @@ class Folder:
 
     Attributes:
         measured: the measured points of the sweep, by number.
-        resumed: those of them that the journal held when it was opened.
+        resumed: how many of them the journal held when it was opened.
     """
 
     def __init__(self, path: Path, identity: Identity, key: KeyOf) -> None:
@@ -121,7 +121,7 @@ class Folder:
         return self._before - self.resumed
 
     def add(self, measured: Measured) -> None:
-        """Keep a point; errors as those of `Journal.append`."""
+        """Keep a point; raises what `Journal.append` raises."""
         self._journal.append(measured)
         self.measured[measured.point.number] = measured
 
@@ -129,13 +129,15 @@ class Folder:
         """Write the tables of all points that are measured.
 
         Raises:
-            OutputError: one cannot be written; the journal has everything that it would hold.
+            OutputError: a table cannot be written; the journal has everything that it would hold.
         """
         from pyarrow import parquet
 
-        found, identity = [self.measured[number] for number in sorted(self.measured)], self._identity
-        points = ((one.point.number, one.point.values, row) for one in found for row in one.rows)
-        layers = ((one.point.number, layer) for one in found for layer in one.layers)
+        results, identity = [self.measured[number] for number in sorted(self.measured)], self._identity
+        points = (
+            (result.point.number, result.point.values, row) for result in results for row in result.rows
+        )
+        layers = ((result.point.number, layer) for result in results for layer in result.layers)
         judged = identity.limits.judged if identity.limits.values else None
         table_of_points = points_table(
             identity.parameters, points, tuned="tune" in identity.specification, judged=judged
@@ -146,10 +148,10 @@ class Folder:
 
     def verdicts(self) -> Mapping[Verdict, int]:
         """Return how many points stand where to the limits, on the worst of their workloads; points without
-        a result are none of them."""
+        a result are not counted."""
         judged = self._identity.limits.judged
-        points = ([judged(row).verdict for row in one.rows] for one in self.measured.values())
-        return Counter(worst(filter(None, found)) for found in points if None not in found)
+        points = ([judged(row).verdict for row in result.rows] for result in self.measured.values())
+        return Counter(worst(filter(None, verdicts)) for verdicts in points if None not in verdicts)
 
     def close(self) -> None:
         """Close the journal."""
@@ -201,19 +203,19 @@ def _claim(path: Path, identity: Identity) -> None:
             raise SweepError(f"{path} has a {JOURNAL} and no {IDENTITY}; sweep into another folder")
         _write_identity(path, {**wanted, "created": datetime.now(UTC).isoformat(timespec="seconds")})
         return
-    found = read_identity(path)
+    existing = read_identity(path)
     for key in ("specification", "base", "workloads", "tune_log"):
-        different = _difference(_fixed(found.get(key)), _fixed(wanted.get(key)), key)
+        different = _difference(_fixed(existing.get(key)), _fixed(wanted.get(key)), key)
         if different:
             raise SweepError(f"{path} holds another sweep: {different}; sweep into another folder")
-    if found.get("sources") != wanted["sources"]:
+    if existing.get("sources") != wanted["sources"]:
         raise SweepError(
-            f"{path} was measured with other sources of the kit ({short(str(found.get('sources')))[:12]}, "
+            f"{path} was measured with other sources of the kit ({short(str(existing.get('sources')))[:12]}, "
             f"now {wanted['sources'][:12]}), so cycles may differ; sweep into another folder and "
             "compare the two with vdla sweep diff"
         )
-    if found != {**found, **wanted}:
-        _write_identity(path, {**found, **wanted})
+    if existing != {**existing, **wanted}:
+        _write_identity(path, {**existing, **wanted})
 
 
 def _write_identity(path: Path, values: Mapping[str, Any]) -> None:
@@ -245,11 +247,11 @@ class Journal:
     """A journal that is open for appending.
 
     Args:
-        path: of the file; it is made where it does not exist.
+        path: of the file; it is created where it does not exist.
         key: tells points apart, as `Space.key` does.
 
     Attributes:
-        measured: every point in it, by key. Numbers are those of the sweep that measured it.
+        measured: every point in it, by key. Its number is from the sweep that measured it.
 
     Raises:
         SweepError: it cannot be opened, or a line before the last is damaged.
@@ -260,8 +262,8 @@ class Journal:
         self._appender = Appender(path, KIND)
         try:
             texts = enumerate(self._appender.texts(), 1)
-            found = (self._decoded(number, text) for number, text in texts)
-            self.measured = {key(one.point.values): one for one in found}
+            results = (self._decoded(number, text) for number, text in texts)
+            self.measured = {key(result.point.values): result for result in results}
         except BaseException:
             self.close()
             raise
@@ -281,19 +283,19 @@ class Journal:
 
     def _decoded(self, number: int, text: bytes) -> Measured:
         try:
-            found = msgspec.json.decode(text, type=Measured)
-            self._key(found.point.values)
+            measured = msgspec.json.decode(text, type=Measured)
+            self._key(measured.point.values)
         except (msgspec.MsgspecError, KeyError, RecursionError):  # of another version of the kit, or forged
             raise KIND.damaged(self.path, number) from None
-        rows: tuple[PointRow | LayerRow, ...] = (*found.rows, *found.layers)
+        rows: tuple[PointRow | LayerRow, ...] = (*measured.rows, *measured.layers)
         if not all(map(_fits, rows)):
             raise KIND.damaged(self.path, number)
-        return found
+        return measured
 
 
 def _fits(row: PointRow | LayerRow) -> bool:
     """Whether the whole numbers of a row fit into the columns of a table."""
-    values = (getattr(row, one.name) for one in fields(row))
+    values = (getattr(row, field.name) for field in fields(row))
     return all(-LARGEST <= value < LARGEST for value in values if isinstance(value, int))
 
 

@@ -71,12 +71,12 @@ def read_identity(folder: Path) -> dict[str, Any]:
     """
     path = folder / IDENTITY
     try:
-        found: dict[str, Any] = json.loads(path.read_bytes(), parse_constant=_refused)
-        msgspec.convert(found, _Identity)
+        identity: dict[str, Any] = json.loads(path.read_bytes(), parse_constant=_refused)
+        msgspec.convert(identity, _Identity)
     except FileNotFoundError:
         raise SweepError(f"{folder} holds no sweep: it has no {IDENTITY}; `vdla sweep` writes one") from None
-    except (OSError, ValueError, RecursionError) as error:  # those of `json` and `msgspec` are ValueErrors
+    except (OSError, ValueError, RecursionError) as error:  # `json` and `msgspec` raise ValueErrors
         is_json = isinstance(error, msgspec.ValidationError)
         reason = short(str(error).replace("`$.", "`"), LONGEST_REASON) if is_json else "it is no JSON"
         raise SweepError(f"{path} is damaged: {reason}; sweep into another folder") from error
-    return found
+    return identity

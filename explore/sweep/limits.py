@@ -1,7 +1,7 @@
 """Limits on results: which rows are surely within them, which may be, and which are beyond them.
 
-A figure that is exact is within a limit or beyond it. An estimated one has an interval: an area by the worst
-error of the designs that were measured, a clock and the time at it by `mhz_low` and `mhz_high`. A limit
+A figure that is exact is within a limit or beyond it. An estimated figure has an interval: an area by the
+worst error of the designs that were measured, a clock and the time at it by `mhz_low` and `mhz_high`. A limit
 inside the interval decides nothing.
 """
 
@@ -38,7 +38,7 @@ class Limits:
     """The limits of a sweep.
 
     Attributes:
-        values: by figure, the most; of those of LEAST, the least.
+        values: by figure, the most; for the figures of LEAST, the least.
         errors: of estimated areas, by figure.
     """
 
@@ -46,8 +46,8 @@ class Limits:
     errors: Mapping[str, EstimateError]
 
     def to_json(self) -> list[dict[str, object]]:
-        """Return each limit as plain JSON values: name, value, whether it is the least, and those of an
-        `EstimateError` where there is one."""
+        """Return each limit as plain JSON values: name, value, whether it is the least, and the fields of its
+        `EstimateError`, if any."""
         return [self._values(name) for name in self.values]
 
     def _values(self, name: str) -> dict[str, object]:
@@ -58,11 +58,11 @@ class Limits:
         """Return the verdict on a row."""
         if row.status != OK:
             return Judgement(None)
-        found = {name: self._one(row, name) for name in self.values}
+        verdicts = {name: self._verdict(row, name) for name in self.values}
         why = "; ".join(
-            self._reason(row, name) for name, verdict in found.items() if verdict is not Verdict.WITHIN
+            self._reason(row, name) for name, verdict in verdicts.items() if verdict is not Verdict.WITHIN
         )
-        return Judgement(worst(found.values()), why)
+        return Judgement(worst(verdicts.values()), why)
 
     def interval(self, row: PointRow, name: str) -> Interval:
         """Return the least and the greatest value that a figure may have; any value if it is not known."""
@@ -77,7 +77,7 @@ class Limits:
             return (value * low, value * high) if name == "mhz" else (value / high, value / low)
         return (float(value), float(value))
 
-    def _one(self, row: PointRow, name: str) -> Verdict:
+    def _verdict(self, row: PointRow, name: str) -> Verdict:
         (low, high), limit = self.interval(row, name), self.values[name]
         if name in LEAST:
             return Verdict.WITHIN if low >= limit else Verdict.BEYOND if high < limit else Verdict.PERHAPS
@@ -93,7 +93,7 @@ class Limits:
 
 
 def _text(value: float) -> str:
-    """Return a figure as text: those of 1,000 and more without decimals."""
+    """Return a figure as text: figures of 1,000 and more without decimals."""
     return f"{value:,.0f}" if 1000 <= value < inf else f"{value:.4g}"
 
 
@@ -107,7 +107,7 @@ def limits_of(specification: Specification) -> Limits:
     """Return the limits of a specification, with the errors of the estimates of its family.
 
     Raises:
-        SweepError: one limits an area, and no areas are asked for.
+        SweepError: a limit is on an area, and no areas are asked for.
     """
     areas = [name for name in specification.limits if name in RESOURCES]
     if areas and specification.area == "none":

@@ -38,7 +38,7 @@ class Job:
         base: the target that points differ from.
         workloads: that run on every point.
         silicon: returns area and clock; None: they are not asked for.
-        tuning: of the schedules of each point; None: they are the compiler's own.
+        tuning: of the schedules of each point; None: they are the compiler's default choices.
     """
 
     base: Target
@@ -55,11 +55,11 @@ class Job:
             rows = tuple(PointRow(workload.name, one_line(error)) for workload in self.workloads)
             return Measured(point, rows, (), time.perf_counter() - began)
         area = self._area(target.config, point)
-        found = [_run(workload, target, area, self.tuning) for workload in self.workloads]
+        runs = [_run(workload, target, area, self.tuning) for workload in self.workloads]
         return Measured(
             point,
-            tuple(row for row, _ in found),
-            tuple(layer for _, layers in found for layer in layers),
+            tuple(row for row, _ in runs),
+            tuple(layer for _, layers in runs for layer in layers),
             time.perf_counter() - began,
         )
 
@@ -157,7 +157,7 @@ class Best:
     """The fastest plan of a workload, and what it did.
 
     Attributes:
-        default_cycles, tuned_tasks, trials: as those of a `PointRow`.
+        default_cycles, tuned_tasks, trials: as in a `PointRow`.
     """
 
     plan: Plan
@@ -174,27 +174,27 @@ class Best:
 
 
 def run_best(workload: Workload, target: Target, plan: Plan, tuning: Tuning | None) -> Best:
-    """Run a workload with the compiler's own choices and with the best that tuning finds; return the faster.
+    """Run a workload with the compiler's default choices and with the best of tuning; return the faster plan.
 
     The best choices of tasks alone may be no faster together.
 
     Args:
-        plan: with the compiler's own choices.
+        plan: with the compiler's default choices.
 
     Raises:
-        VdlaError: as those of `run` and `Tuning.tuned`.
+        VdlaError: as in `run` and `Tuning.tuned`.
     """
     report = run(plan)
     if tuning is None:
         return Best(plan, report)
     graph, parted = parts_of(workload.graph(), target)
-    found = tuning.tuned(layers_of(parted), target)
-    default = Best(plan, report, report.cycles, 0, found.trials)
-    if not found.tasks:
+    outcome = tuning.tuned(layers_of(parted), target)
+    default = Best(plan, report, report.cycles, 0, outcome.trials)
+    if not outcome.tasks:
         return default
-    other = plan_of_parts(graph, parted, target, choose=found.chooser())
-    tuned = Best(other, run(other), report.cycles, found.tasks, found.trials)
-    return min(default, tuned, key=lambda one: one.cycles)
+    other = plan_of_parts(graph, parted, target, choose=outcome.chooser())
+    tuned = Best(other, run(other), report.cycles, outcome.tasks, outcome.trials)
+    return min(default, tuned, key=lambda best: best.cycles)
 
 
 def run(plan: Plan) -> Report:
@@ -209,7 +209,7 @@ def run(plan: Plan) -> Report:
     return report(plan, Session(device, plan).rehearse(), "cycle")
 
 
-def layer_rows(workload: str, found: Report) -> list[LayerRow]:
+def layer_rows(workload: str, run_report: Report) -> list[LayerRow]:
     """Return the rows of a report's layers."""
     return [
         LayerRow(
@@ -226,7 +226,7 @@ def layer_rows(workload: str, found: Report) -> list[LayerRow]:
             layer.energy_pj,
             layer.bound,
         )
-        for number, layer in enumerate(found.layers)
+        for number, layer in enumerate(run_report.layers)
     ]
 
 
@@ -235,18 +235,18 @@ def why_unfit(workload: Workload, plan: Plan) -> str:
     host, so the cycles would leave its work out. "" where there is none."""
     left = [step for step in plan.steps if isinstance(step, HostStep)]
     usual = _usually_on_host(workload)
-    found = [step for step in left if step.outputs[0] not in usual]
-    if not found:
+    unfit = [step for step in left if step.outputs[0] not in usual]
+    if not unfit:
         return ""
-    more = f", and {len(found) - 1} more" if len(found) > 1 else ""
-    return f"{found[0].op} {found[0].name}{ON_HOST}{more}: {found[0].reason}"
+    more = f", and {len(unfit) - 1} more" if len(unfit) > 1 else ""
+    return f"{unfit[0].op} {unfit[0].name}{ON_HOST}{more}: {unfit[0].reason}"
 
 
 @memoised(MOST_WORKLOADS)
 def _usually_on_host(workload: Workload) -> frozenset[str]:
     """Return the first outputs of the operators that preset `default` leaves to the host."""
     placed = place(workload.graph(), Target())
-    return frozenset(one.node.outputs[0] for one in placed if isinstance(one, OnHost))
+    return frozenset(placement.node.outputs[0] for placement in placed if isinstance(placement, OnHost))
 
 
 def one_line(error: BaseException) -> str:

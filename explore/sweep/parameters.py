@@ -60,13 +60,13 @@ def plain(value: int | float) -> int | float:
 
 def value_of(target: Target, name: str) -> Value:
     """Return the value of a parameter of `NAMES` in a target; lists as text."""
-    table, _, own = name.partition(".")
-    if own:
+    table, _, field = name.partition(".")
+    if field:
         record = target.estimated_memory if table == "memory" else getattr(target, table)
-        found: Value = getattr(record, own)
-        return found
+        field_value: Value = getattr(record, field)
+        return field_value
     value = target.clock_mhz if name == CLOCK else getattr(target.config, name)
-    return ",".join(one.name for one in value) or "none" if isinstance(value, tuple) else value
+    return ",".join(member.name for member in value) or "none" if isinstance(value, tuple) else value
 
 
 def with_values(base: Target, values: dict[str, Value]) -> Target:

@@ -25,7 +25,7 @@ class Results:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What `sweep.json` says; errors as those of `read_identity`."""
+        """What `sweep.json` says; raises what `read_identity` raises."""
         return read_identity(self.folder)
 
     @property
@@ -34,11 +34,11 @@ class Results:
         return tuple(self.identity["parameters"])
 
     def points(self) -> "pa.Table":
-        """Return a row for each point and workload; errors as those of `read_table`."""
+        """Return a row for each point and workload; raises what `read_table` raises."""
         return read_table(self.folder / POINTS, ("point", "workload", "cycles", "status", *self.parameters))
 
     def layers(self) -> "pa.Table":
-        """Return a row for each point, workload and layer; errors as those of `read_table`."""
+        """Return a row for each point, workload and layer; raises what `read_table` raises."""
         return read_table(self.folder / LAYERS, ("point", "workload", "layer", "cycles"))
 
 

@@ -196,7 +196,7 @@ class _Keeper:
         self._pause = LEAST_SECONDS_BETWEEN_TABLES
 
     def run(self, backend: Measuring, points: Iterable[Point]) -> None:
-        """Measure those of `points` that the folder does not hold."""
+        """Measure the points that the folder does not hold."""
         points, known = list(points), self._folder.measured
         missing = self._folder.include(points)
         for point in points:
@@ -234,7 +234,7 @@ class _Keeper:
             folder.resumed,
             folder.left_out,
             seconds,
-            reasons=dict(sorted(self._reasons.values(), key=lambda one: -one[1])),
+            reasons=dict(sorted(self._reasons.values(), key=lambda reason: -reason[1])),
         )
 
     def _count(self, measured: Measured) -> None:
@@ -257,7 +257,7 @@ class _Keeper:
 def backend_of(
     processes: int | None, cluster: str | None, resource: str | None = None
 ) -> Callable[[Job], AbstractContextManager[Measuring]]:
-    """Return what measures points; arguments and errors as those of `vdla.explore.workers.backends`."""
+    """Return what measures points; arguments and errors are as in `vdla.explore.workers.backends`."""
     usual = backends.backend_of(processes, cluster, POINTS_PER_WORKER, resource)
     tuning = backends.backend_of(processes, cluster, TUNED_POINTS_PER_WORKER, resource)
     return lambda job: (usual if job.tuning is None else tuning)(job)
@@ -282,18 +282,22 @@ def tuning_of(tune: Tune, folder: Path, base: Target) -> Tuning:
         records = read_log(path).records
     except TuneError as error:
         raise SweepError(f"tune.log: {error}") from error
-    found = taught(records, base)
-    if not found:
+    warm = taught(records, base)
+    if not warm:
         raise SweepError(
             f"tune.log: {path} teaches nothing: no task has {LEAST_RECORDS} of its {len(records):,} records "
             "on a preset or on the base; make a log with `vdla tune`, or leave the key out"
         )
-    return Tuning(tune.explorer, tune.seed, tune.trials, found)
+    return Tuning(tune.explorer, tune.seed, tune.trials, warm)
 
 
 def warm_digest(tuning: Tuning) -> str:
     """Return a digest of what the log of a tuning teaches; "" where that is nothing."""
     if not tuning.warm:
         return ""
-    arrays = (array for one in tuning.warm for array in (one.features, one.estimates, one.cycles))
+    arrays = (
+        array
+        for measured in tuning.warm
+        for array in (measured.features, measured.estimates, measured.cycles)
+    )
     return digest_of(part for array in arrays for part in (str(array.shape), array.tobytes()))

@@ -40,12 +40,12 @@ def require_known(specification: Specification) -> None:
 def objectives_of(rows: Sequence[PointRow], names: Sequence[str]) -> tuple[float, ...] | None:
     """Return the objectives of a point: areas, and the sums of the others over its workloads.
 
-    None where one is not known, or a workload has no cycles.
+    None where an objective is not known, or a workload has no cycles.
     """
     if any(row.status != OK for row in rows):
         return None
-    found = [_objective(rows, name) for name in names]
-    return None if None in found else tuple(value for value in found if value is not None)
+    objectives = [_objective(rows, name) for name in names]
+    return None if None in objectives else tuple(value for value in objectives if value is not None)
 
 
 def _objective(rows: Sequence[PointRow], name: str) -> float | None:
@@ -85,13 +85,13 @@ class Search:
         Raises:
             SweepError: the constraints leave no point.
         """
-        found: list[Point] = []
-        while len(found) < self.batch and len(self._seen) < self.budget:
+        points: list[Point] = []
+        while len(points) < self.batch and len(self._seen) < self.budget:
             point = self._sampled() or self._nearest()
             if point is None:
                 break
-            found.append(point)
-        return found
+            points.append(point)
+        return points
 
     def tell(self, point: Point, rows: Sequence[PointRow]) -> None:
         """Let the sampler learn from a point."""
@@ -102,7 +102,7 @@ class Search:
         self._study.tell(self._asked.pop(point.number), values, state)
 
     def _sampled(self) -> Point | None:
-        """Return a new point that the sampler chooses; None where it finds none."""
+        """Return a new point that the sampler chooses; None where its tries give no such point."""
         import optuna
 
         for _ in range(MOST_TRIES):
@@ -118,7 +118,7 @@ class Search:
     def _nearest(self) -> Point | None:
         """Return the new point nearest to the sampler's latest choice; None where none is left.
 
-        In a space that is too large to be enumerated nothing is found.
+        It is also None in a space that is too large to be enumerated.
         """
         if self._left is None:
             enumerable = self._space.combinations <= MOST_COMBINATIONS
@@ -126,9 +126,11 @@ class Search:
         self._left = [point for point in self._left if _key(point.values) not in self._seen]
         if not self._left:
             return None
-        found = min(self._left, key=lambda point: self._distance(point.values))
-        self._study.enqueue_trial(dict(zip(self._space.axes, self._space.places(found.values), strict=True)))
-        return self._new(dict(found.values), self._study.ask(self._distributions))
+        nearest = min(self._left, key=lambda point: self._distance(point.values))
+        self._study.enqueue_trial(
+            dict(zip(self._space.axes, self._space.places(nearest.values), strict=True))
+        )
+        return self._new(dict(nearest.values), self._study.ask(self._distributions))
 
     def _distance(self, values: Mapping[str, Value]) -> int:
         """Return how many steps along the axes a point is away from the sampler's latest choice."""

@@ -57,7 +57,7 @@ class Space:
 
     Attributes:
         axes: values of the independent parameters, in order.
-        formulas: expressions of the dependent parameters, each after those it reads.
+        formulas: expressions of the dependent parameters, each after the parameters that it reads.
         constraints: that every point satisfies.
         base: value of every parameter that a target has, where the sweep does not change it.
         names: of the sweep's parameters, in the order of the specification.
@@ -84,7 +84,7 @@ class Space:
         return tuple(axis.index(values[name]) for name, axis in self.axes.items())
 
     def complete(self, chosen: Mapping[str, Value]) -> dict[str, Value]:
-        """Return the values of all parameters for those of the axes.
+        """Return the values of all parameters, given the values of the axes.
 
         Raises:
             SweepError: an expression has no value.
@@ -105,7 +105,10 @@ class Space:
     def broken(self, values: Mapping[str, Value]) -> Expression | None:
         """Return the first constraint that a point breaks; None where it satisfies all."""
         known = {**self.base, **values}
-        return next((one for one in self.constraints if not _value("constraints", one, known)), None)
+        return next(
+            (constraint for constraint in self.constraints if not _value("constraints", constraint, known)),
+            None,
+        )
 
     def points(self) -> list[Point]:
         """Return every point, in the order of the axes.
@@ -118,17 +121,17 @@ class Space:
                 f"the parameters have {self.combinations:,} combinations, and at most "
                 f"{MOST_COMBINATIONS:,} are enumerated; give a budget, such as budget = 1000, or fewer values"
             )
-        size = sum(one.size for one in (*self.formulas.values(), *self.constraints))
+        size = sum(expression.size for expression in (*self.formulas.values(), *self.constraints))
         if self.combinations * size > MOST_OPERATIONS:
             raise SweepError(
                 f"the expressions have {size:,} operations, numbers and names, for each of "
                 f"{self.combinations:,} combinations: in all more than {MOST_OPERATIONS:,}; give a budget, "
                 "such as budget = 1000, or fewer expressions or values"
             )
-        found = [values for values in self._all() if self.broken(values) is None]
-        if not found:
+        satisfying = [values for values in self._all() if self.broken(values) is None]
+        if not satisfying:
             raise self._unsatisfied()
-        return [Point(number, values) for number, values in enumerate(found)]
+        return [Point(number, values) for number, values in enumerate(satisfying)]
 
     def _all(self) -> Iterator[dict[str, Value]]:
         for values in product(*self.axes.values()):
@@ -170,11 +173,11 @@ def space_of(specification: Specification, base: Target) -> Space:
     formulas: dict[str, Expression] = {}
     for name, given in specification.parameters.items():
         require_name(name)
-        found = _domain(name, given)
-        if isinstance(found, Expression):
-            formulas[name] = found
+        domain = _domain(name, given)
+        if isinstance(domain, Expression):
+            formulas[name] = domain
         else:
-            axes[name] = found
+            axes[name] = domain
     if not specification.parameters:
         raise SweepError(
             "parameters is empty; give at least one parameter with values, as block_in = [8, 16]"
@@ -215,43 +218,49 @@ def _range(name: str, given: Mapping[str, Any]) -> tuple[Value, ...]:
     """Return the values of a range."""
     example = "{from = 8, to = 64, step = 8} or {from = 8, to = 64, times = 2}"
     try:
-        found = msgspec.convert(given, Range)
+        progression = msgspec.convert(given, Range)
     except msgspec.ValidationError as error:
         raise SweepError(f"parameters.{name}: {error}; a range is {example}") from error
-    numbers = [value for value in (found.start, found.end, found.step, found.times) if value is not None]
+    numbers = [
+        value
+        for value in (progression.start, progression.end, progression.step, progression.times)
+        if value is not None
+    ]
     if not all(abs(value) <= LARGEST_VALUE for value in numbers):
         raise SweepError(
             f"parameters.{name} = {shown(dict(given))} has a number beyond {LARGEST_VALUE}; a range is "
             f"{example}"
         )
-    if (found.step is None) == (found.times is None):
+    if (progression.step is None) == (progression.times is None):
         raise SweepError(
             f"parameters.{name} = {shown(dict(given))} needs step or times; a range is {example}"
         )
-    if (found.step is not None and found.step <= 0) or (
-        found.times is not None and (found.times <= 1 or found.start <= 0)
+    if (progression.step is not None and progression.step <= 0) or (
+        progression.times is not None and (progression.times <= 1 or progression.start <= 0)
     ):
         raise SweepError(f"parameters.{name} = {shown(dict(given))} does not grow; a range is {example}")
     values: list[Number] = []
-    while (value := _next(found, len(values))) <= found.end:
+    while (value := _next(progression, len(values))) <= progression.end:
         values.append(value)
         if len(values) > MOST_VALUES:
             raise SweepError(f"parameters.{name} has more than {MOST_VALUES:,} values; take larger steps")
     if not values:
-        raise SweepError(f"parameters.{name} is empty: from = {found.start} is more than to = {found.end}")
+        raise SweepError(
+            f"parameters.{name} is empty: from = {progression.start} is more than to = {progression.end}"
+        )
     return tuple(checked(name, value) for value in values)
 
 
-def _next(found: Range, number: int) -> Number:
-    if found.step is not None:
-        return found.start + number * found.step
-    assert found.times is not None, "a range has a step or a factor"
-    value: Number = found.start * found.times**number
+def _next(progression: Range, number: int) -> Number:
+    if progression.step is not None:
+        return progression.start + number * progression.step
+    assert progression.times is not None, "a range has a step or a factor"
+    value: Number = progression.start * progression.times**number
     return value
 
 
 def _ordered(formulas: Mapping[str, Expression]) -> dict[str, Expression]:
-    """Return expressions with each after those it reads."""
+    """Return expressions, each after the expressions that it reads."""
     needs = {
         name: [other for other in formula.names if other in formulas] for name, formula in formulas.items()
     }

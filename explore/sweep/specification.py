@@ -20,7 +20,7 @@ conv = {size = 56, channels = 64, outputs = 64, kernel = 3}
 [limits]                                    # results beyond are marked
 lut = 30000
 
-[tune]                                      # without it the compiler's own choices
+[tune]                                      # without it the compiler's default choices
 trials = 16
 """
 
@@ -61,7 +61,7 @@ LIMITED = (*OBJECTIVES, *LEAST)
 LARGEST_EXTENT = 1 << 16
 Extent = Annotated[int, Meta(ge=1, le=LARGEST_EXTENT)]
 Pair = int | tuple[int, int]
-"""One number, or those of rows and columns. No Extent: msgspec 0.22 crashes on limits in such a union."""
+"""One number, or a pair for rows and columns. No Extent: msgspec 0.22 crashes on limits in such a union."""
 Border = Annotated[int, Meta(ge=0, le=1 << 10)]
 Count = Annotated[int, Meta(ge=1, le=1 << 20)]
 Value = int | float | str
@@ -100,7 +100,7 @@ class Conv(_Table, frozen=True):
     Attributes:
         size: height and width of the input, unless `height` and `width` say so.
         channels, outputs: of the input and the output.
-        kernel, stride, dilation: one number, or those of rows and columns.
+        kernel, stride, dilation: one number, or a pair for rows and columns.
         padding: "same" (half the kernel on each side), "valid" (none) or pixels on each side.
         groups: equal to `channels` for a depthwise convolution.
     """
@@ -218,32 +218,32 @@ def from_values(values: Mapping[str, Any]) -> Specification:
     _check_names(values)
     flat = {**values, "parameters": flattened(values.get("parameters", {}))}
     try:
-        found = msgspec.convert(flat, Specification)
+        specification = msgspec.convert(flat, Specification)
     except msgspec.ValidationError as error:
         tables = (Base, Conv, WorkloadTable, Tune, Specification)
         raise SweepError(reworded(str(error), flat, tables)) from error
-    _check_workloads(found)
-    if found.base.config is not None and found.base.target is not None:
+    _check_workloads(specification)
+    if specification.base.config is not None and specification.base.target is not None:
         raise SweepError("base.config and base.target name one record; give one of them")
-    for name in found.objectives:
+    for name in specification.objectives:
         if name not in OBJECTIVES:
             raise unknown("objective", name, OBJECTIVES)
-    if found.tune is not None and found.tune.explorer not in EXPLORERS:
-        raise unknown("tune.explorer", found.tune.explorer, EXPLORERS)
-    _check_limits(found)
-    if not found.objectives:
+    if specification.tune is not None and specification.tune.explorer not in EXPLORERS:
+        raise unknown("tune.explorer", specification.tune.explorer, EXPLORERS)
+    _check_limits(specification)
+    if not specification.objectives:
         raise SweepError(f"objectives is empty; name some of {', '.join(OBJECTIVES)}")
-    return found
+    return specification
 
 
 def flattened(parameters: Any) -> Any:
-    """Return parameters with those of nested tables by dotted names: `memory.latency`."""
+    """Return parameters, from nested tables by dotted names: `memory.latency`."""
     if not isinstance(parameters, Mapping):
         return parameters
     flat: dict[str, Any] = {}
     for name, value in parameters.items():
         nested = name in ("memory", "energy") and isinstance(value, Mapping)
-        flat |= {f"{name}.{own}": one for own, one in value.items()} if nested else {name: value}
+        flat |= {f"{name}.{key}": entry for key, entry in value.items()} if nested else {name: value}
     return flat
 
 
@@ -274,18 +274,18 @@ def _check_keys(kind: str, table: Mapping[str, Any], struct: type[msgspec.Struct
             raise unknown(kind, key, struct.__struct_encode_fields__)
 
 
-def _check_workloads(found: Specification) -> None:
-    if not found.workloads:
+def _check_workloads(specification: Specification) -> None:
+    if not specification.workloads:
         raise SweepError("workloads is empty; give at least one [[workloads]] with model, conv or suite")
-    for number, table in enumerate(found.workloads):
+    for number, table in enumerate(specification.workloads):
         given = [name for name in ("model", "conv", "suite") if getattr(table, name) is not None]
         if len(given) != 1:
             has = " and ".join(given) or "none of them"
             raise SweepError(f"workloads[{number}] has {has}; it takes exactly one of model, conv and suite")
 
 
-def _check_limits(found: Specification) -> None:
-    for name, value in found.limits.items():
+def _check_limits(specification: Specification) -> None:
+    for name, value in specification.limits.items():
         if name not in LIMITED:
             raise unknown("limit", name, LIMITED)
         if not (isfinite(value) and value > 0):
@@ -293,5 +293,5 @@ def _check_limits(found: Specification) -> None:
 
 
 def with_area(specification: Specification, area: str | None) -> Specification:
-    """Return a specification with another way to find areas; None: with its own."""
+    """Return a specification with another way to find areas; None: unchanged."""
     return specification if area is None else msgspec.structs.replace(specification, area=area)

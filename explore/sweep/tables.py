@@ -36,8 +36,8 @@ class PointRow:
         clock_source: "estimated", "extrapolated" or "routed"; TARGET_CLOCK where the clock is that of the
             target.
         digest: of the target.
-        default_cycles: with the compiler's own choices; None where the sweep does not tune.
-        tuned_tasks: tasks for which tuning found fewer cycles, whose choices `cycles` are of.
+        default_cycles: with the compiler's default choices; None where the sweep does not tune.
+        tuned_tasks: tasks for which tuning saved cycles, whose choices `cycles` are of.
         trials: that tuning measured.
     """
 
@@ -77,20 +77,20 @@ class PointRow:
             clock_source=silicon.clock,
         )
 
-    def with_run(self, found: Report) -> "PointRow":
+    def with_run(self, run_report: Report) -> "PointRow":
         """Return the row with the figures of a run."""
-        assert found.cycles is not None, "the cycle device tells cycles"
+        assert run_report.cycles is not None, "the cycle device tells cycles"
         assert self.mhz is not None, "every target has a clock"
         return replace(
             self,
-            cycles=found.cycles,
-            seconds=found.cycles / (self.mhz * 1e6),
-            utilisation=found.utilisation,
-            macs=found.macs,
-            bytes_read=sum(layer.bytes_read for layer in found.layers),
-            bytes_written=sum(layer.bytes_written for layer in found.layers),
-            energy_pj=found.energy_pj,
-            energy=found.energy,
+            cycles=run_report.cycles,
+            seconds=run_report.cycles / (self.mhz * 1e6),
+            utilisation=run_report.utilisation,
+            macs=run_report.macs,
+            bytes_read=sum(layer.bytes_read for layer in run_report.layers),
+            bytes_written=sum(layer.bytes_written for layer in run_report.layers),
+            energy_pj=run_report.energy_pj,
+            energy=run_report.energy,
         )
 
 
@@ -116,7 +116,7 @@ TUNING = ("default_cycles", "tuned_tasks", "trials")
 """Columns of the table of points that only a sweep with tuning has, before `status`."""
 
 _OTHERS = ("workload", "status", "energy", *TUNING)
-MEASURES = tuple(one.name for one in fields(PointRow) if one.name not in _OTHERS)
+MEASURES = tuple(field.name for field in fields(PointRow) if field.name not in _OTHERS)
 """Columns of the table of points between `workload` and `status`; the columns ENERGY stand behind them."""
 
 ENERGY = {f"energy_{name}_pj": name for name in COMPONENTS}
@@ -152,20 +152,20 @@ def points_table(
     """
     import pyarrow as pa
 
-    found = list(rows)
-    columns: dict[str, Any] = {"point": pa.array([number for number, _, _ in found], pa.int64())}
+    entries = list(rows)
+    columns: dict[str, Any] = {"point": pa.array([number for number, _, _ in entries], pa.int64())}
     for name in names:
-        columns[name] = _of_parameter([values[name] for _, values, _ in found])
+        columns[name] = _of_parameter([values[name] for _, values, _ in entries])
     for name in ("workload", *MEASURES):
-        columns[name] = pa.array([getattr(row, name) for _, _, row in found], _arrow(PointRow, name))
+        columns[name] = pa.array([getattr(row, name) for _, _, row in entries], _arrow(PointRow, name))
     for name, component in ENERGY.items():
-        columns[name] = pa.array([_energy(row, component) for _, _, row in found], pa.float64())
+        columns[name] = pa.array([_energy(row, component) for _, _, row in entries], pa.float64())
     for name in (*(TUNING if tuned else ()), "status"):
-        columns[name] = pa.array([getattr(row, name) for _, _, row in found], _arrow(PointRow, name))
+        columns[name] = pa.array([getattr(row, name) for _, _, row in entries], _arrow(PointRow, name))
     if judged is not None:
-        judgements = [judged(row) for _, _, row in found]
-        columns[LIMITS[0]] = pa.array([one.verdict for one in judgements], pa.string())
-        columns[LIMITS[1]] = pa.array([one.why for one in judgements], pa.string())
+        judgements = [judged(row) for _, _, row in entries]
+        columns[LIMITS[0]] = pa.array([judgement.verdict for judgement in judgements], pa.string())
+        columns[LIMITS[1]] = pa.array([judgement.why for judgement in judgements], pa.string())
     return pa.table(columns)
 
 
@@ -178,10 +178,12 @@ def layers_table(rows: Iterable[tuple[int, LayerRow]]) -> "pa.Table":
     """Return the table of layers: number of the point, and the fields of `LayerRow`."""
     import pyarrow as pa
 
-    found = list(rows)
-    columns: dict[str, Any] = {"point": pa.array([number for number, _ in found], pa.int64())}
-    for one in fields(LayerRow):
-        columns[one.name] = pa.array([getattr(row, one.name) for _, row in found], _arrow(LayerRow, one.name))
+    entries = list(rows)
+    columns: dict[str, Any] = {"point": pa.array([number for number, _ in entries], pa.int64())}
+    for field in fields(LayerRow):
+        columns[field.name] = pa.array(
+            [getattr(row, field.name) for _, row in entries], _arrow(LayerRow, field.name)
+        )
     return pa.table(columns)
 
 

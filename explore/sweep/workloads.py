@@ -64,18 +64,18 @@ def workloads_of(specification: Specification, folder: Path) -> tuple[Workload, 
 
     Raises:
         SweepError: a model does not import, a suite is unknown, a convolution is impossible, or two workloads
-            have one name.
+            have the same name.
     """
-    found = [
+    workloads = [
         workload
         for number, table in enumerate(specification.workloads)
         for workload in _workloads(table, f"workloads[{number}]", folder, specification.seed)
     ]
-    names = [workload.name for workload in found]
+    names = [workload.name for workload in workloads]
     twice = first_repeated(names)
     if twice is not None:
         raise SweepError(f"two workloads are called {shown(twice)}; give one of them another name = ...")
-    return tuple(found)
+    return tuple(workloads)
 
 
 def _workloads(table: WorkloadTable, where: str, folder: Path, seed: int) -> Iterator[Workload]:
@@ -168,12 +168,12 @@ def conv_graph(name: str, conv: Conv, where: str = "conv", seed: int = 0) -> Gra
     weights = prod((conv.outputs, conv.channels // conv.groups, *_pair(conv.kernel)))
     require_room(weights, TENSOR_BYTES, f"{where}: its weights take", SweepError)
     given = TensorType((1, conv.channels, height, width), "int8")
-    made = TensorType((1, conv.outputs, sides[0], sides[1]), "int8")
-    return _verified(name, conv, given, made, (border[0], border[1]), seed)
+    output = TensorType((1, conv.outputs, sides[0], sides[1]), "int8")
+    return _verified(name, conv, given, output, (border[0], border[1]), seed)
 
 
 def _verified(
-    name: str, conv: Conv, given: TensorType, made: TensorType, border: tuple[int, int], seed: int
+    name: str, conv: Conv, given: TensorType, output: TensorType, border: tuple[int, int], seed: int
 ) -> Graph:
     """Return the graph of a possible convolution."""
     rng = np.random.default_rng(seed)
@@ -195,7 +195,7 @@ def _verified(
         "strides": _pair(conv.stride),
     }
     node = Node("Int8Conv", ("x", "w", "parameters"), ("y",), attributes, name)
-    types = {"x": given, "y": made, **{key: type_of(array) for key, array in constants.items()}}
+    types = {"x": given, "y": output, **{key: type_of(array) for key, array in constants.items()}}
     graph = Graph("layer", {"x": given}, ("y",), (node,), constants, types)
     verify(graph)
     return graph
