@@ -43,9 +43,9 @@ class Random:
 
     def ask(self, count: int) -> list[int]:
         """Return the next points of the order, without the points that were told."""
-        found = [int(place) for place in self.order[~self.seen[self.order]][:count]]
-        self.seen[found] = True
-        return found
+        places = [int(place) for place in self.order[~self.seen[self.order]][:count]]
+        self.seen[places] = True
+        return places
 
     def tell(self, places: Sequence[int], cycles: Sequence[float]) -> None:
         """Leave points out of what is asked for; what they cost does not matter."""
@@ -62,7 +62,7 @@ class Exhaustive(Random):
 
 @dataclass
 class Informed(Random):
-    """Points that follow from what was measured, and random ones beside them."""
+    """Points that follow from what was measured, and random points beside them."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -85,25 +85,25 @@ class Evolutionary(Informed):
         if len(self.cycles) < POPULATION:
             return super().ask(count)
         parents = sorted(self.cycles, key=self.cycles.__getitem__)[:POPULATION]
-        found: list[int] = []
+        children: list[int] = []
         for _ in range(10 * count):
             child = self.child(parents)
-            if len(found) < count and child is not None and not self.seen[child]:
-                found.append(child)
+            if len(children) < count and child is not None and not self.seen[child]:
+                children.append(child)
                 self.seen[child] = True
-        return found + super().ask(count - len(found))
+        return children + super().ask(count - len(children))
 
     def child(self, parents: Sequence[int]) -> int | None:
         """Return a point derived from parents, the first of which are the best; None if it is no point."""
         if self.rng.random() < FRESH:
             return None
-        one, other = (parents[int(len(parents) * self.rng.random() ** 2)] for _ in range(2))
+        point, partner = (parents[int(len(parents) * self.rng.random() ** 2)] for _ in range(2))
         if self.rng.random() < 0.5:
-            crossed = self.neighbours.crossed(one, other, self.rng)
+            crossed = self.neighbours.crossed(point, partner, self.rng)
             if crossed is None:
                 return None
-            one = crossed
-        return int(self.neighbours.mutated(np.array([one]), self.rng)[0])
+            point = crossed
+        return int(self.neighbours.mutated(np.array([point]), self.rng)[0])
 
 
 @dataclass
@@ -118,11 +118,11 @@ class Annealing(Informed):
     model: CostModel
 
     def ask(self, count: int) -> list[int]:
-        """Return the best points that the chains met, and random ones beside them."""
+        """Return the best points that the chains met, and random points beside them."""
         fresh = int(self.rng.binomial(count, FRESH)) if self.cycles else 0
-        found = self.chosen(count - fresh)
-        self.seen[found] = True
-        return found + super().ask(count - len(found))
+        chosen = self.chosen(count - fresh)
+        self.seen[chosen] = True
+        return chosen + super().ask(count - len(chosen))
 
     def chosen(self, count: int) -> list[int]:
         """Return the best points that the chains met, with different knobs."""

@@ -39,7 +39,7 @@ class SpacePoints:
     @cached_property
     def features(self) -> FloatArray:
         """float64[n, FEATURES]."""
-        columns = {name: np.concatenate([one[name] for one in self._tables]) for name in FEATURES}
+        columns = {name: np.concatenate([table[name] for table in self._tables]) for name in FEATURES}
         return np.stack(list(columns.values()), axis=1)
 
     @cached_property
@@ -94,16 +94,16 @@ def _of_cycles(costs: Costs, least: float) -> dict[str, FloatArray]:
 
 
 def _of_traffic(costs: Costs, least: float) -> dict[str, FloatArray]:
-    found: dict[str, FloatArray] = {}
+    columns: dict[str, FloatArray] = {}
     for name, moved in (("inp", costs.inputs), ("wgt", costs.weights), ("out", costs.outputs)):
-        found |= {
+        columns |= {
             f"{name}_beats": _log((1 + moved.beats) / least),
             f"{name}_reuse": _log(costs.steps / (1 + moved.beats)),
             f"{name}_burst": _log(_each(moved.beats, moved.bursts)),
             f"{name}_instruction": _log(_each(moved.beats, moved.instructions)),
             f"{name}_instructions": _log(1 + np.asarray(moved.instructions, np.float64)),
         }
-    return found
+    return columns
 
 
 def _each(total: FloatArray, count: FloatArray | NDArray[np.int64]) -> FloatArray:
@@ -136,8 +136,8 @@ def _of_tiles(family: ChoiceFamily, footprint: TileFootprint) -> dict[str, Float
 
 
 def _log(values: FloatArray | NDArray[np.int64]) -> FloatArray:
-    found: FloatArray = np.log2(np.maximum(values, 1e-6))
-    return found
+    logarithms: FloatArray = np.log2(np.maximum(values, 1e-6))
+    return logarithms
 
 
 _CYCLES = (

@@ -12,7 +12,7 @@ class Standing:
 
     Attributes:
         layers: names of the layers in which the task occurs; a layer that has it several times, as often.
-        default: cycles of the compiler's own choice.
+        default: cycles of the compiler's default choice.
         bound: cycles below which no choice gets.
         best: cycles of the best choice so far.
         trials: that were measured.
@@ -61,7 +61,7 @@ class Standing:
 
 
 def next_of(standings: Sequence[Standing]) -> int | None:
-    """Return the place of the task that is searched next, of equal ones the first; None: all are done."""
+    """Return the place of the task that is searched next, of equal tasks the first; None: all are done."""
     expected = [standing.expected for standing in standings]
     best = max(expected, default=0.0)
     return expected.index(best) if best > 0 else None

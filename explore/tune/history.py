@@ -31,15 +31,17 @@ def history(
         target: of the search.
         searched: the tasks that are searched on it.
     """
-    targets = {one.timing_digest: one for one in (*TARGETS.values(), target)}
+    targets = {known.timing_digest: known for known in (*TARGETS.values(), target)}
     now = {(str(task), target.timing_digest) for task in searched}
     groups: dict[tuple[str, str, str], list[TuningRecord]] = {}
     for record in records:
         if not record.network and record.timing in targets and (record.task, record.timing) not in now:
             groups.setdefault((record.task, record.timing, record.version), []).append(record)
     ranked = sorted(groups, key=lambda key: (-len(groups[key]), key))
-    found = (_measured(targets[key[1]], sorted(groups[key], key=lambda one: one.order)) for key in ranked)
-    return list(islice((one for one in found if one is not None), MOST_TASKS))
+    histories = (
+        _measured(targets[key[1]], sorted(groups[key], key=lambda each: each.order)) for key in ranked
+    )
+    return list(islice((measured for measured in histories if measured is not None), MOST_TASKS))
 
 
 def _measured(target: Target, records: Sequence[TuningRecord]) -> tuple[ChoiceSpace, dict[int, float]] | None:

@@ -11,14 +11,14 @@ from vdla.compiler.codegen.version import task_version
 from vdla.compiler.tasks.base import Choice, Task, choice_to_json
 from vdla.hw.spec.target import Target
 
-DEFAULT = "default"  # in the place of an explorer: the compiler's own choice
+DEFAULT = "default"  # in the place of an explorer: the compiler's default choice
 
 
 class Known:
     """The records of a target and this version, by task.
 
     Args:
-        explorer, seed: of the tuning that goes on; its own records are told from others.
+        explorer, seed: of the tuning that goes on; its records are told from others.
     """
 
     def __init__(self, records: Iterable[TuningRecord], target: Target, explorer: str, seed: int) -> None:
@@ -34,28 +34,32 @@ class Known:
                 of_task.setdefault(record.choice_text, []).append(record)
 
     def default_of(self, task: Task) -> TuningRecord | None:
-        """Return the record of the compiler's own choice for a task; None where there is none."""
-        return next((one for one in self._every(task) if one.explorer == DEFAULT), None)
+        """Return the record of the compiler's default choice for a task; None where there is none."""
+        return next((record for record in self._every(task) if record.explorer == DEFAULT), None)
 
     def of(self, space: ChoiceSpace) -> tuple[dict[int, TuningRecord], dict[int, TuningRecord]]:
-        """Return the records of a space's choices, by their places: those of this tuning, and those that only
-        others have measured."""
-        own: dict[int, TuningRecord] = {}
+        """Return the records of a space's choices, by their places: the records of this tuning, and the
+        records of choices that only other tunings have measured."""
+        this_tuning: dict[int, TuningRecord] = {}
         others: dict[int, TuningRecord] = {}
         for records in self._of.get(str(space.task), {}).values():
             choice = legal_choice(records[0], space)
             place = None if choice is None else space.place(choice)
             if place is not None:
-                mine = [one for one in records if (one.explorer, one.seed) == (self.explorer, self.seed)]
-                (own if mine else others)[place] = (mine or records)[0]
-        return own, others
+                mine = [
+                    record
+                    for record in records
+                    if (record.explorer, record.seed) == (self.explorer, self.seed)
+                ]
+                (this_tuning if mine else others)[place] = (mine or records)[0]
+        return this_tuning, others
 
     def record(self, task: Task, choice: Choice, cycles: int | None, status: str, trial: int) -> TuningRecord:
         """Return the record of a trial of this tuning."""
         return self._record(task, choice, cycles, self.explorer, self.seed, trial, status)
 
     def default_record(self, task: Task, choice: Choice, cycles: int, layers: Sequence[str]) -> TuningRecord:
-        """Return the record of the compiler's own choice for a task, which occurs in these layers."""
+        """Return the record of the compiler's default choice for a task, which occurs in these layers."""
         return replace(self._record(task, choice, cycles, DEFAULT, 0, 0, OK), layers=tuple(layers))
 
     def _record(
@@ -75,7 +79,7 @@ class Known:
         )
 
     def _every(self, task: Task) -> list[TuningRecord]:
-        return [one for records in self._of.get(str(task), {}).values() for one in records]
+        return [record for records in self._of.get(str(task), {}).values() for record in records]
 
 
 def cost(record: TuningRecord) -> float:

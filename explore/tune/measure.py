@@ -111,16 +111,16 @@ class Measuring:
 
     def started(self, start: Start) -> Started:
         """Measure the default choice of a task."""
-        choice, found = start.choice, Measured(start.number, start.cycles)
+        choice, measured = start.choice, Measured(start.number, start.cycles)
         if choice is None:
             space = space_of(start.task, self.target)
             assert not isinstance(space, Unfit), "an operator without choices stays on the host"
             choice = cached()(space)
-            found = self.measured(Trial(start.number, start.task, 0, choice))
-        if found.cycles is None:
-            return Started(start.number, choice, found)
+            measured = self.measured(Trial(start.number, start.task, 0, choice))
+        if measured.cycles is None:
+            return Started(start.number, choice, measured)
         stream = stream_of(start.task, choice, self.target.config)
-        return Started(start.number, choice, found, lower_bound(stream, self.target))
+        return Started(start.number, choice, measured, lower_bound(stream, self.target))
 
     def measured(self, trial: Trial) -> Measured:
         """Measure a trial."""
@@ -178,12 +178,12 @@ def _placed(stream: Stream) -> dict[str, Tensor]:
 
 def _reach(program: DecodedStream, positions: np.ndarray) -> int:
     """Return the bytes of a tensor at address 0 that the instructions in some positions reach."""
-    own = np.zeros(len(program), bool)
-    own[positions] = True
+    selected = np.zeros(len(program), bool)
+    selected[positions] = True
     ends = [0]
     for form in forms_in_dram():
         rows = dram_rows(program, form)
-        ends += rows.end[own[rows.index]].tolist()
+        ends += rows.end[selected[rows.index]].tolist()
     return max(ends)
 
 
@@ -202,9 +202,9 @@ def lower_bound(stream: Stream, target: Target) -> int:
     """
     program = decode_stream(stream.relocated(dict.fromkeys(stream.tensors, 0)), stream.config)
     steps = -(-int(events_of(program).products.sum()) // stream.config.macs_per_cycle)
-    own = [positions for name, positions in stream.tensors.items() if name != UOP_TENSOR]
+    tensors = [positions for name, positions in stream.tensors.items() if name != UOP_TENSOR]
     beginnings = np.full(len(program), -1)
-    for number, positions in enumerate(own):
+    for number, positions in enumerate(tensors):
         beginnings[positions] = number * APART
     begins, ends = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for form in forms_in_dram():

@@ -57,7 +57,7 @@ class Measured:
 
     @staticmethod
     def of(points: Points, cycles: Mapping[int, float]) -> "Measured | None":
-        """Return the legal points among those that were measured; None where there are fewer than two."""
+        """Return the legal points among the measured points; None where there are fewer than two."""
         legal = [place for place, count in cycles.items() if np.isfinite(count)]
         if len(legal) < 2:
             return None
@@ -69,7 +69,7 @@ class Measured:
 class CostModel(Protocol):
     """A model that orders points."""
 
-    def learn(self, own: Measured) -> None:
+    def learn(self, measured: Measured) -> None:
         """Learn from all that was measured of the space that is searched, in place of what it knew of it."""
         ...
 
@@ -88,7 +88,7 @@ class Analytic:
 
     others: tuple[Measured, ...] = ()
 
-    def learn(self, own: Measured) -> None:
+    def learn(self, measured: Measured) -> None:
         """Do nothing: estimates do not change."""
 
     def scores(self, points: Points) -> FloatArray:
@@ -110,16 +110,16 @@ class Linear:
     def __post_init__(self) -> None:
         self._fit(self.others)
 
-    def learn(self, own: Measured) -> None:
+    def learn(self, measured: Measured) -> None:
         """Fit the weights anew, to other spaces and to this one."""
-        self._fit((*self.others, own))
+        self._fit((*self.others, measured))
 
     def _fit(self, spaces: Iterable[Measured]) -> None:
         spaces = tuple(spaces)
         if not spaces:
             return
-        left = np.concatenate([one.features - one.features.mean(axis=0) for one in spaces])
-        right = np.concatenate([np.log(one.cycles) - np.log(one.cycles).mean() for one in spaces])
+        left = np.concatenate([space.features - space.features.mean(axis=0) for space in spaces])
+        right = np.concatenate([np.log(space.cycles) - np.log(space.cycles).mean() for space in spaces])
         self.weights = np.linalg.solve(left.T @ left + RIDGE * np.eye(left.shape[1]), left.T @ right)
 
     def scores(self, points: Points) -> FloatArray:
@@ -153,19 +153,19 @@ class Learned:
         if self.others:
             self._fit(self.others)
 
-    def learn(self, own: Measured) -> None:
+    def learn(self, measured: Measured) -> None:
         """Train the trees anew, on other spaces and on this one."""
-        self._fit((*self.others, own))
+        self._fit((*self.others, measured))
 
     def _fit(self, spaces: tuple[Measured, ...]) -> None:
         require_package("xgboost", "tuning with a learned model")
         import xgboost
 
         matrix = xgboost.DMatrix(
-            np.concatenate([one.features for one in spaces]),
-            label=np.concatenate([_relevance(one.cycles) for one in spaces]),
-            base_margin=np.concatenate([_margins(one.estimates) for one in spaces]),
-            qid=np.repeat(np.arange(len(spaces)), [len(one.cycles) for one in spaces]),
+            np.concatenate([space.features for space in spaces]),
+            label=np.concatenate([_relevance(space.cycles) for space in spaces]),
+            base_margin=np.concatenate([_margins(space.estimates) for space in spaces]),
+            qid=np.repeat(np.arange(len(spaces)), [len(space.cycles) for space in spaces]),
         )
         self.booster = xgboost.train(PARAMETERS, matrix, TREES)
 
@@ -176,10 +176,10 @@ class Learned:
             return margins
         import xgboost
 
-        found = self.booster.predict(
+        scores = self.booster.predict(
             xgboost.DMatrix(points.features, base_margin=margins), output_margin=True
         )
-        return np.asarray(found, np.float64)
+        return np.asarray(scores, np.float64)
 
 
 MODELS = {"learned": Learned, "linear": Linear, "analytic": Analytic}
@@ -224,7 +224,7 @@ class Trials:
     cycles: Mapping[int, float]
 
     def first(self, count: int) -> Measured | None:
-        """Return the legal ones among the first trials; None where there are fewer than two."""
+        """Return the legal points among the first trials; None where there are fewer than two."""
         return Measured.of(self.points, dict(list(self.cycles.items())[:count]))
 
 
@@ -245,12 +245,12 @@ class Ranks:
 
 def trials_of(records: Iterable[TuningRecord], space: ChoiceSpace) -> Trials:
     """Return what records of one task say of a space; choices that it does not have are left out."""
-    found: dict[int, float] = {}
-    for record in sorted(records, key=lambda one: (one.trial, one.order)):
+    cycles: dict[int, float] = {}
+    for record in sorted(records, key=lambda each: (each.trial, each.order)):
         place = _place(record, space)
         if place is not None:
-            found.setdefault(place, inf if record.cycles is None else float(record.cycles))
-    return Trials(SpacePoints(space), found)
+            cycles.setdefault(place, inf if record.cycles is None else float(record.cycles))
+    return Trials(SpacePoints(space), cycles)
 
 
 def ranks_of(tasks: Sequence[Trials]) -> list[Ranks | None]:
@@ -259,12 +259,12 @@ def ranks_of(tasks: Sequence[Trials]) -> list[Ranks | None]:
     Raises:
         ToolError: xgboost is not installed.
     """
-    firsts = [one.first(FIRST) for one in tasks]
-    found = []
+    firsts = [task.first(FIRST) for task in tasks]
+    ranks = []
     for place, task in enumerate(tasks):
-        others = [one for other, one in enumerate(firsts) if other != place and one is not None]
-        found.append(_task_ranks(task, others))
-    return found
+        others = [first for other, first in enumerate(firsts) if other != place and first is not None]
+        ranks.append(_task_ranks(task, others))
+    return ranks
 
 
 def _task_ranks(task: Trials, others: Sequence[Measured]) -> Ranks | None:

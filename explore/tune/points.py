@@ -27,22 +27,22 @@ class Points(Protocol):
         ...
 
 
-TRIES = 12  # until a neighbour is found
+TRIES = 12  # of changes that may lead to a neighbour
 BOTH = 0.4  # chance of changing two knobs at once
-FAR = 0.3  # chance of any value of a knob instead of the next one
+FAR = 0.3  # chance of any value of a knob instead of the next value
 
 
 class Neighbours:
-    """Which points are alike: found by their knobs.
+    """Which points are alike, by their knobs.
 
     A row of knobs has a code: the places of its values among the values that occur, as digits. Codes of
     points are sorted, so that many rows are looked up at once.
     """
 
     def __init__(self, points: Points) -> None:
-        found = [np.unique(column, return_inverse=True) for column in points.knobs.T]
-        self.digits = np.stack([digits for _, digits in found], axis=1)
-        self.counts = np.array([len(values) for values, _ in found])
+        columns = [np.unique(column, return_inverse=True) for column in points.knobs.T]
+        self.digits = np.stack([digits for _, digits in columns], axis=1)
+        self.counts = np.array([len(values) for values, _ in columns])
         self.weights = np.concatenate([[1], np.cumprod(self.counts[:-1])])
         codes = self.digits @ self.weights
         self.order = np.argsort(codes)
@@ -64,8 +64,8 @@ class Neighbours:
             stays = np.flatnonzero(moved == places)
             if not len(stays):
                 break
-            found = self.places(self._changed(self.digits[places[stays]], rng))
-            moved[stays] = np.where(found >= 0, found, places[stays])
+            neighbours = self.places(self._changed(self.digits[places[stays]], rng))
+            moved[stays] = np.where(neighbours >= 0, neighbours, places[stays])
         return moved
 
     def _changed(self, digits: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
@@ -81,8 +81,8 @@ class Neighbours:
             )
         return digits
 
-    def crossed(self, one: int, other: int, rng: np.random.Generator) -> int | None:
+    def crossed(self, first: int, second: int, rng: np.random.Generator) -> int | None:
         """Return a point that has some knobs of each of two; None where what is drawn is no point."""
         mask = rng.random(len(self.counts)) < 0.5
-        found = int(self.places(np.where(mask, self.digits[one], self.digits[other])[None])[0])
-        return None if found < 0 else found
+        place = int(self.places(np.where(mask, self.digits[first], self.digits[second])[None])[0])
+        return None if place < 0 else place

@@ -30,8 +30,8 @@ def making(name: str, warm: tuple[Measured, ...] = ()) -> Making:
     def make(space: ChoiceSpace, seed: int, others: Sequence[tuple[ChoiceSpace, Results]]) -> Explorer:
         model: CostModel = Analytic()
         if name == LEARNING:
-            found = [Measured.of(points_of(other), results) for other, results in others]
-            model = Learned((*warm, *(one for one in found if one is not None)))
+            measurements = [Measured.of(points_of(other), results) for other, results in others]
+            model = Learned((*warm, *(measured for measured in measurements if measured is not None)))
         return EXPLORERS[name](points_of(space), seed, model)
 
     return make

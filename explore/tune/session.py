@@ -78,10 +78,10 @@ class Progress:
 
     @property
     def cycles(self) -> tuple[int, int]:
-        """Cycles of all tasks as often as they occur: by the compiler's own choices, and by the best."""
+        """Cycles of all tasks as often as they occur: by the compiler's default choices, and by the best."""
         return (
-            sum(one.default * len(one.layers) for one in self.standings),
-            sum(one.best * len(one.layers) for one in self.standings),
+            sum(standing.default * len(standing.layers) for standing in self.standings),
+            sum(standing.best * len(standing.layers) for standing in self.standings),
         )
 
 
@@ -104,12 +104,12 @@ class Search:
     explorer: Explorer | None = None
     results: dict[int, float] = field(default_factory=dict)
 
-    def tell(self, found: Results) -> None:
+    def tell(self, results: Results) -> None:
         """Tell the explorer, and keep the best."""
-        assert self.explorer is not None, "an explorer is made before it is told"
-        self.explorer.tell(list(found), list(found.values()))
-        self.results |= found
-        best = min(found.values(), default=inf)
+        assert self.explorer is not None, "the explorer exists before it is told"
+        self.explorer.tell(list(results), list(results.values()))
+        self.results |= results
+        best = min(results.values(), default=inf)
         if best < self.standing.best:
             self.standing.best = int(best)
 
@@ -151,7 +151,7 @@ class Session:
             workers: makes what measures.
 
         Raises:
-            TuneError: a choice of the compiler's own cannot be measured, or the log cannot be written.
+            TuneError: a default choice of the compiler cannot be measured, or the log cannot be written.
         """
         with workers(Measuring(self._target)) as backend:
             self._report(self.progress())
@@ -182,30 +182,32 @@ class Session:
         )
 
     def _start(self, backend: Backend[Trial | Start, Measured | Started]) -> None:
-        """Measure the compiler's own choice for every task."""
+        """Measure the compiler's default choice for every task."""
         known = [self._known.default_of(task) for task in self._layers]
         starts = [
             Start(number, task)
-            if one is None or one.cycles is None
-            else Start(number, task, choice_from_json(one.choice), one.cycles)
-            for number, (task, one) in enumerate(zip(self._layers, known, strict=True))
+            if record is None or record.cycles is None
+            else Start(number, task, choice_from_json(record.choice), record.cycles)
+            for number, (task, record) in enumerate(zip(self._layers, known, strict=True))
         ]
-        found: dict[int, Started] = {}
-        for one in backend.measure(starts):
-            assert isinstance(one, Started), "a start starts"
-            found[one.number] = one
-            if starts[one.number].choice is None:
-                self._keep_default(starts[one.number].task, one)
-        self._searches = [self._search_of(task, found[place]) for place, task in enumerate(self._layers)]
+        defaults: dict[int, Started] = {}
+        for started in backend.measure(starts):
+            assert isinstance(started, Started), "a start starts"
+            defaults[started.number] = started
+            if starts[started.number].choice is None:
+                self._keep_default(starts[started.number].task, started)
+        self._searches = [self._search_of(task, defaults[place]) for place, task in enumerate(self._layers)]
 
-    def _keep_default(self, task: Task, one: Started) -> None:
-        measured = one.measured
-        if one.choice is None or measured.cycles is None:
+    def _keep_default(self, task: Task, started: Started) -> None:
+        measured = started.measured
+        if started.choice is None or measured.cycles is None:
             raise TuneError(
                 f"layer {self._layers[task][0]}: the compiler's own choice cannot be measured: "
                 f"{measured.status}"
             )
-        self._log.append([self._known.default_record(task, one.choice, measured.cycles, self._layers[task])])
+        self._log.append(
+            [self._known.default_record(task, started.choice, measured.cycles, self._layers[task])]
+        )
 
     def _search_of(self, task: Task, started: Started) -> Search:
         """Return the search of a task, which begins with its default choice and what others have measured."""
@@ -214,9 +216,9 @@ class Session:
         cycles = started.measured.cycles
         assert started.choice is not None, "the start was checked"
         assert cycles is not None, "the start was checked"
-        own, others = self._known.of(space)
+        this_tuning, others = self._known.of(space)
         standing = Standing(self._layers[task], cycles, min(started.bound, cycles), cycles)
-        search = Search(space, standing, own, others)
+        search = Search(space, standing, this_tuning, others)
         search.results = {place: cost(others[place]) for place in sorted(others)}
         place = space.place(started.choice)
         if place is not None:
@@ -228,34 +230,36 @@ class Session:
         """Let the explorer of a task propose a batch; measure what is not known of it."""
         if search.explorer is None:
             self._open(search)
-        assert search.explorer is not None, "it was made just now"
+        assert search.explorer is not None, "`_open` creates it"
         search.standing.history.append(search.standing.best)
         places = search.explorer.ask(self._next_batch())
         if not places:
             search.standing.exhausted = True
             return
-        found = {place: cost(search.others[place]) for place in places if place in search.others}
-        fresh = [place for place in places if place not in found]
+        results = {place: cost(search.others[place]) for place in places if place in search.others}
+        fresh = [place for place in places if place not in results]
         first, self._trials = self._trials, self._trials + len(fresh)
         missing = []
         for number, place in enumerate(fresh, first + 1):
             if place in search.own:
-                found[place] = cost(search.own[place])
+                results[place] = cost(search.own[place])
                 self._resumed += 1
-                self._failed += found[place] == inf
+                self._failed += results[place] == inf
             else:
                 choice = search.space.choice(place)
                 missing.append(Trial(number, search.space.task, place, choice))
         search.standing.trials += len(fresh)
         for trial, measured in self._results(missing, backend):
-            found[trial.place] = inf if measured.cycles is None else float(measured.cycles)
-        search.tell({place: found[place] for place in places})
+            results[trial.place] = inf if measured.cycles is None else float(measured.cycles)
+        search.tell({place: results[place] for place in places})
         self._report(self.progress())
 
     def _open(self, search: Search) -> None:
         """Make the explorer of a task, which learns from what was measured of other tasks before."""
         others = [*self._history]
-        others += [(one.space, one.results) for one in self._searches if one is not search and one.results]
+        others += [
+            (other.space, other.results) for other in self._searches if other is not search and other.results
+        ]
         search.explorer = self._make(search.space, self._settings.seed, others)
         search.tell(dict(search.results))
 

@@ -13,8 +13,8 @@ class Settings:
     Attributes:
         explorer: its name, which records have.
         seed: of the explorers.
-        trials: in all, with those of an interrupted tuning; None: TRIALS_PER_TASK for each task, or as many
-            as the minutes allow.
+        trials: in all, with the trials of an interrupted tuning; None: TRIALS_PER_TASK for each task, or as
+            many as the minutes allow.
         minutes: after which no more trials are proposed; None: the trials alone end the tuning.
         batch: trials of a task that are proposed together.
     """

@@ -90,28 +90,28 @@ def settled(
     """Settle the choices of a network, and append them to a log, one record for each task.
 
     Args:
-        log: holds trials on the target by this version; the compiler's own choices are among them.
+        log: holds trials on the target by this version; the compiler's default choices are among them.
         trials: after which it is settled.
         progress: called with a text after each choice that was tried.
 
     Returns:
-        The network's cycles by the compiler's own choices, and by the settled ones; None where there are no
-        tasks.
+        The network's cycles by the compiler's default choices, and by the settled choices; None where there
+        are no tasks.
 
     Raises:
         TuneError: the log cannot be written.
     """
     layers, target = network.layers, network.target
-    found = _head(network_of(layers), target, settings, trials)
+    head = _head(network_of(layers), target, settings, trials)
     if not layers:
         return None
-    held = [one for one in log.records if _together(one) == _together(found)]
+    held = [record for record in log.records if _together(record) == _together(head)]
     if len(held) >= len(layers):
-        one, *_ = held  # all have the same figures
-        if one.before is not None:
-            return one.before, _cycles(one)
+        first, *_ = held  # all have the same figures
+        if first.before is not None:
+            return first.before, _cycles(first)
     chosen, before, after = best_together(layers, _trials(log.records, target), network.cost, progress)
-    whole = replace(found, cycles=after, model=network.model, before=before)
+    whole = replace(head, cycles=after, model=network.model, before=before)
     log.append(
         [
             replace(whole, task=str(task), choice=choice_to_json(choice), layers=tuple(layers[task]))
@@ -143,20 +143,22 @@ def best_together(
     cost: Costing,
     progress: Progress = lambda text: None,
 ) -> tuple[Chosen, int, int]:
-    """Return choices for tasks, the cycles by the compiler's own choices, and by these.
+    """Return choices for tasks, the cycles by the compiler's default choices, and by these.
 
     Args:
-        trials: of each task, by its text; the compiler's own choice is among them.
+        trials: of each task, by its text; the compiler's default choice is among them.
         cost: of the whole network.
     """
-    own = {task: next(one for one in trials[str(task)] if one.explorer == DEFAULT) for task in layers}
-    chosen = {task: choice_from_json(record.choice) for task, record in own.items()}
+    defaults = {
+        task: next(record for record in trials[str(task)] if record.explorer == DEFAULT) for task in layers
+    }
+    chosen = {task: choice_from_json(record.choice) for task, record in defaults.items()}
     before = best = cost(chosen)
-    tries = list(_tries(layers, own, trials))
+    tries = list(_tries(layers, defaults, trials))
     for number, (task, choice) in enumerate(tries, 1):
-        found = cost({**chosen, task: choice})
-        if found.is_better_than(best):
-            chosen[task], best = choice, found
+        trial_cost = cost({**chosen, task: choice})
+        if trial_cost.is_better_than(best):
+            chosen[task], best = choice, trial_cost
         progress(f"settling: {number} of {len(tries)} choices tried in the network, {best.cycles:,} cycles")
     return chosen, before.cycles, best.cycles
 
@@ -164,18 +166,18 @@ def best_together(
 def _bytes_moved(stream: Stream) -> int:
     """Return the bytes that a stream moves to and from DRAM, without its instructions."""
     program = decode_stream(stream.relocated(dict.fromkeys(stream.tensors, 0)), stream.config)
-    found = (dram_rows(program, form) for form in forms_in_dram())
-    return sum(int((rows.width * rows.count).sum()) for rows in found)
+    transfers = (dram_rows(program, form) for form in forms_in_dram())
+    return sum(int((rows.width * rows.count).sum()) for rows in transfers)
 
 
 def _trials(records: Iterable[TuningRecord], target: Target) -> dict[str, list[TuningRecord]]:
     """Return the legal trials of this version on a target, by the text of their task."""
-    found: dict[str, list[TuningRecord]] = {}
+    trials: dict[str, list[TuningRecord]] = {}
     for record in records:
         is_now = record.timing == target.timing_digest and record.version == task_version()
         if is_now and record.cycles is not None and not record.network:
-            found.setdefault(record.task, []).append(record)
-    return found
+            trials.setdefault(record.task, []).append(record)
+    return trials
 
 
 def _together(record: TuningRecord) -> tuple[object, ...]:
@@ -186,20 +188,20 @@ def _together(record: TuningRecord) -> tuple[object, ...]:
 
 def _tries(
     layers: Mapping[Task, Sequence[str]],
-    own: Mapping[Task, TuningRecord],
+    defaults: Mapping[Task, TuningRecord],
     trials: Mapping[str, Sequence[TuningRecord]],
 ) -> Iterator[tuple[Task, Choice]]:
     """Yield the choices to try: of the tasks that gain most alone first, and of each the best first."""
-    found: list[tuple[int, Task, Choice]] = []
+    candidates: list[tuple[int, Task, Choice]] = []
     for task, names in layers.items():
-        default = own[task]
+        default = defaults[task]
         distinct = {record.choice_text: record for record in trials[str(task)]}
         distinct.pop(default.choice_text, None)
         near = [record for record in distinct.values() if _cycles(record) < NEAR * _cycles(default)]
-        for record in sorted(near, key=lambda one: (_cycles(one), one.choice_text))[:CANDIDATES]:
+        for record in sorted(near, key=lambda each: (_cycles(each), each.choice_text))[:CANDIDATES]:
             gain = len(names) * (_cycles(default) - _cycles(record))
-            found.append((gain, task, choice_from_json(record.choice)))
-    for _, task, choice in sorted(found, key=lambda item: -item[0]):
+            candidates.append((gain, task, choice_from_json(record.choice)))
+    for _, task, choice in sorted(candidates, key=lambda item: -item[0]):
         yield task, choice
 
 

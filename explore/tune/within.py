@@ -24,8 +24,8 @@ BATCH = 8  # trials of a task that are proposed together: the model learns even 
 
 def taught(records: Iterable[TuningRecord], base: Target) -> tuple[Measured, ...]:
     """Return what records of presets and of one more target teach a model, see `history`."""
-    found = (Measured.of(SpacePoints(space), cycles) for space, cycles in history(records, base, ()))
-    return tuple(one for one in found if one is not None)
+    measurements = (Measured.of(SpacePoints(space), cycles) for space, cycles in history(records, base, ()))
+    return tuple(measured for measured in measurements if measured is not None)
 
 
 @dataclass
@@ -41,11 +41,11 @@ class Kept:
 
 @dataclass(frozen=True)
 class Tuned:
-    """What tuning found.
+    """The result of tuning.
 
     Attributes:
         records: the best of every task.
-        tasks: for which it found fewer cycles than those of the compiler's own choice.
+        tasks: for which it saved cycles, compared with the compiler's default choice.
         trials: that it measured.
     """
 
@@ -65,7 +65,7 @@ class Tuning:
     The result follows from these, the tasks and the target alone.
 
     Attributes:
-        explorer, seed: as those of `Settings`.
+        explorer, seed: as in `Settings`.
         trials: for each task on the average; tasks that promise more get more.
         warm: what a model that learns knows from the beginning.
     """
@@ -79,12 +79,12 @@ class Tuning:
         """Tune tasks, which occur in the layers of these names.
 
         Raises:
-            TuneError: the compiler's own choice for a task cannot be measured.
+            TuneError: the compiler's default choice for a task cannot be measured.
             ToolError: xgboost is not installed and the explorer learns, or the cache of choices cannot be
                 used.
         """
         log = Kept()
         settings = Settings(self.explorer, self.seed, self.trials * len(layers), batch=BATCH)
         done = Session(layers, target, log, settings, making(self.explorer, self.warm)).run(here)
-        better = sum(one.best < one.default for one in done.standings)
+        better = sum(standing.best < standing.default for standing in done.standings)
         return Tuned(best_records(SOURCE, log.records), better, done.trials)
