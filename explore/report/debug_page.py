@@ -238,7 +238,7 @@ def _steps(values: IntArray) -> np.ndarray:
 def _tracks(recording: Recording) -> np.ndarray:
     """Return int8[n]: the place of each instruction's track in `Recording.tracks`; NONE where dispatch never
     reaches it."""
-    found = np.full(len(recording), NONE, np.int8)
+    numbers = np.full(len(recording), NONE, np.int8)
     for number, track in enumerate(recording.tracks):
-        found[track.instructions] = number
-    return found
+        numbers[track.instructions] = number
+    return numbers

@@ -6,7 +6,7 @@ DIGITS = 5  # of a number that is no integer: more than a page shows
 
 
 def short(value: object) -> object:
-    """Return a value for JSON: floats rounded, whole ones as integers, None for what is not finite."""
+    """Return a value for JSON: floats rounded, whole floats as integers, None for what is not finite."""
     if not isinstance(value, float):
         return value
     if not math.isfinite(value):

@@ -30,7 +30,7 @@ def write_page(path: Path, title: str, body: str, scripts: tuple[str, ...], data
         path: the file to write.
         title: of the browser's window.
         body: name of the asset that holds the page's body.
-        scripts: names of the assets that run after the common ones, in order.
+        scripts: names of the assets that run after the common assets, in order.
         data: JSON values; the scripts get them from `unpack()`.
 
     Returns:
@@ -47,7 +47,7 @@ def write_column_page(path: Path, title: str, body: str, scripts: tuple[str, ...
     """Write one self-contained page whose data are bytes, and that draws without Vega.
 
     Args:
-        path, title, body, scripts: as those of `write_page`.
+        path, title, body, scripts: as in `write_page`.
         content: the scripts get it from `unpackedBytes()`.
 
     Returns:

@@ -27,13 +27,13 @@ SCRIPTS = ("layers.js", "spans.js", "timeline.js", "run.js")
 DIFFERENCE_SCRIPTS = ("layers.js", "difference.js")
 
 
-def page_data(plan: Plan, outcome: Outcome, found: Report, target: Target) -> dict[str, Any]:
+def page_data(plan: Plan, outcome: Outcome, run_report: Report, target: Target) -> dict[str, Any]:
     """Return everything that the page shows, as JSON values.
 
     Args:
         plan: of the network.
         outcome: of its run on the cycle device, with logs.
-        found: the report of that run.
+        run_report: of that run.
         target: the plan's, with the memory and the clock of the run.
 
     Raises:
@@ -43,19 +43,19 @@ def page_data(plan: Plan, outcome: Outcome, found: Report, target: Target) -> di
     return {
         "name": plan.name,
         "totals": {
-            name: short(getattr(found, name))
+            name: short(getattr(run_report, name))
             for name in ("cycles", "seconds", "macs", "utilisation", "energy_pj")
         },
-        "energy": [[name, short(value)] for name, value in sorted(found.energy.items(), key=_size)],
+        "energy": [[name, short(value)] for name, value in sorted(run_report.energy.items(), key=_size)],
         "target": _target_values(target),
         "peak": plan.config.macs_per_cycle,
         "bus": target.bytes_per_cycle,
         "clock_mhz": target.clock_mhz,
         "clock_source": note or target.clock_source.text,
         "states": [state.name.lower() for state in STATES],
-        "summary": _summary(summary_of(plan, found, target.clock_hz, note)),
-        "layers": [_layer(layer) for layer in found.layers],
-        "launches": [_launch(ran, layers) for ran, layers in traced(plan, outcome, found)],
+        "summary": _summary(summary_of(plan, run_report, target.clock_hz, note)),
+        "layers": [_layer(layer) for layer in run_report.layers],
+        "launches": [_launch(ran, layers) for ran, layers in traced(plan, outcome, run_report)],
     }
 
 
@@ -70,7 +70,7 @@ def _target_values(target: Target) -> dict[str, Any]:
     return {"name": target.name, "digest": target.digest, "parameters": parameters(target.config) | memory}
 
 
-def _summary(found: Summary) -> dict[str, Any]:
+def _summary(summary: Summary) -> dict[str, Any]:
     """Return what the page shows of a summary beside the totals."""
     figures = (
         "launches",
@@ -83,8 +83,8 @@ def _summary(found: Summary) -> dict[str, Any]:
         "host_seconds",
         "copy_seconds",
     )
-    values = {name: short(getattr(found, name)) for name in (*figures, "mac_share")}
-    return {**values, "reasons": [asdict(reason) for reason in found.reasons]}
+    values = {name: short(getattr(summary, name)) for name in (*figures, "mac_share")}
+    return {**values, "reasons": [asdict(reason) for reason in summary.reasons]}
 
 
 def _layer(layer: LayerReport) -> dict[str, Any]:
@@ -125,14 +125,14 @@ def _unit(timing: Timing, unit: Unit) -> dict[str, Any]:
     }
 
 
-def write_run_report(output: Path, plan: Plan, outcome: Outcome, found: Report, target: Target) -> Path:
+def write_run_report(output: Path, plan: Plan, outcome: Outcome, run_report: Report, target: Target) -> Path:
     """Write the page of a run.
 
     Args:
         output: file to write.
         plan: of the network.
         outcome: of its run on the cycle device, with logs.
-        found: the report of that run.
+        run_report: of that run.
         target: the plan's, with the memory and the clock of the run.
 
     Returns:
@@ -144,11 +144,11 @@ def write_run_report(output: Path, plan: Plan, outcome: Outcome, found: Report, 
         ValueError: a launch ran without a log.
     """
     return write_page(
-        output, f"Run of {plan.name}", "run.html", SCRIPTS, page_data(plan, outcome, found, target)
+        output, f"Run of {plan.name}", "run.html", SCRIPTS, page_data(plan, outcome, run_report, target)
     )
 
 
-def write_difference_page(output: Path, found: RunDifference) -> Path:
+def write_difference_page(output: Path, difference: RunDifference) -> Path:
     """Write the page of a comparison of two runs, with all its rows.
 
     Returns:
@@ -158,6 +158,6 @@ def write_difference_page(output: Path, found: RunDifference) -> Path:
         OutputError: the page cannot be written.
         ToolError: a package that writes pages is not installed.
     """
-    title = f"Two runs of {found.a.summary.network}"
-    values = difference_values(found, found.rows)
+    title = f"Two runs of {difference.a.summary.network}"
+    values = difference_values(difference, difference.rows)
     return write_page(output, title, "difference.html", DIFFERENCE_SCRIPTS, values)

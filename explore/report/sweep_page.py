@@ -73,7 +73,7 @@ def read_sweep(folder: Path) -> Sweep:
 
 
 def _read_table(path: Path, wanted: Sequence[str], more: Sequence[str] = ()) -> Columns:
-    """Return the wanted columns of a Parquet file as lists, and those of `more` that it has."""
+    """Return the wanted columns of a Parquet file as lists, and the columns of `more` that it has."""
     from pyarrow import ArrowException
     from pyarrow.parquet import ParquetFile
 
@@ -200,16 +200,16 @@ def _run_columns(points: Columns, workload: str, place: Mapping[int, int]) -> di
 
 def _layer_columns(layers: Columns, workload: str, place: Mapping[int, int]) -> dict[str, Any]:
     """Return the layers of each point: `shapes` has what points share, the rest a list for each point."""
-    found: dict[int, list[int]] = defaultdict(list)
+    rows_by_point: dict[int, list[int]] = defaultdict(list)
     for row, (number, name) in enumerate(zip(layers["point"], layers["workload"], strict=True)):
         if name == workload and number in place:
-            found[number].append(row)
-    for rows in found.values():
+            rows_by_point[number].append(row)
+    for rows in rows_by_point.values():
         rows.sort(key=lambda row: layers["layer"][row])
     shapes: dict[tuple[Any, ...], int] = {}
     which: list[int | None] = [None] * len(place)
     values: dict[str, list[Any]] = {name: [None] * len(place) for name in LAYER_VALUES}
-    for number, rows in found.items():
+    for number, rows in rows_by_point.items():
         shape = tuple(tuple(layers[name][row] for row in rows) for name in LAYER_SHAPE)
         which[place[number]] = shapes.setdefault(shape, len(shapes))
         for name in LAYER_VALUES:

@@ -1,7 +1,7 @@
 """Curves of a tuning: the best cycles so far against the trials, for each explorer, with spread over seeds.
 
-Cycles are relative to the compiler's own choice, which is the best before the first trial. A tuning that gave
-a task fewer trials than another keeps its best from there on.
+Cycles are relative to the compiler's default choice, which is the best before the first trial. A tuning that
+gave a task fewer trials than another keeps its best from there on.
 """
 
 from collections import defaultdict
@@ -27,7 +27,7 @@ class Curve:
         seeds: how many tunings it joins.
         trials: of a task, from 0 on.
         middle, least, most: median, minimum and maximum over seeds of the best cycles after so many trials,
-            relative to the compiler's own choice.
+            relative to the compiler's default choice.
     """
 
     explorer: str
@@ -47,15 +47,15 @@ def best_so_far(records: Iterable[TuningRecord], default: int) -> BestSoFar:
 
     Args:
         records: of the task.
-        default: cycles of the compiler's own choice.
+        default: cycles of the compiler's default choice.
     """
-    found: dict[str, dict[int, list[TuningRecord]]] = defaultdict(lambda: defaultdict(list))
+    tunings: dict[str, dict[int, list[TuningRecord]]] = defaultdict(lambda: defaultdict(list))
     for record in records:
         if record.explorer != DEFAULT:
-            found[record.explorer][record.seed].append(record)
+            tunings[record.explorer][record.seed].append(record)
     return {
-        explorer: {seed: _best(own, default) for seed, own in sorted(seeds.items())}
-        for explorer, seeds in sorted(found.items())
+        explorer: {seed: _best(tuning, default) for seed, tuning in sorted(seeds.items())}
+        for explorer, seeds in sorted(tunings.items())
     }
 
 
@@ -77,20 +77,20 @@ def mean_curves(tasks: Sequence[BestSoFar]) -> list[Curve]:
 
 
 def _best(records: Iterable[TuningRecord], default: int) -> FloatArray:
-    own = sorted(records, key=lambda one: one.order)
-    cycles = [float(default), *(inf if one.cycles is None else float(one.cycles) for one in own)]
+    ordered = sorted(records, key=lambda each: each.order)
+    cycles = [float(default), *(inf if record.cycles is None else float(record.cycles) for record in ordered)]
     best: FloatArray = np.minimum.accumulate(cycles) / default
     return best
 
 
 def _mean(tasks: Sequence[BestSoFar], explorer: str, seed: int) -> FloatArray:
-    own = [task.get(explorer, {}).get(seed, np.ones(1)) for task in tasks]
-    mean: FloatArray = np.exp(np.log(_stacked(own)).mean(axis=0))
+    curves = [task.get(explorer, {}).get(seed, np.ones(1)) for task in tasks]
+    mean: FloatArray = np.exp(np.log(_stacked(curves)).mean(axis=0))
     return mean
 
 
 def _stacked(rows: Sequence[FloatArray]) -> FloatArray:
-    """Return rows of different lengths as one array: the shorter ones keep their last value."""
+    """Return rows of different lengths as one array: shorter rows keep their last value."""
     length = max(map(len, rows))
     return np.stack([np.pad(row, (0, length - len(row)), mode="edge") for row in rows])
 

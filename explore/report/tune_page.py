@@ -63,7 +63,7 @@ class Shown:
         records: of its trials.
         space: None where the target or the task is not known here.
         layers: in which it occurs, of all networks in the log.
-        default: cycles of the compiler's own choice; None where the log has none.
+        default: cycles of the compiler's default choice; None where the log has none.
         best: the record with the fewest cycles; None where every choice is illegal.
     """
 
@@ -77,7 +77,7 @@ class Shown:
     @property
     def trials(self) -> Sequence[TuningRecord]:
         """The records of explorers."""
-        return [one for one in self.records if one.explorer != DEFAULT]
+        return [record for record in self.records if record.explorer != DEFAULT]
 
     @property
     def bound(self) -> int | None:
@@ -142,14 +142,16 @@ def _part(records: Sequence[TuningRecord], target: Target | None, say: Say) -> d
 
 def _tasks(records: Sequence[TuningRecord], target: Target | None) -> list[Shown]:
     """Return the tasks of one target and version, in the order in which they occur first."""
-    found: dict[str, list[TuningRecord]] = defaultdict(list)
+    groups: dict[str, list[TuningRecord]] = defaultdict(list)
     layers: dict[str, dict[str, None]] = defaultdict(dict)
     for record in records:
         layers[record.task] |= dict.fromkeys(record.layers)
         if not record.network:
-            found[record.task].append(record)
+            groups[record.task].append(record)
     best = {text: record for (text, _), record in best_of(records).items()}
-    return [_shown(text, own, tuple(layers[text]), best.get(text), target) for text, own in found.items()]
+    return [
+        _shown(text, group, tuple(layers[text]), best.get(text), target) for text, group in groups.items()
+    ]
 
 
 def _shown(
@@ -159,7 +161,7 @@ def _shown(
     best: TuningRecord | None,
     target: Target | None,
 ) -> Shown:
-    default = next((one.cycles for one in records if one.explorer == DEFAULT), None)
+    default = next((record.cycles for record in records if record.explorer == DEFAULT), None)
     task = None if target is None else task_of(text)
     space = None if task is None or target is None else space_of(task, target)
     return Shown(text, records, layers, None if isinstance(space, Unfit) else space, default, best)
@@ -174,19 +176,20 @@ def _columns(tasks: Sequence[Shown]) -> dict[str, list[Any]]:
         "layers": [list(task.layers) for task in tasks],
         "kind": [kind_of(task.text) for task in tasks],
         "sizes": [
-            task.text if one is None else sizes_of(one) for task, one in zip(tasks, known, strict=True)
+            task.text if known_task is None else sizes_of(known_task)
+            for task, known_task in zip(tasks, known, strict=True)
         ],
         "default": [task.default for task in tasks],
         "best": [None if task.best is None else task.best.cycles for task in tasks],
         "bound": [task.bound for task in tasks],
         "trials": [len(task.trials) for task in tasks],
-        "illegal": [sum(one.cycles is None for one in task.trials) for task in tasks],
+        "illegal": [sum(record.cycles is None for record in task.trials) for task in tasks],
         "choices": [None if task.space is None else len(task.space) for task in tasks],
         "choice": [None if task.best is None else choice_text(task.best.choice) for task in tasks],
         "explorer": [None if task.best is None else task.best.explorer for task in tasks],
-        "points": [None if one is None else one.count for one in ranks],
-        "learned": [None if one is None else short(one.learned) for one in ranks],
-        "analytic": [None if one is None else short(one.analytic) for one in ranks],
+        "points": [None if rank is None else rank.count for rank in ranks],
+        "learned": [None if rank is None else short(rank.learned) for rank in ranks],
+        "analytic": [None if rank is None else short(rank.analytic) for rank in ranks],
     }
 
 
@@ -197,20 +200,20 @@ def _ranks(tasks: Sequence[Shown]) -> list[Ranks | None]:
         for place, task in enumerate(tasks)
         if task.space is not None
     }
-    found = dict(zip(known, ranks_of(list(known.values())), strict=True))
-    return [found.get(place) for place in range(len(tasks))]
+    ranks = dict(zip(known, ranks_of(list(known.values())), strict=True))
+    return [ranks.get(place) for place in range(len(tasks))]
 
 
 def _curves(tasks: Sequence[Shown]) -> Iterator[dict[str, Any]]:
     """Yield the curves of all tasks together, whose `task` is None, and then of each."""
-    own: dict[int, BestSoFar] = {
+    best_by_place: dict[int, BestSoFar] = {
         place: best_so_far(task.records, task.default)
         for place, task in enumerate(tasks)
         if task.default is not None
     }
-    if own:
-        yield from (_curve(None, curve) for curve in mean_curves(list(own.values())))
-    for place, task in own.items():
+    if best_by_place:
+        yield from (_curve(None, curve) for curve in mean_curves(list(best_by_place.values())))
+    for place, task in best_by_place.items():
         yield from (_curve(place, curve) for curve in curves_of(task))
 
 
@@ -223,15 +226,18 @@ def _curve(place: int | None, curve: Curve) -> dict[str, Any]:
 
 def _settled(records: Iterable[TuningRecord], tasks: Sequence[Shown]) -> list[dict[str, Any]]:
     """Return the best settlement of each network: its cycles before and after, and in how many tasks it
-    differs from the compiler's own choices."""
-    own = {task.text: {one.choice_text for one in task.records if one.explorer == DEFAULT} for task in tasks}
+    differs from the compiler's default choices."""
+    defaults = {
+        task.text: {record.choice_text for record in task.records if record.explorer == DEFAULT}
+        for task in tasks
+    }
     return [
         {
             "network": together[0].model or network[:DIGITS],
             "before": together[0].before,
             "cycles": together[0].cycles,
             "tasks": len(together),
-            "changed": sum(one.choice_text not in own.get(one.task, ()) for one in together),
+            "changed": sum(record.choice_text not in defaults.get(record.task, ()) for record in together),
         }
         for (network, _), together in settled_of(records).items()
     ]
@@ -259,20 +265,22 @@ def choice_text(choice: Mapping[str, Any]) -> str:
 
 
 def _words(value: Any) -> Iterator[str]:
-    for one in fields(value):
-        own = getattr(value, one.name)
-        if _is_plain(own, one):
+    for field in fields(value):
+        part = getattr(value, field.name)
+        if _is_plain(part, field):
             continue
-        if is_dataclass(own):
-            inner = list(_words(own))
-            yield from inner if one.name == "size" else [" ".join([one.name, type(own).__name__, *inner])]
+        if is_dataclass(part):
+            inner = list(_words(part))
+            yield from (
+                inner if field.name == "size" else [" ".join([field.name, type(part).__name__, *inner])]
+            )
         else:
-            yield f"{one.name} {_numbers(own) if isinstance(own, tuple) else own}"
+            yield f"{field.name} {_numbers(part) if isinstance(part, tuple) else part}"
 
 
-def _is_plain(value: Any, one: "Field[Any]") -> bool:
+def _is_plain(value: Any, field: "Field[Any]") -> bool:
     """Return whether a value is as usual, and nothing but zeros and ones, or settings of a part."""
-    if one.default is MISSING or value != one.default:
+    if field.default is MISSING or value != field.default:
         return False
     return is_dataclass(value) or set(value if isinstance(value, tuple) else [value]) <= PLAIN
 
