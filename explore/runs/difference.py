@@ -65,26 +65,26 @@ def compare_runs(a: RunRecord, b: RunRecord, names: tuple[str, str]) -> RunDiffe
     return RunDifference(names, a, b, _changed(a, b), totals, rows_of(a, b, totals))
 
 
-def difference_values(found: RunDifference, rows: Iterable[DifferenceRow]) -> dict[str, Any]:
+def difference_values(difference: RunDifference, rows: Iterable[DifferenceRow]) -> dict[str, Any]:
     """Return a comparison with the given rows as plain JSON values."""
-    sides = zip("ab", (found.a, found.b), found.names, strict=True)
+    sides = zip("ab", (difference.a, difference.b), difference.names, strict=True)
     return {
         **{side: _run_values(run, name) for side, run, name in sides},
-        "differs": found.differs,
-        "changed": {name: {"a": a, "b": b} for name, (a, b) in found.changed.items()},
-        "totals": {name: change.to_json() for name, change in found.totals.items()},
+        "differs": difference.differs,
+        "changed": {name: {"a": a, "b": b} for name, (a, b) in difference.changed.items()},
+        "totals": {name: change.to_json() for name, change in difference.totals.items()},
         "layers": [row.to_json() for row in rows],
     }
 
 
 def _run_values(run: RunRecord, name: str) -> dict[str, object]:
-    one = run.summary
+    summary = run.summary
     return {
         "file": name,
-        "network": one.network,
-        "target": one.target,
+        "network": summary.network,
+        "target": summary.target,
         "device": run.device,
-        "clock_hz": one.clock_hz,
+        "clock_hz": summary.clock_hz,
     }
 
 

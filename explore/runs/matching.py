@@ -18,9 +18,10 @@ class Match:
 
 
 def match_layers(a: Layers, b: Layers) -> tuple[Match, ...]:
-    """Return the smallest matches, so that each layer is in one of them.
+    """Return the smallest matches, so that each layer is in exactly one match.
 
-    Two layers are in one match if they share an operator, or if each shares one with a third layer.
+    Two layers are in the same match if they share an operator, or if each shares an operator with a third
+    layer.
 
     Returns:
         The matches in the order of A's layers. A match without layers of A follows the match of the layer
@@ -43,8 +44,8 @@ def shared_operators(a: Layers, b: Layers) -> int:
 
 
 def _keys(layers: Layers) -> Iterator[tuple[str, ...]]:
-    """Yield the names by which each layer is matched: its operators, or its own name where the run does not
-    tell them. A repeated name of a layer gets a number."""
+    """Yield the names by which each layer is matched: its operators, or the layer's name where the run does
+    not tell them. A repeated name of a layer gets a number."""
     seen = Counter[str]()
     for layer in layers:
         if layer.operators:

@@ -32,8 +32,8 @@ def layer_operators(
     names = _names(integers)
     order = {name: place for place, name in enumerate(names)}
     layers = []
-    for own in results:
-        operators = {name for node in _region(makers, own, ends) for name in meanings.get(node, ())}
+    for values in results:
+        operators = {name for node in _region(makers, values, ends) for name in meanings.get(node, ())}
         layers.append(tuple(names[name] for name in sorted(operators, key=order.__getitem__)))
     return tuple(layers)
 
@@ -54,7 +54,7 @@ def _results(steps: Iterable[HostStep | LaunchStep], target: Graph) -> Iterator[
 
 
 def _result(layer: Layer, free: Mapping[tuple[str, str], list[tuple[str, ...]]]) -> tuple[str, ...]:
-    """Return the values that a layer on the accelerator makes; `free` has those of layers without a label."""
+    """Return the values that a layer on the accelerator makes; `free` has the values of other layers."""
     if layer.label:
         return (layer.label,)
     nodes = free.get((layer.name, layer.op))

@@ -26,7 +26,7 @@ Setting = bool | int | float | str | tuple[int | str, ...]
 
 
 class LayerRecord(msgspec.Struct, frozen=True):
-    """A layer of a run; attributes as those of `vdla.runtime.session.report.LayerReport`.
+    """A layer of a run; attributes as in `vdla.runtime.session.report.LayerReport`.
 
     Attributes:
         operators: of the network that it computes; empty where the module carries no graph.
@@ -67,7 +67,7 @@ class TargetRecord(msgspec.Struct, frozen=True):
 
 
 class RunRecord(msgspec.Struct, frozen=True):
-    """A run on a timed device; attributes as those of `vdla.runtime.session.report.Report`."""
+    """A run on a timed device; attributes as in `vdla.runtime.session.report.Report`."""
 
     device: Name
     cycles: Count | None
@@ -81,7 +81,7 @@ class RunRecord(msgspec.Struct, frozen=True):
 
 
 def record_values(
-    found: Report, summary: Summary, target: Target, operators: Sequence[tuple[str, ...]]
+    run_report: Report, summary: Summary, target: Target, operators: Sequence[tuple[str, ...]]
 ) -> dict[str, object]:
     """Return the record of a run as plain JSON values, which `parse_record` reads.
 
@@ -89,8 +89,8 @@ def record_values(
         target: of the module, with the memory of the run.
         operators: of each layer; empty where they are not known.
     """
-    values = found.to_json()
-    layers = [asdict(layer) for layer in found.layers]
+    values = run_report.to_json()
+    layers = [asdict(layer) for layer in run_report.layers]
     if operators:
         layers = [{**layer, "operators": list(names)} for layer, names in zip(layers, operators, strict=True)]
     return {

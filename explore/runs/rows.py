@@ -33,7 +33,7 @@ class Change:
 
     @property
     def ratio(self) -> float | None:
-        """B's figure in parts of A's; None where one is not there, or A's is 0."""
+        """B's figure in parts of A's; None where either is not there, or A's is 0."""
         return None if not self.a or self.b is None else self.b / self.a
 
     def to_json(self) -> dict[str, object]:
@@ -84,7 +84,7 @@ class DifferenceRow:
     def differs(self) -> bool:
         """Whether a figure, a bound, or what the layers are differs."""
         layers = [
-            [(layer.name, layer.op, layer.on, layer.bound) for layer in own] for own in (self.a, self.b)
+            [(layer.name, layer.op, layer.on, layer.bound) for layer in side] for side in (self.a, self.b)
         ]
         return layers[0] != layers[1] or any(change.a != change.b for change in self.changes.values())
 
@@ -116,7 +116,7 @@ def ranked(rows: Sequence[DifferenceRow], by_difference: bool, most: int | None)
     """Return rows in the order in which they are listed; the row of what is in no layer stays last.
 
     Args:
-        by_difference: the rows whose cycles differ most come first, then those whose bytes differ most.
+        by_difference: the rows whose cycles differ most come first, then the rows whose bytes differ most.
         most: rows of layers that are kept; a row with the sum of all others follows. None: all are kept.
     """
     layers = [row for row in rows if row.kind is not RowKind.REST]
