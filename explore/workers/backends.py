@@ -1,4 +1,4 @@
-"""Workers: processes of this machine, those of a Dask cluster, or this process, for jobs inside a job.
+"""Workers: processes of this machine, processes of a Dask cluster, or this process, for jobs inside a job.
 
 Each process of this machine measures one thing at a time, so that a worker that dies names its thing. Workers
 are started by command line: the program that asks is not imported again, as it would be by `multiprocessing`.
@@ -115,9 +115,9 @@ class Pool(Generic[Thing, Result]):
         waiting = deque(_Task(thing) for thing in things)
         while waiting or self._tasks:
             self._assign(waiting)
-            for one in wait(list(self._workers)):
-                assert isinstance(one, Connection), "only connections are waited for"
-                yield from self._received(one, waiting)
+            for connection in wait(list(self._workers)):
+                assert isinstance(connection, Connection), "only connections are waited for"
+                yield from self._received(connection, waiting)
 
     def _assign(self, waiting: deque[_Task[Thing]]) -> None:
         """Give every idle worker a thing; start workers while things wait."""
@@ -150,7 +150,7 @@ class Pool(Generic[Thing, Result]):
         return [message]
 
     def _died(self, connection: Connection, waiting: deque[_Task[Thing]]) -> list[Result]:
-        """Let another worker try the thing of a dead one; at the last attempt return its failure."""
+        """Let another worker try the thing of a dead worker; at the last attempt return its failure."""
         worker, task = self._workers.pop(connection), self._tasks.pop(connection, None)
         worker.connection.close()
         status = ended(worker.process.wait())

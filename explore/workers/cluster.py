@@ -102,7 +102,7 @@ class Cluster(Generic[Thing, Result]):
 
     def _result(self, future: Future) -> Result:
         try:
-            found: Result = future.result()
+            result: Result = future.result()
         except KilledWorker as error:
             reason = (
                 f"{error.allowed_failures + 1} workers died one after another, perhaps for lack of memory"
@@ -112,4 +112,4 @@ class Cluster(Generic[Thing, Result]):
             raise WorkerError(
                 f"--cluster {self._address}: a worker cannot import the kit ({error}); install it there"
             ) from error
-        return found
+        return result

@@ -11,7 +11,7 @@ MEASURING = (
     "hw",
     "explore/silicon",
     "explore/tune",
-)  # sources that results depend on, besides those of the compiler
+)  # sources that results depend on, besides the compiler's sources
 
 
 @cache
