@@ -298,7 +298,7 @@ def _prelu(g: Growing, x: Value) -> None:
 
 
 def _by_channel(x: Value) -> tuple[int, ...]:
-    """Return the shape of a constant for each channel."""
+    """Return the shape of parameters of which each channel has one."""
     return (x.shape[1], *(1 for _ in x.shape[2:])) if x.has_channels else (x.shape[-1],)
 
 

@@ -74,7 +74,7 @@ class Imports:
                     (queue.append if distance > distance_to[path] else queue.appendleft)(other)
         return distance_to
 
-    def test_files(self) -> list[str]:
+    def files_of_tests(self) -> list[str]:
         """Return the files that pytest reads tests from."""
         return [
             path

@@ -43,7 +43,7 @@ class Rings:
 
     @cached_property
     def _reached(self) -> dict[str, dict[str, int]]:
-        return {file: self.imports.distances(file) for file in (*self.imports.test_files(), *SCRIPTS)}
+        return {file: self.imports.distances(file) for file in (*self.imports.files_of_tests(), *SCRIPTS)}
 
     @cached_property
     def _units(self) -> dict[str, dict[str, int]]:
@@ -64,7 +64,7 @@ class Rings:
 
     def near(self, module: str) -> list[str]:
         """Return the test files near `module`, the nearest first."""
-        ranks = {file: self._file_rank(module, file) for file in self.imports.test_files()}
+        ranks = {file: self._file_rank(module, file) for file in self.imports.files_of_tests()}
         files = [file for file, rank in ranks.items() if rank is not None]
         files.sort(key=lambda file: (ranks[file], file))
         return [file for file in files if ranks[file][0] < ROOM] or files
@@ -110,7 +110,7 @@ class Rings:
         """
         return [
             file
-            for file in self.imports.test_files()
+            for file in self.imports.files_of_tests()
             if file.startswith(NEXT) and (module in self._reached[file] or file.startswith("tests/cli/"))
         ]
 

@@ -143,23 +143,8 @@ class Trees:
         record, names = place / "record.jsonl", place / "tests.txt"
         record.write_text("")
         names.write_text("\n".join(tests))
-        command = (
-            "-m",
-            "pytest",
-            "-q",
-            *(["-x"] if first else []),
-            "--no-header",
-            "--tb=short",
-            "-p",
-            "no:cacheprovider",
-            "-p",
-            "mutation.recorder",
-            "--hypothesis-seed=0",
-            f"--basetemp={place / 'temporary'}",
-            *(f"--deselect={test}" for test in left_out),
-            f"@{names}",
-        )
         limits = {"MUTATION_SECONDS": str(seconds), "MUTATION_TEST_SECONDS": str(test_seconds)}
+        command = _pytest_command(place, names, first, left_out)
         result = self.python(place, command, limit, {"MUTATION_RECORD": str(record)} | limits)
         return Result(result.status, result.text, result.seconds, _outcomes(record))
 
@@ -247,6 +232,26 @@ def _kill(process: subprocess.Popen) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+
+
+def _pytest_command(place: Path, names: Path, first: bool, left_out: Sequence[str]) -> tuple[str, ...]:
+    """Return the arguments with which Python runs the tests that the file `names` lists, in a copy."""
+    return (
+        "-m",
+        "pytest",
+        "-q",
+        *(["-x"] if first else []),
+        "--no-header",
+        "--tb=short",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "mutation.recorder",
+        "--hypothesis-seed=0",
+        f"--basetemp={place / 'temporary'}",
+        *(f"--deselect={test}" for test in left_out),
+        f"@{names}",
+    )
 
 
 def _outcomes(record: Path) -> dict[str, tuple[str, float]]:
