@@ -83,41 +83,87 @@ void vdla_softmax(float *out, const float *x, struct vdla_shape shape)
         }
 }
 
-void vdla_dequantized_softmax(float *out, const int8_t *x, struct vdla_shape shape, const float *scale,
-                              const int8_t *zero)
+/* Powers in fixed point: their sum depends neither on the order of additions nor on the machine. */
+static void in_fixed_point(int64_t *fixed, const float *powers, int fraction_bits)
 {
-    vdla_dequantize_i8(out, x, shape, scale, 0, zero, 0);
-    vdla_softmax(out, out, shape);
+    size_t below;
+
+    for (below = 0; below < VDLA_TABLE_ENTRIES; below++)
+        fixed[below] = (int64_t)rint(ldexp((double)powers[below], fraction_bits));
 }
 
-static void int8_softmax_row(int8_t *out, const int8_t *x, size_t count, size_t step, const float *table,
-                             float y_scale, int8_t y_zero)
+static int greatest_i8(const int8_t *x, size_t count, size_t step)
 {
     int greatest = x[0];
-    double total = 0;
     size_t index;
 
     for (index = 1; index < count; index++)
         greatest = x[index * step] > greatest ? x[index * step] : greatest;
-    for (index = 0; index < count; index++)
-        total += (double)table[greatest - x[index * step]];
-    for (index = 0; index < count; index++)
-        out[index * step] = quantized_i8(table[greatest - x[index * step]] / ((float)total * y_scale), y_zero);
+    return greatest;
 }
 
-void vdla_int8_softmax(int8_t *out, const int8_t *x, struct vdla_shape shape, const float *scale,
-                       const float *y_scale, const int8_t *y_zero)
+/* The sum of the powers of `count` elements, `step` apart, by how far each is below the greatest. */
+static int64_t sum_of_powers(const int8_t *x, size_t count, size_t step, int greatest, const int64_t *fixed)
 {
-    float table[VDLA_TABLE_ENTRIES];
-    size_t below, outer, inner;
+    int64_t total = 0;
+    size_t index;
 
-    for (below = 0; below < VDLA_TABLE_ENTRIES; below++)
-        table[below] = (float)exp(-(double)*scale * (double)below);
+    for (index = 0; index < count; index++)
+        total += fixed[greatest - x[index * step]];
+    return total;
+}
+
+static void dequantized_softmax_row(float *out, const int8_t *x, size_t count, size_t step,
+                                    const float *powers, const int64_t *fixed, int fraction_bits)
+{
+    int greatest = greatest_i8(x, count, step);
+    double total = (double)sum_of_powers(x, count, step, greatest, fixed);
+    float divisor = (float)ldexp(total, -fraction_bits);
+    size_t index;
+
+    for (index = 0; index < count; index++)
+        out[index * step] = powers[greatest - x[index * step]] / divisor;
+}
+
+void vdla_dequantized_softmax(float *out, const int8_t *x, struct vdla_shape shape, const float *powers,
+                              int fraction_bits)
+{
+    int64_t fixed[VDLA_TABLE_ENTRIES];
+    size_t outer, inner;
+
+    in_fixed_point(fixed, powers, fraction_bits);
     for (outer = 0; outer < shape.outer; outer++)
         for (inner = 0; inner < shape.inner; inner++) {
             size_t begin = outer * shape.channels * shape.inner + inner;
 
-            int8_softmax_row(out + begin, x + begin, shape.channels, shape.inner, table, *y_scale, *y_zero);
+            dequantized_softmax_row(out + begin, x + begin, shape.channels, shape.inner, powers, fixed,
+                                    fraction_bits);
+        }
+}
+
+static void int8_softmax_row(int8_t *out, const int8_t *x, size_t count, size_t step, const int64_t *fixed,
+                             float y_scale, int8_t y_zero)
+{
+    int greatest = greatest_i8(x, count, step);
+    float divisor = (float)sum_of_powers(x, count, step, greatest, fixed) * y_scale;
+    size_t index;
+
+    for (index = 0; index < count; index++)
+        out[index * step] = quantized_i8((float)fixed[greatest - x[index * step]] / divisor, y_zero);
+}
+
+void vdla_int8_softmax(int8_t *out, const int8_t *x, struct vdla_shape shape, const float *powers,
+                       int fraction_bits, const float *y_scale, const int8_t *y_zero)
+{
+    int64_t fixed[VDLA_TABLE_ENTRIES];
+    size_t outer, inner;
+
+    in_fixed_point(fixed, powers, fraction_bits);
+    for (outer = 0; outer < shape.outer; outer++)
+        for (inner = 0; inner < shape.inner; inner++) {
+            size_t begin = outer * shape.channels * shape.inner + inner;
+
+            int8_softmax_row(out + begin, x + begin, shape.channels, shape.inner, fixed, *y_scale, *y_zero);
         }
 }
 

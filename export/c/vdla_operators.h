@@ -29,13 +29,13 @@ void vdla_dequantize_i32(float *out, const int32_t *x, struct vdla_shape shape, 
 /* out = exp(x) / sum of exp(x) over the channels; out may be x. */
 void vdla_softmax(float *out, const float *x, struct vdla_shape shape);
 
-/* The same of (x - zero) scale. */
-void vdla_dequantized_softmax(float *out, const int8_t *x, struct vdla_shape shape, const float *scale,
-                              const int8_t *zero);
+/* The same of x scale: powers[d] is exp(-scale d). The sum of powers has `fraction_bits` fraction bits. */
+void vdla_dequantized_softmax(float *out, const int8_t *x, struct vdla_shape shape, const float *powers,
+                              int fraction_bits);
 
-/* The same of x scale, quantised. */
-void vdla_int8_softmax(int8_t *out, const int8_t *x, struct vdla_shape shape, const float *scale,
-                       const float *y_scale, const int8_t *y_zero);
+/* The same, quantised; all powers have `fraction_bits` fraction bits. */
+void vdla_int8_softmax(int8_t *out, const int8_t *x, struct vdla_shape shape, const float *powers,
+                       int fraction_bits, const float *y_scale, const int8_t *y_zero);
 
 /* out = (x - mean) / sqrt(variance + epsilon) weights + bias over `inner`; bias may be NULL. */
 void vdla_layer_normalization(float *out, const float *x, size_t outer, size_t inner, const float *weights,

@@ -151,13 +151,6 @@ def flip_sign(x: np.ndarray) -> np.ndarray:
     return flipped
 
 
-def dequantised_softmax(x: np.ndarray, scale: np.ndarray, zero_point: np.ndarray, *, axis: int) -> np.ndarray:
-    """Return the softmax of (x - zero_point) scale along `axis`, float32, for int8[...] of one scale."""
-    real = (x.astype(np.int64) - int(zero_point)).astype(np.float32) * np.float32(scale)
-    powers = np.exp(real - real.max(axis=axis, keepdims=True))
-    return powers / powers.sum(axis=axis, keepdims=True)
-
-
 def int8_products(
     a: np.ndarray,
     b: np.ndarray,
@@ -220,7 +213,6 @@ def parts_of_matrices(
 
 
 OPERATORS = {
-    "DequantizedSoftmax": dequantised_softmax,
     "FlipSign": flip_sign,
     "Int8Add": int8_add,
     "Int8AveragePool": int8_average_pool,

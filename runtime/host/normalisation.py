@@ -12,6 +12,10 @@ import numpy as np
 
 LEAST, GREATEST = -128, 127
 STEPS = np.arange(256)  # between two values of int8
+FRACTION_BITS = 40
+"""Of a power in the sum of a softmax with float results: a sum of 2**23 powers is exact in int64."""
+NARROW_FRACTION_BITS = 30
+"""Of a power in a softmax with int8 results: a power takes an int32."""
 
 
 def batch_normalization(
@@ -69,19 +73,46 @@ def log_softmax(x: np.ndarray, *, axis: int) -> np.ndarray:
     return below - np.log(np.exp(below).sum(axis=axis, keepdims=True))
 
 
-def int8_softmax(
-    x: np.ndarray, scale: np.ndarray, y_scale: np.ndarray, y_zero_point: np.ndarray, *, axis: int
-) -> np.ndarray:
-    """Return the softmax of x scale along `axis` as int8[...]: (value - y_zero_point) y_scale.
+def softmax_powers(scale: np.ndarray) -> np.ndarray:
+    """Return exp(-scale d) for each difference d of 0 to 255 between two values of int8, as float32[256]."""
+    return np.exp(-scale.astype(np.float64).reshape(()) * STEPS).astype(np.float32)
 
-    Powers are read in a table, by how far an element is below the greatest of its row.
+
+def dequantised_softmax(x: np.ndarray, powers: np.ndarray, *, axis: int) -> np.ndarray:
+    """Return the softmax of int8[...] along `axis` as float32[...], by a table of `softmax_powers`.
+
+    An element is its power, divided by the sum of all powers. The sum is in fixed point, with
+    `FRACTION_BITS` fraction bits, so that it depends neither on the order of additions nor on the machine.
     """
-    rows = np.moveaxis(x, axis, -1)
-    table = np.exp(-scale.astype(np.float64) * STEPS).astype(np.float32)
-    below: np.ndarray = np.subtract(rows.max(-1, keepdims=True), rows).view(np.uint8)
-    real = table[below]
-    real /= np.einsum("...i->...", real)[..., None] * y_scale
+    below = _below_greatest(x, axis)
+    total = _in_fixed_point(powers, FRACTION_BITS)[below].sum(-1, keepdims=True)
+    real = powers[below] / np.ldexp(total.astype(np.float64), -FRACTION_BITS).astype(np.float32)
+    return np.ascontiguousarray(np.moveaxis(real, -1, axis))
+
+
+def int8_softmax(
+    x: np.ndarray, powers: np.ndarray, y_scale: np.ndarray, y_zero_point: np.ndarray, *, axis: int
+) -> np.ndarray:
+    """Return the softmax of int8[...] along `axis` as int8[...]: (value - y_zero_point) y_scale.
+
+    Powers and their sum are in fixed point, with `NARROW_FRACTION_BITS` fraction bits.
+    """
+    fixed = _in_fixed_point(powers, NARROW_FRACTION_BITS).astype(np.int32)[_below_greatest(x, axis)]
+    real = fixed.astype(np.float32)
+    real /= fixed.sum(-1, keepdims=True, dtype=np.int64).astype(np.float32) * y_scale
     return np.ascontiguousarray(np.moveaxis(_narrowed(real, y_zero_point), -1, axis))
+
+
+def _below_greatest(x: np.ndarray, axis: int) -> np.ndarray:
+    """Return how far each element is below the greatest of its row along `axis`, as uint8; `axis` is last."""
+    rows = np.moveaxis(x, axis, -1)
+    below: np.ndarray = np.subtract(rows.max(-1, keepdims=True), rows).view(np.uint8)
+    return below
+
+
+def _in_fixed_point(powers: np.ndarray, fraction_bits: int) -> np.ndarray:
+    """Return powers as int64[256], rounded to nearest even."""
+    return np.rint(np.ldexp(powers.astype(np.float64), fraction_bits)).astype(np.int64)
 
 
 def int8_layer_normalization(
@@ -119,6 +150,7 @@ def _narrowed(real: np.ndarray, zero_point: np.ndarray) -> np.ndarray:
 
 OPERATORS = {
     "BatchNormalization": batch_normalization,
+    "DequantizedSoftmax": dequantised_softmax,
     "InstanceNormalization": instance_normalization,
     "Int8LayerNormalization": int8_layer_normalization,
     "Int8Softmax": int8_softmax,

@@ -6,7 +6,7 @@ import pytest
 
 from tests.cli.commands import done, invoke, refused
 from tests.cli.networks import made_in
-from tests.export.graphs import MOBILE, exported
+from tests.export.graphs import FLOAT_SOFTMAX, exported
 from vdla.export.files import files_of
 from vdla.runtime.module.file import load, save
 
@@ -70,9 +70,8 @@ def test_a_file_that_is_no_module_is_refused(tmp_path):
 
 
 def test_operators_that_are_not_exact_are_named(tmp_path):
-    save(exported(MOBILE), tmp_path / "net.vdla")
+    save(exported(FLOAT_SOFTMAX), tmp_path / "net.vdla")
     result = done("export", tmp_path / "net.vdla", "--c", "-o", tmp_path / "c")
     assert result.stderr == (
-        "DequantizedSoftmax the DequantizedSoftmax: floats may differ from those of `vdla run` by 8 units in the "
-        "last place\n"
+        "Softmax the Softmax: floats may differ from those of `vdla run` by 8 units in the last place\n"
     )

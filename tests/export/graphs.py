@@ -8,9 +8,10 @@ from tests.compiler.network.compiled import plan_of
 from tests.compiler.network.graphs import HANDMADE, Net
 from vdla.compiler.graph.nodes import Graph
 from vdla.hw.spec.presets import TINY
+from vdla.runtime.host.normalisation import softmax_powers
 from vdla.runtime.module.plan import Plan
 
-MOBILE = "small MobileNet"
+MOBILE, FLOAT_SOFTMAX = "small MobileNet", "softmax of floats"
 BATCHED = TINY.with_changes(name="tiny in batches", batch=2)
 
 
@@ -24,14 +25,24 @@ def mobile(net: Net) -> Graph:
     y = net.conv(net.conv(x, 16, (3, 3), pads=(1, 1, 1, 1), group=16), 16)
     x = net.average(net.add(x, y), (8, 8))
     x = net.matmul(net.reshape(x, 1, 16), 10)
-    small = net.constant(np.array(0.05, np.float32))
-    return net.graph(net.op("DequantizedSoftmax", (x, small, zero), axis=1), x)
+    powers = net.constant(softmax_powers(np.float32(0.05)))
+    return net.graph(net.op("DequantizedSoftmax", (x, powers), axis=1), x)
+
+
+def float_softmax(net: Net) -> Graph:
+    """Return a matrix product, and a softmax of floats on the host."""
+    scale, zero = net.constant(np.array(0.05, np.float32)), net.constant(np.array(0, np.int8))
+    x = net.matmul(net.input(1, 16), 10)
+    return net.graph(net.op("Softmax", (net.op("DequantizeLinear", (x, scale, zero), axis=0),), axis=1))
+
+
+BUILDERS = {MOBILE: mobile, FLOAT_SOFTMAX: float_softmax, **HANDMADE}
 
 
 @cache
 def graph_of(title: str) -> Graph:
     """Return a network."""
-    return mobile(Net()) if title == MOBILE else HANDMADE[title](Net())
+    return BUILDERS[title](Net())
 
 
 @cache

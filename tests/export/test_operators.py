@@ -7,6 +7,7 @@ from tests.export.programs import outcome
 from vdla.export.c_text import ExportError
 from vdla.export.operators import FORMS, INTEGERS_BY_ONE, OF_THE_GREATEST, ULP, VIEWS, call_of
 from vdla.runtime.host.evaluate import evaluate
+from vdla.runtime.host.normalisation import softmax_powers
 from vdla.runtime.module.plan import HostStep, Value
 from vdla.runtime.requantise import parameter_words
 
@@ -68,10 +69,10 @@ CASES: dict[str, tuple[str, tuple[np.ndarray | None, ...], dict[str, object]]] =
     "dequantise channels": ("DequantizeLinear", (BYTES, CHANNEL_SCALES, CHANNEL_ZEROS), {"axis": -2}),
     "softmax": ("Softmax", (WIDE,), {"axis": 1}),
     "softmax of columns": ("Softmax", (FLOATS / 8,), {"axis": 1}),
-    "dequantised softmax": ("DequantizedSoftmax", (BYTES, scalar(0.05), scalar(4, np.int8)), {"axis": -1}),
+    "dequantised softmax": ("DequantizedSoftmax", (BYTES, softmax_powers(np.float32(0.05))), {"axis": -1}),
     "int8 softmax": (
         "Int8Softmax",
-        (ROW_BYTES, scalar(0.05), scalar(1 / 256), scalar(-128, np.int8)),
+        (ROW_BYTES, softmax_powers(np.float32(0.05)), scalar(1 / 256), scalar(-128, np.int8)),
         {"axis": 1},
     ),
     "layer normalisation": ("LayerNormalization", (ROWS, *NORMS[1:]), {"axis": 1, "epsilon": 1e-5}),

@@ -6,8 +6,8 @@ forms, and fuses operators with the conversions around them into operators on in
 | `split_prelu` | `PRelu(x, slopes)` between conversions -> `Relu(x)` + the negative part of `slopes * x` |
 | `convert_after_choice` | `Relu(DequantizeLinear(x))` -> the same with conversions after it |
 | `convert_before_maximum` | `QuantizeLinear(MaxPool(x))` -> the same with conversions before the MaxPool |
-| `softmax_of_integers` | `Softmax(DequantizeLinear(x))` -> `DequantizedSoftmax(x)` |
-| `quantised_softmax` | `QuantizeLinear(DequantizedSoftmax(x))` -> `Int8Softmax(x)` |
+| `softmax_of_integers` | `Softmax(DequantizeLinear(x))` -> `DequantizedSoftmax(x, powers)` |
+| `quantised_softmax` | `QuantizeLinear(DequantizedSoftmax(x, powers))` -> `Int8Softmax(x, powers)` |
 | `quantised_normalisation` | LayerNormalization between conversions -> `Int8LayerNormalization(x)` |
 | `dense_to_convolution` | `Int8MatMul(Flatten(x), w)` -> `Reshape(Int8Conv(x, w))` on the image |
 """
@@ -25,6 +25,7 @@ from vdla.compiler.graph.nodes import Attribute, Node, TensorType
 from vdla.compiler.graph.rules import Rewriter, RewriteRule, Rules
 from vdla.runtime.host import elementwise
 from vdla.runtime.host.evaluate import evaluate
+from vdla.runtime.host.normalisation import softmax_powers
 from vdla.runtime.layout import IMAGE_RANK
 
 LEAST: float = float(np.finfo(np.float32).min)
@@ -160,14 +161,13 @@ def _is_narrow(at: DefUse, conversion: Node) -> bool:
 
 
 def _softmax_of_integers(at: Rewriter, node: Node) -> None:
-    """A softmax that alone reads a dequantised tensor reads the int8 tensor: a single pass converts and
-    normalises."""
+    """A softmax that alone reads a dequantised tensor reads the int8 tensor and a table of powers."""
     conversion = at.maker(node.inputs[0], "DequantizeLinear")
-    if conversion is None or not at.is_read_once(node.inputs[0]):
+    if conversion is None or not at.is_read_once(node.inputs[0]) or not _is_narrow(at, conversion):
         return
-    integers, scale, zero = (at.types[name] for name in conversion.inputs)
-    if integers.dtype == "int8" and scale.size == zero.size == 1:
-        at.replace(node, [replace(node, op="DequantizedSoftmax", inputs=conversion.inputs)])
+    x, scale = conversion.inputs[:2]
+    powers = at.constant(f"{node.result}_powers", softmax_powers(at.constants[scale]))
+    at.replace(node, [replace(node, op="DequantizedSoftmax", inputs=(x, powers))])
 
 
 def _quantised_softmax(at: Rewriter, node: Node) -> None:
@@ -175,8 +175,7 @@ def _quantised_softmax(at: Rewriter, node: Node) -> None:
     softmax = at.maker(node.inputs[0], "DequantizedSoftmax")
     if softmax is None or not at.is_read_once(node.inputs[0]) or not _is_narrow(at, node):
         return
-    x, scale, _ = softmax.inputs
-    inputs = (x, scale, *node.inputs[1:3])
+    inputs = (*softmax.inputs, *node.inputs[1:3])
     at.replace(node, [replace(softmax, op="Int8Softmax", inputs=inputs, outputs=node.outputs)])
 
 

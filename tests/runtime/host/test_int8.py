@@ -155,16 +155,6 @@ def test_only_integers_of_a_byte_change_their_sign(dtype):
         evaluate("FlipSign", [np.zeros(2, dtype)], {})
 
 
-@pytest.mark.parametrize("axis", [0, 1, -1])
-def test_the_softmax_of_integers_is_that_of_what_they_stand_for(axis):
-    x = int8(3, 4, 5)
-    (y,) = evaluate("DequantizedSoftmax", [x, np.float32(0.05), np.int8(-11)], {"axis": axis})
-    real = (x.astype(np.float64) + 11) * 0.05
-    powers = np.exp(real)
-    assert y.dtype == np.float32
-    np.testing.assert_allclose(y, powers / powers.sum(axis=axis, keepdims=True), rtol=1e-5)
-
-
 def i8(*shape: int) -> np.ndarray:
     return RNG.integers(-128, 128, shape, np.int8)
 

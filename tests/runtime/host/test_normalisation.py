@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from vdla.runtime.host.evaluate import evaluate
-from vdla.runtime.host.normalisation import layer_normalization, softmax
+from vdla.runtime.host.normalisation import layer_normalization, softmax, softmax_powers
 from vdla.runtime.host.quantise import dequantize_linear, quantize_linear
 
 RNG = np.random.default_rng(0)
@@ -90,11 +90,32 @@ def test_softmax_is_that_between_conversions(scale, y_scale, zero, shape, axis):
     x = RNG.integers(-128, 128, shape, np.int8)
     s, t = numbers(scale, y_scale)
     point = np.asarray(zero, np.int8)
-    (made,) = evaluate("Int8Softmax", [x, s, t, point], {"axis": axis})
+    (made,) = evaluate("Int8Softmax", [x, softmax_powers(s), t, point], {"axis": axis})
     real = softmax(dequantize_linear(x, s, np.asarray(-7, np.int8), axis=0), axis=axis)
     expected = quantize_linear(real, t, point, axis=0)
     assert (made.dtype, made.shape, made.flags.c_contiguous) == (np.int8, shape, True)
     assert np.abs(made.astype(int) - expected).max() <= 1
+
+
+@pytest.mark.parametrize("scale", [0.002, 0.05, 1.0])
+@pytest.mark.parametrize(("shape", "axis"), [((3, 4, 5), 0), ((3, 4, 5), -1), ((2, 1000), 1)])
+def test_softmax_of_dequantised_integers(scale, shape, axis):
+    x = RNG.integers(-128, 128, shape, np.int8)
+    (result,) = evaluate("DequantizedSoftmax", [x, softmax_powers(np.float32(scale))], {"axis": axis})
+    powers = np.exp(np.float64(np.float32(scale)) * x)
+    assert (result.dtype, result.shape, result.flags.c_contiguous) == (np.float32, shape, True)
+    np.testing.assert_allclose(result, powers / powers.sum(axis=axis, keepdims=True), rtol=1e-6, atol=1e-37)
+
+
+@pytest.mark.parametrize(
+    ("op", "conversion"), [("DequantizedSoftmax", []), ("Int8Softmax", [np.float32(1 / 256), np.int8(-128)])]
+)
+def test_the_order_of_elements_does_not_change_their_softmax(op, conversion):
+    x = RNG.integers(-128, 128, (1, 5000), np.int8)
+    order = RNG.permutation(x.shape[1])
+    powers = softmax_powers(np.float32(0.07))
+    (result,), (permuted,) = (evaluate(op, [y, powers, *conversion], {"axis": 1}) for y in (x, x[:, order]))
+    np.testing.assert_array_equal(permuted, result[:, order])
 
 
 @pytest.mark.parametrize(("scale", "y_scale", "zero"), SCALES)
@@ -125,7 +146,7 @@ def test_a_row_of_equal_elements_is_the_bias():
 def test_results_saturate(zero):
     x, point = np.array([[-128, 127]], np.int8), np.asarray(zero, np.int8)
     s, t = numbers(1.0, 1e-3)
-    (made,) = evaluate("Int8Softmax", [x, s, t, point], {"axis": 1})
+    (made,) = evaluate("Int8Softmax", [x, softmax_powers(s), t, point], {"axis": 1})
     assert made.tolist() == [[zero, 127]]
     inputs = [x, s, np.ones(2, np.float32), None, t, point]
     (made,) = evaluate("Int8LayerNormalization", inputs, {"epsilon": 1e-5})
@@ -136,5 +157,5 @@ def test_results_saturate(zero):
 def test_the_greatest_result_is_that_of_int8(steps, expected):
     x = np.array([[-128, 127]], np.int8)
     s, t = numbers(1.0, 1 / steps)
-    (made,) = evaluate("Int8Softmax", [x, s, t, np.asarray(0, np.int8)], {"axis": 1})
+    (made,) = evaluate("Int8Softmax", [x, softmax_powers(s), t, np.asarray(0, np.int8)], {"axis": 1})
     assert made.tolist() == [[0, expected]]

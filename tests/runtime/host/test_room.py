@@ -71,7 +71,7 @@ CASES = {
         },
     ),
     "Int8Scale": ([i8(2, 3, 4), i8(3), words(3)], {"axis": 1}),
-    "Int8Softmax": ([i8(2, 3, 40), SCALE, SCALE, ZERO], {"axis": 1}),
+    "Int8Softmax": ([i8(2, 3, 40), np.ones(256, np.float32), SCALE, ZERO], {"axis": 1}),
     "MatMul": ([f32(5, 1, 2, 3), f32(4, 3, 6)], {}),
     "MatMulInteger": ([i8(2, 3), i8(3, 4)], {}),
     "MaxPool": ([f32(1, 2, 5, 6)], POOL),

@@ -1,18 +1,21 @@
 """Softmax and layer normalisation that take and make integers."""
 
+import numpy as np
 import pytest
 
 from tests.compiler.graph.passes.golden import assert_same_meaning
 from vdla.compiler.graph.nodes import Graph
 from vdla.compiler.graph.parse import parse_graph
 from vdla.compiler.graph.rewrites.conversions import FUSE_CONVERSIONS
+from vdla.runtime.host.normalisation import softmax_powers
 
 S, P = "s: float32 = constant(0.05)", "p: int8 = constant(-3)"
 T = "t: float32 = constant(0.02)"
+POWERS = f"w: float32[256] = constant({softmax_powers(np.float32(0.05)).tolist()})"
 W = "w: float32[4] = constant([1.0, 2.0, 3.0, 4.0])"
 REAL = "a: float32[2, 4] = DequantizeLinear(x, s, p, axis=0)"
 NORMAL = 'n: float32[2, 4] = LayerNormalization(a, w, w, axis=1, epsilon=1e-05, name="normal")'
-SOFTMAX = 'n: float32[2, 4] = DequantizedSoftmax(x, s, p, axis=1, name="softmax")'
+SOFTMAX = 'n: float32[2, 4] = DequantizedSoftmax(x, w, axis=1, name="softmax")'
 NARROW = "y: int8[2, 4] = QuantizeLinear(n, t, p, axis=0)"
 
 
@@ -23,7 +26,7 @@ def graph_of(*lines: str, gives: str = "y", x: str = "int8", more: str = "") -> 
 
 
 FUSED = {
-    "a softmax": (graph_of(S, P, T, SOFTMAX, NARROW), ["Int8Softmax"], ("x", "s", "t", "p")),
+    "a softmax": (graph_of(P, T, POWERS, SOFTMAX, NARROW), ["Int8Softmax"], ("x", "w", "t", "p")),
     "a normalisation": (
         graph_of(S, P, T, W, REAL, NORMAL, NARROW),
         ["Int8LayerNormalization"],
@@ -63,17 +66,17 @@ LEFT_ALONE = {
     "several scales of what comes in": graph_of(
         P, T, W, *SEVERAL, "a: float32[2, 4] = DequantizeLinear(x, u, q, axis=1)", NORMAL, NARROW
     ),
-    "a scale of the result that comes in": graph_of(S, P, SOFTMAX, NARROW, more=", t: float32"),
+    "a scale of the result that comes in": graph_of(P, POWERS, SOFTMAX, NARROW, more=", t: float32"),
     "a zero point of the result that comes in": graph_of(
-        S, P, T, SOFTMAX, NARROW.replace("t, p", "t, o"), more=", o: int8"
+        T, POWERS, SOFTMAX, NARROW.replace("t, p", "t, o"), more=", o: int8"
     ),
     "a scale that comes in": graph_of(P, T, W, REAL, NORMAL, NARROW, more=", s: float32"),
-    "a softmax that goes out": graph_of(S, P, T, SOFTMAX, NARROW, gives="y, n"),
+    "a softmax that goes out": graph_of(P, T, POWERS, SOFTMAX, NARROW, gives="y, n"),
     "rows of several dimensions": graph_of(S, P, T, V, REAL, NORMAL.replace("axis=1", "axis=0"), NARROW),
     "real numbers that come in": graph_of(P, T, W, NORMAL.replace("a, w", "x, w"), NARROW, x="float32"),
     "another operator": graph_of(S, P, T, REAL, "n: float32[2, 4] = Neg(a)", NARROW),
     "uint8": graph_of(
-        S, P, T, "o: uint8 = constant(3)", SOFTMAX, "y: uint8[2, 4] = QuantizeLinear(n, t, o, axis=0)"
+        T, POWERS, "o: uint8 = constant(3)", SOFTMAX, "y: uint8[2, 4] = QuantizeLinear(n, t, o, axis=0)"
     ),
 }
 

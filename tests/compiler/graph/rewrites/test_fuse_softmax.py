@@ -17,9 +17,8 @@ def f(x: int8[1, 4]):
 """,
         """\
 def f(x: int8[1, 4]):
-    s: float32 = constant(0.5)
-    p: int8 = constant(-3)
-    y: float32[1, 4] = DequantizedSoftmax(x, s, p, axis=1, name="last")
+    y_powers: float32[256] = constant(sha256="7f6b4e1265bfe8ab57c35c8389b48ec3b855dcb61a62af219dc8628dfb8b941d")
+    y: float32[1, 4] = DequantizedSoftmax(x, y_powers, axis=1, name="last")
     return y
 """,
     ),
@@ -54,6 +53,13 @@ def f(x: int8[1, 2]):
     s: float32[2] = constant([0.5, 1.0])
     p: int8[2] = constant([0, 0])
     a: float32[1, 2] = DequantizeLinear(x, s, p, axis=1)
+    y: float32[1, 2] = Softmax(a, axis=1)
+    return y
+""",
+    "a scale that is no constant": """\
+def f(x: int8[1, 2], s: float32):
+    p: int8 = constant(0)
+    a: float32[1, 2] = DequantizeLinear(x, s, p, axis=0)
     y: float32[1, 2] = Softmax(a, axis=1)
     return y
 """,
