@@ -1,4 +1,4 @@
-"""Arguments of compiled functions: what is to be known of them to compile one, and how they are passed.
+"""Arguments of compiled functions: what a compilation must know of them, and how they are passed.
 
 Machine code gets the Python objects of arrays and records, and reads addresses and extents from them, at
 places that the C interface of NumPy fixes. To ask for them in Python would take longer than many functions
@@ -21,7 +21,7 @@ RECORD_DATA = HEADER + 1
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """An argument that is an array with `rank` dimensions, or a record of one where `rank` is None."""
+    """An argument that is an array with `rank` dimensions, or a record where `rank` is None."""
 
     dtype: np.dtype
     rank: int | None

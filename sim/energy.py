@@ -59,14 +59,14 @@ def energies(program: DecodedStream, table: EnergyTable) -> NDArray[np.float64]:
         + events.wide_products * (wide * table.multiply_32_bits)
         + events.sums * (sums * table.add_32_bits)
     )
-    found = np.zeros((len(COMPONENTS), len(program)))
-    found[COMPONENTS.index(DRAM)] = events.dram_bytes * (8 * table.dram / WORD_BITS)
+    energy_pj = np.zeros((len(COMPONENTS), len(program)))
+    energy_pj[COMPONENTS.index(DRAM)] = events.dram_bytes * (8 * table.dram / WORD_BITS)
     for memory, energy in element_pj(config, table).items():
         place = COMPONENTS.index(memory.name.lower())
-        found[place] = (events.reads[memory] + events.writes[memory]) * energy
+        energy_pj[place] = (events.reads[memory] + events.writes[memory]) * energy
     for opcode, name in ARITHMETIC.items():
-        found[COMPONENTS.index(name)] += np.where(program.opcode == opcode, arithmetic, 0.0)
-    return found
+        energy_pj[COMPONENTS.index(name)] += np.where(program.opcode == opcode, arithmetic, 0.0)
+    return energy_pj
 
 
 def element_pj(config: AcceleratorConfig, table: EnergyTable) -> Mapping[MemoryType, float]:

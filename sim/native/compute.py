@@ -301,13 +301,13 @@ def _taps(e: StepEmitter, window: Window) -> list[Tap]:
     window does not have is 0."""
     b, columns = e.builder, window_columns(e.word_of("wide"))
     distance, src_step = row_distance(e.word_of("row_step")), e.word_of("src_factor_in")
-    found = []
+    elements = []
     for row, place in product(range(window.rows), range(window.columns)):
         column = columns - (window.columns - place)
         used = b.and_((e.word_of("more_rows") > row - 1).value, (column > -1).value)
         apart = distance * row + src_step * column
-        found.append(Tap(b.select(used, apart.value, i64(0)), used))
-    return found
+        elements.append(Tap(b.select(used, apart.value, i64(0)), used))
+    return elements
 
 
 def _lanes(config: AcceleratorConfig) -> int:
@@ -322,15 +322,15 @@ def _weights(
     the instruction's window has no such element."""
     lanes, size = _lanes(config), config.block_out * config.block_in
     base = e.at(e.memory("wgt"), e.sum(e.scaled(element, size), e.scaled(first, config.block_in)))
-    window, found = config.window, []
+    window, vectors = config.window, []
     for place in range(window.inputs):
         used = taps[_tap(window, place)].used
         vector: ir.Value = ir.Constant(ir.VectorType(I32, lanes), ir.Undefined)
         for lane in range(lanes):
             value = e.builder.sext(e.load(I8, e.at(base, i64(lane * config.block_in + place))), I32)
             vector = e.builder.insert_element(vector, value, ir.Constant(I32, lane))
-        found.append(e.builder.select(used, vector, ir.Constant(vector.type, [0] * lanes)))
-    return found
+        vectors.append(e.builder.select(used, vector, ir.Constant(vector.type, [0] * lanes)))
+    return vectors
 
 
 def _tap(window: Window, place: int) -> int:
@@ -359,9 +359,9 @@ def _add_sums(
     window = config.window
     for number, factors in enumerate(weights):
         channel = number // window.columns % window.channels
-        own = [lane - lane % window.channels + channel for lane in range(lanes)]
+        sources = [lane - lane % window.channels + channel for lane in range(lanes)]
         column = columns[_tap(window, number)]
-        taken = b.shuffle_vector(column, ir.Constant(wide, ir.Undefined), ir.Constant(wide, own))
+        taken = b.shuffle_vector(column, ir.Constant(wide, ir.Undefined), ir.Constant(wide, sources))
         total = b.add(total, b.mul(taken, factors))
     address = _place(e, config, "acc", config.block_out * config.acc_bits // 8, (target, row, first))
     before = b.and_(e.load(vector, address), broadcast(e, kept, lanes))

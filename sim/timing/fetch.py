@@ -63,8 +63,8 @@ def fetch_receives(machine: Machine, beat_runs: Records[BeatRun]) -> bool:
 
 @part
 def dispatch_moves(machine: Machine, program: TimedProgram) -> bool:
-    """Whether dispatch moves an instruction: fetch holds one, and its unit's queue has room, or it means
-    nothing."""
+    """Whether dispatch moves an instruction: fetch holds an instruction, and its unit's queue has room, or it
+    is invalid."""
     dispatch = machine.dispatch
     if machine.fetch.level == 0 or dispatch.ended:
         return False

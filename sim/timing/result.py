@@ -110,7 +110,7 @@ class Timing:
 
     @property
     def logged(self) -> Log:
-        """The log of a run that was simulated with one.
+        """The log of a run that was simulated with a log.
 
         Raises:
             ValueError: it was not.

@@ -1,4 +1,4 @@
-"""Accounting for accesses: each is held against the last ones of other units, and against what is there."""
+"""Accounting for accesses: each is checked against the last accesses of other units, and for data there."""
 
 from typing import NamedTuple
 
@@ -51,11 +51,11 @@ class Access(NamedTuple):
 
 
 @part
-def report(watch: Watch, kind: int, index: int, other: int, memory: int, element: int) -> None:
+def report(watch: Watch, kind: int, index: int, partner: int, memory: int, element: int) -> None:
     """Write a finding down, unless there is no more room."""
     findings, row = watch.findings, watch.state[0]
     if row < findings.shape[0]:
-        findings[row, 0], findings[row, 1], findings[row, 2] = kind, index, other
+        findings[row, 0], findings[row, 1], findings[row, 2] = kind, index, partner
         findings[row, 3], findings[row, 4] = memory, element
         watch.state[0] += 1
 
@@ -71,12 +71,12 @@ def touch(watch: Watch, access: Access, place: int, memory: int, element: int) -
     if access.needs and not shadow.filled[place]:
         report(watch, EMPTY, index, -1, memory, element)
         shadow.filled[place] = True  # say so once
-    for other in range(UNITS):
-        if other != unit:
-            last = shadow.written[place, other]
+    for other_unit in range(UNITS):
+        if other_unit != unit:
+            last = shadow.written[place, other_unit]
             if access.writes:
-                last = max(last, shadow.read[place, other])
-            if last > watch.known[index, other]:
+                last = max(last, shadow.read[place, other_unit])
+            if last > watch.known[index, other_unit]:
                 report(watch, CONFLICT, index, last, memory, element)
     accesses[place, unit] = index
     if access.writes:

@@ -6,7 +6,7 @@ by the instructions times the elements of the on-chip memories, whatever the num
 
 Vector clocks over the token edges tell which instructions are done when another starts, in any interleaving.
 Units start their instructions in order, and the k-th pop on an edge takes the token of the k-th push. So an
-instruction knows everything that the previous one of its unit knew and, for each token it pops, the
+instruction knows everything that the previous instruction of its unit knew and, for each token it pops, the
 instruction that pushed it and everything that this instruction knew.
 """
 
@@ -76,17 +76,17 @@ def findings(
         InvalidInstructionError, DeadlockError, UnfinishedError: it cannot run to its end.
     """
     refuse_overwrites(program, stream_address)
-    found = interleave(program)
-    if found.error is not None:
-        raise found.error
-    refuse_unknown(program, found.order)
+    interleaving = interleave(program)
+    if interleaving.error is not None:
+        raise interleaving.error
+    refuse_unknown(program, interleaving.order)
     items, walks = footprint_columns(program)
     shadow = new_shadow(program.config, items, walks, len(dram), filled=filled)
-    watch = _watch(program, dram, shadow, walks, found.order)
-    follow(found.order, items, program.unit, watch)
+    watch = _watch(program, dram, shadow, walks, interleaving.order)
+    follow(interleaving.order, items, program.unit, watch)
     return [
-        Finding(kind, index, other, None if memory == DRAM else MemoryType(memory), element)
-        for kind, index, other, memory, element in watch.findings[: watch.state[0]].tolist()
+        Finding(kind, index, partner, None if memory == DRAM else MemoryType(memory), element)
+        for kind, index, partner, memory, element in watch.findings[: watch.state[0]].tolist()
     ]
 
 
@@ -119,9 +119,9 @@ def verify(
         OverwriteError: it would modify itself.
         InvalidInstructionError, DeadlockError, UnfinishedError: it cannot run to its end.
     """
-    found = findings(program, dram, filled=filled, stream_address=stream_address)
-    if found:
-        raise VerificationError(describe(found[0], program), found[0].index)
+    violations = findings(program, dram, filled=filled, stream_address=stream_address)
+    if violations:
+        raise VerificationError(describe(violations[0], program), violations[0].index)
 
 
 def verify_once(program: DecodedStream, dram: ByteArray, *, stream_address: int) -> None:
@@ -196,12 +196,12 @@ UNITS = len(Unit)
 def pushers(program: DecodedStream) -> IntArray:
     """Return int64[n, edges]: the instruction whose token each instruction pops, by edge; -1 where it pops
     none."""
-    found = np.full((len(program), len(TOKEN_EDGES)), -1)
+    pushed_by = np.full((len(program), len(TOKEN_EDGES)), -1)
     for number in range(len(TOKEN_EDGES)):
         pushing, popping = np.flatnonzero(program.pushes[:, number]), np.flatnonzero(program.pops[:, number])
         matched = min(len(pushing), len(popping))
-        found[popping[:matched], number] = pushing[:matched]
-    return found
+        pushed_by[popping[:matched], number] = pushing[:matched]
+    return pushed_by
 
 
 def clocks(program: DecodedStream, order: IntArray) -> IntArray:
@@ -221,12 +221,14 @@ def clocks(program: DecodedStream, order: IntArray) -> IntArray:
 def _fill(order: Ints, unit: Ints, pushed_by: Grid, known: Grid, latest: Grid) -> None:
     for place in range(order.size):
         index = order[place]
-        own = unit[index]
+        executing_unit = unit[index]
         for edge in range(pushed_by.shape[1]):
-            other = pushed_by[index, edge]
-            if other >= 0:
+            pusher = pushed_by[index, edge]
+            if pusher >= 0:
                 for column in range(known.shape[1]):
-                    latest[own, column] = max(latest[own, column], known[other, column])
-                latest[own, unit[other]] = max(latest[own, unit[other]], other)
+                    latest[executing_unit, column] = max(
+                        latest[executing_unit, column], known[pusher, column]
+                    )
+                latest[executing_unit, unit[pusher]] = max(latest[executing_unit, unit[pusher]], pusher)
         for column in range(known.shape[1]):
-            known[index, column] = latest[own, column]
+            known[index, column] = latest[executing_unit, column]
