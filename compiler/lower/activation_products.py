@@ -199,7 +199,7 @@ class _ProductsBuilder:
         self, source: str, begin: int, to: str, at: int, count: int, table: np.ndarray | None
     ) -> None:
         """Add a piece that copies `count` elements from element `begin` of `source` to element `at` of `to`,
-        through a table if one is given."""
+        through `table` if it is given."""
         self.constants["O"] = self.candidate.parameters(words=SAME)
         operands = {"A": (source, begin), "P": ("O", 0), "Z": (to, at)}
         if table is not None:

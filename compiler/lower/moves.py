@@ -94,7 +94,7 @@ def _elements(numbers: Numbers, layout: Layout) -> Numbers | None:
 
 
 def _runs(elements: Numbers, sizes: Sequence[int]) -> tuple[Run, ...]:
-    """Return the runs of the operands A0, A1 and so on, whose elements are numbered one after another.
+    """Return the runs of the operands A0, A1 and so on, whose elements are numbered consecutively.
 
     Args:
         sizes: number of elements of each operand.

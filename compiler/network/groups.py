@@ -1,4 +1,4 @@
-"""Groups: operators that run as one, with one allocation of the scratchpads.
+"""Groups: operators that run as one task, with one allocation of the scratchpads.
 
 Values between the operators of a group stay on chip. Each rule of `GROUPINGS` joins an operator with
 operators that were placed before it. A table lookup or a sum with a residual becomes the epilogue of its
@@ -374,7 +374,7 @@ def least_cycles(task: Task, target: Target) -> float:
 
 
 def _cycles_of(operators: Iterable[Offloaded], target: Target) -> float:
-    """Return the cycles of the tasks of operators, one after another."""
+    """Return the cycles of the tasks of operators that run in sequence."""
     return sum(least_cycles(piece.task, target) for operator in operators for piece in operator.pieces)
 
 

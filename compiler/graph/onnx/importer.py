@@ -296,7 +296,7 @@ class Importer:
             self.steps.append(taken)
 
     def add_definition(self, node: NodeProto, *, supported_only: bool = False) -> bool:
-        """Import the nodes of an operator's definition as an ONNX function; return whether it has one.
+        """Import the nodes of an operator's definition, an ONNX function; return whether it has a definition.
 
         Args:
             supported_only: import a definition only if the kit has all its operators.

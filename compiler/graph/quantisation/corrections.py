@@ -303,13 +303,15 @@ def _products(roles: Roles, quantised: Graph) -> Iterator[BiasedProduct]:
         [node for node in graph.nodes if node.op in WEIGHTED] for graph in (roles.graph, quantised)
     )
     makers = DefUse(quantised).makers
-    for node, other in zip(ours, theirs, strict=True):
+    for node, quantised_node in zip(ours, theirs, strict=True):
         biased = node.op in ("Conv", "Gemm") or any(
             each.result in roles.biases for each in roles.readers(node.result)
         )
         if node.result in roles.products and biased and node.op != "ConvTranspose":
-            back = makers[other.inputs[0]]
-            yield BiasedProduct(node, makers[back.inputs[0]].inputs[0], other.inputs[0], other.inputs[1])
+            back = makers[quantised_node.inputs[0]]
+            yield BiasedProduct(
+                node, makers[back.inputs[0]].inputs[0], quantised_node.inputs[0], quantised_node.inputs[1]
+            )
 
 
 def _mean_error(graph: Graph, product: BiasedProduct, seen: Mapping[str, np.ndarray]) -> np.ndarray:

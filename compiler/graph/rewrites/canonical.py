@@ -274,15 +274,15 @@ def _reduced(at: Rewriter, node: Node) -> Reduced | None:
 def _window(op: str, shape: tuple[int, ...], axes: tuple[int, ...]) -> Mapping[str, Attribute]:
     """Return the attributes of a pooling whose windows cover some spatial axes."""
     space = range(SPACE, len(shape))
-    ones = (1,) * len(space)
+    unit_steps = (1,) * len(space)
     counted = {"count_include_pad": 0} if op == "AveragePool" else {}
     return {
         **counted,
         "ceil_mode": 0,
-        "dilations": ones,
+        "dilations": unit_steps,
         "kernel_shape": tuple(shape[axis] if axis in axes else 1 for axis in space),
         "pads": (0,) * (2 * len(space)),
-        "strides": ones,
+        "strides": unit_steps,
     }
 
 
