@@ -14,7 +14,7 @@ import numpy as np
 
 HEADER = object.__basicsize__ // np.intp(0).itemsize
 ARRAY_DATA, ARRAY_EXTENTS = HEADER, HEADER + 2
-"""Words of an array's object: the address of its elements, and that of its extents."""
+"""Words of an array's object: the address of its elements, and the address of its extents."""
 RECORD_DATA = HEADER + 1
 """Word of a record's object: the record's address."""
 
@@ -29,7 +29,7 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """An argument that is a named tuple of others."""
+    """An argument that is a named tuple of arguments."""
 
     form: type
     members: tuple["Kind", ...]

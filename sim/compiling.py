@@ -117,8 +117,8 @@ def _argument(kind: Kind, names: dict[str, object], places: dict[str, int]) -> s
 
 
 def _export(module: llvm.ModuleRef, name: str) -> None:
-    """Let `name` be the module's only function that others see, so that what the others never do is known:
-    numba's handling of exceptions and references then falls away."""
+    """Let `name` be the module's only function that other modules see, so that what its internal functions
+    never do is known: numba's handling of exceptions and references then falls away."""
     for symbol in module.functions:
         if symbol.is_declaration:
             continue

@@ -115,7 +115,7 @@ class DecodedStream:
         return f"instruction {index} ({format_instruction(self.instruction(index))})"
 
     def column(self, form: type[isa.Instruction], name: str) -> IntArray:
-        """Return int64[...]: field `name` of every instruction whose opcode is that of `form`, in program
+        """Return int64[...]: field `name` of every instruction with the opcode of `form`, in program
         order."""
         values: IntArray = self.table[self.opcode == form.opcode, slots(form, self.config)[name]]
         return values

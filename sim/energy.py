@@ -48,8 +48,8 @@ def by_component(energy: NDArray[np.float64]) -> dict[str, float]:
 def energies(program: DecodedStream, table: EnergyTable) -> NDArray[np.float64]:
     """Return float64[components, n]: the energy in pJ that each of COMPONENTS spends on each instruction.
 
-    The energy of a product scales with both operands' bits, that of a sum with its bits. That of an access
-    scales with the bits of the element and follows the size of the scratchpad (`access_pj`).
+    The energy of a product scales with both operands' bits, the energy of a sum with its bits. The energy
+    of an access scales with the bits of the element and follows the size of the scratchpad (`access_pj`).
     """
     config, events = program.config, events_of(program)
     sums, wide = config.acc_bits / TABLE_SUM_BITS, (config.acc_bits / TABLE_SUM_BITS) ** 2

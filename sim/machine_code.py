@@ -35,7 +35,7 @@ def read_code(source: Path, name: str, key: str) -> bytes | None:
 
 
 def write_code(source: Path, name: str, key: str, code: bytes) -> None:
-    """Keep a function's code, in place of that of earlier sources; where no folder can be written to,
+    """Keep a function's code, in place of the code of earlier sources; where no folder can be written to,
     say so once: the next process compiles again."""
     reason: Exception = OSError("it has no folder")
     for folder in _folders(source):

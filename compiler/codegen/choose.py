@@ -66,14 +66,14 @@ def by_simulator(space: ChoiceSpace, candidates: int = CANDIDATES) -> Choice:
     between them. So is the best choice that keeps inputs on chip, which is used if it saves CONVINCING
     cycles. Otherwise, the best choice with more virtual threads is simulated if its estimate is better.
     """
-    first, *others = _candidates(space.usual, candidates)
-    if not others and space.more is None:
+    first, *further = _candidates(space.usual, candidates)
+    if not further and space.more is None:
         return first
     best, enough = _simulated(space, first), NEARLY_LEAST * _least_cycles(space)
     if best.cycles <= enough:
         return _better_with_more_threads(space, best).choice
     best = min(
-        [best, *(_simulated(space, choice) for choice in others)], key=lambda simulated: simulated.cycles
+        [best, *(_simulated(space, choice) for choice in further)], key=lambda simulated: simulated.cycles
     )
     kept = _best_hopeful(space, best, space.usual, _keeping_inputs(space.usual))
     best = kept if kept.cycles + CONVINCING <= best.cycles else best

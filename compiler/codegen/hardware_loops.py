@@ -53,10 +53,10 @@ def sum_instructions(
     if prod(loop.trips for loop in (*rest, *sums)) > config.depth(MemoryType.UOP) // 2:
         return None
     first = MicroKernel(iteration_elements(rest, base))
-    others = MicroKernel(iteration_elements([*sums, *rest], base)[len(first) :])
+    further = MicroKernel(iteration_elements([*sums, *rest], base)[len(first) :])
     return ComputeInstruction(first, outer, inner), ComputeInstruction(
-        others, outer, inner
-    ) if others else None
+        further, outer, inner
+    ) if further else None
 
 
 @lru_cache(maxsize=1 << 16)

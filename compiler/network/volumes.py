@@ -62,12 +62,12 @@ def _chosen(graph: Graph) -> set[int]:
     """Return the identities (`id`) of operators with windows on volumes, and of the operators connected to
     them that apply to each slice."""
     chosen = {id(node): node for node in graph.nodes if node.op in WINDOWS and _volumes(graph, node)}
-    others = [node for node in graph.nodes if chosen and node.op in SLICED and _fits(graph, node)]
+    candidates = [node for node in graph.nodes if chosen and node.op in SLICED and _fits(graph, node)]
     values = {name for node in chosen.values() for name in _volumes(graph, node)}
-    while joined := [node for node in others if values & _volumes(graph, node)]:
+    while joined := [node for node in candidates if values & _volumes(graph, node)]:
         chosen |= {id(node): node for node in joined}
         values |= {name for node in joined for name in _volumes(graph, node)}
-        others = [node for node in others if id(node) not in chosen]
+        candidates = [node for node in candidates if id(node) not in chosen]
     return set(chosen)
 
 

@@ -162,26 +162,26 @@ def emit_pack_wgt(module: ir.Module, config: AcceleratorConfig, dot: Dot) -> ir.
     vector = ir.VectorType(I32, lanes)
 
     def element(index: ir.Value) -> None:
-        own_source = e.at(source, e.scaled(index, config.block_out * config.block_in))
-        own_target = e.at(target, e.scaled(index, groups * group_bytes))
-        own_bias = e.at(bias, e.scaled(index, group_bytes))
+        element_source = e.at(source, e.scaled(index, config.block_out * config.block_in))
+        element_target = e.at(target, e.scaled(index, groups * group_bytes))
+        element_bias = e.at(bias, e.scaled(index, group_bytes))
 
         def move(g: ir.Value, o: ir.Value) -> None:
             place = e.sum(e.scaled(o, config.block_in), e.scaled(g, unit))
-            read = e.load(ir.IntType(8 * unit), e.at(own_source, place))
-            e.store(read, e.at(own_target, e.sum(e.scaled(g, group_bytes), e.scaled(o, K_GROUP))))
+            read = e.load(ir.IntType(8 * unit), e.at(element_source, place))
+            e.store(read, e.at(element_target, e.sum(e.scaled(g, group_bytes), e.scaled(o, K_GROUP))))
 
         def sum_up(part: ir.Value) -> None:
             total = e.variable(splat(0, vector))
 
             def add(g: ir.Value) -> None:
                 weights = e.load(
-                    vector, e.at(own_target, e.sum(e.scaled(g, group_bytes), e.scaled(part, 4 * lanes)))
+                    vector, e.at(element_target, e.sum(e.scaled(g, group_bytes), e.scaled(part, 4 * lanes)))
                 )
                 total.set(dot.emit(e, total.get(), ir.Constant(I32, 0x80808080), weights))
 
             e.loop(i64(groups), add)
-            e.store(e.builder.neg(total.get()), e.at(own_bias, e.scaled(part, 4 * lanes)))
+            e.store(e.builder.neg(total.get()), e.at(element_bias, e.scaled(part, 4 * lanes)))
 
         e.loop(i64(groups), lambda g: e.loop(i64(config.block_out), lambda o: move(g, o)))
         e.loop(i64(padded_block_out(config) // lanes), sum_up)

@@ -39,8 +39,8 @@ def fetch_asks(machine: Machine) -> int:
 
 @part
 def fetch_receives(machine: Machine, beat_runs: Records[BeatRun]) -> bool:
-    """Work on the beat that the DMA offers; return whether it is taken. `ended` is still that of the cycle's
-    start.
+    """Work on the beat that the DMA offers; return whether it is taken. `ended` still has its value of the
+    cycle's start.
 
     Once dispatch has ended, the hardware drops what arrives. Here `level` still counts it: nothing reads it
     any more.

@@ -242,7 +242,7 @@ class Importer:
             self.values.ranges[node.output[0]] = limits
 
     def foreign(self, node: NodeProto) -> ForeignNode:
-        """Return a node that is expanded into others, with what is known about its inputs."""
+        """Return a node that is expanded into other nodes, with what is known about its inputs."""
         names = [self.names[name] if name else "" for name in node.input]
         return ForeignNode(
             node.op_type,

@@ -16,7 +16,7 @@ FOREIGN: Mapping[str, Mapping[str, ForeignOperator]] = {
     "": {**attention.STANDARD, **contributed.STANDARD, **recurrent.RECURRENT},
     **dict.fromkeys(qonnx.DOMAINS, qonnx.OPERATORS),
 }
-"""The operators that are expanded into others, by domain."""
+"""The operators that are expanded into other operators, by domain."""
 ONLY_HERE: Mapping[str, str] = {
     **dict.fromkeys(
         qonnx.DOMAINS,
@@ -58,7 +58,7 @@ def refusal_of(node: NodeProto, opset: int) -> str:
 
 
 def foreign_operator(node: NodeProto) -> ForeignOperator | None:
-    """Return the operator of a node that is expanded into others; None if the importer knows no expansion."""
+    """Return the operator of a node that is expanded; None if the importer knows no expansion."""
     domain = "" if node.domain in MAIN_DOMAINS else node.domain
     return FOREIGN.get(domain, {}).get(node.op_type)
 

@@ -73,9 +73,9 @@ class Sizes:
 
     def add(self, array: np.ndarray, axis: int) -> None:
         """Accumulate the elements of a sample, whose channels are along `axis`."""
-        others = tuple(place for place in range(array.ndim) if place != axis)
-        self.greatest = np.maximum(self.greatest, np.abs(array).max(others))
-        self.power = self.power + np.square(array, dtype=np.float64).sum(others)
+        reduced_axes = tuple(place for place in range(array.ndim) if place != axis)
+        self.greatest = np.maximum(self.greatest, np.abs(array).max(reduced_axes))
+        self.power = self.power + np.square(array, dtype=np.float64).sum(reduced_axes)
         self.count += array.size // array.shape[axis]
         self.positive = self.positive and not array.min() < 0
 
@@ -317,8 +317,10 @@ def _products(roles: Roles, quantised: Graph) -> Iterator[BiasedProduct]:
 def _mean_error(graph: Graph, product: BiasedProduct, seen: Mapping[str, np.ndarray]) -> np.ndarray:
     """Return the mean error of each output channel, float64[outputs], ignoring the effect of padding."""
     axis = 1 if product.node.op == "Conv" else seen[product.real].ndim - 1
-    others = tuple(place for place in range(seen[product.real].ndim) if place != axis)
-    before, after = (seen[name].mean(others, dtype=np.float64) for name in (product.real, product.again))
+    reduced_axes = tuple(place for place in range(seen[product.real].ndim) if place != axis)
+    before, after = (
+        seen[name].mean(reduced_axes, dtype=np.float64) for name in (product.real, product.again)
+    )
     weights, outputs, _ = product_parts(graph, product.node)
     quantised = _means(product.node, seen[product.weights], outputs, after)
     error: np.ndarray = quantised - _means(product.node, weights, outputs, before)

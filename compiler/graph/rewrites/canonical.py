@@ -163,9 +163,9 @@ def _is_of_zeros(at: Rewriter, pad: Node) -> bool:
     """Whether a Pad adds zeros, along spatial axes only."""
     type_, pads = at.types[pad.inputs[0]], pad.extents("pads")
     rank = len(type_.shape)
-    others = (*pads[:SPACE], *pads[rank : rank + SPACE])
+    outer_pads = (*pads[:SPACE], *pads[rank : rank + SPACE])
     zeros = pad.attributes["mode"] == "constant" and pad.attributes["value"] == 0
-    return zeros and type_.dtype == "float32" and min(pads, default=0) >= 0 and not any(others)
+    return zeros and type_.dtype == "float32" and min(pads, default=0) >= 0 and not any(outer_pads)
 
 
 def _widened(at: Rewriter, node: Node, pad: Node) -> dict[str, Attribute] | None:
