@@ -1,4 +1,4 @@
-"""Arguments of compiled functions: what is to be known of them to compile one, and how they are passed.
+"""Arguments of compiled functions: what a compilation must know of them, and how they are passed.
 
 Machine code gets the Python objects of arrays and records, and reads addresses and extents from them, at
 places that the C interface of NumPy fixes. To ask for them in Python would take longer than many functions
@@ -14,14 +14,14 @@ import numpy as np
 
 HEADER = object.__basicsize__ // np.intp(0).itemsize
 ARRAY_DATA, ARRAY_EXTENTS = HEADER, HEADER + 2
-"""Words of an array's object: the address of its elements, and that of its extents."""
+"""Words of an array's object: the address of its elements, and the address of its extents."""
 RECORD_DATA = HEADER + 1
 """Word of a record's object: the record's address."""
 
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """An argument that is an array with `rank` dimensions, or a record of one where `rank` is None."""
+    """An argument that is an array with `rank` dimensions, or a record where `rank` is None."""
 
     dtype: np.dtype
     rank: int | None
@@ -29,7 +29,7 @@ class Array:
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """An argument that is a named tuple of others."""
+    """An argument that is a named tuple of arguments."""
 
     form: type
     members: tuple["Kind", ...]

@@ -30,7 +30,7 @@ _ENTRY = CFUNCTYPE(c_int64, c_void_p, c_void_p)
 
 
 def part(function: Function) -> Function:
-    """Mark a function that compiled ones call and inline; elsewhere it stays plain Python."""
+    """Mark a function that compiled functions call and inline; elsewhere it stays plain Python."""
     assert isinstance(function, FunctionType)
     _parts.add(function)
     return function
@@ -87,7 +87,7 @@ whole = Compiled
 
 @cache
 def revision(folder: Path) -> str:
-    """Return a digest of the sources that machine code of a folder is made of: the folder's, this package's
+    """Return a digest of the sources of a folder's machine code: the folder's sources, this package's
     and the specification's."""
     folders = dict.fromkeys((folder, Path(__file__).parent, Path(vdla.hw.spec.__file__).parent))
     texts = (path.read_bytes() for each in folders for path in sorted(each.rglob("*.py")))

@@ -29,16 +29,16 @@ def machine_code(function: FunctionType, kinds: tuple[Kind, ...], parts: Set[Fun
         parts: functions that it may call.
     """
     entry = _entry(Jitted(parts).of(function, forceinline=False), kinds)
-    found = numba.cfunc(SIGNATURE, error_model="numpy")(entry)
-    module = llvm.parse_assembly(found.inspect_llvm())
-    _export(module, found.native_name)
+    compiled = numba.cfunc(SIGNATURE, error_model="numpy")(entry)
+    module = llvm.parse_assembly(compiled.inspect_llvm())
+    _export(module, compiled.native_name)
     machine = target_machine()
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
     _optimise(module, machine)
     foreign = sorted(
-        one.name
-        for one in module.functions
-        if one.is_declaration and not one.name.startswith("llvm.") and one.name not in LIBRARY
+        called.name
+        for called in module.functions
+        if called.is_declaration and not called.name.startswith("llvm.") and called.name not in LIBRARY
     )
     assert not foreign, (
         f"{function.__name__} calls {', '.join(foreign)}, which only numba provides: something in it can "
@@ -53,12 +53,12 @@ class Jitted:
 
     def __init__(self, parts: Set[FunctionType]) -> None:
         self._parts = parts
-        self._made: dict[FunctionType, object] = {}
-        self._names: dict[str, dict[str, object]] = {}  # global ones, by module
+        self._copies: dict[FunctionType, object] = {}
+        self._names: dict[str, dict[str, object]] = {}  # global names, by module
 
     def of(self, function: FunctionType, *, forceinline: bool = True) -> object:
         """Return a function for others to call."""
-        if function not in self._made:
+        if function not in self._copies:
             copy = FunctionType(
                 function.__code__,
                 self._globals(function.__module__),
@@ -66,10 +66,10 @@ class Jitted:
                 function.__defaults__,
                 function.__closure__,
             )
-            self._made[function] = numba.njit(
+            self._copies[function] = numba.njit(
                 forceinline=forceinline and not function.__dict__.get(CALLED), **OPTIONS
             )(copy)
-        return self._made[function]
+        return self._copies[function]
 
     def _globals(self, module: str) -> dict[str, object]:
         if module not in self._names:
@@ -117,18 +117,18 @@ def _argument(kind: Kind, names: dict[str, object], places: dict[str, int]) -> s
 
 
 def _export(module: llvm.ModuleRef, name: str) -> None:
-    """Let `name` be the module's only function that others see, so that what the others never do is known:
-    numba's handling of exceptions and references then falls away."""
-    for one in module.functions:
-        if one.is_declaration:
+    """Let `name` be the module's only function that other modules see, so that what its internal functions
+    never do is known: numba's handling of exceptions and references then falls away."""
+    for symbol in module.functions:
+        if symbol.is_declaration:
             continue
-        if one.name == name:
-            one.name = ENTRY
+        if symbol.name == name:
+            symbol.name = ENTRY
         else:
-            one.linkage = llvm.Linkage.internal
-    for one in module.global_variables:
-        if not one.is_declaration:
-            one.linkage = llvm.Linkage.internal
+            symbol.linkage = llvm.Linkage.internal
+    for symbol in module.global_variables:
+        if not symbol.is_declaration:
+            symbol.linkage = llvm.Linkage.internal
 
 
 def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:

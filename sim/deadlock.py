@@ -46,7 +46,7 @@ class Lack:
 
     Attributes:
         instruction: that waits.
-        supplier: the first instruction not yet executed that would push the token, or pop one and so make
+        supplier: the first instruction not yet executed that would push the token, or pop a token and so make
             room; None: there is none.
     """
 
@@ -144,7 +144,7 @@ def _executed(state: Standstill, unit: Unit, flags: np.ndarray) -> int:
 
 
 def _suspect(state: Standstill, lack: Lack) -> Iterator[str]:
-    """Yield the likely culprit: the last instruction of the supplying unit before the waiting one."""
+    """Yield the likely culprit: the last instruction of the supplying unit before the waiting instruction."""
     number, unit = TOKEN_EDGES.index(lack.edge), lack.supplying_unit
     before = np.flatnonzero(state.program.unit[: lack.instruction] == unit)
     flags, supplies = (state.program.pushes, "pushes") if lack.token else (state.program.pops, "pops")
@@ -183,11 +183,11 @@ def _chain(state: Standstill, lacks: dict[Unit, list[Lack]]) -> str:
     place: Unit | str = min(lacks, key=lambda unit: lacks[unit][0].instruction)
     while place not in path:
         path.append(place)
-        own = lacks[place] if isinstance(place, Unit) else []
-        never = next((lack for lack in own if lack.supplier is None), None)
+        of_unit = lacks[place] if isinstance(place, Unit) else []
+        never = next((lack for lack in of_unit if lack.supplier is None), None)
         if never is not None:
             return f"chain of waits: {_waits([*map(_name, path), _never_text(never)])}"
-        place = _waits_for(state, own)
+        place = _waits_for(state, of_unit)
     return f"cycle of waits: {_waits(list(map(_name, [*path[path.index(place) :], place])))}"
 
 
@@ -213,5 +213,5 @@ def _name(place: Unit | str) -> str:
 
 
 def _waits(names: list[str]) -> str:
-    """Say that each waits for the next. Not by arrows: those of token edges point the other way."""
+    """Say that each waits for the next. Not by arrows: arrows of token edges point the other way."""
     return ", ".join(f"{name} waits for {following}" for name, following in pairwise(names))

@@ -52,7 +52,7 @@ class DecodedStream:
         valid: bool[n], whether the accelerator has this instruction.
         unit: uint8[n], the `Unit` that executes it; meaningless where not valid.
         pops: bool[n, 4], the edges of `TOKEN_EDGES` from which it takes a token.
-        pushes: bool[n, 4], the edges onto which it puts one.
+        pushes: bool[n, 4], the edges onto which it puts a token.
     """
 
     config: AcceleratorConfig
@@ -69,7 +69,7 @@ class DecodedStream:
 
     @cached_property
     def dispatched(self) -> int:
-        """Instructions that can be dispatched: those to the first FINISH, or before the first that is not
+        """Instructions that can be dispatched: up to the first FINISH, or before the first that is not
         valid."""
         finish = _first(self.opcode == isa.Opcode.FINISH, len(self))
         return min(finish + 1, self.first_invalid)
@@ -115,16 +115,16 @@ class DecodedStream:
         return f"instruction {index} ({format_instruction(self.instruction(index))})"
 
     def column(self, form: type[isa.Instruction], name: str) -> IntArray:
-        """Return int64[...]: field `name` of every instruction whose opcode is that of `form`, in program
+        """Return int64[...]: field `name` of every instruction with the opcode of `form`, in program
         order."""
-        own: IntArray = self.table[self.opcode == form.opcode, slots(form, self.config)[name]]
-        return own
+        values: IntArray = self.table[self.opcode == form.opcode, slots(form, self.config)[name]]
+        return values
 
     def fields(self, form: type[isa.Instruction]) -> Callable[[str], IntArray]:
         """Return the fields of every instruction of `form` as columns; 0 where the configuration has no such
         field."""
-        own, place = self.table[self.opcode == form.opcode], slots(form, self.config)
-        return lambda name: own[:, place[name]] if name in place else np.zeros(len(own), np.int64)
+        table, place = self.table[self.opcode == form.opcode], slots(form, self.config)
+        return lambda name: table[:, place[name]] if name in place else np.zeros(len(table), np.int64)
 
     def steps(self, form: type[isa.Instruction]) -> IntArray:
         """Return int64[...], the micro-op steps of every instruction of `form`, in program order."""
@@ -190,9 +190,9 @@ def _decode(program: DecodedStream) -> None:
         rows = np.flatnonzero(program.opcode == form.opcode)
         if not rows.size:
             continue
-        own = words[rows]
+        encoded = words[rows]
         for slot, field in enumerate(isa.layout(form, config)):
-            table[rows, slot] = _extract(own, field)
+            table[rows, slot] = _extract(encoded, field)
         key[rows] = _meaning_key(form, table[rows], config)
     meaning = _meanings(config)
     program.valid[:], program.unit[:] = meaning.valid[key], meaning.unit[key]
@@ -221,9 +221,8 @@ def _edges(flags: BoolArray, unit: ByteArray, flag: str, end: str) -> BoolArray:
     return np.stack(columns, axis=1)
 
 
-# What an instruction means (whether there is one, and which unit runs it) depends on its opcode, its one
-# enumerated
-# field and, for STORE, on whether it moves anything. All combinations are asked of the codec once.
+# What an instruction means (whether it exists, and which unit runs it) depends on its opcode, its single
+# enumerated field and, for STORE, on whether it moves anything. All combinations are asked of the codec once.
 
 
 @dataclass(frozen=True, slots=True)

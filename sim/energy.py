@@ -48,8 +48,8 @@ def by_component(energy: NDArray[np.float64]) -> dict[str, float]:
 def energies(program: DecodedStream, table: EnergyTable) -> NDArray[np.float64]:
     """Return float64[components, n]: the energy in pJ that each of COMPONENTS spends on each instruction.
 
-    The energy of a product scales with both operands' bits, that of a sum with its bits. That of an access
-    scales with the bits of the element and follows the size of the scratchpad (`access_pj`).
+    The energy of a product scales with both operands' bits, the energy of a sum with its bits. The energy
+    of an access scales with the bits of the element and follows the size of the scratchpad (`access_pj`).
     """
     config, events = program.config, events_of(program)
     sums, wide = config.acc_bits / TABLE_SUM_BITS, (config.acc_bits / TABLE_SUM_BITS) ** 2
@@ -59,14 +59,14 @@ def energies(program: DecodedStream, table: EnergyTable) -> NDArray[np.float64]:
         + events.wide_products * (wide * table.multiply_32_bits)
         + events.sums * (sums * table.add_32_bits)
     )
-    found = np.zeros((len(COMPONENTS), len(program)))
-    found[COMPONENTS.index(DRAM)] = events.dram_bytes * (8 * table.dram / WORD_BITS)
+    energy_pj = np.zeros((len(COMPONENTS), len(program)))
+    energy_pj[COMPONENTS.index(DRAM)] = events.dram_bytes * (8 * table.dram / WORD_BITS)
     for memory, energy in element_pj(config, table).items():
         place = COMPONENTS.index(memory.name.lower())
-        found[place] = (events.reads[memory] + events.writes[memory]) * energy
+        energy_pj[place] = (events.reads[memory] + events.writes[memory]) * energy
     for opcode, name in ARITHMETIC.items():
-        found[COMPONENTS.index(name)] += np.where(program.opcode == opcode, arithmetic, 0.0)
-    return found
+        energy_pj[COMPONENTS.index(name)] += np.where(program.opcode == opcode, arithmetic, 0.0)
+    return energy_pj
 
 
 def element_pj(config: AcceleratorConfig, table: EnergyTable) -> Mapping[MemoryType, float]:

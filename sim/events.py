@@ -72,8 +72,8 @@ def _add_accesses(program: DecodedStream, form: type[isa.Instruction], events: E
     for access in FOOTPRINTS[form].accesses:
         for memory, chosen in _by_memory(form, access, fields, len(rows)):
             if access.in_dram:
-                found = touched.rows_in_dram(access, fields, program.config.element_bytes(memory))
-                moved = np.broadcast_to(found.width * found.count, len(rows))
+                transfer = touched.rows_in_dram(access, fields, program.config.element_bytes(memory))
+                moved = np.broadcast_to(transfer.width * transfer.count, len(rows))
                 events.dram_bytes[rows[chosen]] += moved[chosen]
                 continue
             pad, moved = scratchpad_of(memory), _elements(program, form, access)[chosen]
@@ -88,12 +88,12 @@ def _by_memory(
     form: type[isa.Instruction], access: Access, fields: Fields, count: int
 ) -> Iterator[tuple[MemoryType, BoolArray]]:
     """Yield each memory type of an access with bool[count]: the instructions that access it."""
-    made = np.broadcast_to(touched.happens(FOOTPRINTS[form], access, fields), count)
+    happening = np.broadcast_to(touched.happens(FOOTPRINTS[form], access, fields), count)
     if access.memory is not None:
-        yield access.memory, made
+        yield access.memory, happening
         return
     for memory in LOADABLE:
-        yield memory, made & (fields("memory_type") == memory)
+        yield memory, happening & (fields("memory_type") == memory)
 
 
 def _elements(program: DecodedStream, form: type[isa.Instruction], access: Access) -> IntArray:

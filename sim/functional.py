@@ -37,7 +37,8 @@ class Machine:
 
         If the run fails, the effects of the instructions before remain, and the offending instruction has
         written nothing. If it is interrupted (KeyboardInterrupt), the effects of the instructions before
-        remain, too, and the next one, if it is a GEMM or ALU instruction, may have made its first steps.
+        remain, too, and the next instruction may have executed its first steps if it is a GEMM or ALU
+        instruction.
 
         Args:
             program: decoded before anything executes.
@@ -48,15 +49,15 @@ class Machine:
         Raises:
             InvalidInstructionError, AccessError, DeadlockError, UnfinishedError: as for `Device.run`.
         """
-        found = interleave(program, seed)
+        interleaving = interleave(program, seed)
         self.pads.clear_registers()
         if native:
-            self._execute_natively(program, found.order, dram)
+            self._execute_natively(program, interleaving.order, dram)
         else:
-            self._execute_by_reference(program, found.order, dram)
-        if found.error:
-            raise found.error
-        return found.order
+            self._execute_by_reference(program, interleaving.order, dram)
+        if interleaving.error:
+            raise interleaving.error
+        return interleaving.order
 
     def _execute_natively(self, program: DecodedStream, order: np.ndarray, dram: np.ndarray) -> None:
         from vdla.sim.native.build import native_code_for  # takes long to import, and timing needs none
@@ -82,7 +83,7 @@ COUNTED = {
 
 
 def counters(program: DecodedStream, order: IntArray) -> dict[str, int]:
-    """Return the bytes that the instructions of `order` moved and the steps that they made.
+    """Return the bytes that the instructions of `order` moved and the steps that they executed.
 
     `<memory>_LOADED_BYTES` and `OUT_STORED_BYTES` count DRAM bytes, without padding; `GEMM_STEPS` (resets and
     DEPTHWISE too) and `ALU_STEPS` count as the registers of that name do; `<unit>_INSTRUCTIONS` count

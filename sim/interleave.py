@@ -1,6 +1,6 @@
 """Legal interleavings: the order in which the units execute a program's instructions.
 
-Streams have no data-dependent control flow, so the order is found before anything executes. Instructions
+Streams have no data-dependent control flow, so the order is determined before anything executes. Instructions
 enter the units' queues in program order. An instruction whose queue is full blocks all that follow. A unit
 executes the instruction at the head of its queue as a whole, if every edge it pops has a token and every
 edge it pushes has room.
@@ -136,7 +136,7 @@ class _Run:
         """Return the error that explains why nothing can go on; None where all dispatched instructions
         executed."""
         left = tuple(
-            np.array(own[begin:], np.int64) for own, begin in zip(self.of_unit, self.begin, strict=True)
+            np.array(queue[begin:], np.int64) for queue, begin in zip(self.of_unit, self.begin, strict=True)
         )
         return explain(Standstill(self.program, tuple(self.tokens), self.dispatched, left))
 

@@ -35,7 +35,7 @@ def read_code(source: Path, name: str, key: str) -> bytes | None:
 
 
 def write_code(source: Path, name: str, key: str, code: bytes) -> None:
-    """Keep a function's code, in place of that of earlier sources; where no folder can be written to,
+    """Keep a function's code, in place of the code of earlier sources; where no folder can be written to,
     say so once: the next process compiles again."""
     reason: Exception = OSError("it has no folder")
     for folder in _folders(source):
@@ -50,9 +50,9 @@ def write_code(source: Path, name: str, key: str, code: bytes) -> None:
 
 def _folders(source: Path) -> Iterator[Path]:
     yield source.parent / "__pycache__"
-    own = hashlib.sha256(os.fsencode(source.parent)).hexdigest()[:16]
+    digest = hashlib.sha256(os.fsencode(source.parent)).hexdigest()[:16]
     with suppress(OSError):  # there is no cache
-        yield cache_folder() / FOLDER / own
+        yield cache_folder() / FOLDER / digest
 
 
 def _digest(key: str, code: bytes) -> bytes:

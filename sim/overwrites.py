@@ -30,16 +30,16 @@ def refuse_overwrites(program: DecodedStream, stream_address: int | None) -> Non
     stores = dram_rows(program, isa.Store)
     if not len(stores):
         return
-    found = [] if stream_address is None else [_stream_overwrite(program, stores, stream_address)]
-    found.append(_uop_overwrite(program, stores))
-    first = min((overwrite for overwrite in found if overwrite), key=lambda each: each.store, default=None)
+    overwrites = [] if stream_address is None else [_stream_overwrite(program, stores, stream_address)]
+    overwrites.append(_uop_overwrite(program, stores))
+    first = min((each for each in overwrites if each), key=lambda each: each.store, default=None)
     if first:
         raise first.error(program)
 
 
 @dataclass(frozen=True, slots=True)
 class _Overwrite:
-    """The STORE at index `store` writes the bytes [begin, end) of `victim`; `remedy` is one way out."""
+    """The STORE at index `store` writes the bytes [begin, end) of `victim`; `remedy` is a way out."""
 
     store: int
     victim: str
@@ -97,7 +97,7 @@ def _uop_overwrite(program: DecodedStream, stores: DramRows) -> _Overwrite | Non
 
 
 def _near(rows: DramRows, others: DramRows) -> DramRows:
-    """Return those of `rows` that reach between the first and the last byte of `others`."""
+    """Return the rows of `rows` that reach between the first and the last byte of `others`."""
     if not len(others):
         return rows.chosen(slice(0))
     return rows.chosen((rows.begin < others.end.max()) & (rows.end > others.begin.min()))

@@ -15,7 +15,7 @@ def host_features() -> llvm.FeatureMap:
 
 @cache
 def host_name() -> str:
-    """Return the processor's name and features, which machine code is made for."""
+    """Return the processor's name and features, which machine code is compiled for."""
     return f"{llvm.get_host_cpu_name()} {host_features().flatten()}"
 
 

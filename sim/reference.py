@@ -145,8 +145,8 @@ def depthwise(instruction: isa.Depthwise, pads: Scratchpads) -> None:
 
 
 def _term(element: np.ndarray, weights: np.ndarray, term: Term, window: Window) -> np.ndarray:
-    """Return the products [batch, block] that a term adds: those of an element [batch, block] of the window
-    with weights [block, block]."""
+    """Return the products [batch, block] that a term adds: of an element [batch, block] of the window with
+    weights [block, block]."""
     lanes = np.arange(len(weights))
     channels = lanes // window.channels * window.channels + term.channel
     products: np.ndarray = element[:, channels].astype(np.int64) * weights[:, term.place]
@@ -194,7 +194,7 @@ def _dram_row(
 
 
 def _gathered(dram: np.ndarray, it: isa.Gather, y: int, config: AcceleratorConfig) -> np.ndarray:
-    """Return uint8[bytes]: the elements of row y of a GATHER, one behind the other."""
+    """Return uint8[bytes]: the elements of row y of a GATHER, contiguous."""
     size, first = config.element_bytes(it.memory_type), it.dram_base + y * it.x_stride
     begins = (first + x * it.step for x in range(it.x_size))
     return np.concatenate([dram[begin : begin + size] for begin in begins])

@@ -40,7 +40,7 @@ class DramRows:
 
     @property
     def end(self) -> IntArray:
-        """int64[m]: one past the last byte of the last row."""
+        """int64[m]: the end of the last row, behind its last byte."""
         return self.begin + (self.count - 1) * self.stride + self.width
 
     def chosen(self, which: IntArray | BoolArray | slice) -> "DramRows":
@@ -87,14 +87,14 @@ def joined(begins: IntArray, ends: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def dram_rows(program: DecodedStream, form: type[isa.Instruction]) -> DramRows:
-    """Return what the instructions of `form`, one of `forms_in_dram`, move that a run reaches; not those of
-    nothing."""
+    """Return the rows that the instructions of `form` (of `forms_in_dram`) move, as far as a run reaches;
+    without instructions that move nothing."""
     reached, access = program.part(slice(program.dispatched)), dram_access(form)
     fields = reached.fields(form)
     index = np.flatnonzero(reached.opcode == form.opcode)
     memory = moved_memories(reached, form)
-    found = rows_in_dram(access, fields, element_bytes(program.config)[memory])
-    rows = DramRows(index, memory, *found)
+    columns = rows_in_dram(access, fields, element_bytes(program.config)[memory])
+    rows = DramRows(index, memory, *columns)
     return rows.chosen(happens(FOOTPRINTS[form], access, fields))
 
 

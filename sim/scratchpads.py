@@ -39,7 +39,7 @@ def acc_dtype(config: AcceleratorConfig) -> np.dtype[np.signedinteger]:
 
 @dataclass(frozen=True)
 class Scratchpads:
-    """The memories of one accelerator, all zero at first. 2- and 4-bit values stand one to a byte.
+    """The memories of one accelerator, all zero at first. 2- and 4-bit values take a byte each.
 
     Raises:
         DeviceError: they take more than `SCRATCHPAD_BYTES`.

@@ -66,13 +66,15 @@ def by_simulator(space: ChoiceSpace, candidates: int = CANDIDATES) -> Choice:
     between them. So is the best choice that keeps inputs on chip, which is used if it saves CONVINCING
     cycles. Otherwise, the best choice with more virtual threads is simulated if its estimate is better.
     """
-    first, *others = _candidates(space.usual, candidates)
-    if not others and space.more is None:
+    first, *further = _candidates(space.usual, candidates)
+    if not further and space.more is None:
         return first
     best, enough = _simulated(space, first), NEARLY_LEAST * _least_cycles(space)
     if best.cycles <= enough:
         return _better_with_more_threads(space, best).choice
-    best = min([best, *(_simulated(space, other) for other in others)], key=lambda one: one.cycles)
+    best = min(
+        [best, *(_simulated(space, choice) for choice in further)], key=lambda simulated: simulated.cycles
+    )
     kept = _best_hopeful(space, best, space.usual, _keeping_inputs(space.usual))
     best = kept if kept.cycles + CONVINCING <= best.cycles else best
     if best.cycles > enough and space.more is not None:
@@ -96,20 +98,20 @@ def _better_with_more_threads(space: ChoiceSpace, best: _Simulated) -> _Simulate
     better."""
     if space.more is None:
         return best
-    other = _candidates(space.more, 1)[0]
-    if _estimate(space.more, other) >= _estimate(space.usual, best.choice):
+    challenger = _candidates(space.more, 1)[0]
+    if _estimate(space.more, challenger) >= _estimate(space.usual, best.choice):
         return best
-    return min(best, _simulated(space, other), key=lambda one: one.cycles)
+    return min(best, _simulated(space, challenger), key=lambda simulated: simulated.cycles)
 
 
 def _best_hopeful(
-    space: ChoiceSpace, best: _Simulated, family: ChoiceFamily, others: Iterable[Choice]
+    space: ChoiceSpace, best: _Simulated, family: ChoiceFamily, choices: Iterable[Choice]
 ) -> _Simulated:
-    """Simulate each of `others` whose estimate is below HOPEFUL times the fewest simulated cycles so far.
-    Return the choice with the fewest simulated cycles: `best` or one of these."""
-    for other in others:
-        if _estimate(family, other) < HOPEFUL * best.cycles:
-            best = min(best, _simulated(space, other), key=lambda one: one.cycles)
+    """Simulate each of `choices` whose estimate is below HOPEFUL times the fewest simulated cycles so far.
+    Return the choice with the fewest simulated cycles: `best` or one of `choices`."""
+    for choice in choices:
+        if _estimate(family, choice) < HOPEFUL * best.cycles:
+            best = min(best, _simulated(space, choice), key=lambda simulated: simulated.cycles)
     return best
 
 

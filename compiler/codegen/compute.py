@@ -61,9 +61,9 @@ def product(emission: Emission, nest: Nest) -> Action:
         if pair is None:
             resets = _instructions_over(partial(gemm, reset=True), outer, base, emission.config)
             return resets + _instructions_over(gemm, steps.values(), base, emission.config)
-        first, others = pair
+        first, further = pair
         started: Recorded = [(partial(gemm, overwrite=True), first)]
-        return started if others is None else [*started, (gemm, others)]
+        return started if further is None else [*started, (gemm, further)]
 
     return _nest_action(nest, emission.tiles(nest.call), mapped, starts)
 
@@ -281,10 +281,10 @@ def window_instructions(
     }
     outer = _pop_longest(moving, repeated, Steps(1, (0, 0, 0)))
     of_sums = [steps for name, steps in moving.items() if name in (summed or ())]
-    others = [steps for name, steps in moving.items() if name not in (summed or ())]
-    _check_room([*of_sums, *others], config)
-    uops = iteration_elements([*of_sums, *others], base)
-    first = prod(steps.trips for steps in others) if summed is not None else 0
+    of_results = [steps for name, steps in moving.items() if name not in (summed or ())]
+    _check_room([*of_sums, *of_results], config)
+    uops = iteration_elements([*of_sums, *of_results], base)
+    first = prod(steps.trips for steps in of_results) if summed is not None else 0
     loop = Loop(outer.trips, *outer.steps), Loop(inner.trips, inner.steps[0], column)
     for part, overwrite in ((uops[:first], True), (uops[first:], False)):
         if part:

@@ -180,7 +180,7 @@ def costs_of(work: TilingProblem, table: TileTable) -> Costs:
 
 
 def least_cycles(work: TilingProblem, table: TileTable) -> float:
-    """Return the cycles that no tile size of a table can be below: those of its slots, or of its traffic."""
+    """Return the cycles that no tile size of a table can be below, by its slots or by its traffic."""
     costs = costs_of(work, table)
     return float(np.maximum(costs.slots, costs.bus).min())
 

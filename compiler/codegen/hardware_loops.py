@@ -53,10 +53,10 @@ def sum_instructions(
     if prod(loop.trips for loop in (*rest, *sums)) > config.depth(MemoryType.UOP) // 2:
         return None
     first = MicroKernel(iteration_elements(rest, base))
-    others = MicroKernel(iteration_elements([*sums, *rest], base)[len(first) :])
+    further = MicroKernel(iteration_elements([*sums, *rest], base)[len(first) :])
     return ComputeInstruction(first, outer, inner), ComputeInstruction(
-        others, outer, inner
-    ) if others else None
+        further, outer, inner
+    ) if further else None
 
 
 @lru_cache(maxsize=1 << 16)
@@ -85,7 +85,7 @@ def _hardware_loops(loops: Iterable[Steps], config: AcceleratorConfig) -> tuple[
     fitting = (loop for loop in merged if fits_hardware_loop(loop, config))
     chosen = sorted(fitting, key=lambda loop: -loop.trips)[:2]
     outer, inner = [Loop(loop.trips, *loop.steps) for loop in chosen] + [Loop()] * (2 - len(chosen))
-    return outer, inner, [loop for loop in merged if not any(loop is other for other in chosen)]
+    return outer, inner, [loop for loop in merged if not any(loop is chosen_loop for chosen_loop in chosen)]
 
 
 def _merged_loops(loops: list[Steps]) -> list[Steps]:
@@ -119,7 +119,7 @@ def _unrolled_within(loops: list[Steps], limit: int) -> tuple[list[Steps], list[
             break
         unrolled.append(loop)
         count *= loop.trips
-    return unrolled, [loop for loop in loops if not any(loop is other for other in unrolled)]
+    return unrolled, [loop for loop in loops if not any(loop is unrolled_loop for unrolled_loop in unrolled)]
 
 
 def iteration_elements(loops: list[Steps], base: tuple[int, int, int]) -> tuple[tuple[int, int, int], ...]:

@@ -160,7 +160,7 @@ def condition_boxes(
     for condition in conditions:
         fixed, free = condition.at(values, loops)
         if len(free) > 1:
-            name = next(loop for loop in loops if any(loop == other for other, _ in free))
+            name = next(loop for loop in loops if any(loop == free_loop for free_loop, _ in free))
             inner = {loop: extent for loop, extent in loops.items() if loop != name}
             for value in range(loops[name]):
                 yield from condition_boxes(conditions, inner, {**values, name: value})

@@ -99,7 +99,7 @@ class TilingProblem:
 
     @property
     def keeps_parameters(self) -> bool:
-        """Whether the parameters of all outputs are on chip at once, not only those of some tiles."""
+        """Whether the parameters of all outputs are on chip at once, not only parameters of some tiles."""
         return self.sets <= self.most_sets
 
 

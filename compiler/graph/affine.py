@@ -65,8 +65,8 @@ class _ConstantOperand(NamedTuple):
 
 
 def _constant_operand(graph: Values, node: Node, axis: int) -> _ConstantOperand | None:
-    """Return the operands of a binary operator; None unless one is a constant scalar or has a number for each
-    channel."""
+    """Return the operands of a binary operator; None unless one operand is a constant scalar or has a number
+    for each channel."""
     constant = [name in graph.constants for name in node.inputs]
     if constant not in ([True, False], [False, True]):
         return None

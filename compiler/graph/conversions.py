@@ -86,7 +86,7 @@ class Conversions(DefUse):
             self._bounded_readers[node.result] = self._collect_readers(node.result)
 
     def _collect_readers(self, real: str) -> BoundedReaders:
-        """Return the readers of a value; those of each Relu and Clip after it must be collected already."""
+        """Return the readers of a value; the readers of each Relu and Clip after it must be known already."""
         use: tuple[str, Node | None] | None = (real, None) if real in self.graph.outputs else None
         first: Node | None = None
         for reader in self.readers(real):
@@ -145,7 +145,7 @@ class Conversions(DefUse):
 
     def dequantised_constants(self, real: str) -> tuple[np.ndarray, ...] | None:
         """Return elements, scale and zero point of the DequantizeLinear that produces `real`; None if no
-        DequantizeLinear does, or if one of them is not constant."""
+        DequantizeLinear does, or if one of these is not constant."""
         names = self.makers[real].inputs if self.is_dequantised(real) else ("",)
         if not all(name in self.constants for name in names):
             return None

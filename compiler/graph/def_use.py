@@ -37,12 +37,12 @@ class DefUse:
         return list(self._readers.get(name, {}).values())
 
     def maker(self, name: str, *ops: str) -> Node | None:
-        """Return the node that makes a value, or None. If `ops` are given, the node must be one of them."""
+        """Return the node that makes a value, or None; of the operators `ops`, if they are given."""
         node = self.makers.get(name)
         return node if node is not None and (not ops or node.op in ops) else None
 
     def only_reader(self, name: str, *ops: str) -> Node | None:
-        """Return the only reader of a value, or None. If `ops` are given, the node must be one of them.
+        """Return the only reader of a value, or None; of the operators `ops`, if they are given.
 
         None also if the node reads the value twice, or the value is an output of the graph.
         """

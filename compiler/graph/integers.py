@@ -20,8 +20,8 @@ LARGEST_MULTIPLE = 1 << MULTIPLIER_BITS - 1  # of the ratio of scales in a requa
 
 def plain_convolution(rank: int) -> Mapping[str, Attribute]:
     """Return the attributes of an Int8Conv of `rank` spatial dimensions without border, steps and groups."""
-    ones, none = (1,) * rank, (0,) * (2 * rank)
-    return {"border": 0, "dilations": ones, "group": 1, "pads": none, "strides": ones}
+    unit_steps, no_pads = (1,) * rank, (0,) * (2 * rank)
+    return {"border": 0, "dilations": unit_steps, "group": 1, "pads": no_pads, "strides": unit_steps}
 
 
 POINTWISE = plain_convolution(2)

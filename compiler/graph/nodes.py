@@ -108,7 +108,7 @@ class Node:
 
     @property
     def result(self) -> str:
-        """The name of the first result, the only one of most operators."""
+        """The name of the first result, the only result of most operators."""
         return self.outputs[0]
 
     @property

@@ -45,9 +45,9 @@ def layer_errors(
     signal, noise = dict.fromkeys(counterparts, 0.0), dict.fromkeys(counterparts, 0.0)
     for sample in samples:
         float_values, quantised_values = all_values(graph, sample), all_values(quantised, sample)
-        for name, other in counterparts.items():
+        for name, counterpart in counterparts.items():
             powers = _powers(
-                float_values[name].astype(np.float64), quantised_values[other].astype(np.float64)
+                float_values[name].astype(np.float64), quantised_values[counterpart].astype(np.float64)
             )
             signal[name], noise[name] = signal[name] + powers[0], noise[name] + powers[1]
     return tuple(

@@ -41,8 +41,8 @@ def quantised_product(
         input_scale: scale of the product's first input.
     """
     weights, axis, bias = product_parts(graph, node)
-    others = tuple(dimension for dimension in range(weights.ndim) if dimension != axis)
-    scale = scale_for(np.abs(weights).max(axis=others))
+    reduced_axes = tuple(dimension for dimension in range(weights.ndim) if dimension != axis)
+    scale = scale_for(np.abs(weights).max(axis=reduced_axes))
     if bias is None:
         return _rounded(weights, scale, axis), None
     by_group = np.abs(bias).reshape(-1, len(scale)).max(axis=0)

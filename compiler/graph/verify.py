@@ -21,7 +21,7 @@ def verify(graph: Graph) -> None:
 
 
 def _problems(graph: Graph) -> Iterator[str]:
-    """Yield a sentence for each problem. Later checks rely on earlier ones, so the first counts."""
+    """Yield a sentence for each problem. Later checks rely on earlier checks, so the first counts."""
     yield from _given_problems(graph)
     defined = set(graph.inputs) | set(graph.constants)
     for node in graph.nodes:

@@ -197,8 +197,8 @@ def _folded(part: Part) -> Part:
                 }[op],
                 "bool",
             )
-        case Binary("and", Const(True), other) | Binary("and", other, Const(True)):
-            return other
+        case Binary("and", Const(True), operand) | Binary("and", operand, Const(True)):
+            return operand
         case Select(Const() as condition, then, otherwise):
             return then if condition.value else otherwise
     return part

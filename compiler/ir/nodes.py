@@ -57,7 +57,7 @@ Operand: TypeAlias = "Expr | int | float"
 
 
 class Expr:
-    """An expression; Python's operators build larger ones."""
+    """An expression; Python's operators build larger expressions."""
 
     __slots__ = ()
 

@@ -138,7 +138,7 @@ def _covers(loops: dict[str, int], reset_loops: dict[str, int], target: Read) ->
 def _enclosing(stmt: Stmt, call: Call) -> list[Stmt]:
     """Return the statements that enclose `call`, outermost first."""
     for part in stmt.below():
-        if isinstance(part, Stmt) and any(other is call for other in walk_statements(part)):
+        if isinstance(part, Stmt) and any(inner is call for inner in walk_statements(part)):
             return [stmt, *_enclosing(part, call)]
     return []
 

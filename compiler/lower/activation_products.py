@@ -199,7 +199,7 @@ class _ProductsBuilder:
         self, source: str, begin: int, to: str, at: int, count: int, table: np.ndarray | None
     ) -> None:
         """Add a piece that copies `count` elements from element `begin` of `source` to element `at` of `to`,
-        through a table if one is given."""
+        through `table` if it is given."""
         self.constants["O"] = self.candidate.parameters(words=SAME)
         operands = {"A": (source, begin), "P": ("O", 0), "Z": (to, at)}
         if table is not None:
@@ -238,10 +238,10 @@ class _ProductsBuilder:
             byte: index of the table.
         """
         high, wide = blocks(part.rows, self.block), blocks(part.columns, self.block)
-        turns, (others, tables) = not self.candidate.node.integer("transposed"), self.tables
+        turns, (first_tables, tables) = not self.candidate.node.integer("transposed"), self.tables
         deep, size = high if turns else wide, high * wide
-        for copy in range(len(others)):
-            at = (number * self.repeats * size + (byte * len(others) + copy) * deep) * self.block
+        for copy in range(len(first_tables)):
+            at = (number * self.repeats * size + (byte * len(first_tables) + copy) * deep) * self.block
             if not turns:
                 rows = RowsTask(wide, part.rows, self.repeats * deep)
                 self.add(rows, B=(source, begin), D=("V", at))

@@ -63,8 +63,8 @@ def _add(candidate: OffloadCandidate) -> Offloaded:
 
 
 def _factors(candidate: OffloadCandidate) -> str:
-    """Describe operands of different shapes, unless one has a factor for each channel of the other; "" if
-    the rule holds."""
+    """Describe operands of different shapes, unless one operand has a factor for each channel of the
+    other operand; "" if the rule holds."""
     if factor_place(candidate.graph, candidate.node) is None:
         return _alike(candidate)
     batch = candidate.config.batch

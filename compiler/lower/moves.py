@@ -94,7 +94,7 @@ def _elements(numbers: Numbers, layout: Layout) -> Numbers | None:
 
 
 def _runs(elements: Numbers, sizes: Sequence[int]) -> tuple[Run, ...]:
-    """Return the runs of the operands A0, A1 and so on, whose elements are numbered one after another.
+    """Return the runs of the operands A0, A1 and so on, whose elements are numbered consecutively.
 
     Args:
         sizes: number of elements of each operand.
@@ -285,7 +285,7 @@ def _repeated(candidate: OffloadCandidate) -> Offloaded:
 
 
 def _moved(lowering: Lowering, site: Site) -> None:
-    """Move int8 elements instead of real ones. The operands of a Concat are first requantised to a common
+    """Move int8 elements instead of real elements. The operands of a Concat are first requantised to a common
     scale."""
     node, out, operands = site.node, site.out, list(site.operands)
     if node.op == "Concat":

@@ -42,7 +42,7 @@ def build(
     parts: list[Part],
     target: Target,
     programs: Mapping[Task, Func],
-    report: Callable[[Offloaded], None] = lambda one: None,
+    report: Callable[[Offloaded], None] = lambda operator: None,
 ) -> Plan:
     """Return the plan of a network from its placed operators.
 
@@ -300,7 +300,7 @@ def _run(builder: StreamBuilder, memory: AnyMemory) -> _Run:
 
 
 def _schedule(timing: Timing, numbers: np.ndarray, memory: MemoryParameters) -> Schedule:
-    """Return the cycles of recorded instructions; `numbers`: those of the instructions that ran."""
+    """Return the cycles of recorded instructions; `numbers`: of the instructions that ran."""
     recorded, bursts = numbers >= 0, timing.logged.bursts
     started, retired, requested = np.zeros((3, int(numbers.max()) + 1), np.int64)
     started[numbers[recorded]], retired[numbers[recorded]] = (

@@ -276,7 +276,7 @@ class _ChannelReordering(GraphBuilder):
         return self.copied(name, self.read(name), np.arange(self.graph.types[name].shape[1]))
 
     def copied(self, name: str, read: BlockRun, lanes: Lanes) -> str:
-        """Return a copy of a tensor with these lanes, made by a pointwise convolution with weights of 0 and
+        """Return a copy of a tensor with these lanes, from a pointwise convolution with weights of 0 and
         1."""
         key = (name, "copied", len(lanes))
         if key not in self.copies:
@@ -327,7 +327,7 @@ def _distinct_parts(numbers: Iterable[int]) -> list[dict[int, int]]:
 
 
 def _needed_runs(lanes: Lanes, block: int) -> Iterator[tuple[int, int]]:
-    """Yield the first lane, and one past the last lane, of each run of blocks with at least one channel."""
+    """Yield the first lane, and the lane behind the last, of each run of blocks with at least one channel."""
     begin: int | None = None
     for first in range(0, len(lanes), block):
         if (lanes[first : first + block] != NO_CHANNEL).any():

@@ -35,19 +35,19 @@ def selected_channels(
     builder: GraphBuilder,
     name: str,
     out: str,
-    ones: np.ndarray,
+    selection: np.ndarray,
     words: np.ndarray = SAME,
     groups: int | None = 1,
 ) -> str:
     """Add a product with weights of 0 and 1, which copies channels of a tensor; return its result.
 
     Args:
-        ones: bool or int8[channels of the result, channels of a group].
+        selection: bool or int8[channels of the result, channels of a group].
         words: int64[4, 1 or channels of the result], parameters of requantisation; by default they keep
             values.
         groups: groups of channels of an image; None if the channels are columns of rows.
     """
-    weights = ones.T if groups is None else ones[..., None, None]
+    weights = selection.T if groups is None else selection[..., None, None]
     constants = (
         builder.constant(f"{out}_weights", np.ascontiguousarray(weights, np.int8)),
         builder.constant(f"{out}_parameters", words),
@@ -169,7 +169,7 @@ class Channels:
         operand may be partial."""
         if not all(map(self.is_whole, (*node.inputs, *node.outputs))):
             return False
-        known, made = (
+        operand_blocks, result_blocks = (
             [
                 tuple(self.numbers[name][begin : begin + self.block])
                 for name in names
@@ -177,7 +177,7 @@ class Channels:
             ]
             for names in (node.inputs, node.outputs)
         )
-        return set(known).issuperset(made)
+        return set(operand_blocks).issuperset(result_blocks)
 
 
 def is_product(graph: Graph, node: Node) -> bool:

@@ -109,8 +109,8 @@ def compile_network(
 def _errors_of(
     lowered: Lowered, samples: Sequence[Mapping[str, np.ndarray]] | None, progress: Progress
 ) -> tuple[tuple[LayerError, ...], tuple[Contribution, ...]]:
-    """Return the quantisation errors of the layers, and what each contributes to those of the outputs. Return
-    nothing without samples, or for a network that was quantised before."""
+    """Return the quantisation errors of the layers, and what each contributes to the errors of the outputs.
+    Return nothing without samples, or for a network that was quantised before."""
     if lowered.quantised is None or not samples:
         return (), ()
     progress("errors of layers")

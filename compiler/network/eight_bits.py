@@ -157,8 +157,8 @@ class _Expansion(GraphBuilder):
         out = self.copies[key] = self.value(f"{name}_repeated", TensorType(tuple(shape), "int8"))
         if groups == 1 and (self.has_whole_blocks(channels) or self.comes_in(name)):
             return self.add("Concat", (name,) * count, out, {"axis": axis})
-        ones = np.tile(np.eye(channels // groups, dtype=np.int8), (count * groups, 1))
-        return selected_channels(self, name, out, ones, groups=groups if image else None)
+        selection = np.tile(np.eye(channels // groups, dtype=np.int8), (count * groups, 1))
+        return selected_channels(self, name, out, selection, groups=groups if image else None)
 
     def has_whole_blocks(self, channels: int) -> bool:
         """Whether the accelerator concatenates tensors of `channels` channels without a product."""
@@ -187,9 +187,9 @@ class _Expansion(GraphBuilder):
         count, channels, *pixels = self.graph.types[name].shape
         out = self.value(f"{name}_less", TensorType((count, len(parts) * channels, *pixels), "int8"))
         if not self.has_whole_blocks(channels):
-            ones = np.tile(np.eye(channels, dtype=np.int8), (len(parts), 1))
+            selection = np.tile(np.eye(channels, dtype=np.int8), (len(parts), 1))
             words = np.concatenate([np.repeat(part, channels, 1) for part in parts], 1)
-            return selected_channels(self, name, out, ones, words)
+            return selected_channels(self, name, out, selection, words)
         names = tuple(self.value(f"{out}_part", self.graph.types[name]) for _ in parts)
         for part, words in zip(names, parts, strict=True):
             self.add("Int8Requantise", (name, self.constant(f"{part}_parameters", words)), part)

@@ -1,4 +1,4 @@
-"""Groups: operators that run as one, with one allocation of the scratchpads.
+"""Groups: operators that run as one task, with one allocation of the scratchpads.
 
 Values between the operators of a group stay on chip. Each rule of `GROUPINGS` joins an operator with
 operators that were placed before it. A table lookup or a sum with a residual becomes the epilogue of its
@@ -99,10 +99,9 @@ def _producer(placed: Placements, name: str) -> _Producer | None:
     return None
 
 
-def _fused_node(node: Node, operator: Offloaded, others: tuple[str, ...]) -> Node:
-    """Return the producer's node with the result of the epilogue `node` and its `others`, its further
-    inputs."""
-    return replace(operator.node, inputs=(*operator.node.inputs, *others), outputs=node.outputs)
+def _fused_node(node: Node, operator: Offloaded, further_inputs: tuple[str, ...]) -> Node:
+    """Return the producer's node with the result of the epilogue `node`, and with `further_inputs`."""
+    return replace(operator.node, inputs=(*operator.node.inputs, *further_inputs), outputs=node.outputs)
 
 
 def _with_lookup(placed: Placements, node: Node, target: Target) -> Offloaded | None:
@@ -374,7 +373,7 @@ def least_cycles(task: Task, target: Target) -> float:
 
 
 def _cycles_of(operators: Iterable[Offloaded], target: Target) -> float:
-    """Return the cycles of the tasks of operators, one after another."""
+    """Return the cycles of the tasks of operators that run in sequence."""
     return sum(least_cycles(piece.task, target) for operator in operators for piece in operator.pieces)
 
 
@@ -399,11 +398,11 @@ def _chained(operators: tuple[Offloaded, ...], target: Target) -> Offloaded | No
     epilogue = replace(last.epilogue, inner=tuple(inner))
     if not epilogue.fits(target.config):
         return None
-    others = tuple(name for operator in operators[1:] for name in operator.node.inputs[1:])
+    further_inputs = tuple(name for operator in operators[1:] for name in operator.node.inputs[1:])
     chain_values = (name for operator in operators[:-1] for name in (*operator.inner, operator.node.result))
     return replace(
         first,
-        node=_fused_node(last.node, first, others),
+        node=_fused_node(last.node, first, further_inputs),
         pieces=(Piece(ChainTask(chain)),),
         output=last.output,
         constants=constants,
@@ -427,9 +426,9 @@ GROUPINGS: tuple[Grouping, ...] = (
 def _residual_task(operator: Offloaded, target: Target) -> Task | None:
     """Return the last task of an operator with a residual added in its epilogue; None if it has no legal
     choice, or another piece has the epilogue, too."""
-    *others, last = operator.pieces
+    *earlier, last = operator.pieces
     task = last.task
-    if last.operands or any(piece.epilogue != NO_EPILOGUE for piece in others):
+    if last.operands or any(piece.epilogue != NO_EPILOGUE for piece in earlier):
         return None
     adding: Task
     if isinstance(task, ScaledTask):

@@ -93,7 +93,7 @@ class DramValues:
             self._operands |= _places(copy, self.operand(copy.output), launch)
 
     def operand(self, stored: Stored) -> Operand:
-        """Return where a value lies in a layout. A layout that no operator writes has a tensor of its own."""
+        """Return where a value lies in a layout. A layout that no operator writes has a separate tensor."""
         if stored not in self._operands:
             self._operands[stored] = Operand(f"tensor{len(self._operands)}")
         return self._operands[stored]

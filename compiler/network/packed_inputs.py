@@ -95,7 +95,7 @@ def packed_inputs(size: Convolution, border: int, config: AcceleratorConfig) -> 
     )
     best: list[PackedInput] = []
     for packed in sorted(filter(None, every), key=lambda form: (form.costs, prod(form.size.kernel))):
-        if all(any(np.less(packed.costs, other.costs)) for other in best):
+        if all(any(np.less(packed.costs, kept.costs)) for kept in best):
             best.append(packed)
     return best
 

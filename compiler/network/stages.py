@@ -1,4 +1,4 @@
-"""The stages from a graph of integer operators to a plan. Each takes frozen values and returns one:
+"""The stages from a graph of integer operators to a plan. Stages take and return frozen values:
 
 support   `parts_of`: each operator on the accelerator, as tasks, or on the host with the reason
 space     `space_of`: the legal choices for each task

@@ -3,7 +3,7 @@
 A volume int8[1, c, d, h, w] becomes d images int8[1, c, h, w]. A slice of the result of a convolution is a
 single convolution of the slices that its kernel reaches, concatenated along channels. So a sum is requantised
 once, and the result is exact. The border's share of a sum becomes part of the bias. Elementwise operators and
-moves apply to each slice. The host divides volumes that enter these operators, and joins those that leave.
+moves apply to each slice. The host divides volumes that enter these operators, and joins results that leave.
 
 | operator | of a slice of the result |
 |---|---|
@@ -62,12 +62,12 @@ def _chosen(graph: Graph) -> set[int]:
     """Return the identities (`id`) of operators with windows on volumes, and of the operators connected to
     them that apply to each slice."""
     chosen = {id(node): node for node in graph.nodes if node.op in WINDOWS and _volumes(graph, node)}
-    others = [node for node in graph.nodes if chosen and node.op in SLICED and _fits(graph, node)]
+    candidates = [node for node in graph.nodes if chosen and node.op in SLICED and _fits(graph, node)]
     values = {name for node in chosen.values() for name in _volumes(graph, node)}
-    while joined := [node for node in others if values & _volumes(graph, node)]:
+    while joined := [node for node in candidates if values & _volumes(graph, node)]:
         chosen |= {id(node): node for node in joined}
         values |= {name for node in joined for name in _volumes(graph, node)}
-        others = [node for node in others if id(node) not in chosen]
+        candidates = [node for node in candidates if id(node) not in chosen]
     return set(chosen)
 
 
@@ -85,7 +85,7 @@ def _fits(graph: Graph, node: Node) -> bool:
 
 
 def _of_space(node: Node) -> dict[str, Attribute]:
-    """Return the attributes of an operator on a slice: those of a window without its depth."""
+    """Return the attributes of an operator on a slice; windows lose their depth."""
     attributes = dict(node.attributes)
     attributes |= {name: node.extents(name)[1:] for name in OF_SPACE if name in attributes}
     if "pads" in attributes:
@@ -318,8 +318,8 @@ class _VolumeDivider(GraphBuilder):
     def stacked(
         self, x: str, places: Sequence[int], weights: np.ndarray, group: int
     ) -> tuple[str, np.ndarray, int]:
-        """Return an image whose channels are those of several slices of `x`, and the weights int8[M, ..., KH,
-        KW] and groups of its convolution.
+        """Return an image with the channels of several slices of `x`, and the weights int8[M, ..., KH, KW]
+        and groups of its convolution.
 
         Args:
             weights: [M, C / group, slices, KH, KW].
@@ -411,17 +411,17 @@ class _VolumeDivider(GraphBuilder):
         depth, *kernel = node.extents("kernel_shape")
         _, channels, _, *plane = self.graph.types[node.inputs[0]].shape
         words, attributes = self.graph.constants[node.inputs[1]], _of_space(node)
-        ones = np.ones((channels, 1, depth, *kernel), np.int8)
+        unit_weights = np.ones((channels, 1, depth, *kernel), np.int8)
         whole = kernel == plane and not any(extents_of(attributes, "pads"))
         if not (whole or depth == 1) or self.graph.types[node.inputs[0]].shape[DEPTH] < depth:
             plain = plain_convolution(len(kernel))
             kept = {name: attributes[name] for name in ("border", "pads", "strides")}
             words = np.broadcast_to(words, (len(words), channels))
-            return self.convolved(node, ones, words, {**plain, **kept, "group": channels})
+            return self.convolved(node, unit_weights, words, {**plain, **kept, "group": channels})
         images = self.images(node.result)
         for place, out in enumerate(images):
             taps = self.taps(node, place, depth)
-            adapted = _with_border(words, ones[:1], taps, node.integer("border"))
+            adapted = _with_border(words, unit_weights[:1], taps, node.integer("border"))
             slices = [self.divided(node.inputs[0])[number] for number in taps.values()]
             rows = self.joined(node.inputs[0], slices, SPACE)
             how = {**attributes, "kernel_shape": (len(taps) * kernel[0], kernel[1])}

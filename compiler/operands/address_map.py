@@ -14,7 +14,7 @@ Move = Callable[[int, str, int, Rows], None]
 
 
 class Transfer(NamedTuple):
-    """A LOAD or STORE, or a part of one.
+    """A LOAD or STORE, or a part of such a transfer.
 
     Attributes:
         chip: first element on chip; of a part, relative to the whole transfer.
@@ -53,8 +53,8 @@ class AddressMap:
         return self
 
     def size(self, dense: int) -> int:
-        """Return the bytes of the tensor of an operand with `dense` bytes; 0 if the operand has no tensor of
-        its own, because it consists of parts of other operands."""
+        """Return the bytes of the tensor of an operand with `dense` bytes; 0 if the operand has no
+        separate tensor, because it consists of parts of other operands."""
         return dense
 
 

@@ -75,7 +75,7 @@ class Interleaved(AddressMap):
 
 
 def interleaved(**maps: Interleaved) -> dict[str, AddressMap]:
-    """Return the maps, by operand, that interleave several blocks; the others are dense."""
+    """Return the maps, by operand, that interleave several blocks; other operands are dense."""
     return {name: address_map for name, address_map in maps.items() if address_map.parts > 1}
 
 

@@ -103,8 +103,8 @@ class ChainPlan:
 
     @cached_property
     def counts(self) -> tuple[int, int]:
-        """Tiles of an image, one below the other and side by side. The tiles that stand one below the other
-        are a strip."""
+        """Tiles of an image, below each other and side by side. The tiles that stand below each other are a
+        strip."""
         rows, columns = self.size.out_size
         return rows // self.tile.rows, columns // self.tile.columns
 
@@ -324,12 +324,12 @@ class ChainPlan:
 
     @property
     def parameter_turns(self) -> int:
-        """Buffers of the parameters of a unit, unless those of all units stay on chip."""
+        """Buffers of the parameters of a unit, unless the parameters of all units stay on chip."""
         return self.units if self.keeps_parameters else min(self.units, PARAMETER_TURNS)
 
     @property
     def weight_turns(self) -> int:
-        """Buffers of the weights of a unit, unless those of all units stay on chip."""
+        """Buffers of the weights of a unit, unless the weights of all units stay on chip."""
         if self.keeps_weights:
             return self.units
         return max(

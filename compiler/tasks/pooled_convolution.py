@@ -1,8 +1,8 @@
 """A convolution and the max pooling that alone reads its result, as one task.
 
 The sums of the convolution stay in the accumulators. The ALU takes the greatest sum of each window, and only
-the greatest sums are requantised and stored. Requantisation never decreases, so the results are those of the
-separate operators.
+the greatest sums are requantised and stored. Requantisation never decreases, so the results equal the results
+of the separate operators.
 
 The rows of sums are computed in groups: the window of row r of the result holds the rows of group r, and the
 last rows of group r - 1, which stay in the accumulators (`W` below). So each row of sums is computed once.
@@ -143,8 +143,8 @@ class PooledTask(PartedTask[PooledTile]):
         return _best_tile(self, config, copies)
 
     def tiled(self, tile: PooledTile, choice: Choice, config: AcceleratorConfig) -> Func:
-        """Return the loop program. Its parameters are those of the convolution: the parameters P of
-        requantisation, the input X, the weights W, and the result Z, in blocks."""
+        """Return the loop program. Its parameters are the convolution's: the parameters P of requantisation,
+        the input X, the weights W, and the result Z, in blocks."""
         return _PooledProgram(self, tile, choice.threads, config).program()
 
     def address_maps(self, config: AcceleratorConfig) -> dict[str, AddressMap]:
@@ -473,9 +473,9 @@ class _PooledProgram:
                 if valid and (back or line != columns.gathered):
                     first = valid[0]
                     gathered = self._gathered(turn, columns.gathered, first)
-                    other = self._gathered(turn, line, first - back)
+                    candidate = self._gathered(turn, line, first - back)
                     loops = {"k": self.tile.outputs, "x": len(valid)}
-                    yield nest(loops, f"max({gathered}, {gathered}, {other})")
+                    yield nest(loops, f"max({gathered}, {gathered}, {candidate})")
 
     def _gathered(self, turn: int, column: int | None, group: int) -> str:
         """Return a sum of the gathered line, in column `column` of group `group + x`."""

@@ -337,16 +337,16 @@ class _Body:
         name = tuple(loops)[axis]
         for phase, part in enumerate(parts):
             for step, more in _doubled(self._held(axis, phase)):
-                other = f"{part}[{', '.join(f'{at} + {step * (at == name)}' for at in loops)}, 0, 0]"
-                yield _greater({**loops, name: loops[name] + more}, part, other)
+                shifted = f"{part}[{', '.join(f'{at} + {step * (at == name)}' for at in loops)}, 0, 0]"
+                yield _greater({**loops, name: loops[name] + more}, part, shifted)
         for part in parts[:-1]:
             yield _greater(loops, parts[-1], f"{part}[{', '.join(loops)}, 0, 0]")
 
 
-def _greater(loops: Mapping[str, int], part: str, other: str) -> str:
+def _greater(loops: Mapping[str, int], part: str, candidate: str) -> str:
     """Return the statement that raises each element of a buffer to another element."""
     element = f"{part}[{', '.join(loops)}, 0, 0]"
-    return nest(loops, f"max({element}, {element}, {other})")
+    return nest(loops, f"max({element}, {element}, {candidate})")
 
 
 def _doubled(lines: int) -> Iterator[tuple[int, int]]:

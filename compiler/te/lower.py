@@ -103,9 +103,9 @@ def _required_region(stage: Stage, stages: list[Stage], known: Mapping[str, Doma
     fixed = set(enclosing(stage))
     ranges = {
         leaf: Interval(0, domain.extents[leaf] - 1)
-        for other in stages
-        if (domain := known.get(other.name))
-        for leaf in other.leaves
+        for consumer in stages
+        if (domain := known.get(consumer.name))
+        for leaf in consumer.leaves
     }
     shape = stage.tensor.shape
     boxes = [
@@ -254,9 +254,9 @@ class _ScheduleLowering:
             return self._guarded(stage, domain, self._update(stage, domain), with_reductions=True)
         leaf = stage.leaves[place]
         children = [
-            other
-            for other in self.stages
-            if other.attach is not None and other.attach[0] is stage and other.attach[1] == leaf
+            child
+            for child in self.stages
+            if child.attach is not None and child.attach[0] is stage and child.attach[1] == leaf
         ]
         body = self._statements(children, lambda: self._nest(stage, place + 1))
         return self._loops(stage, domain, [leaf], body)

@@ -334,15 +334,15 @@ class StageHandle:
 
     def _refuse_if_attached(self, primitive: str, *loops: str) -> None:
         """Refuse to remove a loop that another stage is attached to."""
-        for other in self.schedule.stages:
+        for inner in self.schedule.stages:
             if (
-                other.attach is not None
-                and other.attach[0] is self._stage
-                and (not loops or other.attach[1] in loops)
+                inner.attach is not None
+                and inner.attach[0] is self._stage
+                and (not loops or inner.attach[1] in loops)
             ):
                 raise self._refuse(
                     primitive,
-                    f"{other.name} is computed at its loop {other.attach[1]}; do this before compute_at",
+                    f"{inner.name} is computed at its loop {inner.attach[1]}; do this before compute_at",
                 )
 
     def vthread(self, loop: str) -> None:
@@ -374,14 +374,14 @@ class StageHandle:
 
         `for i: B[i] = ...` and `for i: C[i] = B[i] ...` become `for i: B[0] = ...; C[i] = B[0] ...`.
         """
-        other = self.schedule.stage(consumer)
-        handle = StageHandle(self.schedule, other)
+        consumer_stage = self.schedule.stage(consumer)
+        handle = StageHandle(self.schedule, consumer_stage)
         handle._place("compute_at", loop)
         if self._is_output:
             raise self._refuse("compute_at", "it is an output, which is computed as a whole")
-        if _is_inside(other, self._stage):
-            raise self._refuse("compute_at", f"{other.name} is computed inside it")
-        before, self._stage.attach = self._stage.attach, (other, loop)
+        if _is_inside(consumer_stage, self._stage):
+            raise self._refuse("compute_at", f"{consumer_stage.name} is computed inside it")
+        before, self._stage.attach = self._stage.attach, (consumer_stage, loop)
         misplaced = self.schedule.misplaced_reader()
         if misplaced is not None:
             self._stage.attach = before

@@ -48,10 +48,10 @@ class NativeCode:
     budget: int
 
     def run(self, program: DecodedStream, order: np.ndarray, pads: Scratchpads, dram: np.ndarray) -> int:
-        """Execute instructions one after the other.
+        """Execute instructions in order.
 
         It can be interrupted (KeyboardInterrupt): instructions up to some point have executed then and, of
-        the next one, where it is a GEMM or ALU instruction, perhaps the first steps.
+        the next instruction, if it is a GEMM or ALU instruction, perhaps the first steps.
 
         Args:
             order: int64[n], their indices; all valid.
@@ -60,7 +60,7 @@ class NativeCode:
 
         Returns:
             n, or the position in `order` of the first instruction that touches anything outside a memory:
-            those before it have executed, it has written nothing.
+            the instructions before it have executed, it has written nothing.
         """
         order, run = np.ascontiguousarray(order, np.int64), _RUN(self.address)
         state = np.array([_state_word(name, pads, dram) for name in STATE], np.int64)

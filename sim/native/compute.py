@@ -162,26 +162,26 @@ def emit_pack_wgt(module: ir.Module, config: AcceleratorConfig, dot: Dot) -> ir.
     vector = ir.VectorType(I32, lanes)
 
     def element(index: ir.Value) -> None:
-        own_source = e.at(source, e.scaled(index, config.block_out * config.block_in))
-        own_target = e.at(target, e.scaled(index, groups * group_bytes))
-        own_bias = e.at(bias, e.scaled(index, group_bytes))
+        element_source = e.at(source, e.scaled(index, config.block_out * config.block_in))
+        element_target = e.at(target, e.scaled(index, groups * group_bytes))
+        element_bias = e.at(bias, e.scaled(index, group_bytes))
 
         def move(g: ir.Value, o: ir.Value) -> None:
             place = e.sum(e.scaled(o, config.block_in), e.scaled(g, unit))
-            read = e.load(ir.IntType(8 * unit), e.at(own_source, place))
-            e.store(read, e.at(own_target, e.sum(e.scaled(g, group_bytes), e.scaled(o, K_GROUP))))
+            read = e.load(ir.IntType(8 * unit), e.at(element_source, place))
+            e.store(read, e.at(element_target, e.sum(e.scaled(g, group_bytes), e.scaled(o, K_GROUP))))
 
         def sum_up(part: ir.Value) -> None:
             total = e.variable(splat(0, vector))
 
             def add(g: ir.Value) -> None:
                 weights = e.load(
-                    vector, e.at(own_target, e.sum(e.scaled(g, group_bytes), e.scaled(part, 4 * lanes)))
+                    vector, e.at(element_target, e.sum(e.scaled(g, group_bytes), e.scaled(part, 4 * lanes)))
                 )
                 total.set(dot.emit(e, total.get(), ir.Constant(I32, 0x80808080), weights))
 
             e.loop(i64(groups), add)
-            e.store(e.builder.neg(total.get()), e.at(own_bias, e.scaled(part, 4 * lanes)))
+            e.store(e.builder.neg(total.get()), e.at(element_bias, e.scaled(part, 4 * lanes)))
 
         e.loop(i64(groups), lambda g: e.loop(i64(config.block_out), lambda o: move(g, o)))
         e.loop(i64(padded_block_out(config) // lanes), sum_up)
@@ -301,13 +301,13 @@ def _taps(e: StepEmitter, window: Window) -> list[Tap]:
     window does not have is 0."""
     b, columns = e.builder, window_columns(e.word_of("wide"))
     distance, src_step = row_distance(e.word_of("row_step")), e.word_of("src_factor_in")
-    found = []
+    elements = []
     for row, place in product(range(window.rows), range(window.columns)):
         column = columns - (window.columns - place)
         used = b.and_((e.word_of("more_rows") > row - 1).value, (column > -1).value)
         apart = distance * row + src_step * column
-        found.append(Tap(b.select(used, apart.value, i64(0)), used))
-    return found
+        elements.append(Tap(b.select(used, apart.value, i64(0)), used))
+    return elements
 
 
 def _lanes(config: AcceleratorConfig) -> int:
@@ -322,15 +322,15 @@ def _weights(
     the instruction's window has no such element."""
     lanes, size = _lanes(config), config.block_out * config.block_in
     base = e.at(e.memory("wgt"), e.sum(e.scaled(element, size), e.scaled(first, config.block_in)))
-    window, found = config.window, []
+    window, vectors = config.window, []
     for place in range(window.inputs):
         used = taps[_tap(window, place)].used
         vector: ir.Value = ir.Constant(ir.VectorType(I32, lanes), ir.Undefined)
         for lane in range(lanes):
             value = e.builder.sext(e.load(I8, e.at(base, i64(lane * config.block_in + place))), I32)
             vector = e.builder.insert_element(vector, value, ir.Constant(I32, lane))
-        found.append(e.builder.select(used, vector, ir.Constant(vector.type, [0] * lanes)))
-    return found
+        vectors.append(e.builder.select(used, vector, ir.Constant(vector.type, [0] * lanes)))
+    return vectors
 
 
 def _tap(window: Window, place: int) -> int:
@@ -359,9 +359,9 @@ def _add_sums(
     window = config.window
     for number, factors in enumerate(weights):
         channel = number // window.columns % window.channels
-        own = [lane - lane % window.channels + channel for lane in range(lanes)]
+        sources = [lane - lane % window.channels + channel for lane in range(lanes)]
         column = columns[_tap(window, number)]
-        taken = b.shuffle_vector(column, ir.Constant(wide, ir.Undefined), ir.Constant(wide, own))
+        taken = b.shuffle_vector(column, ir.Constant(wide, ir.Undefined), ir.Constant(wide, sources))
         total = b.add(total, b.mul(taken, factors))
     address = _place(e, config, "acc", config.block_out * config.acc_bits // 8, (target, row, first))
     before = b.and_(e.load(vector, address), broadcast(e, kept, lanes))

@@ -40,7 +40,7 @@ STATE = (
 """
 
 STEPS_OF_ELEMENT = 8
-"""Steps that an element of a transfer costs: unpacking one takes longer than multiplying with it."""
+"""Steps that an element of a transfer costs: unpacking an element takes longer than multiplying with it."""
 
 DONE, REFUSED, PAUSED = 0, 1, 2
 
@@ -60,7 +60,7 @@ class Emitter:
 
     Args:
         name: of the function; it is internal to the module unless `exported`.
-        parameters: types of its arguments, found in `arguments`. It returns an i64.
+        parameters: types of its arguments, which are in `arguments`. It returns an i64.
     """
 
     def __init__(
@@ -262,7 +262,7 @@ class InstructionEmitter(Emitter):
 
         Args:
             memory: the memory type whose elements it counts; must be given where `memory_type` names it.
-            uops: the least and the greatest value of its field in the micro-ops, where it names one.
+            uops: the least and the greatest value of its field in the micro-ops, where it names a field.
         """
         least, greatest = uops or (i64(0), i64(0))
         ends = Word(self.builder, least), Word(self.builder, greatest)

@@ -17,14 +17,14 @@ MOST_STEPS_AT_ONCE = 1 << 24
 
 
 def steps_at_once(config: AcceleratorConfig) -> int:
-    """Return how many steps are made between two looks at Python's signals: they take well below a second."""
+    """Return how many steps run between two looks at Python's signals: they take well below a second."""
     return max(
         1, min(MOST_STEPS_AT_ONCE, MACS_AT_ONCE // (config.batch * config.block_in * config.block_out))
     )
 
 
 def trips_at_once(config: AcceleratorConfig) -> int:
-    """Return how many trips of the second loop are made between two looks at the budget, few enough to keep
+    """Return how many trips of the second loop run between two looks at the budget, few enough to keep
     to it: each makes a step with all micro-ops, or all sums of a row."""
     return max(1, steps_at_once(config) // max(config.depth(MemoryType.UOP), 1 << isa.LOOP_BITS))
 
@@ -130,8 +130,8 @@ class StepEmitter(InstructionEmitter):
         """Emit `body(i, first, last)`: trips `first` to `last - 1` of the second loop (of DEPTHWISE, the loop
         over micro-ops) in outer trip `i`, from the last pause on.
 
-        A part is at most `trips_at_once` inner trips, of one outer trip or of several whole ones. Before each
-        part, the function pauses if the budget is spent.
+        A part is at most `trips_at_once` inner trips, of one outer trip or of several whole outer trips.
+        Before each part, the function pauses if the budget is spent.
         """
         b, most = self.builder, i64(trips_at_once(self.config))
         i, j, left = (self.variable(self.word(name)) for name in ("first_out", "first_in", "budget"))

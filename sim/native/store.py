@@ -69,8 +69,8 @@ def emit_store(module: ir.Module, config: AcceleratorConfig, pack_inp: ir.Functi
         return _emit_store_into(InstructionEmitter(module, "store", isa.Store, config), *memories, pack_inp)
     e = InstructionEmitter(module, "store", isa.Store, config)
     for memory in memories:
-        own = InstructionEmitter(module, f"store_{memory.name}", isa.Store, config)
-        function = _emit_store_into(own, memory, pack_inp)
+        emitter = InstructionEmitter(module, f"store_{memory.name}", isa.Store, config)
+        function = _emit_store_into(emitter, memory, pack_inp)
         with e.when(e.builder.icmp_unsigned("==", e.field("memory_type"), i64(memory))):
             e.builder.ret(e.builder.call(function, [e.state, e.row]))
     return e.finish(DONE)
@@ -158,9 +158,9 @@ def _emit_rows(e: InstructionEmitter, target: Destination, narrowed: Narrowing) 
 
         def element(x: ir.Value) -> None:
             number = b.add(first, x)
-            own = e.at(source, e.scaled(number, shape.chip_bytes))
+            sums = e.at(source, e.scaled(number, shape.chip_bytes))
             place = e.at(there, e.scaled(x, shape.values * target.bits // 8))
-            _emit_element(e, shape, own, (place, target.bits), number, narrowed)
+            _emit_element(e, shape, sums, (place, target.bits), number, narrowed)
 
         e.loop(size, element)
         target.row_ends(there, y)
@@ -211,7 +211,7 @@ def _shifted(e: Emitter, value: ir.Value, shift: ir.Value) -> ir.Value:
 
 
 def _requantiser(e: InstructionEmitter) -> Narrowing:
-    """Return the requantisation by a STORE's parameters, each value by its own."""
+    """Return the requantisation by a STORE's parameters, each value by the parameters of its channel."""
     b, shape = e.builder, shape_of(MemoryType.OUT, e.config)
     number = b.sub(e.field("parameters"), i64(1))
     base = e.at(e.memory("acc"), e.scaled(number, len(Parameter) * shape.chip_bytes))
@@ -241,7 +241,7 @@ def _requantiser(e: InstructionEmitter) -> Narrowing:
 
 
 def _table(e: InstructionEmitter) -> Narrowing:
-    """Return the look-up in a STORE's table, where it names one."""
+    """Return the look-up in a STORE's table, where it names a table."""
     b, config = e.builder, e.config
     used = e.is_set("table")
     first = e.scaled(
@@ -250,12 +250,12 @@ def _table(e: InstructionEmitter) -> Narrowing:
     table = e.at(e.memory("table"), b.select(used, first, i64(0)))
 
     def narrowed(value: ir.Value, part: Part) -> ir.Value:
-        found = value
+        outputs = value
         for lane in range(value.type.count):
-            own = b.extract_element(value, i64(lane))
-            entry = e.load(I8, e.at(table, b.and_(own, i64(TABLE_ENTRIES - 1))))
-            found = b.insert_element(found, b.select(used, b.sext(entry, I64), own), i64(lane))
-        return found
+            index = b.extract_element(value, i64(lane))
+            entry = e.load(I8, e.at(table, b.and_(index, i64(TABLE_ENTRIES - 1))))
+            outputs = b.insert_element(outputs, b.select(used, b.sext(entry, I64), index), i64(lane))
+        return outputs
 
     return narrowed
 
@@ -276,10 +276,12 @@ def _residual(e: InstructionEmitter) -> Narrowing:
 
     def narrowed(value: ir.Value, part: Part) -> ir.Value:
         wide = value.type
-        addend, factor, other, shift, zero, least, greatest = (_filled(e, word, wide) for word in operands)
+        addend, factor, res_factor, shift, zero, least, greatest = (
+            _filled(e, word, wide) for word in operands
+        )
         at = b.add(b.mul(b.add(first, part.element), step), part.first)
-        own = e.load(ir.VectorType(I8, wide.count), e.at(e.memory("res"), at))
-        products = b.add(b.mul(value, factor), b.mul(b.sext(own, wide), other))
+        residuals = e.load(ir.VectorType(I8, wide.count), e.at(e.memory("res"), at))
+        products = b.add(b.mul(value, factor), b.mul(b.sext(residuals, wide), res_factor))
         scaled = b.add(_shifted(e, b.add(products, addend), shift), zero)
         return _clipped(e, scaled, least, greatest)
 

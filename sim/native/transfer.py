@@ -73,8 +73,8 @@ def _emit_load(
     for memory in loadable_in(config):
         block = e.builder.append_basic_block(memory.name)
         e.builder.position_at_end(block)
-        own = InstructionEmitter(module, f"load_{memory.name}", isa.Load, config)
-        function = _emit_load_of(own, memory, packers.get(memory))
+        emitter = InstructionEmitter(module, f"load_{memory.name}", isa.Load, config)
+        function = _emit_load_of(emitter, memory, packers.get(memory))
         e.builder.ret(e.builder.call(function, [e.state, e.row]))
         switch.add_case(i64(memory), block)
     e.builder.position_at_end(default)

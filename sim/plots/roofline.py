@@ -89,7 +89,7 @@ def roofline(series: Mapping[str, Sequence[Point]], target: Target) -> Figure:
     them.
 
     Args:
-        series: points by what they have in common; the legend shows the names. With more than one, each shows
+        series: points by what they have in common; the legend shows the names. With several, each shows
             the same runs in the same order, and a thin line joins the points of a run.
 
     Raises:
@@ -311,7 +311,7 @@ def _boxes(middles: np.ndarray, size: tuple[float, float]) -> np.ndarray:
 
 
 def _ways() -> Iterator[np.ndarray]:
-    """Yield offsets, the nearest first, and of those downwards first."""
+    """Yield offsets, the nearest first; of equal distance, downwards first."""
     angles = -np.pi / 2 + np.arange(DIRECTIONS) * 2 * np.pi / DIRECTIONS
     for ring in count():
         yield from (NEAREST + ring * STEP) * np.stack([np.cos(angles), np.sin(angles)], axis=1)

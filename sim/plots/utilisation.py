@@ -1,4 +1,4 @@
-"""Where the cycles went: each unit's states, over whole runs and along one."""
+"""Where the cycles went: each unit's states, over whole runs and along a run."""
 
 from collections.abc import Mapping
 

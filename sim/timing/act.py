@@ -154,8 +154,8 @@ def _retire_step(machine: Machine, program: TimedProgram, times: Times) -> bool:
 
 @part
 def _move_beats(machine: Machine, logs: Logs, transfers: Transfers, load: int, compute_load: int) -> bool:
-    """Move a beat between memory and the DMA or the store unit, and one from the DMA to its client; `ended`
-    is still that of the cycle's start."""
+    """Move a beat between memory and the DMA or the store unit, and a beat from the DMA to its client;
+    `ended` still has its value of the cycle's start."""
     gives, serves = transfers.gives, transfers.serves
     takes, turns = ((load | compute_load) & TAKES_BEAT) != 0, gives == FETCH
     if gives == FETCH:
@@ -179,7 +179,7 @@ def _write_beat(machine: Machine, logs: Logs) -> bool:
 
 @part
 def _pass_requests(machine: Machine, bursts: Records[Burst], transfers: Transfers) -> bool:
-    """Let memory accept the request in the output register, and the DMA take the next one into it."""
+    """Let memory accept the request in the output register, and the DMA take the next request into it."""
     if transfers.accepts:
         memory_accepts(machine, bursts)
     if transfers.client != NOBODY:

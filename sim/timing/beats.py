@@ -10,7 +10,7 @@ from vdla.sim.timing.state import Machine
 def count_beats(
     machine: Machine, beat_runs: Records[BeatRun], counter: int, first: int, beats: int = 1
 ) -> None:
-    """Count beats, one in each cycle from `first` on; a counter is a place in `BEAT_COUNTERS`."""
+    """Count beats, one beat in each cycle from `first` on; a counter is a place in `BEAT_COUNTERS`."""
     machine.counts.beats[counter] += beats
     if machine.log.wanted and beats > 0:
         _log_beats(machine, beat_runs, counter, first, first + beats - 1)

@@ -136,13 +136,14 @@ def _order(fields: Fields) -> dict[str, IntArray]:
     """Return what `vdla.hw.uop_guard` and the write half know of LOADs: what each must wait for."""
     pushes, base = (fields("push_prev") | fields("push_next")) != 0, fields("sram_base")
     memory = fields("memory_type")
-    micro_ops, others = memory == MemoryType.UOP, np.isin(memory, UNREAD_BY_STEPS)
+    micro_ops, unread_by_steps = memory == MemoryType.UOP, np.isin(memory, UNREAD_BY_STEPS)
     other_half = (fields("beside") != 0) & np.isin(memory, LOADED_INTO_ACC) & ~pushes
     padding = fields("y_pad_0") | fields("y_pad_1") | fields("x_pad_0") | fields("x_pad_1")
     return {
-        "ordered": pushes | ~(micro_ops | others | other_half),
+        "ordered": pushes | ~(micro_ops | unread_by_steps | other_half),
         "settles": other_half,
-        "beside": ~pushes & (others | micro_ops & (fields("y_size") == 1) & (padding == 0)) | other_half,
+        "beside": ~pushes & (unread_by_steps | micro_ops & (fields("y_size") == 1) & (padding == 0))
+        | other_half,
         "uop_begin": np.where(micro_ops, base, MOST_ELEMENTS),  # apart from all
         "uop_end": base + fields("x_size"),
     }

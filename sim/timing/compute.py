@@ -1,7 +1,7 @@
 """Timing of the compute unit's pipeline: `vdla.hw.sequencer`, `vdla.hw.pipeline` and `vdla.hw.compute`.
 
 Slots are issued without a gap, but for slots that the store unit takes. So the cycle of the last slot
-determines all others, and each slot that is taken moves it by one.
+determines all others, and each slot that is taken moves it by 1.
 """
 
 from typing import NamedTuple

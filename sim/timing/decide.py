@@ -52,7 +52,7 @@ class Transfers(NamedTuple):
     gives: int  # to whom the DMA offers a beat that has arrived, or NOBODY
     issues: bool  # the compute unit issues a slot
     holds: bool  # a slot is in its pipeline: its load engine must not write what waits for that
-    settling: bool  # one of an instruction before the latest: nor what waits for that
+    settling: bool  # a slot of an instruction before the latest is: nor what waits for that
     reads: bool  # the store unit issues a read
     marks: bool  # it passes on the mark of a STORE that writes nothing
 
@@ -107,7 +107,7 @@ def decide_transfers(machine: Machine, program: TimedProgram) -> Transfers:
 @part
 def _compute_takes(machine: Machine, program: TimedProgram, queued: Ints, loads_idle: bool) -> bool:
     """Whether no earlier slots stand before the head of the compute unit's queue that concern it, and what it
-    needs is free: the load engine for a LOAD, an idle one for all else."""
+    needs is free: the load engine for a LOAD, an idle load engine for all else."""
     head, free = program[queued[machine.dispatch.head[COMPUTE_UNIT]]], compute_free(machine)
     if head.transfers:
         return (free or machine.compute.clear != 0) and loader_takes(machine.compute_load)

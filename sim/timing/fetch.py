@@ -39,8 +39,8 @@ def fetch_asks(machine: Machine) -> int:
 
 @part
 def fetch_receives(machine: Machine, beat_runs: Records[BeatRun]) -> bool:
-    """Work on the beat that the DMA offers; return whether it is taken. `ended` is still that of the cycle's
-    start.
+    """Work on the beat that the DMA offers; return whether it is taken. `ended` still has its value of the
+    cycle's start.
 
     Once dispatch has ended, the hardware drops what arrives. Here `level` still counts it: nothing reads it
     any more.
@@ -63,8 +63,8 @@ def fetch_receives(machine: Machine, beat_runs: Records[BeatRun]) -> bool:
 
 @part
 def dispatch_moves(machine: Machine, program: TimedProgram) -> bool:
-    """Whether dispatch moves an instruction: fetch holds one, and its unit's queue has room, or it means
-    nothing."""
+    """Whether dispatch moves an instruction: fetch holds an instruction, and its unit's queue has room, or it
+    is invalid."""
     dispatch = machine.dispatch
     if machine.fetch.level == 0 or dispatch.ended:
         return False

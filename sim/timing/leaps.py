@@ -78,7 +78,7 @@ def _skip_load(
 def stream_load(machine: Machine, program: TimedProgram, logs: Logs, until: int) -> int:
     """Carry out the cycles before `until` in which memory does nothing but stream to the load unit.
 
-    Memory moves the beats of its oldest request, one per cycle. Apart from that, only requests of the load
+    Memory moves a beat of its oldest request in each cycle. Apart from that, only requests of the load
     unit are cut and accepted.
 
     Returns:
@@ -99,7 +99,7 @@ def stream_load(machine: Machine, program: TimedProgram, logs: Logs, until: int)
 
 @part
 def _only_load_streams(machine: Machine, program: TimedProgram) -> bool:
-    """Whether a beat moves from memory to the DMA and one from there to the load unit, and no other client
+    """Whether a beat moves from memory to the DMA and a beat from there to the load unit, and no other client
     has or begins anything."""
     memory, store, load = machine.memory, machine.store, machine.load
     return (

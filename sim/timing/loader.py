@@ -63,8 +63,8 @@ def loader_cuts_last(loader: Loader, hardware: Hardware) -> bool:
 
 @part
 def loader_writes(loader: Loader, program: TimedProgram, hardware: Hardware, data: bool, holds: bool) -> int:
-    """Make one write step, unless something `holds` it, where there is something to write; `data`: a beat is
-    offered. Then take the next instruction where none is left. Return what was done."""
+    """Carry out one write step, unless something `holds` it, where there is something to write; `data`: a
+    beat is offered. Then take the next instruction where none is left. Return what was done."""
     waiting, done = loader.level - loader.writing, 0
     if loader.writing and not holds:
         done = _step(loader, program, hardware, data)
@@ -76,7 +76,7 @@ def loader_writes(loader: Loader, program: TimedProgram, hardware: Hardware, dat
 
 @part
 def _step(loader: Loader, program: TimedProgram, hardware: Hardware, data: bool) -> int:
-    """Make one write step of the instruction being written; return what was done."""
+    """Carry out one write step of the instruction being written; return what was done."""
     done = 0
     if loader.pads_left > 0:
         loader.pads_left -= 1
@@ -100,7 +100,7 @@ def _step(loader: Loader, program: TimedProgram, hardware: Hardware, data: bool)
 
 @part
 def _missing(loader: Loader, instruction: TimedInstruction, hardware: Hardware) -> int:
-    """Return the bytes of the row's first element, and those before them in their beat."""
+    """Return the bytes of the row's first element, and the bytes before it in its beat."""
     return (loader.row_offset & ((1 << hardware.bus_shift) - 1)) + instruction.lane_bytes
 
 
@@ -132,7 +132,7 @@ def _write_data(loader: Loader, program: TimedProgram, hardware: Hardware) -> in
 
 @part
 def _gather(loader: Loader, program: TimedProgram, hardware: Hardware, data: bool) -> int:
-    """Write one element if its bytes are there, and take a beat if the element behind it needs one."""
+    """Write one element if its bytes are there, and take a beat if the element behind it needs another."""
     instruction, done = program[loader.written], 0
     if loader.missing <= 0:
         loader.missing += instruction.step_bytes
@@ -180,7 +180,7 @@ def loader_steady_cycles(loader: Loader, program: TimedProgram, hardware: Hardwa
 
 @part
 def _steady_elements(loader: Loader, instruction: TimedInstruction, done: int) -> int:
-    """Return how many elements of a GATHER on end can be written without another beat, if one just was."""
+    """Return how many more elements of a GATHER can be written without another beat, after an element."""
     if done & TAKES_BEAT or loader.missing > 0:
         return 0
     if instruction.step_bytes == 0:

@@ -100,8 +100,8 @@ def memory_accepts(machine: Machine, bursts: Records[Burst]) -> None:
 
 @part
 def memory_serves(machine: Machine) -> int:
-    """Return the client for which memory hands a beat to the DMA, or from which it takes one, in this cycle;
-    else NOBODY. Of an SDRAM only the former: see `memory_drains`."""
+    """Return the client for which memory hands a beat to the DMA, or from which it takes a beat, in this
+    cycle; else NOBODY. Of an SDRAM only the former: see `memory_drains`."""
     memory = machine.memory
     if machine.hardware.sdram.words > 0:
         gives = machine.sdram.offered & GIVES_BEAT != 0 and memory.arrived < ARRIVED_BEATS

@@ -71,7 +71,7 @@ class Log:
             `tuple(UnitState)`) in the cycles [begin, end); `instruction` stands at the head of its
             queue, or is -1. They cover [1, cycles) of each unit.
         bursts: BURST[...], in the order in which memory serves them. `client` is a `Client`, and
-            `instruction` is the LOAD or STORE of the burst, -1 for fetch. The cycles are those in which the
+            `instruction` is the LOAD or STORE of the burst, -1 for fetch. The cycles say when the
             DMA takes the request, memory accepts it, and its first and last beat move.
         beat_runs: BEAT_RUN[...], in order of `first` within a counter: the beats that the counters of beats
             count. A read beat counts when its client takes it, a beat of OUT when memory takes it.
@@ -110,7 +110,7 @@ class Timing:
 
     @property
     def logged(self) -> Log:
-        """The log of a run that was simulated with one.
+        """The log of a run that was simulated with a log.
 
         Raises:
             ValueError: it was not.

@@ -137,8 +137,8 @@ def _choose(sdram: Sdram, timing: SdramTiming, command: Command) -> bool:
     state, now = sdram.direction, sdram.now
     row = sdram.row_from <= now
     fits = (command.reads == (state == READS)) and (command.writes == (state == WRITES))
-    other = not command.reads and not command.writes and (not command.activates or row)
-    valid = command.valid and (other or fits)
+    fits_row = not command.reads and not command.writes and (not command.activates or row)
+    valid = command.valid and (fits_row or fits)
     chosen = valid and sdram.chosen_bank == sdram.bank
     ready = state in (READS, WRITES) and sdram.column_from <= now
     ready = ready and (not (chosen and command.activates) or row)
@@ -359,8 +359,8 @@ def _take_requests(sdram: Sdram, timing: SdramTiming, port: Port, popped: bool, 
     if fires_write:
         sdram.write_beats -= 1
         sdram.write_address += timing.words << timing.word_shift
-    other = port.asks_write if sdram.grants_read else port.asks_read
-    if other and (not port.asks or (port.fires and port.ends)):
+    opposite_asks = port.asks_write if sdram.grants_read else port.asks_read
+    if opposite_asks and (not port.asks or (port.fires and port.ends)):
         sdram.grants_read = not sdram.grants_read
     if sdram.write_requests > 0 and sdram.write_beats == 0:
         place = sdram.starting

@@ -129,7 +129,7 @@ class _Simulation:
         self.logs = Logs(*(_with_room(log, counts[name]) for name, log in self.logs._asdict().items()))
 
     def timing(self) -> Timing:
-        """Return what was found."""
+        """Return the result of the run."""
         counts = self.machine["log"]
         kept = None
         if counts["wanted"]:
@@ -203,7 +203,7 @@ def _cycle(
     until: int,
     looks: int,
 ) -> int:
-    """Carry out the cycle that the registers stand at, and those after it in which nothing but Transfers
+    """Carry out the cycle that the registers stand at, and the cycles after it in which nothing but Transfers
     happens; return how many were evaluated, at most `looks`."""
     decision, transfers = decide(machine, program, queued), decide_transfers(machine, program)
     ends = machine.compute.finished != 0 and decision.drained

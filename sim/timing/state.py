@@ -202,7 +202,7 @@ class Store:
     burst_address: int
     burst_starts: int
     prepares: int  # parameters to be read yet
-    staged: int  # reads on their way to the queues, as runs of such that bring a beat each, one per cycle,
+    staged: int  # reads on their way to the queues, as runs of reads that bring a beat each, one per cycle,
     runs: int  # or single reads that bring more or less
     runs_first: int
     staged_bursts: int  # reads that end a burst
@@ -258,8 +258,8 @@ class Sdram:
     """The SDRAM, its controller and the bridge to it.
 
     The bursts of writes are in rings, in the order of requests. `remembered` is the place of the next
-    request, and `starting` that of the next burst for the controller. `taking` and `popping` are the places
-    of the next beats that enter and leave the write buffer.
+    request, and `starting` the place of the next burst for the controller. `taking` and `popping` are the
+    places of the next beats that enter and leave the write buffer.
     """
 
     now: int  # cycles since the start of the run

@@ -60,5 +60,5 @@ def _slots_per_alu_step(program: DecodedStream) -> IntArray:
     for opcode in AluOpcode:
         table[opcode] = alu_slots(config.alu_pieces, opcode, config.alu_stages)
     sources = source_slots(config.acc_ports, program.column(isa.Alu, "use_imm"))
-    found: IntArray = table[program.column(isa.Alu, "alu_opcode")] + sources
-    return found
+    slots: IntArray = table[program.column(isa.Alu, "alu_opcode")] + sources
+    return slots

@@ -6,7 +6,7 @@ from vdla.sim.timing.columns import TimedInstruction, TimedProgram
 from vdla.sim.timing.compute import port_lent
 from vdla.sim.timing.state import FAR, MOST_BURSTS, MOST_STAGES, MOST_UNANSWERED, Hardware, Machine, Store
 
-NOTHING, NO_LAST = -1, -2  # no burst was answered; one was that is not the last of its instruction
+NOTHING, NO_LAST = -1, -2  # no burst was answered; a burst was that is not the last of its instruction
 
 
 @part
@@ -121,8 +121,8 @@ def store_takes(store: Store, hardware: Hardware) -> bool:
 def store_moves_on(machine: Machine, program: TimedProgram, reads: bool) -> bool:
     """Let the oldest read on its way enter the queues, a read be issued, and a STORE begin.
 
-    Return whether the next cycle must be looked at. It need not be where beats are read, or enter, one per
-    cycle, and nothing else changes.
+    Return whether the next cycle must be looked at. It need not be where a beat is read, or enters, in
+    each cycle, and nothing else changes.
     """
     store, prepares = machine.store, machine.store.prepares
     turns = prepares > 0
@@ -146,7 +146,7 @@ def next_enters(store: Store) -> int:
 
 @part
 def _enter_queues(store: Store) -> bool:
-    """Let the oldest read on its way bring its beat, or its burst where it ends one; return whether it was
+    """Let the oldest read on its way bring its beat, or the burst that it ends; return whether it was
     more or less than a beat."""
     run = store.runs_first
     plain, store.staged = store.run_plain[run] != 0, store.staged - 1
@@ -169,7 +169,7 @@ def _enter_queues(store: Store) -> bool:
 
 @part
 def _enter_beats(store: Store, count: int) -> None:
-    """Let the oldest run bring `count` of its beats, one per cycle."""
+    """Let the oldest run bring `count` of its beats, one beat per cycle."""
     run = store.runs_first
     store.beats += count
     store.run_length[run] -= count
@@ -211,8 +211,8 @@ def _issue(machine: Machine, program: TimedProgram) -> bool:
 
 @part
 def _reads(machine: Machine, program: TimedProgram, last: bool) -> tuple[bool, bool, bool]:
-    """Go on behind one read; return whether it ends a beat, a burst (the `last` one of a STORE without bursts
-    ends a mark), and an element of INP."""
+    """Go on behind one read; return whether it ends a beat, a burst (the `last` read of a STORE without
+    bursts ends a mark), and an element of INP."""
     store, instruction = machine.store, program[machine.store.instruction]
     if store.rows == 0:
         store.burst_beats = 0
@@ -289,7 +289,7 @@ def store_steady_cycles(machine: Machine, program: TimedProgram, reads: bool, dr
 
 @part
 def _reads_on(store: Store, program: TimedProgram, hardware: Hardware, drains: bool, enters: bool) -> int:
-    """Return how many beats more are read, one per cycle: within a burst, and as long as there is room."""
+    """Return how many beats more are read, a beat per cycle: within a burst, and as long as there is room."""
     lane = program[store.instruction].lane_bytes
     if not store.active or not lane >> hardware.bus_shift:
         return 0
@@ -304,7 +304,7 @@ def _reads_on(store: Store, program: TimedProgram, hardware: Hardware, drains: b
 
 @part
 def store_skips(machine: Machine, program: TimedProgram, reads: bool, cycles: int) -> None:
-    """Do for `cycles` cycles from the next one on what `store_steady_cycles` says."""
+    """Do for `cycles` cycles from the next cycle on what `store_steady_cycles` says."""
     store = machine.store
     enters = cycles > 0 and next_enters(store) == machine.control.cycle + 1
     if reads:

@@ -99,21 +99,21 @@ def work_begins(timing: Timing) -> np.ndarray:
     loads = np.isin(timing.program.opcode, (isa.Opcode.LOAD, isa.Opcode.GATHER))
     for unit in Unit:
         for kind in (loads, ~loads):
-            own = executed(timing, unit)
-            own = own[kind[own]]
-            begins[own[1:]] = np.maximum(timing.started[own[1:]], timing.retired[own[:-1]] + 1)
+            indices = executed(timing, unit)
+            indices = indices[kind[indices]]
+            begins[indices[1:]] = np.maximum(timing.started[indices[1:]], timing.retired[indices[:-1]] + 1)
     return begins
 
 
 def waits(timing: Timing) -> dict[int, dict[str, int]]:
     """Return, by instruction, the cycles it stood at the head of its unit's queue and the unit did not work,
     by state."""
-    found: dict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    cycles: dict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     spans = timing.logged.spans
     chosen = spans[(spans["instruction"] >= 0) & (spans["state"] != STATES.index(UnitState.BUSY))]
     for _, state, instruction, begin, end in chosen.tolist():
-        found[instruction][STATES[state].name.lower()] += end - begin
-    return found
+        cycles[instruction][STATES[state].name.lower()] += end - begin
+    return cycles
 
 
 def label(program: DecodedStream, index: int) -> str:
@@ -140,13 +140,13 @@ def label(program: DecodedStream, index: int) -> str:
 
 @cache
 def wait_text(unit: Unit, state: UnitState) -> str:
-    """Return what a unit does in `state`, naming the token edge where it waits for one."""
-    other = {UnitState.TOKEN_PREV: unit - 1, UnitState.TOKEN_NEXT: unit + 1}.get(state)
-    if other is None:
+    """Return what a unit does in `state`, naming the token edge where it waits for a token."""
+    producer = {UnitState.TOKEN_PREV: unit - 1, UnitState.TOKEN_NEXT: unit + 1}.get(state)
+    if producer is None:
         return {UnitState.ROOM: "waits for room for a token", UnitState.BUSY: "busy"}.get(
             state, f"waits: {state.name.lower()}"
         )
-    return f"waits for a token {TokenEdge(Unit(other), unit)}"
+    return f"waits for a token {TokenEdge(Unit(producer), unit)}"
 
 
 def lines(timing: Timing) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 One microsecond of the trace is one cycle. A unit has several instructions in progress at once. So that slices
 do not overlap, its lane shows an instruction from the cycle in which the preceding instruction retired.
-`args` have the true start. The compute unit's LOADs run beside its steps, so they have a lane of their own.
+`args` have the true start. The compute unit's LOADs run beside its steps, so they have a separate lane.
 Another lane shows what the unit's cycles count as. The memory lane is the data path: each burst from its
 first to its last beat. Counters show the tokens that each edge holds. The run of a network has a lane of its
 layers, and the events of instructions say which layer they belong to.
@@ -157,8 +157,10 @@ def _slice(lane: Lane, name: str, begin: int, end: int, **args: object) -> Trace
 def _layers(layers: Sequence[TracedLayer]) -> Iterator[TraceEvent]:
     for layer in layers:
         if layer.begin < layer.end:
-            own = len(layer.instructions)
-            yield _slice(Lane.LAYERS, layer.name, layer.begin, layer.end, operator=layer.op, instructions=own)
+            count = len(layer.instructions)
+            yield _slice(
+                Lane.LAYERS, layer.name, layer.begin, layer.end, operator=layer.op, instructions=count
+            )
 
 
 def _of_layer(names: Sequence[str], instruction: int) -> dict[str, str]:
@@ -195,11 +197,15 @@ def _states(log: Log, names: Sequence[str]) -> Iterator[TraceEvent]:
 
 
 def _fetches(log: Log) -> Iterator[TraceEvent]:
-    own = log.bursts[log.bursts["client"] == Client.FETCH]
-    begins = own["taken"].copy()
-    begins[1:] = np.maximum(begins[1:], own["last"][:-1] + 1)
+    fetches = log.bursts[log.bursts["client"] == Client.FETCH]
+    begins = fetches["taken"].copy()
+    begins[1:] = np.maximum(begins[1:], fetches["last"][:-1] + 1)
     for begin, last, beats, taken in zip(
-        begins.tolist(), own["last"].tolist(), own["beats"].tolist(), own["taken"].tolist(), strict=True
+        begins.tolist(),
+        fetches["last"].tolist(),
+        fetches["beats"].tolist(),
+        fetches["taken"].tolist(),
+        strict=True,
     ):
         yield _slice(Lane.FETCH, f"fetch {beats} beats", begin, last + 1, asked=taken)
 

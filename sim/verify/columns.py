@@ -20,7 +20,7 @@ class Item:
     """What the verifier reads of one instruction beside its walks."""
 
     steps: bool  # it steps through micro-ops
-    rows: bool  # each micro-op names the first elements of a row of its own: the inner axes are innermost
+    rows: bool  # each micro-op names the first elements of its row: the inner axes are innermost
     fits: bool  # its walks on chip that do not depend on micro-ops stay inside their memories
     fills: bool  # it loads micro-ops
     beside: bool  # a LOAD that promises to write no half of ACC in which the instruction before it works
@@ -35,7 +35,7 @@ class Walk:
 
     happens: bool
     writes: bool
-    needs: bool  # it must find something there
+    needs: bool  # it must find data there
     memory: Narrow  # the scratchpad, or DRAM
     uop_start: Narrow  # of the field of micro-ops that is added to the base
     uop_width: Narrow  # 0: there is none
@@ -79,7 +79,7 @@ def refuse_unknown(program: DecodedStream, order: IntArray) -> None:
         order: int64[executed], indices of instructions.
 
     Raises:
-        InvalidInstructionError: there is one.
+        InvalidInstructionError: there is such an instruction.
     """
     unknown = order[~np.isin(program.opcode[order], FOLLOWED)]
     if unknown.size:
@@ -115,14 +115,14 @@ def _fill(
     """Fill in the rows `chosen`, whose instructions are of `form`."""
     footprint, fits = FOOTPRINTS[form], np.ones(len(chosen), bool)
     for number, access in enumerate(ordered_accesses(form)):
-        made, memory = happens(footprint, access, fields), access.memory
+        happening, memory = happens(footprint, access, fields), access.memory
         types = fields("memory_type") if memory is None else np.full(len(chosen), memory)
-        values = _walk(access, fields, types, config) | {"happens": made}
+        values = _walk(access, fields, types, config) | {"happens": happening}
         for name, value in values.items():
             walks[name][chosen, number] = value
         if not (access.uop_field or access.in_dram):
             depth = np.array([config.depth(memory) for memory in MemoryType])
-            fits &= ~made | (extent(access, fields)[1] <= depth[types])
+            fits &= ~happening | (extent(access, fields)[1] <= depth[types])
     items["fits"][chosen], items["steps"][chosen] = fits, footprint.uses_uops
     items["rows"][chosen] = form is isa.Depthwise
     items["fills"][chosen] = (form is isa.Load) & (fields("memory_type") == MemoryType.UOP)

@@ -1,15 +1,15 @@
 """Following a stream: every access of every instruction.
 
 The time is bounded by the instructions and the size of the memories on chip, not by loop steps. Of
-instructions with micro-ops, short ones are followed step by step, long ones by sets of elements.
+instructions with micro-ops, short loops are followed step by step, long loops by sets of elements.
 
 Both ways have the same result, because the order of accesses to an element does not matter within an
 instruction. An accumulator that is read and written is always read first. A GEMM that resets its accumulators
 reads none, and its other operands stand in other memories. Accesses of a unit never change what is known of
 the other units. So a long instruction reports operand by operand (micro-ops, sources, weights, destinations),
-the lowest element first; a short one, in the order of its steps. Either way, the first step that reaches too
-far comes last and ends the instruction. DEPTHWISE is followed row by row, and an operand after the other in
-each: first the sources of a row, then its destinations.
+the lowest element first; a short instruction, in the order of its steps. Either way, the first step that
+reaches too far comes last and ends the instruction. DEPTHWISE is followed row by row, and operand by operand
+in each row: first its sources, then its destinations.
 """
 
 from typing import NamedTuple
@@ -70,7 +70,7 @@ def follow_transfer(watch: Watch, item: Item, unit: int, index: int) -> None:
 @part
 def report_beyond(watch: Watch, walk: Walk, index: int) -> bool:
     """Report the first element that a walk on chip does not find in its memory; return whether there is
-    one."""
+    such an element."""
     if not walk.happens or walk.memory == DRAM:
         return False
     depth = watch.shadow.depth[walk.memory]
@@ -138,19 +138,19 @@ def _follow(order: Ints, items: Records[Item], units: Ints, watch: Watch) -> Non
 
 
 class Box(NamedTuple):
-    """Some steps of an instruction. Of a DEPTHWISE, `trips_in` is NEVER: every operand makes its own inner
+    """Some steps of an instruction. Of a DEPTHWISE, `trips_in` is NEVER: every operand has separate inner
     trips."""
 
     first_out: int
     trips_out: int
     first_in: int
     trips_in: int
-    end: int  # one past the last micro-op
+    end: int  # behind the last micro-op
 
 
 @part
 def base_of(walk: Walk, word: int) -> int:
-    """Return the element that a micro-op names before the loops add to it; a walk is that of an operand."""
+    """Return the element that a micro-op names before the loops add to it; `walk`: of an operand."""
     return walk.base + ((word >> walk.uop_start) & ((1 << walk.uop_width) - 1))
 
 
@@ -191,7 +191,7 @@ def follow_loops(watch: Watch, item: Item, access: Access) -> None:
 
 @part
 def follow_steps(watch: Watch, item: Item, access: Access, begin: int) -> None:
-    """Follow the steps from number `begin` on, one by one."""
+    """Follow the steps from number `begin` on, step by step."""
     micro_ops = item.uop_end - item.uop_begin
     row, first = begin // micro_ops, item.uop_begin + begin % micro_ops
     first_out, first_in = row // item.iter_in, row % item.iter_in
@@ -220,7 +220,7 @@ def follow_step(watch: Watch, item: Item, access: Access, i: int, j: int, positi
 
 @part
 def follow_rows(watch: Watch, item: Item, access: Access) -> None:
-    """Follow a DEPTHWISE up to the first row that reaches too far: long ones by sets of elements up to the
+    """Follow a DEPTHWISE up to the first row that reaches too far: long loops by sets of elements up to the
     outer trip of that row."""
     first, shadow = 0, watch.shadow
     steps = item.iter_out * item.iter_in * (item.uop_end - item.uop_begin)
@@ -291,7 +291,7 @@ def steps_inside(watch: Watch, item: Item, walk: Walk) -> int:
 
 @part
 def trips_before(distance: int, factor: int) -> int:
-    """Return how many trips of a loop add less than `distance`, before one adds as much."""
+    """Return how many trips of a loop add less than `distance`, before a trip adds as much."""
     if distance <= 0:
         return 0
     return NEVER if factor == 0 else (distance + factor - 1) // factor
@@ -344,7 +344,7 @@ def mark_set(watch: Watch, item: Item, walk: Walk, box: Box, nearest: IntArray) 
 
 @part
 def spread(nearest: IntArray, factor: int, trips: int) -> None:
-    """Add to a set every element that lies 1 to `trips - 1` times `factor` above one of it.
+    """Add to a set every element that lies 1 to `trips - 1` times `factor` above an element of the set.
 
     Linear in the memory, whatever the trips: each element hands on to the element `factor` above it the
     nearest element of the set at or below itself.

@@ -34,7 +34,7 @@ class Shadow(NamedTuple):
         first, depth: int64[8]: where the elements of a scratchpad begin, and how many there are.
         pages: int64[pages of DRAM]: where the elements of a page begin, or NEVER.
         shifts: int64[pages of DRAM]: the bytes of an element of a page, as a power of two: the smallest
-            element of any memory, or fewer where rows of bytes begin or end within one.
+            element of any memory, or fewer where rows of bytes begin or end within an element.
         dram_first: where the elements of DRAM begin.
         nearest: int64[elements of the deepest memory on chip]: room for the sets of elements of `loops`.
     """

@@ -1,4 +1,4 @@
-"""Accounting for accesses: each is held against the last ones of other units, and against what is there."""
+"""Accounting for accesses: each is checked against the last accesses of other units, and for data there."""
 
 from typing import NamedTuple
 
@@ -51,11 +51,11 @@ class Access(NamedTuple):
 
 
 @part
-def report(watch: Watch, kind: int, index: int, other: int, memory: int, element: int) -> None:
+def report(watch: Watch, kind: int, index: int, partner: int, memory: int, element: int) -> None:
     """Write a finding down, unless there is no more room."""
     findings, row = watch.findings, watch.state[0]
     if row < findings.shape[0]:
-        findings[row, 0], findings[row, 1], findings[row, 2] = kind, index, other
+        findings[row, 0], findings[row, 1], findings[row, 2] = kind, index, partner
         findings[row, 3], findings[row, 4] = memory, element
         watch.state[0] += 1
 

@@ -6,7 +6,7 @@ by the instructions times the elements of the on-chip memories, whatever the num
 
 Vector clocks over the token edges tell which instructions are done when another starts, in any interleaving.
 Units start their instructions in order, and the k-th pop on an edge takes the token of the k-th push. So an
-instruction knows everything that the previous one of its unit knew and, for each token it pops, the
+instruction knows everything that the previous instruction of its unit knew and, for each token it pops, the
 instruction that pushed it and everything that this instruction knew.
 """
 
@@ -76,17 +76,17 @@ def findings(
         InvalidInstructionError, DeadlockError, UnfinishedError: it cannot run to its end.
     """
     refuse_overwrites(program, stream_address)
-    found = interleave(program)
-    if found.error is not None:
-        raise found.error
-    refuse_unknown(program, found.order)
+    interleaving = interleave(program)
+    if interleaving.error is not None:
+        raise interleaving.error
+    refuse_unknown(program, interleaving.order)
     items, walks = footprint_columns(program)
     shadow = new_shadow(program.config, items, walks, len(dram), filled=filled)
-    watch = _watch(program, dram, shadow, walks, found.order)
-    follow(found.order, items, program.unit, watch)
+    watch = _watch(program, dram, shadow, walks, interleaving.order)
+    follow(interleaving.order, items, program.unit, watch)
     return [
-        Finding(kind, index, other, None if memory == DRAM else MemoryType(memory), element)
-        for kind, index, other, memory, element in watch.findings[: watch.state[0]].tolist()
+        Finding(kind, index, partner, None if memory == DRAM else MemoryType(memory), element)
+        for kind, index, partner, memory, element in watch.findings[: watch.state[0]].tolist()
     ]
 
 
@@ -119,9 +119,9 @@ def verify(
         OverwriteError: it would modify itself.
         InvalidInstructionError, DeadlockError, UnfinishedError: it cannot run to its end.
     """
-    found = findings(program, dram, filled=filled, stream_address=stream_address)
-    if found:
-        raise VerificationError(describe(found[0], program), found[0].index)
+    violations = findings(program, dram, filled=filled, stream_address=stream_address)
+    if violations:
+        raise VerificationError(describe(violations[0], program), violations[0].index)
 
 
 def verify_once(program: DecodedStream, dram: ByteArray, *, stream_address: int) -> None:

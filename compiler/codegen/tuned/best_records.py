@@ -106,10 +106,10 @@ def best_records(source: str, records: Iterable[TuningRecord], *, torn: bool = F
     """Return the best of `records`, by task and by network."""
     every = list(records)
     current = best_of(record for record in every if record.version == task_version())
-    other = best_of(record for record in every if record.version != task_version())
+    outdated = best_of(record for record in every if record.version != task_version())
     older = {
         key: record
-        for key, record in other.items()
+        for key, record in outdated.items()
         if key not in current or rank_of(record)[0] < rank_of(current[key])[0]
     }
     settled = settled_of(every) | settled_of(record for record in every if record.version == task_version())

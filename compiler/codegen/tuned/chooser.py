@@ -53,11 +53,11 @@ class RecordChooser:
 
     def _remeasured(self, space: ChoiceSpace, current: Choice | None, older: Choice) -> Choice:
         """Return the faster of the choice of an older version and the current or default choice."""
-        other = self._choose(space) if current is None else current
-        key = digest_of([choice_cache.key_of(space), repr(other), repr(older)])
+        fallback = self._choose(space) if current is None else current
+        key = digest_of([choice_cache.key_of(space), repr(fallback), repr(older)])
         best = choice_cache.read(key)
-        if best not in (other, older):
-            best = _faster(space, other, older)
+        if best not in (fallback, older):
+            best = _faster(space, fallback, older)
             choice_cache.write(key, best)
         outcome = RecordUse.WORSE if current is None else RecordUse.APPLIED
         self.uses[str(space.task)] = RecordUse.REMEASURED if best == older else outcome
@@ -74,10 +74,10 @@ def legal_choice(record: TuningRecord, space: ChoiceSpace) -> Choice | None:
     return choice if choice in space else None
 
 
-def _faster(space: ChoiceSpace, choice: Choice, other: Choice) -> Choice:
-    """Return the choice with fewer simulated cycles; `choice` if `other` cannot be lowered."""
+def _faster(space: ChoiceSpace, choice: Choice, older: Choice) -> Choice:
+    """Return the choice with fewer simulated cycles; `choice` if `older` cannot be lowered."""
     try:
-        cycles = simulated_cycles(space.task, other, space.target)
+        cycles = simulated_cycles(space.task, older, space.target)
     except VdlaError:  # a choice of another version that this version cannot lower
         return choice
-    return other if cycles < simulated_cycles(space.task, choice, space.target) else choice
+    return older if cycles < simulated_cycles(space.task, choice, space.target) else choice

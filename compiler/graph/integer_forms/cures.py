@@ -72,7 +72,7 @@ def cures_here(in_float: Collection[str], for_quality: Collection[str]) -> Cures
 
     Args:
         in_float: names and first results of the operators that were kept in float.
-        for_quality: those of them that were kept for the requested signal to noise.
+        for_quality: which of them were kept for the requested signal to noise.
     """
     kept = dict.fromkeys(in_float, CHOSEN) | dict.fromkeys(for_quality, FOR_QUALITY)
     return Cures({QUANTISE: BESIDE_FLOAT if kept else BETWEEN, SAMPLES: CONSTANT_RANGES}, kept)

@@ -113,7 +113,7 @@ class IntegerForm:
     Attributes:
         lower: adds it to the lowered graph.
         first: rules for the operator itself.
-        inside: rules for its int8 tensors, which hold after those for its conversions.
+        inside: rules for its int8 tensors, which hold after the rules for its conversions.
     """
 
     lower: Callable[[Lowering, Site], None]

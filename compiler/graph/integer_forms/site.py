@@ -50,9 +50,9 @@ class RealProduct(NamedTuple):
 
 def _whole(kernel: tuple[int, ...]) -> Mapping[str, Attribute]:
     """Return the attributes of a pooling whose only window covers all of space."""
-    ones, none = (1,) * len(kernel), (0,) * (2 * len(kernel))
+    unit_steps, no_pads = (1,) * len(kernel), (0,) * (2 * len(kernel))
     counts = {"ceil_mode": 0, "count_include_pad": 1}
-    return {**counts, "dilations": ones, "kernel_shape": kernel, "pads": none, "strides": ones}
+    return {**counts, "dilations": unit_steps, "kernel_shape": kernel, "pads": no_pads, "strides": unit_steps}
 
 
 def multiplies_activations(conversions: Conversions, node: Node) -> bool:
@@ -197,14 +197,14 @@ class Site:
         """The product with integer weights and biases, and the affine change of its channels."""
         weights, scales, bias = REAL_PRODUCTS[self.kind](self)
         alpha, beta = self.node.real("alpha", 1), self.node.real("beta", 1)
-        ones, shifts = np.ones(len(scales)), np.zeros(len(scales))
+        slopes, shifts = np.ones(len(scales)), np.zeros(len(scales))
         if self.affine is not None and self.kind != CHANGE:
-            ones, shifts = self.affine.factors, self.affine.shifts
-        factors = ones * alpha
+            slopes, shifts = self.affine.factors, self.affine.shifts
+        factors = slopes * alpha
         return integer_product(
             weights * np.sign(factors).astype(np.int16)[:, None],
             scales * np.where(factors, np.abs(factors), 1.0),
-            bias * (ones * beta) + shifts,
+            bias * (slopes * beta) + shifts,
         )
 
     @cached_property

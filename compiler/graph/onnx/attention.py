@@ -2,7 +2,7 @@
 
 `MultiHeadAttention(query, key, value)` becomes `MatMul(Softmax(MatMul(q * scale, kᵀ) + masks), v)` for each
 head. `Attention` and `QAttention` first project a tensor to queries, keys and values; `GroupQueryAttention`
-first rotates queries and keys, and several heads of queries share those of keys and values.
+first rotates queries and keys, and several heads of queries share heads of keys and values.
 
 Source: ONNX Runtime, ContribOperators.md; `onnxruntime/contrib_ops/cpu/bert`. ONNX, Operators.md
 (RotaryEmbedding).
@@ -44,7 +44,7 @@ def _of_rows(node: ForeignNode, name: str, batch: int, rows: int, wide: int, hea
 
 
 def _cached(node: ForeignNode, place: int, new: Heads, output: int) -> Heads:
-    """Return keys or values after the rows of their cache, if there is one; they are an output, too.
+    """Return keys or values after the rows of their cache, if there is a cache; they are an output, too.
 
     Args:
         place: of the cache among the inputs.
@@ -93,7 +93,7 @@ def _causal(node: ForeignNode, queries: int, keys: int) -> str:
 
 
 def _padding(node: ForeignNode, place: int, keys: int) -> list[str]:
-    """Add the mask of padding, if the node has one.
+    """Add the mask of padding, if the node has a mask.
 
     Args:
         place: of the input: int32[batch] numbers of keys, int32[batch, keys] or int32[batch, queries, keys],
@@ -162,7 +162,7 @@ def _projected(
     """Add an attention of queries, keys and values that are projected from `x`.
 
     Args:
-        weights: returns the weights of columns, from the first to one past the last.
+        weights: returns the weights of columns `begin` to `end - 1`.
         padding_and_bias: as `_masks` takes them.
     """
     batch, rows, _ = node.shape
@@ -192,7 +192,7 @@ def _attention(node: ForeignNode) -> None:
 
 
 def _quantised_attention(node: ForeignNode) -> None:
-    """QAttention: int8 or uint8 inputs and weights; weights have a scale, or one for each column."""
+    """QAttention: int8 or uint8 inputs and weights; weights have one scale, or a scale for each column."""
     _require_no_inputs(node, past=8)
     node.require("do_rotary", 0)
     integers, scale = node.known(1, "weight"), node.known(4, "weight_scale")
@@ -275,7 +275,7 @@ def _embedding(caches: tuple[int, int], positions: int) -> Callable[[ForeignNode
 
 
 def _positions(node: ForeignNode, past: int, rows: int) -> str:
-    """Return the positions of new rows: those of the input, or the numbers after the cached rows.
+    """Return the positions of new rows: the input's positions, or the numbers after the cached rows.
 
     Raises:
         RefusalError: the lengths are not constant, or a cache is longer than the rows that it holds.

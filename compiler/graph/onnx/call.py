@@ -283,7 +283,7 @@ class ForeignNode(OnnxCall):
         return self.add("Unsqueeze", name, self.constant(np.array(axes, np.int64)))
 
     def sliced(self, name: str, axis: int, begin: int, end: int, out: str = "") -> str:
-        """Add the elements from `begin` to one before `end` along an axis of the value `name`."""
+        """Add the elements `begin` to `end - 1` along an axis of the value `name`."""
         return self.add(
             "Slice", name, out=out, opset=OPSET_OF_SLICES, axes=[axis], ends=[end], starts=[begin]
         )

@@ -34,7 +34,7 @@ ANY_NUMBER = 1 << 31
 
 
 def _kinds(op: str, **more: str) -> dict[str, str]:
-    """Return the kinds of the attributes of an ONNX operator, and those of further attributes."""
+    """Return the kinds of the attributes of an ONNX operator, and the kinds of further attributes."""
     return kinds_of(defs.get_schema(op, OPSET, "")) | more
 
 
@@ -226,7 +226,7 @@ def _quick_gelu(node: ForeignNode) -> None:
 
 
 def _sum_of_inputs(node: ForeignNode, bias: int) -> str:
-    """Add the sum of the first two inputs and of the bias, if there is one; return its name."""
+    """Add the sum of the first two inputs and of the bias, if there is a bias; return its name."""
     _, *statistics, total = (*node.proto.output, "", "", "")[:4]
     if any(statistics):
         raise RefusalError("its outputs mean and inv_std_var are not supported; leave them out")

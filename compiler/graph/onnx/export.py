@@ -160,7 +160,7 @@ def _named(graph: GraphProto) -> tuple[ValueInfoProto | TensorProto, ...]:
 
 
 def _rename(graph: GraphProto, names: Mapping[str, str]) -> None:
-    """Rename the values of a graph, without those of its subgraphs."""
+    """Rename the values of a graph, but not the values of its subgraphs."""
     del graph.value_info[:]
     for value in _named(graph):
         value.name = names[value.name]

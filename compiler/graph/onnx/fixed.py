@@ -106,12 +106,10 @@ def advice(model: OnnxModel, node: NodeProto, types: Mapping[str, TensorType]) -
     numbers = all(value.name in types and types[value.name].size == 1 for value in inputs)
     if not inputs or not numbers or len(places) > MOST_NODES:
         return f"{SUBJECT} by its data, which --fix cannot decide"
-    name, *others = [value.name for value in inputs]
-    if others:
-        options = " ".join(f"--fix {each}=NUMBER" for each in (name, *others))
-        return (
-            f"{SUBJECT}: where its inputs {' and '.join((name, *others))} never change, {options} decide it"
-        )
+    name, *rest = [value.name for value in inputs]
+    if rest:
+        options = " ".join(f"--fix {each}=NUMBER" for each in (name, *rest))
+        return f"{SUBJECT}: where its inputs {' and '.join((name, *rest))} never change, {options} decide it"
     if name == node.input[0]:
         constants, branches = [0.0, 1.0], {"then_branch": 1.0, "else_branch": 0.0}
     else:

@@ -196,7 +196,7 @@ class Handover:
         return keys
 
     def nodes(self, part: HostPart) -> list[Node]:
-        """Return the nodes that run a part: a single node, or one for each of its nodes.
+        """Return the nodes that run a part: a single node, or a node for each node of the part.
 
         The nodes run separately if they are not the same in a common version of the operator set. The models
         become constants; values that cross the border of a part get types.

@@ -242,7 +242,7 @@ class Importer:
             self.values.ranges[node.output[0]] = limits
 
     def foreign(self, node: NodeProto) -> ForeignNode:
-        """Return a node that is expanded into others, with what is known about its inputs."""
+        """Return a node that is expanded into other nodes, with what is known about its inputs."""
         names = [self.names[name] if name else "" for name in node.input]
         return ForeignNode(
             node.op_type,
@@ -296,7 +296,7 @@ class Importer:
             self.steps.append(taken)
 
     def add_definition(self, node: NodeProto, *, supported_only: bool = False) -> bool:
-        """Import the nodes of an operator's definition as an ONNX function; return whether it has one.
+        """Import the nodes of an operator's definition, an ONNX function; return whether it has a definition.
 
         Args:
             supported_only: import a definition only if the kit has all its operators.

@@ -34,7 +34,7 @@ def output_types(
         opset: version of the main operator set.
         types: types of the inputs; None for an input that is left out.
         values: values of the inputs; None for a value that is not known.
-        needed: the number of outputs that must have a type; the others may have None.
+        needed: the number of outputs that must have a type; further outputs may have None.
 
     Raises:
         RefusalError: the number or a type of the inputs is invalid, or a shape cannot be inferred.

@@ -78,8 +78,8 @@ def _fitted(
 ) -> Fitted | None:
     """Return the samples fitted to the inputs of a part of a model; they may contain other inputs, too."""
     inputs = inputs_of(part.proto.graph, shapes)
-    others: dict[str, float | None] = {value.name: None for value in model.proto.graph.input}
-    return None if inputs is None else fit(given, inputs, others | dict(section.fixed))
+    unfixed: dict[str, float | None] = {value.name: None for value in model.proto.graph.input}
+    return None if inputs is None else fit(given, inputs, unfixed | dict(section.fixed))
 
 
 def _samples(fitted: Fitted, graph: Graph) -> tuple[Mapping[str, np.ndarray], ...]:

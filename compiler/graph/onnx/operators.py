@@ -77,8 +77,8 @@ def _axes(call: OnnxCall) -> tuple[int, ...]:
 def _dropped_axes(call: OnnxCall) -> tuple[int, ...]:
     """Return the axes of a Squeeze; without axes, it drops every dimension of extent 1."""
     axes = call.integers("axes", 1)
-    ones = tuple(axis for axis, size in enumerate(call.shape) if size == 1)
-    return distinct_axes(axes, call.rank) if axes else ones
+    unit_axes = tuple(axis for axis, size in enumerate(call.shape) if size == 1)
+    return distinct_axes(axes, call.rank) if axes else unit_axes
 
 
 def _new_axes(call: OnnxCall) -> tuple[int, ...]:

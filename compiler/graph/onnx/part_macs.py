@@ -60,7 +60,7 @@ def macs_of_part(model: bytes) -> MacCount:
 
 
 class _Scope:
-    """The values visible in a graph, those of enclosing graphs included.
+    """The values visible in a graph, including the values of enclosing graphs.
 
     Attributes:
         types: the known types of values.
@@ -102,10 +102,10 @@ class _Scope:
         present = {value.name for value in model.graph.output}
         model.graph.output.extend(ValueInfoProto(name=name) for name in missing if name not in present)
         try:
-            found = probe(model) if missing else {}
+            probed = probe(model) if missing else {}
         except RefusalError:
             return
-        self.types |= {name: result.proto for name, result in found.items()}
+        self.types |= {name: result.proto for name, result in probed.items()}
 
     def multiplies(self) -> bool:
         """Whether any node may multiply, so that shapes matter."""

@@ -32,7 +32,7 @@ IR_VERSION = 10
 OLDEST_OPSET = 7  # the oldest that onnxruntime supports
 RANK = "_its_rank"  # suffix of the values that hold a rank in a probe
 
-Opsets = Mapping[str, int]  # versions of operator sets by domain, the main one being ""
+Opsets = Mapping[str, int]  # versions of operator sets by domain; "" is the main domain
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +77,11 @@ def versions_of(node: NodeProto, opset: int) -> Iterator[int]:
         yield version
 
 
-def same_in(op: str, opset: int, other: int) -> bool:
+def same_in(op: str, opset: int, other_opset: int) -> bool:
     """Whether an operator is the same in two main operator sets, except for supported types."""
-    if not (defs.has(op, opset, "") and defs.has(op, other, "")):
+    if not (defs.has(op, opset, "") and defs.has(op, other_opset, "")):
         return False
-    return _signature(defs.get_schema(op, opset, "")) == _signature(defs.get_schema(op, other, ""))
+    return _signature(defs.get_schema(op, opset, "")) == _signature(defs.get_schema(op, other_opset, ""))
 
 
 def _signature(schema: defs.OpSchema) -> tuple[object, ...]:

@@ -165,7 +165,7 @@ def without_functions(proto: ModelProto, label: str) -> ModelProto:
 
 
 def expanded_nodes(proto: ModelProto, label: str) -> int:
-    """Return the number of nodes of a model after inlining, those of subgraphs included.
+    """Return the number of nodes of a model after inlining, including nodes of subgraphs.
 
     Raises:
         GraphError: functions are recursive.

@@ -16,7 +16,7 @@ FOREIGN: Mapping[str, Mapping[str, ForeignOperator]] = {
     "": {**attention.STANDARD, **contributed.STANDARD, **recurrent.RECURRENT},
     **dict.fromkeys(qonnx.DOMAINS, qonnx.OPERATORS),
 }
-"""The operators that are expanded into others, by domain."""
+"""The operators that are expanded into other operators, by domain."""
 ONLY_HERE: Mapping[str, str] = {
     **dict.fromkeys(
         qonnx.DOMAINS,
@@ -29,7 +29,7 @@ ONLY_HERE: Mapping[str, str] = {
 
 
 def label_of(node: NodeProto, place: int) -> str:
-    """Return the label of a node in messages: position in the file, operator, and name if it has one."""
+    """Return the label of a node in messages: position in the file, operator, and name if it has a name."""
     domain = "" if node.domain in MAIN_DOMAINS else f"{node.domain}."
     return f"node {place}, {domain}{node.op_type}{f' {node.name!r}' if node.name else ''}"
 
@@ -58,7 +58,7 @@ def refusal_of(node: NodeProto, opset: int) -> str:
 
 
 def foreign_operator(node: NodeProto) -> ForeignOperator | None:
-    """Return the operator of a node that is expanded into others; None if the importer knows no expansion."""
+    """Return the operator of a node that is expanded; None if the importer knows no expansion."""
     domain = "" if node.domain in MAIN_DOMAINS else node.domain
     return FOREIGN.get(domain, {}).get(node.op_type)
 
@@ -91,13 +91,13 @@ def _attribute_reason(node: NodeProto, kinds: Mapping[str, str], required: Seque
 
 def order_problems(graph: GraphProto) -> Iterator[str]:
     """Yield a sentence for each value that is undefined or defined twice, and for a cycle."""
-    made: set[str] = set()
+    defined: set[str] = set()
     outside = {value.name for value in (*graph.input, *graph.initializer)}
     for place, node in enumerate(graph.node):
         for name in filter(None, node.output):
-            if name in made or name in outside:
+            if name in defined or name in outside:
                 yield f"{label_of(node, place)}: it makes {name!r}, which exists already"
-            made.add(name)
+            defined.add(name)
     try:
         TopologicalSorter(producers(graph)).prepare()
     except CycleError as error:
@@ -105,8 +105,8 @@ def order_problems(graph: GraphProto) -> Iterator[str]:
         yield f"nodes form a cycle: {' → '.join(cycle)}"
     for place, node in enumerate(graph.node):
         for name in reads(node):
-            if name not in outside and name not in made:
+            if name not in outside and name not in defined:
                 yield f"{label_of(node, place)}: it reads {name!r}, which nothing makes"
     for value in graph.output:
-        if value.name not in made and value.name not in outside:
+        if value.name not in defined and value.name not in outside:
             yield f"output {value.name!r}: nothing makes it"

@@ -1,4 +1,4 @@
-"""Conversion of ONNX tensors, types and attributes to those of a graph; elements may be in an external file.
+"""Conversion of ONNX tensors, types and attributes to a graph's; elements may be in an external file.
 
 Source: ONNX documentation, External Data: location, offset, length.
 """

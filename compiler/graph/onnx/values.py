@@ -34,7 +34,7 @@ class ImportedValues:
         model_names: the names of the model's values.
 
     Attributes:
-        model_names: names that the model's nodes use, those of inlined nodes included.
+        model_names: names that the model's nodes use, inlined nodes included.
         taken: names that no new value of the graph may have.
         names: the graph's name of each imported value, by the model's name.
         types: types of the graph's values; values that only onnxruntime can hold have none.

@@ -58,7 +58,7 @@ class _ChainMerger(GraphBuilder):
             self.makers[node.result] = node
 
     def shortened(self, last: Node) -> bool:
-        """Append a shorter equivalent of the chain that ends with a node; return whether one exists."""
+        """Append a shorter equivalent of the chain that ends with a node; return whether it exists."""
         chain = [last]
         while (maker := self.makers.get(chain[0].inputs[0])) is not None and len(chain) < LONGEST:
             chain.insert(0, maker)

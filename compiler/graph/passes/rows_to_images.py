@@ -57,11 +57,11 @@ def _chosen(graph: Graph) -> set[int]:
     }
     values = {name for node in chosen.values() for name in _values(graph, node)}
     values |= {node.result for node in graph.nodes if _squeezes(graph, node)}
-    others = [node for node in graph.nodes if id(node) not in chosen and _keeps_places(graph, node)]
-    while joined := [node for node in others if values & _values(graph, node)]:
+    candidates = [node for node in graph.nodes if id(node) not in chosen and _keeps_places(graph, node)]
+    while joined := [node for node in candidates if values & _values(graph, node)]:
         chosen |= {id(node): node for node in joined}
         values |= {name for node in joined for name in _values(graph, node)}
-        others = [node for node in others if id(node) not in chosen]
+        candidates = [node for node in candidates if id(node) not in chosen]
     return set(chosen)
 
 

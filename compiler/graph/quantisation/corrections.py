@@ -73,9 +73,9 @@ class Sizes:
 
     def add(self, array: np.ndarray, axis: int) -> None:
         """Accumulate the elements of a sample, whose channels are along `axis`."""
-        others = tuple(place for place in range(array.ndim) if place != axis)
-        self.greatest = np.maximum(self.greatest, np.abs(array).max(others))
-        self.power = self.power + np.square(array, dtype=np.float64).sum(others)
+        reduced_axes = tuple(place for place in range(array.ndim) if place != axis)
+        self.greatest = np.maximum(self.greatest, np.abs(array).max(reduced_axes))
+        self.power = self.power + np.square(array, dtype=np.float64).sum(reduced_axes)
         self.count += array.size // array.shape[axis]
         self.positive = self.positive and not array.min() < 0
 
@@ -303,20 +303,24 @@ def _products(roles: Roles, quantised: Graph) -> Iterator[BiasedProduct]:
         [node for node in graph.nodes if node.op in WEIGHTED] for graph in (roles.graph, quantised)
     )
     makers = DefUse(quantised).makers
-    for node, other in zip(ours, theirs, strict=True):
+    for node, quantised_node in zip(ours, theirs, strict=True):
         biased = node.op in ("Conv", "Gemm") or any(
             each.result in roles.biases for each in roles.readers(node.result)
         )
         if node.result in roles.products and biased and node.op != "ConvTranspose":
-            back = makers[other.inputs[0]]
-            yield BiasedProduct(node, makers[back.inputs[0]].inputs[0], other.inputs[0], other.inputs[1])
+            back = makers[quantised_node.inputs[0]]
+            yield BiasedProduct(
+                node, makers[back.inputs[0]].inputs[0], quantised_node.inputs[0], quantised_node.inputs[1]
+            )
 
 
 def _mean_error(graph: Graph, product: BiasedProduct, seen: Mapping[str, np.ndarray]) -> np.ndarray:
     """Return the mean error of each output channel, float64[outputs], ignoring the effect of padding."""
     axis = 1 if product.node.op == "Conv" else seen[product.real].ndim - 1
-    others = tuple(place for place in range(seen[product.real].ndim) if place != axis)
-    before, after = (seen[name].mean(others, dtype=np.float64) for name in (product.real, product.again))
+    reduced_axes = tuple(place for place in range(seen[product.real].ndim) if place != axis)
+    before, after = (
+        seen[name].mean(reduced_axes, dtype=np.float64) for name in (product.real, product.again)
+    )
     weights, outputs, _ = product_parts(graph, product.node)
     quantised = _means(product.node, seen[product.weights], outputs, after)
     error: np.ndarray = quantised - _means(product.node, weights, outputs, before)

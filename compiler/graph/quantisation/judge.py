@@ -249,9 +249,9 @@ def _decibels(expected: np.ndarray, actual: np.ndarray) -> float | None:
     finite = np.isfinite(expected)
     if not np.array_equal(finite, np.isfinite(actual)):
         return -LIMIT_DB
-    signal, other = expected[finite].astype(np.float64), actual[finite].astype(np.float64)
+    signal, approximation = expected[finite].astype(np.float64), actual[finite].astype(np.float64)
     power = float(np.square(signal - signal.mean()).sum()) if signal.size else 0.0
-    return _kept_db(power or float(np.square(signal).sum()), float(np.square(other - signal).sum()))
+    return _kept_db(power or float(np.square(signal).sum()), float(np.square(approximation - signal).sum()))
 
 
 def _differing_db(expected: Sequence[np.ndarray], actual: Sequence[np.ndarray]) -> float | None:

@@ -118,8 +118,8 @@ class Roles:
     def origins(self) -> dict[str, str]:
         """The origin of each int8 value: a value that holds its elements, and has its scale.
 
-        The origin of the result of an operator that only moves elements is that of its input. The origin of a
-        value that only a Concat reads is that of the Concat's result.
+        The result of an operator that only moves elements has the origin of its input. A value that only a
+        Concat reads has the origin of the Concat's result.
         """
         sets = _Sets(self.narrow)
         for node in self.graph.nodes:

@@ -69,8 +69,8 @@ class Contribution:
 def contributions(
     candidate: Candidate, samples: Sequence[Mapping[str, np.ndarray]], most_runs: int | None = None
 ) -> tuple[Contribution, ...]:
-    """Return the contribution of each integer product, those of two activations included, by descending
-    error. All steps of a product are one layer.
+    """Return the contribution of each integer product, including products of two activations, by
+    descending error. All steps of a product are one layer.
 
     Args:
         candidate: the quantised network.

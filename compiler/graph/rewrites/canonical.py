@@ -163,9 +163,9 @@ def _is_of_zeros(at: Rewriter, pad: Node) -> bool:
     """Whether a Pad adds zeros, along spatial axes only."""
     type_, pads = at.types[pad.inputs[0]], pad.extents("pads")
     rank = len(type_.shape)
-    others = (*pads[:SPACE], *pads[rank : rank + SPACE])
+    outer_pads = (*pads[:SPACE], *pads[rank : rank + SPACE])
     zeros = pad.attributes["mode"] == "constant" and pad.attributes["value"] == 0
-    return zeros and type_.dtype == "float32" and min(pads, default=0) >= 0 and not any(others)
+    return zeros and type_.dtype == "float32" and min(pads, default=0) >= 0 and not any(outer_pads)
 
 
 def _widened(at: Rewriter, node: Node, pad: Node) -> dict[str, Attribute] | None:
@@ -274,15 +274,15 @@ def _reduced(at: Rewriter, node: Node) -> Reduced | None:
 def _window(op: str, shape: tuple[int, ...], axes: tuple[int, ...]) -> Mapping[str, Attribute]:
     """Return the attributes of a pooling whose windows cover some spatial axes."""
     space = range(SPACE, len(shape))
-    ones = (1,) * len(space)
+    unit_steps = (1,) * len(space)
     counted = {"count_include_pad": 0} if op == "AveragePool" else {}
     return {
         **counted,
         "ceil_mode": 0,
-        "dilations": ones,
+        "dilations": unit_steps,
         "kernel_shape": tuple(shape[axis] if axis in axes else 1 for axis in space),
         "pads": (0,) * (2 * len(space)),
-        "strides": ones,
+        "strides": unit_steps,
     }
 
 

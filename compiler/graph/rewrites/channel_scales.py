@@ -128,16 +128,16 @@ def _change_to_convolution(at: Rewriter, node: Node) -> None:
     if change.is_uniform and change.x not in at.graph.inputs and not after_convolution:
         at.missed(node, "it changes all channels alike, so it becomes a table or a requantisation")
         return
-    (out,), ones = node.outputs, (1,) * (rank - SPACE)
+    (out,), unit_extents = node.outputs, (1,) * (rank - SPACE)
     names = (
-        _array(at, f"{out}_weight", change.factors.reshape(-1, 1, *ones)),
+        _array(at, f"{out}_weight", change.factors.reshape(-1, 1, *unit_extents)),
         _array(at, f"{out}_bias", change.shifts),
     )
     attributes: dict[str, Attribute] = {
-        "dilations": ones,
+        "dilations": unit_extents,
         "group": len(change.factors),
-        "pads": (0, 0) * len(ones),
-        "strides": ones,
+        "pads": (0, 0) * len(unit_extents),
+        "strides": unit_extents,
     }
     at.replace(node, [Node("Conv", (change.x, *names), (out,), attributes, node.name)])
 

@@ -155,8 +155,8 @@ def _softmax_quotients(at: Rewriter, node: Node) -> Iterator[tuple[str, str]]:
     if node.op == "Div":
         yield from at.operands(node.result, "Div")
         return
-    for powers, other in at.operands(node.result, "Mul"):
-        inverse = at.maker(other, "Reciprocal")
+    for powers, factor in at.operands(node.result, "Mul"):
+        inverse = at.maker(factor, "Reciprocal")
         if inverse is not None:
             yield powers, inverse.inputs[0]
 

@@ -118,9 +118,9 @@ def _expand_integer_product(at: Rewriter, node: Node) -> None:
         axis = max(rank - 2 + place, 0) if node.op == "MatMulInteger" else 0
         conversions.append(_dequantised(at, name, _unit_scale(at, zero), axis))
     names = tuple(conversion.result for conversion in conversions)
-    first, *others = casts
+    first, *further_casts = casts
     product = Node(PRODUCTS[node.op], names, first.outputs, node.attributes, node.name)
-    for cast in others:
+    for cast in further_casts:
         at.replace(cast, [Node("Identity", first.outputs, cast.outputs, {}, cast.name)])
     at.replace(first, [*conversions, product])
 

@@ -83,7 +83,7 @@ def conv2d(
 
     Args:
         border: value of the padding: 0, or -128, the least input.
-        alike: all blocks of weights are equal; `wgt` has one, int8[1, 1, 1, 1, 1, block_out, block_in].
+        alike: all blocks of weights are equal; `wgt` has one block, int8[1, 1, 1, 1, 1, block_out, block_in].
 
     Source: ONNX operator Conv.
     """
@@ -162,7 +162,7 @@ STRIDES = (1, 2)  # of a window
 @dataclass(frozen=True, slots=True)
 class Windows:
     """Windows that cover the kernel of a depthwise convolution. Windows may overlap; where they do, all but
-    one have zero weights.
+    one window have zero weights.
 
     Attributes:
         rows, columns: of a window.
@@ -230,13 +230,13 @@ def windows_of(size: Convolution, config: AcceleratorConfig) -> Windows:
 
 def _cover(extent: int, lengths: Iterable[int]) -> tuple[int, int, int]:
     """Return the fewest windows of one of `lengths` that cover an axis of a kernel: their number, their
-    length, and the step from one to the next. They cover as little beyond the axis as they can."""
+    length, and the step from each to the next. They cover as little beyond the axis as they can."""
 
     def cover(length: int) -> tuple[int, int, int]:
         count = blocks(extent, length)
         return count, length, blocks(max(extent - length, 0), count - 1) if count > 1 else 1
 
-    return min(map(cover, lengths), key=lambda found: (found[0], found[1] + (found[0] - 1) * found[2]))
+    return min(map(cover, lengths), key=lambda choice: (choice[0], choice[1] + (choice[0] - 1) * choice[2]))
 
 
 def odd_pitch(width: Any, windows: Windows) -> Any:
