@@ -13,7 +13,7 @@ from vdla.hw.spec.vocabulary import MemoryType
 from vdla.sim.decoded import DecodedStream
 from vdla.sim.records import BoolArray, IntArray
 
-PART_ROWS = 1 << 20  # rows that are listed one by one at a time
+PART_ROWS = 1 << 20  # rows that are listed at a time
 NO_ROW = -1
 
 

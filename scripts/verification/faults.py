@@ -32,25 +32,27 @@ class Fault:
 
 
 FAULTS = (
-    Fault(VERIFIER, "latest[own, unit[other]] = max(latest[own, unit[other]], other)", "pass"),
+    Fault(VERIFIER, "latest[consumer, unit[pusher]] = max(latest[consumer, unit[pusher]], pusher)", "pass"),
     Fault(
         VERIFIER,
-        "latest[own, column] = max(latest[own, column], known[other, column])",
-        "latest[own, column] = max(latest[own, column], other)",
+        "latest[consumer, column] = max(latest[consumer, column], known[pusher, column])",
+        "latest[consumer, column] = max(latest[consumer, column], pusher)",
     ),
     Fault(
         VERIFIER,
-        "found[popping[:matched], number] = pushing[:matched]",
-        "found[popping[:matched], number] = pushing[matched - 1]",
+        "pushed_by[popping[:matched], number] = pushing[:matched]",
+        "pushed_by[popping[:matched], number] = pushing[matched - 1]",
     ),
     Fault(VERIFIER, "    refuse_overwrites(program, stream_address)\n", ""),
     Fault(
         TOUCH,
-        "            if access.writes:\n                last = max(last, shadow.read[place, other])\n",
+        "            if access.writes:\n                last = max(last, shadow.read[place, other_unit])\n",
         "",
     ),
-    Fault(TOUCH, "if last > watch.known[index, other]:", "if last >= watch.known[index, other]:"),
-    Fault(TOUCH, "if last > watch.known[index, other]:", "if last > watch.known[index, other] + 1:"),
+    Fault(TOUCH, "if last > watch.known[index, other_unit]:", "if last >= watch.known[index, other_unit]:"),
+    Fault(
+        TOUCH, "if last > watch.known[index, other_unit]:", "if last > watch.known[index, other_unit] + 1:"
+    ),
     Fault(
         TOUCH,
         "if access.needs and not shadow.filled[place]:",

@@ -71,12 +71,12 @@ def touch(watch: Watch, access: Access, place: int, memory: int, element: int) -
     if access.needs and not shadow.filled[place]:
         report(watch, EMPTY, index, -1, memory, element)
         shadow.filled[place] = True  # say so once
-    for other in range(UNITS):
-        if other != unit:
-            last = shadow.written[place, other]
+    for other_unit in range(UNITS):
+        if other_unit != unit:
+            last = shadow.written[place, other_unit]
             if access.writes:
-                last = max(last, shadow.read[place, other])
-            if last > watch.known[index, other]:
+                last = max(last, shadow.read[place, other_unit])
+            if last > watch.known[index, other_unit]:
                 report(watch, CONFLICT, index, last, memory, element)
     accesses[place, unit] = index
     if access.writes:

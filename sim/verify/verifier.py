@@ -196,12 +196,12 @@ UNITS = len(Unit)
 def pushers(program: DecodedStream) -> IntArray:
     """Return int64[n, edges]: the instruction whose token each instruction pops, by edge; -1 where it pops
     none."""
-    found = np.full((len(program), len(TOKEN_EDGES)), -1)
+    pushed_by = np.full((len(program), len(TOKEN_EDGES)), -1)
     for number in range(len(TOKEN_EDGES)):
         pushing, popping = np.flatnonzero(program.pushes[:, number]), np.flatnonzero(program.pops[:, number])
         matched = min(len(pushing), len(popping))
-        found[popping[:matched], number] = pushing[:matched]
-    return found
+        pushed_by[popping[:matched], number] = pushing[:matched]
+    return pushed_by
 
 
 def clocks(program: DecodedStream, order: IntArray) -> IntArray:
@@ -221,12 +221,12 @@ def clocks(program: DecodedStream, order: IntArray) -> IntArray:
 def _fill(order: Ints, unit: Ints, pushed_by: Grid, known: Grid, latest: Grid) -> None:
     for place in range(order.size):
         index = order[place]
-        own = unit[index]
+        consumer = unit[index]
         for edge in range(pushed_by.shape[1]):
-            other = pushed_by[index, edge]
-            if other >= 0:
+            pusher = pushed_by[index, edge]
+            if pusher >= 0:
                 for column in range(known.shape[1]):
-                    latest[own, column] = max(latest[own, column], known[other, column])
-                latest[own, unit[other]] = max(latest[own, unit[other]], other)
+                    latest[consumer, column] = max(latest[consumer, column], known[pusher, column])
+                latest[consumer, unit[pusher]] = max(latest[consumer, unit[pusher]], pusher)
         for column in range(known.shape[1]):
-            known[index, column] = latest[own, column]
+            known[index, column] = latest[consumer, column]
