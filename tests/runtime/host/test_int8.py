@@ -1,4 +1,4 @@
-"""The accelerator's operators on the CPU against sums of Python integers: uneven shapes, separate channels."""
+"""The accelerator's operators against sums of Python integers: uneven shapes, parameters per channel."""
 
 from itertools import product
 

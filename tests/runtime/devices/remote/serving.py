@@ -25,7 +25,7 @@ Result = TypeVar("Result")
 
 
 def awaited(work: Coroutine[Any, Any, Result]) -> Result:
-    """Run a coroutine to its end in a new thread: browsers of other tests leave a loop in this thread."""
+    """Run a coroutine to its end in a new thread: browsers of other tests leave an event loop in this thread."""
     with ThreadPoolExecutor(1) as threads:
         return threads.submit(asyncio.run, work).result()
 
