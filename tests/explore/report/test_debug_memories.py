@@ -49,7 +49,9 @@ HELD = """cycles => cycles.map((cycle) => page.run.scratchpads.map(([memory]) =>
   page.memories.held(memory, cycle).map(({ begin, end, label, writers }) => [begin, end, label, writers])))"""
 TOUCHED = """indices => indices.map((index) => {
   const memories = page.memories;
-  return [memories.of(index).map((touch) => [memories.memory[touch], memories.kind[touch], memories.placesText(touch), memories.areaName(touch)]), [...memories.sources(index)], [...memories.readers(index)]];
+  const touches = memories.of(index).map((touch) =>
+    [memories.memory[touch], memories.kind[touch], memories.placesText(touch), memories.areaName(touch)]);
+  return [touches, [...memories.sources(index)], [...memories.readers(index)]];
 })"""
 
 

@@ -25,7 +25,10 @@ def test_the_page_is_that_of_the_store():
 @pytest.mark.parametrize("config", MEASURED, ids=lambda config: config.name)
 def test_every_measured_design_has_a_row_with_its_figures(config):
     silicon = silicon_of(config)
-    row = f"| {config.name} | ecp5 | {silicon.lut:,.0f} | {silicon.ff:,.0f} | {silicon.dsp:g} | {silicon.block_ram:g} |"
+    row = (
+        f"| {config.name} | ecp5 | {silicon.lut:,.0f} | {silicon.ff:,.0f} "
+        f"| {silicon.dsp:g} | {silicon.block_ram:g} |"
+    )
     assert row in area_page()
 
 
