@@ -50,12 +50,12 @@ def test_objects_are_not_written(path):
 
 def test_what_is_written_is_read_as_numpy_reads_it(path):
     write_npz(path, VALUES)
-    found = read_npz(path)
+    arrays = read_npz(path)
     with np.load(path) as file:
         for name in VALUES:
-            assert found[name].dtype == file[name].dtype
-            assert found[name].tolist() == file[name].tolist() == VALUES[name].tolist()
-    assert found["matrix"].flags.writeable
+            assert arrays[name].dtype == file[name].dtype
+            assert arrays[name].tolist() == file[name].tolist() == VALUES[name].tolist()
+    assert arrays["matrix"].flags.writeable
 
 
 def test_compressed_arrays_are_read(path):
@@ -185,8 +185,8 @@ def test_headers_of_the_first_two_versions_are_read(version):
 @pytest.mark.parametrize("name", VALUES)
 def test_an_array_alone_is_read_as_it_is_written(name, tmp_path):
     write_npy(tmp_path / "x.npy", VALUES[name])
-    found = npy_from((tmp_path / "x.npy").read_bytes(), "x")
-    assert (found.dtype, found.tolist()) == (VALUES[name].dtype, VALUES[name].tolist())
+    array = npy_from((tmp_path / "x.npy").read_bytes(), "x")
+    assert (array.dtype, array.tolist()) == (VALUES[name].dtype, VALUES[name].tolist())
     for data in ((tmp_path / "x.npy").read_bytes() + b"1", (tmp_path / "x.npy").read_bytes()[:-1]):
         with pytest.raises(FileFormatError, match=r"^x cannot be read as "):
             npy_from(data, "x")

@@ -10,9 +10,9 @@ from vdla.runtime.borders import bordered
 @pytest.mark.parametrize(("dtype", "value"), [("int8", -128), ("float32", -np.inf), ("int32", 0)])
 def test_borders_are_those_of_numpy(widths, dtype, value):
     x = np.arange(6).reshape(2, 3).astype(dtype)
-    found = bordered(x, widths, value)
-    np.testing.assert_array_equal(found, np.pad(x, widths, constant_values=value))
-    assert found.dtype == dtype
+    result = bordered(x, widths, value)
+    np.testing.assert_array_equal(result, np.pad(x, widths, constant_values=value))
+    assert result.dtype == dtype
 
 
 def test_nothing_is_copied_where_there_is_no_border():

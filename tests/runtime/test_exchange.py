@@ -108,11 +108,11 @@ LAYOUTS = [NUMBERS, NUMBERS.T, NUMBERS[:, ::2], NUMBERS[:, ::-1], NUMBERS[:1, 0,
 @pytest.mark.parametrize("array", LAYOUTS, ids=["rows", "turned", "steps", "backwards", "one", "bool"])
 @pytest.mark.parametrize("speaker", SPEAKERS, ids=NAMES)
 def test_arrays_are_taken_without_a_copy(speaker, array):
-    found = array_of(speaker(array))
-    assert type(found) is np.ndarray
-    assert (found.dtype, found.shape) == (array.dtype, array.shape)
-    np.testing.assert_array_equal(found, array)
-    assert np.shares_memory(found, array)
+    exchanged = array_of(speaker(array))
+    assert type(exchanged) is np.ndarray
+    assert (exchanged.dtype, exchanged.shape) == (array.dtype, array.shape)
+    np.testing.assert_array_equal(exchanged, array)
+    assert np.shares_memory(exchanged, array)
 
 
 @pytest.mark.parametrize("name", READ)

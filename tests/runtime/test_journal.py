@@ -1,4 +1,4 @@
-"""Journals: whole lines are kept, a torn one is cut off, a damaged one refused."""
+"""Journals: whole lines are kept, a torn line is cut off, a damaged line refused."""
 
 import os
 from pathlib import Path
@@ -20,13 +20,13 @@ def path(tmp_path):
 
 
 def append(path, texts, **options):
-    """Append texts; return those that were there."""
+    """Append texts; return the texts that were there."""
     journal = Appender(path, KIND, **options)
     assert not journal.torn
-    found = list(journal.texts())
+    earlier_texts = list(journal.texts())
     journal.append(texts)
     journal.close()
-    return found
+    return earlier_texts
 
 
 def read(path):

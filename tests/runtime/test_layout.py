@@ -54,7 +54,7 @@ def test_a_stack_stands_matrix_behind_matrix(images, heads, rows, columns, block
     packed = layout.pack(values)
     assert (packed.shape, packed.nbytes) == (layout.blocks, layout.size)
     matrices = values.reshape(-1, rows, columns)
-    alone = np.concatenate([Layout(one.shape, block, 1).pack(one) for one in matrices])
+    alone = np.concatenate([Layout(matrix.shape, block, 1).pack(matrix) for matrix in matrices])
     np.testing.assert_array_equal(packed, alone)
     np.testing.assert_array_equal(layout.unpack(packed.reshape(-1)), values)
 
@@ -109,6 +109,6 @@ def test_numbers_of_a_layout_have_bounds(kind, values, good, bad):
 
 @pytest.mark.parametrize(("kind", "values"), [(Layout, LAYOUT), (Windows, WINDOWS)])
 def test_a_layout_stays_as_it_is(kind, values):
-    made = msgspec.convert(values, kind)
+    layout = msgspec.convert(values, kind)
     with pytest.raises(AttributeError, match="immutable"):
-        setattr(made, next(iter(values)), 1)
+        setattr(layout, next(iter(values)), 1)

@@ -16,12 +16,13 @@ def test_arrays_agree_with_the_definition(bits, seed):
     zero, least, greatest = (rng.integers(-128, 128, 500) for _ in range(3))
     words = parameter_words(bias, multiplier, shift, zero, least, greatest)
     scalars = [
-        numerics.requantise_parameters(*map(int, one))
-        for one in zip(bias, multiplier, shift, zero, least, greatest, strict=True)
+        numerics.requantise_parameters(*map(int, numbers))
+        for numbers in zip(bias, multiplier, shift, zero, least, greatest, strict=True)
     ]
-    assert words.T.tolist() == [list(one) for one in scalars]
+    assert words.T.tolist() == [list(parameters) for parameters in scalars]
     expected = [
-        numerics.requantise(int(value), one, bits) for value, one in zip(values, scalars, strict=True)
+        numerics.requantise(int(value), parameters, bits)
+        for value, parameters in zip(values, scalars, strict=True)
     ]
     assert requantise(values, words, bits).tolist() == expected
     wrapped = words.astype(np.int16 if bits == 16 else np.int32)

@@ -43,8 +43,8 @@ def test_there_are_vectors():
 @pytest.mark.parametrize("seed", [None, 1, 2, 3])
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_a_vector_replays(file, seed):
-    found = replayed(load_vector(file), seed)
-    assert found.conforms, str(found.first)
+    outcome = replayed(load_vector(file), seed)
+    assert outcome.conforms, str(outcome.first)
 
 
 COUNTERS = {
@@ -90,14 +90,14 @@ def test_a_swapped_address_is_noticed(vector):
     first, second, *_ = [
         index for index, it in enumerate(instructions) if isinstance(it, isa.Store) and it.x_size
     ]
-    one, other = instructions[first], instructions[second]
-    instructions[first] = dataclasses.replace(one, dram_base=other.dram_base)
-    instructions[second] = dataclasses.replace(other, dram_base=one.dram_base)
+    first_store, second_store = instructions[first], instructions[second]
+    instructions[first] = dataclasses.replace(first_store, dram_base=second_store.dram_base)
+    instructions[second] = dataclasses.replace(second_store, dram_base=first_store.dram_base)
     stream = np.frombuffer(codec.to_bytes(instructions, vector.config), np.uint8).reshape(-1, 16)
-    found = replayed(dataclasses.replace(vector, stream=stream))
-    assert not found.conforms
+    outcome = replayed(dataclasses.replace(vector, stream=stream))
+    assert not outcome.conforms
     segment = vector.segments[-1]
-    assert f"of the segment at {segment.address:#x}) is " in str(found.first)
+    assert f"of the segment at {segment.address:#x}) is " in str(outcome.first)
 
 
 def test_a_wrong_opcode_is_noticed(vector):
@@ -120,9 +120,9 @@ def test_a_missing_finish_is_noticed(vector):
 def test_a_write_outside_every_segment_is_noticed(vector):
     segment = vector.segments[-1]
     hidden = dataclasses.replace(vector, segments=vector.segments[:-1])
-    found = replayed(hidden)
-    assert found.first.place == "outside every segment"
-    assert found.differing_bytes == np.count_nonzero(segment.expected)
+    outcome = replayed(hidden)
+    assert outcome.first.place == "outside every segment"
+    assert outcome.differing_bytes == np.count_nonzero(segment.expected)
 
 
 def test_a_changed_final_image_is_noticed(vector):
@@ -132,9 +132,9 @@ def test_a_changed_final_image_is_noticed(vector):
     wrong = dataclasses.replace(
         vector, segments=(*vector.segments[:-1], dataclasses.replace(segment, final=final))
     )
-    found = replayed(wrong)
-    assert found.differing_bytes == 1
-    assert str(found.first) == (
+    outcome = replayed(wrong)
+    assert outcome.differing_bytes == 1
+    assert str(outcome.first) == (
         f"byte {segment.address + 7:#x} (byte 7 of the segment at {segment.address:#x}) "
         f"is {final[7] ^ 1:#04x}, expected {final[7]:#04x}"
     )
@@ -344,7 +344,7 @@ def test_segments_may_touch_and_are_read_in_any_order(tmp_path, arrays):
     size = arrays["seg0_initial"].size
     for given in ([1 << 20, 4096, 1 << 16], [4096, 4096 + size, 1 << 16]):
         addresses = {"segment_addresses": np.array(given, np.uint64)}
-        assert [one.address for one in loaded(tmp_path, arrays | addresses).segments] == sorted(given)
+        assert [segment.address for segment in loaded(tmp_path, arrays | addresses).segments] == sorted(given)
 
 
 @pytest.mark.parametrize("address", [(1 << 32) - 4096, (1 << 30) - 100, 1 << 63])
@@ -366,9 +366,9 @@ def test_dram_of_which_nothing_is_written_takes_no_memory(tmp_path, arrays):
     address = (1 << 30) - 4096
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins again from what is held now
     before = kib_of("VmHWM")
-    found = replayed(loaded(tmp_path, changed_vector(arrays, address)))
-    assert not found.conforms
-    assert found.first.address < address
+    outcome = replayed(loaded(tmp_path, changed_vector(arrays, address)))
+    assert not outcome.conforms
+    assert outcome.first.address < address
     assert kib_of("VmHWM") - before < 1 << 19  # half of that DRAM alone
 
 
@@ -384,15 +384,17 @@ def test_dram_of_which_nothing_is_written_takes_no_memory(tmp_path, arrays):
     ],
 )
 def test_meta_that_is_long_or_odd_is_refused_in_one_line(tmp_path, arrays, meta, message):
-    found = refusal(tmp_path, with_meta(arrays, **meta))
-    assert found.startswith(message)
-    assert "\n" not in found
-    assert len(found) < 300
+    refusal_text = refusal(tmp_path, with_meta(arrays, **meta))
+    assert refusal_text.startswith(message)
+    assert "\n" not in refusal_text
+    assert len(refusal_text) < 300
 
 
 def test_meta_of_megabytes_is_refused(tmp_path, arrays):
-    found = refusal(tmp_path, arrays | {"meta": np.zeros(vectors.MOST_META_BYTES + 1, np.uint8)})
-    assert found == f"meta has {vectors.MOST_META_BYTES + 1} bytes; it may have {vectors.MOST_META_BYTES}"
+    refusal_text = refusal(tmp_path, arrays | {"meta": np.zeros(vectors.MOST_META_BYTES + 1, np.uint8)})
+    assert (
+        refusal_text == f"meta has {vectors.MOST_META_BYTES + 1} bytes; it may have {vectors.MOST_META_BYTES}"
+    )
 
 
 def test_scratchpads_that_no_machine_holds_are_refused_before_they_are_made(tmp_path, arrays):
@@ -484,10 +486,10 @@ def test_every_byte_of_dram_is_compared_whatever_is_compared_at_a_time(part, wro
     run = RunResult(None, 0.0)
     device = FunctionalDevice(PLACED.config, len(dram))
     device.copy_in(0, dram)
-    found = vectors._compare(PLACED, run, device)
-    assert (found.run, found.differing_bytes, found.conforms) == (run, len(wrong), not wrong)
+    outcome = vectors._compare(PLACED, run, device)
+    assert (outcome.run, outcome.differing_bytes, outcome.conforms) == (run, len(wrong), not wrong)
     if wrong:
         first = int(expected[wrong[0]])
-        assert found.first == vectors.Difference(wrong[0], first, first + 3, place)
+        assert outcome.first == vectors.Difference(wrong[0], first, first + 3, place)
     else:
-        assert found.first is None
+        assert outcome.first is None

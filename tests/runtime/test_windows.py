@@ -46,14 +46,14 @@ def test_a_line_holds_rows_side_by_side_and_the_border(shape, pads, lines, more,
 def test_windows_are_bytes_of_lines_in_blocks_of_channels(shape, columns, step, elements, block, batch):
     windows = Windows(2, 2, 1, 2 * shape[1] + 1, columns, step, (1, 2), elements=elements, border=BORDER)
     image = numbered(*shape)
-    lines, found = windows.packed(image, block), windows.apply(image, block)
-    assert found.shape == (shape[0], elements * block, 2, columns)
-    for n, byte, line, x in np.ndindex(found.shape):
-        assert found[n, byte, line, x] == lines[n, line, x * step + byte]
+    lines, applied = windows.packed(image, block), windows.apply(image, block)
+    assert applied.shape == (shape[0], elements * block, 2, columns)
+    for n, byte, line, x in np.ndindex(applied.shape):
+        assert applied[n, byte, line, x] == lines[n, line, x * step + byte]
     layout = Layout(shape, block, batch, windows)
     packed = layout.pack(image)
     assert (packed.shape, packed.size) == (layout.blocks, layout.size)
-    np.testing.assert_array_equal(packed, blocked(found, block, batch))
+    np.testing.assert_array_equal(packed, blocked(applied, block, batch))
 
 
 @settings(deadline=None)
@@ -91,16 +91,16 @@ def test_a_border_that_is_not_given_is_zero():
 def test_pieces_load_every_window_of_every_row_in_order(columns, element, height, width, stride, step):
     lines = GatheredLines(columns, step, columns * step + 5)
     expected = [element + row * stride + column for row in range(height) for column in range(width)]
-    found = {}
+    loaded = {}
     for part in lines.pieces(element, height, width, stride):
         assert part.stride or part.height == 1 or part.height * part.width <= 1 or stride == 0
         for row in range(part.height):
             for column in range(part.width):
                 place = part.place + row * part.width + column
-                assert place not in found
-                found[place] = part.begin + row * part.stride + column * step
+                assert place not in loaded
+                loaded[place] = part.begin + row * part.stride + column * step
     places = [window // columns * lines.pitch + window % columns * step for window in expected]
-    assert [found[place] for place in range(len(found))] == places
+    assert [loaded[place] for place in range(len(loaded))] == places
 
 
 def test_a_piece_of_one_row_has_no_stride():

@@ -15,9 +15,9 @@ LOCAL_SIZE, ENTRY_SIZE = (
 def archive(members: dict[str, bytes]) -> bytes:
     """Return a compressed archive."""
     written = io.BytesIO()
-    with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as made:
+    with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as zip_file:
         for name, data in members.items():
-            made.writestr(name, data)
+            zip_file.writestr(name, data)
     return written.getvalue()
 
 

@@ -44,36 +44,38 @@ def contents(name: str) -> Contents:
 def reference(name: str) -> tuple[Places, ...]:
     """Return what each instruction touches, by its footprint and the micro-ops of the executed program."""
     recording = contents(name).recording
-    program, found = recording.program, []
+    program, instruction_places = recording.program, []
     dram = np.concatenate([recording.image.before, np.zeros(1 << 20, np.uint8)])
     pads = Scratchpads(program.config)
     for index in range(program.dispatched):
-        found.append(_places(program.instruction(index), pads))
+        instruction_places.append(_places(program.instruction(index), pads))
         execute(program.instruction(index), pads, dram)
-    return tuple(found)
+    return tuple(instruction_places)
 
 
 def _places(instruction, pads: Scratchpads) -> Places:
-    fields, found, uops = fields_of(instruction), {}, pads.uop[:0]
+    fields, touched, uops = fields_of(instruction), {}, pads.uop[:0]
     for access in accesses(instruction):
         memory, config = MemoryType(named(access, fields)), pads.config
         bases = uop_column(uops, access.uop_field, config).tolist() if access.uop_field else (0,)
-        own = set(elements(access, fields, bases))
+        places = set(elements(access, fields, bases))
         if access.reads and memory is MemoryType.UOP and not access.in_dram:
-            uops = pads.uop[min(own) : max(own) + 1]
+            uops = pads.uop[min(places) : max(places) + 1]
         where = scratchpad_of(memory)
         if access.in_dram:
             size, where = config.element_bytes(memory), DRAM
-            own = set(_bytes(own, size, access.in_bytes, fields("step") if access.in_bytes else 0))
+            places = set(_bytes(places, size, access.in_bytes, fields("step") if access.in_bytes else 0))
         reads = access.reads and not any(fields(name) for name in access.fresh)
         for happens, writes in ((reads, False), (access.writes, True)):
             if happens:
-                found.setdefault((where, writes), set()).update(own)
-    return found
+                touched.setdefault((where, writes), set()).update(places)
+    return touched
 
 
-def _bytes(own: set[int], size: int, in_bytes: bool, step: int) -> Iterator[int]:
-    """Yield the bytes of elements in DRAM; of a GATHER, those between the elements of a row, too."""
-    for element in own:
+def _bytes(element_numbers: set[int], size: int, in_bytes: bool, step: int) -> Iterator[int]:
+    """Yield the bytes of elements in DRAM; for a GATHER, also the bytes between the elements of a row."""
+    for element in element_numbers:
         first = element if in_bytes else element * size
-        yield from range(first, first + max(size, step if in_bytes and element + step in own else 0))
+        yield from range(
+            first, first + max(size, step if in_bytes and element + step in element_numbers else 0)
+        )

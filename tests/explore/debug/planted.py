@@ -111,95 +111,97 @@ def products(stream: Sequence[isa.Instruction]) -> list[int]:
 
 def missing_prefetch() -> Planted:
     """Every tile is loaded to the place of the tile before, when that has been used."""
-    own = product()
-    stream, (inputs, weights) = own.stream, (loads(own.stream, memory) for memory in (INP, WGT))
+    gemm = product()
+    stream, (inputs, weights) = gemm.stream, (loads(gemm.stream, memory) for memory in (INP, WGT))
     for step, (inp, wgt) in enumerate(zip(inputs, weights, strict=True)):
         stream[inp] = replace(stream[inp], sram_base=0, pop_next=int(step > 0))
         stream[wgt] = replace(stream[wgt], sram_base=0)
     multiplying = products(stream)
     for step, index in enumerate(multiplying):
-        begin = stream[index].uop_begin - (step % 2) * own.plan.tile_n
+        begin = stream[index].uop_begin - (step % 2) * gemm.plan.tile_n
         stream[index] = replace(
             stream[index],
             uop_begin=begin,
-            uop_end=begin + own.plan.tile_n,
+            uop_end=begin + gemm.plan.tile_n,
             push_prev=int(step + 1 < len(multiplying)),
         )
-    return Planted(own.run(stream), tuple(inputs[1:]), own.run(own.stream))
+    return Planted(gemm.run(stream), tuple(inputs[1:]), gemm.run(gemm.stream))
 
 
 def shallow_queue() -> Planted:
     """The queue of the compute unit has two places, in front of a memory with a long latency."""
     config, memory = BASE.with_changes(name="shallow", compute_queue_depth=2), MemoryParameters(200)
-    own, healthy = product(config, *STORING), product(BASE, *STORING)
-    return Planted(own.run(own.stream, memory), (), healthy.run(healthy.stream, memory))
+    gemm, healthy = product(config, *STORING), product(BASE, *STORING)
+    return Planted(gemm.run(gemm.stream, memory), (), healthy.run(healthy.stream, memory))
 
 
 def extra_token() -> Planted:
     """A reset gives the load unit a token, although it reads no inputs."""
-    own, stream = product(), product().stream
+    gemm, stream = product(), product().stream
     reset = where(stream, lambda each: isinstance(each, isa.Gemm) and bool(each.reset))[0]
     stream[reset] = replace(stream[reset], push_prev=1)
-    return Planted(own.run(stream), (reset,), own.run(own.stream))
+    return Planted(gemm.run(stream), (reset,), gemm.run(gemm.stream))
 
 
 def small_tiles() -> Planted:
     """A tile is one block in each direction, so every LOAD is a burst of one beat or two."""
     sizes = (16, 8, 32)
-    own, healthy = product(BASE, sizes, (1, 1, 1)), product(BASE, sizes, (16, 2, 8))
-    return Planted(own.run(own.stream), (), healthy.run(healthy.stream))
+    gemm, healthy = product(BASE, sizes, (1, 1, 1)), product(BASE, sizes, (16, 2, 8))
+    return Planted(gemm.run(gemm.stream), (), healthy.run(healthy.stream))
 
 
 def wrong_address() -> Planted:
-    """A LOAD reads the tile after its own."""
-    own, stream = product(), product().stream
+    """A LOAD reads the tile after the tile that its product needs."""
+    gemm, stream = product(), product().stream
     wrong = loads(stream, INP)[2]
     stream[wrong] = replace(stream[wrong], dram_base=stream[wrong].dram_base + stream[wrong].x_size)
-    return Planted(own.run(stream), (wrong,), own.run(own.stream))
+    return Planted(gemm.run(stream), (wrong,), gemm.run(gemm.stream))
 
 
 def wrong_store() -> Planted:
     """A STORE writes the result one tile further."""
-    own, stream = product(), product().stream
+    gemm, stream = product(), product().stream
     wrong = where(stream, lambda each: isinstance(each, isa.Store))[-2]
     stream[wrong] = replace(stream[wrong], dram_base=stream[wrong].dram_base + stream[wrong].x_size // 2)
-    return Planted(own.run(stream), (wrong,), own.run(own.stream))
+    return Planted(gemm.run(stream), (wrong,), gemm.run(gemm.stream))
 
 
 def deadlock() -> Planted:
     """The last LOAD of weights gives no token."""
-    own, stream = product(), product().stream
+    gemm, stream = product(), product().stream
     silent = loads(stream, WGT)[-1]
     stream[silent] = replace(stream[silent], push_next=0)
-    return Planted(own.run(stream), (silent,), own.run(own.stream))
+    return Planted(gemm.run(stream), (silent,), gemm.run(gemm.stream))
 
 
 def shared_port() -> Planted:
     """The store unit reads accumulators through the port of the compute unit."""
-    own = product(BASE.with_changes(name="one port", acc_ports=1), *STORING)
+    gemm = product(BASE.with_changes(name="one port", acc_ports=1), *STORING)
     healthy = product(BASE, *STORING)
-    return Planted(own.run(own.stream), (), healthy.run(healthy.stream))
+    return Planted(gemm.run(gemm.stream), (), healthy.run(healthy.stream))
 
 
 def stalled_memory() -> Planted:
     """Memory moves a beat in every ninth cycle."""
-    own = product()
+    gemm = product()
     return Planted(
-        own.run(own.stream, MemoryParameters(64, 16, 9)), tuple(loads(own.stream, INP)), own.run(own.stream)
+        gemm.run(gemm.stream, MemoryParameters(64, 16, 9)),
+        tuple(loads(gemm.stream, INP)),
+        gemm.run(gemm.stream),
     )
 
 
 def late_micro_ops() -> Planted:
     """The micro-ops of every product are loaded right before it."""
-    own, stream = product(), Stream()
-    first = own.stream[loads(own.stream, UOP)[0]]
-    for each in own.stream:
+    gemm, stream = product(), Stream()
+    first = gemm.stream[loads(gemm.stream, UOP)[0]]
+    for each in gemm.stream:
         if isinstance(each, isa.Gemm) and not each.reset:
             begin, count = each.uop_begin, each.uop_end - each.uop_begin
             place = {"sram_base": begin, "dram_base": first.dram_base + begin}
             stream.append(replace(first, **place, x_size=count, x_stride=count))
         stream.append(each)
-    return Planted(own.run(stream), tuple(loads(stream, UOP)[1:]), own.run(own.stream))
+    return Planted(gemm.run(stream), tuple(loads(stream, UOP)[1:]), gemm.run(gemm.stream))
 
 
 LOOKUP = (
@@ -224,13 +226,13 @@ TABLE = "sq.T"
 def lookup_plan() -> Plan:
     """Return a network of two convolutions with a table between them."""
     second = np.random.default_rng(0).integers(-127, 128, (4, 4, 1, 1), np.int8)
-    own = {name: QUANTISED[name] for name in ("wq", "s", "ws", "ys", "z")}
-    own |= {"ss": np.float32(1 / 256), "sz": np.int8(-128), "w2": second}
-    return vdla.compile(model(LOOKUP, own).SerializeToString(), "default").plan
+    initializers = {name: QUANTISED[name] for name in ("wq", "s", "ws", "ys", "z")}
+    initializers |= {"ss": np.float32(1 / 256), "sz": np.int8(-128), "w2": second}
+    return vdla.compile(model(LOOKUP, initializers).SerializeToString(), "default").plan
 
 
 def altered_plan() -> Plan:
-    """Return the network with one altered entry of its table: that of the result that is most frequent."""
+    """Return the network with one altered entry of its table: the entry of the most frequent result."""
     plan = lookup_plan()
     table = plan.weights[TABLE].copy()
     table.reshape(-1)[128 + most_frequent(plan)] ^= 8
@@ -242,8 +244,8 @@ def most_frequent(plan: Plan) -> int:
     from vdla.explore.debug.differences import reference_values
 
     values = reference_values(plan, random_inputs(plan.inputs))["sq"]
-    found, counts = np.unique(values, return_counts=True)
-    result = found[np.argmax(counts)]
+    distinct, counts = np.unique(values, return_counts=True)
+    result = distinct[np.argmax(counts)]
     entries = plan.weights[TABLE].reshape(-1)
     return int(np.flatnonzero(entries == result)[0]) - 128
 

@@ -1,4 +1,4 @@
-"""Recorded runs for the tests of the debugger: hand-written, random and VTA's programs, and broken ones."""
+"""Recorded runs for tests of the debugger: hand-written, random, broken and VTA's programs."""
 
 import random
 from collections.abc import Iterator
@@ -82,8 +82,8 @@ def _steps(config, pick: random.Random) -> Iterator[isa.Instruction]:
         for _ in range(4)
     ]
     yield isa.Gemm(**loops[0], dst_factor_in=1, reset=pick.randrange(2))
-    for own, immediate in zip(loops[1:], (0, 1), strict=False):
-        yield isa.Alu(**own, alu_opcode=pick.choice(list(AluOpcode)), use_imm=immediate, imm=3)
+    for loop, immediate in zip(loops[1:], (0, 1), strict=False):
+        yield isa.Alu(**loop, alu_opcode=pick.choice(list(AluOpcode)), use_imm=immediate, imm=3)
     if config.has(Extension.DEPTHWISE):
         yield isa.Depthwise(**loops[3], stride_2=pick.randrange(2), wide=pick.randrange(2), more_rows=1)
 
@@ -91,13 +91,13 @@ def _steps(config, pick: random.Random) -> Iterator[isa.Instruction]:
 def stepping(config) -> DecodedStream:
     """Return steps of every kind, in random order, while the store unit reads accumulators. No tokens."""
     pick = random.Random(2)
-    found = [isa.Load(memory_type=UOP, dram_base=1 << 14, y_size=1, x_size=8)]
+    instructions = [isa.Load(memory_type=UOP, dram_base=1 << 14, y_size=1, x_size=8)]
     for _ in range(12):
         size = {"y_size": pick.randrange(1, 4), "x_size": pick.randrange(1, 25), "x_stride": 25}
         store = isa.Store(memory_type=MemoryType.OUT, **size, parameters=pick.randrange(2))
-        own = [store, *_steps(config, pick)]
-        found += pick.sample(own, len(own))
-    return decoded(*found, isa.Finish(), config=config)
+        steps = [store, *_steps(config, pick)]
+        instructions += pick.sample(steps, len(steps))
+    return decoded(*instructions, isa.Finish(), config=config)
 
 
 STEPPING = {

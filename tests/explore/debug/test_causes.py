@@ -26,10 +26,10 @@ REACHED_IN_TIME = {EventKind.ACCEPTED}
 @pytest.mark.parametrize("name", EVERY)
 def test_no_event_comes_before_a_condition_allows_it(name, kind):
     events = EventColumns(recording(name))
-    own = events.of(kind)
+    cycles = events.of(kind)
     for condition in conditions(events, kind):
         allowed = earliest(events, condition)
-        early = np.flatnonzero((own != NEVER) & (allowed > own))
+        early = np.flatnonzero((cycles != NEVER) & (allowed > cycles))
         assert early.tolist() == [], condition.reason.name
 
 
@@ -71,9 +71,9 @@ def test_only_the_begin_and_what_never_happens_are_roots(name):
 
 @pytest.mark.parametrize("name", ENDING)
 def test_a_chain_ends_at_the_begin_of_the_run_and_its_cycles_add_up(name):
-    found = recording(name)
-    chains = Chains(found)
-    for index in range(len(found)):
+    run = recording(name)
+    chains = Chains(run)
+    for index in range(len(run)):
         for kind in (EventKind.QUEUED, EventKind.STARTED, EventKind.RETIRED):
             chain = chains.chain(kind, index)
             assert chain.root.kind is EventKind.BEGIN
@@ -100,8 +100,8 @@ def test_the_critical_path_of_a_run_takes_all_its_cycles(name):
 def test_a_start_that_waited_for_a_token_is_caused_by_its_push(name):
     """By the records alone: the unit waited for a token in the cycle before, and the token that the
     instruction popped last was pushed in that cycle."""
-    found = recording(name)
-    chains, timing = Chains(found), found.timing
+    run = recording(name)
+    chains, timing = Chains(run), run.timing
     last: dict[int, tuple[int, int]] = {}
     for token in tokens(timing):
         pushed = int(timing.retired[token.producer])
@@ -118,8 +118,8 @@ def test_a_start_that_waited_for_a_token_is_caused_by_its_push(name):
 
 
 def test_a_start_that_waited_for_room_is_caused_by_a_pop():
-    found = recording("no room")
-    links = [Chains(found).chain(EventKind.STARTED, index).links[0] for index in (2, 3)]
+    run = recording("no room")
+    links = [Chains(run).chain(EventKind.STARTED, index).links[0] for index in (2, 3)]
     assert [(link.reason, str(link.edge)) for link in links] == [(Reason.ROOM, "load->compute")] * 2
     assert [(link.cause.kind, link.cause.instruction) for link in links] == [
         (EventKind.STARTED, 4),
@@ -128,14 +128,14 @@ def test_a_start_that_waited_for_room_is_caused_by_a_pop():
 
 
 def test_a_full_queue_is_caused_by_the_start_that_frees_a_place():
-    found = recording("conv3x3")
-    reasons = causes_of(EventColumns(found)).reason[: len(found)]
-    own = found.queued[Unit.COMPUTE]
-    placed = [index for index in own[64:] if reasons[index] == Reason.PLACE]
+    run = recording("conv3x3")
+    reasons = causes_of(EventColumns(run)).reason[: len(run)]
+    queued = run.queued[Unit.COMPUTE]
+    placed = [index for index in queued[64:] if reasons[index] == Reason.PLACE]
     assert len(placed) > 50
     for index in placed:
-        freed = own[np.searchsorted(own, index) - 64]
-        assert found.timing.dispatched[index] == found.timing.started[freed] + 1
+        freed = queued[np.searchsorted(queued, index) - 64]
+        assert run.timing.dispatched[index] == run.timing.started[freed] + 1
 
 
 @pytest.mark.parametrize(
@@ -197,15 +197,15 @@ def test_bounded_chains_end_at_the_first_event_that_is_not_after_the_bound():
 def test_earliest_knows_what_never_comes_and_what_does_not_matter():
     events = EventColumns(recording("token missing"))
     never = events.number(EventKind.NOTHING)
-    found = earliest(
+    cycles = earliest(
         events, Condition(Reason.TOKEN, np.array([NONE, never, events.number(EventKind.BEGIN)]), 7)
     )
-    assert found.tolist() == [-1, FAR, 7]
+    assert cycles.tolist() == [-1, FAR, 7]
 
 
 def test_tokens_name_their_edges():
-    found = recording("gemm")
-    causes = causes_of(EventColumns(found))
+    run = recording("gemm")
+    causes = causes_of(EventColumns(run))
     assert ((causes.reason == Reason.TOKEN) | (causes.reason == Reason.ROOM) == (causes.edge >= 0)).all()
     assert causes.edge.max() < len(TOKEN_EDGES)
-    assert source("gemm").recording().timing.cycles == found.timing.cycles
+    assert source("gemm").recording().timing.cycles == run.timing.cycles

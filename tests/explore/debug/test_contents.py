@@ -23,27 +23,27 @@ MOMENTS = 12
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_element_holds_what_retired_last(name):
-    own, places = contents(name), reference(name)
-    retired, pick = own.recording.timing.retired, random.Random(name)
-    for cycle in [pick.randrange(own.recording.timing.cycles) for _ in range(MOMENTS)]:
+    memories, places = contents(name), reference(name)
+    retired, pick = memories.recording.timing.retired, random.Random(name)
+    for cycle in [pick.randrange(memories.recording.timing.cycles) for _ in range(MOMENTS)]:
         done = [index for index in range(len(places)) if NEVER < retired[index] < cycle]
-        for memory in own.scratchpads:
-            expected = np.full(own.recording.program.config.depth(memory), NONE)
+        for memory in memories.scratchpads:
+            expected = np.full(memories.recording.program.config.depth(memory), NONE)
             for index in sorted(done, key=lambda each: (retired[each], each)):
                 expected[list(places[index].get((memory, True), ()))] = index
-            np.testing.assert_array_equal(own.writers(memory, cycle), expected)
-            held = own.held(memory, cycle)
+            np.testing.assert_array_equal(memories.writers(memory, cycle), expected)
+            held = memories.held(memory, cycle)
             assert sum(each.end - each.begin for each in held) == np.count_nonzero(expected != NONE)
             for each in held:
                 assert set(each.writers) == set(expected[each.begin : each.end].tolist())
-                assert {own.labels[writer] for writer in each.writers} == {each.label}
+                assert {memories.labels[writer] for writer in each.writers} == {each.label}
 
 
 def test_labels_name_the_tensor_that_is_loaded_or_the_instruction_that_computes():
-    own = contents("conv3x3_d")
-    assert own.labels[27] == "segment 0x4001000"
-    assert own.labels[44] == "GEMM"
-    texts = [touch.text for touch in own.touched(27) if touch.memory == DRAM]
+    memories = contents("conv3x3_d")
+    assert memories.labels[27] == "segment 0x4001000"
+    assert memories.labels[44] == "GEMM"
+    texts = [touch.text for touch in memories.touched(27) if touch.memory == DRAM]
     assert texts == ["0x4001640..0x40016df, 5 rows at a distance of 160"] or texts[0].startswith("0x40")
 
 
@@ -52,14 +52,16 @@ def test_the_tensors_of_a_module_are_named_by_their_values():
     outcome = module.rehearse()
     recordings = recordings_of(module.plan, outcome, report(module.plan, outcome, "cycle"))
     for run, step in zip(recordings, module.plan.launches, strict=True):
-        own = Contents(run)
-        names = {view.area for index in range(len(run)) for view in own.touched(index) if view.memory == DRAM}
+        memories = Contents(run)
+        names = {
+            view.area for index in range(len(run)) for view in memories.touched(index) if view.memory == DRAM
+        }
         assert "" not in names
         results = {layer.result.value for layer in step.layers if layer.result is not None}
-        assert results | {one.value for one in step.packs} <= names
+        assert results | {pack.value for pack in step.packs} <= names
         for index in range(len(run)):
             layer = run.layer_numbers[index]
-            for view in own.touched(index):
+            for view in memories.touched(index):
                 if view.memory == DRAM and view.writes:
                     assert view.area in (step.layers[layer].result.value, *step.layers[layer].scratch)
 
@@ -73,22 +75,22 @@ def test_slots_are_lent_only_where_the_accumulators_have_one_port(name):
 
 
 def test_the_stores_that_take_slots_are_named():
-    own = Contents(planted("A shared port of the accumulators").recording)
-    timing = own.recording.timing
-    lending = np.flatnonzero(own.recording.lent)
+    memories = Contents(planted("A shared port of the accumulators").recording)
+    timing = memories.recording.timing
+    lending = np.flatnonzero(memories.recording.lent)
     assert len(lending) > 20
     for index in lending.tolist():
-        issue = own.issue(index)
+        issue = memories.issue(index)
         assert issue is not None
         assert issue.slots + issue.lent <= timing.retired[index] - timing.started[index]
         assert issue.stores
         assert all(timing.started[store] < timing.retired[index] for store in issue.stores)
-    assert own.issue(0) is None
+    assert memories.issue(0) is None
 
 
 def test_the_history_of_an_element_has_its_readers_and_writers():
-    own = contents("conv3x3_d")
-    history = list(own.history(MemoryType.INP, 1030))
+    memories = contents("conv3x3_d")
+    history = list(memories.history(MemoryType.INP, 1030))
     assert [(view.instruction, view.writes) for view in history][:4] == [
         (27, True),
         (30, False),

@@ -21,7 +21,7 @@ from vdla.sim.trace.events import tokens
 from vdla.sim.trace.layers import TracedLayer
 
 
-def debugger(name: str = "conv3x3") -> Debugger:
+def debugger_of(name: str = "conv3x3") -> Debugger:
     return Debugger(recording(name))
 
 
@@ -37,93 +37,98 @@ def layered() -> Debugger:
     return Debugger(Recording("net", plain.timing, plain.memory, layers))
 
 
-def walk(own: Debugger, unit: Unit | None, count: int) -> list[tuple[int, int]]:
+def walk(debugger: Debugger, unit: Unit | None, count: int) -> list[tuple[int, int]]:
     """Return cycle and instruction of every stop until there is no other."""
-    found = []
-    while own.next_instruction(unit, count):
-        found.append((own.cycle, own.selected))
-    return found
+    stops = []
+    while debugger.next_instruction(unit, count):
+        stops.append((debugger.cycle, debugger.selected))
+    return stops
 
 
 @pytest.mark.parametrize("unit", [None, *Unit], ids=str)
 @pytest.mark.parametrize("name", ENDING)
 def test_steps_by_instruction_stop_at_every_start_once_in_both_directions(name, unit):
-    own, timing = debugger(name), recording(name).timing
+    debugger, timing = debugger_of(name), recording(name).timing
     starts = [
         (int(cycle), index)
         for index, cycle in enumerate(timing.started)
         if cycle != NEVER and unit in (None, timing.program.unit[index])
     ]
-    assert walk(own, unit, 1) == sorted(starts)
-    own.goto(timing.cycles)
-    assert walk(own, unit, -1) == sorted(starts, reverse=True)
+    assert walk(debugger, unit, 1) == sorted(starts)
+    debugger.goto(timing.cycles)
+    assert walk(debugger, unit, -1) == sorted(starts, reverse=True)
 
 
 def test_several_steps_are_one_step_several_times():
-    one, many = debugger(), debugger()
+    single_step, multi_step = debugger_of(), debugger_of()
     for count in (3, 7, -4, 20, -25):
         for _ in range(abs(count)):
-            one.next_instruction(None, 1 if count > 0 else -1)
-        many.next_instruction(None, count)
-        assert (one.cycle, one.selected) == (many.cycle, many.selected)
+            single_step.next_instruction(None, 1 if count > 0 else -1)
+        multi_step.next_instruction(None, count)
+        assert (single_step.cycle, single_step.selected) == (multi_step.cycle, multi_step.selected)
 
 
 def test_a_step_too_far_leaves_the_debugger_where_it_stood():
-    own = debugger()
-    own.goto(700)
-    assert not own.next_instruction(None, 100_000)
-    assert not own.next_instruction(None, -100_000)
-    assert own.cycle == 700
+    debugger = debugger_of()
+    debugger.goto(700)
+    assert not debugger.next_instruction(None, 100_000)
+    assert not debugger.next_instruction(None, -100_000)
+    assert debugger.cycle == 700
 
 
 def test_cycles_go_forwards_and_backwards_within_the_run():
-    own = debugger()
-    own.step(10)
-    assert own.cycle == 10
-    first = own.state()
-    own.step(500)
-    own.step(-500)
-    assert own.state() == first
-    own.step(-99)
-    assert own.cycle == 0
-    own.step(10**9)
-    assert own.cycle == own.timing.cycles
+    debugger = debugger_of()
+    debugger.step(10)
+    assert debugger.cycle == 10
+    first = debugger.state()
+    debugger.step(500)
+    debugger.step(-500)
+    assert debugger.state() == first
+    debugger.step(-99)
+    assert debugger.cycle == 0
+    debugger.step(10**9)
+    assert debugger.cycle == debugger.timing.cycles
 
 
 def test_layers_go_forwards_and_backwards():
-    own = layered()
-    own.goto(200)
-    assert own.next_layer()
-    assert own.cycle == 5000
-    assert not own.next_layer()
-    assert own.next_layer(-1)
-    assert own.cycle == 0
-    assert [own.states.layer(cycle) for cycle in (0, 4999, 5000, own.timing.cycles)] == [0, 0, 2, NONE]
+    debugger = layered()
+    debugger.goto(200)
+    assert debugger.next_layer()
+    assert debugger.cycle == 5000
+    assert not debugger.next_layer()
+    assert debugger.next_layer(-1)
+    assert debugger.cycle == 0
+    assert [debugger.states.layer(cycle) for cycle in (0, 4999, 5000, debugger.timing.cycles)] == [
+        0,
+        0,
+        2,
+        NONE,
+    ]
 
 
 def test_search_finds_assembly_and_layers_in_both_directions():
-    own = layered()
-    stores = [index for index, text in enumerate(own.recording.texts) if text.startswith("STORE")]
-    found = []
-    while own.find("^STORE"):
-        found.append(own.selected)
-    assert found == stores
-    assert own.find("^STORE", backwards=True)
-    assert own.selected == stores[-2]
-    own.goto(0)
-    assert own.find("last o")
-    first = 100 + int(np.argmin(own.timing.started[100:]))
-    assert own.selected == first
-    assert not own.find("nothing like this")
-    assert own.selected == first
+    debugger = layered()
+    stores = [index for index, text in enumerate(debugger.recording.texts) if text.startswith("STORE")]
+    matches = []
+    while debugger.find("^STORE"):
+        matches.append(debugger.selected)
+    assert matches == stores
+    assert debugger.find("^STORE", backwards=True)
+    assert debugger.selected == stores[-2]
+    debugger.goto(0)
+    assert debugger.find("last o")
+    first = 100 + int(np.argmin(debugger.timing.started[100:]))
+    assert debugger.selected == first
+    assert not debugger.find("nothing like this")
+    assert debugger.selected == first
 
 
 def test_an_instruction_tells_its_cycles_tokens_and_layer():
-    own, timing = layered(), recording("conv3x3").timing
-    pairs = {(str(one.edge), one.producer, one.consumer) for one in tokens(timing)}
+    debugger, timing = layered(), recording("conv3x3").timing
+    pairs = {(str(token.edge), token.producer, token.consumer) for token in tokens(timing)}
     seen = set()
-    for index in range(len(own.recording)):
-        view = own.instruction(index)
+    for index in range(len(debugger.recording)):
+        view = debugger.instruction(index)
         assert (view.queued, view.started, view.retired) == (
             timing.dispatched[index],
             timing.started[index],
@@ -131,8 +136,12 @@ def test_an_instruction_tells_its_cycles_tokens_and_layer():
         )
         assert view.unit == timing.program.unit[index]
         assert view.layer == ("first" if index < 100 else "last one")
-        taken = {(str(one.edge), one.producer, one.consumer) for one in view.taken}
-        given = {(str(one.edge), one.producer, one.consumer) for one in view.given if one.consumer != NONE}
+        taken = {(str(token.edge), token.producer, token.consumer) for token in view.taken}
+        given = {
+            (str(token.edge), token.producer, token.consumer)
+            for token in view.given
+            if token.consumer != NONE
+        }
         assert {consumer for _, _, consumer in taken} <= {index}
         assert {producer for _, producer, _ in given} <= {index}
         assert taken | given <= pairs
@@ -143,34 +152,34 @@ def test_an_instruction_tells_its_cycles_tokens_and_layer():
 
 
 def test_a_unit_that_waits_is_explained_by_the_event_that_frees_it():
-    own = debugger()
-    own.goto(2696)
-    chain = own.why(Unit.LOAD)
+    debugger = debugger_of()
+    debugger.goto(2696)
+    chain = debugger.why(Unit.LOAD)
     assert (chain.event.kind, chain.event.instruction) == (EventKind.STARTED, 79)
     assert chain.event.cycle > 2696
     assert chain.links[0].text == "a token compute->load"
-    own.goto(2755)
-    chain = own.why(Unit.COMPUTE)
+    debugger.goto(2755)
+    chain = debugger.why(Unit.COMPUTE)
     assert (chain.event.kind, chain.event.instruction) == (EventKind.RETIRED, 45)
 
 
 def test_an_empty_queue_is_explained_by_the_dispatch_that_fills_it():
-    own = debugger()
-    own.goto(50)
-    chain = own.why(Unit.COMPUTE)
+    debugger = debugger_of()
+    debugger.goto(50)
+    chain = debugger.why(Unit.COMPUTE)
     assert (chain.event.kind, chain.event.instruction) == (EventKind.QUEUED, 0)
     assert chain.links[0].text == "fetch of the instruction"
 
 
 def test_the_path_of_a_layer_covers_its_cycles():
-    own = layered()
-    for layer in (own.recording.layers[0], own.recording.layers[2]):
-        chain = own.path(layer)
-        last = own.timing.retired[layer.instructions].max()
+    debugger = layered()
+    for layer in (debugger.recording.layers[0], debugger.recording.layers[2]):
+        chain = debugger.path(layer)
+        last = debugger.timing.retired[layer.instructions].max()
         assert chain.event.cycle == last
         assert chain.root.cycle <= layer.begin
         assert chain.cycles == last - chain.root.cycle
-    assert own.path().cycles == own.timing.cycles
+    assert debugger.path().cycles == debugger.timing.cycles
 
 
 CONDITIONS = {
@@ -191,40 +200,40 @@ CONDITIONS = {
 }
 
 
-def stores(own: Debugger) -> list[int]:
-    return [index for index, text in enumerate(own.recording.texts) if text.startswith("STORE")]
+def stores(debugger: Debugger) -> list[int]:
+    return [index for index, text in enumerate(debugger.recording.texts) if text.startswith("STORE")]
 
 
 @pytest.fixture(scope="module")
 def rising() -> dict[str, list[int]]:
     """Return the cycles at which each condition begins to hold, by looking at every state."""
-    own = debugger()
-    before = {text: holds(own.states.at(0)) for text, holds in CONDITIONS.items()}
-    found = {text: [] for text in CONDITIONS}
-    for cycle in range(1, own.timing.cycles + 1):
-        state = own.states.at(cycle)
+    debugger = debugger_of()
+    before = {text: holds(debugger.states.at(0)) for text, holds in CONDITIONS.items()}
+    begins = {text: [] for text in CONDITIONS}
+    for cycle in range(1, debugger.timing.cycles + 1):
+        state = debugger.states.at(cycle)
         now = {text: holds(state) for text, holds in CONDITIONS.items()}
         for text in CONDITIONS:
             if now[text] and not before[text]:
-                found[text].append(cycle)
+                begins[text].append(cycle)
         before = now
-    return found
+    return begins
 
 
 def check_stops(text: str, expected: list[int]) -> None:
     """Assert that a breakpoint stops at some cycles, forwards and backwards."""
-    own = debugger()
-    own.add_breakpoint(text.split())
+    debugger = debugger_of()
+    debugger.add_breakpoint(text.split())
     stops = []
-    while own.resume() is not None:
-        stops.append(own.cycle)
+    while debugger.resume() is not None:
+        stops.append(debugger.cycle)
     assert stops == expected
-    assert own.cycle == own.timing.cycles
+    assert debugger.cycle == debugger.timing.cycles
     back = []
-    while own.resume(backwards=True) is not None:
-        back.append(own.cycle)
+    while debugger.resume(backwards=True) is not None:
+        back.append(debugger.cycle)
     assert back == expected[::-1]
-    assert own.cycle == 0
+    assert debugger.cycle == 0
 
 
 @pytest.mark.parametrize("text", CONDITIONS)
@@ -233,9 +242,9 @@ def test_a_breakpoint_stops_where_its_condition_begins_to_hold(text, rising):
 
 
 def test_breakpoints_on_instructions_stop_at_their_starts():
-    own = debugger()
-    check_stops("instruction 45", [int(own.timing.started[45])])
-    check_stops("/^STORE/", [int(own.timing.started[index]) for index in stores(own)])
+    debugger = debugger_of()
+    check_stops("instruction 45", [int(debugger.timing.started[45])])
+    check_stops("/^STORE/", [int(debugger.timing.started[index]) for index in stores(debugger)])
 
 
 def test_the_conditions_hold_at_some_cycles(rising):
@@ -244,65 +253,65 @@ def test_the_conditions_hold_at_some_cycles(rising):
 
 
 def test_an_address_stops_at_the_transfers_that_move_its_byte():
-    own = debugger()
-    store = own.recording.program.instruction(last := 55)
-    size = own.recording.program.config.element_bytes(store.memory_type)
+    debugger = debugger_of()
+    store = debugger.recording.program.instruction(last := 55)
+    size = debugger.recording.program.config.element_bytes(store.memory_type)
     first = store.dram_base * size
     row = store.x_size * size
     for address, hits in ((first, True), (first + row - 1, True), (first + store.y_size * row + size, False)):
-        found = own.add_breakpoint(["address", hex(address)])
-        assert (own.timing.started[last] in found.cycles) == hits
+        address_breakpoint = debugger.add_breakpoint(["address", hex(address)])
+        assert (debugger.timing.started[last] in address_breakpoint.cycles) == hits
 
 
 def test_the_nearest_of_several_breakpoints_stops():
-    own = debugger()
-    own.add_breakpoint(["instruction", "300"])
-    own.add_breakpoint(["instruction", "45"])
-    assert own.resume().text == "instruction 45"
-    assert own.resume().text == "instruction 300"
-    assert own.resume() is None
+    debugger = debugger_of()
+    debugger.add_breakpoint(["instruction", "300"])
+    debugger.add_breakpoint(["instruction", "45"])
+    assert debugger.resume().text == "instruction 45"
+    assert debugger.resume().text == "instruction 300"
+    assert debugger.resume() is None
 
 
 REFUSED = {
     "cycle": (
-        lambda own: own.goto(99999),
+        lambda debugger: debugger.goto(99999),
         "cycle 99999 is outside the run, whose cycles are 0 to 14920; choose one of these",
     ),
     "instruction": (
-        lambda own: own.goto_instruction(324),
+        lambda debugger: debugger.goto_instruction(324),
         "instruction 324 is outside the stream, whose instructions are 0 to 323; choose one of these",
     ),
     "negative": (
-        lambda own: own.why(-1),
+        lambda debugger: debugger.why(-1),
         "instruction -1 is outside the stream, whose instructions are 0 to 323; choose one of these",
     ),
     "pattern": (
-        lambda own: own.find("GEMM("),
+        lambda debugger: debugger.find("GEMM("),
         "the pattern GEMM( is no regular expression of Python (missing ), unterminated subpattern at position 4); put \\ before the characters that stand for themselves",
     ),
-    "layer": (lambda own: own.layer("x"), "no layer is called x: this run has no layers"),
+    "layer": (lambda debugger: debugger.layer("x"), "no layer is called x: this run has no layers"),
     "busy": (
-        lambda own: own.why(Unit.LOAD),
+        lambda debugger: debugger.why(Unit.LOAD),
         "the load unit does not wait in cycle 0 (idle); go to a cycle in which it waits, or name an instruction",
     ),
     "form": (
-        lambda own: own.add_breakpoint(["often"]),
+        lambda debugger: debugger.add_breakpoint(["often"]),
         "the condition 'often' has no form of a breakpoint; write instruction N, /PATTERN/, address N, element MEMORY N, tokens EDGE OP N, queue UNIT OP N or COUNTER OP N with an OP of >= <= == > <",
     ),
     "edge": (
-        lambda own: own.add_breakpoint(["tokens", "load->store", ">", "1"]),
+        lambda debugger: debugger.add_breakpoint(["tokens", "load->store", ">", "1"]),
         "there is no token edge load->store; choose load->compute, compute->load, compute->store, store->compute",
     ),
     "sign": (
-        lambda own: own.add_breakpoint(["queue", "load", "=>", "1"]),
+        lambda debugger: debugger.add_breakpoint(["queue", "load", "=>", "1"]),
         "'=>' is not a comparison; write one of >= <= == > <",
     ),
     "number": (
-        lambda own: own.add_breakpoint(["queue", "load", ">", "many"]),
+        lambda debugger: debugger.add_breakpoint(["queue", "load", ">", "many"]),
         "'many' is not a number to compare with; write a whole number, such as 64 or 0x40",
     ),
     "counter": (
-        lambda own: own.add_breakpoint(["BEATS", ">", "1"]),
+        lambda debugger: debugger.add_breakpoint(["BEATS", ">", "1"]),
         "there is no counter BEATS; choose LOAD_BUSY,",
     ),
 }
@@ -312,7 +321,7 @@ REFUSED = {
 def test_what_does_not_exist_is_refused_with_what_does(case):
     act, text = REFUSED[case]
     with pytest.raises(DebugError) as caught:
-        act(debugger())
+        act(debugger_of())
     assert str(caught.value).startswith(text)
 
 
@@ -335,28 +344,32 @@ def test_a_module_gives_a_debugger_for_each_launch():
 
     module = vdla.compile(model().SerializeToString(), "tiny")
     outcome = module.rehearse()
-    found = debuggers_of(module.plan, outcome, report(module.plan, outcome, "cycle"))
-    assert [own.timing.cycles for own in found] == [ran.result.cycles for ran in outcome.launches]
-    assert len(found) == 2
-    names = [layer.name for own in found for layer in own.recording.layers]
+    debuggers = debuggers_of(module.plan, outcome, report(module.plan, outcome, "cycle"))
+    assert [debugger.timing.cycles for debugger in debuggers] == [
+        ran.result.cycles for ran in outcome.launches
+    ]
+    assert len(debuggers) == 2
+    names = [layer.name for debugger in debuggers for layer in debugger.recording.layers]
     assert names == [layer.name for step in module.plan.launches for layer in step.layers]
-    assert [own.recording.name for own in found] == [f"{module.plan.name} {number}" for number in (1, 2)]
-    assert found[0].path(found[0].recording.layers[0]).cycles > 0
+    assert [debugger.recording.name for debugger in debuggers] == [
+        f"{module.plan.name} {number}" for number in (1, 2)
+    ]
+    assert debuggers[0].path(debuggers[0].recording.layers[0]).cycles > 0
 
 
 def test_a_stream_without_instructions_has_a_state_and_a_path():
-    own = Debugger(Source(decoded()).recording())
-    assert own.timing.fault is Fault.UNFINISHED
-    own.goto(5)
-    state = own.state()
+    debugger = Debugger(Source(decoded()).recording())
+    assert debugger.timing.fault is Fault.UNFINISHED
+    debugger.goto(5)
+    state = debugger.state()
     assert [view.text for view in state.units] == ["idle"] * 3 or all(view.waits for view in state.units)
     assert (state.dispatch.following, state.bursts) == (NONE, ())
-    assert own.path().cycles == own.timing.cycles
-    assert not own.next_instruction()
-    assert not own.find("LOAD")
+    assert debugger.path().cycles == debugger.timing.cycles
+    assert not debugger.next_instruction()
+    assert not debugger.find("LOAD")
     with pytest.raises(DebugError, match="instruction 0 is outside the stream"):
-        own.goto_instruction(0)
-    assert page_content(own.recording)
+        debugger.goto_instruction(0)
+    assert page_content(debugger.recording)
 
 
 def test_runs_with_an_sdram_are_refused():

@@ -71,12 +71,12 @@ def test_a_wrong_entry_of_a_table_is_told_by_its_two_values():
     assert any("for layer C2: " in error.text for error in errors)
 
 
-def vector() -> Vector:
-    own = product()
-    return own.vector(own.stream)
+def product_vector() -> Vector:
+    gemm = product()
+    return gemm.vector(gemm.stream)
 
 
-def ran(own: Vector, device: str, **changes) -> DeviceRun:
+def ran(vector: Vector, device: str, **changes) -> DeviceRun:
     """Return the run of a vector; `changes` of its result stand for a device with a fault."""
     devices = []
 
@@ -84,33 +84,33 @@ def ran(own: Vector, device: str, **changes) -> DeviceRun:
         devices.append(FunctionalDevice(config, size))
         return devices[-1]
 
-    replay(own, make)
+    replay(vector, make)
     return replace(DeviceRun(device, devices[0].dram), **changes)
 
 
-def altered(own: Vector, address: int) -> np.ndarray:
-    dram = ran(own, "x").dram.copy()
+def altered(vector: Vector, address: int) -> np.ndarray:
+    dram = ran(vector, "x").dram.copy()
     dram[address] ^= 1
     return dram
 
 
 def test_devices_that_agree_give_no_recording():
-    own = vector()
-    runs = [ran(own, "cycle", cycles=100), ran(own, "rtl", cycles=100), ran(own, "functional")]
-    assert differing_recording(own, runs) is None
+    vector = product_vector()
+    runs = [ran(vector, "cycle", cycles=100), ran(vector, "rtl", cycles=100), ran(vector, "functional")]
+    assert differing_recording(vector, runs) is None
 
 
 def test_a_byte_that_differs_leads_to_the_store_that_wrote_it():
-    own = vector()
+    vector = product_vector()
     address = product().at.out + 70
-    runs = [ran(own, "cycle"), ran(own, "rtl", dram=altered(own, address))]
-    found = differing_recording(own, runs)
-    errors = Debugger(found).errors
+    runs = [ran(vector, "cycle"), ran(vector, "rtl", dram=altered(vector, address))]
+    recording = differing_recording(vector, runs)
+    errors = Debugger(recording).errors
     assert [error.text.split(": ")[0] for error in errors] == [
         "rtl, compared with the vector",
         "rtl, compared with cycle",
     ]
-    contents = Contents(found)
+    contents = Contents(recording)
     for error in errors:
         assert f"byte {address:#x}" in error.text
         assert any(
@@ -120,24 +120,28 @@ def test_a_byte_that_differs_leads_to_the_store_that_wrote_it():
 
 
 def test_a_byte_outside_the_segments_is_compared_with_zero():
-    own = vector()
-    address = own.segments[-1].end + 5
-    (error,) = Debugger(differing_recording(own, [ran(own, "rtl", dram=altered(own, address))])).errors
+    vector = product_vector()
+    address = vector.segments[-1].end + 5
+    (error,) = Debugger(
+        differing_recording(vector, [ran(vector, "rtl", dram=altered(vector, address))])
+    ).errors
     assert "1 byte is wrong that no instruction writes" in error.text
 
 
 def test_cycles_that_differ_are_told():
-    own = vector()
+    vector = product_vector()
     (error,) = Debugger(
-        differing_recording(own, [ran(own, "cycle", cycles=1000), ran(own, "rtl", cycles=1010)])
+        differing_recording(vector, [ran(vector, "cycle", cycles=1000), ran(vector, "rtl", cycles=1010)])
     ).errors
     assert (error.kind, error.text) == (ErrorKind.DEVICE, "cycle takes 1,000 cycles, and rtl takes 1,010")
 
 
 def test_an_error_of_a_device_comes_first_and_its_results_are_not_compared():
-    own = vector()
-    failed = ran(own, "rtl", dram=np.zeros(0, np.uint8), error="AccessError: instruction 9 reaches", index=9)
-    errors = Debugger(differing_recording(own, [ran(own, "cycle"), failed])).errors
+    vector = product_vector()
+    failed = ran(
+        vector, "rtl", dram=np.zeros(0, np.uint8), error="AccessError: instruction 9 reaches", index=9
+    )
+    errors = Debugger(differing_recording(vector, [ran(vector, "cycle"), failed])).errors
     assert [(error.kind, error.instruction) for error in errors] == [(ErrorKind.DEVICE, 9)]
     assert errors[0].text == "rtl: AccessError: instruction 9 reaches"
-    assert differing_recording(own, [failed, ran(own, "cycle")]) is not None
+    assert differing_recording(vector, [failed, ran(vector, "cycle")]) is not None

@@ -1,4 +1,4 @@
-"""Values of elements are those of the readable reference, executed instruction by instruction."""
+"""Values of elements equal the values of the readable reference, executed instruction by instruction."""
 
 import random
 
@@ -27,31 +27,33 @@ NAMES = ("conv3x3_d", "gemm_vt2_d", "padinp_a_d")
 
 @pytest.mark.parametrize("name", NAMES)
 def test_values_are_those_that_each_writer_leaves(name):
-    own, pick = contents(name), random.Random(name)
-    numbers = np.flatnonzero(own.touches.writes).tolist()
+    memories, pick = contents(name), random.Random(name)
+    numbers = np.flatnonzero(memories.touches.writes).tolist()
     chosen = [pick.choice(numbers) for _ in range(12)]
-    places = {(int(own.touches.memory[number]), int(own.touches.begin[number])) for number in chosen}
+    places = {
+        (int(memories.touches.memory[number]), int(memories.touches.begin[number])) for number in chosen
+    }
     expected = {place: [] for place in places}
-    pads, dram = Scratchpads(own.recording.program.config), with_slack(own.recording.image.before)
-    for index in range(own.recording.program.dispatched):
-        execute(own.recording.program.instruction(index), pads, dram)
+    pads, dram = Scratchpads(memories.recording.program.config), with_slack(memories.recording.image.before)
+    for index in range(memories.recording.program.dispatched):
+        execute(memories.recording.program.instruction(index), pads, dram)
         for memory, place in places:
-            if any(view.instruction == index and view.writes for view in own.history(memory, place)):
+            if any(view.instruction == index and view.writes for view in memories.history(memory, place)):
                 source = dram if memory == DRAM else getattr(pads, MemoryType(memory).name.lower())
                 expected[memory, place].append((index, source[place : place + 1].tolist()))
-    debugger = Debugger(own.recording)
+    debugger = Debugger(memories.recording)
     for (memory, place), values in expected.items():
         assert [(index, value.tolist()) for index, value in debugger.values(memory, place)] == values
 
 
 def test_a_program_is_executed_to_its_end_whatever_the_stops():
-    own = product()
-    run = own.run(own.stream)
+    gemm = product()
+    run = gemm.run(gemm.stream)
     for stops in ([], [5], [40, 5, 5]):
         pads, dram = Scratchpads(run.program.config), with_slack(run.image.before)
         assert list(executed_up_to(run.program, pads, dram, stops)) == sorted(set(stops))
         np.testing.assert_array_equal(
-            dram[: len(own.result)][own.at.out :][:1024], own.result[own.at.out :][:1024]
+            dram[: len(gemm.result)][gemm.at.out :][:1024], gemm.result[gemm.at.out :][:1024]
         )
 
 
@@ -64,16 +66,16 @@ def test_values_of_a_module_need_inputs():
     compared = compared_recordings(module.plan, random_inputs(module.plan.inputs))
     assert [run.image.differences for run in compared] == [()] * len(plain)
     values = list(Debugger(compared[0]).values(MemoryType.INP, 0))
-    own = Contents(compared[0]).touches.at(MemoryType.INP, 0)
-    assert [index for index, _ in values] == own.instruction[own.writes].tolist()
+    element_touches = Contents(compared[0]).touches.at(MemoryType.INP, 0)
+    assert [index for index, _ in values] == element_touches.instruction[element_touches.writes].tolist()
     assert any(value.any() for _, value in values)
 
 
 def test_too_many_values_are_left_out():
-    own = contents("gemm_vt2_d")
-    written = written_by(own, 1 << 22)
+    memories = contents("gemm_vt2_d")
+    written = written_by(memories, 1 << 22)
     assert len(written.values) > 1000
-    assert len(written_by(own, len(written.values)).values) == len(written.values)
-    assert len(written_by(own, len(written.values) - 1).values) == 0
+    assert len(written_by(memories, len(written.values)).values) == len(written.values)
+    assert len(written_by(memories, len(written.values) - 1).values) == 0
     stopped = Contents(recording("token missing"))
     assert len(written_by(stopped, 1 << 22).values) == 0

@@ -11,19 +11,19 @@ from vdla.sim.verify.columns import DRAM
 
 @pytest.mark.parametrize("name", NAMES)
 def test_each_reader_has_the_last_writer_of_each_place(name):
-    own, places = contents(name), reference(name)
-    started = own.recording.timing.started
+    memories, places = contents(name), reference(name)
+    started = memories.recording.timing.started
     last: dict[tuple[int, int], int] = {}
     expected = set()
     for index in np.argsort(started, kind="stable").tolist():
         touched = places[index] if started[index] != NEVER else {}
-        for (memory, writes), found in touched.items():
+        for (memory, writes), memory_places in touched.items():
             if not writes:
-                expected |= {(index, last.get((memory, place), NONE), memory) for place in found}
-        for (memory, writes), found in touched.items():
+                expected |= {(index, last.get((memory, place), NONE), memory) for place in memory_places}
+        for (memory, writes), memory_places in touched.items():
             if writes:
-                last.update(dict.fromkeys(((memory, place) for place in found), index))
-    flow = own.flow
+                last.update(dict.fromkeys(((memory, place) for place in memory_places), index))
+    flow = memories.flow
     rows = set(zip(flow.reader.tolist(), flow.writer.tolist(), flow.memory.tolist(), strict=True))
     assert rows == expected
 

@@ -47,8 +47,8 @@ def queues(simulation) -> list[list[int]]:
 def working(simulation) -> list[list[int]]:
     """Return, by unit, the instructions that have started and not retired, by the simulator's times."""
     times, units = simulation.times, simulation.program.unit
-    own = (times.started != NEVER) & (times.retired == NEVER)
-    return [np.flatnonzero(own & (units == unit)).tolist() for unit in Unit]
+    active = (times.started != NEVER) & (times.retired == NEVER)
+    return [np.flatnonzero(active & (units == unit)).tolist() for unit in Unit]
 
 
 @pytest.mark.parametrize("name", [*ENDING, *STOPPED])
@@ -106,10 +106,10 @@ def test_moments_lie_between_the_slots_of_instructions(name):
 @pytest.mark.parametrize("name", [*STEPPING, "conv3x3", "random 0"])
 def test_steps_count_by_one_in_the_cycles_of_the_simulator(name):
     """At every cycle; `reaches` finds each of them."""
-    found, simulation = recording(name), source(name).simulation()
-    counters = {each: States(found).counters[each] for each in ("GEMM_STEPS", "ALU_STEPS")}
+    run, simulation = recording(name), source(name).simulation()
+    counters = {each: States(run).counters[each] for each in ("GEMM_STEPS", "ALU_STEPS")}
     before = dict.fromkeys(counters, 0)
-    for cycle in range(1, found.timing.cycles + 1):
+    for cycle in range(1, run.timing.cycles + 1):
         while simulation.cycle < cycle:
             simulation.advance(cycle)
         expected = simulation._counters()
@@ -124,15 +124,15 @@ def test_steps_count_by_one_in_the_cycles_of_the_simulator(name):
 
 @pytest.mark.parametrize("name", [*ENDING, *STOPPED])
 def test_each_instruction_lends_as_many_slots_as_it_retires_later(name):
-    found = recording(name)
-    lent = Tally.of(found.lent_runs["first"], found.lent_runs["last"])
-    stage = retire_stage(found.program.config.operand_stages)
-    for index in np.flatnonzero(found.timing.retired != NEVER):
-        if found.stepping.counter[index] != NO_COUNTER:
-            begin, end = int(found.timing.started[index]) + 1, int(found.timing.retired[index]) - stage
-            assert lent.at(end) - lent.at(begin) == found.lent[index]
-    assert lent.at(found.timing.cycles) == found.lent.sum()
-    assert (found.program.config.acc_ports == 2) <= (not len(found.lent_runs))
+    run = recording(name)
+    lent = Tally.of(run.lent_runs["first"], run.lent_runs["last"])
+    stage = retire_stage(run.program.config.operand_stages)
+    for index in np.flatnonzero(run.timing.retired != NEVER):
+        if run.stepping.counter[index] != NO_COUNTER:
+            begin, end = int(run.timing.started[index]) + 1, int(run.timing.retired[index]) - stage
+            assert lent.at(end) - lent.at(begin) == run.lent[index]
+    assert lent.at(run.timing.cycles) == run.lent.sum()
+    assert (run.program.config.acc_ports == 2) <= (not len(run.lent_runs))
 
 
 def starved(state: State, unit: Unit) -> list[str]:
@@ -141,8 +141,8 @@ def starved(state: State, unit: Unit) -> list[str]:
 
 @pytest.mark.parametrize("name", [*ENDING, *STOPPED])
 def test_a_unit_that_waits_for_tokens_or_room_names_the_edges(name):
-    found = recording(name)
-    states, depth = States(found), found.program.config.token_depth
+    run = recording(name)
+    states, depth = States(run), run.program.config.token_depth
     for cycle, _ in stopped(name):
         state = states.at(cycle)
         for view in state.units:
@@ -178,16 +178,16 @@ def test_stopped_programs_end_with_their_faults():
 
 
 def test_a_deadlock_shows_at_its_last_cycle():
-    found = recording("cycle of waits")
-    state = States(found).at(found.timing.cycles - 1)
+    run = recording("cycle of waits")
+    state = States(run).at(run.timing.cycles - 1)
     assert [str(edge) for view in state.units for edge in view.lacks] == ["compute->load", "load->compute"]
     assert [view.waiting for view in state.units] == [0, 1, NONE]
     assert [counter.edge for counter in state.tokens] == list(TOKEN_EDGES)
 
 
 def test_a_full_queue_stops_dispatch():
-    found = recording("queue full")
-    state = States(found).at(found.timing.cycles - 1)
+    run = recording("queue full")
+    state = States(run).at(run.timing.cycles - 1)
     assert (state.dispatch.following, state.dispatch.full) == (2, Unit.COMPUTE)
     assert state.dispatch.text == "waits for a place in the compute queue"
     assert len(state.units[Unit.COMPUTE].queue) == state.units[Unit.COMPUTE].depth == 2
@@ -198,8 +198,8 @@ def test_a_burst_passes_its_phases_in_order():
     seen: dict[str, list[str]] = {}
     for cycle in range(states.recording.timing.cycles):
         for burst in states.at(cycle).bursts:
-            if burst.instruction != NONE and burst.phase not in (own := seen.setdefault("all", [])):
-                own.append(burst.phase)
+            if burst.instruction != NONE and burst.phase not in (phases := seen.setdefault("all", [])):
+                phases.append(burst.phase)
     assert seen["all"] == ["requested", "accepted", "moving"]
 
 
@@ -250,6 +250,6 @@ def test_counters_are_those_that_the_rtl_holds_at_the_same_time(name):
         assert agree[phase], f"{name_read} is {value} in cycles {begin} to {begin + COUNTER_READ_CYCLES}"
         risen[name_read] += counter.at(begin + 1) < counter.at(begin + 8)
     if last > 1000:
-        assert sum(len(own) == 1 for own in agree) > 3 * ROUND / 4
+        assert sum(len(places) == 1 for places in agree) > 3 * ROUND / 4
     if name in STEPPING:
         assert min(risen["GEMM_STEPS"], risen["ALU_STEPS"]) >= 5

@@ -65,10 +65,10 @@ SUMS = """\
           1    1.2%       1  the beats of the burst"""
 
 
-def debugger(name: str, cycle: int = 0) -> Debugger:
-    own = Debugger(recording(name))
-    own.goto(cycle if cycle >= 0 else own.timing.cycles + cycle)
-    return own
+def debugger_at(name: str, cycle: int = 0) -> Debugger:
+    debugger = Debugger(recording(name))
+    debugger.goto(cycle if cycle >= 0 else debugger.timing.cycles + cycle)
+    return debugger
 
 
 def text(lines) -> str:
@@ -76,47 +76,47 @@ def text(lines) -> str:
 
 
 def test_a_state_reads_as_expected():
-    assert text(state_lines(debugger("load strided", 550))) == STORES
+    assert text(state_lines(debugger_at("load strided", 550))) == STORES
 
 
 def test_bursts_and_long_queues_are_cut():
-    lines = text(state_lines(debugger("conv3x3", 2696)))
+    lines = text(state_lines(debugger_at("conv3x3", 2696)))
     assert "queue        64 of 64: 45, 46, 47, 48, 49, 50, ...\n" in lines
-    own = debugger("load strided")
-    own.find("LOAD")
+    debugger = debugger_at("load strided")
+    debugger.find("LOAD")
     seen = set()
     for _ in range(300):
-        own.step()
-        seen.add(list(state_lines(own))[-1].partition(": ")[2].rpartition(" ")[2])
+        debugger.step()
+        seen.add(list(state_lines(debugger))[-1].partition(": ")[2].rpartition(" ")[2])
     assert {"requested", "accepted", "moving"} <= seen
 
 
 @pytest.mark.parametrize(("name", "expected"), [("cycle of waits", TURNS), ("token missing", MISSES)])
 def test_a_chain_of_a_deadlock_reads_as_expected(name, expected):
-    assert text(chain_lines(debugger(name, -1).why(Unit.COMPUTE), 20)) == expected
+    assert text(chain_lines(debugger_at(name, -1).why(Unit.COMPUTE), 20)) == expected
 
 
 def test_a_path_reads_as_expected_and_is_cut():
-    path = debugger("finish alone").path()
+    path = debugger_at("finish alone").path()
     assert text(chain_lines(path, 5)) == FINISHES
     assert text(reason_lines(path)) == SUMS
 
 
 def test_an_instruction_reads_as_expected():
-    own = debugger("token missing")
-    assert text(instruction_lines(own.instruction(1))) == (
+    debugger = debugger_at("token missing")
+    assert text(instruction_lines(debugger.instruction(1))) == (
         "instruction 1  GEMM(pop_prev=1)\n"
         "  compute unit\n"
         "  queued in cycle 73, starts never, retires never\n"
         "  takes a token load->compute that no instruction gives"
     )
-    lines = list(instruction_lines(debugger("cycle of waits").instruction(0)))
+    lines = list(instruction_lines(debugger_at("cycle of waits").instruction(0)))
     assert lines[3:] == [
         "  takes a token compute->load that instruction 1 gives",
         "  gives a token load->compute that instruction 1 takes",
     ]
     assert "  gives a token load->compute that no instruction takes" in list(
-        instruction_lines(debugger("no room ever").instruction(0))
+        instruction_lines(debugger_at("no room ever").instruction(0))
     )
 
 
@@ -126,18 +126,18 @@ def test_the_place_names_layer_and_instruction():
         TracedLayer("all", "Conv", 0, 85, np.arange(1)),
         TracedLayer("none", "Add", 85, 85, np.zeros(0, np.int64)),
     )
-    own = Debugger(Recording("net", plain.timing, plain.memory, layers))
-    own.goto_instruction(0)
-    assert place_line(own) == "cycle 72 of 85, layer all, 0 FINISH()"
-    assert list(layer_lines(own)) == [
+    debugger = Debugger(Recording("net", plain.timing, plain.memory, layers))
+    debugger.goto_instruction(0)
+    assert place_line(debugger) == "cycle 72 of 85, layer all, 0 FINISH()"
+    assert list(layer_lines(debugger)) == [
         "     0  all  cycles 0 to 85, 1 instruction, 0 to 0",
         "     1  none  cycles 85 to 85, no instructions",
     ]
-    assert list(instruction_lines(own.instruction(0)))[1] == "  compute unit, layer all"
+    assert list(instruction_lines(debugger.instruction(0)))[1] == "  compute unit, layer all"
 
 
 def test_counters_are_listed_by_name():
-    lines = list(counter_lines(debugger("finish alone", 85).state()))
+    lines = list(counter_lines(debugger_at("finish alone", 85).state()))
     assert [line.split() for line in lines if "COMPUTE_" in line][:2] == [
         ["COMPUTE_BUSY", "2"],
         ["COMPUTE_MEMORY", "0"],

@@ -18,13 +18,16 @@ from vdla.hw.spec.vocabulary import MemoryType
 def test_every_instruction_touches_exactly_what_its_footprint_says(name):
     touches = contents(name).touches
     for index, expected in enumerate(reference(name)):
-        own, found = touches.of(index), {}
-        for number in range(len(own)):
-            for happens, writes in ((own.reads[number], False), (own.writes[number], True)):
+        instruction_touches, touched = touches.of(index), {}
+        for number in range(len(instruction_touches)):
+            for happens, writes in (
+                (instruction_touches.reads[number], False),
+                (instruction_touches.writes[number], True),
+            ):
                 if happens:
-                    key = int(own.memory[number]), writes
-                    found.setdefault(key, set()).update(own.places(number).tolist())
-        assert found == expected
+                    key = int(instruction_touches.memory[number]), writes
+                    touched.setdefault(key, set()).update(instruction_touches.places(number).tolist())
+        assert touched == expected
 
 
 @pytest.mark.parametrize("name", NAMES[:4])

@@ -53,21 +53,21 @@ def opened(
 ) -> Iterator[Opened]:
     """Open a page's file and wait until it has drawn everything, which the selector `ready` tells."""
     page = running.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-    found = Opened(page)
+    opened_page = Opened(page)
     page.on(
         "console",
-        lambda message: message.type in ("warning", "error") and found.complaints.append(message.text),
+        lambda message: message.type in ("warning", "error") and opened_page.complaints.append(message.text),
     )
-    page.on("pageerror", lambda error: found.complaints.append(str(error)))
+    page.on("pageerror", lambda error: opened_page.complaints.append(str(error)))
     page.on(
         "request",
         lambda request: (
-            request.url.startswith(("file:", "data:", "blob:")) or found.complaints.append(request.url)
+            request.url.startswith(("file:", "data:", "blob:")) or opened_page.complaints.append(request.url)
         ),
     )
     page.goto(file.as_uri())
     page.wait_for_selector(ready, timeout=READY_MS)
     try:
-        yield found
+        yield opened_page
     finally:
         page.close()

@@ -1,4 +1,4 @@
-"""A synthetic sweep folder, for tests of the pages: sizes of a real one, values from a formula."""
+"""A synthetic sweep folder, for tests of the pages: sizes of a real sweep, values from a formula."""
 
 import json
 from itertools import product
@@ -55,7 +55,7 @@ def layer_rows(number: int, point: dict[str, int], workload: str, scale: int, re
 
 
 def point_row(number: int, point: dict[str, int], workload: str, layers: list[dict]) -> dict:
-    """Return the row of a point on a workload; every 13th point is one that failed."""
+    """Return the row of a point on a workload; every 13th point failed."""
     timed = [layer for layer in layers if layer["cycles"]]
     peak = point["block_in"] * point["block_out"]
     cycles, macs = sum(layer["cycles"] for layer in timed), sum(layer["macs"] for layer in timed)
@@ -89,17 +89,17 @@ def write_sweep(
 ) -> Path:
     """Write the three files of a sweep; `model` is the ONNX file of the first workload, the others have none.
 
-    Every third point is within the limits, if there are any, the next may be, and the one after that is not.
+    Every third point is within the limits, if there are any, the next may be, and the third is not.
     """
     rows, layers = [], []
     for number, point in enumerate(grid(points)):
         for scale, workload in enumerate(workloads, 1):
-            own = layer_rows(number, point, workload, scale, repeats)
-            rows.append(point_row(number, point, workload, own))
+            point_layers = layer_rows(number, point, workload, scale, repeats)
+            rows.append(point_row(number, point, workload, point_layers))
             if limits:
                 verdict = VERDICTS[number % 3] if rows[-1]["status"] == "ok" else None
                 rows[-1] |= {"limits": verdict, "limits_why": "" if verdict in (None, "within") else WHY}
-            layers += own if rows[-1]["status"] == "ok" else []
+            layers += point_layers if rows[-1]["status"] == "ok" else []
     folder.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.Table.from_pylist(rows), folder / "points.parquet")
     pq.write_table(pa.Table.from_pylist(layers), folder / "layers.parquet")

@@ -1,4 +1,4 @@
-"""A synthetic tuning log, for tests of its page: tasks and choices of a real one, cycles from a formula."""
+"""A synthetic tuning log, for tests of its page: tasks and choices of a real log, cycles from a formula."""
 
 from functools import cache
 from pathlib import Path
@@ -22,7 +22,7 @@ points = cache(lambda task: SpacePoints(space_of(task, TARGET)))
 
 
 def cycles_of(task, place):
-    """Return the cycles of a choice: those that the compiler estimates, and some that it does not see."""
+    """Return the cycles of a choice: the compiler's estimate, and cycles that it does not see."""
     if isinstance(task, type(POOLING)):
         return 900 - 20 * place
     return int(points(task).estimates[place]) + 7 * (place % 5)
@@ -44,26 +44,26 @@ def places_of(task, seed):
 
 
 def slow_of(task):
-    """Return the place of the compiler's own choice: one that is not the best."""
+    """Return the place of the compiler's own choice, which is not the best."""
     every = [cycles_of(task, place) for place in range(len(points(task)))]
     return int(np.argsort(every, kind="stable")[len(every) * 3 // 4])
 
 
 def trials_of(task):
     """Return the records of a task: each explorer and seed tries the same number of choices."""
-    found = [record(task, slow_of(task), DEFAULT)]
+    trials = [record(task, slow_of(task), DEFAULT)]
     for explorer in EXPLORERS:
         for seed in range(SEEDS):
             places = places_of(task, seed + 10 * len(explorer))
-            found += [record(task, place, explorer, seed, trial) for trial, place in enumerate(places, 1)]
-    return found
+            trials += [record(task, place, explorer, seed, trial) for trial, place in enumerate(places, 1)]
+    return trials
 
 
 def records(**changes):
     """Return the records of all tasks; the last of the first task is illegal."""
-    found = [one for task in TASKS for one in trials_of(task)]
+    trials = [trial for task in TASKS for trial in trials_of(task)]
     illegal = record(LARGE, 0, "random", 1, 999, cycles=None, status=REASON)
-    return [changed(one, **changes) for one in (*found, illegal)]
+    return [changed(trial, **changes) for trial in (*trials, illegal)]
 
 
 def settlement(cycles=5000, network="ab" * 32):
@@ -77,19 +77,19 @@ def settlement(cycles=5000, network="ab" * 32):
     ]
 
 
-def changed(one, **changes):
+def changed(record, **changes):
     """Return a record with changes."""
     return TuningRecord(
-        **({name: getattr(one, name) for name in TuningRecord.__dataclass_fields__} | changes)
+        **({name: getattr(record, name) for name in TuningRecord.__dataclass_fields__} | changes)
     )
 
 
-def contents(found=None, torn=False):
+def contents(log_records=None, torn=False):
     """Return what a log of some records holds."""
-    return LogContents(Path("net.jsonl"), tuple(records() if found is None else found), torn)
+    return LogContents(Path("net.jsonl"), tuple(records() if log_records is None else log_records), torn)
 
 
-def write(path, found=None):
+def write(path, log_records=None):
     """Write a log."""
-    write_log(records() if found is None else found, path)
+    write_log(records() if log_records is None else log_records, path)
     return path

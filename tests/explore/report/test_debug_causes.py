@@ -156,24 +156,24 @@ def follows(page: Page, name: str, cause: Planted) -> None:
 @pytest.mark.parametrize("name", MAKERS)
 def test_the_clicks_lead_to_the_cause(running, tmp_path, name):
     cause = planted(name)
-    with opened(running, write_debug_page(tmp_path / "x.html", cause.recording)) as found:
-        follows(found.page, name, cause)
-        assert found.complaints == []
+    with opened(running, write_debug_page(tmp_path / "x.html", cause.recording)) as opened_page:
+        follows(opened_page.page, name, cause)
+        assert opened_page.complaints == []
 
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_the_clicks_do_not_lead_to_a_cause_that_is_not_there(running, tmp_path, name):
     """The checks above fail on the same program without the planted cause."""
     cause = planted(name)
-    with opened(running, write_debug_page(tmp_path / "x.html", cause.healthy)) as found:
+    with opened(running, write_debug_page(tmp_path / "x.html", cause.healthy)) as opened_page:
         with pytest.raises((AssertionError, IndexError)):
-            follows(found.page, name, Planted(cause.healthy, cause.culprits, cause.healthy))
-        assert found.complaints == []
+            follows(opened_page.page, name, Planted(cause.healthy, cause.culprits, cause.healthy))
+        assert opened_page.complaints == []
 
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_a_planted_cause_costs_cycles_or_is_an_error(name):
     cause = planted(name)
-    own, healthy = Debugger(cause.recording), Debugger(cause.healthy)
+    faulty, healthy = Debugger(cause.recording), Debugger(cause.healthy)
     assert healthy.errors == ()
-    assert own.errors or own.timing.cycles > 1.05 * healthy.timing.cycles
+    assert faulty.errors or faulty.timing.cycles > 1.05 * healthy.timing.cycles

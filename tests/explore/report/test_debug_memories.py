@@ -48,8 +48,10 @@ CONDITIONS = (
 HELD = """cycles => cycles.map((cycle) => page.run.scratchpads.map(([memory]) =>
   page.memories.held(memory, cycle).map(({ begin, end, label, writers }) => [begin, end, label, writers])))"""
 TOUCHED = """indices => indices.map((index) => {
-  const own = page.memories;
-  return [own.of(index).map((touch) => [own.memory[touch], own.kind[touch], own.placesText(touch), own.areaName(touch)]), [...own.sources(index)], [...own.readers(index)]];
+  const memories = page.memories;
+  const touches = memories.of(index).map((touch) =>
+    [memories.memory[touch], memories.kind[touch], memories.placesText(touch), memories.areaName(touch)]);
+  return [touches, [...memories.sources(index)], [...memories.readers(index)]];
 })"""
 
 
@@ -61,66 +63,71 @@ def files(tmp_path_factory) -> dict[str, Path]:
 
 @pytest.fixture
 def shown(running, files) -> Iterator[Opened]:
-    with opened(running, files["conv3x3_d"]) as found:
-        yield found
-        assert found.complaints == []
+    with opened(running, files["conv3x3_d"]) as opened_page:
+        yield opened_page
+        assert opened_page.complaints == []
 
 
 def by_memory(rows: list[tuple[int, int]]) -> list[list]:
     """Return pairs of memory and instruction as the page holds them."""
-    found: dict[int, list[int]] = {}
+    grouped: dict[int, list[int]] = {}
     for memory, instruction in rows:
-        found.setdefault(memory, []).append(instruction)
-    return [[memory, own] for memory, own in found.items()]
+        grouped.setdefault(memory, []).append(instruction)
+    return [[memory, instructions] for memory, instructions in grouped.items()]
 
 
 @pytest.mark.parametrize("name", COMPARED)
 def test_scratchpads_touches_and_flow_on_the_page_are_those_of_the_debugger(running, files, name):
-    own, pick = contents(name), random.Random(name)
-    with opened(running, files[name]) as found:
-        cycles = [pick.randrange(own.recording.timing.cycles) for _ in range(MOMENTS)]
+    memories, pick = contents(name), random.Random(name)
+    with opened(running, files[name]) as opened_page:
+        cycles = [pick.randrange(memories.recording.timing.cycles) for _ in range(MOMENTS)]
         expected = [
             [
-                [[each.begin, each.end, each.label, list(each.writers)] for each in own.held(memory, cycle)]
-                for memory in own.scratchpads
+                [
+                    [each.begin, each.end, each.label, list(each.writers)]
+                    for each in memories.held(memory, cycle)
+                ]
+                for memory in memories.scratchpads
             ]
             for cycle in cycles
         ]
-        assert found.page.evaluate(HELD, cycles) == expected
-        indices = [pick.randrange(len(own.recording)) for _ in range(INSTRUCTIONS)]
-        assert found.page.evaluate(TOUCHED, indices) == [touched(own, index) for index in indices]
-        assert found.complaints == []
+        assert opened_page.page.evaluate(HELD, cycles) == expected
+        indices = [pick.randrange(len(memories.recording)) for _ in range(INSTRUCTIONS)]
+        assert opened_page.page.evaluate(TOUCHED, indices) == [touched(memories, index) for index in indices]
+        assert opened_page.complaints == []
 
 
-def touched(own: Contents, index: int) -> list:
+def touched(memories: Contents, index: int) -> list:
     """Return what the page holds of the touches and the flow of an instruction."""
-    views = [[view.memory, view.reads + 2 * view.writes, view.text, view.area] for view in own.touched(index)]
-    return [views, by_memory(own.flow.sources(index)), by_memory(own.flow.readers(index))]
+    views = [
+        [view.memory, view.reads + 2 * view.writes, view.text, view.area] for view in memories.touched(index)
+    ]
+    return [views, by_memory(memories.flow.sources(index)), by_memory(memories.flow.readers(index))]
 
 
 def test_values_on_the_page_are_those_of_the_debugger(shown):
-    own, pick = contents("conv3x3_d"), random.Random(3)
-    writes = np.flatnonzero(own.touches.writes & (own.touches.memory != MemoryType.UOP)).tolist()
+    memories, pick = contents("conv3x3_d"), random.Random(3)
+    writes = np.flatnonzero(memories.touches.writes & (memories.touches.memory != MemoryType.UOP)).tolist()
     for number in [pick.choice(writes) for _ in range(20)]:
-        memory, places = int(own.touches.memory[number]), own.touches.places(number)
-        place, index = int(pick.choice(places)), int(own.touches.instruction[number])
-        expected = dict(values_of(own, memory, place))[index].reshape(-1).tolist()
+        memory, places = int(memories.touches.memory[number]), memories.touches.places(number)
+        place, index = int(pick.choice(places)), int(memories.touches.instruction[number])
+        expected = dict(values_of(memories, memory, place))[index].reshape(-1).tolist()
         assert shown.page.evaluate(f"page.memories.valuesAt({number}, {place})") == expected
 
 
 @pytest.mark.parametrize("name", COMPARED)
 def test_breakpoints_on_the_page_begin_to_hold_when_those_of_the_debugger_do(running, files, name):
-    own = Debugger(contents(name).recording)
-    address = next(view.begin for view in own.contents.touched(own.contents.flow.writer.max()))
-    first = int(own.contents.touches.begin[own.contents.touches.memory == DRAM][0])
+    debugger = Debugger(contents(name).recording)
+    address = next(view.begin for view in debugger.contents.touched(debugger.contents.flow.writer.max()))
+    first = int(debugger.contents.touches.begin[debugger.contents.touches.memory == DRAM][0])
     conditions = [*CONDITIONS, f"address {first:#x}", f"address {address}"]
-    expected = {text: own.add_breakpoint(text.split()).cycles.tolist() for text in conditions}
+    expected = {text: debugger.add_breakpoint(text.split()).cycles.tolist() for text in conditions}
     assert sum(map(bool, expected.values())) > 10
-    with opened(running, files[name]) as found:
+    with opened(running, files[name]) as opened_page:
         script = (
             "texts => Object.fromEntries(texts.map((text) => [text, [...page.breakpoints.cyclesOf(text)]]))"
         )
-        assert found.page.evaluate(script, conditions) == expected
+        assert opened_page.page.evaluate(script, conditions) == expected
 
 
 @pytest.mark.parametrize(
@@ -148,25 +155,25 @@ def test_what_is_no_condition_is_refused_on_the_page_and_in_the_terminal(shown, 
 
 
 def test_continue_stops_where_the_debugger_does_in_both_directions(shown):
-    own, page = Debugger(contents("conv3x3_d").recording), shown.page
+    debugger, page = Debugger(contents("conv3x3_d").recording), shown.page
     for text in ("element INP 1030", "tokens load->compute >= 2"):
         page.locator("#condition").fill(text)
         page.locator("#break-form button[type='submit']").click()
-        point = own.add_breakpoint(text.split())
+        point = debugger.add_breakpoint(text.split())
         assert f"{text} begins to hold {len(point.cycles)} times" in page.locator("#break-text").inner_text()
     for forwards in (True, True, True, False, True, False, False, False, False):
         page.locator(f"[data-continue='{1 if forwards else -1}']").click()
-        own.resume(backwards=not forwards)
-        assert page.evaluate("page.cycle") == own.cycle
+        debugger.resume(backwards=not forwards)
+        assert page.evaluate("page.cycle") == debugger.cycle
     page.locator("[data-delete='0']").click()
     assert page.locator("#breakpoints code").all_inner_texts() == ["tokens load->compute >= 2"]
 
 
 def test_the_chosen_instruction_shows_its_waits_tokens_touches_and_work(shown):
-    own, page = Debugger(contents("conv3x3_d").recording), shown.page
+    debugger, page = Debugger(contents("conv3x3_d").recording), shown.page
     assert not page.locator("#instruction-section").is_visible()
     page.evaluate("page.gotoInstruction(44)")
-    view, chain = own.instruction(44), own.why(44)
+    view, chain = debugger.instruction(44), debugger.why(44)
     waits = page.locator("[data-card='Waits'] li").all_inner_texts()
     (link, *_) = chain.links
     assert link.cycles == 1
@@ -180,20 +187,20 @@ def test_the_chosen_instruction_shows_its_waits_tokens_touches_and_work(shown):
     page.locator("[data-card='Reads and writes'] button", has_text="27").click()
     assert page.evaluate("page.selected") == 27
     tokens = page.locator("[data-card='Tokens'] li").all_inner_texts()
-    (taken,) = own.instruction(27).taken
+    (taken,) = debugger.instruction(27).taken
     assert tokens == [f"takes a token compute->load of {taken.producer}"]
     assert "of segment 0x4001000" in page.locator("[data-card='Reads and writes']").inner_text()
 
 
 def test_an_element_leads_to_its_instructions(shown):
-    own, page = contents("conv3x3_d"), shown.page
+    memories, page = contents("conv3x3_d"), shown.page
     page.locator("#element-memory").select_option(label="INP")
     page.locator("#element").fill("1030")
     page.locator("#element").press("Enter")
     rows = page.locator("#touches tbody tr")
-    history = list(own.history(MemoryType.INP, 1030))
+    history = list(memories.history(MemoryType.INP, 1030))
     assert rows.locator("th").all_inner_texts() == [str(view.instruction) for view in history]
-    values = dict(values_of(own, MemoryType.INP, 1030))
+    values = dict(values_of(memories, MemoryType.INP, 1030))
     for place, view in enumerate(history):
         text = rows.nth(place).locator("td").nth(4).inner_text()
         expected = ", ".join(map(str, values[view.instruction].reshape(-1))) if view.writes else ""
@@ -225,21 +232,21 @@ def test_a_page_without_errors_begins_at_the_first_cycle(shown):
 def test_a_page_with_errors_opens_at_the_first(running, tmp_path):
     run = planted("A wrong address").recording
     (error,) = Debugger(run).errors
-    with opened(running, write_debug_page(tmp_path / "x.html", run)) as found:
-        assert found.page.evaluate("[page.cycle, page.selected]") == [error.cycle, error.instruction]
-        assert error.text in found.page.locator("#errors").inner_text()
-        found.page.evaluate("page.goto(0)")
-        found.page.locator("#errors th button").click()
-        assert found.page.evaluate("page.cycle") == error.cycle
-        assert found.complaints == []
+    with opened(running, write_debug_page(tmp_path / "x.html", run)) as opened_page:
+        assert opened_page.page.evaluate("[page.cycle, page.selected]") == [error.cycle, error.instruction]
+        assert error.text in opened_page.page.locator("#errors").inner_text()
+        opened_page.page.evaluate("page.goto(0)")
+        opened_page.page.locator("#errors th button").click()
+        assert opened_page.page.evaluate("page.cycle") == error.cycle
+        assert opened_page.complaints == []
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (400, "dark")])
 def test_errors_and_elements_do_not_make_the_body_scroll_sideways(running, tmp_path, width, scheme):
     page = write_debug_page(tmp_path / "x.html", planted("A wrong table").recording)
-    with opened(running, page, width, scheme) as found:
-        found.page.evaluate("page.pads.list(3, 0)")
-        found.page.evaluate("page.explain(page.run.bases[page.run.kinds.END])")
-        found.settle()
-        assert found.page.evaluate("document.documentElement.scrollWidth") == width
-        assert found.complaints == []
+    with opened(running, page, width, scheme) as opened_page:
+        opened_page.page.evaluate("page.pads.list(3, 0)")
+        opened_page.page.evaluate("page.explain(page.run.bases[page.run.kinds.END])")
+        opened_page.settle()
+        assert opened_page.page.evaluate("document.documentElement.scrollWidth") == width
+        assert opened_page.complaints == []

@@ -1,4 +1,4 @@
-"""The page of the debugger in a browser: its states and chains are those of the debugger; buttons and keys."""
+"""The page of the debugger in a browser: its states and chains equal the debugger's; buttons and keys."""
 
 import random
 from collections.abc import Iterator
@@ -45,9 +45,9 @@ def files(tmp_path_factory) -> dict[str, Path]:
 
 @pytest.fixture
 def shown(running, files) -> Iterator[Opened]:
-    with opened(running, files["net"]) as found:
-        yield found
-        assert found.complaints == []
+    with opened(running, files["net"]) as opened_page:
+        yield opened_page
+        assert opened_page.complaints == []
 
 
 def state_values(state: State) -> dict:
@@ -97,25 +97,25 @@ CHAIN = """numbers => numbers.map((number) => {
 
 @pytest.mark.parametrize("name", COMPARED)
 def test_states_and_chains_on_the_page_are_those_of_the_debugger(running, files, name):
-    with opened(running, files[name]) as found:
-        check_states(found, Debugger(recording(name)), random.Random(name))
-        check_chains(found, Chains(recording(name)), random.Random(name))
-        assert found.complaints == []
+    with opened(running, files[name]) as opened_page:
+        check_states(opened_page, Debugger(recording(name)), random.Random(name))
+        check_chains(opened_page, Chains(recording(name)), random.Random(name))
+        assert opened_page.complaints == []
 
 
-def check_states(found: Opened, debugger: Debugger, pick: random.Random) -> None:
+def check_states(opened_page: Opened, debugger: Debugger, pick: random.Random) -> None:
     """Assert that the page has the states of the debugger."""
     last = debugger.timing.cycles
     cycles = sorted({0, 1, last - 1, last, *(pick.randrange(last) for _ in range(MOMENTS))})
-    states = found.page.evaluate(STATE, cycles)
+    states = opened_page.page.evaluate(STATE, cycles)
     assert states == [state_values(debugger.states.at(cycle)) for cycle in cycles]
 
 
-def check_chains(found: Opened, chains: Chains, pick: random.Random) -> None:
+def check_chains(opened_page: Opened, chains: Chains, pick: random.Random) -> None:
     """Assert that the page has the chains of the debugger."""
     events = chains.events
     numbers = [pick.randrange(len(events.cycles)) for _ in range(EVENTS)]
-    for number, on_page in zip(numbers, found.page.evaluate(CHAIN, numbers), strict=True):
+    for number, on_page in zip(numbers, opened_page.page.evaluate(CHAIN, numbers), strict=True):
         event = events.event(number)
         place = number - events.bases[event.kind]
         chain = chains.chain(event.kind, place)
@@ -133,55 +133,55 @@ def place(shown: Opened) -> tuple[int, int]:
 
 
 def test_buttons_and_keys_step_as_the_debugger_does(shown):
-    own, page = Debugger(layered()), shown.page
+    debugger, page = Debugger(layered()), shown.page
     steps = {
-        "[data-step='cycle'][data-by='1']": lambda: own.step(1),
-        "[data-step='cycle'][data-by='-1']": lambda: own.step(-1),
-        "[data-step='cycle'][data-by='100']": lambda: own.step(100),
-        "[data-step='instruction'][data-by='1']": lambda: own.next_instruction(),
-        "[data-step='instruction'][data-by='-1']": lambda: own.next_instruction(None, -1),
-        "[data-step='layer'][data-by='1']": lambda: own.next_layer(),
-        "[data-step='layer'][data-by='-1']": lambda: own.next_layer(-1),
+        "[data-step='cycle'][data-by='1']": lambda: debugger.step(1),
+        "[data-step='cycle'][data-by='-1']": lambda: debugger.step(-1),
+        "[data-step='cycle'][data-by='100']": lambda: debugger.step(100),
+        "[data-step='instruction'][data-by='1']": lambda: debugger.next_instruction(),
+        "[data-step='instruction'][data-by='-1']": lambda: debugger.next_instruction(None, -1),
+        "[data-step='layer'][data-by='1']": lambda: debugger.next_layer(),
+        "[data-step='layer'][data-by='-1']": lambda: debugger.next_layer(-1),
     }
     keys = {
-        "ArrowRight": lambda: own.step(1),
-        "ArrowLeft": lambda: own.step(-1),
-        "n": lambda: own.next_instruction(),
-        "p": lambda: own.next_instruction(None, -1),
-        "j": lambda: own.next_layer(),
-        "k": lambda: own.next_layer(-1),
+        "ArrowRight": lambda: debugger.step(1),
+        "ArrowLeft": lambda: debugger.step(-1),
+        "n": lambda: debugger.next_instruction(),
+        "p": lambda: debugger.next_instruction(None, -1),
+        "j": lambda: debugger.next_layer(),
+        "k": lambda: debugger.next_layer(-1),
     }
     pick = random.Random(5)
     for _ in range(60):
         selector, act = pick.choice(list(steps.items()))
         page.locator(selector).click()
         act()
-        assert place(shown) == (own.cycle, own.selected)
+        assert place(shown) == (debugger.cycle, debugger.selected)
     page.locator("#lanes").focus()
     for _ in range(60):
         key, act = pick.choice(list(keys.items()))
         page.keyboard.press(key)
         act()
-        assert place(shown) == (own.cycle, own.selected)
+        assert place(shown) == (debugger.cycle, debugger.selected)
 
 
 def test_a_step_by_instruction_can_keep_to_a_unit(shown):
-    own, page = Debugger(layered()), shown.page
+    debugger, page = Debugger(layered()), shown.page
     page.locator("#unit").select_option("2")
     for count in (1, 1, 1, -1):
         page.locator(f"[data-step='instruction'][data-by='{count}']").click()
-        own.next_instruction(Unit.STORE, count)
-        assert place(shown) == (own.cycle, own.selected)
-    assert own.instruction(own.selected).unit is Unit.STORE
+        debugger.next_instruction(Unit.STORE, count)
+        assert place(shown) == (debugger.cycle, debugger.selected)
+    assert debugger.instruction(debugger.selected).unit is Unit.STORE
 
 
 def test_the_panel_shows_the_state(shown):
-    own, page = Debugger(layered()), shown.page
+    debugger, page = Debugger(layered()), shown.page
     page.locator("#cycle").fill("2696")
     page.locator("#cycle").press("Enter")
     assert place(shown) == (2696, NONE)
-    own.goto(2696)
-    state = own.state()
+    debugger.goto(2696)
+    state = debugger.state()
     for view in state.units:
         card = page.locator(f"[data-unit='{view.unit.name.lower()}']")
         text = card.inner_text()
@@ -201,11 +201,11 @@ def test_the_panel_shows_the_state(shown):
 
 
 def test_why_lists_the_links_of_the_chain(shown):
-    own, page = Debugger(layered()), shown.page
+    debugger, page = Debugger(layered()), shown.page
     page.evaluate("page.goto(2696)")
-    own.goto(2696)
+    debugger.goto(2696)
     page.locator("[data-unit='load'] [data-why]").click()
-    chain = own.why(Unit.LOAD)
+    chain = debugger.why(Unit.LOAD)
     rows = page.locator("#links tbody tr")
     first = rows.first.locator("td").all_inner_texts()
     assert first[:3] == ["1", "2,814", "a token compute->load"]
@@ -221,28 +221,28 @@ def test_why_lists_the_links_of_the_chain(shown):
 
 
 def test_the_critical_paths_are_those_of_the_debugger(shown):
-    own, page = Debugger(layered()), shown.page
+    debugger, page = Debugger(layered()), shown.page
     page.locator("#path-run").click()
-    assert f"{len(own.path().links):,} links, 14,920 cycles" in page.locator("#why-text").inner_text()
+    assert f"{len(debugger.path().links):,} links, 14,920 cycles" in page.locator("#why-text").inner_text()
     page.evaluate("page.goto(6000)")
     page.locator("#path-layer").click()
-    chain = own.path(own.layer("<second>"))
+    chain = debugger.path(debugger.layer("<second>"))
     assert f"{len(chain.links):,} links, {chain.cycles:,} cycles" in page.locator("#why-text").inner_text()
     costs = page.locator("#reasons tbody td:first-child").all_inner_texts()
     assert sum(int(text.replace(",", "")) for text in costs) == chain.cycles
 
 
 def test_the_search_box_finds_forwards_and_backwards(shown):
-    own, page = Debugger(layered()), shown.page
+    debugger, page = Debugger(layered()), shown.page
     page.locator("#find").fill("^STORE")
     for _ in range(3):
         page.locator("#find").press("Enter")
-        own.find("^STORE")
-        assert place(shown) == (own.cycle, own.selected)
+        debugger.find("^STORE")
+        assert place(shown) == (debugger.cycle, debugger.selected)
     page.locator("[data-find='-1']").click()
-    own.find("^STORE", backwards=True)
-    assert place(shown) == (own.cycle, own.selected)
-    stores = sum(text.startswith("STORE") for text in own.recording.texts)
+    debugger.find("^STORE", backwards=True)
+    assert place(shown) == (debugger.cycle, debugger.selected)
+    stores = sum(text.startswith("STORE") for text in debugger.recording.texts)
     assert page.locator("#matches").inner_text() == f"{stores} instructions match"
     page.locator("#find").fill("(")
     page.locator("#find").press("Enter")
@@ -285,13 +285,13 @@ def test_the_body_never_scrolls_sideways(running, tmp_path, width, scheme):
     page = write_debug_page(
         tmp_path / "x.html", Recording("a_long_name_" * 9, plain.timing, plain.memory, plain.layers)
     )
-    with opened(running, page, width, scheme) as found:
-        found.page.evaluate("page.goto(2696); page.explain(page.run.freeing(0, 2696))")
-        found.settle()
-        assert found.page.evaluate("document.documentElement.scrollWidth") == width
-        ground = found.page.evaluate("getComputedStyle(document.body).backgroundColor")
+    with opened(running, page, width, scheme) as opened_page:
+        opened_page.page.evaluate("page.goto(2696); page.explain(page.run.freeing(0, 2696))")
+        opened_page.settle()
+        assert opened_page.page.evaluate("document.documentElement.scrollWidth") == width
+        ground = opened_page.page.evaluate("getComputedStyle(document.body).backgroundColor")
         assert (ground == "rgb(255, 255, 255)") == (scheme == "light")
-        assert found.complaints == []
+        assert opened_page.complaints == []
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The data of the debugger's page: the columns, decoded as the page decodes them, are those of the run."""
+"""The data of the debugger's page: its decoded columns equal the columns of the run."""
 
 import base64
 import gzip
@@ -56,22 +56,22 @@ def layered() -> Recording:
 
 @pytest.mark.parametrize("name", SHOWN)
 def test_the_page_holds_the_events_the_causes_and_the_states_of_the_run(name, tmp_path):
-    found = recording(name)
-    meta, columns = decoded_file(data_of(write_debug_page(tmp_path / "x.html", found)))
-    chains = Chains(found)
+    run = recording(name)
+    meta, columns = decoded_file(data_of(write_debug_page(tmp_path / "x.html", run)))
+    chains = Chains(run)
     np.testing.assert_array_equal(np.cumsum(columns["cycles"]), chains.events.cycles)
     number = np.arange(len(chains.events.cycles))
     np.testing.assert_array_equal(number - columns["cause"], chains.causes.cause)
     np.testing.assert_array_equal(columns["reason"], chains.causes.reason)
     np.testing.assert_array_equal(columns["edge"], chains.causes.edge)
-    for unit, spans in zip(Unit, found.states, strict=True):
+    for unit, spans in zip(Unit, run.states, strict=True):
         states = columns[f"state {unit.name.lower()}"]
         assert [meta["states"][state] for state in states] == [
             STATES[state].name.lower() for state in spans["state"]
         ]
         ends = 1 + np.cumsum(columns[f"length {unit.name.lower()}"])
         np.testing.assert_array_equal(ends, spans["end"])
-    bursts = found.bursts
+    bursts = run.bursts
     np.testing.assert_array_equal(np.cumsum(columns["owner"]), bursts["instruction"])
     for column, field in (("client", "client"), ("beats", "beats")):
         np.testing.assert_array_equal(columns[column], bursts[field])
@@ -79,35 +79,35 @@ def test_the_page_holds_the_events_the_causes_and_the_states_of_the_run(name, tm
 
 @pytest.mark.parametrize("name", SHOWN)
 def test_the_page_holds_the_instructions(name):
-    found = recording(name)
-    meta, columns = decoded_file(page_content(found))
-    program = found.program
-    assert bytes(columns["text"]).decode().split("\n") == found.texts
+    run = recording(name)
+    meta, columns = decoded_file(page_content(run))
+    program = run.program
+    assert bytes(columns["text"]).decode().split("\n") == run.texts
     np.testing.assert_array_equal(columns["unit"], program.unit)
-    for flags, own in ((columns["pops"], program.pops), (columns["pushes"], program.pushes)):
-        np.testing.assert_array_equal(flags[:, None] >> np.arange(len(TOKEN_EDGES)) & 1, own)
-    for number, track in enumerate(found.tracks):
+    for flags, expected in ((columns["pops"], program.pops), (columns["pushes"], program.pushes)):
+        np.testing.assert_array_equal(flags[:, None] >> np.arange(len(TOKEN_EDGES)) & 1, expected)
+    for number, track in enumerate(run.tracks):
         np.testing.assert_array_equal(np.flatnonzero(columns["track"] == number), track.instructions)
     assert (meta["instructions"], meta["reached"]) == (len(program), program.dispatched)
-    assert (meta["cycles"], meta["token_depth"]) == (found.timing.cycles, program.config.token_depth)
-    assert meta["bases"] == list(Chains(found).events.bases)
+    assert (meta["cycles"], meta["token_depth"]) == (run.timing.cycles, program.config.token_depth)
+    assert meta["bases"] == list(Chains(run).events.bases)
     assert meta["kinds"] == {kind.name: kind.value for kind in EventKind}
 
 
 def test_the_page_holds_touches_flow_and_labels():
-    own = contents("conv3x3_d")
-    meta, columns = decoded_file(page_content(own.recording))
-    np.testing.assert_array_equal(np.cumsum(columns["touch"]), own.touches.instruction)
+    memories = contents("conv3x3_d")
+    meta, columns = decoded_file(page_content(memories.recording))
+    np.testing.assert_array_equal(np.cumsum(columns["touch"]), memories.touches.instruction)
     for name in ("memory", "begin", "width", "stride", "count"):
-        np.testing.assert_array_equal(columns[f"touch {name}"], getattr(own.touches, name))
-    np.testing.assert_array_equal(columns["touch kind"], own.touches.reads + 2 * own.touches.writes)
-    np.testing.assert_array_equal(columns["touch area"], own.areas)
-    np.testing.assert_array_equal(np.cumsum(columns["flow"]), own.flow.reader)
-    np.testing.assert_array_equal(own.flow.reader - columns["flow writer"], own.flow.writer)
-    np.testing.assert_array_equal(columns["flow memory"], own.flow.memory)
-    assert [meta["labels"][label] for label in columns["label"]] == own.labels
-    np.testing.assert_array_equal(columns["lent"], own.recording.lent)
-    program = own.recording.program
+        np.testing.assert_array_equal(columns[f"touch {name}"], getattr(memories.touches, name))
+    np.testing.assert_array_equal(columns["touch kind"], memories.touches.reads + 2 * memories.touches.writes)
+    np.testing.assert_array_equal(columns["touch area"], memories.areas)
+    np.testing.assert_array_equal(np.cumsum(columns["flow"]), memories.flow.reader)
+    np.testing.assert_array_equal(memories.flow.reader - columns["flow writer"], memories.flow.writer)
+    np.testing.assert_array_equal(columns["flow memory"], memories.flow.memory)
+    assert [meta["labels"][label] for label in columns["label"]] == memories.labels
+    np.testing.assert_array_equal(columns["lent"], memories.recording.lent)
+    program = memories.recording.program
     for form in stepping_forms():
         chosen = program.opcode == form.opcode
         np.testing.assert_array_equal(columns["steps"][chosen], program.steps(form))

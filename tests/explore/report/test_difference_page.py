@@ -41,13 +41,13 @@ def file(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def shown(running, file) -> Iterator[Opened]:
-    with opened(running, file) as found:
-        yield found
-        assert found.complaints == []
+    with opened(running, file) as opened_page:
+        yield opened_page
+        assert opened_page.complaints == []
 
 
 def cells(shown: Opened, table: str) -> list[list[str]]:
-    """Return the texts of the cells of a table's rows, those of its foot included."""
+    """Return the texts of the cells of a table's rows, including its foot."""
     rows = shown.page.locator(f"{table} tbody tr, {table} tfoot tr").all()
     return [[text.strip() for text in row.locator("th, td").all_inner_texts()] for row in rows]
 
@@ -111,19 +111,19 @@ def test_a_text_finds_rows_and_heads_sort_them(shown):
 
 
 def test_a_page_of_equal_runs_says_so(running, tmp_path):
-    with opened(running, write_difference_page(tmp_path / "x.html", compared(A, A))) as found:
-        text = found.page.locator("main").inner_text()
+    with opened(running, write_difference_page(tmp_path / "x.html", compared(A, A))) as opened_page:
+        text = opened_page.page.locator("main").inner_text()
         assert "Nothing differs: the same target, and the same figures of every layer." in text
         assert "Cycles: no layer differs." in text
-        assert not found.page.locator("#changed").is_visible()
-        assert found.complaints == []
+        assert not opened_page.page.locator("#changed").is_visible()
+        assert opened_page.complaints == []
 
 
 def test_a_page_of_runs_without_energy_shows_the_other_figures(running, tmp_path):
     without = compared(run([layer("pool", 1, energy_pj=None)], energy_pj=None), B)
-    with opened(running, write_difference_page(tmp_path / "x.html", without)) as found:
-        assert found.page.locator("#measure option").count() > 1
-        assert found.complaints == []
+    with opened(running, write_difference_page(tmp_path / "x.html", without)) as opened_page:
+        assert opened_page.page.locator("#measure option").count() > 1
+        assert opened_page.complaints == []
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "dark"), (400, "light")])
@@ -131,10 +131,12 @@ def test_the_body_never_scrolls_sideways(running, tmp_path, width, scheme):
     names = [f"a_layer_with_a_long_name_/of/blocks/{number}" for number in range(3)]
     a = run([layer(names[0], 10, " ".join(names))])
     b = run([layer(name) for name in names], target=SMALL)
-    with opened(running, write_difference_page(tmp_path / "x.html", compared(a, b)), width, scheme) as found:
-        assert found.page.evaluate("document.documentElement.scrollWidth") == width
-        table, room = found.page.eval_on_selector(
+    with opened(
+        running, write_difference_page(tmp_path / "x.html", compared(a, b)), width, scheme
+    ) as opened_page:
+        assert opened_page.page.evaluate("document.documentElement.scrollWidth") == width
+        table, room = opened_page.page.eval_on_selector(
             "#layers", "place => [place.querySelector('table').scrollWidth, place.clientWidth]"
         )
         assert width < 1280 or table <= room
-        assert found.complaints == []
+        assert opened_page.complaints == []

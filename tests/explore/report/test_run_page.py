@@ -53,9 +53,9 @@ def written(tmp_path_factory) -> Written:
 
 @pytest.fixture
 def shown(running, written) -> Iterator[Opened]:
-    with opened(running, written.file) as found:
-        yield found
-        assert found.complaints == []
+    with opened(running, written.file) as opened_page:
+        yield opened_page
+        assert opened_page.complaints == []
 
 
 def test_the_summary_and_the_layers_are_those_of_the_report(shown, written):
@@ -107,9 +107,9 @@ def test_joined_spans_cover_the_window_and_lose_none(shown, least):
     )
     for lane, count in spans:
         assert (lane[0]["begin"], lane[-1]["end"]) == (40, 900)
-        assert all(one["end"] == other["begin"] for one, other in pairwise(lane))
-        assert all(one["end"] - one["begin"] >= least for one in lane[:-1])
-        assert sum(one["count"] for one in lane) == count
+        assert all(span["end"] == next_span["begin"] for span, next_span in pairwise(lane))
+        assert all(span["end"] - span["begin"] >= least for span in lane[:-1])
+        assert sum(span["count"] for span in lane) == count
 
 
 def test_keys_zoom_and_move(shown, written):
@@ -173,7 +173,7 @@ def test_another_launch_and_one_of_its_layers(shown, written):
     page.locator("#layer").select_option(layer)
     shown.settle()
     begin, end = page.evaluate(WINDOW)
-    assert [end - begin] == [one.cycles for one in written.run.report.layers if one.name == layer]
+    assert [end - begin] == [row.cycles for row in written.run.report.layers if row.name == layer]
 
 
 def test_hovering_over_a_span_says_what_the_unit_does(shown):
@@ -190,9 +190,9 @@ def test_hovering_over_a_span_says_what_the_unit_does(shown):
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "dark"), (400, "light")])
 def test_the_body_never_scrolls_sideways(running, written, width, scheme):
-    with opened(running, written.file, width, scheme) as found:
-        assert found.page.evaluate("document.documentElement.scrollWidth") == width
-        assert found.complaints == []
+    with opened(running, written.file, width, scheme) as opened_page:
+        assert opened_page.page.evaluate("document.documentElement.scrollWidth") == width
+        assert opened_page.complaints == []
 
 
 def test_a_network_on_the_host_alone_has_no_timeline(running, tmp_path):
@@ -200,23 +200,23 @@ def test_a_network_on_the_host_alone_has_no_timeline(running, tmp_path):
     module = vdla.compile(model(nodes).SerializeToString(), "tiny")
     run = module.run(random_inputs(module.plan.inputs), "cycle")
     file = write_run_report(tmp_path / "x.html", module.plan, run.outcome, run.report, module.plan.target)
-    with opened(running, file) as found:
-        assert found.page.locator("#layers tbody tr").count() == 2
-        assert not found.page.locator("#timeline-section").is_visible()
-        assert found.complaints == []
+    with opened(running, file) as opened_page:
+        assert opened_page.page.locator("#layers tbody tr").count() == 2
+        assert not opened_page.page.locator("#timeline-section").is_visible()
+        assert opened_page.complaints == []
 
 
 def test_the_table_of_layers_fits_a_window_of_1280_pixels(running, tmp_path):
     names = [f"a_quantised_value_with_a_long_name_of_layer_{number}" for number in range(2)]
     quantised = [node("QuantizeLinear", "x s z", name) for name in names]
     nodes = (*quantised, node("DequantizeLinear", f"{names[1]} s z", "y"))
-    for name, own in (("host", model(nodes)), ("accelerator", model())):
-        module = vdla.compile(own.SerializeToString(), "tiny")
+    for name, network in (("host", model(nodes)), ("accelerator", model())):
+        module = vdla.compile(network.SerializeToString(), "tiny")
         run = module.run(random_inputs(module.plan.inputs), "cycle")
         file = write_run_report(
             tmp_path / f"{name}.html", module.plan, run.outcome, run.report, module.plan.target
         )
-        with opened(running, file, 1280) as found:
+        with opened(running, file, 1280) as opened_page:
             widths = "place => [place.querySelector('table').scrollWidth, place.clientWidth]"
-            table, room = found.page.eval_on_selector("#layers", widths)
+            table, room = opened_page.page.eval_on_selector("#layers", widths)
             assert table <= room

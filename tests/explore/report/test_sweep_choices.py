@@ -25,9 +25,9 @@ def file(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def sweep(running, file) -> Iterator[Opened]:
-    with opened(running, file) as found:
-        yield found
-        assert found.complaints == []
+    with opened(running, file) as opened_page:
+        yield opened_page
+        assert opened_page.complaints == []
 
 
 def choose(sweep: Opened, where: str, value: str) -> None:
@@ -66,10 +66,10 @@ def test_points_are_filtered_by_their_limits(sweep, kept, shown):
 
 
 def test_a_sweep_without_limits_says_nothing_of_them(running, tmp_path):
-    with opened(running, write_sweep_report(write_sweep(tmp_path / "s", 4))) as found:
-        assert not found.page.locator("#limits-note").is_visible()
-        assert not found.page.locator("#kept").is_visible()
-        assert "Limits" not in found.page.locator("#table thead").inner_text()
+    with opened(running, write_sweep_report(write_sweep(tmp_path / "s", 4))) as opened_page:
+        assert not opened_page.page.locator("#limits-note").is_visible()
+        assert not opened_page.page.locator("#kept").is_visible()
+        assert "Limits" not in opened_page.page.locator("#table thead").inner_text()
 
 
 def test_points_that_one_mark_hides_are_counted_and_chosen_in_turn(sweep):
@@ -106,10 +106,10 @@ def test_marks_tell_the_values_of_a_parameter_apart(sweep, manner):
     values = {str(row["point"]): row["parameter_block_in"] for row in sweep.page.evaluate("page.state.rows")}
     front = fronts(sweep)
     looks = {}
-    for point, own in look:
+    for point, appearance in look:
         if manner == "colour" or point not in front:  # marks of the front are larger
-            looks.setdefault(values[point], set()).add(own)
-    assert all(len(own) == 1 for own in looks.values())
+            looks.setdefault(values[point], set()).add(appearance)
+    assert all(len(appearances) == 1 for appearances in looks.values())
     assert len(set.union(*looks.values())) == len(looks) > 1
     assert sweep.page.locator("#pareto .role-legend").count() == 1
 
@@ -196,9 +196,9 @@ def test_a_link_keeps_everything_that_was_chosen(running, file, sweep):
     ],
 )
 def test_a_link_that_names_what_is_not_there_shows_the_page(running, file, link):
-    with opened(running, file) as found:
-        found.page.goto(f"{file.as_uri()}{link}")
-        found.page.reload()
-        found.page.wait_for_selector("html[data-ready]")
-        assert len(found.shown_rows()) == POINTS - FAILING
-        assert found.complaints == []
+    with opened(running, file) as opened_page:
+        opened_page.page.goto(f"{file.as_uri()}{link}")
+        opened_page.page.reload()
+        opened_page.page.wait_for_selector("html[data-ready]")
+        assert len(opened_page.shown_rows()) == POINTS - FAILING
+        assert opened_page.complaints == []

@@ -34,9 +34,9 @@ def file(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def sweep(running, file) -> Iterator[Opened]:
-    with opened(running, file) as found:
-        yield found
-        assert found.complaints == []
+    with opened(running, file) as opened_page:
+        yield opened_page
+        assert opened_page.complaints == []
 
 
 def centre(sweep: Opened, selector: str) -> tuple[float, float]:
@@ -180,7 +180,7 @@ def test_choosing_a_point_shows_its_layers_and_commands(sweep, place):
 
 def test_another_workload_and_the_mean_of_both(sweep):
     def cycles(*wanted: str) -> int:
-        for ticked in (True, False):  # one always stays ticked
+        for ticked in (True, False):  # one workload always stays ticked
             for name in ("resnet", "mobilenet"):
                 if (name in wanted) == ticked:
                     sweep.page.locator(f"#workloads input[value={name}]").set_checked(ticked)
@@ -260,9 +260,9 @@ def test_the_button_overrides_the_system_s_colours(sweep):
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "dark"), (400, "light")])
 def test_the_body_never_scrolls_sideways(running, file, width, scheme):
-    with opened(running, file, width, scheme) as found:
-        assert found.page.evaluate("document.documentElement.scrollWidth") == width
-        assert found.complaints == []
+    with opened(running, file, width, scheme) as opened_page:
+        assert opened_page.page.evaluate("document.documentElement.scrollWidth") == width
+        assert opened_page.complaints == []
 
 
 def test_the_commands_reproduce_the_point(sweep, tmp_path, monkeypatch):
@@ -289,8 +289,8 @@ def test_the_commands_reproduce_cycles_and_time_at_the_clock_of_the_sweep(runnin
     }  # fmt: skip
     row = vdla.sweep(given, "sweep", processes=1).points().to_pylist()[0]
     assert (row["status"], row["clock_source"]) in (("ok", "estimated"), ("ok", "routed"))
-    with opened(running, tmp_path / "sweep" / "report.html") as found:
-        lines = found.page.locator("#commands").inner_text().splitlines()
+    with opened(running, tmp_path / "sweep" / "report.html") as opened_page:
+        lines = opened_page.page.locator("#commands").inner_text().splitlines()
     *before, last = (shlex.split(line)[1:] for line in lines)
     assert all(CliRunner().invoke(main, arguments).exit_code == 0 for arguments in before)
     ran = json.loads(CliRunner().invoke(main, [*last, "--json"]).stdout)
@@ -340,28 +340,28 @@ def test_unusual_sweeps_are_shown_without_complaint(running, tmp_path, change, s
     folder = write_sweep(tmp_path / "sweep", 4, ("resnet",))
     points = pq.read_table(folder / "points.parquet")
     pq.write_table(change(points), folder / "points.parquet")
-    with opened(running, write_sweep_report(folder)) as found:
-        assert len(found.shown_rows()) == shown
-        assert found.page.locator("#parallel g.paths path").count() == shown
-        titles = found.page.locator("#table thead .title").all_inner_texts()
+    with opened(running, write_sweep_report(folder)) as opened_page:
+        assert len(opened_page.shown_rows()) == shown
+        assert opened_page.page.locator("#parallel g.paths path").count() == shown
+        titles = opened_page.page.locator("#table thead .title").all_inner_texts()
         assert set(axes) <= set(titles)
         assert "Energy" not in titles or change is not nothing_but_cycles
-        assert found.complaints == []
+        assert opened_page.complaints == []
 
 
 def test_a_point_of_a_sweep_that_tunes_says_what_tuning_gained(running, tmp_path, sweep):
     folder = write_sweep(tmp_path / "tuned", 3)
     table = pq.read_table(folder / "points.parquet")
-    own = [cycles + 1000 for cycles in table["cycles"].to_pylist()]
-    pq.write_table(table.append_column("default_cycles", pa.array(own)), folder / "points.parquet")
-    with opened(running, write_sweep_report(folder)) as found:
-        found.page.evaluate("window.page.state.choose(0)")
-        text = found.page.locator("#run").inner_text()
-        cycles, own = (
-            int(one.replace(",", "")) for one in re.findall(r"[0-9,]{4,}(?= cycles| by the)", text)
+    default_cycles = [cycles + 1000 for cycles in table["cycles"].to_pylist()]
+    pq.write_table(table.append_column("default_cycles", pa.array(default_cycles)), folder / "points.parquet")
+    with opened(running, write_sweep_report(folder)) as opened_page:
+        opened_page.page.evaluate("window.page.state.choose(0)")
+        text = opened_page.page.locator("#run").inner_text()
+        cycles, default_cycles = (
+            int(digits.replace(",", "")) for digits in re.findall(r"[0-9,]{4,}(?= cycles| by the)", text)
         )
         assert "by tuning" in text
-        assert own == cycles + 1000
-        assert found.complaints == []
+        assert default_cycles == cycles + 1000
+        assert opened_page.complaints == []
     sweep.page.evaluate("window.page.state.choose(0)")
     assert "tuning" not in sweep.page.locator("#run").inner_text()

@@ -30,7 +30,7 @@ def test_every_column_has_a_value_for_each_point(folder):
     data = page_data(read_sweep(folder))
     first, second = data["workloads"]
     assert {len(column) for column in data["points"].values()} == {14}
-    assert {len(column) for one in (first, second) for column in one["runs"].values()} == {14}
+    assert {len(column) for workload in (first, second) for column in workload["runs"].values()} == {14}
     assert (first["model"], second["model"]) == ("net.onnx", None)
     assert first["layers"]["shape"] == [0] * 12 + [None, 0]
     assert first["layers"]["shapes"][0]["op"] == tuple(op for _, op, _, _ in LAYERS)
@@ -59,11 +59,11 @@ def test_a_parameter_is_written_as_set_takes_it(value, text):
 def test_a_sweep_that_tunes_has_the_cycles_of_the_compilers_own_choices(folder):
     assert "default_cycles" not in page_data(read_sweep(folder))["workloads"][0]["runs"]
     table = pq.read_table(folder / "points.parquet")
-    own = [None if cycles is None else cycles + 5 for cycles in table["cycles"].to_pylist()]
-    pq.write_table(table.append_column("default_cycles", pa.array(own)), folder / "points.parquet")
+    default_cycles = [None if cycles is None else cycles + 5 for cycles in table["cycles"].to_pylist()]
+    pq.write_table(table.append_column("default_cycles", pa.array(default_cycles)), folder / "points.parquet")
     for workload in page_data(read_sweep(folder))["workloads"]:
         runs = workload["runs"]
-        assert [own and own - 5 for own in runs["default_cycles"]] == runs["cycles"]
+        assert [cycles and cycles - 5 for cycles in runs["default_cycles"]] == runs["cycles"]
 
 
 def test_the_roof_falls_with_the_bandwidth_of_memory(folder):

@@ -16,9 +16,9 @@ def trials(explorer, seed, cycles):
 
 def test_the_best_so_far_never_rises_and_starts_at_the_compiler_s_own_choice():
     default = record(LARGE, 0, DEFAULT, cycles=50)
-    found = best_so_far([default, *reversed(trials("random", 3, [120, None, 80, 90, 60]))], 100)
-    assert list(found) == ["random"]
-    assert found["random"][3].tolist() == [1, 1, 1, 0.8, 0.8, 0.6]
+    best = best_so_far([default, *reversed(trials("random", 3, [120, None, 80, 90, 60]))], 100)
+    assert list(best) == ["random"]
+    assert best["random"][3].tolist() == [1, 1, 1, 0.8, 0.8, 0.6]
 
 
 def test_a_curve_has_the_spread_over_seeds_where_it_changes_and_at_its_end():
@@ -33,9 +33,9 @@ def test_a_curve_has_the_spread_over_seeds_where_it_changes_and_at_its_end():
 
 
 def test_the_mean_is_geometric_and_tasks_without_trials_stay_at_1():
-    one = best_so_far([*trials("model", 0, [50, 50, 25]), *trials("model", 1, [100])], 100)
-    other = best_so_far(trials("model", 0, [200, 50]), 200)
-    (mean,) = mean_curves([one, other])
+    first_task = best_so_far([*trials("model", 0, [50, 50, 25]), *trials("model", 1, [100])], 100)
+    second_task = best_so_far(trials("model", 0, [200, 50]), 200)
+    (mean,) = mean_curves([first_task, second_task])
     assert (mean.explorer, mean.seeds, mean.trials) == ("model", 2, (0, 1, 2, 3))
     assert mean.least == pytest.approx((1, 0.5**0.5, (0.5 * 0.25) ** 0.5, 0.25))
     assert mean.most == (1, 1, 1, 1)

@@ -40,9 +40,9 @@ def file(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def shown(running, file) -> Iterator[Opened]:
-    with opened(running, file) as found:
-        yield found
-        assert found.complaints == []
+    with opened(running, file) as opened_page:
+        yield opened_page
+        assert opened_page.complaints == []
 
 
 def column(shown: Opened, title: str) -> list[str]:
@@ -70,8 +70,8 @@ def test_the_table_has_a_line_for_each_task(shown, part):
 def test_the_summary_has_the_geometric_mean_of_the_gains(shown, part):
     tasks = part["tasks"]
     mean = 1.0
-    for best, own in zip(tasks["best"], tasks["default"], strict=True):
-        mean *= (best / own) ** (1 / len(TASKS))
+    for best, default in zip(tasks["best"], tasks["default"], strict=True):
+        mean *= (best / default) ** (1 / len(TASKS))
     tiles = shown.page.locator("#summary li").all_inner_texts()
     assert tiles[0] == f"−{100 * (1 - mean):.2f} %\ncycles of each task alone, geometric mean over tasks"
     assert tiles[2].startswith(f"{len(TASKS)} of {len(TASKS)}\n")
@@ -95,8 +95,8 @@ def test_choosing_a_task_shows_its_curves_and_its_bound(shown, part):
     shown.settle()
     assert page.locator("#task").input_value() == "2"
     assert page.locator("#tasks tr[aria-current=true]").get_attribute("data-row") == "3"
-    own = f"{part['tasks']['default'][2]:,} cycles"
-    assert own in page.locator("#curves-text").inner_text()
+    default_text = f"{part['tasks']['default'][2]:,} cycles"
+    assert default_text in page.locator("#curves-text").inner_text()
     assert "lower bound" in page.locator("#curves svg.marks").text_content()
     page.locator("#task").select_option("all")
     shown.settle()
@@ -149,44 +149,46 @@ def test_the_keyboard_reaches_the_controls_and_chooses_a_task(shown):
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "dark"), (400, "light")])
 def test_the_body_never_scrolls_sideways(running, file, width, scheme):
-    with opened(running, file, width, scheme) as found:
-        assert found.page.evaluate("document.documentElement.scrollWidth") == width
-        assert found.complaints == []
+    with opened(running, file, width, scheme) as opened_page:
+        assert opened_page.page.evaluate("document.documentElement.scrollWidth") == width
+        assert opened_page.complaints == []
 
 
 def test_another_part_of_the_log_is_chosen_with_its_tasks(running, tmp_path):
     elsewhere = [
-        changed(one, timing="f" * 64, target="mine") for one in records() if one.task == str(TASKS[0])
+        changed(trial, timing="f" * 64, target="mine") for trial in records() if trial.task == str(TASKS[0])
     ]
     file = write_tune_report(tmp_path / "x.html", contents([*records(), *elsewhere]), GIVEN)
-    with opened(running, file) as found:
-        assert len(column(found, "Task")) == 3
-        assert "shown for mine ffffffff: they need the target" in found.page.locator("#notes").inner_text()
-        found.page.locator("#part").select_option("1")
-        found.settle()
-        assert column(found, "Lower bound") == ["–"]
-        assert found.page.locator("#ranks").inner_text() == "The target is not known here."
-        assert found.complaints == []
+    with opened(running, file) as opened_page:
+        assert len(column(opened_page, "Task")) == 3
+        assert (
+            "shown for mine ffffffff: they need the target" in opened_page.page.locator("#notes").inner_text()
+        )
+        opened_page.page.locator("#part").select_option("1")
+        opened_page.settle()
+        assert column(opened_page, "Lower bound") == ["–"]
+        assert opened_page.page.locator("#ranks").inner_text() == "The target is not known here."
+        assert opened_page.complaints == []
 
 
 def test_the_settled_choices_of_a_network_are_named(running, shown, tmp_path):
     assert "its gain is not known" in shown.page.locator("#settled").inner_text()
     file = write_tune_report(tmp_path / "x.html", contents([*records(), *settlement(5000)]), GIVEN)
-    with opened(running, file) as found:
-        assert found.page.locator("#settled li").all_inner_texts() == [
+    with opened(running, file) as opened_page:
+        assert opened_page.page.locator("#settled li").all_inner_texts() == [
             "net.onnx: 1 of 3 tasks have another choice than the compiler's own"
         ]
-        tiles = found.page.locator("#summary li").all_inner_texts()
+        tiles = opened_page.page.locator("#summary li").all_inner_texts()
         assert tiles[0].split() == ["−20.00", "%", "cycles", "of", "the", "whole", "network", "net.onnx"]
         assert tiles[1].split() == [
             *["5,000", "cycles", "of", "net.onnx,", "6,250", "by", "the", "compiler's", "own", "choices"]
         ]
-        assert column(found, "Layers") == ["conv0, again", "conv1, again", "conv2, again"]
-        assert found.complaints == []
+        assert column(opened_page, "Layers") == ["conv0, again", "conv1, again", "conv2, again"]
+        assert opened_page.complaints == []
 
 
 @pytest.mark.parametrize(
-    "found",
+    "log_records",
     [
         [record(TASKS[0], 0, "random", 0, 1)],
         [record(TASKS[0], 0, "random", 0, 1, cycles=None, status="no")],
@@ -195,8 +197,8 @@ def test_the_settled_choices_of_a_network_are_named(running, shown, tmp_path):
     ],
     ids=["no default", "all illegal", "no trials", "unknown task"],
 )
-def test_unusual_logs_are_shown_without_complaint(running, tmp_path, found):
-    file = write_tune_report(tmp_path / "x.html", contents(found, torn=True), GIVEN)
+def test_unusual_logs_are_shown_without_complaint(running, tmp_path, log_records):
+    file = write_tune_report(tmp_path / "x.html", contents(log_records, torn=True), GIVEN)
     with opened(running, file) as page:
         assert column(page, "Task") == ["1"]
         assert "torn" in page.page.locator("#notes").inner_text()

@@ -57,8 +57,8 @@ OTHER = apply_settings(Target(DEFAULT), ["memory.latency=77"])
 
 @pytest.fixture(scope="module")
 def part():
-    (found,) = page_data(contents(), Target(DEFAULT))["parts"]
-    return found
+    (only_part,) = page_data(contents(), Target(DEFAULT))["parts"]
+    return only_part
 
 
 def test_the_table_has_the_cycles_of_the_log(part):
@@ -66,7 +66,7 @@ def test_the_table_has_the_cycles_of_the_log(part):
     assert tasks["text"] == list(map(str, TASKS))
     assert tasks["default"] == [cycles_of(task, slow_of(task)) for task in TASKS]
     assert tasks["best"] == [best[str(task), TARGET.timing_digest].cycles for task in TASKS]
-    assert all(best < own for best, own in zip(tasks["best"], tasks["default"], strict=True))
+    assert all(best < default for best, default in zip(tasks["best"], tasks["default"], strict=True))
     assert sum(tasks["trials"]) == part["trials"] == len(records()) - len(TASKS)
     assert (tasks["illegal"], part["illegal"]) == ([1, 0, 0], 1)
     assert part["reasons"] == [{"why": REASON, "count": 1}]
@@ -85,9 +85,9 @@ def test_the_bound_is_that_of_the_lowered_task(part):
 def test_curves_end_at_the_best_of_their_explorers(part):
     curves, tasks = part["curves"], part["tasks"]
     assert [curve["explorer"] for curve in curves if curve["task"] is None] == list(EXPLORERS)
-    for place, (best, own) in enumerate(zip(tasks["best"], tasks["default"], strict=True)):
+    for place, (best, default) in enumerate(zip(tasks["best"], tasks["default"], strict=True)):
         reached = min(curve["least"][-1] for curve in curves if curve["task"] == place)
-        assert reached == pytest.approx(best / own, rel=1e-4)
+        assert reached == pytest.approx(best / default, rel=1e-4)
 
 
 def test_ranks_are_numbers_where_there_are_points(part):
@@ -98,13 +98,13 @@ def test_ranks_are_numbers_where_there_are_points(part):
 
 
 def test_a_target_that_is_no_preset_is_known_when_it_is_given():
-    found = contents(records(timing=OTHER.timing_digest, target="default"))
-    (without,) = page_data(found, Target(DEFAULT))["parts"]
+    log = contents(records(timing=OTHER.timing_digest, target="default"))
+    (without,) = page_data(log, Target(DEFAULT))["parts"]
     assert not without["known"]
     for name in ("bound", "learned", "analytic", "choices"):
         assert without["tasks"][name] == [None] * len(TASKS)
     assert len(without["curves"]) == len(EXPLORERS) * (1 + len(TASKS))
-    (given,) = page_data(found, OTHER)["parts"]
+    (given,) = page_data(log, OTHER)["parts"]
     assert given["known"]
     assert None not in given["tasks"]["bound"]
 
@@ -118,17 +118,17 @@ def test_parts_are_told_apart_and_this_version_comes_first():
 
 
 def test_settlements_are_no_trials(part):
-    found = contents([*settlement(6000), *records(), *settlement(5000), *settlement(7, "cd" * 32)])
-    (again,) = page_data(found, Target(DEFAULT))["parts"]
+    log = contents([*settlement(6000), *records(), *settlement(5000), *settlement(7, "cd" * 32)])
+    (again,) = page_data(log, Target(DEFAULT))["parts"]
     figures = [{"network": "net.onnx", "before": 6250, "cycles": cycles} for cycles in (7, 5000)]
-    assert again["settled"] == [one | {"tasks": len(TASKS), "changed": 1} for one in figures]
+    assert again["settled"] == [figure | {"tasks": len(TASKS), "changed": 1} for figure in figures]
     assert part["settled"] == []
     assert again["tasks"]["layers"] == [[f"conv{number}", "again"] for number in range(len(TASKS))]
     unnamed = {**again["tasks"], "layers": part["tasks"]["layers"]}
     assert again | {"settled": [], "tasks": unnamed} == part
     (alone,) = page_data(contents(settlement()), Target(DEFAULT))["parts"]
     assert (alone["trials"], alone["tasks"]["text"], alone["curves"]) == (0, [], [])
-    assert [one["cycles"] for one in alone["settled"]] == [5000]
+    assert [settled["cycles"] for settled in alone["settled"]] == [5000]
 
 
 def test_unusual_logs_have_what_is_known():

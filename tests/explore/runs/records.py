@@ -1,4 +1,4 @@
-"""Records of runs that are made by hand."""
+"""Hand-written records of runs."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ PARAMETERS = {"block_in": 16, "clock_mhz": 100.0, "extensions": ("table", "gathe
 
 
 def layer(name: str, cycles: int | None = 100, operators: str = "", **values) -> LayerRecord:
-    """Return a layer; one without cycles runs on the host. `operators` are names with spaces between."""
+    """Return a layer; a layer without cycles runs on the host. `operators` are names with spaces between."""
     given = {
         "op": "Int8Conv",
         "on": "host" if cycles is None else "accelerator",

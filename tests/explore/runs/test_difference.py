@@ -61,8 +61,8 @@ def test_what_belongs_to_no_layer_is_the_last_row():
 
 
 def test_a_rounding_error_of_a_sum_is_no_row():
-    one = run([layer("x", 3, energy_pj=0.1), layer("y", 4, energy_pj=0.2)], energy_pj=0.1 + 0.2 + 1e-12)
-    assert [row.name for row in compared(one, one).rows] == ["x", "y"]
+    record = run([layer("x", 3, energy_pj=0.1), layer("y", 4, energy_pj=0.2)], energy_pj=0.1 + 0.2 + 1e-12)
+    assert [row.name for row in compared(record, record).rows] == ["x", "y"]
 
 
 def test_long_names_of_groups_are_cut():
@@ -75,10 +75,10 @@ def test_long_names_of_groups_are_cut():
 
 
 def test_the_same_run_does_not_differ():
-    for one in (FUSED, SPLIT, run([layer("x", 5, "x y"), layer("z", 5, "y z")], outside=2)):
-        found = compared(one, one)
-        assert not found.differs
-        assert not found.changed
+    for record in (FUSED, SPLIT, run([layer("x", 5, "x y"), layer("z", 5, "y z")], outside=2)):
+        difference = compared(record, record)
+        assert not difference.differs
+        assert not difference.changed
 
 
 @pytest.mark.parametrize(
@@ -126,11 +126,11 @@ def test_rows_are_ranked_by_the_difference_of_cycles_and_then_of_bytes():
     ],
 )
 def test_rows_that_are_not_listed_are_one_row_with_their_sum(most, names):
-    found = compared(
+    difference = compared(
         run([layer("p", 10), layer("q", 10), layer("r", 10)], outside=1),
         run([layer("p", 11), layer("q", 10), layer("r", 2)]),
     )
-    rows = ranked(found.rows, True, most)
+    rows = ranked(difference.rows, True, most)
     assert [row.name for row in rows] == names
     assert [sum(row.changes["cycles"].a for row in rows), sum(row.changes["cycles"].b for row in rows)] == [
         31,
@@ -154,10 +154,10 @@ LAYERS = st.lists(
 @given(LAYERS, LAYERS, st.integers(0, 1 << 20), st.booleans(), st.none() | st.integers(1, 5))
 def test_the_sum_of_the_rows_is_the_total(a, b, outside, by_difference, most):
     common = layer("a", 5, "a")  # so that the runs share an operator
-    found = compared(run([common, *a], outside=outside), run([common, *b]))
-    rows = ranked(found.rows, by_difference, most)
+    difference = compared(run([common, *a], outside=outside), run([common, *b]))
+    rows = ranked(difference.rows, by_difference, most)
     for figure in LAYER_FIGURES:
-        total = found.totals[figure]
+        total = difference.totals[figure]
         for side in ("a", "b"):
             parts = [getattr(row.changes[figure], side) or 0 for row in rows]
             assert math.isclose(math.fsum(parts), getattr(total, side), rel_tol=1e-9, abs_tol=1e-12)
@@ -166,12 +166,12 @@ def test_the_sum_of_the_rows_is_the_total(a, b, outside, by_difference, most):
         assert math.isclose(math.fsum(differences), total.difference, abs_tol=1e-9 * scale + 1e-12)
     for side in ("a", "b"):
         assert sum(getattr(row.changes["cycles"], side) or 0 for row in rows) == getattr(
-            found.totals["cycles"], side
+            difference.totals["cycles"], side
         )
 
 
 def test_values_hold_the_layers_of_both_runs():
-    values = difference_values(found := compared(FUSED, SPLIT), found.rows)
+    values = difference_values(difference := compared(FUSED, SPLIT), difference.rows)
     row = values["layers"][0]
     assert row["cycles"] == {"a": 100, "b": 120, "difference": 20, "ratio": 1.2}
     assert row["bound"] == {"a": "compute", "b": "compute, memory"}

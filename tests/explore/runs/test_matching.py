@@ -1,4 +1,4 @@
-"""Which layers of two runs are matched: those that compute the same operators."""
+"""Layers of two runs match when they compute the same operators."""
 
 import pytest
 from hypothesis import given
@@ -72,5 +72,5 @@ def test_matches_partition_the_layers_and_share_no_operator(a, b):
 
 @given(RUNS)
 def test_a_run_is_matched_with_itself_in_its_order(run):
-    own = [layer(names[0], operators=" ".join(names)) for names in run]
-    assert all(match == Match(match.b, match.a) for match in match_layers(own, own))
+    layers = [layer(names[0], operators=" ".join(names)) for names in run]
+    assert all(match == Match(match.b, match.a) for match in match_layers(layers, layers))

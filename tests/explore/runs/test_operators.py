@@ -67,8 +67,8 @@ def host(*outputs: str) -> HostStep:
 def test_a_layer_computes_the_operators_between_its_result_and_those_of_others(
     steps, integers, target, operators
 ):
-    found = layer_operators(steps, parse_graph(integers), parse_graph(target))
-    assert " ".join("+".join(names) for names in found) == operators
+    names_by_layer = layer_operators(steps, parse_graph(integers), parse_graph(target))
+    assert " ".join("+".join(names) for names in names_by_layer) == operators
 
 
 def test_a_layer_without_instructions_is_found_by_its_name():

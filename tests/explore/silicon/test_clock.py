@@ -42,46 +42,46 @@ def test_the_ratio_of_periods_is_a_mean_and_what_doublings_of_the_size_add(point
 
 
 def test_the_error_of_a_design_is_that_of_an_estimate_without_it():
-    found = quotients((design(1000, 1.0), design(3000, 2.0)))
-    assert found == pytest.approx((2.0, 0.5))
+    errors = quotients((design(1000, 1.0), design(3000, 2.0)))
+    assert errors == pytest.approx((2.0, 0.5))
 
 
 def test_a_design_that_was_routed_shows_in_neither_its_estimate_nor_its_interval(monkeypatch):
     routed = routed_designs("ecp5")
-    found = estimated_clock(TINY, "ecp5")
-    others = tuple(one for one in routed if one.digest != TINY.digest)
+    estimate = estimated_clock(TINY, "ecp5")
+    others = tuple(design for design in routed if design.digest != TINY.digest)
     assert len(others) == len(routed) - 1
     monkeypatch.setattr("vdla.explore.silicon.clock.routed_designs", lambda family: others)
-    assert estimated_clock(TINY, "ecp5") == found
+    assert estimated_clock(TINY, "ecp5") == estimate
 
 
 def test_the_interval_reaches_from_the_worst_to_the_best_of_the_routed_designs():
     routed = routed_designs("ecp5")
     errors = quotients(routed)
-    for one, error in zip(routed, errors, strict=True):
-        guess = mhz_of(one.core, [other for other in routed if other is not one])
-        assert guess * min(errors) <= one.mhz * 1.000001
-        assert one.mhz <= guess * max(errors) * 1.000001
-        assert guess * error == pytest.approx(one.mhz)
-    found = estimated_clock(SMALL.with_changes(**OTHER), "ecp5")
-    assert found.low / found.mhz == pytest.approx(min(errors), abs=0.01)
-    assert found.high / found.mhz == pytest.approx(max(errors), abs=0.01)
+    for design, error in zip(routed, errors, strict=True):
+        guess = mhz_of(design.core, [other_design for other_design in routed if other_design is not design])
+        assert guess * min(errors) <= design.mhz * 1.000001
+        assert design.mhz <= guess * max(errors) * 1.000001
+        assert guess * error == pytest.approx(design.mhz)
+    estimate = estimated_clock(SMALL.with_changes(**OTHER), "ecp5")
+    assert estimate.low / estimate.mhz == pytest.approx(min(errors), abs=0.01)
+    assert estimate.high / estimate.mhz == pytest.approx(max(errors), abs=0.01)
 
 
 @pytest.mark.parametrize("lanes", [1, 2, 4, 0])
 @pytest.mark.parametrize("preset", [TINY, SMALL, DEFAULT], ids=lambda preset: preset.name)
 def test_a_second_stage_of_the_alu_makes_a_core_faster_whatever_its_lanes(preset, lanes):
-    one, two = (
+    one_stage, two_stages = (
         estimated_clock(preset.with_changes(alu_lanes=lanes, alu_stages=stages, **OTHER), "ecp5")
         for stages in (1, 2)
     )
-    assert one.limited_by == "compute_unit.pipeline"
-    assert two.mhz > 1.4 * one.mhz
+    assert one_stage.limited_by == "compute_unit.pipeline"
+    assert two_stages.mhz > 1.4 * one_stage.mhz
 
 
 def test_the_clock_of_a_core_falls_with_its_size():
     designs = [BASE.with_changes(alu_lanes=1), TINY, DEFAULT]
-    clocks = [estimated_clock(one.with_changes(alu_stages=2, **OTHER), "ecp5").mhz for one in designs]
+    clocks = [estimated_clock(design.with_changes(alu_stages=2, **OTHER), "ecp5").mhz for design in designs]
     assert clocks[0] > clocks[1] > clocks[2]
 
 
@@ -132,20 +132,22 @@ def test_a_single_routed_component_stands_for_its_kind():
 
 
 def test_a_kind_without_declared_widths_has_the_mean_period():
-    found = [Component("fetch", "fetch", {"level": float(level)}, list) for level in (1, 2, 9)]
-    model = PeriodModel([routed(found[0], 7.0), routed(found[1], 8.0)])
-    assert model.ns(found[2]) == 7.5
+    fetch_components = [Component("fetch", "fetch", {"level": float(level)}, list) for level in (1, 2, 9)]
+    model = PeriodModel([routed(fetch_components[0], 7.0), routed(fetch_components[1], 8.0)])
+    assert model.ns(fetch_components[2]) == 7.5
 
 
 def test_every_routed_component_of_the_store_is_one_of_the_grid():
     known = {key_of(part) for point in ROUTED_POINTS for part in point.components()}
-    assert {one.key for one in current_store().routed["ecp5"]} <= known
+    assert {component.key for component in current_store().routed["ecp5"]} <= known
 
 
 @pytest.mark.parametrize("preset", [TINY, SMALL], ids=lambda preset: preset.name)
 def test_lanes_make_the_pipeline_slower_and_a_second_stage_faster(preset):
     def ns(lanes: int, stages: int) -> float:
         config = preset.with_changes(alu_lanes=lanes, alu_stages=stages)
-        return period_model("ecp5").ns(next(one for one in components(config) if one.kind == "pipeline"))
+        return period_model("ecp5").ns(
+            next(component for component in components(config) if component.kind == "pipeline")
+        )
 
     assert ns(1, 2) < ns(4, 2) < ns(1, 1) < ns(4, 1)

@@ -49,22 +49,22 @@ def test_estimates_are_within_a_tenth_in_luts_and_exact_in_dsps_and_block_ram(fa
 
 
 def test_a_measured_design_has_its_measured_figures():
-    row, found = current_store().designs["ecp5"][TINY.digest], silicon_of(TINY)
-    assert (found.lut, found.ff, found.dsp, found.block_ram) == tuple(
+    row, silicon = current_store().designs["ecp5"][TINY.digest], silicon_of(TINY)
+    assert (silicon.lut, silicon.ff, silicon.dsp, silicon.block_ram) == tuple(
         row[name] for name in ("lut", "ff", "dsp", "block_ram")
     )
-    assert (found.area, found.clock, found.mhz) == (SYNTHESISED, ROUTED, row["mhz"])
-    assert (found.mhz_low, found.mhz_high) == (row["mhz"], row["mhz"])
-    assert found.limited_by == ", ".join(row["path"]["units"])
+    assert (silicon.area, silicon.clock, silicon.mhz) == (SYNTHESISED, ROUTED, row["mhz"])
+    assert (silicon.mhz_low, silicon.mhz_high) == (row["mhz"], row["mhz"])
+    assert silicon.limited_by == ", ".join(row["path"]["units"])
 
 
 def test_another_design_is_estimated_and_labelled_so():
-    found = silicon_of(OTHER)
-    assert (found.area, found.clock) == (ESTIMATED, ESTIMATED)
-    assert found.lut < silicon_of(TINY).lut
+    silicon = silicon_of(OTHER)
+    assert (silicon.area, silicon.clock) == (ESTIMATED, ESTIMATED)
+    assert silicon.lut < silicon_of(TINY).lut
     guess = estimated_clock(OTHER, "ecp5")
-    assert (found.mhz, found.mhz_low, found.mhz_high) == (guess.mhz, guess.low, guess.high)
-    assert found.limited_by == guess.limited_by
+    assert (silicon.mhz, silicon.mhz_low, silicon.mhz_high) == (guess.mhz, guess.low, guess.high)
+    assert silicon.limited_by == guess.limited_by
     assert silicon_of(OTHER.with_changes(block_out=32)).dsp == 32 * 4 + 2 + 2  # a lane of ALU and requantiser
 
 
@@ -83,9 +83,9 @@ def test_exact_area_is_that_of_synthesis(tmp_path, monkeypatch):
     monkeypatch.setenv("VDLA_CACHE_DIR", str(tmp_path))
     area = Area(1.0, 2.0, 3.0, 4.0, {})
     monkeypatch.setattr(estimate, "area_of", lambda config, family: area)
-    found = silicon_of(OTHER, exact=True)
-    assert (found.lut, found.ff, found.dsp, found.block_ram) == (1.0, 2.0, 3.0, 4.0)
-    assert found.area == SYNTHESISED
+    silicon = silicon_of(OTHER, exact=True)
+    assert (silicon.lut, silicon.ff, silicon.dsp, silicon.block_ram) == (1.0, 2.0, 3.0, 4.0)
+    assert silicon.area == SYNTHESISED
 
 
 def test_an_estimate_synthesises_nothing(monkeypatch):

@@ -37,5 +37,10 @@ def test_a_cell_counts_as_its_resource_as_often_as_it_stands_there(family, cell)
 
 
 def test_no_other_cell_counts():
-    known = {(family, cell) for family, one in FAMILIES.items() for of in one.weights.values() for cell in of}
+    known = {
+        (family, cell)
+        for family, definition in FAMILIES.items()
+        for cells in definition.weights.values()
+        for cell in cells
+    }
     assert known == CELLS.keys()

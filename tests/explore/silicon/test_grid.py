@@ -15,7 +15,9 @@ STORE = read_store()
 @pytest.mark.parametrize("family", STORE.components)
 def test_the_store_holds_the_components_of_the_grid_and_no_others(family):
     wanted = {key_of(part) for point in GRID for part in point.components()}
-    assert {one.key for one in STORE.components[family]} == wanted, "the grid has changed: run make area"
+    assert {component.key for component in STORE.components[family]} == wanted, (
+        "the grid has changed: run make area"
+    )
 
 
 @pytest.mark.parametrize("family", STORE.designs)
@@ -40,8 +42,8 @@ STATED = [
     (config, name, int(number))
     for config in DESIGNS
     for pattern, names in NUMBERS.items()
-    if (found := re.search(pattern, config.name))
-    for name, number in zip(names, found.groups(), strict=True)
+    if (name_match := re.search(pattern, config.name))
+    for name, number in zip(names, name_match.groups(), strict=True)
 ]
 
 

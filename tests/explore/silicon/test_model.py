@@ -1,4 +1,4 @@
-"""Sizes of components: stored ones exactly, others by a linear model and the rules of block RAM."""
+"""Sizes of components: exact for stored components, else by a linear model and the rules of block RAM."""
 
 import pytest
 
@@ -36,16 +36,16 @@ def test_another_has_the_size_of_the_linear_model():
 
 @pytest.mark.parametrize("family", ["ecp5", "xc7"])
 def test_the_memories_of_a_component_count_by_what_the_family_makes_of_them(family):
-    def one(shape: MemoryShape) -> Measured:
+    def component_of(shape: MemoryShape) -> Measured:
         """Return a component that takes 10 LUTs, and 2 for each of LUT RAM."""
         features = memory_features(family, [shape])
         return measured(1, 4, 10 + 2 * features["lut_ram"], shape)
 
-    stored = [one(MemoryShape(depth, 24)) for depth in (16, 48, 512)]
+    stored = [component_of(MemoryShape(depth, 24)) for depth in (16, 48, 512)]
     model = FamilyModel(family, stored)
     for shape in (MemoryShape(16, 48), MemoryShape(2048, 36)):
         size = model.size(component(1, 4, shape))
-        assert size["lut"] == pytest.approx(one(shape).resources["lut"])
+        assert size["lut"] == pytest.approx(component_of(shape).resources["lut"])
         assert size["block_ram"] == blocks(family, shape)
 
 

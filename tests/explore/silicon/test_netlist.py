@@ -94,11 +94,11 @@ def test_a_cell_with_a_name_of_the_design_stands_where_the_name_does():
         "outer.held_$abc_B": cell("LUT4", [3], [6]),
         "$auto$outer": cell("LUT4", [3], [7]),
     }
-    found = unit_of(cells, {"outer.inner.q": [4], "outer.inner.r": [5, "x"]})
-    assert found["outer.held"] == "outer"
-    assert found["outer.held_LUT4_Z"] == found["outer.held_lut_A"] == "outer.inner"
-    assert found["outer.held_$abc_B"] == "outer"
-    assert found["$auto$outer"] == TOP
+    units = unit_of(cells, {"outer.inner.q": [4], "outer.inner.r": [5, "x"]})
+    assert units["outer.held"] == "outer"
+    assert units["outer.held_LUT4_Z"] == units["outer.held_lut_A"] == "outer.inner"
+    assert units["outer.held_$abc_B"] == "outer"
+    assert units["$auto$outer"] == TOP
 
 
 def test_a_bit_belongs_to_the_innermost_unit_that_names_it_without_being_given_it():

@@ -24,9 +24,10 @@ def test_the_page_is_that_of_the_store():
 
 @pytest.mark.parametrize("config", MEASURED, ids=lambda config: config.name)
 def test_every_measured_design_has_a_row_with_its_figures(config):
-    found = silicon_of(config)
+    silicon = silicon_of(config)
     row = (
-        f"| {config.name} | ecp5 | {found.lut:,.0f} | {found.ff:,.0f} | {found.dsp:g} | {found.block_ram:g} |"
+        f"| {config.name} | ecp5 | {silicon.lut:,.0f} | {silicon.ff:,.0f} "
+        f"| {silicon.dsp:g} | {silicon.block_ram:g} |"
     )
     assert row in area_page()
 
@@ -54,7 +55,8 @@ def test_the_routed_designs_are_varied():
 def test_the_page_says_how_many_intervals_hold():
     guesses = {config.name: estimated_clock(config, "ecp5") for config in ROUTED_DESIGNS}
     held = sum(
-        guesses[one.name].low <= silicon_of(one).mhz <= guesses[one.name].high for one in ROUTED_DESIGNS
+        guesses[config.name].low <= silicon_of(config).mhz <= guesses[config.name].high
+        for config in ROUTED_DESIGNS
     )
     assert f"It holds the routed clock of {held} of them." in CLOCK_PAGE
 

@@ -83,7 +83,7 @@ def simulated(module: dict, values: list[int]) -> list[int]:
     """Return `shift_out` after each clock edge, for a value of `shift_in` before each; registers begin with 0."""
     cells = list(module["cells"].values())
     state = {cell["connections"]["Q"][0]: 0 for cell in cells if cell["type"] == "TRELLIS_FF"}
-    found = []
+    outputs = []
     for value in (*values, 0):
         wires = {"0": 0, "1": 1, module["ports"]["shift_in"]["bits"][0]: value, **state}
         for _ in cells:  # until every LUT has settled
@@ -92,13 +92,13 @@ def simulated(module: dict, values: list[int]) -> list[int]:
                     ports = cell["connections"]
                     index = sum(wires.get(ports[name][0], 0) << place for place, name in enumerate("ABCD"))
                     wires[ports["Z"][0]] = int(cell["parameters"]["INIT"][15 - index])
-        found.append(wires[module["ports"]["shift_out"]["bits"][0]])
+        outputs.append(wires[module["ports"]["shift_out"]["bits"][0]])
         state = {
             cell["connections"]["Q"][0]: wires.get(cell["connections"]["DI"][0], 0)
             for cell in cells
             if cell["type"] == "TRELLIS_FF"
         }
-    return found[1:]
+    return outputs[1:]
 
 
 def test_a_shift_register_drives_the_inputs_and_another_folds_the_outputs():

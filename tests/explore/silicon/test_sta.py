@@ -1,4 +1,4 @@
-"""The slowest paths of a design are found in its delays."""
+"""The slowest paths of a design, from its delays."""
 
 import pytest
 
@@ -56,10 +56,10 @@ SEVERAL = """
 
 
 def test_every_input_that_a_register_reaches_has_its_path_the_slowest_first():
-    found = slowest_paths(read_delays(SEVERAL))
-    ends = [(path.pins[-1], round(path.ns, 6)) for path in found]
+    paths = slowest_paths(read_delays(SEVERAL))
+    ends = [(path.pins[-1], round(path.ns, 6)) for path in paths]
     assert ends == [(("far", "DI"), 9.703), (("a", "DI"), 1.0), (("z", "DI"), 1.0), (("a", "CE"), 0.7)]
-    assert all(path.pins[0] == ("ram", "Q") for path in found)
+    assert all(path.pins[0] == ("ram", "Q") for path in paths)
 
 
 def test_a_loop_is_named_by_its_first_pins():

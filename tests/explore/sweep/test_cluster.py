@@ -17,8 +17,8 @@ from vdla.explore.workers.job import WorkerError
 @pytest.fixture(scope="module")
 def cluster():
     """Return a cluster of two workers."""
-    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as found:
-        yield found
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as local_cluster:
+        yield local_cluster
 
 
 def test_a_cluster_whose_worker_is_killed_makes_the_same_tables(cluster, tmp_path):

@@ -1,4 +1,4 @@
-"""Comparing sweeps: through the command line, on tables that are made by hand."""
+"""Comparing sweeps: through the command line, on hand-written tables."""
 
 import json
 import shutil
@@ -121,12 +121,12 @@ def test_a_parameter_of_one_sweep_is_compared_at_the_base_of_the_other(tmp_path,
     base = Target(memory=MemoryParameters(latency))
     narrow = folder(tmp_path / "a", [{"block_in": size, "cycles": 640} for size in (8, 16)], base=base)
     wide = folder(tmp_path / "b", WIDE, BOTH)
-    found = compare(Results(narrow), Results(wide))
-    assert [(pair.values["block_in"], pair.before["cycles"]) for pair in found.pairs] == pairs
+    comparison = compare(Results(narrow), Results(wide))
+    assert [(pair.values["block_in"], pair.before["cycles"]) for pair in comparison.pairs] == pairs
     waits = {128: {128}, 64: {64}, 99: {64, 128}}[latency]
-    assert {pair.after["cycles"] // pair.values["block_in"] for pair in found.pairs} == waits
-    assert all(("memory.latency" in pair.values) == (latency == 99) for pair in found.pairs)
-    assert (len(found.only_before), len(found.only_after)) == (0, only)
+    assert {pair.after["cycles"] // pair.values["block_in"] for pair in comparison.pairs} == waits
+    assert all(("memory.latency" in pair.values) == (latency == 99) for pair in comparison.pairs)
+    assert (len(comparison.only_before), len(comparison.only_after)) == (0, only)
     assert line in run(narrow, wide).stdout.splitlines()
     back = compare(Results(wide), Results(narrow))
     assert (len(back.pairs), len(back.only_before)) == (len(pairs), only)
@@ -154,8 +154,8 @@ def test_a_sweep_that_cannot_be_compared_is_one_line_and_status_2(both, spoil, m
 
 
 def test_one_row_is_one_and_a_sweep_without_parameters_says_so(tmp_path):
-    one, other = (folder(tmp_path / name, [{"block_in": 8}]) for name in "ab")
+    first, second = (folder(tmp_path / name, [{"block_in": 8}]) for name in "ab")
     none = folder(tmp_path / "c", [{}], ())
-    assert run(one, other).stdout.startswith("1 row in both sweeps, 0 of them differ; ")
+    assert run(first, second).stdout.startswith("1 row in both sweeps, 0 of them differ; ")
     with pytest.raises(SweepError, match=r"a sweeps block_in, and \S+c sweeps no parameter; compare sweeps"):
-        compare(Results(one), Results(none))
+        compare(Results(first), Results(none))

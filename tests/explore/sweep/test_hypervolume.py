@@ -11,7 +11,9 @@ from vdla.explore.sweep.hypervolume import dominates, front, hypervolume
 def counted(vectors, reference):
     """Return the hypervolume of integer vectors by counting unit cubes."""
     cubes = product(*(range(end) for end in reference))
-    return sum(any(all(a <= b for a, b in zip(one, cube, strict=True)) for one in vectors) for cube in cubes)
+    return sum(
+        any(all(a <= b for a, b in zip(vector, cube, strict=True)) for vector in vectors) for cube in cubes
+    )
 
 
 @pytest.mark.parametrize("objectives", [1, 2, 3, 4])

@@ -50,8 +50,8 @@ WITHIN, PERHAPS, BEYOND = Verdict
     ],
 )  # fmt: skip
 def test_a_limit_decides_where_the_interval_of_the_figure_lies_on_one_side(values, changes, verdict, why):
-    found = Limits(values, ERRORS).judged(replace(ROW, **changes))
-    assert (found.verdict, found.why) == (verdict, why)
+    judgement = Limits(values, ERRORS).judged(replace(ROW, **changes))
+    assert (judgement.verdict, judgement.why) == (verdict, why)
 
 
 @pytest.mark.parametrize("family", ["ecp5", "xc7"])
@@ -71,9 +71,14 @@ def test_the_errors_of_estimates_hold_every_synthesised_design(family):
 def test_a_sweep_marks_its_results_and_changed_limits_measure_nothing_again(tmp_path):
     parameters = {"block_in": [4, 8, 12, 16], "block_out": [8]}
     done = sweep(plan(parameters=parameters, limits={"lut": 6400}), tmp_path, here)
-    found = pd.read_parquet(tmp_path / POINTS)
-    assert [one if isinstance(one, str) else None for one in found.limits] == [WITHIN, PERHAPS, None, BEYOND]
-    assert list(found.columns[-2:]) == ["limits", "limits_why"]
+    points = pd.read_parquet(tmp_path / POINTS)
+    assert [verdict if isinstance(verdict, str) else None for verdict in points.limits] == [
+        WITHIN,
+        PERHAPS,
+        None,
+        BEYOND,
+    ]
+    assert list(points.columns[-2:]) == ["limits", "limits_why"]
     assert dict(done.verdicts) == {WITHIN: 1, PERHAPS: 1, BEYOND: 1}
     assert "limits: 1 point within, 1 may or may not be, 1 beyond" in conclusion(tmp_path, done)
     again = sweep(plan(parameters=parameters, limits={"lut": 2500}), tmp_path, here)

@@ -34,12 +34,12 @@ def run_before() -> Report:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    """Let a run be one that was made before."""
+    """Return the report of an earlier run instead of running the plan."""
     monkeypatch.setattr(measure, "run", lambda plan: run_before())
 
 
-def row_of(found, **values):
-    job = plan(found).job
+def row_of(silicon, **values):
+    job = plan(silicon).job
     point = Point(3, {"inp_buffer_bytes": 8192, **values})
     done = job.measure(point)
     (row,) = done.rows
@@ -53,7 +53,7 @@ def no_clock(config):
 
 
 @pytest.mark.parametrize(
-    ("found", "values", "expected"),
+    ("silicon", "values", "expected"),
     [
         (lambda config: FIGURES, {}, {**AREA, **CLOCK}),
         (lambda config: FIGURES, {"clock_mhz": 20.0}, {**AREA, **TARGETS, "mhz": 20.0}),
@@ -64,8 +64,8 @@ def no_clock(config):
         (None, {"clock_mhz": 20.0}, {**NO_AREA, **TARGETS, "mhz": 20.0, "area_source": "none"}),
     ],
 )
-def test_a_row_has_the_clock_of_the_silicon_unless_the_sweep_or_nothing_gives_it(found, values, expected):
-    row, target, _ = row_of(found, **values)
+def test_a_row_has_the_clock_of_the_silicon_unless_the_sweep_or_nothing_gives_it(silicon, values, expected):
+    row, target, _ = row_of(silicon, **values)
     report = run_before()
     assert {name: getattr(row, name) for name in expected} == expected
     assert (row.status, row.cycles, row.digest) == ("ok", report.cycles, target.digest)
@@ -80,7 +80,7 @@ def test_a_target_that_cannot_be_and_a_dead_worker_are_rows_without_figures():
     job = plan().job
     point = Point(0, {"inp_buffer_bytes": 8193})
     wrong = job.measure(point)
-    assert [row.workload for row in wrong.rows] == [one.name for one in job.workloads]
+    assert [row.workload for row in wrong.rows] == [workload.name for workload in job.workloads]
     assert wrong.rows[0].status.startswith("inp_buffer_bytes = 8193")
     assert (wrong.layers, wrong.rows[0].mhz) == ((), None)
     dead = job.failed(point, "it died")
@@ -106,10 +106,10 @@ def test_a_message_is_one_line_and_never_empty():
 
 
 def test_layers_have_their_numbers_and_figures():
-    found = report_of("with the host between")[0]
-    rows = layer_rows("w", found)
-    assert [row.layer for row in rows] == list(range(len(found.layers)))
-    for row, layer in zip(rows, found.layers, strict=True):
+    report = report_of("with the host between")[0]
+    rows = layer_rows("w", report)
+    assert [row.layer for row in rows] == list(range(len(report.layers)))
+    for row, layer in zip(rows, report.layers, strict=True):
         named = {"workload": "w", "layer": row.layer}
         shared = {name: getattr(layer, name) for name in LayerRow.__dataclass_fields__ if name not in named}
         assert row == LayerRow(**named, **shared)
@@ -146,9 +146,9 @@ def test_the_faster_of_the_default_and_the_tuned_plan_counts(monkeypatch, tasks,
 def test_without_tuning_there_is_one_run_and_nothing_to_compare():
     planned = plan()
     workload = planned.job.workloads[0]
-    made = plan_of(workload.graph(), planned.job.base)
-    found = run_best(workload, planned.job.base, made, None)
-    assert found == Best(made, run_before())
+    compiled_plan = plan_of(workload.graph(), planned.job.base)
+    best = run_best(workload, planned.job.base, compiled_plan, None)
+    assert best == Best(compiled_plan, run_before())
 
 
 def host(name: str) -> HostStep:
@@ -167,8 +167,8 @@ def host(name: str) -> HostStep:
 )
 def test_work_that_the_usual_target_executes_may_not_be_left_to_the_host(monkeypatch, names, expected):
     monkeypatch.setattr(measure, "_usually_on_host", lambda workload: frozenset({"usual"}))
-    made = replace(handmade("residual")[1], steps=(*handmade("residual")[1].steps, *map(host, names)))
-    assert why_unfit(plan().job.workloads[0], made) == expected
+    host_plan = replace(handmade("residual")[1], steps=(*handmade("residual")[1].steps, *map(host, names)))
+    assert why_unfit(plan().job.workloads[0], host_plan) == expected
 
 
 @pytest.mark.parametrize("size", [8192, 8193])

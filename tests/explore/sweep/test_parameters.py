@@ -35,8 +35,8 @@ CHECKED = [
 
 @pytest.mark.parametrize(("name", "value", "expected"), CHECKED)
 def test_a_value_has_the_kind_of_its_parameter(name, value, expected):
-    found = checked(name, value)
-    assert (found, type(found)) == (expected, type(expected))
+    checked_value = checked(name, value)
+    assert (checked_value, type(checked_value)) == (expected, type(expected))
 
 
 REFUSED = [

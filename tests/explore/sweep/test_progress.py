@@ -16,8 +16,8 @@ from vdla.explore.workers.backends import here
     [(6, 2, 8.0, 0.5, 28.0), (2, 2, 8.0, 0.0, None), (6, 2, 0.0, 0.0, None), (20, 0, 4.0, 5.0, 0.0)],
 )
 def test_the_rate_counts_the_points_of_this_run(done, resumed, seconds, rate, remaining):
-    found = Progress(done, 20, 0, resumed, 0, seconds)
-    assert (found.rate, found.remaining_seconds) == (rate, remaining)
+    progress = Progress(done, 20, 0, resumed, 0, seconds)
+    assert (progress.rate, progress.remaining_seconds) == (rate, remaining)
 
 
 class Failing:
@@ -37,11 +37,11 @@ def test_reasons_are_counted_by_kind_the_most_frequent_first(tmp_path, monkeypat
     monkeypatch.setattr(run, "write_sweep_report", lambda folder: None)
     seen = []
     done = run.sweep(plan(), tmp_path, lambda job: here(Failing()), seen.append)
-    assert [one.done for one in seen] == list(range(9))
+    assert [progress.done for progress in seen] == list(range(9))
     assert (done.done, done.total, done.failed) == (8, 8, 6)
     assert done.reasons == {"64 is too much": 4, "too slow": 2}
     assert [*done.reasons] == ["64 is too much", "too slow"]
-    assert done.seconds >= max(one.seconds for one in seen) >= 0
+    assert done.seconds >= max(progress.seconds for progress in seen) >= 0
     again = run.sweep(plan(), tmp_path, lambda job: here(Failing()))
     assert (again.resumed, again.failed, again.reasons) == (8, 6, done.reasons)
 

@@ -45,7 +45,7 @@ def whole(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def grown(tmp_path_factory):
-    """Return the folder of a sweep that had two points, then another one, and then the first two less one."""
+    """Return the folder of a sweep that had two points, then another point, then the first alone."""
     folder = tmp_path_factory.mktemp("sweep") / "grown"
     first = {"memory.latency": [16, 64], "inp_buffer_bytes": ["16KiB"]}
     other = {"memory.latency": [32], "inp_buffer_bytes": ["8KiB"]}
@@ -62,24 +62,26 @@ def tables(folder):
 
 
 def test_the_table_of_points_has_parameters_figures_and_sources(whole):
-    found = pd.read_parquet(whole / POINTS)
-    assert list(found.columns) == [
+    points = pd.read_parquet(whole / POINTS)
+    assert list(points.columns) == [
         "point", "memory.latency", "inp_buffer_bytes", "workload", "cycles", "seconds", "utilisation", "macs",
         "bytes_read", "bytes_written", "energy_pj", "lut", "ff", "dsp", "block_ram", "mhz", "mhz_low",
         "mhz_high", "mhz_limited_by", "area_source", "clock_source", "digest", *ENERGY, "status",
     ]  # fmt: skip
-    assert list(found.point) == list(range(8))
-    assert set(found.status) == {"ok"}
-    assert set(found.clock_source) == {"estimated"}
-    assert set(zip(found.mhz_low, found.mhz_high, found.mhz_limited_by, strict=True)) == {(45, 60, "loader")}
-    assert (found.seconds == found.cycles / 50e6).all()
-    assert (found.macs == 4 * 4 * 8 * 8).all()
-    assert (found.energy_pj > 0).all()
-    parts = found[[name for name in found.columns if name.startswith("energy_") and name != "energy_pj"]]
-    assert parts.sum(axis=1).to_numpy() == pytest.approx(found.energy_pj.to_numpy())
+    assert list(points.point) == list(range(8))
+    assert set(points.status) == {"ok"}
+    assert set(points.clock_source) == {"estimated"}
+    assert set(zip(points.mhz_low, points.mhz_high, points.mhz_limited_by, strict=True)) == {
+        (45, 60, "loader")
+    }
+    assert (points.seconds == points.cycles / 50e6).all()
+    assert (points.macs == 4 * 4 * 8 * 8).all()
+    assert (points.energy_pj > 0).all()
+    parts = points[[name for name in points.columns if name.startswith("energy_") and name != "energy_pj"]]
+    assert parts.sum(axis=1).to_numpy() == pytest.approx(points.energy_pj.to_numpy())
     assert (parts[["energy_dram_pj", "energy_wgt_pj", "energy_multipliers_pj"]] > 0).all(axis=None)
-    assert found.digest.nunique() == 8
-    assert (found.groupby("memory.latency").cycles.mean().diff().dropna() > 0).all()
+    assert points.digest.nunique() == 8
+    assert (points.groupby("memory.latency").cycles.mean().diff().dropna() > 0).all()
 
 
 def test_the_table_of_layers_adds_up_to_the_points(whole):
@@ -113,8 +115,8 @@ def test_cycles_are_those_of_a_run_of_the_plan(whole):
     from vdla.explore.sweep.parameters import with_values
 
     target = with_values(planned.job.base, dict(planned.space.points()[5].values))
-    found = run_plan(plan_of(planned.job.workloads[0].graph(), target))
-    assert (found.cycles, found.energy_pj) == (row.cycles, row.energy_pj)
+    report = run_plan(plan_of(planned.job.workloads[0].graph(), target))
+    assert (report.cycles, report.energy_pj) == (row.cycles, row.energy_pj)
 
 
 def test_a_finished_sweep_measures_nothing_again(whole):
@@ -149,9 +151,9 @@ def test_a_worker_that_dies_twice_at_a_point_is_a_row_with_the_reason(tmp_path):
     done = sweep(
         plan(deadly, parameters={"inp_buffer_bytes": ["8KiB", "16KiB"]}), tmp_path, backend_of(1, None)
     )
-    found = pd.read_parquet(tmp_path / POINTS)
+    points = pd.read_parquet(tmp_path / POINTS)
     assert done.failed == 1
-    assert list(found.status) == [
+    assert list(points.status) == [
         "the worker process died 2 times: SIGKILL, perhaps for lack of memory",
         "ok",
     ]
@@ -160,9 +162,9 @@ def test_a_worker_that_dies_twice_at_a_point_is_a_row_with_the_reason(tmp_path):
 def test_a_configuration_that_cannot_be_is_a_row_with_the_reason(tmp_path):
     changes = {"parameters": {"block_in": [8, 12], "block_out": 8}}
     sweep(plan(**changes), tmp_path, backend_of(1, None))
-    found = pd.read_parquet(tmp_path / POINTS)
-    assert list(found.status) == ["ok", "block_in = 12 is not a power of two; the nearest are 8 and 16"]
-    assert found.cycles.isna().tolist() == [False, True]
+    points = pd.read_parquet(tmp_path / POINTS)
+    assert list(points.status) == ["ok", "block_in = 12 is not a power of two; the nearest are 8 and 16"]
+    assert points.cycles.isna().tolist() == [False, True]
 
 
 def test_work_that_a_target_leaves_to_the_host_is_a_row_with_the_reason(tmp_path):

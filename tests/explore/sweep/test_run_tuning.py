@@ -73,16 +73,16 @@ def tables(folder):
 
 
 def test_cycles_are_those_of_the_best_choices_beside_the_compilers_own(whole, untuned):
-    found, before = (pd.read_parquet(folder / POINTS) for folder in (whole, untuned))
-    assert list(found.default_cycles) == list(before.cycles)
-    assert (found.cycles <= found.default_cycles).all()
-    assert (found.cycles < found.default_cycles).any(), "the sweep was chosen so that tuning gains"
-    assert ((found.tuned_tasks == 1) == (found.cycles < found.default_cycles)).all()
-    assert found.trials.between(1, 8).all()
-    assert (found.seconds == found.cycles / 50e6).all()
+    points, before = (pd.read_parquet(folder / POINTS) for folder in (whole, untuned))
+    assert list(points.default_cycles) == list(before.cycles)
+    assert (points.cycles <= points.default_cycles).all()
+    assert (points.cycles < points.default_cycles).any(), "the sweep was chosen so that tuning gains"
+    assert ((points.tuned_tasks == 1) == (points.cycles < points.default_cycles)).all()
+    assert points.trials.between(1, 8).all()
+    assert (points.seconds == points.cycles / 50e6).all()
     layers = pd.read_parquet(whole / LAYERS)
-    assert (layers.groupby("point").cycles.sum() == found.set_index("point").cycles).all()
-    assert (found.macs == before.macs).all()
+    assert (layers.groupby("point").cycles.sum() == points.set_index("point").cycles).all()
+    assert (points.macs == before.macs).all()
 
 
 def test_without_the_table_nothing_of_tuning_is_kept(untuned):
@@ -107,9 +107,9 @@ def test_the_number_of_workers_and_interruptions_do_not_matter(whole, log, tmp_p
 def test_points_are_measured_alike_in_any_order(whole, log):
     planned = tuned(log)
     rows = {point.number: planned.job.measure(point).rows for point in planned.space.points()[::-1]}
-    found = pd.read_parquet(whole / POINTS)
+    points = pd.read_parquet(whole / POINTS)
     for name in ("cycles", *TUNING):
-        assert list(found[name]) == [getattr(rows[number][0], name) for number in found.point]
+        assert list(points[name]) == [getattr(rows[number][0], name) for number in points.point]
 
 
 def test_a_sweep_with_another_log_is_refused(whole, log, tmp_path):
@@ -128,8 +128,8 @@ def test_a_sweep_with_another_log_is_refused(whole, log, tmp_path):
 
 def test_a_sweep_without_a_log_tunes_too(untuned, tmp_path):
     sweep(plan(**SWEEP, tune={"trials": 4, "explorer": "random"}), tmp_path, backend_of(2, None))
-    found = pd.read_parquet(tmp_path / POINTS)
-    assert list(found.default_cycles) == list(pd.read_parquet(untuned / POINTS).cycles)
+    points = pd.read_parquet(tmp_path / POINTS)
+    assert list(points.default_cycles) == list(pd.read_parquet(untuned / POINTS).cycles)
     assert "tune_log" not in json.loads((tmp_path / "sweep.json").read_text())
 
 
@@ -159,7 +159,7 @@ def test_a_log_that_is_missing_damaged_or_of_other_targets_is_one_line(log, tmp_
     with pytest.raises(SweepError, match=r"^tune\.log: .*other\.jsonl, line 1 is damaged"):
         tuned(other)
     strange = replace(TARGETS["small"], memory=MemoryParameters(latency=1234)).timing_digest
-    write_log([replace(one, timing=strange) for one in read_log(log).records], other)
+    write_log([replace(record, timing=strange) for record in read_log(log).records], other)
     with pytest.raises(SweepError, match=r"teaches nothing: no task has 8 of its 25 records"):
         tuned(other)
     write_log([], other)

@@ -35,12 +35,12 @@ def search(budget, sampler="tpe", seed=0, constraints=()):
     planned = plan(
         parameters=PARAMETERS, budget=budget, sampler=sampler, seed=seed, constraints=list(constraints)
     )
-    searching, found = Search(planned.space, planned.specification), []
+    searching, points = Search(planned.space, planned.specification), []
     while batch := searching.ask():
         for point in batch:
             searching.tell(point, rows(point))
-        found += batch
-    return found
+        points += batch
+    return points
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
@@ -52,10 +52,10 @@ def test_a_search_is_decided_by_its_seed(sampler):
 
 @pytest.mark.parametrize("budget", [1, 10, 41])
 def test_a_search_spends_its_budget_on_different_points_that_satisfy_the_constraints(budget):
-    found = search(budget, constraints=["block_in <= block_out"])
-    assert [point.number for point in found] == list(range(budget))
-    assert len({tuple(point.values.values()) for point in found}) == budget
-    assert all(point.values["block_in"] <= point.values["block_out"] for point in found)
+    points = search(budget, constraints=["block_in <= block_out"])
+    assert [point.number for point in points] == list(range(budget))
+    assert len({tuple(point.values.values()) for point in points}) == budget
+    assert all(point.values["block_in"] <= point.values["block_out"] for point in points)
 
 
 def test_a_search_with_a_budget_beyond_the_space_finds_all_of_it():
@@ -67,12 +67,15 @@ def test_a_search_gets_most_of_the_hypervolume_with_a_tenth_of_the_budget():
     grid = [
         objectives_of(rows(point), ("cycles", "lut")) for point in plan(parameters=PARAMETERS).space.points()
     ]
-    known = [one for one in grid if one]
-    reference = [max(one[number] for one in known) for number in range(2)]
+    known = [objectives for objectives in grid if objectives]
+    reference = [max(objectives[number] for objectives in known) for number in range(2)]
     shares = []
     for seed in range(2):
-        found = [objectives_of(rows(point), ("cycles", "lut")) for point in search(40, seed=seed)]
-        shares.append(hypervolume([one for one in found if one], reference) / hypervolume(known, reference))
+        searched = [objectives_of(rows(point), ("cycles", "lut")) for point in search(40, seed=seed)]
+        shares.append(
+            hypervolume([objectives for objectives in searched if objectives], reference)
+            / hypervolume(known, reference)
+        )
     assert sum(shares) / 2 > 0.9
 
 

@@ -42,8 +42,8 @@ def test_points_are_the_combinations_that_satisfy_the_constraints(parameters, co
 
 
 def test_points_are_numbered_from_zero_without_gaps():
-    found = space({"block_in": [8, 16, 32]}, "block_in != 16").points()
-    assert [(point.number, point.values["block_in"]) for point in found] == [(0, 8), (1, 32)]
+    points = space({"block_in": [8, 16, 32]}, "block_in != 16").points()
+    assert [(point.number, point.values["block_in"]) for point in points] == [(0, 8), (1, 32)]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Specifications: what they hold, and the errors of those that hold something else."""
+"""Specifications: what they hold, and the errors of invalid specifications."""
 
 import pytest
 
@@ -23,10 +23,10 @@ def test_a_file_is_read_with_its_defaults(tmp_path):
         "constraints = ['block_in > 4']\n[parameters]\nblock_in = [8]\nmemory.latency = [1, 2]\n"
         "[[workloads]]\nconv = {size = 8, channels = 16, outputs = 32, kernel = 1}\n"
     )
-    found = read(tmp_path / "s.toml")
-    assert found.parameters == {"block_in": [8], "memory.latency": [1, 2]}
-    assert found.workloads[0].conv == Conv(channels=16, outputs=32, size=8, kernel=1)
-    assert (found.base.name, found.budget, found.family) == ("default", "all", "ecp5")
+    specification = read(tmp_path / "s.toml")
+    assert specification.parameters == {"block_in": [8], "memory.latency": [1, 2]}
+    assert specification.workloads[0].conv == Conv(channels=16, outputs=32, size=8, kernel=1)
+    assert (specification.base.name, specification.budget, specification.family) == ("default", "all", "ecp5")
 
 
 def test_quoted_and_nested_names_mean_the_same():
@@ -35,16 +35,16 @@ def test_quoted_and_nested_names_mean_the_same():
 
 
 def test_a_specification_is_equal_after_json():
-    found = from_values(GOOD | {"objectives": ["lut", "cycles"], "budget": 7})
-    assert from_values(found.to_json()) == found
+    specification = from_values(GOOD | {"objectives": ["lut", "cycles"], "budget": 7})
+    assert from_values(specification.to_json()) == specification
 
 
 def test_tuning_is_off_without_its_table_and_has_defaults_with_it():
     assert from_values(GOOD).tune is None
-    found = from_values(GOOD | {"tune": {}})
-    assert found.tune == Tune(trials=16, explorer="model", seed=0, log=None)
-    assert found.to_json()["tune"] == {}
-    assert from_values(found.to_json()) == found
+    specification = from_values(GOOD | {"tune": {}})
+    assert specification.tune == Tune(trials=16, explorer="model", seed=0, log=None)
+    assert specification.to_json()["tune"] == {}
+    assert from_values(specification.to_json()) == specification
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_errors_name_the_file(tmp_path, text, message):
 
 @pytest.mark.parametrize("kind", [Base, Range, Conv, WorkloadTable, Tune, Specification])
 def test_tables_cannot_be_changed_and_take_no_other_keys(kind):
-    found = kind.__struct_config__
-    assert found.frozen
-    assert found.forbid_unknown_fields
-    assert found.omit_defaults
+    struct_config = kind.__struct_config__
+    assert struct_config.frozen
+    assert struct_config.forbid_unknown_fields
+    assert struct_config.omit_defaults

@@ -41,14 +41,16 @@ def test_a_convolution_computes_its_shape(conv, shape):
 
 
 def test_a_suite_is_its_layers_and_may_have_a_prefix(tmp_path):
-    assert [one.name for one in workloads(tmp_path, {"suite": "resnet18-convolutions"})] == list(RESNET18)
+    assert [workload.name for workload in workloads(tmp_path, {"suite": "resnet18-convolutions"})] == list(
+        RESNET18
+    )
     named = workloads(tmp_path, {"suite": "mobilenet-depthwise", "name": "m"})
-    assert [one.name for one in named] == [f"m.{name}" for name in MOBILENET]
+    assert [workload.name for workload in named] == [f"m.{name}" for name in MOBILENET]
 
 
 def test_a_convolution_is_called_by_its_shape(tmp_path):
-    (one,) = workloads(tmp_path, {"conv": {"size": 8, "channels": 16, "outputs": 16, "groups": 16}})
-    assert one.name == "conv_8x8_16_16_3x3_s1_g16"
+    (workload,) = workloads(tmp_path, {"conv": {"size": 8, "channels": 16, "outputs": 16, "groups": 16}})
+    assert workload.name == "conv_8x8_16_16_3x3_s1_g16"
 
 
 @pytest.mark.parametrize(
@@ -76,36 +78,40 @@ def test_a_wrong_workload_is_one_line(tmp_path, tables, message):
 def resnet18() -> set[tuple[int, ...]]:
     """Return size, channels, outputs, kernel and stride of each convolution. Source: He et al., 2015, table 1;
     TVM counts a 1x1 convolution of the first stage, too."""
-    found = {(224, 3, 64, 7, 2), (56, 64, 64, 1, 1)}
+    shapes = {(224, 3, 64, 7, 2), (56, 64, 64, 1, 1)}
     for stage in range(4):
         size, outputs = 56 >> stage, 64 << stage
-        found.add((size, outputs, outputs, 3, 1))
+        shapes.add((size, outputs, outputs, 3, 1))
         if stage:
-            found |= {(2 * size, outputs // 2, outputs, kernel, 2) for kernel in (3, 1)}
-    return found
+            shapes |= {(2 * size, outputs // 2, outputs, kernel, 2) for kernel in (3, 1)}
+    return shapes
 
 
 def mobilenet() -> set[tuple[int, ...]]:
-    found, size = {(112, 32, 1)}, 112
+    shapes, size = {(112, 32, 1)}, 112
     for channels, stride in zip(WIDTHS, STRIDES, strict=True):
-        found.add((size, channels, stride))
+        shapes.add((size, channels, stride))
         size //= stride
-    return found
+    return shapes
 
 
 def test_resnet18_has_each_of_its_convolutions_once():
-    layers = [(one.size, one.channels, one.outputs, one.kernel, one.stride) for one in RESNET18.values()]
+    layers = [
+        (layer.size, layer.channels, layer.outputs, layer.kernel, layer.stride) for layer in RESNET18.values()
+    ]
     assert len(layers) == len(set(layers))
     assert set(layers) == resnet18()
-    assert {one.groups for one in RESNET18.values()} == {1}
+    assert {layer.groups for layer in RESNET18.values()} == {1}
     assert list(RESNET18) == [f"C{number}" for number in range(1, 13)]
 
 
 def test_mobilenet_has_each_of_its_depthwise_convolutions_once():
-    layers = [(one.size, one.channels, one.stride) for one in MOBILENET.values()]
+    layers = [(layer.size, layer.channels, layer.stride) for layer in MOBILENET.values()]
     assert len(layers) == len(set(layers))
     assert set(layers) == mobilenet()
-    assert all(one.channels == one.outputs == one.groups and one.kernel == 3 for one in MOBILENET.values())
+    assert all(
+        layer.channels == layer.outputs == layer.groups and layer.kernel == 3 for layer in MOBILENET.values()
+    )
     assert list(MOBILENET) == [f"D{number}" for number in range(1, 10)]
 
 

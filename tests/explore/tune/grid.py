@@ -1,4 +1,4 @@
-"""A space of points with a known best one."""
+"""A space of points whose best point is known."""
 
 from dataclasses import dataclass
 from functools import cached_property

@@ -28,7 +28,13 @@ class Shuffled:
     def __init__(self, space, seed, others, told):
         self.left = np.random.default_rng(seed).permutation(len(space)).tolist()
         self.told, self.name = told, str(space.task)
-        self.told.append((self.name, "others", sorted((str(one.task), len(found)) for one, found in others)))
+        self.told.append(
+            (
+                self.name,
+                "others",
+                sorted((str(other_space.task), len(results)) for other_space, results in others),
+            )
+        )
 
     def ask(self, count):
         places, self.left = self.left[:count], self.left[count:]
@@ -61,11 +67,11 @@ class Here:
 
 def here(seed=0, dies_after=None, done=None):
     """Return what makes workers in this process."""
-    found = [] if done is None else done
+    finished = [] if done is None else done
 
     @contextmanager
     def workers(job) -> Iterator[Here]:
-        yield Here(job, seed, dies_after, found)
+        yield Here(job, seed, dies_after, finished)
 
     return workers
 
@@ -94,5 +100,5 @@ def tune(
 
 def records(path):
     """Return the records of a log as a set of texts, and how many there are."""
-    found = read_log(path).records
-    return {one.text for one in found}, len(found)
+    log_records = read_log(path).records
+    return {record.text for record in log_records}, len(log_records)

@@ -15,15 +15,15 @@ GRID = Grid()
 
 def searched(name, points, seed, trials, batch=16):
     """Return the cycles of the points that an explorer asks for, in order."""
-    explorer, found = EXPLORERS[name](points, seed, Learned()), []
-    while len(found) < trials:
-        places = explorer.ask(min(batch, trials - len(found)))
+    explorer, searched_cycles = EXPLORERS[name](points, seed, Learned()), []
+    while len(searched_cycles) < trials:
+        places = explorer.ask(min(batch, trials - len(searched_cycles)))
         if not places:
             break
         cycles = points.cycles[places].tolist()
         explorer.tell(places, cycles)
-        found += cycles
-    return found
+        searched_cycles += cycles
+    return searched_cycles
 
 
 @pytest.mark.parametrize("name", EXPLORERS)

@@ -31,13 +31,13 @@ def moved(choice):
     emit_calls(lowered_task(task, choice, DEFAULT), builder, operands)
     stream = builder.finish()
     program = decode_stream(stream.relocated(dict.fromkeys(stream.tensors, 1 << 24)), DEFAULT)
-    found = dict.fromkeys(MemoryType, 0)
+    bytes_by_memory = dict.fromkeys(MemoryType, 0)
     for form in (isa.Load, isa.Store):
         rows = dram_rows(program, form)
         for memory in MemoryType:
-            own = rows.memory == memory
-            found[memory] += int((rows.width * rows.count)[own].sum())
-    return found
+            selected = rows.memory == memory
+            bytes_by_memory[memory] += int((rows.width * rows.count)[selected].sum())
+    return bytes_by_memory
 
 
 @pytest.mark.parametrize("kept", [NOTHING, WEIGHTS, INPUTS])
@@ -47,13 +47,16 @@ def test_closed_forms_have_the_bytes_of_the_lowered_program(kept):
     costs, table = costs_of(family.work, family.table), family.table
     whole = (14 % table.rows == 0) & (14 % table.columns == 0) & (4 % table.outputs == 0) & table.kept(kept)
     for place in np.flatnonzero(whole)[:: max(1, whole.sum() // 5)]:
-        found = moved(family.choice(int(place)))
+        moved_bytes = moved(family.choice(int(place)))
         for memory, part in (
             (MemoryType.INP, costs.inputs),
             (MemoryType.WGT, costs.weights),
             (MemoryType.OUT, costs.outputs),
         ):
-            assert part.beats[place] * DEFAULT.bus_bytes == found[memory], (family.choice(int(place)), memory)
+            assert part.beats[place] * DEFAULT.bus_bytes == moved_bytes[memory], (
+                family.choice(int(place)),
+                memory,
+            )
 
 
 def test_every_point_has_finite_features():
@@ -87,26 +90,26 @@ def test_features_of_tiles_are_those_of_the_choice():
     depth = DEFAULT.depth
     for place in range(0, len(POINTS), 97):
         choice = POINTS.choice(place)
-        tiles, found = choice.tiles, {name: column(POINTS, name)[place] for name in FEATURES}
+        tiles, features = choice.tiles, {name: column(POINTS, name)[place] for name in FEATURES}
         for name in ("outputs", "rows", "columns", "inputs"):
-            assert found[name] == pytest.approx(np.log2(getattr(tiles, name)))
-        assert found["threads"] == np.log2(choice.threads)
-        assert found["keeps_inputs"] == (tiles.keeps == "inputs")
-        assert found["keeps_weights"] == (tiles.keeps == "weights")
-        assert found["over_outputs"] == (tiles.threads_over == "outputs")
-        assert found["over_rows"] == (tiles.threads_over == "rows")
-        assert found["ragged"] == bool(14 % tiles.rows or 14 % tiles.columns)
-        assert 0 < found["acc_share"] <= 1
-        assert found["inp_share"] * depth(MemoryType.INP) == pytest.approx(
-            round(found["inp_share"] * depth(MemoryType.INP))
+            assert features[name] == pytest.approx(np.log2(getattr(tiles, name)))
+        assert features["threads"] == np.log2(choice.threads)
+        assert features["keeps_inputs"] == (tiles.keeps == "inputs")
+        assert features["keeps_weights"] == (tiles.keeps == "weights")
+        assert features["over_outputs"] == (tiles.threads_over == "outputs")
+        assert features["over_rows"] == (tiles.threads_over == "rows")
+        assert features["ragged"] == bool(14 % tiles.rows or 14 % tiles.columns)
+        assert 0 < features["acc_share"] <= 1
+        assert features["inp_share"] * depth(MemoryType.INP) == pytest.approx(
+            round(features["inp_share"] * depth(MemoryType.INP))
         )
-        assert found["wgt_share"] * depth(MemoryType.WGT) == pytest.approx(
-            round(found["wgt_share"] * depth(MemoryType.WGT))
+        assert features["wgt_share"] * depth(MemoryType.WGT) == pytest.approx(
+            round(features["wgt_share"] * depth(MemoryType.WGT))
         )
 
 
 def test_features_of_cycles_are_logarithms_of_quotients_by_the_least_that_the_task_takes():
-    (family,) = (one for one in POINTS.space.families if one.threads == 2)
+    (family,) = (family for family in POINTS.space.families if family.threads == 2)
     first = next(place for place in range(len(POINTS)) if POINTS.choice(place).threads == 2)
     costs = costs_of(family.work, family.table)
     least = np.maximum(costs.steps, costs.bus).min()
@@ -126,9 +129,9 @@ def test_features_of_cycles_are_logarithms_of_quotients_by_the_least_that_the_ta
         "inp_burst": (costs.inputs.beats + 1) / np.maximum(costs.inputs.bursts, 1),
         "inp_instructions": costs.inputs.instructions + 1,
     }.items():
-        found = 2.0 ** column(POINTS, name)[part]
+        feature = 2.0 ** column(POINTS, name)[part]
         np.testing.assert_allclose(
-            found, np.broadcast_to(expected, found.shape), rtol=1e-9, atol=1e-6, err_msg=name
+            feature, np.broadcast_to(expected, feature.shape), rtol=1e-9, atol=1e-6, err_msg=name
         )
 
 

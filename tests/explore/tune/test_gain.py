@@ -11,7 +11,7 @@ def standing(best=150, default=200, bound=100, times=1, history=(), **more):
 
 def test_a_task_at_its_bound_or_exhausted_gets_nothing():
     done = [standing(best=100), standing(exhausted=True), standing(best=90)]
-    assert [one.expected for one in done] == [0, 0, 0]
+    assert [task_standing.expected for task_standing in done] == [0, 0, 0]
     assert next_of(done) is None
     assert next_of([]) is None
     assert next_of([*done, standing(best=101)]) == 3
@@ -49,6 +49,6 @@ def test_a_task_is_called_by_its_layers():
     ],
 )
 def test_the_rate_is_a_fading_hope_and_the_share_of_the_gap_that_recent_batches_closed(history, rate):
-    found = standing(history=history, times=3)
-    assert found.rate == pytest.approx(rate)
-    assert found.expected == pytest.approx(3 * 50 * rate)
+    task_standing = standing(history=history, times=3)
+    assert task_standing.rate == pytest.approx(rate)
+    assert task_standing.expected == pytest.approx(3 * 50 * rate)

@@ -20,7 +20,7 @@ OTHER = Target(TINY, MemoryParameters(65))
 def records(task=TASK, target=TARGET, count=12, **changes):
     """Return records of a task's first choices; the first is illegal."""
     space = space_of(task, target)
-    made = [
+    task_records = [
         record(
             1000 + place if place else None,
             task=str(task),
@@ -30,20 +30,20 @@ def records(task=TASK, target=TARGET, count=12, **changes):
         )
         for place in range(count)
     ]
-    return [replace(one, **changes) for one in made]
+    return [replace(task_record, **changes) for task_record in task_records]
 
 
-def known(found):
+def known(histories):
     """Return tasks, targets and how many results each has."""
-    return [(space.task, space.target.timing_digest, len(results)) for space, results in found]
+    return [(space.task, space.target.timing_digest, len(results)) for space, results in histories]
 
 
 def test_other_tasks_and_other_targets_are_known_and_not_what_is_searched():
     log = records() + records(SMALL, count=9) + records(target=Target(SMALL_CONFIG), count=10)
-    found = history(log, TARGET, [TASK])
+    histories = history(log, TARGET, [TASK])
     small = Target(SMALL_CONFIG).timing_digest
-    assert known(found) == [(TASK, small, 10), (SMALL, TARGET.timing_digest, 9)]
-    assert found[1][1] == {0: inf} | {place: 1000.0 + place for place in range(1, 9)}
+    assert known(histories) == [(TASK, small, 10), (SMALL, TARGET.timing_digest, 9)]
+    assert histories[1][1] == {0: inf} | {place: 1000.0 + place for place in range(1, 9)}
     assert known(history(log, TARGET, [SMALL]))[0] == (TASK, TARGET.timing_digest, 12)
 
 
@@ -56,7 +56,7 @@ def test_the_target_of_the_search_is_known_and_others_only_if_they_are_presets()
 def test_what_is_too_little_or_cannot_be_read_is_left_out(monkeypatch):
     assert history(records(count=LEAST_RECORDS - 1), TARGET, []) == []
     assert len(history(records(count=LEAST_RECORDS), TARGET, [])) == 1
-    assert history([replace(one, task="gone") for one in records()], TARGET, []) == []
+    assert history([replace(record, task="gone") for record in records()], TARGET, []) == []
     assert history(records(choice={"threads": 64}), TARGET, []) == []
     monkeypatch.setattr(module, "MOST_RECORDS", 9)
     assert known(history(records(), TARGET, [])) == [(TASK, TARGET.timing_digest, 9)]

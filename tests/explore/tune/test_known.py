@@ -19,11 +19,11 @@ RECORDS = [
 
 
 def test_records_of_this_tuning_are_told_from_others_and_those_of_other_targets_left_out():
-    own, others = Known(RECORDS, TARGET, "random", 3).of(space())
-    assert own == {0: RECORDS[0], 2: RECORDS[2]}
+    resumed, others = Known(RECORDS, TARGET, "random", 3).of(space())
+    assert resumed == {0: RECORDS[0], 2: RECORDS[2]}
     assert others == {1: RECORDS[1], 5: RECORDS[5]}
-    own, others = Known(RECORDS, TARGET, "model", 3).of(space())
-    assert own == {}
+    resumed, others = Known(RECORDS, TARGET, "model", 3).of(space())
+    assert resumed == {}
     assert sorted(others) == [0, 1, 2, 5]
     assert Known([], TARGET, "random", 3).of(space()) == ({}, {})
 
@@ -42,4 +42,4 @@ def test_a_record_is_made_of_a_trial():
 
 
 def test_illegal_choices_cost_infinitely_much():
-    assert [cost(one) for one in RECORDS[:3]] == [10.0, 20.0, inf]
+    assert [cost(record) for record in RECORDS[:3]] == [10.0, 20.0, inf]

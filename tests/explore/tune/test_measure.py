@@ -40,11 +40,11 @@ SUM = ElementsTask(Elements.ADD, 64, (3, 4))
 def test_a_trial_has_the_cycles_that_the_compiler_simulates(task):
     space = space_of(task, TARGET)
     for place in range(0, len(space), max(1, len(space) // 6)):
-        found = JOB.measure(Trial(7, task, place, space.choice(place)))
-        assert (found.number, found.status) == (7, "ok")
-        assert found.cycles == simulated_cycles(task, space.choice(place), TARGET)
-        assert min(found.lowering, found.verification, found.simulation) > 0
-        assert found.seconds == found.lowering + found.verification + found.simulation
+        result = JOB.measure(Trial(7, task, place, space.choice(place)))
+        assert (result.number, result.status) == (7, "ok")
+        assert result.cycles == simulated_cycles(task, space.choice(place), TARGET)
+        assert min(result.lowering, result.verification, result.simulation) > 0
+        assert result.seconds == result.lowering + result.verification + result.simulation
 
 
 def test_a_start_has_the_default_choice_and_a_bound():
@@ -74,9 +74,9 @@ def test_what_fails_is_a_status_and_no_error(monkeypatch, error, status):
         raise error
 
     monkeypatch.setattr(measure, "stream_of", fails)
-    found = JOB.measure(Trial(1, LARGE, 0, Choice(2)))
-    assert (found.cycles, found.status) == (None, status)
-    assert found.verification == found.simulation == 0
+    result = JOB.measure(Trial(1, LARGE, 0, Choice(2)))
+    assert (result.cycles, result.status) == (None, status)
+    assert result.verification == result.simulation == 0
 
 
 def test_a_stream_with_a_token_too_few_is_not_verified(monkeypatch):
@@ -87,10 +87,10 @@ def test_a_stream_with_a_token_too_few_is_not_verified(monkeypatch):
     with pytest.raises(ProgramError):
         verify_alone(broken)
     monkeypatch.setattr(measure, "stream_of", lambda *arguments: broken)
-    found = JOB.measure(Trial(1, LARGE, 0, choice))
-    assert found.cycles is None
-    assert found.status != "ok"
-    assert found.verification > 0 == found.simulation
+    result = JOB.measure(Trial(1, LARGE, 0, choice))
+    assert result.cycles is None
+    assert result.status != "ok"
+    assert result.verification > 0 == result.simulation
 
 
 def without_a_token(stream: Stream) -> Stream:
@@ -112,15 +112,15 @@ def test_what_kills_workers_fails_with_the_reason():
 
 def test_job_trials_and_results_can_be_sent():
     space = space_of(SMALL, TARGET)
-    for one in (JOB, Trial(1, SMALL, 0, space.choice(0)), Start(0, SMALL), JOB.measure(Start(0, SMALL))):
-        assert pickle.loads(pickle.dumps(one)) == one
+    for message in (JOB, Trial(1, SMALL, 0, space.choice(0)), Start(0, SMALL), JOB.measure(Start(0, SMALL))):
+        assert pickle.loads(pickle.dumps(message)) == message
 
 
 def test_the_seconds_of_a_trial_are_those_of_its_parts(monkeypatch):
     clock = iter([100.0, 101.0, 103.0, 107.0])
     monkeypatch.setattr(measure, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
-    found = JOB.measure(Trial(1, SMALL, 0, space_of(SMALL, TARGET).choice(0)))
-    assert (found.lowering, found.verification, found.simulation, found.seconds) == (1, 2, 4, 7)
+    result = JOB.measure(Trial(1, SMALL, 0, space_of(SMALL, TARGET).choice(0)))
+    assert (result.lowering, result.verification, result.simulation, result.seconds) == (1, 2, 4, 7)
 
 
 @pytest.mark.parametrize("task", [LARGE, SMALL, POOLING, SUM], ids=lambda task: type(task).__name__)

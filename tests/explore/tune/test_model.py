@@ -55,9 +55,9 @@ def test_without_measurements_a_model_orders_by_estimates(model):
 
 def test_illegal_points_teach_nothing():
     assert Measured.of(GRID, {0: np.inf, 1: 5.0}) is None
-    found = Measured.of(GRID, {0: np.inf, 1: 5.0, 2: 7.0})
-    assert found is not None
-    assert found.cycles.tolist() == [5, 7]
+    measured = Measured.of(GRID, {0: np.inf, 1: 5.0, 2: 7.0})
+    assert measured is not None
+    assert measured.cycles.tolist() == [5, 7]
 
 
 @pytest.mark.parametrize(
@@ -76,18 +76,18 @@ def test_rank_correlation(scores, cycles, expected):
 pytest.importorskip("xgboost")
 
 
-def trials(task, found=None):
-    return replayed(trials_of(task) if found is None else found, space_of(task, TARGET))
+def trials(task, log_records=None):
+    return replayed(trials_of(task) if log_records is None else log_records, space_of(task, TARGET))
 
 
 def test_trials_are_in_their_order_whatever_the_order_of_the_log():
-    found = trials_of(LARGE)
-    forwards, backwards = trials(LARGE, found), trials(LARGE, reversed(found))
+    task_records = trials_of(LARGE)
+    forwards, backwards = trials(LARGE, task_records), trials(LARGE, reversed(task_records))
     assert list(forwards.cycles.items()) == list(backwards.cycles.items())
     assert set(forwards.cycles) == {
         points(LARGE).space.place(points(LARGE).choice(p)) for p in forwards.cycles
     }
-    illegal = changed(found[3], cycles=None, status="no")
+    illegal = changed(task_records[3], cycles=None, status="no")
     assert list(trials(LARGE, [illegal]).cycles.values()) == [float("inf")]
 
 
@@ -98,22 +98,22 @@ def test_choices_that_the_space_has_not_are_left_out():
 
 
 def test_the_model_learns_from_the_first_trials_of_the_others_alone():
-    one, other = trials(LARGE), trials(SMALL)
-    found = ranks_of([one, other])
-    assert [rank.count for rank in found] == [len(one.cycles), len(other.cycles)]
-    assert all(rank.learned > 0.5 for rank in found)
-    listed = list(other.cycles.items())
+    large, small = trials(LARGE), trials(SMALL)
+    ranks = ranks_of([large, small])
+    assert [rank.count for rank in ranks] == [len(large.cycles), len(small.cycles)]
+    assert all(rank.learned > 0.5 for rank in ranks)
+    listed = list(small.cycles.items())
     assert len(listed) > FIRST
     late = dict(listed[:FIRST]) | {place: 1e9 / cycles for place, cycles in listed[FIRST:]}
     early = {place: 1e9 / cycles for place, cycles in listed[:FIRST]} | dict(listed[FIRST:])
-    assert ranks_of([one, Trials(other.points, late)])[0] == found[0]
-    assert ranks_of([one, Trials(other.points, early)])[0].learned < found[0].learned
+    assert ranks_of([large, Trials(small.points, late)])[0] == ranks[0]
+    assert ranks_of([large, Trials(small.points, early)])[0].learned < ranks[0].learned
 
 
 def test_its_own_cycles_teach_the_model_nothing_of_a_task():
-    one, other = trials(LARGE), trials(SMALL)
-    turned = Trials(one.points, {place: 1e9 / cycles for place, cycles in one.cycles.items()})
-    straight, reverse = ranks_of([one, other])[0], ranks_of([turned, other])[0]
+    large, small = trials(LARGE), trials(SMALL)
+    turned = Trials(large.points, {place: 1e9 / cycles for place, cycles in large.cycles.items()})
+    straight, reverse = ranks_of([large, small])[0], ranks_of([turned, small])[0]
     assert reverse.learned == pytest.approx(-straight.learned)
     assert reverse.analytic == pytest.approx(-straight.analytic)
 

@@ -29,13 +29,13 @@ def test_neighbours_are_other_points_that_differ_in_few_knobs():
 
 def test_a_crossed_point_has_each_knob_of_one_of_two():
     neighbours, rng = Neighbours(GRID), np.random.default_rng(0)
-    one, other = (int(neighbours.places(np.array([row]))[0]) for row in ([1, 1, 0], [0, 4, 6]))
-    found = [neighbours.crossed(one, other, rng) for _ in range(60)]
-    points = [place for place in found if place is not None]
+    first, second = (int(neighbours.places(np.array([row]))[0]) for row in ([1, 1, 0], [0, 4, 6]))
+    crossed = [neighbours.crossed(first, second, rng) for _ in range(60)]
+    points = [place for place in crossed if place is not None]
     assert len(set(points)) > 2
     for place in points:
-        assert all(GRID.knobs[place][knob] in GRID.knobs[[one, other], knob] for knob in range(3))
-    assert None in found  # 0, 1, 0 is no point
+        assert all(GRID.knobs[place][knob] in GRID.knobs[[first, second], knob] for knob in range(3))
+    assert None in crossed  # 0, 1, 0 is no point
 
 
 def test_a_single_point_has_no_neighbours():

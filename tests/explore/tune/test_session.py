@@ -27,15 +27,15 @@ def whole(tmp_path_factory):
 
 def test_every_trial_is_a_record_with_its_cycles(whole):
     path, _, done = whole
-    found = read_log(path).records
+    log_records = read_log(path).records
     assert (done.trials, done.measured, done.resumed) == (TRIALS, TRIALS, 0)
-    assert [one.explorer for one in found[: len(LAYERS)]] == [DEFAULT] * len(LAYERS)
-    trials = found[len(LAYERS) :]
-    assert sorted(one.trial for one in trials) == list(range(1, TRIALS + 1))
-    assert len({(one.task, one.choice_text) for one in found}) == len(found)
+    assert [record.explorer for record in log_records[: len(LAYERS)]] == [DEFAULT] * len(LAYERS)
+    trials = log_records[len(LAYERS) :]
+    assert sorted(record.trial for record in trials) == list(range(1, TRIALS + 1))
+    assert len({(record.task, record.choice_text) for record in log_records}) == len(log_records)
     tasks = {str(task): task for task in LAYERS}
-    for one in trials[::7]:
-        assert one.cycles == simulated_cycles(tasks[one.task], choice_from_json(one.choice), TARGET)
+    for record in trials[::7]:
+        assert record.cycles == simulated_cycles(tasks[record.task], choice_from_json(record.choice), TARGET)
 
 
 def test_the_default_choice_is_that_of_the_compiler_and_the_best_is_no_worse(whole):
@@ -47,7 +47,7 @@ def test_the_default_choice_is_that_of_the_compiler_and_the_best_is_no_worse(who
         assert standing.bound <= standing.best <= standing.default
     counts = [len(names) for names in LAYERS.values()]
     assert done.cycles == tuple(
-        sum(getattr(one, name) * count for one, count in zip(done.standings, counts, strict=True))
+        sum(getattr(standing, name) * count for standing, count in zip(done.standings, counts, strict=True))
         for name in ("default", "best")
     )
 
@@ -55,11 +55,11 @@ def test_the_default_choice_is_that_of_the_compiler_and_the_best_is_no_worse(who
 def test_explorers_are_told_the_default_first_and_then_each_batch(whole):
     _, told, done = whole
     for task, standing in zip(LAYERS, done.standings, strict=True):
-        own = [heard for name, *heard in told if name == str(task) and heard[0] != "others"]
+        batches = [heard for name, *heard in told if name == str(task) and heard[0] != "others"]
         if standing.trials:
-            assert own[0][1] == [standing.default]
-            assert sum(len(places) for places, _ in own[1:]) == standing.trials
-            assert min(cycles for _, costs in own for cycles in costs) == standing.best
+            assert batches[0][1] == [standing.default]
+            assert sum(len(places) for places, _ in batches[1:]) == standing.trials
+            assert min(cycles for _, costs in batches for cycles in costs) == standing.best
     first, *later = [heard[1] for _, *heard in told if heard[0] == "others"]
     assert len(first) == len(LAYERS) - 1
     assert all(count >= 1 for others in later for _, count in others)
@@ -104,13 +104,13 @@ def test_a_finished_tuning_measures_nothing_again_and_goes_on_with_more_trials(w
 
 def test_halves_of_two_machines_merge_to_the_whole(whole, tmp_path):
     path, _, _ = whole
-    one, other = tmp_path / "one", tmp_path / "other"
+    first_half, second_half = tmp_path / "one", tmp_path / "other"
     with pytest.raises(KeyboardInterrupt):
-        tune(one, here(dies_after=30, done=[]), trials=TRIALS)
-    tune(other, here(7), trials=TRIALS // 2)
-    merge([one, other], tmp_path / "both")
+        tune(first_half, here(dies_after=30, done=[]), trials=TRIALS)
+    tune(second_half, here(7), trials=TRIALS // 2)
+    merge([first_half, second_half], tmp_path / "both")
     both = records(tmp_path / "both")
-    assert both[0] == records(one)[0] | records(other)[0]
+    assert both[0] == records(first_half)[0] | records(second_half)[0]
     assert both[1] == len(both[0])
     tune(tmp_path / "both", here(), trials=TRIALS)
     assert records(tmp_path / "both")[0] == records(path)[0]
@@ -126,7 +126,7 @@ def test_what_another_seed_measured_is_told_and_not_measured_again(whole, tmp_pa
     fresh = [(str(thing.task), thing.place) for thing in done if not isinstance(thing, Start)]
     assert len(set(fresh)) == 16
     assert set(fresh) <= places
-    choices = [(one.task, one.choice_text) for one in read_log(log).records]
+    choices = [(record.task, record.choice_text) for record in read_log(log).records]
     assert len(set(choices)) == len(choices)
     assert after.cycles[1] <= before.cycles[1]
 
@@ -135,7 +135,9 @@ def test_records_of_another_version_count_for_nothing(whole, tmp_path):
     from dataclasses import replace
 
     path, _, _ = whole
-    write_log([replace(one, version="old", cycles=1) for one in read_log(path).records], tmp_path / "log")
+    write_log(
+        [replace(record, version="old", cycles=1) for record in read_log(path).records], tmp_path / "log"
+    )
     done = tune(tmp_path / "log", here(), trials=8)
     assert (done.resumed, done.measured) == (0, 8)
     assert min(standing.best for standing in done.standings) > 1
@@ -174,7 +176,7 @@ def test_an_illegal_choice_is_a_record_with_the_reason(tmp_path, monkeypatch):
     told = []
     done = tune(tmp_path / "log", here(), told, layers={SMALL: ["b"]}, trials=8)
     assert done.failed == 1
-    (bad,) = [one for one in read_log(tmp_path / "log").records if one.cycles is None]
+    (bad,) = [record for record in read_log(tmp_path / "log").records if record.cycles is None]
     assert (bad.trial, bad.status) == (2, "it is Tuesday")
     assert [cycles for _, _, cycles in told if inf in cycles]
     again = tune(tmp_path / "log", here(), layers={SMALL: ["b"]}, trials=8)

@@ -39,9 +39,11 @@ def trials(*others):
     ],
 )
 def test_choices_are_kept_where_the_network_becomes_faster(others, in_network, expected):
-    cycles = {choice(0): 1000} | {choice(place): found for place, found in in_network.items()}
+    cycles = {choice(0): 1000} | {
+        choice(place): network_cycles for place, network_cycles in in_network.items()
+    }
     chosen, before, after = best_together(
-        {TASK: ["a"]}, trials(*others), lambda made: Cost(cycles[made[TASK]])
+        {TASK: ["a"]}, trials(*others), lambda choices: Cost(cycles[choices[TASK]])
     )
     assert chosen == {TASK: choice(expected)}
     assert (before, after) == (1000, cycles[choice(expected)])
@@ -58,15 +60,15 @@ def test_choices_are_kept_where_the_network_becomes_faster(others, in_network, e
 )
 def test_more_bytes_must_save_cycles(cost, kept):
     costs = {choice(0): Cost(1000, 500.0), choice(1): cost}
-    chosen, _, _ = best_together({TASK: ["a"]}, trials(record(900, 1)), lambda made: costs[made[TASK]])
+    chosen, _, _ = best_together({TASK: ["a"]}, trials(record(900, 1)), lambda choices: costs[choices[TASK]])
     assert (chosen[TASK] == choice(1)) is kept
 
 
 def test_few_choices_of_a_task_are_tried_the_best_first():
     tried = []
 
-    def cycles(made):
-        tried.append(made[TASK])
+    def cycles(choices):
+        tried.append(choices[TASK])
         return Cost(1000)
 
     best_together({TASK: ["a"]}, trials(*(record(990 - place, place) for place in range(1, 9))), cycles)
@@ -84,13 +86,15 @@ def network():
 def measured(network, places):
     """Return records of some choices for the network's task, the first as the compiler's own."""
     (task,) = tasks_of(network.parted)
-    found = []
+    task_records = []
     for number, place in enumerate(places):
-        made = space_of(task, TARGET).choice(place)
-        cycles = Measuring(TARGET).measured(Trial(number, task, place, made)).cycles
+        task_choice = space_of(task, TARGET).choice(place)
+        cycles = Measuring(TARGET).measured(Trial(number, task, place, task_choice)).cycles
         explorer = DEFAULT if number == 0 else "random"
-        found.append(record(cycles, place, task=str(task), choice=choice_to_json(made), explorer=explorer))
-    return found
+        task_records.append(
+            record(cycles, place, task=str(task), choice=choice_to_json(task_choice), explorer=explorer)
+        )
+    return task_records
 
 
 def test_a_settlement_is_kept_once_and_used_for_its_network(network, tmp_path):
@@ -103,9 +107,9 @@ def test_a_settlement_is_kept_once_and_used_for_its_network(network, tmp_path):
     assert settled(net, log, Settings("random"), 5, lambda text: None) == (before, after)
     assert len(log.records) == count
     assert settled(net, log, Settings("random"), 6, lambda text: None) == (before, after)
-    own = [one for one in log.records if one.network]
-    assert {one.network for one in own} == {network_of(net.layers)}
-    assert {one.cycles for one in own} == {after}
+    settlements = [settlement for settlement in log.records if settlement.network]
+    assert {settlement.network for settlement in settlements} == {network_of(net.layers)}
+    assert {settlement.cycles for settlement in settlements} == {after}
     plan, tuning = tuned_plan(graph, TARGET, best_records("log", log.records), no_choice, lambda text: None)
     assert cycles_of_plan(plan) == after
     assert (tuning.found, tuning.tasks) == (1, 1)
@@ -117,15 +121,19 @@ def test_a_settlement_is_kept_once_and_used_for_its_network(network, tmp_path):
 
 def test_a_settlement_of_another_version_is_measured_again(network):
     graph, net = network
-    slow, fast = sorted(measured(net, [0, 1200]), key=lambda one: -one.cycles)
+    slow, fast = sorted(measured(net, [0, 1200]), key=lambda trial: -trial.cycles)
     assert slow.cycles > fast.cycles
     digest = network_of(net.layers)
-    for old, own in ((fast, slow), (slow, fast)):
+    for old, default_record in ((fast, slow), (slow, fast)):
         records = best_records(
             "log", [record(1, network=digest, version="old", task=old.task, choice=old.choice)]
         )
         plan, tuning = tuned_plan(
-            graph, TARGET, records, lambda space, own=own: choice_from_json(own.choice), lambda text: None
+            graph,
+            TARGET,
+            records,
+            lambda space, default_record=default_record: choice_from_json(default_record.choice),
+            lambda text: None,
         )
         assert tuning.again == (old is fast)
         assert bool(tuning.worse) is (old is slow)
@@ -136,10 +144,10 @@ def test_a_settlement_of_another_version_is_measured_again(network):
 
 def test_a_settlement_that_is_not_whole_or_not_legal_is_not_used(network):
     graph, net = network
-    (own,) = measured(net, [0])
+    (default_record,) = measured(net, [0])
     digest = network_of(net.layers)
-    for wrong in ({"task": "another"}, {"choice": own.choice | {"threads": 64}}):
-        values = {"task": own.task, "choice": own.choice} | wrong
+    for wrong in ({"task": "another"}, {"choice": default_record.choice | {"threads": 64}}):
+        values = {"task": default_record.task, "choice": default_record.choice} | wrong
         records = best_records("log", [record(1, network=digest, **values)])
         _, tuning = tuned_plan(graph, TARGET, records, lambda space: space.choice(0), lambda text: None)
         assert tuning.found == 0

@@ -23,45 +23,49 @@ def teaching(tmp_path_factory):
     """Return what a log teaches."""
     path = tmp_path_factory.mktemp("log") / "log"
     tune(path, here(), trials=40)
-    found = taught(read_log(path).records, TARGET)
-    assert found
-    return found
+    lessons = taught(read_log(path).records, TARGET)
+    assert lessons
+    return lessons
 
 
 @pytest.mark.parametrize("explorer", EXPLORERS)
 def test_the_choices_are_no_worse_than_the_compilers_own(explorer):
-    found = Tuning(explorer, 0, 8).tuned(LAYERS, TARGET)
-    assert 0 < found.trials <= 8 * len(LAYERS)
-    better, choose = 0, found.chooser()
+    tuned = Tuning(explorer, 0, 8).tuned(LAYERS, TARGET)
+    assert 0 < tuned.trials <= 8 * len(LAYERS)
+    better, choose = 0, tuned.chooser()
     for task in LAYERS:
         space = space_of(task, TARGET)
-        default, best = (simulated_cycles(task, one(space), TARGET) for one in (cached(), choose))
-        assert best == found.records.current[str(task), TARGET.timing_digest].cycles
+        default, best = (simulated_cycles(task, chooser(space), TARGET) for chooser in (cached(), choose))
+        assert best == tuned.records.current[str(task), TARGET.timing_digest].cycles
         assert best <= default
         better += best < default
-    assert found.tasks == better
+    assert tuned.tasks == better
 
 
 def test_a_pickled_tuning_finds_the_same(teaching):
     tuning = Tuning("model", 3, 6, teaching)
-    one, other = (found.tuned(LAYERS, TARGET) for found in (tuning, pickle.loads(pickle.dumps(tuning))))
-    assert one.records.current == other.records.current
-    assert (one.tasks, one.trials) == (other.tasks, other.trials)
+    original, unpickled = (
+        copy.tuned(LAYERS, TARGET) for copy in (tuning, pickle.loads(pickle.dumps(tuning)))
+    )
+    assert original.records.current == unpickled.records.current
+    assert (original.tasks, original.trials) == (unpickled.tasks, unpickled.trials)
 
 
 def test_a_network_without_tasks_needs_no_trials():
-    found = Tuning("model", 0, 8).tuned({}, TARGET)
-    assert (found.tasks, found.trials, found.records.current) == (0, 0, {})
+    tuned = Tuning("model", 0, 8).tuned({}, TARGET)
+    assert (tuned.tasks, tuned.trials, tuned.records.current) == (0, 0, {})
 
 
 def test_what_is_taught_are_features_and_cycles_of_the_legal_choices_of_a_log(tmp_path):
     tune(tmp_path / "log", here(), layers={SMALL: ["b"]}, trials=12)
-    records = [one for one in read_log(tmp_path / "log").records if one.explorer != DEFAULT]
+    records = [record for record in read_log(tmp_path / "log").records if record.explorer != DEFAULT]
     records[3] = replace(records[3], cycles=None, status="it is Tuesday")
-    (found,) = taught(records, TARGET)
-    legal = sorted((one for one in records if one.cycles is not None), key=lambda one: one.order)
+    (lesson,) = taught(records, TARGET)
+    legal = sorted(
+        (record for record in records if record.cycles is not None), key=lambda record: record.order
+    )
     space = space_of(SMALL, TARGET)
-    places = [space.place(choice_from_json(one.choice)) for one in legal]
-    assert found.cycles.tolist() == [one.cycles for one in legal]
-    assert np.array_equal(found.features, SpacePoints(space).features[places])
+    places = [space.place(choice_from_json(record.choice)) for record in legal]
+    assert lesson.cycles.tolist() == [record.cycles for record in legal]
+    assert np.array_equal(lesson.features, SpacePoints(space).features[places])
     assert taught(records[:2], TARGET) == ()

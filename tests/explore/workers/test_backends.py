@@ -22,10 +22,10 @@ def test_every_thing_has_its_result_and_workers_stay():
 
 def test_a_thing_that_kills_its_worker_twice_fails_and_the_others_do_not():
     with Pool(Doubling(), 1, 1000) as pool:
-        found = list(pool.measure([1, DEADLY, 2]))
-    assert [value for value, *_ in (one for one in found if not isinstance(one, str))] == [2, 4]
+        results = list(pool.measure([1, DEADLY, 2]))
+    assert [value for value, *_ in (result for result in results if not isinstance(result, str))] == [2, 4]
     reason = "the worker process died 2 times: SIGKILL, perhaps for lack of memory"
-    assert [one for one in found if isinstance(one, str)] == [f"{DEADLY}: {reason}"]
+    assert [result for result in results if isinstance(result, str)] == [f"{DEADLY}: {reason}"]
 
 
 def test_a_worker_makes_way_after_some_things():

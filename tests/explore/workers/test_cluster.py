@@ -1,4 +1,4 @@
-"""Workers of a Dask cluster that is not there; `tests/explore/sweep/test_cluster.py` runs sweeps on one that is."""
+"""Workers of a missing Dask cluster; `tests/explore/sweep/test_cluster.py` runs sweeps on a real cluster."""
 
 import os
 

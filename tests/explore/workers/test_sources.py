@@ -12,13 +12,13 @@ def test_it_covers_the_compiler_and_what_measures(tmp_path, monkeypatch):
         (tmp_path / package).mkdir(parents=True, exist_ok=True)
     monkeypatch.setattr(vdla, "__file__", str(tmp_path / "__init__.py"))
     monkeypatch.setattr(module, "network_version", lambda: "one")
-    found = [sources.__wrapped__()]
+    digests = [sources.__wrapped__()]
     (tmp_path / "explore" / "silicon" / "store.json").write_text("{}")
-    found.append(sources.__wrapped__())
+    digests.append(sources.__wrapped__())
     (tmp_path / "hw" / "array.py").write_text("pass")
-    found.append(sources.__wrapped__())
+    digests.append(sources.__wrapped__())
     monkeypatch.setattr(module, "network_version", lambda: "another")
-    found.append(sources.__wrapped__())
+    digests.append(sources.__wrapped__())
     (tmp_path / "hw" / "notes.txt").write_text("nothing depends on it")
-    assert len(set(found)) == 4
-    assert sources.__wrapped__() == found[-1]
+    assert len(set(digests)) == 4
+    assert sources.__wrapped__() == digests[-1]

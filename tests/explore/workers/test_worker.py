@@ -31,7 +31,7 @@ def worker(monkeypatch, tmp_path):
 
 
 def received(connection):
-    """Return what a worker sends; one that sends nothing does not hold the test up."""
+    """Return what a worker sends; a worker that sends nothing does not block the test."""
     assert connection.poll(10), "the worker sends nothing"
     return connection.recv()
 

@@ -24,27 +24,27 @@ def ran(device):
 def test_it_leaves_the_dram_and_counters_of_the_functional_device_and_tells_its_cycles():
     (expected, dram), device = ran(FunctionalDevice(TINY, DRAM_BYTES)), CycleDevice(TINY, DRAM_BYTES)
     assert (device.memory, device.timing) == (REFERENCE_MEMORY, None)
-    found, own = ran(device)
-    np.testing.assert_array_equal(own, dram)
-    assert own[RESULT : RESULT + 16].any()
+    result, cycle_dram = ran(device)
+    np.testing.assert_array_equal(cycle_dram, dram)
+    assert cycle_dram[RESULT : RESULT + 16].any()
     assert expected.cycles is None
-    assert found.cycles == device.timing.cycles > 0
-    assert found.counters == device.timing.counters
+    assert result.cycles == device.timing.cycles > 0
+    assert result.counters == device.timing.counters
     assert device.timing.log is None
 
 
 def test_the_time_alone_leaves_dram_as_it_is():
     device = CycleDevice(TINY, DRAM_BYTES, arithmetic=False)
-    found, dram = ran(device)
+    result, dram = ran(device)
     assert not dram[RESULT : RESULT + 64].any()
-    assert found.cycles == ran(CycleDevice(TINY, DRAM_BYTES))[0].cycles
+    assert result.cycles == ran(CycleDevice(TINY, DRAM_BYTES))[0].cycles
 
 
 def test_a_log_is_kept_where_it_is_asked_for_and_memory_may_be_another():
     device = CycleDevice(TINY, DRAM_BYTES, MemoryParameters(latency=300), log=True)
-    found, _ = ran(device)
+    result, _ = ran(device)
     assert len(device.timing.log.spans)
-    assert found.cycles > ran(CycleDevice(TINY, DRAM_BYTES))[0].cycles + 200
+    assert result.cycles > ran(CycleDevice(TINY, DRAM_BYTES))[0].cycles + 200
 
 
 def test_a_run_that_is_stopped_is_not_the_last_that_ended_well():

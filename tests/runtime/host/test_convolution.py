@@ -23,14 +23,14 @@ def by_definition(x, w, group, strides, dilations):
     channels, outputs = w.shape[1], w.shape[0] // group
     spans = [(size - 1) * step + 1 for size, step in zip(w.shape[2:], dilations, strict=True)]
     out = [(size - span) // step + 1 for size, span, step in zip(x.shape[2:], spans, strides, strict=True)]
-    found = np.zeros((len(x), len(w), *out))
-    for image, channel, *place in np.ndindex(*found.shape):
+    sums = np.zeros((len(x), len(w), *out))
+    for image, channel, *place in np.ndindex(*sums.shape):
         first = channel // outputs * channels
         parts = zip(place, strides, spans, dilations, strict=True)
         window = (slice(at * step, at * step + span, every) for at, step, span, every in parts)
         part = x[(image, slice(first, first + channels), *window)].astype(np.float64)
-        found[(image, channel, *place)] = (part * w[channel]).sum()
-    return found
+        sums[(image, channel, *place)] = (part * w[channel]).sum()
+    return sums
 
 
 @pytest.mark.parametrize("piece", [1, 50, 400, 1 << 20])
@@ -41,9 +41,9 @@ def test_pieces_of_any_size_make_the_same(title, piece, monkeypatch):
     x, w = RNG.integers(-128, 128, shape, np.int8), RNG.integers(-128, 128, kernels, np.int8)
     rest = {"dilations": dilations, "group": group, "pads": (0,) * 2 * len(strides), "strides": strides}
     wanted = by_definition(x, w, group, strides, dilations)
-    found = conv_integer(x, w, **rest)
-    assert found.dtype == np.int32
-    np.testing.assert_array_equal(found, wanted)
+    integer = conv_integer(x, w, **rest)
+    assert integer.dtype == np.int32
+    np.testing.assert_array_equal(integer, wanted)
     real = conv(x.astype(np.float32), w.astype(np.float32), **rest)
     assert real.dtype == np.float32
     np.testing.assert_array_equal(real, wanted)  # sums below 2**24 are exact
@@ -59,10 +59,10 @@ def test_no_more_windows_are_copied_at_a_time_than_a_piece_holds(piece, most, mo
         return np.matmul(kernels, columns)
 
     x, w = np.ones((1, 3, 6, 50), np.float32), np.ones((2, 3, 3, 3), np.float32)
-    found = convolution._by_groups(x, w, (1, 1), 1, (1, 1), multiply)
+    sums = convolution._by_groups(x, w, (1, 1), 1, (1, 1), multiply)
     assert max(sizes) == most * 4
     assert sum(sizes) == 4 * 48
-    np.testing.assert_array_equal(found, 27)
+    np.testing.assert_array_equal(sums, 27)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def spread_by_definition(x, w, group, strides, dilations, more, pads):
             x.shape[2:], strides, w.shape[2:], dilations, more, strict=True
         )
     ]
-    found = np.zeros((len(x), outputs * group, *sizes))
+    sums = np.zeros((len(x), outputs * group, *sizes))
     for image, channel, *place in np.ndindex(*x.shape):
         for output, *offset in np.ndindex(*w.shape[1:]):
             at = [
@@ -121,30 +121,30 @@ def spread_by_definition(x, w, group, strides, dilations, more, pads):
                 for where, step, tap, every in zip(place, strides, offset, dilations, strict=True)
             ]
             product = x[(image, channel, *place)] * w[(channel, output, *offset)]
-            found[(image, channel // inputs * outputs + output, *at)] += product
+            sums[(image, channel // inputs * outputs + output, *at)] += product
     cut = (slice(pads[axis], sizes[axis] - pads[rank + axis]) for axis in range(rank))
-    return found[(slice(None), slice(None), *cut)]
+    return sums[(slice(None), slice(None), *cut)]
 
 
 @pytest.mark.parametrize("has_bias", [False, True])
 @pytest.mark.parametrize("title", SPREAD)
 def test_a_transposed_convolution_spreads_each_element_over_its_window(title, has_bias):
     shape, kernels, group, strides, dilations, more, pads = SPREAD[title]
-    x, w = (RNG.integers(-9, 10, one).astype(np.float32) for one in (shape, kernels))
+    x, w = (RNG.integers(-9, 10, extents).astype(np.float32) for extents in (shape, kernels))
     bias = RNG.integers(1, 9, kernels[1] * group).astype(np.float32) if has_bias else None
     rest = {"dilations": dilations, "group": group, "output_padding": more, "pads": pads, "strides": strides}
     wanted = spread_by_definition(x, w, group, strides, dilations, more, pads)
     if has_bias:
         wanted = wanted + bias.reshape(1, -1, *[1] * len(strides))
-    found = conv_transpose(x, w, bias, **rest)
-    assert found.dtype == np.float32
-    np.testing.assert_array_equal(found, wanted)
+    result = conv_transpose(x, w, bias, **rest)
+    assert result.dtype == np.float32
+    np.testing.assert_array_equal(result, wanted)
 
 
 @pytest.mark.parametrize("title", SHAPES)
 def test_borders_are_zeros_and_a_bias_is_added_to_its_channel(title):
     shape, kernels, group, strides, dilations = SHAPES[title]
-    x, w = (RNG.integers(-9, 10, one).astype(np.float32) for one in (shape, kernels))
+    x, w = (RNG.integers(-9, 10, extents).astype(np.float32) for extents in (shape, kernels))
     bias, rank = RNG.integers(1, 9, kernels[0]).astype(np.float32), len(strides)
     pads = tuple(range(1, 2 * rank + 1))
     wide = np.pad(x, [(0, 0), (0, 0), *zip(pads[:rank], pads[rank:], strict=True)])
@@ -160,8 +160,8 @@ def test_a_convolution_of_integers_pads_with_the_zero_point(zeros):
     right = w.astype(int) - np.broadcast_to(zeros, 4).astype(int)[:, None, None, None]
     wanted = by_definition(left, right, 1, (1, 2), (1, 1))
     rest = {"dilations": (1, 1), "group": 1, "pads": (1, 2, 0, 3), "strides": (1, 2)}
-    found = conv_integer(x, w, np.uint8(7), np.asarray(zeros), **rest)
-    np.testing.assert_array_equal(found, wanted.astype(np.int32), strict=True)
+    result = conv_integer(x, w, np.uint8(7), np.asarray(zeros), **rest)
+    np.testing.assert_array_equal(result, wanted.astype(np.int32), strict=True)
 
 
 def test_channels_that_are_not_those_of_the_groups_are_refused():

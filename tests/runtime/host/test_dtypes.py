@@ -1,4 +1,4 @@
-"""Types of tensors on the host: shapes that fit those that are declared."""
+"""Types of tensors on the host: shapes that fit the declared shapes."""
 
 import numpy as np
 import pytest

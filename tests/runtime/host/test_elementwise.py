@@ -134,17 +134,19 @@ def exact(x: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("reach", [1e-30, 1e-3, 1.0, 6.0])
 def test_float32_results_are_those_of_float64_rounded(reach):
     x = RNG.uniform(-reach, reach, (3, BLOCK)).astype(np.float32)
-    found, wanted = erf(x), exact(x)
-    assert found.dtype == np.float32
-    np.testing.assert_array_max_ulp(found, wanted, 1)
-    assert (found != wanted).sum() <= 1  # one that lies between two float32 numbers
+    result, wanted = erf(x), exact(x)
+    assert result.dtype == np.float32
+    np.testing.assert_array_max_ulp(result, wanted, 1)
+    assert (result != wanted).sum() <= 1  # a result that lies between two float32 numbers
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_ends_and_signs(dtype):
-    found = erf(np.array([0.0, -0.0, np.inf, -np.inf, 4, -4, np.nan], dtype))
-    np.testing.assert_array_equal(found, np.array([0, 0, 1, -1, *[math.erf(4), -math.erf(4)], np.nan], dtype))
-    np.testing.assert_array_equal(np.signbit(found[:6]), [False, True] * 3)
+    result = erf(np.array([0.0, -0.0, np.inf, -np.inf, 4, -4, np.nan], dtype))
+    np.testing.assert_array_equal(
+        result, np.array([0, 0, 1, -1, *[math.erf(4), -math.erf(4)], np.nan], dtype)
+    )
+    np.testing.assert_array_equal(np.signbit(result[:6]), [False, True] * 3)
 
 
 def test_elements_of_float32_are_not_handed_to_python(monkeypatch):

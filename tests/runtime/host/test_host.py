@@ -193,14 +193,14 @@ TRUTH = {"And": [0, 0, 0, 1], "Or": [0, 1, 1, 1], "Xor": [0, 1, 1, 0], "Equal": 
 @pytest.mark.parametrize("op", TRUTH)
 def test_truth_tables(op):
     left, right = np.array([0, 0, 1, 1], bool), np.array([0, 1, 0, 1], bool)
-    (found,) = evaluate(op, [left, right], {})
-    assert found.dtype == bool
-    assert found.tolist() == [bool(value) for value in TRUTH[op]]
+    (result,) = evaluate(op, [left, right], {})
+    assert result.dtype == bool
+    assert result.tolist() == [bool(value) for value in TRUTH[op]]
 
 
 def test_not_turns_truth_values_over():
-    (found,) = evaluate("Not", [np.array([False, True])], {})
-    assert found.tolist() == [True, False]
+    (result,) = evaluate("Not", [np.array([False, True])], {})
+    assert result.tolist() == [True, False]
 
 
 CASTS = [
@@ -215,9 +215,9 @@ CASTS = [
 
 @pytest.mark.parametrize(("values", "to", "expected"), CASTS)
 def test_casts(values, to, expected):
-    (found,) = evaluate("Cast", [values], {"to": to})
-    assert found.dtype == np.dtype(to)
-    assert found.tolist() == expected
+    (result,) = evaluate("Cast", [values], {"to": to})
+    assert result.dtype == np.dtype(to)
+    assert result.tolist() == expected
 
 
 def test_a_quantised_product_takes_scales_of_rows_and_columns():

@@ -1,4 +1,4 @@
-"""The accelerator's operators on the CPU, against sums in Python's integers: uneven shapes, channels of their own."""
+"""The accelerator's operators against sums of Python integers: uneven shapes, parameters per channel."""
 
 from itertools import product
 
@@ -38,11 +38,11 @@ def parameters(channels: int) -> np.ndarray:
 
 
 def requantised(sums, words: np.ndarray, channel) -> np.ndarray:
-    """Return sums, by their places, requantised by the definition; `channel` tells that of a place."""
-    found = np.zeros(sums.shape, np.int8)
+    """Return sums, requantised by the definition; `channel` returns the channel of a place in `sums`."""
+    results = np.zeros(sums.shape, np.int8)
     for place, value in np.ndenumerate(sums):
-        found[place] = requantise(int(value), words[:, channel(place)].tolist(), 32)
-    return found
+        results[place] = requantise(int(value), words[:, channel(place)].tolist(), 32)
+    return results
 
 
 WEIGHTS = pytest.mark.parametrize("weights", [int8, int16], ids=["int8", "int16"])
@@ -204,9 +204,9 @@ def test_operands_may_be_looked_up_first(place):
     operands, table = [i8(3, 4), i8(4, 5)], i8(256)
     tables = [table if place == number else None for number in (0, 1)]
     whole = {"a_places": (0, 0), "b_places": (0, 0), "places": (0, 0), "shape": (3, 5), "size": (3, 5, 4)}
-    made = int8_products(*operands, WORDS, *tables, **whole, transposed=0, zeros=(3, 4))
+    products = int8_products(*operands, WORDS, *tables, **whole, transposed=0, zeros=(3, 4))
     operands[place] = table[operands[place].astype(int) + 128]
-    assert np.array_equal(made, expected(*operands, (3, 4)))
+    assert np.array_equal(products, expected(*operands, (3, 4)))
 
 
 @pytest.mark.parametrize(

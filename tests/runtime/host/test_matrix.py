@@ -20,10 +20,10 @@ RNG = np.random.default_rng(0)
 )
 def test_sums_that_a_float_would_round_are_exact(left, right):
     a, b = np.array([left], np.int64), np.array(right, np.int64)[:, None]
-    for one, other in ((a, b), (b.T, a.T)):
+    for left_matrix, right_matrix in ((a, b), (b.T, a.T)):
         expected = sum(int(p) * int(q) for p, q in zip(left, right, strict=True))
         wrapped = (expected + (1 << 31)) % (1 << 32) - (1 << 31)
-        assert exact_matmul(one, other).tolist() == [[wrapped]]
+        assert exact_matmul(left_matrix, right_matrix).tolist() == [[wrapped]]
 
 
 def test_a_product_without_elements_is_zero():

@@ -62,9 +62,9 @@ def test_layers_are_normalised_over_the_dimensions_from_an_axis_on(axis, has_bia
     means, deviations = rows.mean(-1, keepdims=True), np.sqrt(rows.var(-1, keepdims=True) + 0.25)
     expected = ((rows - means) / deviations).reshape(X.shape) * scale + (bias if has_bias else 0)
     np.testing.assert_allclose(y, expected, rtol=1e-4, atol=1e-5)
-    ones = (*kept, *[1] * (X.ndim - len(kept)))
-    np.testing.assert_allclose(mean, means.reshape(ones), rtol=1e-5)
-    np.testing.assert_allclose(inverse, 1 / deviations.reshape(ones), rtol=1e-5)
+    reduced_shape = (*kept, *[1] * (X.ndim - len(kept)))
+    np.testing.assert_allclose(mean, means.reshape(reduced_shape), rtol=1e-5)
+    np.testing.assert_allclose(inverse, 1 / deviations.reshape(reduced_shape), rtol=1e-5)
 
 
 @pytest.mark.parametrize("far", [0.0, 1000.0, -1000.0])
@@ -90,11 +90,11 @@ def test_softmax_is_that_between_conversions(scale, y_scale, zero, shape, axis):
     x = RNG.integers(-128, 128, shape, np.int8)
     s, t = numbers(scale, y_scale)
     point = np.asarray(zero, np.int8)
-    (made,) = evaluate("Int8Softmax", [x, softmax_powers(s), t, point], {"axis": axis})
+    (result,) = evaluate("Int8Softmax", [x, softmax_powers(s), t, point], {"axis": axis})
     real = softmax(dequantize_linear(x, s, np.asarray(-7, np.int8), axis=0), axis=axis)
     expected = quantize_linear(real, t, point, axis=0)
-    assert (made.dtype, made.shape, made.flags.c_contiguous) == (np.int8, shape, True)
-    assert np.abs(made.astype(int) - expected).max() <= 1
+    assert (result.dtype, result.shape, result.flags.c_contiguous) == (np.int8, shape, True)
+    assert np.abs(result.astype(int) - expected).max() <= 1
 
 
 @pytest.mark.parametrize("scale", [0.002, 0.05, 1.0])
@@ -127,35 +127,35 @@ def test_layer_normalisation_is_that_between_conversions(scale, y_scale, zero, s
     s, t = numbers(scale, y_scale)
     point = np.asarray(zero, np.int8)
     shift = bias if biased else None
-    (made,) = evaluate("Int8LayerNormalization", [x, s, weights, shift, t, point], {"epsilon": 1e-5})
+    (result,) = evaluate("Int8LayerNormalization", [x, s, weights, shift, t, point], {"epsilon": 1e-5})
     real = dequantize_linear(x, s, np.asarray(11, np.int8), axis=0)
     normal, *_ = layer_normalization(real, weights, shift, axis=-1, epsilon=1e-5)
-    assert made.dtype == np.int8
-    assert np.abs(made.astype(int) - quantize_linear(normal, t, point, axis=0)).max() <= 1
+    assert result.dtype == np.int8
+    assert np.abs(result.astype(int) - quantize_linear(normal, t, point, axis=0)).max() <= 1
 
 
 def test_a_row_of_equal_elements_is_the_bias():
     x, bias = np.full((2, 5), 77, np.int8), np.arange(5, dtype=np.float32)
     s, t = numbers(0.5, 0.5)
     inputs = [x, s, np.ones(5, np.float32), bias, t, np.asarray(1, np.int8)]
-    (made,) = evaluate("Int8LayerNormalization", inputs, {"epsilon": 1e-5})
-    assert made.tolist() == [[1, 3, 5, 7, 9]] * 2
+    (result,) = evaluate("Int8LayerNormalization", inputs, {"epsilon": 1e-5})
+    assert result.tolist() == [[1, 3, 5, 7, 9]] * 2
 
 
 @pytest.mark.parametrize("zero", [-100, -128])
 def test_results_saturate(zero):
     x, point = np.array([[-128, 127]], np.int8), np.asarray(zero, np.int8)
     s, t = numbers(1.0, 1e-3)
-    (made,) = evaluate("Int8Softmax", [x, softmax_powers(s), t, point], {"axis": 1})
-    assert made.tolist() == [[zero, 127]]
+    (result,) = evaluate("Int8Softmax", [x, softmax_powers(s), t, point], {"axis": 1})
+    assert result.tolist() == [[zero, 127]]
     inputs = [x, s, np.ones(2, np.float32), None, t, point]
-    (made,) = evaluate("Int8LayerNormalization", inputs, {"epsilon": 1e-5})
-    assert made.tolist() == [[-128, 127]]
+    (result,) = evaluate("Int8LayerNormalization", inputs, {"epsilon": 1e-5})
+    assert result.tolist() == [[-128, 127]]
 
 
 @pytest.mark.parametrize(("steps", "expected"), [(126, 126), (127, 127), (128, 127)])
 def test_the_greatest_result_is_that_of_int8(steps, expected):
     x = np.array([[-128, 127]], np.int8)
     s, t = numbers(1.0, 1 / steps)
-    (made,) = evaluate("Int8Softmax", [x, softmax_powers(s), t, np.asarray(0, np.int8)], {"axis": 1})
-    assert made.tolist() == [[0, expected]]
+    (result,) = evaluate("Int8Softmax", [x, softmax_powers(s), t, np.asarray(0, np.int8)], {"axis": 1})
+    assert result.tolist() == [[0, expected]]

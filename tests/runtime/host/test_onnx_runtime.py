@@ -18,11 +18,11 @@ X = np.array([[-1.0, 2.0, 3.0]], np.float32)
 
 
 def part(op: str = "CumSum", **attributes) -> np.ndarray:
-    """Return a model of x[1, 3] as bytes: one node, with the axis 1 if it takes one."""
+    """Return a model of x[1, 3] as bytes: one node, with the axis 1 if it takes an axis."""
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3])
     y = ValueInfoProto(name="y")
     axis = [helper.make_tensor("axis", TensorProto.INT64, [], [1])] if op == "CumSum" else []
-    node = helper.make_node(op, ["x", *(one.name for one in axis)], ["y"], **attributes)
+    node = helper.make_node(op, ["x", *(tensor.name for tensor in axis)], ["y"], **attributes)
     model = helper.make_model(
         helper.make_graph([node], "part", [x], [y], axis),
         opset_imports=[helper.make_opsetid("", 14)],
@@ -32,21 +32,21 @@ def part(op: str = "CumSum", **attributes) -> np.ndarray:
 
 
 def test_a_part_runs_as_an_operator():
-    (made,) = evaluate(PART, [part(), X], {})
-    np.testing.assert_array_equal(made, [[-1, 1, 4]])
+    (result,) = evaluate(PART, [part(), X], {})
+    np.testing.assert_array_equal(result, [[-1, 1, 4]])
 
 
 def test_extents_of_a_result_may_be_unknown():
     x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 3]) for name in "xy")
     graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "part", [x], [y])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
-    (made,) = run_part(np.frombuffer(model.SerializeToString(), np.uint8), X)
-    np.testing.assert_array_equal(made, [[0, 2, 3]])
+    (result,) = run_part(np.frombuffer(model.SerializeToString(), np.uint8), X)
+    np.testing.assert_array_equal(result, [[0, 2, 3]])
 
 
 def test_a_number_stays_a_number():
-    (made,) = run_part(part("ReduceSum", keepdims=0), X)
-    assert made.shape == ()
+    (result,) = run_part(part("ReduceSum", keepdims=0), X)
+    assert result.shape == ()
 
 
 def test_a_session_is_built_once_and_goes_with_its_model(monkeypatch):
@@ -67,8 +67,8 @@ def test_a_session_is_built_once_and_goes_with_its_model(monkeypatch):
 def test_a_session_is_not_taken_for_that_of_another_model(monkeypatch):
     model, other = part(), part()
     monkeypatch.setitem(onnx_runtime._SESSIONS.known, id(model), (weakref.ref(other), None))
-    (made,) = run_part(model, X)
-    np.testing.assert_array_equal(made, [[-1, 1, 4]])
+    (result,) = run_part(model, X)
+    np.testing.assert_array_equal(result, [[-1, 1, 4]])
 
 
 def test_inputs_that_do_not_go_with_the_model_are_refused():
@@ -131,8 +131,8 @@ def test_sums_of_products_with_constant_bytes_are_exact():
     product = helper.make_node("MatMulInteger", ["x", "w"], ["y"])
     graph = helper.make_graph([product], "part", inputs, [result], constants)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
-    (made,) = session_from(model.SerializeToString()).run(None, {"x": x})
-    np.testing.assert_array_equal(made, x.astype(int) @ w.astype(int))
+    (output,) = session_from(model.SerializeToString()).run(None, {"x": x})
+    np.testing.assert_array_equal(output, x.astype(int) @ w.astype(int))
 
 
 def test_products_without_a_kernel_of_exact_sums_run():
@@ -148,21 +148,21 @@ def test_products_without_a_kernel_of_exact_sums_run():
     opsets = [helper.make_opsetid("", 14), helper.make_opsetid("com.microsoft", 1)]
     graph = helper.make_graph([product], "part", inputs, [result], scales)
     model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
-    (made,) = session_from(model.SerializeToString()).run(None, {"x": x})
-    np.testing.assert_array_equal(made, x)
+    (output,) = session_from(model.SerializeToString()).run(None, {"x": x})
+    np.testing.assert_array_equal(output, x)
 
 
 @pytest.mark.parametrize("optimised", [True, False])
 def test_a_session_runs_on_one_thread_and_writes_nothing(optimised, monkeypatch):
     """Results are then the same on every machine, and refusals are told once."""
-    made = []
+    session_arguments = []
     monkeypatch.setattr(
         onnxruntime,
         "InferenceSession",
-        lambda model, options, providers: made.append((model, options, providers)),
+        lambda model, options, providers: session_arguments.append((model, options, providers)),
     )
     session_from(b"model", **({} if optimised else {"optimised": False}))
-    ((model, options, providers),) = made
+    ((model, options, providers),) = session_arguments
     assert (model, providers) == (b"model", ["CPUExecutionProvider"])
     assert (options.intra_op_num_threads, options.inter_op_num_threads) == (1, 1)
     assert options.use_deterministic_compute

@@ -53,19 +53,19 @@ def test_the_greatest_of_each_window_is_numpys(shape, kernel, strides, dilations
         ("int8", np.maximum, 9, 3, 2),
         ("float32", np.add, 9, 3, 2),
         ("int8", np.add, 9, 3, 0),  # whose sums do not wrap
-        ("float32", np.maximum, 3, 2, 2),  # as many windows as elements of one
+        ("float32", np.maximum, 3, 2, 2),  # as many windows as a window has elements
         ("float32", np.maximum, 4, 3, 0),
     ],
 )
 def test_windows_share_work_where_they_are_many(dtype, operation, size, kernel, passes, monkeypatch):
-    made = []
+    calls = []
     by_place = pooling._by_place
-    monkeypatch.setattr(pooling, "_by_place", lambda *given: made.append(1) or by_place(*given))
+    monkeypatch.setattr(pooling, "_by_place", lambda *given: calls.append(1) or by_place(*given))
     x = RNG.integers(-9, 9, (2, 30, size, size)).astype(dtype)
-    found = pooling.reduced_windows(x, (kernel, kernel), (1, 1), (1, 1), operation)
+    reduced = pooling.reduced_windows(x, (kernel, kernel), (1, 1), (1, 1), operation)
     views = sliding_windows(x, (kernel, kernel), (1, 1), (1, 1))
-    np.testing.assert_array_equal(found, operation.reduce(views, axis=(-2, -1)))
-    assert len(made) == passes
+    np.testing.assert_array_equal(reduced, operation.reduce(views, axis=(-2, -1)))
+    assert len(calls) == passes
 
 
 def test_a_window_that_holds_nan_is_nan():
@@ -80,12 +80,12 @@ def test_the_mean_of_each_window_is_numpys_to_the_last_bit_unless_dilated(
 ):
     x = RNG.normal(size=(2, 3, *shape)).astype(np.float32)
     views = sliding_windows(padded(x, pads), kernel, strides, dilations)
-    ones = sliding_windows(padded(np.ones_like(x), pads), kernel, strides, dilations)
+    inside_views = sliding_windows(padded(np.ones_like(x), pads), kernel, strides, dilations)
     axes = tuple(range(-len(kernel), 0))
     how = {"kernel_shape": kernel, "strides": strides, "pads": pads, "dilations": dilations}
     (y,) = evaluate("AveragePool", [x], {**how, "ceil_mode": 0, "count_include_pad": 0})
     tolerance = 0 if set(dilations) == {1} else 1e-6  # NumPy adds dilated rows in another order
-    np.testing.assert_allclose(y, views.sum(axis=axes) / ones.sum(axis=axes), rtol=0, atol=tolerance)
+    np.testing.assert_allclose(y, views.sum(axis=axes) / inside_views.sum(axis=axes), rtol=0, atol=tolerance)
 
 
 def test_means_of_bytes_do_not_wrap():
@@ -137,22 +137,22 @@ def by_definition(x, how, rounds_up, counts_padding=None):
     spans = [(size - 1) * step + 1 for size, step in zip(kernel, dilations, strict=True)]
     rows = zip(x.shape[2:], spans, pads[:rank], pads[rank:], strides, strict=True)
     out = [pooled_size(*row, rounds_up) for row in rows]
-    found = np.zeros((*x.shape[:2], *out))
+    pooled = np.zeros((*x.shape[:2], *out))
     for place in np.ndindex(*out):
         inside, counted = [], 0
         for offset in np.ndindex(*kernel):
             parts = zip(place, strides, offset, dilations, pads[:rank], strict=True)
             at = [where * step + tap * every - begin for where, step, tap, every, begin in parts]
             bounds = zip(at, x.shape[2:], pads[:rank], pads[rank:], strict=True)
-            counted += all(-begin <= one < size + end for one, size, begin, end in bounds)
-            if all(0 <= one < size for one, size in zip(at, x.shape[2:], strict=True)):
+            counted += all(-begin <= position < size + end for position, size, begin, end in bounds)
+            if all(0 <= position < size for position, size in zip(at, x.shape[2:], strict=True)):
                 inside.append(x[(slice(None), slice(None), *at)])
         if counts_padding is None:
-            found[(slice(None), slice(None), *place)] = np.max(inside, axis=0)
+            pooled[(slice(None), slice(None), *place)] = np.max(inside, axis=0)
         else:
             total = np.sum(inside, axis=0, dtype=float)
-            found[(slice(None), slice(None), *place)] = total / (counted if counts_padding else len(inside))
-    return found
+            pooled[(slice(None), slice(None), *place)] = total / (counted if counts_padding else len(inside))
+    return pooled
 
 
 STICKING_OUT = [  # spatial shape, kernel, strides, dilations, pads

@@ -24,9 +24,9 @@ def widely_dequantised(x: np.ndarray, scale: np.ndarray, zero_point: np.ndarray)
 def points(dtype: str, shape: tuple[int, ...]) -> np.ndarray:
     """Return zero points, the least of the type first."""
     least, greatest = np.iinfo(dtype).min, np.iinfo(dtype).max
-    found = RNG.integers(least, greatest, shape, dtype, endpoint=True)
-    found.reshape(-1)[0] = least
-    return found
+    zero_points = RNG.integers(least, greatest, shape, dtype, endpoint=True)
+    zero_points.reshape(-1)[0] = least
+    return zero_points
 
 
 def scales(shape: tuple[int, ...]) -> np.ndarray:
@@ -81,7 +81,7 @@ def test_dequantising_equals_the_formula_in_integers_of_64_bits(dtype, zero, alo
 
 @pytest.mark.parametrize(("wide", "narrow"), [("int32", "int8"), ("int8", "int32")])
 def test_differences_are_exact_where_only_one_operand_is_wide(wide, narrow):
-    """Float32 does not hold the wide one."""
+    """Float32 does not hold the wide operand."""
     x, point = (np.array([(1 << 24) + 1 if dtype == "int32" else 1], dtype) for dtype in (wide, narrow))
     (y,) = evaluate("DequantizeLinear", [x, np.ones(1, np.float32), point], {"axis": 0})
     assert np.abs(y).tolist() == [1 << 24]
@@ -89,10 +89,10 @@ def test_differences_are_exact_where_only_one_operand_is_wide(wide, narrow):
 
 @pytest.mark.parametrize("op", ["QuantizeLinear", "DequantizeLinear"])
 def test_single_numbers_and_wider_parameters_go_as_numpy_broadcasts(op):
-    one = np.array(5, np.float32 if op == "QuantizeLinear" else np.int8)
+    single = np.array(5, np.float32 if op == "QuantizeLinear" else np.int8)
     several = np.array([1, 2, 4], np.float32), np.array([0, 1, 0], np.int8)
-    assert evaluate(op, [one, several[0][:1], several[1][:1]], {"axis": 0})[0].shape == ()
-    (y,) = evaluate(op, [one.reshape(1, 1), *several], {"axis": 1})
+    assert evaluate(op, [single, several[0][:1], several[1][:1]], {"axis": 0})[0].shape == ()
+    (y,) = evaluate(op, [single.reshape(1, 1), *several], {"axis": 1})
     assert y.tolist() == ([[5, 3, 1]] if op == "QuantizeLinear" else [[5, 8, 20]])
 
 
@@ -107,12 +107,12 @@ def test_single_numbers_and_wider_parameters_go_as_numpy_broadcasts(op):
     ],
 )
 def test_a_range_found_while_it_runs_holds_zero(x, scale, point, y):
-    made = evaluate("DynamicQuantizeLinear", [np.float32(x)], {})
-    assert [part.dtype for part in made] == [np.uint8, np.float32, np.uint8]
-    assert [part.shape for part in made[1:]] == [(), ()]
-    assert made[0].tolist() == y
-    assert float(made[1]) == pytest.approx(scale)
-    assert made[2] == point
+    results = evaluate("DynamicQuantizeLinear", [np.float32(x)], {})
+    assert [part.dtype for part in results] == [np.uint8, np.float32, np.uint8]
+    assert [part.shape for part in results[1:]] == [(), ()]
+    assert results[0].tolist() == y
+    assert float(results[1]) == pytest.approx(scale)
+    assert results[2] == point
 
 
 def rounded(real: np.ndarray, point: int) -> np.ndarray:
@@ -129,7 +129,7 @@ def test_a_quantised_convolution_is_that_of_the_real_numbers_rounded(has_bias, p
     x_scale, y_scale, x_point, y_point = np.float32(0.5), np.float32(512), np.uint8(9), np.int8(-4)
     inputs = [x, x_scale, x_point, w, sizes, points, y_scale, y_point, *([bias] if has_bias else [])]
     how = {"dilations": (1, 1), "group": 1, "pads": (1, 0, 0, 2), "strides": (2, 1)}
-    (y,) = evaluate("QLinearConv", [np.asarray(one) for one in inputs], how)
+    (y,) = evaluate("QLinearConv", [np.asarray(operand) for operand in inputs], how)
     wide = np.pad(x.astype(int) - 9, [(0, 0), (0, 0), (1, 0), (0, 2)])
     kernels = w.astype(int) - points.astype(int)[:, None, None, None]
     sums = np.zeros(y.shape)
@@ -153,28 +153,30 @@ def test_a_quantised_product_is_that_of_the_real_numbers_rounded(rows, columns):
     (y,) = evaluate(
         "QLinearMatMul", [a, *left, b, *right, np.asarray(np.float32(128)), np.asarray(np.int8(6))], {}
     )
-    one = (a.astype(int) - left[1].astype(int)[:, None]) * left[0].astype(float)[:, None]
-    other = (b.astype(int) - right[1].astype(int)) * right[0].astype(float)
-    np.testing.assert_array_equal(y, rounded(one @ other / 128, 6), strict=True)
+    left_real = (a.astype(int) - left[1].astype(int)[:, None]) * left[0].astype(float)[:, None]
+    right_real = (b.astype(int) - right[1].astype(int)) * right[0].astype(float)
+    np.testing.assert_array_equal(y, rounded(left_real @ right_real / 128, 6), strict=True)
 
 
 def test_points_are_added_exactly_to_numbers_of_16_bits():
-    x, one = np.array([2048], np.float16), np.ones(1, np.float16)
-    (y,) = evaluate("QuantizeLinear", [x, one, np.int16([1])], {"axis": 0})
+    x, scale = np.array([2048], np.float16), np.ones(1, np.float16)
+    (y,) = evaluate("QuantizeLinear", [x, scale, np.int16([1])], {"axis": 0})
     assert y.tolist() == [2049]
 
 
 def test_a_quantised_row_alone_stays_a_row():
-    one, zero = np.float32([1]), np.int8([0])
+    scale, zero = np.float32([1]), np.int8([0])
     (y,) = evaluate(
-        "QLinearMatMul", [np.int8([3, 4]), one, zero, np.eye(2, dtype=np.int8), one, zero, one, zero], {}
+        "QLinearMatMul",
+        [np.int8([3, 4]), scale, zero, np.eye(2, dtype=np.int8), scale, zero, scale, zero],
+        {},
     )
     assert y.tolist() == [3, 4]
 
 
 def test_scales_of_rows_may_stand_as_a_column():
-    a, b, one, zero = np.int8([[8], [8]]), np.int8([[1, 2, 3]]), np.float32([1]), np.int8([0])
-    (y,) = evaluate("QLinearMatMul", [a, np.float32([[1], [2]]), zero, b, one, zero, one, zero], {})
+    a, b, scale, zero = np.int8([[8], [8]]), np.int8([[1, 2, 3]]), np.float32([1]), np.int8([0])
+    (y,) = evaluate("QLinearMatMul", [a, np.float32([[1], [2]]), zero, b, scale, zero, scale, zero], {})
     assert y.tolist() == [[8, 16, 24], [16, 32, 48]]
 
 

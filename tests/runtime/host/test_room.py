@@ -110,8 +110,8 @@ def test_there_is_a_case_for_each_operator_that_has_its_own_count():
 def test_an_operator_makes_no_more_than_was_said(op):
     inputs, attributes = CASES[op]
     inputs = [np.asarray(values) for values in inputs]
-    made = sum(values.nbytes for values in evaluate(op, inputs, attributes))
-    assert 0 < made <= room(op, inputs, attributes)
+    result_bytes = sum(values.nbytes for values in evaluate(op, inputs, attributes))
+    assert 0 < result_bytes <= room(op, inputs, attributes)
 
 
 FLOAT, WIDE = 4, 8  # bytes of an element

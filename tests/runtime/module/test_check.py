@@ -114,15 +114,15 @@ def test_what_compilers_write_passes():
 )
 def test_a_stack_is_of_whole_matrices_of_single_rows(shape, batch, stack, is_right):
     layout = structs.replace(LAUNCH.packs[0].layout, shape=shape, batch=batch, stack=stack)
-    one = structs.replace(LAUNCH.packs[0], layout=layout)
-    plan = replace(PLAN, tensors={one.tensor: 1 << 20})
+    pack = structs.replace(LAUNCH.packs[0], layout=layout)
+    plan = replace(PLAN, tensors={pack.tensor: 1 << 20})
     if is_right:
-        _check_crossing(plan, one)
+        _check_crossing(plan, pack)
         return
     with pytest.raises(ModuleError) as caught:
-        _check_crossing(plan, one)
+        _check_crossing(plan, pack)
     assert str(caught.value) == (
-        f"{one.value} of shape {shape} is {stack} matrices of {batch} rows at once; compile the network again"
+        f"{pack.value} of shape {shape} is {stack} matrices of {batch} rows at once; compile the network again"
     )
 
 
@@ -149,10 +149,10 @@ def is_accepted(layout: Layout) -> bool:
 def can_be_packed(layout: Layout) -> bool:
     """Whether packing makes as many bytes as the layout says, and some."""
     try:
-        made = layout.pack(np.zeros(layout.shape, np.int8))
+        packed = layout.pack(np.zeros(layout.shape, np.int8))
     except ValueError:
         return False
-    return made.size == layout.size > 0
+    return packed.size == layout.size > 0
 
 
 def random_windows(rng: random.Random) -> Layout:

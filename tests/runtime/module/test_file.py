@@ -1,4 +1,4 @@
-"""Module files: what is written reads back equal, and nothing that is no whole module is taken for one."""
+"""Module files: a written module reads back equal, and only a whole module is read."""
 
 import hashlib
 import io
@@ -90,7 +90,7 @@ def test_a_module_of_wide_instructions_and_micro_ops_reads_back_equal():
 
 def test_members_have_the_earliest_date_that_a_zip_file_can_state(saved):
     with zipfile.ZipFile(io.BytesIO(saved.read_bytes()[HEADER.size :])) as file:
-        assert {one.date_time for one in file.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+        assert {member.date_time for member in file.infolist()} == {(1980, 1, 1, 0, 0, 0)}
 
 
 def test_nothing_else_is_left_in_the_folder(saved):
@@ -216,9 +216,9 @@ def members(data: bytes) -> dict[str, bytes]:
 def sealed(parts: dict[str, bytes]) -> bytes:
     """Return a module of these members with a digest that matches."""
     archive = io.BytesIO()
-    with zipfile.ZipFile(archive, "w") as made:
+    with zipfile.ZipFile(archive, "w") as zip_file:
         for name, data in parts.items():
-            made.writestr(name, data)
+            zip_file.writestr(name, data)
     return with_header(archive.getvalue())
 
 

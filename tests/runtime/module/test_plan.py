@@ -1,4 +1,4 @@
-"""What a plan is made of: records that stay as they are, bounds of their numbers, inputs for timing runs."""
+"""The parts of a plan: records that stay as they are, bounds of their numbers, inputs for timing runs."""
 
 from dataclasses import replace
 
@@ -89,15 +89,15 @@ def test_outputs_vary_unless_told_otherwise():
 
 def test_random_inputs_are_of_their_types_and_those_of_their_seed():
     inputs = {"x": Value((40, 50), "float32"), "n": Value((4000,), "int64"), "u": Value((2,), "uint8")}
-    found = random_inputs(inputs)
+    arrays = random_inputs(inputs)
     for name, value in inputs.items():
-        assert (found[name].shape, str(found[name].dtype)) == (value.shape, value.dtype)
-    assert (found["n"].min(), found["n"].max()) == (0, 99)
-    assert abs(found["x"].mean()) < 0.1
-    assert found["x"].std() == pytest.approx(1, abs=0.1)
+        assert (arrays[name].shape, str(arrays[name].dtype)) == (value.shape, value.dtype)
+    assert (arrays["n"].min(), arrays["n"].max()) == (0, 99)
+    assert abs(arrays["x"].mean()) < 0.1
+    assert arrays["x"].std() == pytest.approx(1, abs=0.1)
     for seed, same in ((0, True), (1, False)):
         again = random_inputs(inputs, seed)
-        assert all(np.array_equal(again[name], found[name]) for name in ("x", "n")) == same
+        assert all(np.array_equal(again[name], arrays[name]) for name in ("x", "n")) == same
 
 
 def test_dram_holds_every_tensor_at_its_alignment_and_whole_pages():
@@ -117,8 +117,8 @@ def test_dram_holds_every_tensor_at_its_alignment_and_whole_pages():
         (PAGE_BYTES // 8, page // 4, 2),
         (PAGE_BYTES // 8 + 1, page // 4 + 1, 4),
     ):
-        made = replace(stream, words=np.zeros(words, np.uint64), uops=np.zeros(uops, np.uint32))
-        assert replace(plan, streams={"s": made}).dram_bytes == (1 + pages) * PAGE_BYTES
+        resized = replace(stream, words=np.zeros(words, np.uint64), uops=np.zeros(uops, np.uint32))
+        assert replace(plan, streams={"s": resized}).dram_bytes == (1 + pages) * PAGE_BYTES
 
 
 def test_steps_are_told_apart_by_where_they_run():

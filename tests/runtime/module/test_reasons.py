@@ -4,7 +4,7 @@ from vdla.runtime.module.reasons import kind_of, reason_of
 
 
 def test_reasons_of_one_kind_say_what_is_taken_instead():
-    reasons = [reason_of(f"Split with {found}", "the accelerator takes blocks; an image") for found in "ab"]
+    reasons = [reason_of(f"Split with {letter}", "the accelerator takes blocks; an image") for letter in "ab"]
     assert reasons[0] == "Split with a; the accelerator takes blocks; an image"
     assert {kind_of(reason) for reason in reasons} == {"the accelerator takes blocks; an image"}
 

@@ -43,8 +43,8 @@ FORMS = {
 @pytest.mark.parametrize("title", FORMS)
 def test_every_form_gives_the_same_samples(title, inputs):
     what, count, along = FORMS[title]
-    samples, found = samples_of(what, inputs)
-    assert found is along
+    samples, chosen_along = samples_of(what, inputs)
+    assert chosen_along is along
     assert len(samples) == count
     for place, sample in enumerate(samples):
         np.testing.assert_array_equal(sample["x"], STACK[place : place + 1])
@@ -84,7 +84,10 @@ def test_several_inputs_are_told_by_name_or_place(title):
 def test_a_list_of_pairs_has_a_sample_for_each():
     pairs = [(np.full((1, 3), place, np.float32), place) for place in (5, 7)]
     samples, _ = samples_of(pairs, TWO)
-    assert [(one["a"].tolist(), one["b"].tolist()) for one in samples] == [([[5] * 3], 5), ([[7] * 3], 7)]
+    assert [(sample["a"].tolist(), sample["b"].tolist()) for sample in samples] == [
+        ([[5] * 3], 5),
+        ([[7] * 3], 7),
+    ]
 
 
 def test_inputs_that_are_called_like_arrays_without_a_name_are_told_by_name():
@@ -106,7 +109,10 @@ def test_an_open_extent_may_be_1():
 def test_an_array_of_one_sample_goes_with_all_samples_of_another_input():
     samples, along = samples_of({"a": np.arange(6.0).reshape(2, 3), "b": 7}, TWO)
     assert along is Along.BATCH
-    assert [(one["a"].tolist(), one["b"].item()) for one in samples] == [([[0, 1, 2]], 7), ([[3, 4, 5]], 7)]
+    assert [(sample["a"].tolist(), sample["b"].item()) for sample in samples] == [
+        ([[0, 1, 2]], 7),
+        ([[3, 4, 5]], 7),
+    ]
 
 
 def test_fixed_inputs_and_those_that_a_part_does_not_need_may_be_given():
@@ -318,7 +324,8 @@ OTHERS = [("seq_len", ""), ("T", ""), ("time", "batch"), ("rows", ""), ("k", "k"
 
 
 @pytest.mark.parametrize(
-    ("name", "other", "expected"), [*((*one, True) for one in BATCHES), *((*one, False) for one in OTHERS)]
+    ("name", "other", "expected"),
+    [*((*names, True) for names in BATCHES), *((*names, False) for names in OTHERS)],
 )
 def test_names_of_extents_tell_batches_from_lengths(name, other, expected):
     assert is_batch_name(name, ("", other)) is expected

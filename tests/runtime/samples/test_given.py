@@ -165,6 +165,6 @@ def test_the_digest_covers_arrays_names_places_and_the_scale():
         given_of(X + 1),
         given_of(X[:1]),
     ]
-    parts = [b"|".join(one.parts()) for one in unlike]
+    parts = [b"|".join(samples.parts()) for samples in unlike]
     assert len(set(parts)) == len(parts) - 1  # a list of one array is that array
     assert b"|".join(scaled.parts()) == parts[0]

@@ -21,18 +21,18 @@ CHW = np.moveaxis(PIXELS, -1, 0)
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Return a folder with one image in several forms."""
-    made = tmp_path_factory.mktemp("images")
+    image_folder = tmp_path_factory.mktemp("images")
     image = Image.fromarray(PIXELS)
     for name in ("a.png", "a.bmp", "a.jpg"):
-        image.save(made / name)
-    image.convert("L").save(made / "grey.png")
-    image.convert("RGBA").save(made / "alpha.png")
-    Image.fromarray(np.zeros((4, 6), np.uint16)).save(made / "wide.png")
-    image.save(made / "a.tiff")
+        image.save(image_folder / name)
+    image.convert("L").save(image_folder / "grey.png")
+    image.convert("RGBA").save(image_folder / "alpha.png")
+    Image.fromarray(np.zeros((4, 6), np.uint16)).save(image_folder / "wide.png")
+    image.save(image_folder / "a.tiff")
     turned = Image.Exif()
     turned[0x0112] = 6  # the camera was turned by 90 degrees
-    image.save(made / "turned.png", exif=turned)
-    return made
+    image.save(image_folder / "turned.png", exif=turned)
+    return image_folder
 
 
 def sample(path, shape, dtype="uint8", scale=None):
@@ -51,15 +51,15 @@ PLACES = {
 
 
 @pytest.mark.parametrize(
-    "make", [lambda one: one, lambda one: [one], lambda one: {"x": one}, lambda one: [(one,)]]
+    "make", [lambda image: image, lambda image: [image], lambda image: {"x": image}, lambda image: [(image,)]]
 )
 @pytest.mark.parametrize("name", ["a.png", "a.jpg", "grey.png", "turned.png"])
 def test_an_image_of_pillow_is_what_its_file_is(folder, name, make):
     for scale in ("imagenet", (0.5, 0.5)):
         expected, notes = sample(folder / name, (1, 3, 5, 5), "float32", scale)
-        found = sample(make(Image.open(folder / name)), (1, 3, 5, 5), "float32", scale)
-        np.testing.assert_array_equal(found[0], expected)
-        assert found[1] == notes
+        result = sample(make(Image.open(folder / name)), (1, 3, 5, 5), "float32", scale)
+        np.testing.assert_array_equal(result[0], expected)
+        assert result[1] == notes
 
 
 def test_an_image_of_pillow_without_a_file_is_named_by_its_place():
@@ -88,8 +88,8 @@ def test_a_mean_of_several_numbers_for_one_channel_is_refused_with_what_to_give(
 @pytest.mark.parametrize("title", PLACES)
 def test_pixels_stand_where_the_input_has_them(folder, name, title):
     shape, expected = PLACES[title]
-    found, notes = sample(folder / name, shape)
-    np.testing.assert_array_equal(found, expected)
+    pixels, notes = sample(folder / name, shape)
+    np.testing.assert_array_equal(pixels, expected)
     assert not notes
 
 
@@ -126,9 +126,9 @@ def test_a_preset_is_what_networks_were_trained_on(folder, name, mean, std):
     expected = ((PIXELS / 255 - mean) / std).transpose(2, 0, 1)[None]
     shape = (1, 3, 4, 6)
     for scale in (name, (mean, std), (255 * mean, 255 * std)):
-        found, _ = sample(folder / "a.png", shape, "float32", scale)
-        assert found.dtype == np.float32
-        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+        pixels, _ = sample(folder / "a.png", shape, "float32", scale)
+        assert pixels.dtype == np.float32
+        np.testing.assert_allclose(pixels, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_a_preset_of_one_number_is_that_of_all_channels(folder):
@@ -143,11 +143,11 @@ def test_an_image_of_another_size_is_scaled_and_cropped_at_its_centre_and_that_i
     wide = np.full((32, 48, 3), 255, np.uint8)
     wide[:, 8:40] = 7
     Image.fromarray(wide).save(folder / "large.png")
-    found, notes = sample(folder / "large.png", (1, 3, 4, 4))
+    pixels, notes = sample(folder / "large.png", (1, 3, 4, 4))
     assert notes == (f"{folder}/large.png: an image of 48 x 32 pixels was scaled and cropped to 4 x 4",)
-    np.testing.assert_array_equal(found[..., 1:3], np.full((1, 3, 4, 2), 7))
+    np.testing.assert_array_equal(pixels[..., 1:3], np.full((1, 3, 4, 2), 7))
     assert (
-        found.max() < 50
+        pixels.max() < 50
     )  # at the sides, where the filter reaches beyond; half of it is white without a crop
     (folder / "large.png").unlink()
 
@@ -266,7 +266,7 @@ def test_every_preset_has_a_scale():
 def test_an_image_that_was_read_is_given_as_it_is(folder):
     (entry,) = given_of(folder / "a.png").entries
     (picture,) = entry.items
-    ((again,),) = (one.items for one in given_of({"x": picture}).entries)
+    ((again,),) = (entry.items for entry in given_of({"x": picture}).entries)
     assert again is picture
 
 
@@ -284,7 +284,7 @@ def test_the_digest_of_an_image_covers_its_pixels_its_size_its_mode_and_its_scal
         for name in ("a.png", "other.png", "tall.png", "alpha.png")
         for scale in ("unit", "raw", None)
     ]
-    assert len({b"|".join(one.parts()) for one in given}) == len(given)
+    assert len({b"|".join(samples.parts()) for samples in given}) == len(given)
     assert [*given_of(folder / "a.bmp").parts()] == [*given_of(folder / "a.png").parts()]
 
 
@@ -309,8 +309,8 @@ def test_an_image_of_the_greatest_size_is_unpacked(folder, monkeypatch):
 @pytest.mark.parametrize(("name", "black", "white"), [("unit", 0, 1), ("signed", -1, 1), ("raw", 0, 255)])
 def test_a_preset_has_the_range_of_its_name(name, black, white):
     pixels = np.array([[[0], [255]]], np.uint8)
-    found = scale_of(name).of(pixels, "x")
-    assert (found.dtype, found.reshape(-1).tolist()) == (np.float32, [black, white])
+    scaled = scale_of(name).of(pixels, "x")
+    assert (scaled.dtype, scaled.reshape(-1).tolist()) == (np.float32, [black, white])
 
 
 @pytest.mark.parametrize(
@@ -318,5 +318,8 @@ def test_a_preset_has_the_range_of_its_name(name, black, white):
     [((0.5,), (1.0,), 255), ((0.5,), (1.01,), 1), ((1.5,), (0.5,), 1), ((1.0,), (0.5,), 255)],
 )
 def test_numbers_above_one_are_those_of_pixels_to_255(mean, std, unit):
-    found = scale_of((mean, std))
-    assert (found.mean, found.std) == (tuple(unit * one for one in mean), tuple(unit * one for one in std))
+    scale = scale_of((mean, std))
+    assert (scale.mean, scale.std) == (
+        tuple(unit * number for number in mean),
+        tuple(unit * number for number in std),
+    )

@@ -39,26 +39,26 @@ def fitted(path, shape, dtype="float32"):
 @pytest.mark.parametrize("shape", [(None,), (1, None), (1, 1, COUNT)])
 def test_values_are_between_minus_one_and_one(tmp_path, bits, shape):
     values = written(tmp_path / "s.wav", bits)
-    found = fitted(tmp_path / "s.wav", shape)
-    np.testing.assert_array_equal(found.samples[0]["x"].reshape(-1), values.astype(np.float32))
-    assert found.samples[0]["x"].ndim == len(shape)
-    assert found.notes == (f"{tmp_path}/s.wav: 16000 Hz, 1 window of 1000",)
-    assert found.along is Along.ALONE
+    fit = fitted(tmp_path / "s.wav", shape)
+    np.testing.assert_array_equal(fit.samples[0]["x"].reshape(-1), values.astype(np.float32))
+    assert fit.samples[0]["x"].ndim == len(shape)
+    assert fit.notes == (f"{tmp_path}/s.wav: 16000 Hz, 1 window of 1000",)
+    assert fit.along is Along.ALONE
 
 
 def test_an_input_of_fixed_length_takes_windows_and_the_rest_is_told(tmp_path):
     values = written(tmp_path / "s.wav")
-    found = fitted(tmp_path / "s.wav", (1, 300))
-    assert found.notes == (f"{tmp_path}/s.wav: 16000 Hz, 3 windows of 300, 100 values at the end left out",)
-    joined = np.concatenate([sample["x"][0] for sample in found.samples])
+    fit = fitted(tmp_path / "s.wav", (1, 300))
+    assert fit.notes == (f"{tmp_path}/s.wav: 16000 Hz, 3 windows of 300, 100 values at the end left out",)
+    joined = np.concatenate([sample["x"][0] for sample in fit.samples])
     np.testing.assert_array_equal(joined, values[:900].astype(np.float32))
-    assert found.along is Along.BATCH
+    assert fit.along is Along.BATCH
 
 
 def test_an_input_of_the_file_s_integers_takes_them(tmp_path):
     values = written(tmp_path / "s.wav")
-    found = fitted(tmp_path / "s.wav", (COUNT,), "int16").samples[0]["x"]
-    np.testing.assert_array_equal(found, (values * (1 << 15)).astype(np.int16))
+    integers = fitted(tmp_path / "s.wav", (COUNT,), "int16").samples[0]["x"]
+    np.testing.assert_array_equal(integers, (values * (1 << 15)).astype(np.int16))
 
 
 REFUSED = {
@@ -131,14 +131,14 @@ def refusal(path) -> str:
 )
 def test_windows_follow_on_each_other(tmp_path, length, windows, left):
     values = written(tmp_path / "s.wav")
-    found = fitted(tmp_path / "s.wav", (1, length))
-    assert len(found.samples) == windows
-    assert found.along is (Along.ALONE if windows == 1 else Along.BATCH)
-    joined = np.concatenate([sample["x"][0] for sample in found.samples])
+    fit = fitted(tmp_path / "s.wav", (1, length))
+    assert len(fit.samples) == windows
+    assert fit.along is (Along.ALONE if windows == 1 else Along.BATCH)
+    joined = np.concatenate([sample["x"][0] for sample in fit.samples])
     np.testing.assert_array_equal(joined, values[: COUNT - left].astype(np.float32))
     end = f", {left} values at the end left out" if left else ""
     plural = "s" if windows > 1 else ""
-    assert found.notes == (f"{tmp_path}/s.wav: 16000 Hz, {windows} window{plural} of {length}{end}",)
+    assert fit.notes == (f"{tmp_path}/s.wav: 16000 Hz, {windows} window{plural} of {length}{end}",)
 
 
 def test_a_recording_that_is_one_value_too_short_is_refused(tmp_path):

@@ -74,11 +74,11 @@ def test_a_stream_is_proved_safe_once_unless_that_is_not_wanted(options, times, 
     tensors = {name: Tensor(placed.addresses[name], 1024) for name in stream.tensors}
     beside = place_stream(device, stream, tensors, **options)
     alone = Launch(device, stream, placed.addresses, placed.stream_address, **options)
-    for one in (placed, beside, alone):
+    for launch in (placed, beside, alone):
         asked.clear()
         for _ in range(3):
-            one.run()
-        assert asked == [one.stream_address] * times
+            launch.run()
+        assert asked == [launch.stream_address] * times
 
 
 def check(instructions, users) -> None:
@@ -309,7 +309,7 @@ def moved(source: str, target: str) -> dict[str, np.ndarray]:
 
 
 def names() -> tuple[str, str, str]:
-    """Return tensors of the first stream: one that is stored, one of weights, and one that is loaded."""
+    """Return tensors of the first stream: a stored tensor, a tensor of weights and a loaded tensor."""
     _, plan = handmade(TITLE)
     stream = first_stream()
     stored = next(

@@ -30,9 +30,9 @@ def fitted(along: Along, *values: float) -> Fitted:
 
 
 def test_a_single_sample_is_run_once_and_its_outputs_stay_as_they_are():
-    found = run_each(Doubling(), fitted(Along.ALONE, 3))
-    assert found.outputs["y"].tolist() == [[6, 6]]
-    assert (found.runs, found.seconds) == (1, 1.0)
+    outcome = run_each(Doubling(), fitted(Along.ALONE, 3))
+    assert outcome.outputs["y"].tolist() == [[6, 6]]
+    assert (outcome.runs, outcome.seconds) == (1, 1.0)
 
 
 def test_several_samples_are_joined_wherever_they_stood():
@@ -46,11 +46,16 @@ def test_one_sample_of_a_list_is_joined_as_several_are(along, shape):
 
 def test_several_samples_are_run_in_order():
     session = Doubling()
-    found = run_each(session, fitted(Along.BATCH, 1, 2, 3))
+    outcome = run_each(session, fitted(Along.BATCH, 1, 2, 3))
     assert [array[0, 0] for array in session.seen] == [1, 2, 3]
-    assert found.outputs["y"].tolist() == [[2, 2], [4, 4], [6, 6]]
-    assert found.launches == ("launch 1",)
-    assert (found.runs, found.seconds, found.host_seconds, found.copy_seconds) == (3, 6.0, (2.0,), 20.0)
+    assert outcome.outputs["y"].tolist() == [[2, 2], [4, 4], [6, 6]]
+    assert outcome.launches == ("launch 1",)
+    assert (outcome.runs, outcome.seconds, outcome.host_seconds, outcome.copy_seconds) == (
+        3,
+        6.0,
+        (2.0,),
+        20.0,
+    )
 
 
 @pytest.mark.parametrize(
@@ -65,10 +70,10 @@ def test_several_samples_are_run_in_order():
 )
 def test_outputs_are_joined_along_a_batch_of_1_and_stacked_otherwise(along, shape, expected):
     runs = [{"y": np.full(shape, number)} for number in range(2)]
-    found = joined(runs, along)["y"]
-    assert found.shape == expected
-    assert found[0].max() == 0
-    assert found[1].min() == 1
+    output = joined(runs, along)["y"]
+    assert output.shape == expected
+    assert output[0].max() == 0
+    assert output[1].min() == 1
 
 
 def test_outputs_of_unlike_shapes_cannot_be_joined():

@@ -51,45 +51,45 @@ def report_of(title: str, log: bool = True) -> tuple[Report, Outcome]:
 
 @pytest.mark.parametrize("title", TITLES)
 def test_every_cycle_belongs_to_one_layer(title):
-    found, outcome = report_of(title)
+    run_report, outcome = report_of(title)
     assert (
-        found.cycles
-        == sum(layer.cycles or 0 for layer in found.layers)
+        run_report.cycles
+        == sum(layer.cycles or 0 for layer in run_report.layers)
         == sum(ran.result.cycles for ran in outcome.launches)
     )
-    assert found.macs == sum(layer.macs for layer in found.layers)
-    assert found.seconds == found.cycles / CLOCK
-    for layer in found.layers:
+    assert run_report.macs == sum(layer.macs for layer in run_report.layers)
+    assert run_report.seconds == run_report.cycles / CLOCK
+    for layer in run_report.layers:
         assert all(0 <= busy <= layer.cycles for busy in layer.busy.values())
         assert layer.utilisation is None or 0 <= layer.utilisation <= 1
 
 
 @pytest.mark.parametrize("title", TITLES)
 def test_all_work_of_a_unit_belongs_to_layers(title):
-    found, outcome = report_of(title)
+    run_report, outcome = report_of(title)
     for unit in Unit:
         spans = [ran.timing.log.spans for ran in outcome.launches]
         worked = sum(
             int((each["end"] - each["begin"])[(each["unit"] == unit) & (each["state"] == BUSY)].sum())
             for each in spans
         )
-        assert sum(layer.busy.get(unit.name.lower(), 0) for layer in found.layers) == worked
+        assert sum(layer.busy.get(unit.name.lower(), 0) for layer in run_report.layers) == worked
 
 
 def test_the_bytes_are_those_that_the_device_counts():
-    found, outcome = report_of("residual")
+    run_report, outcome = report_of("residual")
     (ran,) = outcome.launches
     names = ("INP_LOADED_BYTES", "WGT_LOADED_BYTES", "ACC_LOADED_BYTES", "UOP_LOADED_BYTES")
     _, plan = handmade("residual")
     counted = outcome_of("residual", FunctionalDevice(TINY, plan.dram_bytes)).launches[0].result.counters
-    assert sum(layer.bytes_read for layer in found.layers) == sum(counted[name] for name in names)
-    assert sum(layer.bytes_written for layer in found.layers) == counted["OUT_STORED_BYTES"]
+    assert sum(layer.bytes_read for layer in run_report.layers) == sum(counted[name] for name in names)
+    assert sum(layer.bytes_written for layer in run_report.layers) == counted["OUT_STORED_BYTES"]
     assert ran.timing is not None
 
 
 def test_macs_are_those_of_the_operators():
-    found, _ = report_of("residual")
-    by_op = [(layer.op, layer.macs) for layer in found.layers]
+    run_report, _ = report_of("residual")
+    by_op = [(layer.op, layer.macs) for layer in run_report.layers]
     assert by_op == [
         ("Int8Conv", 8 * 1 * 9 * 25),
         ("Int8Conv", 8 * 8 * 9 * 25),
@@ -102,10 +102,10 @@ def test_macs_are_those_of_the_operators():
 
 
 def test_a_device_that_tells_only_the_total_gets_its_layers_from_the_simulator():
-    found, outcome = report_of("residual")
+    run_report, outcome = report_of("residual")
     for ran in outcome.launches:
         object.__setattr__(ran, "timing", None)
-    assert report(handmade("residual")[1], outcome, "cycle", CLOCK) == found
+    assert report(handmade("residual")[1], outcome, "cycle", CLOCK) == run_report
 
 
 def test_without_a_log_units_tell_nothing_and_the_cycles_are_the_same():
@@ -116,20 +116,22 @@ def test_without_a_log_units_tell_nothing_and_the_cycles_are_the_same():
 
 def test_an_untimed_device_reports_what_moves():
     _, plan = handmade("residual")
-    found = report(plan, outcome_of("residual", FunctionalDevice(TINY, plan.dram_bytes)), "functional", CLOCK)
-    assert (found.cycles, found.seconds, found.utilisation) == (None, None, None)
-    assert all(layer.cycles is None for layer in found.layers)
-    assert [layer.bytes_read for layer in found.layers] == [
+    run_report = report(
+        plan, outcome_of("residual", FunctionalDevice(TINY, plan.dram_bytes)), "functional", CLOCK
+    )
+    assert (run_report.cycles, run_report.seconds, run_report.utilisation) == (None, None, None)
+    assert all(layer.cycles is None for layer in run_report.layers)
+    assert [layer.bytes_read for layer in run_report.layers] == [
         layer.bytes_read for layer in report_of("residual")[0].layers
     ]
-    assert summary(found) == "functional: 19.1 kMAC, untimed"
+    assert summary(run_report) == "functional: 19.1 kMAC, untimed"
 
 
 @pytest.mark.parametrize("title", TITLES)
 def test_a_report_is_text_and_json(title):
-    found, _ = report_of(title)
-    lines = table(found).splitlines()
-    assert len(lines) == len(found.layers) + 2
+    run_report, _ = report_of(title)
+    lines = table(run_report).splitlines()
+    assert len(lines) == len(run_report.layers) + 2
     assert lines[0].split() == [
         "layer",
         "operator",
@@ -148,37 +150,37 @@ def test_a_report_is_text_and_json(title):
         "store",
         *["bound,", "or", "why", "on", "the", "host"],
     ]
-    assert json.loads(json.dumps(found.to_json()))["cycles"] == found.cycles
-    assert all("\n" not in layer.name for layer in found.layers)
+    assert json.loads(json.dumps(run_report.to_json()))["cycles"] == run_report.cycles
+    assert all("\n" not in layer.name for layer in run_report.layers)
 
 
 @pytest.mark.parametrize("title", TITLES)
 def test_the_energy_of_a_run_is_that_of_its_instructions(title):
-    found, outcome = report_of(title)
+    run_report, outcome = report_of(title)
     _, plan = handmade(title)
     expected = sum(energies(ran.timing.program, plan.target.energy).sum() for ran in outcome.launches)
-    assert found.energy_pj == pytest.approx(expected)
-    assert sum(found.energy.values()) == pytest.approx(found.energy_pj)
-    for layer in found.layers:
+    assert run_report.energy_pj == pytest.approx(expected)
+    assert sum(run_report.energy.values()) == pytest.approx(run_report.energy_pj)
+    for layer in run_report.layers:
         assert sum(layer.energy.values()) == pytest.approx(layer.energy_pj or 0)
-    on_accelerator = [layer.energy_pj for layer in found.layers if layer.on == "accelerator"]
+    on_accelerator = [layer.energy_pj for layer in run_report.layers if layer.on == "accelerator"]
     least = sum(on_accelerator) * (1 - ROUNDING)
-    assert least <= found.energy_pj <= sum(on_accelerator) + 2 * 16 / 8 * plan.target.energy.dram
-    assert all(layer.energy_pj is None for layer in found.layers if layer.on == "host")
+    assert least <= run_report.energy_pj <= sum(on_accelerator) + 2 * 16 / 8 * plan.target.energy.dram
+    assert all(layer.energy_pj is None for layer in run_report.layers if layer.on == "host")
 
 
 def test_an_untimed_run_has_no_energy():
     _, plan = handmade("residual")
-    found = report(plan, outcome_of("residual", FunctionalDevice(TINY, plan.dram_bytes)), "functional")
-    assert found.energy_pj is None
-    assert {layer.energy_pj for layer in found.layers} == {None}
+    run_report = report(plan, outcome_of("residual", FunctionalDevice(TINY, plan.dram_bytes)), "functional")
+    assert run_report.energy_pj is None
+    assert {layer.energy_pj for layer in run_report.layers} == {None}
 
 
 def test_operators_on_the_host_are_told_with_their_reason_and_time_and_move_nothing():
     _, plan = handmade("with the host between")
-    found, outcome = report_of("with the host between")
+    run_report, outcome = report_of("with the host between")
     (step,) = (step for step in plan.steps if isinstance(step, HostStep))
-    (layer,) = (layer for layer in found.layers if layer.on == HOST)
+    (layer,) = (layer for layer in run_report.layers if layer.on == HOST)
     expected = LayerReport(step.name, step.op, HOST, None, step.macs, None, 0, 0)
     assert layer == replace(expected, reason=step.reason, seconds=outcome.host_seconds[0])
     assert step.name != step.op
@@ -187,24 +189,28 @@ def test_operators_on_the_host_are_told_with_their_reason_and_time_and_move_noth
 @pytest.mark.parametrize("title", TITLES)
 def test_untimed_layers_are_the_plan_s(title):
     _, plan = handmade(title)
-    found = report(plan, outcome_of(title, FunctionalDevice(TINY, plan.dram_bytes)), "functional")
-    layers = [layer for layer in found.layers if layer.on == ACCELERATOR]
+    run_report = report(plan, outcome_of(title, FunctionalDevice(TINY, plan.dram_bytes)), "functional")
+    layers = [layer for layer in run_report.layers if layer.on == ACCELERATOR]
     planned = [layer for step in plan.launches for layer in step.layers]
     assert layers == [
         LayerReport(
-            one.name,
-            one.op,
+            layer.name,
+            layer.op,
             ACCELERATOR,
             None,
-            one.macs,
+            layer.macs,
             None,
-            one.bytes_read,
-            one.bytes_written,
-            one.bytes_once,
+            layer.bytes_read,
+            layer.bytes_written,
+            layer.bytes_once,
         )
-        for one in planned
+        for layer in planned
     ]
-    assert (found.macs, found.energy, found.runs) == (sum(one.macs for one in planned), {}, 1)
+    assert (run_report.macs, run_report.energy, run_report.runs) == (
+        sum(layer.macs for layer in planned),
+        {},
+        1,
+    )
 
 
 LAYERS = (
@@ -233,16 +239,21 @@ cycle: 2,000 cycles, 2.00 ms, 3.5 MMAC, 25.0% of the multipliers, 3.00 mJ
 
 
 def test_the_table_has_a_row_for_each_layer_and_the_totals():
-    found = Report("cycle", 2000, 2e-3, 3_500_000, 0.25, 3e9, LAYERS)
-    assert table(found) == TABLE
-    assert (found.host_macs, found.host_seconds, found.copy_seconds, found.energy) == (0, None, None, {})
-    none = table(replace(found, layers=()))
+    run_report = Report("cycle", 2000, 2e-3, 3_500_000, 0.25, 3e9, LAYERS)
+    assert table(run_report) == TABLE
+    assert (run_report.host_macs, run_report.host_seconds, run_report.copy_seconds, run_report.energy) == (
+        0,
+        None,
+        None,
+        {},
+    )
+    none = table(replace(run_report, layers=()))
     assert none.startswith("layer  operator           on              cycles       ms ")
     assert none.count("\n") == 1
-    assert summary(replace(found, runs=3)).startswith("cycle, each of 3 runs: 2,000 cycles, ")
-    assert ", 0.0% of the multipliers, " in summary(replace(found, utilisation=None))
+    assert summary(replace(run_report, runs=3)).startswith("cycle, each of 3 runs: 2,000 cycles, ")
+    assert ", 0.0% of the multipliers, " in summary(replace(run_report, utilisation=None))
     for missing in ("cycles", "seconds", "energy_pj"):
-        assert summary(replace(found, **{missing: None})) == "cycle: 3.5 MMAC, untimed"
+        assert summary(replace(run_report, **{missing: None})) == "cycle: 3.5 MMAC, untimed"
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -292,26 +303,33 @@ def test_the_roofline_of_a_layer_is_its_macs_or_its_tensors_once():
 @pytest.mark.parametrize("title", TITLES)
 def test_no_layer_takes_fewer_cycles_than_its_roofline(title):
     _, plan = handmade(title)
-    found = report(plan, outcome_of(title, CycleDevice(TINY, plan.dram_bytes, log=True)), "cycle")
-    timed = [layer for layer in found.layers if layer.on == ACCELERATOR]
-    assert found.roofline_cycles == sum(layer.roofline_cycles for layer in timed) <= found.cycles
-    assert found.bytes_once == sum(layer.bytes_once for layer in timed)
-    assert found.bytes_moved == sum(layer.bytes_read + layer.bytes_written for layer in timed)
+    run_report = report(plan, outcome_of(title, CycleDevice(TINY, plan.dram_bytes, log=True)), "cycle")
+    timed = [layer for layer in run_report.layers if layer.on == ACCELERATOR]
+    assert run_report.roofline_cycles == sum(layer.roofline_cycles for layer in timed) <= run_report.cycles
+    assert run_report.bytes_once == sum(layer.bytes_once for layer in timed)
+    assert run_report.bytes_moved == sum(layer.bytes_read + layer.bytes_written for layer in timed)
 
 
 def test_a_given_clock_and_memory_stand_for_those_of_the_target():
     _, plan = handmade("residual")
     outcome = outcome_of("residual", CycleDevice(TINY, plan.dram_bytes, log=True))
-    own, other = report(plan, outcome, "cycle"), report(plan, outcome, "cycle", 2 * plan.target.clock_hz)
-    assert own.seconds == own.cycles / plan.target.clock_hz == 2 * other.seconds
-    assert [one.seconds for one in own.layers if one.cycles is not None] == [
-        one.cycles / plan.target.clock_hz for one in own.layers if one.cycles is not None
+    at_target_clock, at_double_clock = (
+        report(plan, outcome, "cycle"),
+        report(plan, outcome, "cycle", 2 * plan.target.clock_hz),
+    )
+    assert (
+        at_target_clock.seconds
+        == at_target_clock.cycles / plan.target.clock_hz
+        == 2 * at_double_clock.seconds
+    )
+    assert [layer.seconds for layer in at_target_clock.layers if layer.cycles is not None] == [
+        layer.cycles / plan.target.clock_hz for layer in at_target_clock.layers if layer.cycles is not None
     ]
     slow = report(plan, outcome, "cycle", memory=replace(plan.target.memory, cycles_per_beat=1000))
     assert (
-        {one.bound for one in slow.layers if one.bytes_read}
+        {layer.bound for layer in slow.layers if layer.bytes_read}
         == {"memory"}
-        != {one.bound for one in own.layers if one.bytes_read}
+        != {layer.bound for layer in at_target_clock.layers if layer.bytes_read}
     )
 
 
@@ -321,14 +339,14 @@ def test_multiply_accumulates_of_the_host_are_counted_apart():
         structs.replace(step, macs=1000) if isinstance(step, HostStep) else step for step in plan.steps
     )
     outcome = outcome_of("with the host between", FunctionalDevice(TINY, plan.dram_bytes))
-    found = report(replace(plan, steps=steps), outcome, "functional")
-    assert found.host_macs == 1000
-    assert found.macs == sum(layer.macs for step in plan.launches for layer in step.layers) > 0
+    run_report = report(replace(plan, steps=steps), outcome, "functional")
+    assert run_report.host_macs == 1000
+    assert run_report.macs == sum(layer.macs for step in plan.launches for layer in step.layers) > 0
 
 
 def test_launches_that_ran_alone_have_no_time_of_the_host():
     _, plan = handmade("with the host between")
     outcome = outcome_of("with the host between", FunctionalDevice(TINY, plan.dram_bytes))
-    found = report(plan, replace(outcome, ran=False, runs=3), "functional")
-    assert (found.host_seconds, found.copy_seconds, found.runs) == (None, None, 3)
+    run_report = report(plan, replace(outcome, ran=False, runs=3), "functional")
+    assert (run_report.host_seconds, run_report.copy_seconds, run_report.runs) == (None, None, 3)
     assert report(plan, outcome, "functional").copy_seconds == outcome.copy_seconds > 0

@@ -57,8 +57,8 @@ def test_inputs_that_are_not_what_the_network_takes_are_refused(inputs, message)
 
 
 def test_inputs_that_are_right_are_taken():
-    found = checked({"mask": MASK, "image": IMAGE}, WANTED)
-    assert {name: (array.shape, array.dtype) for name, array in found.items()} == {
+    arrays = checked({"mask": MASK, "image": IMAGE}, WANTED)
+    assert {name: (array.shape, array.dtype) for name, array in arrays.items()} == {
         "mask": ((), np.int8),
         "image": ((1, 3), np.float32),
     }
@@ -130,14 +130,14 @@ def test_what_a_run_gave_stays_as_it_is():
 
 
 def test_two_modules_share_a_device():
-    (one, plan_one), (other, plan_other) = handmade("several ends"), handmade("depthwise")
-    device = FunctionalDevice(TINY, plan_one.dram_bytes + plan_other.dram_bytes)
-    sessions = {id(one): Session(device, plan_one), id(other): Session(device, plan_other)}
-    for seed, graph in enumerate((one, other, one, other)):
+    (first_graph, first_plan), (second_graph, second_plan) = handmade("several ends"), handmade("depthwise")
+    device = FunctionalDevice(TINY, first_plan.dram_bytes + second_plan.dram_bytes)
+    sessions = {id(first_graph): Session(device, first_plan), id(second_graph): Session(device, second_plan)}
+    for seed, graph in enumerate((first_graph, second_graph, first_graph, second_graph)):
         inputs = random_inputs(graph, seed)
-        found = sessions[id(graph)].run(inputs).outputs
+        outputs = sessions[id(graph)].run(inputs).outputs
         for name, array in interpret(graph, inputs).items():
-            np.testing.assert_array_equal(found[name], array)
+            np.testing.assert_array_equal(outputs[name], array)
 
 
 def test_progress_tells_each_step_before_it_runs():
@@ -209,11 +209,11 @@ def test_the_times_of_a_run_are_those_of_its_steps(monkeypatch):
         "vdla.runtime.session.session.time", SimpleNamespace(perf_counter=lambda: 2.0 ** next(clock))
     )
     (graph, _), session = handmade("with the host between"), session_of("with the host between")
-    found = session.run(random_inputs(graph, 0))
+    outcome = session.run(random_inputs(graph, 0))
     steps = [2.0**number for number in (1, 3, 5, 7, 9)]  # copy, copy back, operator, copy, copy back
-    assert found.host_seconds == (steps[2],)
-    assert found.copy_seconds == sum(steps) - steps[2]
-    assert found.seconds == 2.0**11 - 2.0**0  # of the last look at the clock and of the first
+    assert outcome.host_seconds == (steps[2],)
+    assert outcome.copy_seconds == sum(steps) - steps[2]
+    assert outcome.seconds == 2.0**11 - 2.0**0  # of the last look at the clock and of the first
 
 
 def test_values_on_the_host_are_counted_once_each():
@@ -242,25 +242,25 @@ def test_an_outcome_is_that_of_one_whole_run_unless_it_says_otherwise():
     ("cycles", "total"), [((5, 7), 12), ((5, None), None), ((None, 5), None), ((None,), None)]
 )
 def test_cycles_are_known_where_those_of_every_launch_are(cycles, total):
-    launches = tuple(SimpleNamespace(result=SimpleNamespace(cycles=one)) for one in cycles)
+    launches = tuple(SimpleNamespace(result=SimpleNamespace(cycles=count)) for count in cycles)
     assert Outcome({}, launches, 1.0).cycles == total
 
 
 @pytest.mark.parametrize(
-    ("array", "found"),
+    ("array", "array_type"),
     [
         (np.zeros((1, 6), np.int8), "int8[1, 6]"),
         (np.zeros((1, 5), np.uint8), "uint8[1, 5]"),
         (np.zeros((2, 5), np.float32), "float32[2, 5]"),
     ],
 )
-def test_a_value_of_another_type_is_not_copied_to_the_accelerator(array, found):
-    one = Crossing("v", "t", Layout(shape=(1, 5), block=4, batch=1))
-    assert _packed(one, np.ones((1, 5), np.int8)).size == one.layout.size
+def test_a_value_of_another_type_is_not_copied_to_the_accelerator(array, array_type):
+    crossing = Crossing("v", "t", Layout(shape=(1, 5), block=4, batch=1))
+    assert _packed(crossing, np.ones((1, 5), np.int8)).size == crossing.layout.size
     with pytest.raises(ModuleError) as caught:
-        _packed(one, array)
+        _packed(crossing, array)
     assert str(caught.value) == (
-        f"v is {found}, and the accelerator takes int8[1, 5]; compile the network again"
+        f"v is {array_type}, and the accelerator takes int8[1, 5]; compile the network again"
     )
 
 

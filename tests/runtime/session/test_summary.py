@@ -28,18 +28,26 @@ def layer(name: str, on: str, *, cycles=None, seconds=None, macs=0) -> LayerRepo
 
 def test_what_crosses_is_what_launches_copy():
     plan = handmade("with the host between")[1]
-    found = summary("with the host between")
-    assert found.launches == len(plan.launches) == 2
-    assert found.bytes_in == sum(one.layout.size for step in plan.launches for one in step.packs) > 0
-    assert found.bytes_out == sum(one.layout.size for step in plan.launches for one in step.unpacks) > 0
-    assert found.host_operators == len(plan.host_steps)
+    network_summary = summary("with the host between")
+    assert network_summary.launches == len(plan.launches) == 2
+    assert (
+        network_summary.bytes_in
+        == sum(crossing.layout.size for step in plan.launches for crossing in step.packs)
+        > 0
+    )
+    assert (
+        network_summary.bytes_out
+        == sum(crossing.layout.size for step in plan.launches for crossing in step.unpacks)
+        > 0
+    )
+    assert network_summary.host_operators == len(plan.host_steps)
 
 
 def test_the_share_of_macs_counts_those_of_the_host():
-    found = replace(summary("residual"), macs=300, host_macs=100)
-    assert found.mac_share == 0.75
-    assert "MACs         400, 75.0% of them on the accelerator" in str(found)
-    assert replace(found, macs=0, host_macs=0).mac_share is None
+    network_summary = replace(summary("residual"), macs=300, host_macs=100)
+    assert network_summary.mac_share == 0.75
+    assert "MACs         400, 75.0% of them on the accelerator" in str(network_summary)
+    assert replace(network_summary, macs=0, host_macs=0).mac_share is None
 
 
 def test_what_the_count_of_macs_leaves_out_is_told():
@@ -48,11 +56,11 @@ def test_what_the_count_of_macs_leaves_out_is_told():
         HostStep("b", "OnnxRuntime", (), (), {}, "r", 7, tuple(f"If '{n}' not counted" for n in range(4))),
     )
     plan = handmade("residual")[1]
-    found = summary_of(replace(plan, steps=(*plan.steps, *steps)), report_of("residual")[0], CLOCK)
-    assert found.uncounted[0] == "Loop 'l' counted for one trip"
+    network_summary = summary_of(replace(plan, steps=(*plan.steps, *steps)), report_of("residual")[0], CLOCK)
+    assert network_summary.uncounted[0] == "Loop 'l' counted for one trip"
     assert (
         "on the host, Loop 'l' counted for one trip, If '0' not counted, If '1' not counted and 2 more\n"
-        in str(found)
+        in str(network_summary)
     )
     assert "on the host, " not in str(summary("residual"))
 
@@ -61,27 +69,29 @@ def test_a_network_of_float16_says_what_its_inputs_are():
     plan = handmade("residual")[1]
     name, value = next(iter(plan.outputs.items()))
     half = replace(plan, outputs={name: structs.replace(value, dtype="float16")})
-    found = summary_of(half, report_of("residual")[0], CLOCK)
-    assert f"the file's float16 runs as float32 or int8: inputs are float32, {name} float16\n" in str(found)
+    network_summary = summary_of(half, report_of("residual")[0], CLOCK)
+    assert f"the file's float16 runs as float32 or int8: inputs are float32, {name} float16\n" in str(
+        network_summary
+    )
     assert "types" not in str(summary("residual"))
 
 
 def test_the_time_of_the_host_stands_apart_as_measured_on_this_machine():
-    found = replace(summary("residual"), seconds=0.06, host_seconds=0.03, copy_seconds=0.01)
-    lines = str(found).splitlines()
+    network_summary = replace(summary("residual"), seconds=0.06, host_seconds=0.03, copy_seconds=0.01)
+    lines = str(network_summary).splitlines()
     measured = "operators 30.00 ms, copies 10.00 ms: measured on this machine, varies from run to run"
     assert lines[-1] == f"  host time    {measured}"
     assert not any("30.00 ms" in line for line in lines[:-1])
-    assert "host time" not in str(replace(found, host_seconds=None))
+    assert "host time" not in str(replace(network_summary, host_seconds=None))
 
 
 def test_a_run_measures_the_host():
-    found, outcome = report_of("with the host between")
-    measured = [layer.seconds for layer in found.layers if layer.on == "host"]
+    run_report, outcome = report_of("with the host between")
+    measured = [layer.seconds for layer in run_report.layers if layer.on == "host"]
     assert measured == list(outcome.host_seconds)
     assert all(seconds > 0 for seconds in measured)
-    assert found.host_seconds == sum(measured)
-    assert 0 < found.host_seconds + found.copy_seconds < outcome.seconds
+    assert run_report.host_seconds == sum(measured)
+    assert 0 < run_report.host_seconds + run_report.copy_seconds < outcome.seconds
 
 
 def test_layers_that_cost_most_are_ordered_by_cycles_whatever_the_host_took():
@@ -91,10 +101,10 @@ def test_layers_that_cost_most_are_ordered_by_cycles_whatever_the_host_took():
         layer("c", "accelerator", cycles=0, seconds=0.0),
         layer("d", "accelerator", cycles=600, seconds=0.6),
     ]
-    found = costly(layers)
-    assert [(one.name, one.share) for one in found] == [("d", 0.75), ("a", 0.25)]
-    assert found[0] == Cost("d", "Op", "accelerator", 600, 0.6, 0, 0.75)
-    assert costly(layers, 1) == found[:1]
+    costs = costly(layers)
+    assert [(cost.name, cost.share) for cost in costs] == [("d", 0.75), ("a", 0.25)]
+    assert costs[0] == Cost("d", "Op", "accelerator", 600, 0.6, 0, 0.75)
+    assert costly(layers, 1) == costs[:1]
 
 
 def test_without_cycles_those_that_multiply_most_cost_most():
@@ -103,7 +113,7 @@ def test_without_cycles_those_that_multiply_most_cost_most():
         layer("b", "accelerator", macs=3),
         layer("c", "host", seconds=9),
     ]
-    assert [(one.name, one.share) for one in costly(layers)] == [("b", 0.75), ("a", 0.25)]
+    assert [(cost.name, cost.share) for cost in costly(layers)] == [("b", 0.75), ("a", 0.25)]
 
 
 def test_like_reasons_are_told_once_with_their_count():
@@ -121,16 +131,20 @@ def test_like_reasons_are_told_once_with_their_count():
 
 @pytest.mark.parametrize("title", ["residual", "with the host between", "only the host", "nothing"])
 def test_a_summary_is_text_and_json(title):
-    found = summary(title)
-    values = json.loads(json.dumps(found.to_json()))
-    assert values["cycles"] == found.cycles
+    network_summary = summary(title)
+    values = json.loads(json.dumps(network_summary.to_json()))
+    assert values["cycles"] == network_summary.cycles
     assert "cycle_share" not in values
-    titles = [line[2:15].strip() for line in str(found).splitlines()[1:]]
-    moved = ["roofline", "DRAM"] if found.cycles else []
-    further = [*moved, *["energy"] * bool(found.energy_pj), *["mostly host"] * bool(found.hindrance)]
+    titles = [line[2:15].strip() for line in str(network_summary).splitlines()[1:]]
+    moved = ["roofline", "DRAM"] if network_summary.cycles else []
+    further = [
+        *moved,
+        *["energy"] * bool(network_summary.energy_pj),
+        *["mostly host"] * bool(network_summary.hindrance),
+    ]
     assert titles[: 4 + len(further)] == ["MACs", "accelerator", *further, "host", "crossing"]
-    assert titles.count("cost most") == bool(found.costly)
-    assert titles.count("why on host") == bool(found.reasons)
+    assert titles.count("cost most") == bool(network_summary.costly)
+    assert titles.count("why on host") == bool(network_summary.reasons)
 
 
 def host(name: str, macs: int, reason: str) -> HostStep:
@@ -150,9 +164,9 @@ def host(name: str, macs: int, reason: str) -> HostStep:
     ],
 )  # fmt: skip
 def test_where_most_work_runs_on_the_host_a_line_says_why(macs, steps, line):
-    plan, found = handmade("residual")[1], report_of("residual")[0]
+    plan, run_report = handmade("residual")[1], report_of("residual")[0]
     kept = plan.steps if macs else ()
-    ran = replace(found, macs=macs, host_macs=sum(step.macs for step in steps))
+    ran = replace(run_report, macs=macs, host_macs=sum(step.macs for step in steps))
     summary = summary_of(replace(plan, steps=(*kept, *steps)), ran, CLOCK)
     assert summary.hindrance == line
     assert (f"mostly host  {line}" in str(summary)) == bool(line)
@@ -264,16 +278,16 @@ def test_a_summary_is_silent_about_what_there_is_not(changes, title):
 
 
 def test_a_clock_that_is_not_the_target_s_is_told_as_given():
-    plan, found = handmade("residual")[1], report_of("residual")[0]
-    own = plan.target
+    plan, run_report = handmade("residual")[1], report_of("residual")[0]
+    target = plan.target
     for clock, source in (
-        (None, own.clock_source),
-        (own.clock_hz, own.clock_source),
-        (own.clock_hz + 1, ClockSource.GIVEN),
+        (None, target.clock_source),
+        (target.clock_hz, target.clock_source),
+        (target.clock_hz + 1, ClockSource.GIVEN),
     ):
-        summary = summary_of(plan, found, clock)
-        assert (summary.clock_hz, summary.clock_source) == (clock or own.clock_hz, source)
-    assert own.clock_source is not ClockSource.GIVEN
+        summary = summary_of(plan, run_report, clock)
+        assert (summary.clock_hz, summary.clock_source) == (clock or target.clock_hz, source)
+    assert target.clock_source is not ClockSource.GIVEN
 
 
 def test_layers_may_be_given_one_by_one():
@@ -283,8 +297,8 @@ def test_layers_may_be_given_one_by_one():
 
 def test_three_layers_are_told_unless_more_are_asked_for():
     layers = [layer(str(cycles), "accelerator", cycles=cycles) for cycles in (1, 4, 2, 5, 3)]
-    assert [one.name for one in costly(layers)] == ["5", "4", "3"]
-    assert [one.name for one in costly(layers, 9)] == ["5", "4", "3", "2", "1"]
+    assert [cost.name for cost in costly(layers)] == ["5", "4", "3"]
+    assert [cost.name for cost in costly(layers, 9)] == ["5", "4", "3", "2", "1"]
 
 
 @pytest.mark.parametrize(
@@ -350,13 +364,13 @@ def test_each_output_has_its_signal_to_noise_the_worst_first(fidelity, lines):
 
 
 def test_outputs_that_lost_their_meaning_are_below_10_db_or_constant():
-    assert [one.is_lost for one in (FINE, LOST, STUCK)] == [False, True, True]
+    assert [output.is_lost for output in (FINE, LOST, STUCK)] == [False, True, True]
 
 
 def test_the_summary_has_the_lines_and_json_the_numbers():
-    found = replace(summary("residual"), fidelity=Fidelity(8, (FINE,), 10))
-    assert "  accuracy     boxes   23.4 dB" in str(found).splitlines()
-    values = json.loads(json.dumps(found.to_json(), allow_nan=False))["fidelity"]
+    network_summary = replace(summary("residual"), fidelity=Fidelity(8, (FINE,), 10))
+    assert "  accuracy     boxes   23.4 dB" in str(network_summary).splitlines()
+    values = json.loads(json.dumps(network_summary.to_json(), allow_nan=False))["fidelity"]
     assert values["outputs"] == [
         {"output": "boxes", "decibels": 23.44, "constant": False, "measure": "power"}
     ]

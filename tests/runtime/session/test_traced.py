@@ -11,22 +11,22 @@ from vdla.runtime.session.traced import traced
 @pytest.mark.parametrize("title", TITLES)
 def test_launches_have_the_layers_of_the_report_one_after_the_other(title):
     plan, (report, outcome) = handmade(title)[1], report_of(title)
-    found = list(traced(plan, outcome, report))
-    assert [ran for ran, _ in found] == list(outcome.launches)
-    layers = [layer for _, layers in found for layer in layers]
+    launch_traces = list(traced(plan, outcome, report))
+    assert [ran for ran, _ in launch_traces] == list(outcome.launches)
+    layers = [layer for _, layers in launch_traces for layer in layers]
     reports = [layer for layer in report.layers if layer.on == "accelerator"]
     assert [(layer.name, layer.op, layer.end - layer.begin) for layer in layers] == [
-        (one.name, one.op, one.cycles) for one in reports
+        (layer_report.name, layer_report.op, layer_report.cycles) for layer_report in reports
     ]
-    for ran, own in found:
-        assert [layer.begin for layer in own] == [0, *(layer.end for layer in own[:-1])]
-        assert own[-1].end == ran.result.cycles
+    for ran, launch_layers in launch_traces:
+        assert [layer.begin for layer in launch_layers] == [0, *(layer.end for layer in launch_layers[:-1])]
+        assert launch_layers[-1].end == ran.result.cycles
 
 
 @pytest.mark.parametrize("title", TITLES)
 def test_instructions_belong_to_one_layer(title):
     plan, (report, outcome) = handmade(title)[1], report_of(title)
     for ran, layers in traced(plan, outcome, report):
-        own = np.concatenate([layer.instructions for layer in layers])
-        assert len(own) == len(set(own.tolist()))
-        assert set(own.tolist()) <= set(range(len(ran.timing.program)))
+        instructions = np.concatenate([layer.instructions for layer in layers])
+        assert len(instructions) == len(set(instructions.tolist()))
+        assert set(instructions.tolist()) <= set(range(len(ran.timing.program)))

@@ -68,10 +68,10 @@ def test_a_value_that_does_not_fit_is_named():
 
 def test_a_micro_kernel_is_loaded_once_and_the_least_recently_used_makes_room():
     kernels = MicroKernels(TINY.with_changes(uop_buffer_bytes=32))  # eight micro-ops
-    one, two, three = (tuple((number, i, 0) for i in range(4)) for number in range(3))
-    assert [kernels.place(kernel).must_load for kernel in (one, two, one)] == [True, True, False]
-    assert kernels.place(three).begin == 4  # where two was
-    assert [kernels.place(kernel).must_load for kernel in (one, two)] == [False, True]
+    first, second, third = (tuple((number, i, 0) for i in range(4)) for number in range(3))
+    assert [kernels.place(kernel).must_load for kernel in (first, second, first)] == [True, True, False]
+    assert kernels.place(third).begin == 4  # where the second kernel was
+    assert [kernels.place(kernel).must_load for kernel in (first, second)] == [False, True]
     assert len(kernels.words) == 12
     with pytest.raises(
         ProgramError, match="a micro-kernel of 9 micro-ops does not fit micro-op memory, which holds 8"
@@ -328,11 +328,11 @@ RECORDED = {
 def fields_of(program, form) -> list[dict[str, int]]:
     """Return the fields of each instruction of a form that are not 0, without tokens; the load of micro-ops left out."""
     items = [item for item in map(program.instruction, range(len(program))) if isinstance(item, form)]
-    found = [{name: getattr(item, name) for name in isa.field_names(form)} for item in items]
+    all_fields = [{name: getattr(item, name) for name in isa.field_names(form)} for item in items]
     return [
-        {name: value for name, value in one.items() if value and name not in FLAGS}
-        for one in found
-        if form is not isa.Load or (one["memory_type"] != MemoryType.UOP and one["x_size"])
+        {name: value for name, value in fields.items() if value and name not in FLAGS}
+        for fields in all_fields
+        if form is not isa.Load or (fields["memory_type"] != MemoryType.UOP and fields["x_size"])
     ]
 
 
@@ -382,8 +382,8 @@ def test_windows_are_gathered_piece_by_piece_and_bring_their_padding():
     lines = GatheredLines(columns=5, step=4, pitch=32)
     builder.gather(lines, 7, "x", 3, Rows(2, 4, 9))  # each row goes over the end of a line
     fields = [
-        (one.get("sram_base"), one.get("dram_base"), one["x_size"], one["step"])
-        for one in fields_of(decoded_at_0(builder), isa.Gather)
+        (gather.get("sram_base"), gather.get("dram_base"), gather["x_size"], gather["step"])
+        for gather in fields_of(decoded_at_0(builder), isa.Gather)
     ]
     assert fields == [(7, 12, 2, 4), (9, 32, 2, 4), (11, 72, 3, 4), (14, 96, 1, 4)]
     builder = StreamBuilder(WHOLE)
@@ -428,8 +428,8 @@ def test_a_label_has_what_is_recorded_after_it_and_the_waits_behind_that():
     stream = builder.finish()
     program = decode_stream(stream.relocated(dict.fromkeys(stream.tensors, 0)), TINY)
     assert program.unit.tolist() == [Unit.LOAD, Unit.STORE, Unit.COMPUTE, Unit.LOAD, Unit.LOAD, Unit.COMPUTE]
-    found = {name: positions.tolist() for name, positions in stream.labels.items()}
-    assert found == {"one": [1, 2], "none": [], "two": [3, 4, 5]}
+    positions_by_label = {name: positions.tolist() for name, positions in stream.labels.items()}
+    assert positions_by_label == {"one": [1, 2], "none": [], "two": [3, 4, 5]}
     assert {name: positions.tolist() for name, positions in stream.tensors.items()} == {
         "w": [0],
         "A": [1, 3, 4],

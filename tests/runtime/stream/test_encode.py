@@ -13,9 +13,9 @@ WIDE = DEFAULT.with_changes(block_in=1, block_out=1, acc_buffer_bytes=1 << 20)
 
 @pytest.mark.parametrize(("config", "words"), [(TINY, 2), (WIDE, 4)])
 def test_blank_instructions_are_zeros_of_their_width(config, words):
-    found = blank_words(3, config)
-    assert (found.shape, found.dtype) == ((3, words), np.uint64)
-    assert not found.any()
+    blank = blank_words(3, config)
+    assert (blank.shape, blank.dtype) == ((3, words), np.uint64)
+    assert not blank.any()
 
 
 @pytest.mark.parametrize(

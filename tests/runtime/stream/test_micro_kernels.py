@@ -44,8 +44,8 @@ def test_a_kernel_goes_to_the_first_gap_and_the_least_recently_used_make_way(see
     held, memory = MicroKernels(CONFIG), Memory()
     asked = [rng.choice(kernels) for _ in range(60)]
     for kernel in asked:
-        found = held.place(MicroKernel(kernel))
-        assert (found.begin, found.must_load) == memory.place(kernel)
+        placement = held.place(MicroKernel(kernel))
+        assert (placement.begin, placement.must_load) == memory.place(kernel)
     words: list[int] = []
     for kernel in dict.fromkeys(asked):
         assert held.starts[kernel] == len(words)

@@ -31,7 +31,7 @@ def transfer(form, memory: MemoryType, sram: int, **fields):
 
 
 def compute(form, ranges=RANGES, **fields):
-    """Return what records an instruction of the compute unit; `ranges` are those of its micro-ops."""
+    """Return what records an instruction of the compute unit; `ranges` are the ranges of its micro-ops."""
     uops = MicroKernel(zip(*ranges, strict=True)) if ranges else None
     return lambda record: record.compute(form, tuple(fields.get(name, 0) for name in FIELDS[form]), uops)
 
@@ -85,8 +85,8 @@ def test_an_instruction_touches_its_elements_and_its_tensor(title):
     compute(isa.Gemm, ((40, 41),) * 3, **GEMM)(record)
     touched = record.touched()
     assert (touched.shape, touched.dtype) == ((3, PLACES, 3), np.int64)
-    found = [tuple(place) for place in touched[1].tolist() if place[1] < place[2]]
-    assert found == places[1]
+    element_ranges = [tuple(place) for place in touched[1].tolist() if place[1] < place[2]]
+    assert element_ranges == places[1]
 
 
 HALVES = {

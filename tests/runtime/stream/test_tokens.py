@@ -106,7 +106,7 @@ def test_conflicts_are_those_of_sets_of_elements(seed):
             )
         )
     with np.errstate(all="raise"):
-        found = conflicts(*columns(rows), TINY).tolist()
+        last_conflicts = conflicts(*columns(rows), TINY).tolist()
     elements = [
         {(memory, element) for memory, begin, end in places for element in range(begin, end)}
         for _, *places in rows
@@ -118,7 +118,7 @@ def test_conflicts_are_those_of_sets_of_elements(seed):
                 for at in range(number)
                 if other != unit and rows[at][0] == other and elements[at] & elements[number]
             ]
-            assert found[number][other] == max(shared, default=-1)
+            assert last_conflicts[number][other] == max(shared, default=-1)
 
 
 def test_instructions_that_touch_nothing_need_nothing():
@@ -126,21 +126,21 @@ def test_instructions_that_touch_nothing_need_nothing():
     assert conflicts(np.zeros(0, np.uint8), np.zeros((0, PLACES, 3), np.int64), TINY).shape == (0, len(Unit))
 
 
-@pytest.mark.parametrize("one", MemoryType, ids=lambda memory: memory.name)
+@pytest.mark.parametrize("memory", MemoryType, ids=lambda memory: memory.name)
 @pytest.mark.parametrize("config", [TINY, DEFAULT], ids=lambda config: config.name)
-def test_every_memory_conflicts_with_itself_to_its_ends_and_with_no_other(config, one):
-    depth = config.depth(one)
-    for other in (*MemoryType, DRAM):
-        limit = config.depth(other) if other != DRAM else 9
-        rows = [(Unit.LOAD, (one, 0, depth)), (Unit.COMPUTE, (other, 0, limit))]
-        same = other != DRAM and scratchpad_of(other) == scratchpad_of(one)
-        assert conflicts(*columns(rows), config)[-1].tolist() == [0 if same else -1, -1, -1], other
+def test_every_memory_conflicts_with_itself_to_its_ends_and_with_no_other(config, memory):
+    depth = config.depth(memory)
+    for other_memory in (*MemoryType, DRAM):
+        limit = config.depth(other_memory) if other_memory != DRAM else 9
+        rows = [(Unit.LOAD, (memory, 0, depth)), (Unit.COMPUTE, (other_memory, 0, limit))]
+        same = other_memory != DRAM and scratchpad_of(other_memory) == scratchpad_of(memory)
+        assert conflicts(*columns(rows), config)[-1].tolist() == [0 if same else -1, -1, -1], other_memory
     for place in (0, depth - 1):
-        rows = [(Unit.LOAD, (one, 0, depth)), (Unit.COMPUTE, (one, place, place + 1))]
+        rows = [(Unit.LOAD, (memory, 0, depth)), (Unit.COMPUTE, (memory, place, place + 1))]
         assert conflicts(*columns(rows), config)[-1].tolist() == [0, -1, -1]
-    whole = [(Unit.LOAD, (other, 0, config.depth(other))) for other in MemoryType]
+    whole = [(Unit.LOAD, (other_memory, 0, config.depth(other_memory))) for other_memory in MemoryType]
     for outside in ((-1, 0), (-2, 0), (-2, -1), (depth, depth + 2)):
-        rows = [*whole, (Unit.COMPUTE, (one, *outside), (DRAM, -1, 0))]
+        rows = [*whole, (Unit.COMPUTE, (memory, *outside), (DRAM, -1, 0))]
         assert conflicts(*columns(rows), config)[-1].tolist() == [-1, -1, -1], outside
 
 
@@ -162,7 +162,7 @@ def units_of(plan: TokenPlan, rows) -> list[int]:
 
 
 def tokens(units: list[int], flags: list[set[str]]) -> dict[tuple[int, int], tuple[list[int], list[int]]]:
-    """Return the positions that push and those that pop, by edge."""
+    """Return the positions that push and the positions that pop, by edge."""
     return {
         edge: tuple(
             [at for at, unit in enumerate(units) if unit == end and name in flags[at]]
@@ -180,14 +180,14 @@ def known(units: list[int], edges) -> list[list[int]]:
         for edge, (pushes, pops) in edges.items()
         for push, pop in zip(pushes, pops, strict=True)
     }
-    latest, found = [[-1] * len(Unit) for _ in Unit], []
+    latest, last_done = [[-1] * len(Unit) for _ in Unit], []
     for position, unit in enumerate(units):
         for other in Unit:
             if (push := popped.get((position, other))) is not None:
-                latest[unit] = [max(pair) for pair in zip(latest[unit], found[push], strict=True)]
+                latest[unit] = [max(pair) for pair in zip(latest[unit], last_done[push], strict=True)]
                 latest[unit][other] = max(latest[unit][other], push)
-        found.append(list(latest[unit]))
-    return found
+        last_done.append(list(latest[unit]))
+    return last_done
 
 
 def random_rows(seed: int) -> list[tuple[int, tuple[int, ...]]]:
@@ -324,11 +324,11 @@ STEPPING = (isa.Opcode.GEMM, isa.Opcode.ALU, isa.Opcode.DEPTHWISE)
 
 def plainly_beside(opcodes, halves, pushes) -> list[bool]:
     """Return the LOADs that run beside, instruction by instruction: `worked` are the halves of the last step."""
-    found, worked = [], 0
+    beside, worked = [], 0
     for opcode, touched, push in zip(opcodes, halves, pushes, strict=True):
-        found.append(opcode == isa.Opcode.LOAD and touched > 0 and not push and not touched & worked)
+        beside.append(opcode == isa.Opcode.LOAD and touched > 0 and not push and not touched & worked)
         worked = touched if opcode in STEPPING else worked
-    return found
+    return beside
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -344,8 +344,8 @@ def test_random_instructions_run_beside_as_their_order_says(seed):
 
 def test_an_instruction_alone_has_none_before_it():
     for opcode, expected in ((isa.Opcode.LOAD, True), (isa.Opcode.GEMM, False)):
-        found = loads_beside(np.array([opcode], np.uint8), np.array([1]), np.array([False]))
-        assert found.tolist() == [expected]
+        beside = loads_beside(np.array([opcode], np.uint8), np.array([1]), np.array([False]))
+        assert beside.tolist() == [expected]
 
 
 def test_a_load_that_pops_a_token_runs_beside():

@@ -53,11 +53,11 @@ def gaps(moves, group: int, number: int) -> list[int]:
     """Return the begins of the gaps in which there is room for a group."""
     lay_out(moves, group, number)
     size = int(moves.groups.high[group] - moves.groups.low[group])
-    found, place = [], next_gap(moves.taken, 0, size)
+    gap_begins, place = [], next_gap(moves.taken, 0, size)
     while place != NEVER:
-        found.append(place)
+        gap_begins.append(place)
         place = next_gap(moves.taken, end_of_gap(moves.taken, place), size)
-    return found
+    return gap_begins
 
 
 def test_gaps_are_free_as_long_as_a_group_lives():
@@ -78,11 +78,11 @@ def test_gaps_are_free_as_long_as_a_group_lives():
 )
 def test_gaps_begin_where_places_become_free(taken, size, begins):
     places = np.array([each == "#" for each in taken], np.int64)
-    found, place = [], next_gap(places, 0, size)
+    gap_begins, place = [], next_gap(places, 0, size)
     while place != NEVER:
-        found.append(place)
+        gap_begins.append(place)
         place = next_gap(places, end_of_gap(places, place), size)
-    assert found == begins
+    assert gap_begins == begins
 
 
 def test_the_idle_cycles_of_a_bus():

@@ -152,7 +152,7 @@ def test_faults_are_the_errors_of_the_other_devices(device):
 
 
 def test_a_run_after_its_limit_of_cycles_is_an_error(board, device, monkeypatch):
-    monkeypatch.setattr("vdla.runtime.devices.board.device.read_cycles", lambda found: 11)
+    monkeypatch.setattr("vdla.runtime.devices.board.device.read_cycles", lambda registers: 11)
     device.copy_in(STREAM, encoded(isa.Finish()))
     device.run(STREAM, 1, cycle_limit=11)
     with pytest.raises(CycleLimitError, match="took 11 cycles, more than its limit of 10 cycles"):

@@ -123,14 +123,14 @@ def test_words_of_a_burst_stand_in_the_registers_as_litedram_orders_them():
     bank = csr_bus.CSRBank(injector.get_csrs(), bus=bus, ordering="big")
     injector.submodules += bank
     first = next(place for place, csr in enumerate(bank.simple_csrs) if csr.name.startswith("pi1_wrdata"))
-    found = []
+    stored_words = []
 
     def write() -> Iterator[Any]:
         for place, word in enumerate(_words(data)):
             yield from bus.write(first + place, word)
         yield
-        found.append((yield injector.pi1._wrdata.storage))
+        stored_words.append((yield injector.pi1._wrdata.storage))
 
     run_simulation(injector, write())
-    assert found == [int.from_bytes(data, "little")]
+    assert stored_words == [int.from_bytes(data, "little")]
     assert _bytes(_words(data)) == data

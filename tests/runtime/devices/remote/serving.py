@@ -25,7 +25,7 @@ Result = TypeVar("Result")
 
 
 def awaited(work: Coroutine[Any, Any, Result]) -> Result:
-    """Run a coroutine to its end, in a thread: a browser of other tests leaves its loop running in this one."""
+    """Run a coroutine to its end in a new thread: browsers of other tests leave an event loop in this thread."""
     with ThreadPoolExecutor(1) as threads:
         return threads.submit(asyncio.run, work).result()
 
@@ -45,7 +45,7 @@ class Served:
     port: int
 
     def address(self, options: str = "insecure", device: str = "") -> str:
-        """Return the address of one of its devices."""
+        """Return the address of a device of the server."""
         return f"remote://127.0.0.1:{self.port}/{device}?{options}"
 
     def interrupt(self) -> int:
@@ -80,7 +80,7 @@ def serving(folder: Path, *options: str, port: int = 0) -> Iterator[Served]:
 
 
 def make_certificate(folder: Path, name: str = "127.0.0.1") -> tuple[Path, Path]:
-    """Return a self-signed certificate and its key, made as docs/remote.md says."""
+    """Return a self-signed certificate and its key, created as docs/remote.md says."""
     if shutil.which("openssl") is None:
         pytest.skip("openssl makes the certificates, and is not installed")
     certificate, key = folder / f"{name}.pem", folder / f"{name}.key"

@@ -80,16 +80,16 @@ def on_server(address: str, memory: MemoryParameters = REFERENCE_MEMORY, config=
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory) -> Iterator[Served]:
-    with serving(tmp_path_factory.mktemp("served"), "--insecure", *LIMITS) as one:
-        yield one
+    with serving(tmp_path_factory.mktemp("served"), "--insecure", *LIMITS) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory) -> Iterator[tuple[Served, Path]]:
     """Return a server with TLS and tokens of two clients, and the folder of its files."""
     folder = tmp_path_factory.mktemp("secured")
-    with serving(folder, *secure_options(folder, "alice", "bob")) as one:
-        yield one, folder
+    with serving(folder, *secure_options(folder, "alice", "bob")) as server:
+        yield server, folder
 
 
 # Results
@@ -107,9 +107,9 @@ def test_cycles_counters_and_dram_are_those_of_the_local_device(served, seed, me
         with pytest.raises(VerificationError, match=re.escape(str(error))):
             program.run_on(on_server(served.address(), memory, program.config))
         return
-    result, found = program.run_on(on_server(served.address(), memory, program.config))
+    result, remote_image = program.run_on(on_server(served.address(), memory, program.config))
     assert (result.cycles, result.counters) == (expected.cycles, expected.counters)
-    np.testing.assert_array_equal(found, image)
+    np.testing.assert_array_equal(remote_image, image)
 
 
 def test_the_client_names_the_device_and_the_first_is_the_default(served):
@@ -143,10 +143,10 @@ def test_large_copies_take_several_messages(served):
 
 
 def test_the_log_says_who_ran_what_and_how_long(secured):
-    one, folder = secured
-    SAFE.run_on(on_server(one.address(secure(folder, "alice"))))
+    server, folder = secured
+    SAFE.run_on(on_server(server.address(secure(folder, "alice"))))
     cycles = SAFE.run_on(CycleDevice(CONFIG, DRAM_BYTES))[0].cycles
-    line = one.wait_for("alice  runs 1 instructions on cycle in ")
+    line = server.wait_for("alice  runs 1 instructions on cycle in ")
     assert re.search(rf"in \d+\.\d+ s after \d+\.\d+ s in the queue: {cycles} cycles\n", line)
 
 
@@ -194,7 +194,7 @@ def test_errors_keep_their_class_and_position(served):
     ],
 )
 def test_a_client_without_the_right_token_and_tls_is_refused(secured, tmp_path, options, message):
-    one, folder = secured
+    server, folder = secured
     files = {
         "ca": folder / "127.0.0.1.pem",
         "alice": token_file(folder, "alice"),
@@ -202,9 +202,9 @@ def test_a_client_without_the_right_token_and_tls_is_refused(secured, tmp_path, 
         "other": make_certificate(tmp_path)[0],
     }
     with pytest.raises(DeviceError) as caught:
-        on_server(one.address(options.format(**files)))
-    assert str(caught.value).startswith(f"remote://127.0.0.1:{one.port}: {message}")
-    assert "mallory-" not in one.log.read_text()
+        on_server(server.address(options.format(**files)))
+    assert str(caught.value).startswith(f"remote://127.0.0.1:{server.port}: {message}")
+    assert "mallory-" not in server.log.read_text()
 
 
 def test_a_certificate_for_another_address_is_refused(tmp_path):
@@ -213,15 +213,15 @@ def test_a_certificate_for_another_address_is_refused(tmp_path):
     with (
         serving(
             tmp_path, "--certificate", str(certificate), "--key", str(key), "--tokens", str(tokens)
-        ) as one,
+        ) as server,
         pytest.raises(DeviceLostError, match="cannot be reached"),
     ):
-        on_server(one.address(f"ca={certificate}&token={tokens}"))
+        on_server(server.address(f"ca={certificate}&token={tokens}"))
 
 
 def test_a_client_cannot_use_the_device_of_another(secured):
-    one, folder = secured
-    alice, bob = (Channel(address_of(one.address(secure(folder, name)))) for name in ("alice", "bob"))
+    server, folder = secured
+    alice, bob = (Channel(address_of(server.address(secure(folder, name)))) for name in ("alice", "bob"))
     opened = alice.ask(messages.opening("", Target(CONFIG), 4096), SECONDS)
     for request in (messages.CopyOut(opened.session, 0, 1), messages.Close(opened.session)):
         with pytest.raises(DeviceLostError, match=r"^the server does not have this device"):
@@ -242,10 +242,10 @@ def test_an_oversized_module_is_refused_before_anything_is_copied(tmp_path):
     graph, plan = handmade("several ends")
     message = rf"have {plan.dram_bytes} bytes of DRAM .* limit is 5000"
     with (
-        serving(tmp_path, "--insecure", "--dram-bytes", "5000") as one,
+        serving(tmp_path, "--insecure", "--dram-bytes", "5000") as server,
         pytest.raises(DeviceError, match=message),
     ):
-        Module(plan).run(random_inputs(graph, 0), one.address())
+        Module(plan).run(random_inputs(graph, 0), server.address())
 
 
 def test_an_oversized_copy_or_message_is_refused(served):
@@ -302,15 +302,15 @@ def test_damaged_messages_are_refused_and_disturb_nobody(served):
     "data", [b"", b"GET / HTTP/1.1\r\n\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", bytes(10_000)]
 )
 def test_connections_that_are_no_clients_or_send_nothing_disturb_nobody(served, secured, data):
-    one, folder = secured
+    server, folder = secured
     with (
         socket.create_connection(("127.0.0.1", served.port)) as plain,
-        socket.create_connection(("127.0.0.1", one.port)) as encrypted,
+        socket.create_connection(("127.0.0.1", server.port)) as encrypted,
     ):
         plain.sendall(data)
         encrypted.sendall(data)
         assert SAFE.run_on(on_server(served.address()))[0].cycles
-        assert SAFE.run_on(on_server(one.address(secure(folder, "bob"))))[0].cycles
+        assert SAFE.run_on(on_server(server.address(secure(folder, "bob"))))[0].cycles
 
 
 # Many clients
@@ -329,8 +329,8 @@ def test_20_clients_at_once_each_have_their_own_dram(served):
         return result.cycles, image
 
     with ThreadPoolExecutor(CLIENTS) as threads:
-        found = list(threads.map(client, programs))
-    for program, (cycles, image) in zip(programs, found, strict=True):
+        results = list(threads.map(client, programs))
+    for program, (cycles, image) in zip(programs, results, strict=True):
         expected, local = program.run_on(CycleDevice(CONFIG, DRAM_BYTES))
         assert cycles == expected.cycles
         np.testing.assert_array_equal(image, local)
@@ -342,8 +342,8 @@ def short(tmp_path_factory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("short")
     with serving(folder, "--insecure", "--device", "functional", "--run-seconds", "60") as warm:
         SAFE.run_on(on_server(warm.address()))  # compiles whatever the cache does not hold
-    with serving(folder, "--insecure", "--device", "functional", "--run-seconds", "8") as one:
-        yield one
+    with serving(folder, "--insecure", "--device", "functional", "--run-seconds", "8") as server:
+        yield server
 
 
 def test_a_run_ends_at_its_limit_and_those_behind_it_are_served(short):
@@ -399,19 +399,19 @@ def within(seconds: float, work: Callable[[], bool]) -> bool:
 def test_a_killed_server_is_named_and_the_next_run_works(tmp_path):
     graph, plan = handmade("several ends")
     module, inputs = Module(plan), random_inputs(graph, 0)
-    with serving(tmp_path, "--insecure") as one:
-        before = module.run(inputs, one.address())
-        device = on_server(one.address())
-        one.process.kill()
-        one.process.wait(SECONDS)
+    with serving(tmp_path, "--insecure") as server:
+        before = module.run(inputs, server.address())
+        device = on_server(server.address())
+        server.process.kill()
+        server.process.wait(SECONDS)
         message = (
-            rf"^remote://127\.0\.0\.1:{one.port}: the server cannot be reached, or has ended \(UNAVAILABLE"
+            rf"^remote://127\.0\.0\.1:{server.port}: the server cannot be reached, or has ended \(UNAVAILABLE"
         )
-        for work in (lambda: SAFE.run_on(device), lambda: module.run(inputs, one.address())):
+        for work in (lambda: SAFE.run_on(device), lambda: module.run(inputs, server.address())):
             with pytest.raises(DeviceLostError, match=message):
                 work()
         assert device.lost
-        with serving(tmp_path, "--insecure", port=one.port) as again:
+        with serving(tmp_path, "--insecure", port=server.port) as again:
             assert module.run(inputs, again.address()).report.cycles == before.report.cycles
             with pytest.raises(
                 DeviceLostError, match=r"the server (does not have this device|cannot be reached)"
@@ -422,39 +422,39 @@ def test_a_killed_server_is_named_and_the_next_run_works(tmp_path):
 def test_an_idle_device_is_given_up_and_the_next_run_makes_a_new_one(tmp_path):
     graph, plan = handmade("several ends")
     module, inputs = Module(plan), random_inputs(graph, 0)
-    with serving(tmp_path, "--insecure", "--idle-seconds", "1") as one:
-        first = module.run(inputs, one.address())
-        one.wait_for("is given up: no request for some time")
-        assert module.run(inputs, one.address()).report.cycles == first.report.cycles
+    with serving(tmp_path, "--insecure", "--idle-seconds", "1") as server:
+        first = module.run(inputs, server.address())
+        server.wait_for("is given up: no request for some time")
+        assert module.run(inputs, server.address()).report.cycles == first.report.cycles
 
 
 def test_a_device_is_given_back_when_it_is_no_longer_used(tmp_path):
-    with serving(tmp_path, "--insecure", "--clients", "1") as one:
+    with serving(tmp_path, "--insecure", "--clients", "1") as server:
         for _ in range(3):
-            SAFE.run_on(on_server(one.address()))
-        device = on_server(one.address())
+            SAFE.run_on(on_server(server.address()))
+        device = on_server(server.address())
         device.close()
         with pytest.raises(DeviceLostError, match="the connection is closed"):
             SAFE.run_on(device)
-        on_server(one.address())
+        on_server(server.address())
 
 
 def test_ctrl_c_ends_server_and_runs_cleanly(tmp_path):
-    with serving(tmp_path, "--insecure", "--device", "functional") as one:
+    with serving(tmp_path, "--insecure", "--device", "functional") as server:
         with ThreadPoolExecutor(1) as threads:
-            running = threads.submit(hog().run_on, on_server(one.address(), config=TINY))
-            one.wait_for("opens")
+            running = threads.submit(hog().run_on, on_server(server.address(), config=TINY))
+            server.wait_for("opens")
             time.sleep(1)
             runners = subprocess.run(
-                ["ps", "--ppid", str(one.process.pid), "-o", "pid="],
+                ["ps", "--ppid", str(server.process.pid), "-o", "pid="],
                 capture_output=True,
                 text=True,
                 check=True,
             ).stdout.split()
-            assert one.interrupt() == 0
+            assert server.interrupt() == 0
             with pytest.raises(DeviceLostError, match="the server cannot be reached, or has ended"):
                 running.result(SECONDS)
-        log = one.log.read_text()
+        log = server.log.read_text()
         assert "  ended\n" in log
         assert "Traceback" not in log
         assert runners

@@ -90,9 +90,9 @@ def test_a_device_is_its_client_s_alone():
 
 def test_without_tokens_each_device_is_a_client():
     sessions = Sessions(replace(LIMITS, devices_per_client=1))
-    (first, one), (_, other) = (sessions.open(None, "cycle", REQUEST) for _ in range(2))
-    assert one.client != other.client
-    assert sessions.find(first, None) is one
+    (first, first_session), (_, second_session) = (sessions.open(None, "cycle", REQUEST) for _ in range(2))
+    assert first_session.client != second_session.client
+    assert sessions.find(first, None) is first_session
 
 
 def test_one_request_at_a_time_holds_a_device():

@@ -158,7 +158,7 @@ def test_reset_clears_the_scratchpads_and_a_run_does_not():
         x_size=1,
         x_stride=1,
     )
-    one = isa.Alu(alu_opcode=isa.AluOpcode.ADD, use_imm=1, imm=1, uop_end=1, iter_out=1, iter_in=1)
+    increment = isa.Alu(alu_opcode=isa.AluOpcode.ADD, use_imm=1, imm=1, uop_end=1, iter_out=1, iter_in=1)
 
     def stored(program):
         device.execute([*program, isa.Finish()])
@@ -166,7 +166,7 @@ def test_reset_clears_the_scratchpads_and_a_run_does_not():
 
     device.copy_in(place, bytes(4))
     device.reset()
-    assert stored([one]) == [0] * 4
+    assert stored([increment]) == [0] * 4
     assert stored([out]) == [1] * 4
     device.reset()
     assert stored([out]) == [0] * 4
@@ -183,7 +183,7 @@ def test_dram_is_the_array_itself():
 
 
 class Tools:
-    """Tools that make empty files in place of those of a build.
+    """Tools that make empty files in place of a build's files.
 
     Attributes:
         started: the words of each command.
@@ -217,12 +217,12 @@ class Tools:
 
 @pytest.fixture
 def noted(empty_cache, monkeypatch, tmp_path):
-    """Put tools that only note how they are started in place of those of a build; two processors."""
-    made = Tools()
+    """Put tools that only note how they are started in place of a build's tools; two processors."""
+    tools = Tools()
     (tmp_path / "shim").mkdir()
     (tmp_path / "shim" / "shim.cpp").write_text("/" * 10)
     for name, value in (
-        ("run_tool", made.run),
+        ("run_tool", tools.run),
         ("compiler", lambda: ["g++"]),
         ("verilator_root", lambda: tmp_path / "verilator"),
         ("verilator_version", lambda: "5"),
@@ -232,7 +232,7 @@ def noted(empty_cache, monkeypatch, tmp_path):
     ):
         monkeypatch.setattr(build, name, value)
     monkeypatch.setattr(build.os, "cpu_count", lambda: 2)
-    return made
+    return tools
 
 
 def included(*names: str) -> list[str]:

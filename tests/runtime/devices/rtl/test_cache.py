@@ -1,4 +1,4 @@
-"""A simulation is built once, and again as soon as anything it is made from changes."""
+"""A simulation is built once, and again as soon as any of its sources changes."""
 
 import errno
 import os

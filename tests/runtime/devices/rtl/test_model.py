@@ -17,7 +17,7 @@ class Calls(dict):
 
     def __init__(self) -> None:
         super().__init__()
-        self.made: list[str] = []
+        self.names: list[str] = []
 
     def __getattr__(self, name: str):
         return self.setdefault(name, Function(self, name))
@@ -30,35 +30,35 @@ class Function(SimpleNamespace):
         super().__init__(calls=calls, name=name)
 
     def __call__(self, *arguments: object) -> int:
-        self.calls.made.append(self.name)
+        self.calls.names.append(self.name)
         return 1
 
 
 def test_a_model_is_destroyed_once(monkeypatch, tmp_path):
     calls = Calls()
     monkeypatch.setattr(model.ctypes, "CDLL", lambda path: calls)
-    made = model.Model(tmp_path / "library.so", MemoryParameters())
-    assert calls.made == ["model_create"]
-    made.close()
-    made.close()
-    del made
-    assert calls.made == ["model_create", "model_destroy"]
+    rtl_model = model.Model(tmp_path / "library.so", MemoryParameters())
+    assert calls.names == ["model_create"]
+    rtl_model.close()
+    rtl_model.close()
+    del rtl_model
+    assert calls.names == ["model_create", "model_destroy"]
 
 
 def test_a_model_that_nobody_holds_is_destroyed(monkeypatch, tmp_path):
     calls = Calls()
     monkeypatch.setattr(model.ctypes, "CDLL", lambda path: calls)
-    made = model.Model(tmp_path / "library.so", MemoryParameters())
-    del made
-    assert calls.made == ["model_create", "model_destroy"]
+    rtl_model = model.Model(tmp_path / "library.so", MemoryParameters())
+    del rtl_model
+    assert calls.names == ["model_create", "model_destroy"]
 
 
 def test_a_closed_model_takes_no_memory(monkeypatch, tmp_path):
     monkeypatch.setattr(model.ctypes, "CDLL", lambda path: Calls())
-    made = model.Model(tmp_path / "library.so", MemoryParameters())
-    made.close()
+    rtl_model = model.Model(tmp_path / "library.so", MemoryParameters())
+    rtl_model.close()
     with pytest.raises(DeviceError, match="was closed; make a new one"):
-        made.attach(np.zeros(8, np.uint8))
+        rtl_model.attach(np.zeros(8, np.uint8))
 
 
 class Asked(Calls):
@@ -87,18 +87,23 @@ class Named:
         return self.call(*arguments)
 
 
-def made_of(calls: Asked, monkeypatch) -> model.Model:
+def model_of(calls: Asked, monkeypatch) -> model.Model:
     monkeypatch.setattr(model.ctypes, "CDLL", lambda path: calls)
     return model.Model(Path("library.so"), MemoryParameters(latency=5, depth=6, cycles_per_beat=7))
 
 
 def test_a_call_hands_over_the_model_and_its_arguments_in_order(monkeypatch):
     calls = Asked(model_write=9, model_read=8, model_poll=1, model_cycle=3, model_last_transfer=2)
-    made, image = made_of(calls, monkeypatch), np.zeros(40, np.uint8)
-    made.attach(image)
-    made.reset()
-    assert (made.read(4), made.read(4, 11), made.write(12, 13), made.poll(1, 2, 30)) == (8, 8, 9, True)
-    assert (made.cycle, made.last_transfer, made.protocol) == (3, 2, model.Protocol(0))
+    rtl_model, image = model_of(calls, monkeypatch), np.zeros(40, np.uint8)
+    rtl_model.attach(image)
+    rtl_model.reset()
+    assert (rtl_model.read(4), rtl_model.read(4, 11), rtl_model.write(12, 13), rtl_model.poll(1, 2, 30)) == (
+        8,
+        8,
+        9,
+        True,
+    )
+    assert (rtl_model.cycle, rtl_model.last_transfer, rtl_model.protocol) == (3, 2, model.Protocol(0))
     assert calls.asked == [
         ("create", 5, 6, 7),
         ("attach", 77, image.ctypes.data, 40),
@@ -115,7 +120,7 @@ def test_a_call_hands_over_the_model_and_its_arguments_in_order(monkeypatch):
 
 def test_functions_have_as_many_arguments_as_the_shim_declares(monkeypatch):
     calls = Asked()
-    made_of(calls, monkeypatch)
+    model_of(calls, monkeypatch)
     source = (Path(model.__file__).parent / "shim.cpp").read_text()
     declared = dict(re.findall(r"^EXPORT .*?(model_\w+)\(([^)]*)\)", source, re.MULTILINE))
     assert declared.keys() == calls.keys()
@@ -125,21 +130,21 @@ def test_functions_have_as_many_arguments_as_the_shim_declares(monkeypatch):
 
 @pytest.mark.parametrize(("cycles", "message"), [(0, None), (12, None), (-28, "No space left on device")])
 def test_a_waveform_that_the_disk_does_not_take_is_told(cycles, message, monkeypatch):
-    made = made_of(Asked(model_record=1, model_recorded=cycles), monkeypatch)
-    made.record(Path("/a/b.vcd"), 3, 9)
-    assert made._calls.asked[-1] == ("record", 77, b"/a/b.vcd", 3, 9)
+    rtl_model = model_of(Asked(model_record=1, model_recorded=cycles), monkeypatch)
+    rtl_model.record(Path("/a/b.vcd"), 3, 9)
+    assert rtl_model._calls.asked[-1] == ("record", 77, b"/a/b.vcd", 3, 9)
     if message is None:
-        assert made.recorded() == cycles
+        assert rtl_model.recorded() == cycles
         return
     with pytest.raises(DeviceError) as caught:
-        made.recorded()
+        rtl_model.recorded()
     assert str(caught.value) == f"the waveform cannot be written: {message}; {model.ROOM}"
 
 
 def test_a_waveform_that_cannot_be_opened_is_told(monkeypatch):
-    made = made_of(Asked(model_record=0), monkeypatch)
+    rtl_model = model_of(Asked(model_record=0), monkeypatch)
     with pytest.raises(DeviceError) as caught:
-        made.record(Path("/a/b.vcd"), 0, 1)
+        rtl_model.record(Path("/a/b.vcd"), 0, 1)
     assert str(caught.value) == "the waveform cannot be written to /a, the folder for temporary files"
 
 

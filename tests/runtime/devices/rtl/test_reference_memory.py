@@ -37,8 +37,8 @@ class Bench:
         """Return in which of the next cycles each event happens, and the beats that were read as `data`."""
         seen = [EVENTS.from_bits(self.model.read(0)) for _ in range(cycles)]
         names = ("accept", "read", "write", "write_done", "error")
-        found = {name: [cycle for cycle, event in enumerate(seen) if event[name]] for name in names}
-        return found | {"data": [event.data & 0xFF for event in seen if event.read]}
+        cycles_by_event = {name: [cycle for cycle, event in enumerate(seen) if event[name]] for name in names}
+        return cycles_by_event | {"data": [event.data & 0xFF for event in seen if event.read]}
 
 
 def read(beats: int = 1, address: int = 0, **fields) -> Burst:

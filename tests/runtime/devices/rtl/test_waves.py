@@ -36,23 +36,23 @@ def device(path: Path, first: int = 0, last: int | None = None) -> RtlDevice:
 def test_signals_of_each_unit_and_only_the_asked_cycles_are_there(tmp_path, ending):
     recording = device(tmp_path / f"run{ending}", 20, 60)
     assert recording.execute(CASES["gemm"]).cycles > 60
-    found = READERS[ending](tmp_path / f"run{ending}")
-    assert found.cycles == (20, 60)
+    waveform = READERS[ending](tmp_path / f"run{ending}")
+    assert waveform.cycles == (20, 60)
     for unit in UNITS:
-        assert any(name.startswith(f"{CORE}.{unit}.") for name in found.signals), unit
-    assert f"{CORE}.datapath.fetch.request__payload.address" in found.signals
-    assert not [name for name in found.signals if re.search(r"\.\$\d+$", name)]
+        assert any(name.startswith(f"{CORE}.{unit}.") for name in waveform.signals), unit
+    assert f"{CORE}.datapath.fetch.request__payload.address" in waveform.signals
+    assert not [name for name in waveform.signals if re.search(r"\.\$\d+$", name)]
     assert recording.waveforms == [tmp_path / f"run{ending}"]
 
 
 def test_cycle_0_is_that_of_the_start_and_the_last_shows_done(tmp_path):
     recording = device(tmp_path / "run.vcd")
     cycles = recording.execute(CASES["gemm"]).cycles
-    found = read_vcd(tmp_path / "run.vcd")
+    waveform = read_vcd(tmp_path / "run.vcd")
     running = f"{CORE}.control.running"
-    assert [found.value(running, cycle) for cycle in (0, 1, cycles - 1, cycles)] == [1, 1, 1, 0]
-    clock = [time for time, value in found.changes["TOP.clk"] if value == "1"]
-    assert clock == [10 * cycle for cycle in range(found.cycles[1] + 1)]
+    assert [waveform.value(running, cycle) for cycle in (0, 1, cycles - 1, cycles)] == [1, 1, 1, 0]
+    clock = [time for time, value in waveform.changes["TOP.clk"] if value == "1"]
+    assert clock == [10 * cycle for cycle in range(waveform.cycles[1] + 1)]
 
 
 @pytest.mark.parametrize("ending", READERS)

@@ -76,8 +76,8 @@ def _signals(hierarchy: bytes):
     def text() -> str:
         nonlocal place
         end = hierarchy.index(0, place)
-        place, found = end + 1, hierarchy[place:end].decode()
-        return found
+        place, decoded = end + 1, hierarchy[place:end].decode()
+        return decoded
 
     def number() -> None:
         nonlocal place
