@@ -1,13 +1,17 @@
-"""What all tests share: the browser of the tests of pages, garbage collection that leaves out what pytest has
-collected, and what the end of every test run says beside pytest's own summary."""
+"""What all tests share: the browser of the tests of pages, properties without a time limit, garbage collection
+that leaves out what pytest has collected, and what the end of every test run says beside pytest's summary."""
 
 import gc
 from collections.abc import Iterator
 
+import hypothesis
 import pytest
 
 from tests.explore.report import chromium
 from vdla.hw.spec.garbage import without_collections
+
+hypothesis.settings.register_profile("without deadlines", deadline=None)  # a loaded machine is slow
+hypothesis.settings.load_profile("without deadlines")
 
 
 @pytest.fixture(scope="session")
@@ -18,8 +22,8 @@ def running() -> Iterator:
     pytest.importorskip("playwright")
     from tests.explore.report.browser import browser
 
-    with browser(chromium.PATH) as one:
-        yield one
+    with browser(chromium.PATH) as started:
+        yield started
 
 
 @pytest.hookimpl(wrapper=True)

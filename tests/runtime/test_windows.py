@@ -3,7 +3,7 @@
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from vdla.runtime.layout import Layout, blocked
@@ -17,7 +17,6 @@ def numbered(n: int, c: int, h: int, w: int) -> np.ndarray:
     return (np.arange(n * c * h * w) % 127 + 1).astype(np.int8).reshape(n, c, h, w)
 
 
-@settings(deadline=None)
 @given(
     st.tuples(*[SIDES] * 4),
     st.tuples(PADS, PADS),
@@ -41,7 +40,6 @@ def test_a_line_holds_rows_side_by_side_and_the_border(shape, pads, lines, more,
         assert packed[number, line, byte] == (image[number, channel, y, x] if inside else BORDER)
 
 
-@settings(deadline=None)
 @given(st.tuples(*[SIDES] * 4), SIDES, SIDES, SIDES, st.sampled_from([1, 2, 4]), st.sampled_from([1, 2, 4]))
 def test_windows_are_bytes_of_lines_in_blocks_of_channels(shape, columns, step, elements, block, batch):
     windows = Windows(2, 2, 1, 2 * shape[1] + 1, columns, step, (1, 2), elements=elements, border=BORDER)
@@ -56,7 +54,6 @@ def test_windows_are_bytes_of_lines_in_blocks_of_channels(shape, columns, step, 
     np.testing.assert_array_equal(packed, blocked(applied, block, batch))
 
 
-@settings(deadline=None)
 @given(st.tuples(*[SIDES] * 4), st.tuples(SIDES, SIDES, SIDES), SIDES, SIDES, SIDES, st.tuples(PADS, PADS))
 def test_packing_allocates_no_more_than_the_room_says(shape, lines, columns, step, elements, pads):
     windows = Windows(*lines, lines[1] * shape[1], columns, step, pads, elements=elements)
@@ -79,7 +76,6 @@ def test_a_border_that_is_not_given_is_zero():
     assert Windows(4, 1, 1, 1, 1, 1, (1, 1), pitch=4).packed(image, 1).tolist() == padded[0].tolist()
 
 
-@settings(deadline=None)
 @given(
     st.integers(1, 9),
     st.integers(0, 40),

@@ -204,7 +204,7 @@ def bytes_of(item: isa.Load | isa.Store) -> set[int]:
 def test_the_check_agrees_with_sets_of_bytes(part, monkeypatch):
     monkeypatch.setattr(rows, "PART_ROWS", part)
 
-    @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @settings(suppress_health_check=[HealthCheck.too_slow])
     @given(st.lists(LOADS | STORES, max_size=6), st.integers(-12, 12))
     def agrees(instructions, distance):
         address = ADDRESS + 16 * distance

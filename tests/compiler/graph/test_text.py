@@ -4,7 +4,7 @@ import ast
 import keyword
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from vdla.compiler.graph.text import identifier_of, name_of
@@ -28,7 +28,6 @@ def test_characters_that_identifiers_lack_are_encoded(name):
     assert name_of(SPELLINGS[name]) == name
 
 
-@settings(deadline=None)
 @given(st.one_of(st.text(min_size=1), st.sampled_from(keyword.kwlist)))
 def test_every_encoded_name_is_an_identifier_and_decodes_to_the_name(name):
     (statement,) = ast.parse(f"{identifier_of(name)} = 1").body

@@ -50,7 +50,7 @@ def windows_of(lines: np.ndarray, columns: int, step: int, block: int) -> np.nda
     return lines[:, :, places].transpose(0, 2, 1, 3)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(
     st.sampled_from(CONFIGS),
     st.integers(1, 6),
