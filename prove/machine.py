@@ -113,13 +113,13 @@ class StreamMachine:
         size = self._element_bytes[it.memory_type]
         first = (first_byte(it, size) - self.dram.low) // size
         element = it.sram_base + int(np.flatnonzero(block_of(it).source == place - first)[-1])
-        found: list[int] = []
+        positions: list[int] = []
         for index, dst, fresh in reversed(self._steps):
             if index < store and element in dst:
-                found.append(index)
+                positions.append(index)
                 if fresh:
                     break
-        return found[::-1]
+        return positions[::-1]
 
     def _execute(self, instruction: isa.Instruction, index: int) -> None:
         match instruction:
