@@ -38,7 +38,7 @@ def is_board(name: str) -> bool:
 
 
 def device_factory(name: str) -> Callable[..., Device]:
-    """Return what makes a device of that name from a configuration, its bytes of DRAM and options of its own.
+    """Return what makes a device of that name from a configuration, its bytes of DRAM and its options.
 
     Args:
         name: of `DEVICE_CLASSES`, an address as `vdla.runtime.devices.remote.address` describes it, or
@@ -74,8 +74,8 @@ def _board_of(name: str) -> str:
 
 
 def _class(module: str, name: str) -> Callable[..., Device]:
-    found: Callable[..., Device] = getattr(import_module(module), name)
-    return found
+    device_class: Callable[..., Device] = getattr(import_module(module), name)
+    return device_class
 
 
 def require_device(name: str) -> None:

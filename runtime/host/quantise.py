@@ -80,7 +80,7 @@ def qlinear_matmul(
     y_scale: np.ndarray,
     y_zero_point: np.ndarray,
 ) -> np.ndarray:
-    """Multiply quantised matrices; scale and zero point of `a` may be per row, those of `b` per column."""
+    """Multiply quantised matrices; scale and zero point of `a` may be per row, of `b` per column."""
     sums = matmul_integer(a, b, a_zero_point, b_zero_point)
     rows = a_scale[:, None] if a_scale.ndim == 1 and a_scale.size > 1 else a_scale
     return _rescaled(sums, rows * b_scale / y_scale, y_zero_point)
