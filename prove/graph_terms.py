@@ -154,7 +154,7 @@ def _greatest(
     graph: Graph, node: Node, index: Index, standing: set[str], outer: GraphElement
 ) -> GraphElement:
     """Return how a graph computes the greatest of a window. Each member has the same parameters and table;
-    the table is composed with that of `outer`."""
+    the table is composed with the table of `outer`."""
     places = [place for _, place in _windowed(graph, node, index, range(index[1], index[1] + 1))]
     members = tuple(
         element_of(graph, node.inputs[0], place, standing) for place in places if place != (OUTSIDE,)

@@ -164,7 +164,7 @@ class StreamMachine:
     def _copy(
         self, it: isa.Load | isa.Gather, memory: MemoryType, block: Block, places: Indices | slice
     ) -> None:
-        """Copy a block without its padding; that of a GATHER begins at any byte."""
+        """Copy a block without its padding; the block of a GATHER begins at any byte."""
         size, low, high = self._element_bytes[memory], self.dram.low, self.dram.high
         unit, begin = 1 if isinstance(it, isa.Gather) else size, first_byte(it, size)
         end = begin + block.last * unit + size

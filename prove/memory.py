@@ -140,13 +140,13 @@ class Dram:
 class Pad:
     """A scratchpad of activations. A LOAD copies no values: an element refers to the row of DRAM that holds
     its values. They are copied only when something else is written there. Elements that DRAM does not hold
-    stand in rows of their own, in what is spare behind the activations; all that hold the padding share a row
+    stand in separate rows, in what is spare behind the activations; all that hold the padding share a row
     behind these. At first, all are zero.
 
     Args:
         domain: of the proof.
         dram: DRAM.
-        begin: first byte of the rows of its own, `depth` and one, a multiple of `size`.
+        begin: first byte of its separate rows, `depth` + 1 of them, a multiple of `size`.
         depth: elements.
         size: bytes of an element.
 

@@ -84,9 +84,9 @@ def load_vector(path: str | Path) -> Vector:
         FileFormatError: the file is truncated, altered, or no vector.
         OSError: the file cannot be opened.
     """
-    other = OTHER_FILES.get(Path(path).suffix)
-    if other is not None:
-        raise FileFormatError(f"{path} is {other}, not a conformance vector (.npz)")
+    kind = OTHER_FILES.get(Path(path).suffix)
+    if kind is not None:
+        raise FileFormatError(f"{path} is {kind}, not a conformance vector (.npz)")
     arrays = read_npz(Path(path))
     try:
         return _vector(arrays)

@@ -33,7 +33,7 @@ def is_remote(name: str) -> bool:
 
 
 def is_board(name: str) -> bool:
-    """Return whether a name is that of a board, with or without the board's file."""
+    """Return whether a name means a board, with or without the board's file."""
     return name == BOARD or name.startswith(BOARD_PREFIX)
 
 
@@ -59,7 +59,7 @@ def device_factory(name: str) -> Callable[..., Device]:
 
 
 def _board_of(name: str) -> str:
-    """Return the board in a name; refuse a name without one, and a kit without the packages of boards.
+    """Return the board in a name; refuse a name without a board, and a kit without the packages of boards.
 
     Raises:
         DeviceError: the name has no board.

@@ -68,7 +68,7 @@ def power(base: np.ndarray, exponent: np.ndarray) -> np.ndarray:
 
 
 def mod(a: np.ndarray, b: np.ndarray, *, fmod: int) -> np.ndarray:
-    """Return the remainder, with the sign of `a` if `fmod`, else with that of `b`."""
+    """Return the remainder, with the sign of `a` if `fmod`, else with the sign of `b`."""
     return np.fmod(a, b) if fmod else np.mod(a, b)
 
 

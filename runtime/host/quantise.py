@@ -37,7 +37,7 @@ def dequantize_linear(x: np.ndarray, scale: np.ndarray, zero_point: np.ndarray, 
 
 
 def dynamic_quantize_linear(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return x as uint8, with the scale and the zero point of its own range, which holds 0; the scale of
+    """Return x as uint8, with the scale and the zero point of its range, which holds 0; the scale of
     nothing but zeros is 1."""
     low, high = x.min(initial=0), x.max(initial=0)
     scale = np.asarray((high - low) / np.float32(STEPS) if high > low else 1, np.float32)

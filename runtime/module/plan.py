@@ -146,7 +146,7 @@ class OutputNoise(Record, frozen=True):
     Attributes:
         output: its name.
         decibels: signal to noise by the measure. None without noise, and without a measure.
-        constant: the output is the same on all samples, and that of the float network is not.
+        constant: the output is the same on all samples, and the float network's output is not.
         measure: "power" divides the power of the float output's deviations from its mean by the power of the
             differences. "equal", for integers, divides the number of elements by the number of elements that
             differ. "none": only a run tells the shape of the output, so its elements cannot be compared.

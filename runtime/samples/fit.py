@@ -69,8 +69,8 @@ def fit(
 
     Args:
         inputs: of the network, by name.
-        others: names that may stand beside those of inputs, and whose arrays are left out; with the number
-            that the network has in their place, which they must hold, too.
+        others: names that may stand beside the names of inputs, and whose arrays are left out; with the
+            number that the network has in their place, which they must hold, too.
 
     Raises:
         InputError: an input is missing or unknown, an array does not fit it, or it may be understood in

@@ -144,7 +144,7 @@ def check_tensors(
     Args:
         program: the stream, relocated and decoded.
         users: by tensor, the positions of the instructions that were relocated to it.
-        tensors: where they stand; at least those of `users`.
+        tensors: where they stand; at least the tensors of `users`.
 
     Raises:
         AccessError: naming the instruction, the bytes, its tensor (or the nearest) and what to do.

@@ -33,7 +33,7 @@ class LayerReport:
         roofline_cycles: the larger of its MACs at full use of the multipliers and of `bytes_once` at full use
             of the bus: a lower bound for this layer, if no operand is on chip before; None on the host and
             on untimed devices.
-        cycles: from the end of the layer before to its own last instruction's; None on the host and on
+        cycles: from the end of the layer before to the end of its last instruction; None on the host and on
             untimed devices.
         utilisation: of the multipliers; None where there are no cycles.
         busy: cycles in which each unit worked.

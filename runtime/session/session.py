@@ -44,8 +44,8 @@ class Outcome:
         outputs: by name.
         launches: in order.
         seconds: wall time on this machine.
-        host_seconds: that of each operator on the host, in order; empty if they did not run.
-        copy_seconds: that of changing layouts and copying between the host and the device's DRAM.
+        host_seconds: wall time of each operator on the host, in order; empty if they did not run.
+        copy_seconds: wall time of changing layouts and copying between the host and the device's DRAM.
         ran: the whole module ran; False: its launches alone, on whatever stood in DRAM.
         runs: how many runs it stands for; see `vdla.runtime.session.repeated`.
     """

@@ -51,7 +51,7 @@ class Record:
     Attributes:
         units: the unit of each.
         owner: number of the label to which instructions recorded from here on belong.
-        owners: that of each.
+        owners: the owner of each.
     """
 
     def __init__(self) -> None:

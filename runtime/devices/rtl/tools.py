@@ -24,7 +24,7 @@ def run_tool(
     """Run `command` in `folder` and return what it printed.
 
     Args:
-        environment: variables beside those of this process.
+        environment: variables beside the variables of this process.
         children: whose end ends the command; None: the command runs to its end.
 
     Raises:

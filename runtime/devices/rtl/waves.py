@@ -35,7 +35,7 @@ class Waves:
         first, last: cycles of each run that are recorded, both included; None: to the end.
 
     Raises:
-        OutputError: the ending is that of no format, or there is no cycle between `first` and `last`.
+        OutputError: the ending belongs to no format, or there is no cycle between `first` and `last`.
     """
 
     path: Path
