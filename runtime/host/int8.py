@@ -148,8 +148,8 @@ def flip_sign(x: np.ndarray) -> np.ndarray:
     """Return uint8[...] minus 128 as int8, int8[...] plus 128 as uint8."""
     if x.dtype.itemsize != 1 or x.dtype.kind not in "iu":
         raise ValueError(f"bytes are flipped, not {x.dtype}")
-    flipped_dtype = np.uint8 if x.dtype.kind == "i" else np.int8
-    flipped: np.ndarray = np.bitwise_xor(x.view(np.uint8), np.uint8(128)).view(flipped_dtype)
+    opposite = np.uint8 if x.dtype.kind == "i" else np.int8
+    flipped: np.ndarray = np.bitwise_xor(x.view(np.uint8), np.uint8(128)).view(opposite)
     return flipped
 
 
