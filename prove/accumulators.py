@@ -165,10 +165,10 @@ class Accumulators:
             for number, (place, state) in enumerate(zip(places.tolist(), self.state[places], strict=True))
             if state != PENDING or self._members[place][0] != extreme
         ]
-        own = self.of_one_root(places[new], "the greatest or least") if new else None
+        current = self.of_one_root(places[new], "the greatest or least") if new else None
         for number, place in enumerate(new):
-            assert own is not None
-            self._members[int(places[place])] = extreme, [_words_of(own[number])]
+            assert current is not None
+            self._members[int(places[place])] = extreme, [_words_of(current[number])]
         words = _words_of(members)
         for number, place in enumerate(places.tolist()):
             self._members[place][1].extend(words[:, number])
@@ -216,13 +216,13 @@ class Accumulators:
         if self._collected and np.array_equal(self._collected[-1][0], places):
             self._collected[-1][1].extend(members)
             return
-        own = self.as_roots(places)
-        self._collected.append((places, [own, *members]))
+        current = self.as_roots(places)
+        self._collected.append((places, [current, *members]))
         self._is_collected[places] = True
         self.state[places] = GREATEST
 
     def _settle_greatest(self, places: Places) -> None:
-        """Compute all sets of sums whose members are collected, if there is one among the accumulators."""
+        """Compute all sets of sums whose members are collected, if any of the accumulators is such a set."""
         if not self._collected or not self._is_collected[places].any():
             return
         collected, self._collected = self._collected, []

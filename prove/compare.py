@@ -1,7 +1,7 @@
 """Proofs of compiled networks: every launch computes its part of the graph, and so does the plan as a whole.
 
 A proof has two halves. The first interprets each stream over elements (`vdla.prove.machine`) and compares the
-result of every layer with the target-level graph (`vdla.prove.reference`); steps on the host are those of the
+result of every layer with the target-level graph (`vdla.prove.reference`); steps on the host are nodes of the
 graph. The second compares the target-level graph with the graph of integer operators
 (`vdla.prove.graph_equality`).
 """

@@ -274,17 +274,17 @@ class Domain:
         """
         if left.source is None or right.source is None:
             return None
-        one, other = np.broadcast_arrays(left.source, right.source)
-        single = roots_agree(one, other)
-        single &= (one["function"] != SEVERAL) & (other["function"] != SEVERAL)
+        left_source, right_source = np.broadcast_arrays(left.source, right.source)
+        single = roots_agree(left_source, right_source)
+        single &= (left_source["function"] != SEVERAL) & (right_source["function"] != SEVERAL)
         if not single.any():
             return None
-        constant = one["kind"] == NO_ROOT
-        functions = np.full(one.shape, SEVERAL, np.int32)
+        constant = left_source["kind"] == NO_ROOT
+        functions = np.full(left_source.shape, SEVERAL, np.int32)
         functions[single] = self.functions.of_pairs(
-            name, rule, one["function"][single], other["function"][single]
+            name, rule, left_source["function"][single], right_source["function"][single]
         )
-        return self.of_functions(np.where(constant, other, one), functions)
+        return self.of_functions(np.where(constant, right_source, left_source), functions)
 
     def requantise(self, sums: Sums, parameters: np.ndarray, bits: int = 32) -> Elements:
         """Return sums requantised (`vdla.hw.spec.numerics.requantise`), elements[...].
@@ -493,10 +493,10 @@ class Domain:
         too; names of sets have 128 pseudo-random bits.
         """
         total = 0.0
-        for one, (degree, divisors) in enumerate(CLASSES):
-            for other, (degree_2, divisors_2) in enumerate(CLASSES[: one + 1]):
-                left, right = (self._named[each, NO_ROOT + 1 :].astype(np.float64) for each in (one, other))
-                pairs = left * (left - 1) / 2 if one == other else left * right
+        for row, (degree, divisors) in enumerate(CLASSES):
+            for row_2, (degree_2, divisors_2) in enumerate(CLASSES[: row + 1]):
+                left, right = (self._named[each, NO_ROOT + 1 :].astype(np.float64) for each in (row, row_2))
+                pairs = left * (left - 1) / 2 if row == row_2 else left * right
                 exponent = RESIDUES - max(divisors, divisors_2)
                 total += float(pairs.sum()) * (2 * max(degree, degree_2) * LIKELIEST) ** exponent
         return total + self._sets.count**2 / 2 * 2.0**-128

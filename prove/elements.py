@@ -126,23 +126,25 @@ def undefined(shape: tuple[int, ...]) -> Elements:
 
 def equal(left: Elements, right: Elements) -> NDArray[np.bool_]:
     """Return whether elements[n] are equal, bool[n]."""
-    one, other = (np.ascontiguousarray(each).view(np.uint64).reshape(-1, 3) for each in (left, right))
-    return np.asarray((one == other).all(1))
+    left_words, right_words = (
+        np.ascontiguousarray(each).view(np.uint64).reshape(-1, 3) for each in (left, right)
+    )
+    return np.asarray((left_words == right_words).all(1))
 
 
-def same_roots(one: Elements, other: Elements) -> NDArray[np.bool_]:
+def same_roots(left: Elements, right: Elements) -> NDArray[np.bool_]:
     """Return whether elements have the same roots, bool[...]."""
-    same: NDArray[np.bool_] = one["lo"] == other["lo"]
-    same &= one["kind"] == other["kind"]
-    same &= one["hi"] == other["hi"]
+    same: NDArray[np.bool_] = left["lo"] == right["lo"]
+    same &= left["kind"] == right["kind"]
+    same &= left["hi"] == right["hi"]
     return same
 
 
-def roots_agree(one: Elements, other: Elements) -> NDArray[np.bool_]:
+def roots_agree(left: Elements, right: Elements) -> NDArray[np.bool_]:
     """Return whether elements that broadcast together have the same root, or one of the two is a constant,
     bool[...]."""
-    agree = same_roots(one, other)
-    for each in (one, other):
+    agree = same_roots(left, right)
+    for each in (left, right):
         agree |= each["kind"] == NO_ROOT
     return agree
 
@@ -150,11 +152,11 @@ def roots_agree(one: Elements, other: Elements) -> NDArray[np.bool_]:
 def of_one_rank(left: Sums, right: Sums) -> tuple[Sums, Sums]:
     """Return sums with new axes of extent 1 in front, so that both have the same rank."""
     rank = max(len(left.shape), len(right.shape))
-    one, other = (
+    expanded_left, expanded_right = (
         replace(sums, residues=sums.residues.reshape(RESIDUES, *[1] * (rank - len(sums.shape)), *sums.shape))
         for sums in (left, right)
     )
-    return one, other
+    return expanded_left, expanded_right
 
 
 def product_reach(left: Sums, right: Sums) -> int:

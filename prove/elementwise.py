@@ -96,8 +96,8 @@ class ByElement:
         return np.broadcast_to(elements, self.shape).reshape(-1)
 
     def _roots(self, rows: Elements) -> tuple[Elements, NDArray[np.bool_]]:
-        """Return the only byte that each row of elements[n, m] depends on, elements[n], and whether there is
-        not more than one."""
+        """Return the only byte that each row of elements[n, m] depends on, elements[n], and whether it
+        depends on no other byte."""
         root = rows[:, 0]
         single = ~self.domain.is_wide(root)
         for column in rows.T[1:]:

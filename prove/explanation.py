@@ -1,7 +1,7 @@
 """Why an element differs: the first term that a stream computes otherwise than the graph.
 
 The launch is interpreted once more, up to the layer, and the operands of the wrong element are noted. Its
-terms are compared with those of the graph; then the constants, the parameters, the table, and what is added
+terms are compared with the graph's terms; then the constants, the parameters, the table, and what is added
 last. Where the first wrong operand is a result that never left the chip, the STORE that wrote it is explained
 in the same way.
 """
@@ -87,7 +87,7 @@ def explained(domain: Domain, plan: Plan, graph: Graph, wrong: WrongElement) -> 
         return Explanation("missing", None, None, f"no instruction of {wrong.stream} writes {unwritten}")
     element, lane = divmod(wrong.place, plan.config.element_bytes(MemoryType.OUT))
     target: _Target | None = _Target(wrong.writer, element, lane, ((wrong.value, wrong.index),))
-    found, outer, holds = None, "", ""
+    explanation, outer, holds = None, "", ""
     while target is not None:
         machine = _recorded(domain, plan, graph, wrong, target)
         form = Lane(machine, target.lane).form(machine.steps)
@@ -97,31 +97,31 @@ def explained(domain: Domain, plan: Plan, graph: Graph, wrong: WrongElement) -> 
         inner = explainer.explain(form, dues[number])
         if inner is None:
             break
-        if found is None:
+        if explanation is None:
             holds = _holds(explainer.names, wrong, machine)
         else:
             value, index = target.due[number]
             who = f"{wrong.program.describe(target.store)} writes another value than {value}{list(index)}"
-            outer = f"{found.text}; {who} for it: "
-        found, target = replace(inner, text=f"{outer}{inner.text}"), explainer.computed
-    return None if found is None else replace(found, text=f"{found.text}{holds}")
+            outer = f"{explanation.text}; {who} for it: "
+        explanation, target = replace(inner, text=f"{outer}{inner.text}"), explainer.computed
+    return None if explanation is None else replace(explanation, text=f"{explanation.text}{holds}")
 
 
 def _recorded(domain: Domain, plan: Plan, graph: Graph, wrong: WrongElement, target: _Target) -> Recorder:
     """Return a machine that has noted the operands of a byte."""
-    made: list[Recorder] = []
+    machines: list[Recorder] = []
 
-    def machine_of(stream: str, config: AcceleratorConfig, own: Domain, dram: Dram) -> StreamMachine:
+    def machine_of(stream: str, config: AcceleratorConfig, shared: Domain, dram: Dram) -> StreamMachine:
         if stream != wrong.stream:
-            return StreamMachine(config, own, dram)
+            return StreamMachine(config, shared, dram)
         element = accumulator_of(wrong.program, target.store, target.element, dram.low)
         steps = Trail(wrong.program, wrong.order, dram.constants).steps(target.store, element)
-        made.append(Recorder(config, own, dram, steps=steps, store=target.store, element=element))
-        return made[-1]
+        machines.append(Recorder(config, shared, dram, steps=steps, store=target.store, element=element))
+        return machines[-1]
 
     with suppress(DifferenceError):  # which is `wrong` once more
         StreamProof(domain, plan, graph, machine_of=machine_of).run()
-    return made[0]
+    return machines[0]
 
 
 def _holds(names: Names, wrong: WrongElement, machine: Recorder) -> str:
@@ -160,7 +160,7 @@ class Explainer:
             return 0
         have = [self._polynomial(each) for each in form.sums]
         shares = [
-            max(likeness(one, self._due(each).polynomial) for one in have for each in due.sums)
+            max(likeness(polynomial, self._due(each).polynomial) for polynomial in have for each in due.sums)
             for due in dues
         ]
         return shares.index(max(shares))
@@ -168,19 +168,19 @@ class Explainer:
     def explain(self, form: Form, due: GraphElement) -> Explanation | None:
         """Return the first difference of a lane, which steps made of `form`; None if there is none."""
         self.names.values(due.reads)
-        found, rest = None, None
+        explanation, rest = None, None
         if form.is_known and due.is_known:
             dues = [self._due(each) for each in due.sums]
             has_terms = any(each.terms for each in form.sums)
             if has_terms and (form.members is None) != (len(dues) == 1 and due.members is None):
-                found = self._of_other_form(form)
+                explanation = self._of_other_form(form)
             elif form.members is None and len(dues) == 1:
                 rest = dues[0]
-                found = self._of_sum(form, rest, due)
+                explanation = self._of_sum(form, rest, due)
             else:
-                found = self._of_members(form, dues, due)
+                explanation = self._of_members(form, dues, due)
         return (
-            found
+            explanation
             or self._of_parameters(due)
             or self._of_table(due)
             or self._of_residual(due)
@@ -211,17 +211,19 @@ class Explainer:
         return self._of_constants(form, due, rest) if not ratio else None
 
     def _of_members(self, form: Form, dues: Sequence[_Due], due: GraphElement) -> Explanation | None:
-        """Return the first wrong member of a maximum, or a missing one."""
+        """Return the first wrong member of a maximum, or a missing member."""
         sums = [each for each in form.sums if each.terms]
         have = [self._polynomial(each) for each in sums]
         missing = [
-            number for number, each in enumerate(dues) if not any(agree(one, each.polynomial) for one in have)
+            number
+            for number, each in enumerate(dues)
+            if not any(agree(polynomial, each.polynomial) for polynomial in have)
         ]
-        for member, one in zip(sums, have, strict=True):
-            if not any(agree(one, each.polynomial) for each in dues):
+        for member, polynomial in zip(sums, have, strict=True):
+            if not any(agree(polynomial, each.polynomial) for each in dues):
                 likest = max(
                     (dues[number] for number in missing or range(len(dues))),
-                    key=lambda each: likeness(one, each.polynomial),
+                    key=lambda each: likeness(polynomial, each.polynomial),
                 )
                 return self._of_terms(member, likest) or self._of_constants(member, due, likest)
         if missing:
@@ -236,7 +238,7 @@ class Explainer:
         return Explanation("missing", None, None, text)
 
     def _of_terms(self, form: Form, due: _Due) -> Explanation | None:
-        """Return the first wrong term of a sum, or a missing one."""
+        """Return the first wrong term of a sum, or a missing term."""
         have = self._polynomial(form)
         keys = {*have, *due.polynomial} - {CONSTANT}
         wrong = {key for key in keys if have.get(key, 0) != due.polynomial.get(key, 0)}
@@ -472,15 +474,17 @@ class Explainer:
         if held is None or held.values is None:
             return None
         words = [int(word) for word in held.values[:, 0]]
-        have = np.array([[add_residual(int(one), int(other), words) for other in BYTES] for one in BYTES])
+        have = np.array(
+            [[add_residual(int(byte), int(residual), words) for residual in BYTES] for byte in BYTES]
+        )
         wrong = np.argwhere(have != added.results)
         if not len(wrong):
             return None
-        one, other = wrong[0].tolist()
+        row, column = wrong[0].tolist()
         place = f"ACC elements {held.place} to {held.place + len(Parameter) - 1}{self.names.filled(held)}"
         text = (
-            f"the STORE adds the residual by the parameters in {place}: {have[one, other]} for {BYTES[one]} "
-            f"and a residual of {BYTES[other]}, where {added.results[one, other]} was due"
+            f"the STORE adds the residual by the parameters in {place}: {have[row, column]} for {BYTES[row]} "
+            f"and a residual of {BYTES[column]}, where {added.results[row, column]} was due"
         )
         return Explanation("parameter", None, loader_of(held), text)
 

@@ -12,7 +12,7 @@ BYTES = np.arange(-128, 128, dtype=np.int64)
 """Every value of a byte, in the order of the values of functions."""
 IDENTITY = 0
 FIRST_CONSTANT = 1
-"""The number of the constant -128; those of the next bytes follow."""
+"""The number of the constant -128; the numbers of the next bytes follow."""
 ZERO = 128
 """The place of the byte 0 in the values of a function."""
 
@@ -168,15 +168,15 @@ def secret_matrix(prime: int, words: NDArray[np.uint64]) -> NDArray[np.int64]:
     left = iter(words.tolist())
     while True:
         first, second = ([int(next(left)) % prime for _ in BYTES] for _ in range(LARGEST_DEGREE))
-        own, other = (
+        first_sum, second_sum = (
             sum(int(byte) * value for byte, value in zip(BYTES, column, strict=True)) % prime
             for column in (first, second)
         )
-        if own:
+        if first_sum:
             break
-    inverse = pow(own, -1, prime)
+    inverse = pow(first_sum, -1, prime)
     columns = [value * inverse % prime for value in first]
-    rest = [(value - other * scaled) % prime for value, scaled in zip(second, columns, strict=True)]
+    rest = [(value - second_sum * scaled) % prime for value, scaled in zip(second, columns, strict=True)]
     return np.array((columns, rest), np.int64).T
 
 

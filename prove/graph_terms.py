@@ -131,9 +131,9 @@ def element_of(graph: Graph, value: str, index: Index, standing: set[str]) -> Gr
         return _greatest(graph, node, index, standing, GraphElement(value, index, table=table, added=added))
     if node.op not in FORMS:
         return GraphElement(value, index, table=table, added=added)
-    found, number = FORMS[node.op]
+    form, number = FORMS[node.op]
     parameters = _parameters(graph.constants[node.inputs[number]], node, index)
-    terms = tuple(found(graph, node, index))
+    terms = tuple(form(graph, node, index))
     return GraphElement(value, index, terms, None, parameters, table, added)
 
 
@@ -141,9 +141,9 @@ def _sums_of_bytes(graph: Graph, node: Node, first: str, index: Index) -> np.nda
     """Return what an Int8Add makes of each byte of its operand `first`, and each of the other, int8[256,
     256]."""
     factors = node.extents("factors")
-    one, other = factors if node.inputs[0] == first else factors[::-1]
+    first_factor, other_factor = factors if node.inputs[0] == first else factors[::-1]
     words = _parameters(graph.constants[node.inputs[2]], node, index)
-    return requantise(BYTES[:, None] * one + BYTES * other, words.reshape(4, 1, 1))
+    return requantise(BYTES[:, None] * first_factor + BYTES * other_factor, words.reshape(4, 1, 1))
 
 
 def _itself(value: str, index: Index) -> tuple[GraphTerm, ...]:
@@ -154,7 +154,7 @@ def _greatest(
     graph: Graph, node: Node, index: Index, standing: set[str], outer: GraphElement
 ) -> GraphElement:
     """Return how a graph computes the greatest of a window. Each member has the same parameters and table;
-    the table is composed with that of `outer`."""
+    the table is composed with the table of `outer`."""
     places = [place for _, place in _windowed(graph, node, index, range(index[1], index[1] + 1))]
     members = tuple(
         element_of(graph, node.inputs[0], place, standing) for place in places if place != (OUTSIDE,)
@@ -215,7 +215,7 @@ def _parameters(words: np.ndarray, node: Node, index: Index) -> np.ndarray:
 
 def _windowed(graph: Graph, node: Node, index: Index, channels: range) -> Iterator[tuple[Index, Index]]:
     """Yield the places (channel, y, x) of an element's window, and where they are in the image; (OUTSIDE,)
-    for those in its border."""
+    for places in its border."""
     image, is_conv = graph.types[node.inputs[0]].shape, node.op == "Int8Conv"
     top, left, below, right = node.extents("pads")
     kernel = graph.constants[node.inputs[1]].shape[2:] if is_conv else node.extents("kernel_shape")

@@ -147,7 +147,7 @@ def levels(dst: Indices, src: Indices) -> list[Indices]:
     """Divide steps that read elements `dst` and `src` and write `dst` into levels.
 
     The steps of a level can run at once, all reading before any writes, and the levels one after another:
-    the results are those of the steps in order.
+    the results are as if the steps ran in order.
 
     Args:
         dst, src: int64[n].
@@ -157,11 +157,11 @@ def levels(dst: Indices, src: Indices) -> list[Indices]:
     """
     written: dict[int, int] = {}
     read: dict[int, int] = {}
-    found = np.zeros(len(dst), np.int64)
+    level_of_step = np.zeros(len(dst), np.int64)
     for step, (to, source) in enumerate(zip(dst.tolist(), src.tolist(), strict=True)):
         level = max(written.get(to, -1) + 1, written.get(source, -1) + 1, read.get(to, 0))
-        written[to], read[source], found[step] = level, max(read.get(source, 0), level), level
-    return [np.flatnonzero(found == level) for level in range(int(found.max(initial=-1)) + 1)]
+        written[to], read[source], level_of_step[step] = level, max(read.get(source, 0), level), level
+    return [np.flatnonzero(level_of_step == level) for level in range(int(level_of_step.max(initial=-1)) + 1)]
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ def last_of_each(dst: Indices) -> NDArray[np.bool_]:
 
 
 def products(steps: Steps) -> list[Product]:
-    """Return the matrix products whose sums are those of the steps of a GEMM.
+    """Return the matrix products that compute the sums of the steps of a GEMM.
 
     Every accumulator occurs in one product and once.
     """

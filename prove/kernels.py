@@ -35,7 +35,7 @@ NO_MEMBER = (1 << 63) - 1
 """In place of the code of a member."""
 MEMBER_BITS = 32
 MEMBER_FUNCTION = (1 << MEMBER_BITS) - 1
-"""The bits of a member's code that number its function; those above number its root."""
+"""The bits of a member's code that number its function; the bits above number its root."""
 MIX_1, MIX_2 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 MIX_3 = np.uint64(0xFF51AFD7ED558CCD)
 
@@ -346,9 +346,9 @@ def mark_different(
 ) -> None:
     """Write whether elements[places[n]] and others[numbers[n]] differ, bool[n]."""
     for row in range(len(places)):
-        one, other = elements[places[row]], others[numbers[row]]
-        same_root = one.lo == other.lo and one.hi == other.hi and one.kind == other.kind
-        out[row] = not (same_root and one.function == other.function)
+        left, right = elements[places[row]], others[numbers[row]]
+        same_root = left.lo == right.lo and left.hi == right.hi and left.kind == right.kind
+        out[row] = not (same_root and left.function == right.function)
 
 
 @part

@@ -253,7 +253,7 @@ class _LaunchProof:
 
     def _suspects(self, wrong: Indices, right: Indices) -> str:
         """Describe the instructions that computed every wrong byte that was looked at, and no right byte of
-        as many; those are the first to look at."""
+        as many; these instructions are the first to look at."""
         common, others = (
             [self._computing(place) for place in part[:MOST_COMPARED]] for part in (wrong, right)
         )
@@ -286,7 +286,7 @@ def _uses(plan: Plan) -> Iterator[str]:
 
 
 def _require_same_ends(plan: Plan, graph: Graph) -> None:
-    """Refuse a plan whose inputs or outputs are not those of the graph."""
+    """Refuse a plan whose inputs or outputs differ from the graph's."""
     inputs = {name: (value.shape, value.dtype) for name, value in plan.inputs.items()}
     expected = {name: (type_.shape, type_.dtype) for name, type_ in graph.inputs.items()}
     for what, ours, theirs in (
@@ -365,16 +365,16 @@ def _values_of(step: LaunchStep, ends: Iterable[LayerEnd]) -> Iterator[str]:
 
 def _require_own_stores(layer: Layer, stream: Stream, program: DecodedStream) -> None:
     """Refuse a layer that writes tensors other than its result and its scratch tensors."""
-    own = {*layer.scratch, *(() if layer.result is None else (layer.result.tensor,))}
+    allowed = {*layer.scratch, *(() if layer.result is None else (layer.result.tensor,))}
     members = stream.labels[layer.label]
     is_own_store = np.zeros(len(program), bool)
     is_own_store[members] = program.opcode[members] == isa.Opcode.STORE
     for name, positions in stream.tensors.items():
         strange = positions[is_own_store[positions]]
-        if name not in own and strange.size:
+        if name not in allowed and strange.size:
             raise DifferenceError(
                 f"layer {layer.name} ({layer.op}): {program.describe(int(strange[0]))} writes the tensor "
-                f"{name}, and the layer's result is in {', '.join(sorted(own)) or 'none'}"
+                f"{name}, and the layer's result is in {', '.join(sorted(allowed)) or 'none'}"
             )
 
 

@@ -124,12 +124,12 @@ def loop_rows(key: LoopKey, overwrite: bool) -> list[Rows]:
 def instructions_of(program: DecodedStream, order: list[int]) -> Iterator[tuple[int, isa.Instruction]]:
     """Yield instructions with their positions, from the columns of a stream that has been verified."""
     opcodes = program.opcode[order]
-    made = np.empty(len(order), object)
+    instructions = np.empty(len(order), object)
     for opcode in np.unique(opcodes).tolist():
         places = np.flatnonzero(opcodes == opcode)
         rows = program.table[np.array(order)[places]]
-        made[places] = _of_form(isa.BY_OPCODE[isa.Opcode(opcode)], rows, program.config)
-    yield from zip(order, made.tolist(), strict=True)
+        instructions[places] = _of_form(isa.BY_OPCODE[isa.Opcode(opcode)], rows, program.config)
+    yield from zip(order, instructions.tolist(), strict=True)
 
 
 def _of_form(form: type[isa.Instruction], rows: Indices, config: AcceleratorConfig) -> list[isa.Instruction]:
@@ -138,8 +138,8 @@ def _of_form(form: type[isa.Instruction], rows: Indices, config: AcceleratorConf
     Each field is set in all instructions at once: the constructor of a frozen class takes much longer. The
     fields that the configuration does not have are 0.
     """
-    made = [object.__new__(form) for _ in range(len(rows))]
+    instructions = [object.__new__(form) for _ in range(len(rows))]
     names = dict.fromkeys((*slots(form, config), *(declared.name for declared in fields(form))))
     for name, column in zip(names, chain(rows.T.tolist(), repeat(repeat(0))), strict=False):
-        deque(map(getattr(form, name).__set__, made, column), maxlen=0)
-    return made
+        deque(map(getattr(form, name).__set__, instructions, column), maxlen=0)
+    return instructions

@@ -113,13 +113,13 @@ class StreamMachine:
         size = self._element_bytes[it.memory_type]
         first = (first_byte(it, size) - self.dram.low) // size
         element = it.sram_base + int(np.flatnonzero(block_of(it).source == place - first)[-1])
-        found: list[int] = []
+        positions: list[int] = []
         for index, dst, fresh in reversed(self._steps):
             if index < store and element in dst:
-                found.append(index)
+                positions.append(index)
                 if fresh:
                     break
-        return found[::-1]
+        return positions[::-1]
 
     def _execute(self, instruction: isa.Instruction, index: int) -> None:
         match instruction:
@@ -164,7 +164,7 @@ class StreamMachine:
     def _copy(
         self, it: isa.Load | isa.Gather, memory: MemoryType, block: Block, places: Indices | slice
     ) -> None:
-        """Copy a block without its padding; that of a GATHER begins at any byte."""
+        """Copy a block without its padding; the block of a GATHER begins at any byte."""
         size, low, high = self._element_bytes[memory], self.dram.low, self.dram.high
         unit, begin = 1 if isinstance(it, isa.Gather) else size, first_byte(it, size)
         end = begin + block.last * unit + size

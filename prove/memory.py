@@ -47,7 +47,7 @@ class Lanes:
         self.residues[:, places] = values.residues
 
     def copy(self, places: Indices, source: "Lanes", chosen: Indices) -> None:
-        """Replace elements, int64[n], by those of other lanes, int64[n]."""
+        """Replace elements, int64[n], by the elements `chosen`, int64[n], of other lanes."""
         mine, others = (
             each.elements.view(np.uint64).reshape(len(each.elements), -1) for each in (self, source)
         )
@@ -140,13 +140,13 @@ class Dram:
 class Pad:
     """A scratchpad of activations. A LOAD copies no values: an element refers to the row of DRAM that holds
     its values. They are copied only when something else is written there. Elements that DRAM does not hold
-    stand in rows of their own, in what is spare behind the activations; all that hold the padding share a row
+    stand in separate rows, in what is spare behind the activations; all that hold the padding share a row
     behind these. At first, all are zero.
 
     Args:
         domain: of the proof.
         dram: DRAM.
-        begin: first byte of the rows of its own, `depth` and one, a multiple of `size`.
+        begin: first byte of its separate rows, `depth` + 1 of them, a multiple of `size`.
         depth: elements.
         size: bytes of an element.
 
@@ -218,7 +218,7 @@ class Weights:
         self.has_activations = False
 
     def put_numbers(self, places: Places, numbers: NDArray[np.int8] | int) -> None:
-        """Replace weights by numbers, int8[n, block_out * block_in] or one for all."""
+        """Replace weights by numbers, int8[n, block_out * block_in] or one number for all."""
         rows = self._every[places]
         shape = len(rows), *self.numbers.shape[1:]
         values = np.reshape(numbers, shape) if np.ndim(numbers) else np.full(shape, numbers)

@@ -96,8 +96,10 @@ class Names:
         return " by ".join(self._held(read) for read in reads)
 
     def _held(self, read: Read) -> str:
-        found = self.place_of(read.element)
-        what = self._function(read.element) if found is None else f"{found[0]}{list(found[1])}"
+        graph_place = self.place_of(read.element)
+        what = (
+            self._function(read.element) if graph_place is None else f"{graph_place[0]}{list(graph_place[1])}"
+        )
         return f"{what}, in {self.place(read.operand, read.lane)}"
 
     def place(self, held: Operand, lane: int = 0) -> str:
@@ -114,10 +116,10 @@ class Names:
         return f" (filled by instruction {held.loader} {where})"
 
     def _at(self, address: int) -> str:
-        found = self._tensor_at(address)
-        if found is None:
+        named_tensor = self._tensor_at(address)
+        if named_tensor is None:
             return f"from byte {address:#x}"
-        name, tensor, _ = found
+        name, tensor, _ = named_tensor
         return f"from byte {address - tensor.address:,} of {name}, at {address:#x}"
 
     def weight_block(self, weight: Operand, row: int, factors: Mapping[int, int]) -> str:
@@ -128,10 +130,10 @@ class Names:
             row: of the factors in the block.
             factors: by column.
         """
-        found = self._tensor_at(weight.address)
-        if found is None:
+        named_tensor = self._tensor_at(weight.address)
+        if named_tensor is None:
             return ""
-        name, tensor, data = found
+        name, tensor, data = named_tensor
         size, shape = weight.values.size, weight.values.shape
         blocks = data[: len(data) // size * size].view(np.int8).reshape(-1, *shape)
         equal = [blocks[:, row, column] == factor for column, factor in factors.items()]
@@ -150,8 +152,8 @@ class Names:
 
 def _values_inside(graph: Graph, wrong: WrongElement) -> list[str]:
     """Return the values between the values in DRAM before a layer and the value that differs."""
-    found = {wrong.value}
+    values = {wrong.value}
     for node in reversed(graph.nodes):
-        if found & {*node.outputs}:
-            found |= {name for name in node.inputs if name in graph.types and name not in wrong.standing}
-    return sorted(found - {*graph.constants, *graph.inputs})
+        if values & {*node.outputs}:
+            values |= {name for name in node.inputs if name in graph.types and name not in wrong.standing}
+    return sorted(values - {*graph.constants, *graph.inputs})

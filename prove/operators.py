@@ -52,7 +52,7 @@ def conv_transpose(
     zero: int,
 ) -> Elements:
     """Int8ConvTranspose, as the convolution of an image with zero points between its pixels."""
-    kernel, rank, ones = w.shape[2:], len(strides), (1,) * len(strides)
+    kernel, rank, unit_steps = w.shape[2:], len(strides), (1,) * len(strides)
     sizes = ((size - 1) * stride + 1 for size, stride in zip(x.shape[2:], strides, strict=True))
     spread = np.full((*x.shape[:2], *sizes), domain.constants(np.array(zero)))
     spread[at_last(*(slice(None, None, stride) for stride in strides))] = x
@@ -63,7 +63,9 @@ def conv_transpose(
     image = _cut_or_bordered(domain, spread, (*begins, *ends), zero)
     turned = np.ascontiguousarray(np.flip(w.swapaxes(0, 1), tuple(range(2, w.ndim))))
     less = -zero * turned.astype(np.int64).reshape(len(turned), -1).sum(1)
-    return convolved(domain, image, turned, parameters, less, dilations=ones, group=1, strides=ones)
+    return convolved(
+        domain, image, turned, parameters, less, dilations=unit_steps, group=1, strides=unit_steps
+    )
 
 
 def _cut_or_bordered(domain: Domain, image: Elements, pads: Sequence[int], border: int) -> Elements:
@@ -106,10 +108,10 @@ def average_pool(
 ) -> Elements:
     """Int8AveragePool."""
     channels = x.shape[1]
-    ones = np.ones((channels, 1, *kernel_shape), np.int64)
+    weights = np.ones((channels, 1, *kernel_shape), np.int64)
     image, steps = bordered(x, pads, domain.constants(np.array(border))), (1,) * len(strides)
     words = parameters.reshape(4, 1)
-    return convolved(domain, image, ones, words, dilations=steps, group=channels, strides=strides)
+    return convolved(domain, image, weights, words, dilations=steps, group=channels, strides=strides)
 
 
 def add(
@@ -184,12 +186,14 @@ def matrix_products(
     result = np.full((prod(shape[:-1]), shape[-1]), domain.constants(np.array(0)))
     extents = ((rows, depth), (columns, depth) if transposed else (depth, columns), (rows, columns))
     firsts = a_places, b_places, places
-    for one, other, made in zip(*map(parts_of_matrices, (left, right, result), firsts, extents), strict=True):
+    for left_part, right_part, result_part in zip(
+        *map(parts_of_matrices, (left, right, result), firsts, extents), strict=True
+    ):
         factors = (
             _plus(domain, domain.values(part), np.array(-zero))
-            for part, zero in zip((one, other.T if transposed else other), zeros, strict=True)
+            for part, zero in zip((left_part, right_part.T if transposed else right_part), zeros, strict=True)
         )
-        made[...] = domain.requantise(field_products(domain, *factors), parameters[..., None])
+        result_part[...] = domain.requantise(field_products(domain, *factors), parameters[..., None])
     return result.reshape(tuple(shape))
 
 
@@ -325,10 +329,10 @@ def _sources_of_windows(
     is_any = False
     for number, matrix in enumerate(weights.reshape(group, len(weights) // group, -1)):
         first = bases + number * weights.shape[1] * numbers[0, 0].size
-        made = single_sources(domain, matrix, Terms(image.reshape(-1), first, offsets))
-        if made is not None:
+        group_sources = single_sources(domain, matrix, Terms(image.reshape(-1), first, offsets))
+        if group_sources is not None:
             outer = slice(number * len(matrix), (number + 1) * len(matrix))
-            sources[outer] = made.reshape(-1, images, high, wide)
+            sources[outer] = group_sources.reshape(-1, images, high, wide)
             is_any = True
     return sources.swapaxes(0, 1) if is_any else None
 

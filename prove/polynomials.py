@@ -90,7 +90,7 @@ def ratio_of(have: Mapping[Monomial, int], due: Mapping[Monomial, int]) -> int |
     if set(have) != set(due):
         return None
     pairs = [(have[monomial], due[monomial]) for monomial in due if monomial]
-    if all(one == other for one, other in pairs):
+    if all(computed == expected for computed, expected in pairs):
         return 0
     shifts = [
         shift
@@ -98,7 +98,10 @@ def ratio_of(have: Mapping[Monomial, int], due: Mapping[Monomial, int]) -> int |
         if _signed(pairs[0][0] << max(0, -shift)) == _signed(pairs[0][1] << max(0, shift))
     ]
     for shift in shifts:
-        if all(_signed(one << max(0, -shift)) == _signed(other << max(0, shift)) for one, other in pairs):
+        if all(
+            _signed(computed << max(0, -shift)) == _signed(expected << max(0, shift))
+            for computed, expected in pairs
+        ):
             return shift
     return None
 

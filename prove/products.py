@@ -141,15 +141,15 @@ def field_products(domain: Domain, left: Sums, right: Sums) -> Sums:
     Raises:
         ProofError: the degree of the products is too high.
     """
-    one, other = within(left, REDUCED), within(right, REDUCED)
-    depth = one.shape[-1]
-    high = np.rint(one.residues * 2.0**-HALF_BITS)
-    halves = high, one.residues - high * 2.0**HALF_BITS
-    residues: Floats = np.zeros((RESIDUES, one.shape[0], other.shape[1]))
+    reduced_left, reduced_right = within(left, REDUCED), within(right, REDUCED)
+    depth = reduced_left.shape[-1]
+    high = np.rint(reduced_left.residues * 2.0**-HALF_BITS)
+    halves = high, reduced_left.residues - high * 2.0**HALF_BITS
+    residues: Floats = np.zeros((RESIDUES, reduced_left.shape[0], reduced_right.shape[1]))
     for half, factor in zip(halves, (2.0**HALF_BITS, 1.0), strict=True):
         for first in range(0, depth, DEPTH):
             part = slice(first, first + DEPTH)
-            residues += reduced(half[:, :, part] @ other.residues[:, part]) * factor
+            residues += reduced(half[:, :, part] @ reduced_right.residues[:, part]) * factor
         residues = reduced(residues)
     source = None
     if left.source is not None and right.source is not None:

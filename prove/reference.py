@@ -1,6 +1,6 @@
 """Graphs evaluated over elements: what a proof compares streams, and other graphs, with.
 
-Operators of `vdla.prove.operators` are computed; those of `MOVED_INPUTS` move elements. Every other
+Operators of `vdla.prove.operators` are computed; operators of `MOVED_INPUTS` move elements. Every other
 operator is an unknown function: its results are new roots, which the operator, its attributes and all its
 inputs name. So two graphs are equal only if they apply it to the same values.
 """
@@ -165,7 +165,7 @@ def _unknown_results(domain: Domain, graph: Graph, node: Node, values: Values) -
 
 
 def unknown(domain: Domain, type_: TensorType, *what: object) -> Elements:
-    """Return unknown elements of a type; a single one for a tensor whose extents are unknown."""
+    """Return unknown elements of a type; a single element for a tensor whose extents are unknown."""
     return domain.unknown(domain.kind(*what), type_.shape if type_.is_known else (), type_.dtype)
 
 

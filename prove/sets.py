@@ -29,7 +29,7 @@ from vdla.prove.kernels import NO_MEMBER as NONE
 from vdla.prove.kernels import enter_roots, look_at_members, name_rows, number_roots
 
 MOST_NUMBERED = 1 << 18
-"""Elements for which there is room at a time: they may all have new roots, and most have known ones."""
+"""Elements for which there is room at a time: they may all have new roots, and most have known roots."""
 Codes = NDArray[np.int64]
 """Members: the number of the root times 2**32, plus the number of the function."""
 
@@ -76,8 +76,8 @@ class Roots:
 
     def are_of(self, codes: Codes, kind: int) -> NDArray[np.bool_]:
         """Return whether members have roots of a kind, bool[...]. `NONE` has no root."""
-        found: NDArray[np.bool_] = self._roots["kind"][np.where(codes == NONE, 0, codes >> HALF)] == kind
-        return found
+        has_kind: NDArray[np.bool_] = self._roots["kind"][np.where(codes == NONE, 0, codes >> HALF)] == kind
+        return has_kind
 
     def elements(self, codes: Codes) -> Elements:
         """Return members by their codes, elements[...]."""
@@ -87,7 +87,7 @@ class Roots:
 
 
 class Sets:
-    """The sets of a proof. Threads may use them at the same time: one waits for the other.
+    """The sets of a proof. Threads may use them at the same time: a lock admits one thread at a time.
 
     Args:
         functions: the functions of the proof.
@@ -150,7 +150,7 @@ class Sets:
             return self._distributed(elements, np.flatnonzero(chosen))
 
     def _distributed(self, elements: Elements, places: NDArray[np.int64]) -> Elements:
-        """Return elements in their only form; those at `places`, int64[n], are functions of sets."""
+        """Return elements in their only form; the elements at `places`, int64[n], are functions of sets."""
         result = elements.reshape(-1).copy()
         places = places[~self._are_sets(result[places])]
         directions = self._directions(result["function"][places])
@@ -162,8 +162,8 @@ class Sets:
 
     def _directions(self, functions: Numbers) -> NDArray[np.int64]:
         """Return 1 for functions that never decrease, else -1 for functions that never increase, else 0."""
-        found = self._functions.of_pairs("direction", _direction, functions, np.zeros(1, np.int32))
-        return self._functions.least[found]
+        constants = self._functions.of_pairs("direction", _direction, functions, np.zeros(1, np.int32))
+        return self._functions.least[constants]
 
     def _moved_inside(self, elements: Elements, direction: int) -> Elements:
         """Return elements[n], functions of sets that never decrease (`direction` 1), or whose inverses never
@@ -206,11 +206,11 @@ class Sets:
 
     def _are_sets(self, elements: Elements) -> NDArray[np.bool_]:
         """Return whether elements[n] are sets, bool[n]; functions of sets are not."""
-        found: NDArray[np.bool_] = elements["kind"] == self._kind
-        if found.any():
-            sets = elements[found]
-            found[found] = sets["function"] == self._ranges[self._roots.numbers(sets)]
-        return found
+        is_set: NDArray[np.bool_] = elements["kind"] == self._kind
+        if is_set.any():
+            sets = elements[is_set]
+            is_set[is_set] = sets["function"] == self._ranges[self._roots.numbers(sets)]
+        return is_set
 
     def _turned(self, functions: Numbers, direction: int) -> Numbers:
         """Return functions, or, where the direction is -1, their inverses: ~f(x)."""
@@ -339,9 +339,9 @@ class Sets:
         same = (codes[:, 1:] >> HALF == codes[:, :-1] >> HALF) & (codes[:, 1:] != NONE)
         for place in np.flatnonzero(same.any(0))[::-1]:
             rows = np.flatnonzero(same[:, place])
-            one, other = (codes[rows, at] for at in (place, place + 1))
-            functions = self._functions.of_pairs("maximum", np.maximum, *map(_functions_of, (one, other)))
-            codes[rows, place] = one >> HALF << HALF | functions
+            left, right = (codes[rows, at] for at in (place, place + 1))
+            functions = self._functions.of_pairs("maximum", np.maximum, *map(_functions_of, (left, right)))
+            codes[rows, place] = left >> HALF << HALF | functions
             codes[rows, place + 1] = NONE
         return bool(same.any())
 

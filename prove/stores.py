@@ -1,7 +1,7 @@
 """STOREs of the stream machine, many computed at once.
 
 When a STORE runs, it copies its accumulators, its parameters and the addresses of its residuals. Its results
-are computed later, together with those of the STOREs that follow. They are computed before an instruction
+are computed later, together with the results of later STOREs. They are computed before an instruction
 reads the bytes, before anything but these results changes the bytes of residuals, and at the end of a run.
 Instructions in between may change accumulators, parameters and the scratchpad of residuals, but not the
 copies.
@@ -94,7 +94,7 @@ class _Batch:
 
 
 class Stores:
-    """The STOREs whose results are still to be computed. Those of one batch may be under way in a thread
+    """The STOREs whose results are still to be computed. The STOREs of one batch may be under way in a thread
     while the next batch is collected.
 
     Args:
@@ -175,7 +175,7 @@ class Stores:
         self._finish()
 
     def _begin(self) -> None:
-        """Begin with the results of the STOREs that have been collected, after those of the batch before."""
+        """Begin with the results of the STOREs that have been collected, after the last batch."""
         self._finish()
         taken, self._taken, self._lanes = self._taken, [], 0
         if not taken:

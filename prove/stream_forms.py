@@ -158,30 +158,30 @@ class Lane:
             case AluOpcode.MIN | AluOpcode.MAX if it.use_imm:
                 return form  # clipping changes no term
             case AluOpcode.MAX:
-                made = Form(members=[*form.sums, *other.sums])
+                result = Form(members=[*form.sums, *other.sums])
             case AluOpcode.ADD if are_sums:
-                made = Form(
+                result = Form(
                     [*form.terms, *other.terms],
                     form.constant + other.constant,
                     [*form.padded, *other.padded],
                     [*form.filled, *other.filled],
                 )
             case AluOpcode.MUL if are_sums:
-                made = _product(form, other)
+                result = _product(form, other)
             case AluOpcode.SHR if are_sums and not other.terms and other.constant <= 0:
-                made = _product(form, Form(constant=1 << -other.constant))
+                result = _product(form, Form(constant=1 << -other.constant))
             case _:
-                made = Form(is_known=False)
-        made.is_known &= form.is_known and other.is_known
-        return made
+                result = Form(is_known=False)
+        result.is_known &= form.is_known and other.is_known
+        return result
 
 
 def _product(form: Form, other: Form) -> Form:
     """Return the product of two sums; it is known up to the degree of a proof."""
     terms = [
-        replace(one, reads=one.reads + another.reads, factor=one.factor * another.factor)
-        for one in form.terms
-        for another in other.terms
+        replace(left, reads=left.reads + right.reads, factor=left.factor * right.factor)
+        for left in form.terms
+        for right in other.terms
     ]
     for sum_, number in ((form, other.constant), (other, form.constant)):
         terms += [replace(term, factor=term.factor * number) for term in sum_.terms if number]

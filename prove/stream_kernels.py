@@ -134,25 +134,25 @@ def gather_columns(
 
 
 @part
-def take_root(found: Elements, place: int, elements: Elements, element: int, lane: int) -> Any:
+def take_root(sources: Elements, place: int, elements: Elements, element: int, lane: int) -> Any:
     """Let a sum depend on an element that is no constant. Return whether it depends on several roots now."""
-    one, other = found[place], elements[element, lane]
-    if one.kind == NO_ROOT:
-        one.kind = other.kind
-        one.lo = other.lo
-        one.hi = other.hi
+    source, activation = sources[place], elements[element, lane]
+    if source.kind == NO_ROOT:
+        source.kind = activation.kind
+        source.lo = activation.lo
+        source.hi = activation.hi
         return False
-    return one.kind != other.kind or one.lo != other.lo or one.hi != other.hi
+    return source.kind != activation.kind or source.lo != activation.lo or source.hi != activation.hi
 
 
 @part
-def forget_root(found: Elements, place: int) -> None:
+def forget_root(sources: Elements, place: int) -> None:
     """Let a sum depend on several roots."""
-    one = found[place]
-    one.kind = NO_ROOT
-    one.lo = 0
-    one.hi = 0
-    one.function = SEVERAL
+    source = sources[place]
+    source.kind = NO_ROOT
+    source.lo = 0
+    source.hi = 0
+    source.function = SEVERAL
 
 
 @part
@@ -162,18 +162,18 @@ def take_term(
     lane: int,
     factor: Any,
     constants: Integers,
-    found: Elements,
+    sources: Elements,
     counts: Integers,
     offsets: Integers,
     place: int,
 ) -> Any:
     """Add a term to a sum, for `product_roots`. Return whether the sum has several roots now."""
-    one = elements[element, lane]
-    if one.kind == NO_ROOT:
-        offsets[place] += factor * constants[one.function]
+    activation = elements[element, lane]
+    if activation.kind == NO_ROOT:
+        offsets[place] += factor * constants[activation.function]
         return False
-    if take_root(found, place, elements, element, lane):
-        forget_root(found, place)
+    if take_root(sources, place, elements, element, lane):
+        forget_root(sources, place)
         counts[place] = 0
         return True
     counts[place] += 1
@@ -196,7 +196,7 @@ def product_roots(
     src: Integers,
     wgt: Integers,
     constants: Integers,
-    found: Elements,
+    sources: Elements,
     counts: Integers,
     offsets: Integers,
 ) -> None:
@@ -207,12 +207,12 @@ def product_roots(
         weights: int8[depth, block_out, block_in].
         constants: int64[functions], the value of each function that is a constant.
         src: int64[P, R]; wgt: int64[O, R].
-        found: elements[P * O * batch * block_out], without a root; gets the root of each sum; its function
+        sources: elements[P * O * batch * block_out], without a root; gets the root of each sum; its function
             becomes `SEVERAL` where a sum has several.
-        counts: int64[like found], gets the number of terms with the root.
-        offsets: int64[like found], gets the sum of the terms without a root.
+        counts: int64[like sources], gets the number of terms with the root.
+        offsets: int64[like sources], gets the sum of the terms without a root.
     """
-    for place in range(found.shape[0]):
+    for place in range(sources.shape[0]):
         p, o, row, first = steps_of_sum(place, elements, weights, wgt)
         several = False
         for r in range(src.shape[1]):
@@ -220,7 +220,7 @@ def product_roots(
                 factor = np.int64(weights[wgt[o, r], row, k])
                 if factor != 0 and not several:
                     several = take_term(
-                        elements, src[p, r], first + k, factor, constants, found, counts, offsets, place
+                        elements, src[p, r], first + k, factor, constants, sources, counts, offsets, place
                     )
             if several:
                 break
@@ -257,9 +257,9 @@ def two_roots(elements: Elements, weights: Bytes, src: Integers, wgt: Integers, 
         for p in range(src.shape[0]):
             for image in range(batch):
                 lane = image * depth
-                one, other = elements[src[p, 0], lane + first], elements[src[p, 0], lane + second]
-                same = one.kind == other.kind and one.lo == other.lo and one.hi == other.hi
-                if same or one.kind == NO_ROOT or other.kind == NO_ROOT:
+                left, right = elements[src[p, 0], lane + first], elements[src[p, 0], lane + second]
+                same = left.kind == right.kind and left.lo == right.lo and left.hi == right.hi
+                if same or left.kind == NO_ROOT or right.kind == NO_ROOT:
                     out[0] = False
                     return
     out[0] = True
@@ -291,10 +291,10 @@ def term_of_product(
                 break
             for k in range(weights.shape[2]):
                 factor = np.int64(weights[wgt[o, r], row, k])
-                one = elements[src[p, r], first + k]
-                if factor != 0 and one.kind != NO_ROOT:
+                activation = elements[src[p, r], first + k]
+                if factor != 0 and activation.kind != NO_ROOT:
                     if left == 0:
-                        functions[place] = one.function
+                        functions[place] = activation.function
                         factors[place] = factor
                     left -= 1
 
@@ -327,8 +327,8 @@ def depthwise_sums(
                     element, channel = terms[term, 0], terms[term, 1]
                     factor = weights[wgt[step], row, terms[term, 2]]
                     if factor != 0:
-                        other = lane - (row & (shared - 1)) + channel
-                        total += residues[number, src[step, element], other] * factor
+                        input_lane = lane - (row & (shared - 1)) + channel
+                        total += residues[number, src[step, element], input_lane] * factor
                 sums[number, step, lane] = total
 
 
@@ -341,14 +341,14 @@ def depthwise_roots(
     terms: Integers,
     shared: int,
     constants: Integers,
-    found: Elements,
+    sources: Elements,
     counts: Integers,
     offsets: Integers,
 ) -> None:
     """Find the only root of each sum of a DEPTHWISE, or that there are several.
 
     Args:
-        elements, weights, constants, found, counts, offsets: as of `product_roots`, for n * batch * block
+        elements, weights, constants, sources, counts, offsets: as of `product_roots`, for n * batch * block
             sums.
         src, wgt, terms, shared: as of `vdla.prove.indices.Rows`.
     """
@@ -361,9 +361,17 @@ def depthwise_roots(
             element, channel = terms[term, 0], terms[term, 1]
             factor = np.int64(weights[wgt[step], row, terms[term, 2]])
             if factor != 0 and not several:
-                other = lane - (row & (shared - 1)) + channel
+                input_lane = lane - (row & (shared - 1)) + channel
                 several = take_term(
-                    elements, src[step, element], other, factor, constants, found, counts, offsets, place
+                    elements,
+                    src[step, element],
+                    input_lane,
+                    factor,
+                    constants,
+                    sources,
+                    counts,
+                    offsets,
+                    place,
                 )
 
 
@@ -390,9 +398,9 @@ def term_of_depthwise(
             for term in range(terms.shape[0]):
                 element, channel = terms[term, 0], terms[term, 1]
                 factor = np.int64(weights[wgt[step], row, terms[term, 2]])
-                one = elements[src[step, element], lane - (row & (shared - 1)) + channel]
-                if factor != 0 and one.kind != NO_ROOT:
+                activation = elements[src[step, element], lane - (row & (shared - 1)) + channel]
+                if factor != 0 and activation.kind != NO_ROOT:
                     if left == 0:
-                        functions[place] = one.function
+                        functions[place] = activation.function
                         factors[place] = factor
                     left -= 1

@@ -98,13 +98,15 @@ def _sources_of_product(
     return _sources(
         domain,
         (len(src) * len(wgt), batch * weights.shape[1]),
-        lambda found, counts, offsets: product_roots(*steps, domain.functions.least, found, counts, offsets),
+        lambda sources, counts, offsets: product_roots(
+            *steps, domain.functions.least, sources, counts, offsets
+        ),
         lambda *term: term_of_product(*steps, *term),
     )
 
 
 def row_sums(domain: Domain, operands: Operands, rows: Rows, with_source: bool) -> Sums:
-    """Return the sums of a DEPTHWISE, [n, batch * block]. The arguments and errors are those of
+    """Return the sums of a DEPTHWISE, [n, batch * block]. The arguments and errors are as of
     `matrix_product`."""
     if operands.weights.is_activation[rows.wgt].any():
         raise ProofError("a DEPTHWISE by activations is not covered; use a GEMM")
@@ -121,8 +123,8 @@ def row_sums(domain: Domain, operands: Operands, rows: Rows, with_source: bool) 
         source = _sources(
             domain,
             residues.shape[1:],
-            lambda found, counts, offsets: depthwise_roots(
-                *steps, domain.functions.least, found, counts, offsets
+            lambda sources, counts, offsets: depthwise_roots(
+                *steps, domain.functions.least, sources, counts, offsets
             ),
             lambda *term: term_of_depthwise(*steps, *term),
         )
@@ -177,10 +179,10 @@ def _sources(domain: Domain, shape: tuple[int, ...], find: Find, term: Term) -> 
         find: writes the root of each sum, how many terms have it, and the sum of the others.
         term: writes function and weight of the term of a number, of the sums that have so many.
     """
-    found = np.zeros(shape, ELEMENT)
+    sources = np.zeros(shape, ELEMENT)
     counts, offsets = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-    find(found.reshape(-1), counts.reshape(-1), offsets.reshape(-1))
-    single = found["function"] != SEVERAL
+    find(sources.reshape(-1), counts.reshape(-1), offsets.reshape(-1))
+    single = sources["function"] != SEVERAL
     if not single.any():
         return None
     functions = domain.functions
@@ -194,7 +196,7 @@ def _sources(domain: Domain, shape: tuple[int, ...], find: Find, term: Term) -> 
             "product", np.multiply, inner[has].astype(np.int32), functions.constants(factors[has])
         )
         total[has] = functions.of_pairs("sum", np.add, total[has], terms)
-    return domain.of_functions(found, total)
+    return domain.of_functions(sources, total)
 
 
 def _product_of_activations(domain: Domain, operands: Operands, product: Product, with_source: bool) -> Sums:

@@ -159,16 +159,16 @@ class Trail:
 
     def _before(self, accumulator: int, end: int, rank: int) -> list[Step]:
         """Return the steps to an accumulator before entry `end`, or in it before step `rank`, in order."""
-        found: list[Step] = []
+        steps: list[Step] = []
         for number in range(end if rank > 0 else end - 1, -1, -1):
             entry = self._entries[number]
             ranks = np.flatnonzero(entry.dst == accumulator)
             ranks = ranks[ranks < rank] if number == end else ranks
             for step in self._of_entry(number, entry, ranks):
-                found.append(step)
+                steps.append(step)
                 if is_fresh(step.form):
-                    return found[::-1]
-        return found[::-1]
+                    return steps[::-1]
+        return steps[::-1]
 
     def _of_entry(self, number: int, entry: _Entry, ranks: Indices) -> Iterator[Step]:
         """Yield the steps of an entry, the last first."""
@@ -245,7 +245,7 @@ class Record:
 
 
 def flat(steps: Sequence[Step]) -> Iterator[Step]:
-    """Yield steps, and those of their operands."""
+    """Yield steps, and the steps of their operands."""
     for step in steps:
         yield step
         yield from flat(step.operand or ())

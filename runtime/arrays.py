@@ -1,4 +1,4 @@
-"""Arrays in .npz files: damaged ones are refused with one error, and what is written is whole.
+"""Arrays in .npz files: damaged files are refused with one error, and what is written is whole.
 
 Sizes are checked before a file is unpacked. The sizes in the archive's directory and in each array's header
 must agree with each other and stay within `ARRAY_BYTES`. No more bytes than these sizes are unpacked.
@@ -41,7 +41,7 @@ UNREADABLE = (
 """What NumPy and the unzipper raise on damaged files."""
 
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-"""How NumPy writes members; other methods have unpackers with errors of their own."""
+"""How NumPy writes members; other methods have unpackers that raise other errors."""
 
 KINDS = "biufcSU"
 """Kinds of elements that are read: numbers and texts of fixed length."""
@@ -71,7 +71,7 @@ def read_npz(path: Path) -> dict[str, np.ndarray]:
 
 
 def npz_from(data: bytes, source: str) -> dict[str, np.ndarray]:
-    """Return the arrays in the contents of an .npz file, by name; errors as those of `read_npz`.
+    """Return the arrays in the contents of an .npz file, by name; errors as in `read_npz`.
 
     Args:
         source: the file, as messages call it.
@@ -107,8 +107,8 @@ def open_archive(data: bytes) -> zipfile.ZipFile:
     """Open a ZIP archive such as NumPy writes.
 
     Raises:
-        ValueError: it has too many members, two of one name, or one compressed in another way; and the others
-            of `UNREADABLE`.
+        ValueError: it has too many members, two of the same name, or a member compressed in another way; and
+            the others of `UNREADABLE`.
     """
     require_room(data.count(ENTRY), ARCHIVE_MEMBERS, "it has", ValueError, "members")
     archive = zipfile.ZipFile(io.BytesIO(data))
@@ -183,6 +183,6 @@ def write_npz(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def write_npy(path: Path, values: np.ndarray) -> None:
-    """Write an .npy file; errors as those of `write_npz`."""
+    """Write an .npy file; errors as in `write_npz`."""
     with whole_file(path, "wb") as file:
         npy.write_array(file, np.asanyarray(values), allow_pickle=False)

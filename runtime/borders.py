@@ -1,4 +1,4 @@
-"""Borders around arrays, in a tenth of the time that `numpy.pad` takes for a small one."""
+"""Borders around arrays, in a tenth of the time that `numpy.pad` takes for a small array."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ def bordered(x: np.ndarray, widths: Sequence[tuple[int, int]], value: float | in
         widths: how many stand before and behind x, for each of its dimensions.
 
     Raises:
-        ValueError: there is not a pair of widths for each dimension, or one is less than 0.
+        ValueError: there is not a pair of widths for each dimension, or a width is less than 0.
     """
     if any(width < 0 for pair in widths for width in pair):
         raise ValueError(f"a border of {list(map(list, widths))} has widths below 0")

@@ -65,7 +65,7 @@ class Device(ABC):
 
     @property
     def lost(self) -> bool:
-        """Whether DRAM is gone, as that of a remote device whose server ended; only a new device can run."""
+        """Whether DRAM is gone, as after the server of a remote device ended; only a new device can run."""
         return False
 
     def allocate(self, size: int) -> int:

@@ -1,7 +1,7 @@
 """Arrays from other libraries: whatever speaks DLPack or NumPy's array interface, without a copy where it
 stands in the CPU's memory.
 
-Source: the Python array API standard, `__dlpack__` and `__dlpack_device__`; the device types are those of
+Source: the Python array API standard, `__dlpack__` and `__dlpack_device__`; the device types are as in
 `dlpack.h`.
 """
 
@@ -55,12 +55,12 @@ def array_of(values: object) -> np.ndarray:
 def _from_dlpack(values: Any) -> np.ndarray:
     try:
         kind, number = map(int, values.__dlpack_device__())
-        found = np.from_dlpack(values) if kind in READABLE else None
+        array = np.from_dlpack(values) if kind in READABLE else None
     except Exception as error:  # whatever another library's __dlpack__ raises
         raise ValueError(f"cannot be read by DLPack: {_reason(error)}") from error
-    if found is None:
+    if array is None:
         raise ValueError(f"is on device {number} of {DEVICES.get(kind, f'DLPack type {kind}')}; {MOVE}")
-    return found
+    return array
 
 
 def _reason(error: Exception) -> str:

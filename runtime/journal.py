@@ -24,7 +24,7 @@ class Kind:
     """A kind of journal, for its messages.
 
     Attributes:
-        error: raised where one cannot be read or written.
+        error: raised where a journal cannot be read or written.
         cure: what to do about a damaged line.
         again: what makes good what a full disk did not take.
         busy: what to do where another process appends; of journals that lock themselves.

@@ -84,9 +84,9 @@ def load_vector(path: str | Path) -> Vector:
         FileFormatError: the file is truncated, altered, or no vector.
         OSError: the file cannot be opened.
     """
-    other = OTHER_FILES.get(Path(path).suffix)
-    if other is not None:
-        raise FileFormatError(f"{path} is {other}, not a conformance vector (.npz)")
+    kind = OTHER_FILES.get(Path(path).suffix)
+    if kind is not None:
+        raise FileFormatError(f"{path} is {kind}, not a conformance vector (.npz)")
     arrays = read_npz(Path(path))
     try:
         return _vector(arrays)
@@ -215,7 +215,7 @@ class Replay:
 
 
 SLACK_BYTES = 1 << 20
-"""DRAM beyond the last segment, so that reads a little past one find zeros."""
+"""DRAM beyond the last segment, so that reads a little past a segment find zeros."""
 
 
 def stream_address(vector: Vector) -> int:
@@ -254,12 +254,12 @@ def _compare(vector: Vector, run: RunResult, device: Device) -> Replay:
     for begin in range(0, device.dram_bytes, COMPARED_BYTES):
         end = min(begin + COMPARED_BYTES, device.dram_bytes)
         expected = _expected(contents[bisect_right(ends, begin) :], begin, end)
-        found = device.copy_out(begin, end - begin)
-        differing = np.flatnonzero(expected != found)
+        actual = device.copy_out(begin, end - begin)
+        differing = np.flatnonzero(expected != actual)
         if differing.size and first is None:
             place = int(differing[0])
             address = begin + place
-            first = Difference(address, int(expected[place]), int(found[place]), _place(vector, address))
+            first = Difference(address, int(expected[place]), int(actual[place]), _place(vector, address))
         count += int(differing.size)
     return Replay(run, count, first)
 

@@ -35,7 +35,7 @@ class Windows(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         pads: rows added above the image, and columns added to its left.
         pitch: bytes from one line to the next in DRAM; 0: the windows are stored one by one.
         elements: elements of a window of which each has the channels of a block; 1 if `pitch` is not 0.
-        border: value of the added pixels, and of those behind the image.
+        border: value of the added pixels, and of the pixels behind the image.
     """
 
     lines: Extent

@@ -75,7 +75,7 @@ class GemmPlan:
 
 
 def plan_gemm(config: AcceleratorConfig, m: int, n: int, k: int, shift: int = 10) -> GemmPlan:
-    """Choose the tiles that move the least data, and of those the longest along k.
+    """Choose the tiles that move the least data, and among these the longest along k.
 
     Raises:
         ProgramError: a size is not a multiple of its block, or the ALU lacks an operation of the epilogue.

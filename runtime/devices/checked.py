@@ -1,5 +1,5 @@
-"""What every device of this machine does before it runs a stream: decode it, and refuse a self-modifying
-one."""
+"""What every device of this machine does before it runs a stream: decode it, and refuse
+self-modifying streams."""
 
 import time
 from abc import abstractmethod
@@ -22,7 +22,7 @@ class CheckedDevice(Device):
 
     Attributes:
         dram: uint8[dram_bytes].
-        verifies: `run` verifies each stream first, as a server does with those of its clients.
+        verifies: `run` verifies each stream first, as a server does with its clients' streams.
     """
 
     verifies = False

@@ -37,7 +37,7 @@ class FunctionalDevice(CheckedDevice):
     ) -> tuple[None, Mapping[str, int]]:
         """Run a stream. `cycle_limit` is ignored: there are no cycles, and every run ends.
 
-        The counters are those of `vdla.sim.functional.counters`. After an interrupt (KeyboardInterrupt), DRAM
+        The counters are as in `vdla.sim.functional.counters`. After an interrupt (KeyboardInterrupt), DRAM
         and scratchpads are as `Machine.run` says, and the device can run again.
         """
         order = self.machine.run(program, self.dram, seed=self.seed)

@@ -33,12 +33,12 @@ def is_remote(name: str) -> bool:
 
 
 def is_board(name: str) -> bool:
-    """Return whether a name is that of a board, with or without the board's file."""
+    """Return whether a name means a board, with or without the board's file."""
     return name == BOARD or name.startswith(BOARD_PREFIX)
 
 
 def device_factory(name: str) -> Callable[..., Device]:
-    """Return what makes a device of that name from a configuration, its bytes of DRAM and options of its own.
+    """Return what makes a device of that name from a configuration, its bytes of DRAM and its options.
 
     Args:
         name: of `DEVICE_CLASSES`, an address as `vdla.runtime.devices.remote.address` describes it, or
@@ -59,7 +59,7 @@ def device_factory(name: str) -> Callable[..., Device]:
 
 
 def _board_of(name: str) -> str:
-    """Return the board in a name; refuse a name without one, and a kit without the packages of boards.
+    """Return the board in a name; refuse a name without a board, and a kit without the packages of boards.
 
     Raises:
         DeviceError: the name has no board.
@@ -74,8 +74,8 @@ def _board_of(name: str) -> str:
 
 
 def _class(module: str, name: str) -> Callable[..., Device]:
-    found: Callable[..., Device] = getattr(import_module(module), name)
-    return found
+    device_class: Callable[..., Device] = getattr(import_module(module), name)
+    return device_class
 
 
 def require_device(name: str) -> None:

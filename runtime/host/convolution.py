@@ -143,8 +143,8 @@ def _by_groups(
 def _in_pieces(
     kernels: np.ndarray, columns: np.ndarray, out: tuple[int, ...], multiply: Multiply
 ) -> np.ndarray:
-    """Multiply kernels with windows, of which only a piece is copied at a time: those of some groups of an
-    image, or of a part of one group. To copy all takes longer than to multiply.
+    """Multiply kernels with windows, of which only a piece is copied at a time: the windows of some groups of
+    an image, or of a part of one group. To copy all takes longer than to multiply.
 
     Args:
         kernels: [groups, outputs, n]
@@ -161,10 +161,10 @@ def _in_pieces(
     for image, group, first in product(
         range(len(columns)), range(0, groups, step), range(0, out[longest], part)
     ):
-        own, along = slice(group, group + step), slice(first, first + part)
+        chosen, along = slice(group, group + step), slice(first, first + part)
         place = at_last(*(along if axis == longest else slice(None) for axis in range(len(out))))
-        windows, wanted = columns[image, own][place], sums[image, own][place]
-        wanted[...] = multiply(kernels[own], windows.reshape(len(windows), size, -1)).reshape(wanted.shape)
+        windows, wanted = columns[image, chosen][place], sums[image, chosen][place]
+        wanted[...] = multiply(kernels[chosen], windows.reshape(len(windows), size, -1)).reshape(wanted.shape)
     return sums
 
 

@@ -20,7 +20,7 @@ TensorDtype = Literal[
     "uint32",
     "uint64",
 ]
-"""What a tensor may hold; those beyond `Dtype` are for operators that onnxruntime runs."""
+"""What a tensor may hold; types beyond `Dtype` are for operators that onnxruntime runs."""
 
 DTYPES: tuple[str, ...] = get_args(Dtype)
 TENSOR_DTYPES: tuple[str, ...] = get_args(TensorDtype)
@@ -35,8 +35,8 @@ def dtype_of(name: str) -> TensorDtype:
     return cast("TensorDtype", name)
 
 
-def fits(found: Sequence[int], declared: Sequence[int]) -> bool:
+def fits(shape: Sequence[int], declared: Sequence[int]) -> bool:
     """Whether a shape is as declared; declared extents may be `UNKNOWN`."""
-    return len(found) == len(declared) and all(
-        size in (UNKNOWN, extent) for extent, size in zip(found, declared, strict=True)
+    return len(shape) == len(declared) and all(
+        size in (UNKNOWN, extent) for extent, size in zip(shape, declared, strict=True)
     )

@@ -1,7 +1,7 @@
 """Operators that work element by element, with NumPy's broadcasting, which is ONNX's.
 
 The error function is its Taylor series around the nearest of many points. The next term that is left out is
-below 1e-13, so float32 results are those of float64 arithmetic, rounded.
+below 1e-13, so float32 results equal the rounded results of float64 arithmetic.
 
 Source: ONNX operator specification, the operator of each function's entry in `OPERATORS`; Abramowitz and
 Stegun, Handbook of mathematical functions, 7.1.1 and 7.1.19.
@@ -15,7 +15,7 @@ import numpy as np
 
 from vdla.runtime.host.dtypes import TensorDtype
 
-FINENESS = 1 << 10  # points to one
+FINENESS = 1 << 10  # points per unit
 FARTHEST = 4.0  # from where on float32 holds nothing nearer to the result than 1
 BLOCK = 1 << 14  # elements at a time, so that what is computed of them stays in the processor's cache
 
@@ -26,12 +26,12 @@ def erf(x: np.ndarray) -> np.ndarray:
     """Return the error function of each element, in the type of x; of NaN it is NaN."""
     if x.dtype != np.float32:
         return np.asarray(_exact(x.astype(np.float64))).astype(x.dtype)
-    found = np.empty(x.shape, np.float32)
-    elements, results = np.ascontiguousarray(x).reshape(-1), found.reshape(-1)
+    output = np.empty(x.shape, np.float32)
+    elements, results = np.ascontiguousarray(x).reshape(-1), output.reshape(-1)
     for start in range(0, elements.size, BLOCK):
         block = elements[start : start + BLOCK]
         results[start : start + BLOCK] = np.copysign(_of_magnitudes(np.abs(block)), block)
-    return found
+    return output
 
 
 def _of_magnitudes(magnitudes: np.ndarray) -> np.ndarray:
@@ -41,8 +41,8 @@ def _of_magnitudes(magnitudes: np.ndarray) -> np.ndarray:
     near = places / FINENESS
     rest = np.minimum(magnitudes, FARTHEST) - near
     series = rest * (1 - rest * (near - rest * (2 * near * near - 1) / 3))
-    found: np.ndarray = values[places] + slopes[places] * series
-    return found
+    interpolated: np.ndarray = values[places] + slopes[places] * series
+    return interpolated
 
 
 @cache
@@ -68,7 +68,7 @@ def power(base: np.ndarray, exponent: np.ndarray) -> np.ndarray:
 
 
 def mod(a: np.ndarray, b: np.ndarray, *, fmod: int) -> np.ndarray:
-    """Return the remainder, with the sign of `a` if `fmod`, else with that of `b`."""
+    """Return the remainder, with the sign of `a` if `fmod`, else with the sign of `b`."""
     return np.fmod(a, b) if fmod else np.mod(a, b)
 
 

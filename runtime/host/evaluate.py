@@ -92,7 +92,7 @@ def evaluate(
 
     Args:
         inputs: an array each, in the operator's order; None for an optional input that is left out.
-        attributes: exactly those of `attributes_of(op)`.
+        attributes: exactly the attributes in `attributes_of(op)`.
 
     Returns:
         Its outputs, in the operator's order.

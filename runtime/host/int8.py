@@ -1,9 +1,9 @@
 """What the accelerator computes, on the CPU and to the last bit: operators on int8 tensors with parameters of
 requantisation.
 
-`parameters` are int64[4, channels], in the order of `vdla.hw.spec.vocabulary.Parameter`; one channel's serve
-all. Weights are int8, or int16 where a zero point that was subtracted from them makes them wider. Sums are
-int32.
+`parameters` are int64[4, channels], in the order of `vdla.hw.spec.vocabulary.Parameter`; the parameters of
+one channel serve all. Weights are int8, or int16 where a zero point that was subtracted from them makes them
+wider. Sums are int32.
 
 Source: `vdla.hw.spec.numerics.requantise`.
 """
@@ -126,8 +126,10 @@ def int8_max_pool(
     x: np.ndarray, *, kernel_shape: Sequence[int], pads: Sequence[int], strides: Sequence[int]
 ) -> np.ndarray:
     """Return the greatest element of each window of int8[N, C, spatial...]; padding never is."""
-    ones = (1,) * len(strides)
-    return max_pool(x, ceil_mode=0, dilations=ones, kernel_shape=kernel_shape, pads=pads, strides=strides)
+    dilations = (1,) * len(strides)
+    return max_pool(
+        x, ceil_mode=0, dilations=dilations, kernel_shape=kernel_shape, pads=pads, strides=strides
+    )
 
 
 def int8_lookup(x: np.ndarray, table: np.ndarray) -> np.ndarray:
@@ -138,16 +140,16 @@ def int8_lookup(x: np.ndarray, table: np.ndarray) -> np.ndarray:
     unsigned = np.concatenate((table[zero:], table[:zero]))
     if table.itemsize > 1:
         return unsigned.take(x.view(np.uint8))
-    found = bytearray(np.ascontiguousarray(x)).translate(unsigned.tobytes())  # four times as fast
-    return np.frombuffer(found, table.dtype).reshape(x.shape)
+    looked_up = bytearray(np.ascontiguousarray(x)).translate(unsigned.tobytes())  # four times as fast
+    return np.frombuffer(looked_up, table.dtype).reshape(x.shape)
 
 
 def flip_sign(x: np.ndarray) -> np.ndarray:
     """Return uint8[...] minus 128 as int8, int8[...] plus 128 as uint8."""
     if x.dtype.itemsize != 1 or x.dtype.kind not in "iu":
         raise ValueError(f"bytes are flipped, not {x.dtype}")
-    other = np.uint8 if x.dtype.kind == "i" else np.int8
-    flipped: np.ndarray = np.bitwise_xor(x.view(np.uint8), np.uint8(128)).view(other)
+    opposite = np.uint8 if x.dtype.kind == "i" else np.int8
+    flipped: np.ndarray = np.bitwise_xor(x.view(np.uint8), np.uint8(128)).view(opposite)
     return flipped
 
 
@@ -174,7 +176,8 @@ def int8_products(
         a_table, b_table: int8[256], in which the values of `a` and of `b` are looked up first; None: in none.
         a_places, b_places, places: of each product in turn, the first row and the first column of its part of
             `a`, of `b` and of the result.
-        size: (M, N, K): a part of `a` has M rows and K columns, and one of the result M rows and N columns.
+        size: (M, N, K): a part of `a` has M rows and K columns, and a part of the result M rows and N
+            columns.
         transposed: a part of `b` has N rows and K columns; else K rows and N columns.
     """
     rows, columns, depth = size
@@ -186,9 +189,13 @@ def int8_products(
     extents = ((rows, depth), (columns, depth) if transposed else (depth, columns), (rows, columns))
     firsts = a_places, b_places, places
     zero = [np.array(number, np.int32) for number in zeros]
-    for one, other, made in zip(*map(parts_of_matrices, (left, right, result), firsts, extents), strict=True):
-        sums = exact_matmul(shifted(one, zero[0]), shifted(other.T if transposed else other, zero[1]))
-        made[:] = requantise(sums, parameters)
+    for left_part, right_part, result_part in zip(
+        *map(parts_of_matrices, (left, right, result), firsts, extents), strict=True
+    ):
+        sums = exact_matmul(
+            shifted(left_part, zero[0]), shifted(right_part.T if transposed else right_part, zero[1])
+        )
+        result_part[:] = requantise(sums, parameters)
     return result.reshape(tuple(shape))
 
 

@@ -1,8 +1,8 @@
 """Normalisation, and softmax, which makes a distribution; on floats, and from int8 to int8.
 
-Those from int8 to int8 join conversions and sums in few passes over the elements. They stay on the host: they
-divide by what only a sum over a row tells. Results differ by at most one from those of the operators between
-conversions in float32.
+Functions from int8 to int8 join conversions and sums in few passes over the elements. They stay on the host:
+they divide by what only a sum over a row tells. Results differ by at most one from the results of the
+operators between conversions in float32.
 
 Source: ONNX operator specification, BatchNormalization, InstanceNormalization, LayerNormalization, LRN,
 Softmax, LogSoftmax.

@@ -1,8 +1,8 @@
 """Parts of a network that onnxruntime runs: operators that this package does not have.
 
-A part is an ONNX model of its own, as bytes in an array. Its inputs and outputs are, in order, those of the
-operator `OnnxRuntime`, whose first input is the model. A part runs on one thread, so that its results do not
-depend on the machine's number of processors.
+A part is a separate ONNX model, as bytes in an array. Its inputs and outputs are, in order, the inputs and
+outputs of the operator `OnnxRuntime`, whose first input is the model. A part runs on one thread, so that its
+results do not depend on the machine's number of processors.
 """
 
 import weakref
@@ -84,7 +84,7 @@ def _session_with(model: bytes, optimised: bool, *entries: tuple[str, str]) -> "
         options.graph_optimization_level = GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
         return InferenceSession(model, options, providers=list(PROVIDERS))
-    except Exception as error:  # onnxruntime's own have no other class in common
+    except Exception as error:  # onnxruntime's errors share no other class
         raise ValueError(reason_of(error)) from error
 
 
@@ -102,7 +102,7 @@ class _Sessions:
         self.known: dict[int, tuple[weakref.ref[np.ndarray], InferenceSession]] = {}
 
     def of(self, model: np.ndarray) -> "InferenceSession":
-        """Return the session of a model; errors as those of `session_from`."""
+        """Return the session of a model; errors as in `session_from`."""
         key = id(model)
         if key in self.known and self.known[key][0]() is model:
             return self.known[key][1]
@@ -140,28 +140,28 @@ def run_part(model: np.ndarray, *inputs: np.ndarray) -> tuple[np.ndarray, ...]:
         ValueError: onnxruntime refuses the model, or its inputs.
     """
     session = _SESSIONS.of(model)
-    names = [one.name for one in session.get_inputs()]
+    names = [argument.name for argument in session.get_inputs()]
     if len(names) != len(inputs):
         raise ValueError(f"the part takes {len(names)} inputs")
     try:
-        made = session.run(
+        outputs = session.run(
             None, {name: np.asarray(x, order="C") for name, x in zip(names, inputs, strict=True)}
         )
-    except Exception as error:  # onnxruntime's own have no other class in common
+    except Exception as error:  # onnxruntime's errors share no other class
         raise ValueError(reason_of(error)) from error
-    return tuple(np.asarray(array) for array in made)
+    return tuple(np.asarray(array) for array in outputs)
 
 
 def _check_outputs(session: "InferenceSession") -> None:
     """Refuse outputs that are no tensors, or larger than an operator may make."""
-    for one in session.get_outputs():
-        kind = one.type.removeprefix("tensor(").removesuffix(")")
+    for output in session.get_outputs():
+        kind = output.type.removeprefix("tensor(").removesuffix(")")
         dtype = ELEMENTS.get(kind, kind)
         if dtype not in TENSOR_DTYPES:
-            raise ValueError(f"it makes {one.name}, a {one.type}; there are {', '.join(TENSOR_DTYPES)}")
-        known = [size for size in one.shape if isinstance(size, int)]
+            raise ValueError(f"it makes {output.name}, a {output.type}; there are {', '.join(TENSOR_DTYPES)}")
+        known = [size for size in output.shape if isinstance(size, int)]
         size = prod(known) * np.dtype(dtype).itemsize
-        require_room(size, OPERATOR_BYTES, f"{one.name} takes", ValueError)
+        require_room(size, OPERATOR_BYTES, f"{output.name} takes", ValueError)
 
 
 OPERATORS = {PART: run_part}

@@ -40,9 +40,9 @@ def average_pool(
     """Return the mean of each window of x[N, C, spatial...]; padding counts if `count_include_pad`, what
     rounding up adds never does."""
     wider = _reaching(x.shape[2:], ceil_mode, dilations, kernel_shape, pads, strides)
-    ones = np.ones((1, 1, *x.shape[2:]), x.dtype)
+    unit_image = np.ones((1, 1, *x.shape[2:]), x.dtype)
     added = np.subtract(wider, pads).tolist()
-    counted = padded(padded(ones, pads, 1), added) if count_include_pad else padded(ones, wider)
+    counted = padded(padded(unit_image, pads, 1), added) if count_include_pad else padded(unit_image, wider)
     sums, counts = (
         reduced_windows(part, kernel_shape, strides, dilations, np.add)
         for part in (padded(x, wider), counted)
@@ -101,8 +101,8 @@ def reduced_windows(
     views = sliding_windows(x, kernel, strides, dilations)
     if prod(views.shape[2 : x.ndim]) < prod(kernel) or (operation is np.add and x.dtype.kind != "f"):
         return operation.reduce(views, axis=tuple(range(-len(kernel), 0)))
-    ones = (1,) * (len(kernel) - 1)
-    across = (*ones, kernel[-1]), (*ones, strides[-1]), (*ones, dilations[-1])
+    unit_extents = (1,) * (len(kernel) - 1)
+    across = (*unit_extents, kernel[-1]), (*unit_extents, strides[-1]), (*unit_extents, dilations[-1])
     down = (*kernel[:-1], 1), (*strides[:-1], 1), (*dilations[:-1], 1)
     return _by_place(_by_place(x, *across, operation), *down, operation)
 

@@ -37,7 +37,7 @@ def dequantize_linear(x: np.ndarray, scale: np.ndarray, zero_point: np.ndarray, 
 
 
 def dynamic_quantize_linear(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return x as uint8, with the scale and the zero point of its own range, which holds 0; the scale of
+    """Return x as uint8, with the scale and the zero point of its range, which holds 0; the scale of
     nothing but zeros is 1."""
     low, high = x.min(initial=0), x.max(initial=0)
     scale = np.asarray((high - low) / np.float32(STEPS) if high > low else 1, np.float32)
@@ -80,7 +80,7 @@ def qlinear_matmul(
     y_scale: np.ndarray,
     y_zero_point: np.ndarray,
 ) -> np.ndarray:
-    """Multiply quantised matrices; scale and zero point of `a` may be per row, those of `b` per column."""
+    """Multiply quantised matrices; scale and zero point of `a` may be per row, of `b` per column."""
     sums = matmul_integer(a, b, a_zero_point, b_zero_point)
     rows = a_scale[:, None] if a_scale.ndim == 1 and a_scale.size > 1 else a_scale
     return _rescaled(sums, rows * b_scale / y_scale, y_zero_point)

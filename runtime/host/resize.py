@@ -47,7 +47,7 @@ def resize(
     Args:
         coordinate_transformation_mode: one of `COORDINATES`.
         nearest_mode: one of `ROUNDINGS`.
-        scales: size of the result by that of x, in each dimension; they count where sizes are rounded.
+        scales: size of the result by the size of x, in each dimension; they count where sizes are rounded.
     """
     for axis, (size, scale) in enumerate(zip(sizes, scales, strict=True)):
         if size != x.shape[axis] or scale != 1:

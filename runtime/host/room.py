@@ -49,10 +49,10 @@ def _broadcast(inputs: Inputs, attributes: Attributes) -> int:
 
 def _given(inputs: Inputs, place: int) -> np.ndarray:
     """Return an input that must not be left out."""
-    found = inputs[place]
-    if found is None:
+    array = inputs[place]
+    if array is None:
         raise ValueError(f"input {place} is left out")
-    return found
+    return array
 
 
 def _per_channel(axis: int | None = None) -> Elements:
@@ -135,12 +135,14 @@ def _product(b: int = 1) -> Elements:
     """Return the elements of a product of matrices, the second at place `b`."""
 
     def elements(inputs: Inputs, attributes: Attributes) -> int:
-        one, other = _given(inputs, 0), _given(inputs, b)
-        rows = one.shape[-1 if attributes.get("transA") else -2] if one.ndim > 1 else 1
-        columns = other.shape[-2 if attributes.get("transB") else -1] if other.ndim > 1 else 1
-        stacked = prod(np.broadcast_shapes(one.shape[:-2], other.shape[:-2])) * rows * columns
-        widest = max((x.size for x in inputs if x is not None and x is not one and x is not other), default=1)
-        return max(one.size, other.size, stacked * (widest if 1 in (rows, columns) else 1))
+        left, right = _given(inputs, 0), _given(inputs, b)
+        rows = left.shape[-1 if attributes.get("transA") else -2] if left.ndim > 1 else 1
+        columns = right.shape[-2 if attributes.get("transB") else -1] if right.ndim > 1 else 1
+        stacked = prod(np.broadcast_shapes(left.shape[:-2], right.shape[:-2])) * rows * columns
+        widest = max(
+            (x.size for x in inputs if x is not None and x is not left and x is not right), default=1
+        )
+        return max(left.size, right.size, stacked * (widest if 1 in (rows, columns) else 1))
 
     return elements
 

@@ -69,7 +69,7 @@ def pad(
     pads: Sequence[int],
     value: float | int,
 ) -> np.ndarray:
-    """Add a border: `pads` are the begins of all dimensions, then the ends; negative ones cut off.
+    """Add a border: `pads` are the begins of all dimensions, then the ends; negative pads cut off.
 
     Args:
         mode: "constant" (elements are `value`), "reflect", "edge" or "wrap".
@@ -91,7 +91,7 @@ def pad(
 
 def depth_to_space(x: np.ndarray, *, blocksize: int, mode: Literal["DCR", "CRD"]) -> np.ndarray:
     """Move channels of x[N, C, H, W] into squares of `blocksize`: the outer part of C ("DCR") or the inner
-    one ("CRD")."""
+    part ("CRD")."""
     n, c, h, w = x.shape
     inner = c // blocksize**2
     if mode == "DCR":
@@ -103,7 +103,7 @@ def depth_to_space(x: np.ndarray, *, blocksize: int, mode: Literal["DCR", "CRD"]
 
 def space_to_depth(x: np.ndarray, *, blocksize: int, mode: Literal["DCR", "CRD"]) -> np.ndarray:
     """Move squares of `blocksize` of x[N, C, H, W] into the channels: into the outer part of C ("DCR") or the
-    inner one ("CRD")."""
+    inner part ("CRD")."""
     n, c, h, w = x.shape
     parts = x.reshape(n, c, h // blocksize, blocksize, w // blocksize, blocksize)
     order = (0, 3, 5, 1, 2, 4) if mode == "DCR" else (0, 1, 3, 5, 2, 4)
@@ -111,7 +111,7 @@ def space_to_depth(x: np.ndarray, *, blocksize: int, mode: Literal["DCR", "CRD"]
 
 
 def gather(x: np.ndarray, indices: np.ndarray, *, axis: int) -> np.ndarray:
-    """Pick indices of dimension `axis`; negative ones count from the end."""
+    """Pick indices of dimension `axis`; negative indices count from the end."""
     return np.take(x, indices, axis=axis)
 
 

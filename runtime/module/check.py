@@ -38,7 +38,7 @@ def check(plan: Plan) -> None:
             known |= set(step.outputs)
         else:
             _check_launch(plan, step, known)
-            known |= {one.value for one in step.unpacks}
+            known |= {crossing.value for crossing in step.unpacks}
     _check_known(plan.outputs, known, "the network gives out")
 
 
@@ -70,9 +70,9 @@ def _check_launch(plan: Plan, step: LaunchStep, known: set[str]) -> None:
         plan.streams[step.stream].labels,
         f"{step.stream} has a layer",
     )
-    _check_known([one.value for one in step.packs], known, f"{step.stream} takes in")
-    for one in (*step.packs, *step.unpacks, *_results(step)):
-        _check_crossing(plan, one)
+    _check_known([crossing.value for crossing in step.packs], known, f"{step.stream} takes in")
+    for crossing in (*step.packs, *step.unpacks, *_results(step)):
+        _check_crossing(plan, crossing)
     for layer in step.layers:
         _check_known(layer.scratch, plan.tensors, f"{layer.name} writes tensor")
 
@@ -82,17 +82,19 @@ def _results(step: LaunchStep) -> list[Crossing]:
     return [layer.result for layer in step.layers if layer.result is not None]
 
 
-def _check_crossing(plan: Plan, one: Crossing) -> None:
-    _check_known([one.tensor], plan.tensors, f"{one.value} stands in tensor")
-    stack = one.layout.stack
+def _check_crossing(plan: Plan, crossing: Crossing) -> None:
+    _check_known([crossing.tensor], plan.tensors, f"{crossing.value} stands in tensor")
+    stack = crossing.layout.stack
     _require(
-        not stack or (one.layout.batch == 1 and prod(one.layout.shape[:-1]) % stack == 0),
-        f"{one.value} of shape {one.layout.shape} is {stack} matrices of {one.layout.batch} rows at once",
+        not stack or (crossing.layout.batch == 1 and prod(crossing.layout.shape[:-1]) % stack == 0),
+        f"{crossing.value} of shape {crossing.layout.shape} is {stack} matrices of "
+        f"{crossing.layout.batch} rows at once",
     )
     _require(
-        one.begin + one.layout.size <= plan.tensors[one.tensor],
-        f"{one.value} takes {one.layout.size} bytes, and tensor {one.tensor} has "
-        f"{plan.tensors[one.tensor] - one.begin}{f' from byte {one.begin} on' * bool(one.begin)}",
+        crossing.begin + crossing.layout.size <= plan.tensors[crossing.tensor],
+        f"{crossing.value} takes {crossing.layout.size} bytes, and tensor {crossing.tensor} has "
+        f"{plan.tensors[crossing.tensor] - crossing.begin}"
+        f"{f' from byte {crossing.begin} on' * bool(crossing.begin)}",
     )
 
 
@@ -146,30 +148,31 @@ def _check_step(step: HostStep | LaunchStep) -> None:
     if isinstance(step, HostStep):
         check_types(step.op, step.attributes)
         return
-    for one in (*step.packs, *step.unpacks, *_results(step)):
-        _check_layout(one)
-    for one in (*step.unpacks, *_results(step)):
+    for crossing in (*step.packs, *step.unpacks, *_results(step)):
+        _check_layout(crossing)
+    for crossing in (*step.unpacks, *_results(step)):
         _require(
-            one.layout.windows is None,
-            f"{one.value} is read back in windows, which cannot be undone",
+            crossing.layout.windows is None,
+            f"{crossing.value} is read back in windows, which cannot be undone",
         )
 
 
-def _check_layout(one: Crossing) -> None:
-    layout, rank = one.layout, len(one.layout.shape)
-    _require(rank > 0, f"{one.value} has a layout without dimensions")
+def _check_layout(crossing: Crossing) -> None:
+    layout, rank = crossing.layout, len(crossing.layout.shape)
+    _require(rank > 0, f"{crossing.value} has a layout without dimensions")
     windows = layout.windows
     if windows is None:
         return
     _require(
-        rank == IMAGE_RANK, f"{one.value} is read in windows, and has {rank} dimensions, not {IMAGE_RANK}"
+        rank == IMAGE_RANK,
+        f"{crossing.value} is read in windows, and has {rank} dimensions, not {IMAGE_RANK}",
     )
     _require(
         windows.rows * layout.shape[1] <= windows.column and _holds_windows(layout, windows),
-        f"lines of {one.value}, {list(layout.shape)}, do not hold {windows}",
+        f"lines of {crossing.value}, {list(layout.shape)}, do not hold {windows}",
     )
     require_room(
-        windows.room(layout.shape, layout.block), TENSOR_BYTES, f"packing {one.value} takes", ModuleError
+        windows.room(layout.shape, layout.block), TENSOR_BYTES, f"packing {crossing.value} takes", ModuleError
     )
 
 

@@ -79,7 +79,7 @@ class StreamNames(Record, frozen=True):
     """The names of a stream's arrays of positions, in the order of their members.
 
     Attributes:
-        tensors, labels: as those of `Stream`.
+        tensors, labels: as in `Stream`.
     """
 
     tensors: tuple[Name, ...]
@@ -87,7 +87,7 @@ class StreamNames(Record, frozen=True):
 
 
 class Surroundings(Record, frozen=True):
-    """What a target has beside its configuration; attributes as those of `Target`."""
+    """What a target has beside its configuration; attributes as in `Target`."""
 
     clock_mhz: float
     clock_source: ClockSource
@@ -111,7 +111,7 @@ class Manifest(Record, frozen=True):
     Attributes:
         config: every parameter of the configuration, and its name.
         target: what it was compiled for beside that; `target_digest` is the digest of both.
-        others: as those of `Plan`.
+        others: as in `Plan`.
     """
 
     name: Name
@@ -241,7 +241,7 @@ def save(plan: Plan, path: str | os.PathLike[str]) -> None:
 
     Raises:
         OutputError: it cannot be written; what stood there is as it was.
-        ModuleError: its manifest is larger than what is read of one, or it has too many arrays.
+        ModuleError: its manifest is larger than `MANIFEST_BYTES`, or it has too many arrays.
     """
     write_bytes(path, *packed(plan))
 
@@ -253,7 +253,7 @@ def load(path: str | os.PathLike[str]) -> Plan:
         ModuleError: the file cannot be read, is no module, is truncated or altered, or of an unknown version.
     """
     try:
-        data = read_at_most(Path(path), limit_of(2 * ARRAY_BYTES), ModuleError)  # with those of its graphs
+        data = read_at_most(Path(path), limit_of(2 * ARRAY_BYTES), ModuleError)  # with its graphs' arrays
     except OSError as error:
         raise ModuleError(f"{path} cannot be read: {error.strerror}") from error
     return from_bytes(data, str(path))
@@ -271,7 +271,7 @@ def stated_digest(path: Path) -> bytes:
 
 
 def to_bytes(plan: Plan) -> bytes:
-    """Return a module as the bytes of its file; errors as those of `packed`."""
+    """Return a module as the bytes of its file; errors as in `packed`."""
     return b"".join(packed(plan))
 
 
@@ -279,7 +279,7 @@ def packed(plan: Plan) -> Packed:
     """Return the header and the archive of a module's file.
 
     Raises:
-        ModuleError: its manifest is larger than what is read of one, or it has too many arrays.
+        ModuleError: its manifest is larger than `MANIFEST_BYTES`, or it has too many arrays.
     """
     manifest, subject = manifest_of(plan), f"the module {plan.name}"
     texts, arrays = _texts(plan, manifest), _arrays(plan, manifest)
@@ -298,7 +298,7 @@ def packed(plan: Plan) -> Packed:
 
 
 def from_bytes(data: bytes, source: str = "module") -> Plan:
-    """Return the module that `data`, the bytes of a file called `source`, hold; errors as those of `load`."""
+    """Return the module that `data`, the bytes of a file called `source`, hold; errors as in `load`."""
     payload = _payload(data, source)
     try:
         with open_archive(payload) as members:
@@ -321,7 +321,7 @@ def from_bytes(data: bytes, source: str = "module") -> Plan:
 
 
 def _text(members: zipfile.ZipFile, name: str) -> bytes:
-    """Return the manifest's text, or that of a graph."""
+    """Return the text of the manifest or of a graph."""
     size = members.getinfo(name).file_size
     require_room(size, MANIFEST_BYTES, f"its {name} takes", ModuleError)
     with members.open(name) as file:
@@ -329,7 +329,7 @@ def _text(members: zipfile.ZipFile, name: str) -> bytes:
 
 
 def _graphs(members: zipfile.ZipFile, about: GraphMembers, payload: bytes) -> GraphTexts:
-    """Return the graphs; their arrays are found now, and read when they are used."""
+    """Return the graphs; their arrays are located now, and read when they are used."""
     total = sum(members.getinfo(f"{name}.npy").file_size for name in about.constants.values())
     require_room(total, ARRAY_BYTES, "the arrays of its graphs take", ModuleError)
     integers, target = (_text(members, name).decode() for name in (INTEGERS, TARGET))
@@ -378,18 +378,18 @@ def _texts(plan: Plan, manifest: Manifest) -> dict[str, bytes]:
 
 def _arrays(plan: Plan, manifest: Manifest) -> dict[str, np.ndarray]:
     """Return every array of a module, by the name of its member."""
-    found = {f"weights/{number}": values for number, values in enumerate(plan.weights.values())}
-    found |= {f"constants/{number}": values for number, values in enumerate(plan.constants.values())}
+    arrays = {f"weights/{number}": values for number, values in enumerate(plan.weights.values())}
+    arrays |= {f"constants/{number}": values for number, values in enumerate(plan.constants.values())}
     for name, stream in plan.streams.items():
-        found |= {f"streams/{name}/words": stream.words, f"streams/{name}/uops": stream.uops}
+        arrays |= {f"streams/{name}/words": stream.words, f"streams/{name}/uops": stream.uops}
         for kind, positions in (("tensors", stream.tensors), ("labels", stream.labels)):
-            found |= {
+            arrays |= {
                 f"streams/{name}/{kind}/{number}": values for number, values in enumerate(positions.values())
             }
     if plan.graphs is not None and manifest.graphs is not None:
         members = manifest.graphs.constants.items()
-        found |= {name: plan.graphs.constants[key] for key, name in members if name not in found}
-    return found
+        arrays |= {name: plan.graphs.constants[key] for key, name in members if name not in arrays}
+    return arrays
 
 
 # Reading

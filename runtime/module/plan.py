@@ -19,7 +19,7 @@ from vdla.runtime.stream.builder import Stream
 
 
 class ModuleError(VdlaError):
-    """An invalid module, or invalid inputs of one."""
+    """An invalid module, or invalid inputs of a module."""
 
 
 class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -121,7 +121,7 @@ class LaunchStep(Record, frozen=True, tag_field="on", tag="accelerator"):
     """A stream on the accelerator.
 
     Attributes:
-        stream: which one.
+        stream: its name.
         packs: what is copied in before.
         unpacks: what is copied out behind it.
         layers: what it does, in order.
@@ -146,7 +146,7 @@ class OutputNoise(Record, frozen=True):
     Attributes:
         output: its name.
         decibels: signal to noise by the measure. None without noise, and without a measure.
-        constant: the output is the same on all samples, and that of the float network is not.
+        constant: the output is the same on all samples, and the float network's output is not.
         measure: "power" divides the power of the float output's deviations from its mean by the power of the
             differences. "equal", for integers, divides the number of elements by the number of elements that
             differ. "none": only a run tells the shape of the output, so its elements cannot be compared.
@@ -214,7 +214,7 @@ class Plan:
         target: what it was compiled for.
         inputs, outputs: types by name, in order.
         steps: in order.
-        streams: by name; their tensors are those of `tensors` and `weights`, and the micro-ops of their own.
+        streams: by name; they use tensors of `tensors` and `weights`, and have separate micro-ops.
         tensors: bytes of each tensor that the accelerator reads and writes; steps may share them in turn.
         weights: tensors that it only reads.
         constants: values of host steps that never change.

@@ -3,9 +3,9 @@
 SEPARATOR = "; "
 
 
-def reason_of(found: str, taken: str) -> str:
+def reason_of(trait: str, taken: str) -> str:
     """Return the reason of what an operator has, and of what is taken instead."""
-    return f"{found}{SEPARATOR}{taken}"
+    return f"{trait}{SEPARATOR}{taken}"
 
 
 def kind_of(reason: str) -> str:

@@ -17,7 +17,7 @@ class Declared:
     """The type of an input, as far as it is known.
 
     Attributes:
-        shape: extents, None for an open one; None where not even the rank is known.
+        shape: extents, None for an open extent; None where not even the rank is known.
         dtype: as NumPy calls it.
         names: of the extents where they are open in the file; "" elsewhere, and where they have none.
         is_batch: whether samples may stand behind each other along the first axis: its extent is 1, or open
@@ -46,7 +46,7 @@ def static(shape: Sequence[int], dtype: str) -> Declared:
 
 
 def is_batch_name(name: str, others: Iterable[str]) -> bool:
-    """Whether an open first extent is that of a batch, by its name and those of the other extents.
+    """Whether an open first extent is a batch, by its name and the names of the other extents.
 
     Files whose exporters name nothing leave out batches more often than lengths.
     """

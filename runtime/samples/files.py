@@ -52,9 +52,9 @@ def files_in(path: Path) -> list[Path]:
     """
     if not path.is_dir():
         return [path]
-    found = sorted(file for file in path.iterdir() if file.suffix.lower() in SUFFIXES and file.is_file())
-    if not found:
+    files = sorted(file for file in path.iterdir() if file.suffix.lower() in SUFFIXES and file.is_file())
+    if not files:
         raise InputError(f"{path} is a folder without samples; {KINDS} are read")
-    total = sum(file.stat().st_size for file in found)
+    total = sum(file.stat().st_size for file in files)
     require_room(total, ARRAY_BYTES, f"the samples in {path} take", InputError)
-    return found
+    return files

@@ -69,15 +69,15 @@ def fit(
 
     Args:
         inputs: of the network, by name.
-        others: names that may stand beside those of inputs, and whose arrays are left out; with the number
-            that the network has in their place, which they must hold, too.
+        others: names that may stand beside the names of inputs, and whose arrays are left out; with the
+            number that the network has in their place, which they must hold, too.
 
     Raises:
         InputError: an input is missing or unknown, an array does not fit it, or it may be understood in
             several ways; the message says what to pass.
     """
     fitted = [_of_entry(entry, inputs, others or {}, given.scale) for entry in _entries(given, inputs)]
-    samples = tuple(sample for one in fitted for sample in one.samples)
+    samples = tuple(sample for fitted_entry in fitted for sample in fitted_entry.samples)
     for name in inputs:
         shapes = list(dict.fromkeys(sample[name].shape for sample in samples))
         if len(shapes) > 1:
@@ -87,10 +87,10 @@ def fit(
                 f"one shape: cut or pad them, or give --shape {name}={_option(shapes[0])}"
             )
     _check_names(inputs, samples[0])
-    stacked = any(one.along is Along.STACK for one in fitted)
-    alone = not given.listed and all(one.along is Along.ALONE for one in fitted)
+    stacked = any(fitted_entry.along is Along.STACK for fitted_entry in fitted)
+    alone = not given.listed and all(fitted_entry.along is Along.ALONE for fitted_entry in fitted)
     along = Along.STACK if stacked else Along.ALONE if alone else Along.BATCH
-    return Fitted(samples, along, tuple(note for one in fitted for note in one.notes))
+    return Fitted(samples, along, tuple(note for fitted_entry in fitted for note in fitted_entry.notes))
 
 
 def _check_names(inputs: Mapping[str, Declared], sample: Sample) -> None:
@@ -98,10 +98,17 @@ def _check_names(inputs: Mapping[str, Declared], sample: Sample) -> None:
     known: dict[str, tuple[str, int]] = {}
     for name, declared in inputs.items():
         for extent, size in zip(declared.names, sample[name].shape, strict=False):
-            other, found = known.setdefault(extent, (name, size)) if extent else (name, size)
-            if found != size:
-                options = {one: f"--shape {one}={_option(sample[one].shape)}" for one in (other, name)}
-                sizes = f"{found} and {size}" if other == name else f"{found} in input {other} and {size}"
+            first_name, first_size = known.setdefault(extent, (name, size)) if extent else (name, size)
+            if first_size != size:
+                options = {
+                    input_name: f"--shape {input_name}={_option(sample[input_name].shape)}"
+                    for input_name in (first_name, name)
+                }
+                sizes = (
+                    f"{first_size} and {size}"
+                    if first_name == name
+                    else f"{first_size} in input {first_name} and {size}"
+                )
                 raise InputError(
                     f"the extent {extent} is {sizes} in input {name}; pass samples of one extent, or give "
                     f"{' and '.join(options.values())} if both are meant"
@@ -109,11 +116,11 @@ def _check_names(inputs: Mapping[str, Declared], sample: Sample) -> None:
 
 
 def _entries(given: Given, inputs: Mapping[str, Declared]) -> Iterable[Entry]:
-    """Return the entries; a list of as many arrays as there are inputs is one sample, if these are "
-    "several."""
+    """Return the entries; a list of as many arrays as there are inputs is one sample, if these are
+    several."""
     single = [entry.unnamed for entry in given.entries]
-    if 1 < len(inputs) == len(single) and all(len(one) == 1 for one in single):
-        return [Entry("", {}, tuple(item for one in single for item in one))]
+    if 1 < len(inputs) == len(single) and all(len(items) == 1 for items in single):
+        return [Entry("", {}, tuple(item for items in single for item in items))]
     return given.entries
 
 
@@ -125,7 +132,7 @@ def _of_entry(
         name: _parts(items[name], f"{entry.where}input {name}", name, type_, scale)
         for name, type_ in inputs.items()
     }
-    several = {name: len(one.arrays) for name, one in parts.items() if one.along is not Along.ALONE}
+    several = {name: len(part.arrays) for name, part in parts.items() if part.along is not Along.ALONE}
     if len(set(several.values())) > 1 or 0 in several.values():
         counts = ", ".join(f"{name}: {count}" for name, count in several.items())
         raise InputError(
@@ -135,12 +142,12 @@ def _of_entry(
         )
     count = max(several.values(), default=1)
     samples = tuple(
-        {name: one.arrays[place if name in several else 0] for name, one in parts.items()}
+        {name: part.arrays[place if name in several else 0] for name, part in parts.items()}
         for place in range(count)
     )
-    kinds = {one.along for one in parts.values()}
+    kinds = {part.along for part in parts.values()}
     along = next(kind for kind in (Along.STACK, Along.BATCH, Along.ALONE) if kind in {*kinds, Along.ALONE})
-    return Fitted(samples, along, tuple(note for one in parts.values() for note in one.notes))
+    return Fitted(samples, along, tuple(note for part in parts.values() for note in part.notes))
 
 
 def _named(
@@ -189,22 +196,22 @@ def _parts(item: Item, who: str, name: str, declared: Declared, scale: Scale | N
 
 def _of_array(array: np.ndarray, who: str, name: str, declared: Declared) -> _Parts:
     """Return the samples in an array."""
-    wanted, found = declared.shape, array.shape
+    wanted, shape = declared.shape, array.shape
     if wanted is None:
         raise InputError(
             f"{who} is {_text(array)}, and the file leaves open how many axes it has: give --shape "
-            f"{name}={_option(found)} if that is one sample, or --shape {name}={_option(found[1:])} if it "
+            f"{name}={_option(shape)} if that is one sample, or --shape {name}={_option(shape[1:])} if it "
             "is a stack"
         )
-    if wanted and len(found) == len(wanted) and _fits(found[1:], wanted[1:]):
+    if wanted and len(shape) == len(wanted) and _fits(shape[1:], wanted[1:]):
         parts = _along_first(array, who, name, declared)
         if parts is not None:
             return parts
-    elif _fits(found, wanted):
+    elif _fits(shape, wanted):
         return _Parts([array], Along.ALONE)
-    elif len(found) == len(wanted) + 1 and _fits(found[1:], wanted):
+    elif len(shape) == len(wanted) + 1 and _fits(shape[1:], wanted):
         return _Parts(list(array), Along.STACK)
-    elif wanted and wanted[0] in (1, None) and _fits(found, wanted[1:]):
+    elif wanted and wanted[0] in (1, None) and _fits(shape, wanted[1:]):
         return _Parts([array[None]], Along.ALONE)
     raise InputError(
         f"{who} is {_text(array)}, not {declared}, nor a stack of such arrays{_hint(array, wanted)}"
@@ -220,10 +227,10 @@ def _along_first(array: np.ndarray, who: str, name: str, declared: Declared) -> 
     if not declared.is_batch:
         if first is not None:
             return None
-        one = f"{name}={_option(array.shape)}"
+        option = f"{name}={_option(array.shape)}"
         raise InputError(
             f"{who} is {_text(array)}, and the file leaves its first extent open ({declared}): give --shape "
-            f"{one} if "
+            f"{option} if "
             f"that is one sample, or --shape {name}={_option((1, *array.shape[1:]))} if it holds {count}"
         )
     batch = first or 1
@@ -232,10 +239,10 @@ def _along_first(array: np.ndarray, who: str, name: str, declared: Declared) -> 
     return _Parts(np.split(array, count // batch) if count else [], Along.BATCH)
 
 
-def _fits(found: Sequence[int], wanted: Sequence[int | None]) -> bool:
+def _fits(shape: Sequence[int], wanted: Sequence[int | None]) -> bool:
     """Whether a shape is wanted; an open extent is at least 1."""
-    return len(found) == len(wanted) and all(
-        size == extent if extent is not None else size > 0 for size, extent in zip(found, wanted, strict=True)
+    return len(shape) == len(wanted) and all(
+        size == extent if extent is not None else size > 0 for size, extent in zip(shape, wanted, strict=True)
     )
 
 

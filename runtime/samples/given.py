@@ -94,10 +94,10 @@ def given_of(what: object, image_scale: object = None) -> Given:
         return what
     scale = scale_of(image_scale)
     listed = isinstance(what, Iterable) and not _is_single(what)
-    found = tuple(_list_entries(what) if listed else _entries(what, ""))
-    if scale is not None and not any(isinstance(one, Picture) for entry in found for one in entry.items):
+    entries = tuple(_list_entries(what) if listed else _entries(what, ""))
+    if scale is not None and not any(isinstance(item, Picture) for entry in entries for item in entry.items):
         raise InputError("a scale for images is given, and no image; arrays are taken as they are")
-    return Given(found, scale, listed or len(found) > 1)
+    return Given(entries, scale, listed or len(entries) > 1)
 
 
 def _is_single(what: object) -> bool:
@@ -106,8 +106,8 @@ def _is_single(what: object) -> bool:
 
 
 def _is_array(what: Any) -> bool:
-    """Whether something is an array: one of a library, a number, or nested sequences of numbers; or an image
-    of Pillow, which is an array, too."""
+    """Whether something is an array: an array of a library, a number, or nested sequences of numbers; or an
+    image of Pillow, which is an array, too."""
     if is_picture(what):
         return True
     while isinstance(what, list | tuple) and len(what):
@@ -122,8 +122,8 @@ def _is_array(what: Any) -> bool:
 def _list_entries(what: Any) -> Iterator[Entry]:
     """Yield the entries of everything that can be iterated over."""
     count = 0
-    for count, one in enumerate(what, 1):
-        yield from _entries(one, f"sample {count - 1}")
+    for count, sample in enumerate(what, 1):
+        yield from _entries(sample, f"sample {count - 1}")
     if not count:
         raise InputError(f"an empty list of samples was given; {PASS}")
 
@@ -133,19 +133,26 @@ def _entries(what: object, source: str) -> Iterator[Entry]:
     if isinstance(what, str | os.PathLike):
         yield from map(_of_file, files_in(Path(what)))
     elif isinstance(what, Mapping):
-        yield Entry(source, {str(name): _item(one, source, f"input {name}") for name, one in what.items()})
+        yield Entry(
+            source,
+            {str(name): _item(array, source, f"input {name}") for name, array in what.items()},
+        )
     elif _is_array(what):
         yield Entry(source, {}, (_item(what, source, "the array"),))
     elif isinstance(what, list | tuple):
-        yield Entry(source, {}, tuple(_item(one, source, f"array {place}") for place, one in enumerate(what)))
+        yield Entry(
+            source,
+            {},
+            tuple(_item(array, source, f"array {place}") for place, array in enumerate(what)),
+        )
     else:
         where = f"{source} is" if source else "samples and inputs are not"
         raise InputError(f"{where} {type(what).__name__}; {PASS}")
 
 
 def _of_file(path: Path) -> Entry:
-    found = read_file(path)
-    return Entry(str(path), found) if isinstance(found, Mapping) else Entry(str(path), {}, (found,))
+    contents = read_file(path)
+    return Entry(str(path), contents) if isinstance(contents, Mapping) else Entry(str(path), {}, (contents,))
 
 
 def _item(what: Any, source: str, who: str) -> Item:
@@ -156,8 +163,8 @@ def _item(what: Any, source: str, who: str) -> Item:
     if is_picture(what):
         return picture_of(what, where)
     if isinstance(what, str | os.PathLike):
-        found = read_file(Path(what))
-        items = list(found.values()) if isinstance(found, Mapping) else [found]
+        contents = read_file(Path(what))
+        items = list(contents.values()) if isinstance(contents, Mapping) else [contents]
         if len(items) != 1:
             raise InputError(
                 f"{where}{who} is {what}, which holds {len(items)} arrays; name a file of a single one"

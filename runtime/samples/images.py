@@ -68,7 +68,7 @@ def scale_from(mean: Sequence[float], std: Sequence[float]) -> Scale:
             f"the image's mean {_listed(mean)} and std {_listed(std)} must be finite numbers, std above 0"
         )
     unit = 1.0 if max(*mean, *std) > 1 else WHITE
-    return Scale(tuple(unit * one for one in mean), tuple(unit * one for one in std))
+    return Scale(tuple(unit * number for number in mean), tuple(unit * number for number in std))
 
 
 PRESETS = {
@@ -78,7 +78,7 @@ PRESETS = {
     "signed": Scale((WHITE / 2,), (WHITE / 2,)),
     "raw": Scale((0.0,), (1.0,)),
 }
-"""Usual scales: those of torchvision's and CLIP's networks, 0 to 1, -1 to 1, and 0 to 255."""
+"""Usual scales: of torchvision's and CLIP's networks, 0 to 1, -1 to 1, and 0 to 255."""
 
 
 def scale_of(given: object) -> Scale | None:
@@ -108,7 +108,7 @@ def _numbers(given: object) -> tuple[float, ...]:
 
 
 def _listed(numbers: Sequence[float]) -> str:
-    return ",".join(f"{one:g}" for one in numbers) or "nothing"
+    return ",".join(f"{number:g}" for number in numbers) or "nothing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,10 +157,10 @@ def is_picture(what: object) -> bool:
 
 
 def picture_of(image: "Image", where: str) -> Picture:
-    """Return an image of Pillow, which may not have been read from its file yet, as that of a file.
+    """Return an image of Pillow, which may not have been read from its file yet, as an image of a file.
 
     Args:
-        where: what stands before the words "the image" in messages about one without a file.
+        where: what stands before the words "the image" in messages about an image without a file.
 
     Raises:
         InputError: it is damaged, or has more than eight bits for each channel.

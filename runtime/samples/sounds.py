@@ -56,8 +56,8 @@ def read_sound(source: str, data: bytes) -> Sound:
 
 
 def _integers(data: bytes, width: int) -> np.ndarray:
-    """Return int32[n] of little-endian integers of `width` bytes; those of one byte are unsigned, 128 is "
-    "0."""
+    """Return int32[n] of little-endian integers of `width` bytes; integers of one byte are unsigned, 128
+    is 0."""
     if width == 1:
         return np.frombuffer(data, np.uint8).astype(np.int32) - 128
     padded = np.zeros((len(data) // width, 4), np.uint8)

@@ -144,7 +144,7 @@ def check_tensors(
     Args:
         program: the stream, relocated and decoded.
         users: by tensor, the positions of the instructions that were relocated to it.
-        tensors: where they stand; at least those of `users`.
+        tensors: where they stand; at least the tensors of `users`.
 
     Raises:
         AccessError: naming the instruction, the bytes, its tensor (or the nearest) and what to do.
@@ -187,20 +187,22 @@ def _first_breach(
     program: DecodedStream, rows: DramRows, owners: np.ndarray, tensors: Mapping[str, Tensor]
 ) -> tuple[int, AccessError] | None:
     """Return the error of the first of some transfers that does what it must not."""
-    own = owners[rows.index]
+    row_owners = owners[rows.index]
     low, high, writable = (
         np.array([*(getattr(tensor, name) for tensor in tensors.values()), 0])
         for name in ("address", "end", "writable")
     )
-    outside = (own == NO_TENSOR) | (rows.begin < low[own]) | (rows.end > high[own])
+    outside = (row_owners == NO_TENSOR) | (rows.begin < low[row_owners]) | (rows.end > high[row_owners])
     writing = [form.opcode for form in forms_in_dram() if dram_access(form).writes]
     stores = np.isin(program.opcode[rows.index], writing)
-    misused = np.where(stores, writable[own] == 0, (rows.memory == MemoryType.UOP) & (writable[own] != 0))
+    misused = np.where(
+        stores, writable[row_owners] == 0, (rows.memory == MemoryType.UOP) & (writable[row_owners] != 0)
+    )
     if not np.any(outside | misused):
         return None
     place = int(np.argmax(outside | misused))
-    name = None if own[place] == NO_TENSOR else list(tensors)[own[place]]
-    begin, end = _wrong_row(rows, place, int(low[own[place]]), int(high[own[place]]))
+    name = None if row_owners[place] == NO_TENSOR else list(tensors)[row_owners[place]]
+    begin, end = _wrong_row(rows, place, int(low[row_owners[place]]), int(high[row_owners[place]]))
     verb, index = "writes" if stores[place] else "reads", int(rows.index[place])
     reason = _elsewhere(name, begin, tensors) if outside[place] else _misuse(name, bool(stores[place]))
     did = f"{program.describe(index)} {verb} DRAM bytes {begin:#x}..{end - 1:#x}"

@@ -44,7 +44,7 @@ def place_plan(device: Device, plan: Plan, *, verifies: bool = True) -> PlacedPl
 def _place(device: Device, plan: Plan, tensors: Mapping[str, Tensor], name: str, verifies: bool) -> Launch:
     stream = plan.streams[name]
     try:
-        own = {each: tensors[each] for each in stream.tensors if each in tensors}
-        return place_stream(device, stream, own, verifies=verifies)
+        stream_tensors = {each: tensors[each] for each in stream.tensors if each in tensors}
+        return place_stream(device, stream, stream_tensors, verifies=verifies)
     except (AccessError, EncodingError) as error:
         raise ModuleError(f"module {plan.name}, stream {name}: {error}") from error

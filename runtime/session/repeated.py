@@ -13,15 +13,15 @@ from vdla.runtime.session.session import Outcome, Progress, Session, Values
 def run_each(session: Session, fitted: Fitted, progress: Progress | None = None) -> Outcome:
     """Run the network once for each sample.
 
-    Cycles do not depend on data, so the launches of the first run stand for those of all.
+    Cycles do not depend on data, so the launches of the first run stand for the launches of all.
 
     Args:
         fitted: samples of the module's inputs.
         progress: called before each step.
 
     Returns:
-        The outputs of all runs joined, the launches of the first run, the seconds of all, and those of the
-        host and of copies in a run on the average.
+        The outputs of all runs joined, the launches of the first run, the seconds of all, and the average
+        seconds of the host and of copies in a run.
 
     Raises:
         ModuleError: an input is not finite; an operator fails on the host.
@@ -32,13 +32,13 @@ def run_each(session: Session, fitted: Fitted, progress: Progress | None = None)
         outcomes.append(replace(session.run(sample, progress=progress), launches=()))
     if len(outcomes) == 1 and fitted.along is Along.ALONE:
         return first
-    host = np.mean([one.host_seconds for one in outcomes], axis=0)
+    host = np.mean([outcome.host_seconds for outcome in outcomes], axis=0)
     return replace(
         first,
-        outputs=joined([one.outputs for one in outcomes], fitted.along),
-        seconds=sum(one.seconds for one in outcomes),
+        outputs=joined([outcome.outputs for outcome in outcomes], fitted.along),
+        seconds=sum(outcome.seconds for outcome in outcomes),
         host_seconds=tuple(map(float, host)),
-        copy_seconds=sum(one.copy_seconds for one in outcomes) / len(outcomes),
+        copy_seconds=sum(outcome.copy_seconds for outcome in outcomes) / len(outcomes),
         runs=len(outcomes),
     )
 

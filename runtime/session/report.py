@@ -33,7 +33,7 @@ class LayerReport:
         roofline_cycles: the larger of its MACs at full use of the multipliers and of `bytes_once` at full use
             of the bus: a lower bound for this layer, if no operand is on chip before; None on the host and
             on untimed devices.
-        cycles: from the end of the layer before to its own last instruction's; None on the host and on
+        cycles: from the end of the layer before to the end of its last instruction; None on the host and on
             untimed devices.
         utilisation: of the multipliers; None where there are no cycles.
         busy: cycles in which each unit worked.
@@ -72,11 +72,11 @@ class Report:
         utilisation: of the multipliers; None on untimed devices.
         energy_pj: of all instructions, also of instructions of no layer; None on untimed devices.
         energy: `energy_pj` by component, as `vdla.sim.energy.COMPONENTS` names them, without zeros.
-        roofline_cycles: sum of that of the layers; None on untimed devices.
+        roofline_cycles: sum over the layers; None on untimed devices.
         host_macs: of the operators on the host.
         host_seconds: of the operators on the host, measured on this machine; None where nothing ran.
         copy_seconds: of changing layouts and copying between host and accelerator, likewise.
-        runs: how many runs there were, one for each sample; all figures are those of one, times of the host
+        runs: how many runs there were, one for each sample; all figures are of one run, times of the host
             the average.
     """
 
@@ -120,7 +120,7 @@ def report(
 
     Args:
         clock_hz: turns cycles into time; None: the clock of the plan's target.
-        memory: of the device that ran it; None: that of the plan's target.
+        memory: of the device that ran it; None: the memory of the plan's target.
     """
     clock_hz, memory = clock_hz or plan.target.clock_hz, memory or plan.target.memory
     measured = [_measured(ran, memory, plan.target.energy) for ran in outcome.launches]
@@ -128,9 +128,11 @@ def report(
         layer if layer.cycles is None else replace(layer, seconds=layer.cycles / clock_hz)
         for layer in _layers(plan.steps, measured, outcome.host_seconds, replace(plan.target, memory=memory))
     ]
-    macs, host_macs = (sum(one.macs for one in layers if one.on == on) for on in (ACCELERATOR, HOST))
+    macs, host_macs = (sum(layer.macs for layer in layers if layer.on == on) for on in (ACCELERATOR, HOST))
     cycles = outcome.cycles
-    energy = by_component(np.concatenate([one.energies for one in measured], axis=1)) if measured else {}
+    energy = (
+        by_component(np.concatenate([launch.energies for launch in measured], axis=1)) if measured else {}
+    )
     return Report(
         device,
         cycles,
@@ -139,7 +141,7 @@ def report(
         _utilisation(macs, cycles, plan.config),
         None if cycles is None else sum(energy.values()),
         tuple(layers),
-        None if cycles is None else sum(one.roofline_cycles or 0 for one in layers),
+        None if cycles is None else sum(layer.roofline_cycles or 0 for layer in layers),
         host_macs,
         sum(outcome.host_seconds) if outcome.ran else None,
         outcome.copy_seconds if outcome.ran else None,
@@ -202,10 +204,10 @@ def _launch(measured: _Measured, target: Target) -> Iterator[LayerReport]:
             yield _untimed(layer)
             continue
         last = not any(other.label for other in layers[number + 1 :])
-        own = measured.instructions(layer) if layer.label else np.zeros(0, np.int64)
-        end = timing.cycles if last else int(timing.retired[own].max(initial=begin))
+        instructions = measured.instructions(layer) if layer.label else np.zeros(0, np.int64)
+        end = timing.cycles if last else int(timing.retired[instructions].max(initial=begin))
         timed = _timed(layer, begin, end, work, target)
-        energy = by_component(measured.energies[:, own])
+        energy = by_component(measured.energies[:, instructions])
         yield replace(timed, energy_pj=sum(energy.values()), energy=energy)
         begin = end
 
@@ -245,8 +247,8 @@ class _Work:
             return
         busy = timing.log.spans[timing.log.spans["state"] == tuple(UnitState).index(UnitState.BUSY)]
         for unit in Unit:
-            own = np.sort(busy[busy["unit"] == unit], order="begin")
-            begins, ends = own["begin"].astype(np.int64), own["end"].astype(np.int64)
+            spans = np.sort(busy[busy["unit"] == unit], order="begin")
+            begins, ends = spans["begin"].astype(np.int64), spans["end"].astype(np.int64)
             before = np.concatenate([[0], np.cumsum(ends - begins)])
             self.spans[unit.name.lower()] = begins, ends, before
 
@@ -293,15 +295,15 @@ def _utilisation(macs: int, cycles: int | None, config: AcceleratorConfig) -> fl
     return macs / config.macs_per_cycle / cycles if cycles else None
 
 
-def table(found: Report) -> str:
+def table(report: Report) -> str:
     """Return a report as text: without times on the host, which are measured and differ from run to run."""
-    width = max((len(layer.name) for layer in found.layers), default=5)
+    width = max((len(layer.name) for layer in report.layers), default=5)
     lines = [
         f"{'layer':{width}}  {'operator':18} {'on':11} {'cycles':>10} {'ms':>8} {'MMAC':>9} {'used':>6} "
         f"{'KiB in':>8} {'KiB out':>8} {'uJ':>8} "
         f"{'load':>7} {'compute':>7} {'store':>7}  bound, or why on the host"
     ]
-    for layer in found.layers:
+    for layer in report.layers:
         cycles = "-" if layer.cycles is None else f"{layer.cycles:,}"
         time = "-" if layer.cycles is None or layer.seconds is None else f"{layer.seconds * 1e3:,.3f}"
         used = "-" if layer.utilisation is None else f"{layer.utilisation:.1%}"
@@ -313,7 +315,7 @@ def table(found: Report) -> str:
             f"{_busy_text(layer)}  "
             f"{layer.bound or layer.reason}".rstrip()
         )
-    return "\n".join([*lines, summary(found)])
+    return "\n".join([*lines, summary(report)])
 
 
 def _busy_text(layer: LayerReport) -> str:
@@ -337,13 +339,13 @@ def macs_text(macs: int, digits: int = 1) -> str:
     return f"{macs / 1e3:.1f} k" if macs >= 1e3 else f"{macs} "
 
 
-def summary(found: Report) -> str:
+def summary(report: Report) -> str:
     """Return the totals of a report as one line."""
-    who = found.device if found.runs == 1 else f"{found.device}, each of {found.runs} runs"
-    if found.cycles is None or found.seconds is None or found.energy_pj is None:
-        return f"{who}: {macs_text(found.macs)}MAC, untimed"
+    who = report.device if report.runs == 1 else f"{report.device}, each of {report.runs} runs"
+    if report.cycles is None or report.seconds is None or report.energy_pj is None:
+        return f"{who}: {macs_text(report.macs)}MAC, untimed"
     return (
-        f"{who}: {found.cycles:,} cycles, {found.seconds * 1e3:.2f} ms, "
-        f"{macs_text(found.macs)}MAC, {found.utilisation or 0:.1%} of the multipliers, "
-        f"{found.energy_pj / 1e9:.2f} mJ"
+        f"{who}: {report.cycles:,} cycles, {report.seconds * 1e3:.2f} ms, "
+        f"{macs_text(report.macs)}MAC, {report.utilisation or 0:.1%} of the multipliers, "
+        f"{report.energy_pj / 1e9:.2f} mJ"
     )

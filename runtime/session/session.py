@@ -44,8 +44,8 @@ class Outcome:
         outputs: by name.
         launches: in order.
         seconds: wall time on this machine.
-        host_seconds: that of each operator on the host, in order; empty if they did not run.
-        copy_seconds: that of changing layouts and copying between the host and the device's DRAM.
+        host_seconds: wall time of each operator on the host, in order; empty if they did not run.
+        copy_seconds: wall time of changing layouts and copying between the host and the device's DRAM.
         ran: the whole module ran; False: its launches alone, on whatever stood in DRAM.
         runs: how many runs it stands for; see `vdla.runtime.session.repeated`.
     """
@@ -116,15 +116,15 @@ class Session:
                 copies += _seconds(partial(self._write, step, values))
                 launches.append(self.launch(step))
                 copies += _seconds(partial(self._read, step, values))
-        outputs = {name: self._own(name, values[name]) for name in self.plan.outputs}
+        outputs = {name: self._writable(name, values[name]) for name in self.plan.outputs}
         return Outcome(outputs, tuple(launches), time.perf_counter() - began, tuple(host), copies)
 
     def rehearse(self) -> Outcome:
-        """Run the launches without the host's operators and without inputs. The cycles are those of every
+        """Run the launches without the host's operators and without inputs. The cycles are as in every
         run, since they do not depend on data, and there are no outputs."""
         return Outcome({}, tuple(map(self.launch, self.plan.launches)), 0.0, ran=False)
 
-    def _own(self, name: str, array: np.ndarray) -> np.ndarray:
+    def _writable(self, name: str, array: np.ndarray) -> np.ndarray:
         """Return an output that whoever gets it may write to."""
         return array.copy() if name in self.plan.constants else free(array)
 
@@ -134,18 +134,18 @@ class Session:
         result = launch.run()
         return Ran(step, launch, result, getattr(self.device, "timing", None))
 
-    def _address(self, one: Crossing) -> int:
+    def _address(self, crossing: Crossing) -> int:
         """Return the address of a value in DRAM."""
-        return self._tensors[one.tensor].address + one.begin
+        return self._tensors[crossing.tensor].address + crossing.begin
 
     def _write(self, step: LaunchStep, values: "_OnHost") -> None:
-        for one in step.packs:
-            self.device.copy_in(self._address(one), _packed(one, values[one.value]))
+        for crossing in step.packs:
+            self.device.copy_in(self._address(crossing), _packed(crossing, values[crossing.value]))
 
     def _read(self, step: LaunchStep, values: "_OnHost") -> None:
-        for one in step.unpacks:
-            copied = self.device.copy_out(self._address(one), one.layout.size)
-            values.add(one.value, one.layout.unpack(copied))
+        for crossing in step.unpacks:
+            copied = self.device.copy_out(self._address(crossing), crossing.layout.size)
+            values.add(crossing.value, crossing.layout.unpack(copied))
 
 
 def _seconds(work: Callable[[], None]) -> float:
@@ -170,7 +170,7 @@ def checked(inputs: Mapping[str, object], wanted: Mapping[str, Value]) -> Values
     """Return the inputs as arrays; see `vdla.runtime.exchange` for what they may be.
 
     Raises:
-        ModuleError: one is missing, unknown, of another shape or type, not finite, or in the memory of
+        ModuleError: an input is missing, unknown, of another shape or type, not finite, or in the memory of
             another device.
     """
     if set(inputs) != set(wanted):
@@ -197,14 +197,14 @@ def _array(name: str, values: object) -> np.ndarray:
         raise ModuleError(f"input {name} {error}") from error
 
 
-def _packed(one: Crossing, array: np.ndarray) -> np.ndarray:
+def _packed(crossing: Crossing, array: np.ndarray) -> np.ndarray:
     """Return a value in the layout of DRAM."""
-    if array.shape != one.layout.shape or array.dtype != np.int8:
-        found, wanted = type_text(array.shape, array.dtype), Value(one.layout.shape, "int8")
+    if array.shape != crossing.layout.shape or array.dtype != np.int8:
+        given, wanted = type_text(array.shape, array.dtype), Value(crossing.layout.shape, "int8")
         raise ModuleError(
-            f"{one.value} is {found}, and the accelerator takes {wanted}; compile the network again"
+            f"{crossing.value} is {given}, and the accelerator takes {wanted}; compile the network again"
         )
-    return one.layout.pack(array)
+    return crossing.layout.pack(array)
 
 
 class _OnHost:

@@ -78,7 +78,7 @@ class Summary:
             "".
         halves: the outputs that the network's file states as float16; its inputs are float32 then.
         uncounted: operators on the host of whose multiply-accumulates not all are in `host_macs`.
-        runs: how many runs there were, one for each sample; all figures are those of one.
+        runs: how many runs there were, one for each sample; all figures are of one run.
         fidelity: what quantisation cost on samples; None where the network was not quantised by the kit.
         clock_note: interval of an estimated clock, and the unit that limits it; "" where they are not known.
     """
@@ -144,7 +144,7 @@ class Summary:
             ("host", _operators(self.host_operators)),
             ("crossing", f"{_bytes(self.bytes_in)} to the accelerator, {_bytes(self.bytes_out)} back"),
             *_titled("cost most", _costs(self.costly)),
-            *_titled("why on host", (_reason(one) for one in self.reasons)),
+            *_titled("why on host", (_reason(reason) for reason in self.reasons)),
             *_titled("accuracy", accuracy_rows(self.fidelity) if self.launches else ()),
             *_titled("host time", _host_time(self)),
         ]
@@ -152,7 +152,7 @@ class Summary:
         return "\n".join([f"{self.network} on {self.target}", *(f"  {a:{width}}  {b}" for a, b in rows)])
 
 
-def summary_of(plan: Plan, found: Report, clock_hz: float | None = None, clock_note: str = "") -> Summary:
+def summary_of(plan: Plan, report: Report, clock_hz: float | None = None, clock_note: str = "") -> Summary:
     """Return the summary of a module and of a report on it.
 
     Args:
@@ -161,39 +161,39 @@ def summary_of(plan: Plan, found: Report, clock_hz: float | None = None, clock_n
     """
     own_clock = clock_hz in (None, plan.target.clock_hz)
     crossings = [
-        [sum(one.layout.size for one in ones) for ones in (step.packs, step.unpacks)]
+        [sum(crossing.layout.size for crossing in direction) for direction in (step.packs, step.unpacks)]
         for step in plan.launches
     ]
     return Summary(
         plan.name,
         plan.target.name,
-        found.device,
+        report.device,
         plan.config.macs_per_cycle,
         clock_hz or plan.target.clock_hz,
         plan.target.clock_source if own_clock else ClockSource.GIVEN,
-        found.macs,
-        found.host_macs,
-        found.cycles,
-        found.seconds,
-        found.utilisation,
-        found.energy_pj,
-        found.energy,
-        found.bytes_moved,
-        found.bytes_once,
-        found.roofline_cycles,
+        report.macs,
+        report.host_macs,
+        report.cycles,
+        report.seconds,
+        report.utilisation,
+        report.energy_pj,
+        report.energy,
+        report.bytes_moved,
+        report.bytes_once,
+        report.roofline_cycles,
         len(plan.launches),
         sum(stream.count for stream in plan.streams.values()),
         sum(into for into, _ in crossings),
         sum(back for _, back in crossings),
         len(plan.host_steps),
-        found.host_seconds,
-        found.copy_seconds,
-        costly(found.layers),
+        report.host_seconds,
+        report.copy_seconds,
+        costly(report.layers),
         reasons(plan.host_steps),
-        hindrance(plan, found),
+        hindrance(plan, report),
         tuple(dict.fromkeys(text for step in plan.host_steps for text in step.uncounted)),
         tuple(name for name, value in plan.outputs.items() if value.dtype == HALF),
-        found.runs,
+        report.runs,
         plan.fidelity,
         clock_note if own_clock else "",
     )
@@ -218,15 +218,15 @@ def reasons(steps: Iterable[HostStep]) -> tuple[Reason, ...]:
     kinds: dict[str, Counter[str]] = {}
     for step in steps:
         kinds.setdefault(kind_of(step.reason) or "no reason is known", Counter())[step.op] += 1
-    found = [Reason(why, ops.total(), dict(ops.most_common())) for why, ops in kinds.items()]
-    return tuple(sorted(found, key=lambda one: -one.count))
+    groups = [Reason(why, ops.total(), dict(ops.most_common())) for why, ops in kinds.items()]
+    return tuple(sorted(groups, key=lambda reason: -reason.count))
 
 
-def hindrance(plan: Plan, found: Report) -> str:
+def hindrance(plan: Plan, report: Report) -> str:
     """Return why most of the work runs on the host, as the reason of the largest share; "" where most of it
     runs on the accelerator."""
-    total, steps = found.macs + found.host_macs, plan.host_steps
-    if not steps or (plan.launches and 2 * found.macs >= total):
+    total, steps = report.macs + report.host_macs, plan.host_steps
+    if not steps or (plan.launches and 2 * report.macs >= total):
         return ""
     shares, texts = Counter[str](), dict[str, str]()
     for step in steps:
@@ -250,16 +250,19 @@ def _operators(count: int) -> str:
     return f"{count} operator{'s' * (count != 1)}"
 
 
-def _runs(one: Summary) -> Iterable[str]:
-    if one.runs > 1:
-        cycles = "" if one.cycles is None else f", {one.runs * one.cycles:,} cycles in all"
-        yield f"{one.runs}, one for each sample{cycles}; all figures below are those of one run"
+def _runs(summary: Summary) -> Iterable[str]:
+    if summary.runs > 1:
+        cycles = "" if summary.cycles is None else f", {summary.runs * summary.cycles:,} cycles in all"
+        yield f"{summary.runs}, one for each sample{cycles}; all figures below are those of one run"
 
 
-def _macs(one: Summary) -> str:
-    if one.mac_share is None:
+def _macs(summary: Summary) -> str:
+    if summary.mac_share is None:
         return "none"
-    return f"{macs_text(one.macs + one.host_macs).rstrip()}, {one.mac_share:.1%} of them on the accelerator"
+    return (
+        f"{macs_text(summary.macs + summary.host_macs).rstrip()}, "
+        f"{summary.mac_share:.1%} of them on the accelerator"
+    )
 
 
 def _halves(outputs: Sequence[str]) -> Iterable[str]:
@@ -276,18 +279,18 @@ def _uncounted(texts: Sequence[str]) -> Iterable[str]:
         yield f"on the host, {', '.join(texts[:SHOWN_UNCOUNTED])}{f' and {more} more' if more > 0 else ''}"
 
 
-def _accelerator(one: Summary) -> str:
-    launches = f"{one.launches} launch{'es' * (one.launches != 1)}"
-    if not one.launches and not one.host_operators:
+def _accelerator(summary: Summary) -> str:
+    launches = f"{summary.launches} launch{'es' * (summary.launches != 1)}"
+    if not summary.launches and not summary.host_operators:
         return "nothing runs, nor on the host: outputs are inputs, or constants (as a scale of 0 makes them)"
-    if not one.launches:
+    if not summary.launches:
         return "nothing runs there"
-    if one.cycles is None or one.seconds is None:
-        return f"{launches}; the device {one.device} counts no cycles, cycle does"
+    if summary.cycles is None or summary.seconds is None:
+        return f"{launches}; the device {summary.device} counts no cycles, cycle does"
     return (
-        f"{launches}, {one.cycles:,} cycles = {_ms(one.seconds)} at {one.clock_hz / 1e6:g} MHz "
-        f"({one.clock_note or one.clock_source.text}), "
-        f"{one.utilisation or 0:.1%} of {one.multipliers:,} multipliers"
+        f"{launches}, {summary.cycles:,} cycles = {_ms(summary.seconds)} at {summary.clock_hz / 1e6:g} MHz "
+        f"({summary.clock_note or summary.clock_source.text}), "
+        f"{summary.utilisation or 0:.1%} of {summary.multipliers:,} multipliers"
     )
 
 
@@ -300,52 +303,52 @@ def _energy_text(picojoules: float) -> str:
     return f"{picojoules / 1e9:,.2f} mJ" if picojoules >= 1e9 else f"{picojoules / 1e6:,.2f} µJ"
 
 
-def _roofline(one: Summary) -> Iterable[str]:
-    if one.roofline_share is not None:
+def _roofline(summary: Summary) -> Iterable[str]:
+    if summary.roofline_share is not None:
         yield (
-            f"{one.roofline_cycles:,} cycles, {one.roofline_share:.1%} reached: each layer "
+            f"{summary.roofline_cycles:,} cycles, {summary.roofline_share:.1%} reached: each layer "
             "bound by its MACs, or by the bus that moves its tensors once"
         )
 
 
-def _dram(one: Summary) -> Iterable[str]:
-    if one.bytes_once:
+def _dram(summary: Summary) -> Iterable[str]:
+    if summary.bytes_once:
         yield (
-            f"{_moved(one.bytes_moved)} read and written, {one.bytes_moved / one.bytes_once:.2f} times "
-            "the tensors of each layer"
+            f"{_moved(summary.bytes_moved)} read and written, "
+            f"{summary.bytes_moved / summary.bytes_once:.2f} times the tensors of each layer"
         )
 
 
-def _energy(one: Summary) -> Iterable[str]:
+def _energy(summary: Summary) -> Iterable[str]:
     """Yield the energy with the shares of the components, the largest first."""
-    if one.energy_pj:
-        order = sorted(one.energy.items(), key=lambda item: -item[1])
-        shares = [f"{name} {energy / one.energy_pj:.1%}" for name, energy in order]
+    if summary.energy_pj:
+        order = sorted(summary.energy.items(), key=lambda item: -item[1])
+        shares = [f"{name} {energy / summary.energy_pj:.1%}" for name, energy in order]
         shown, rest = shares[:MOST_COMPONENTS], len(shares) - MOST_COMPONENTS
         more = [f"{rest} more"] if rest > 0 else []
-        yield f"{_energy_text(one.energy_pj)}: {', '.join([*shown, *more])}"
+        yield f"{_energy_text(summary.energy_pj)}: {', '.join([*shown, *more])}"
 
 
-def _host_time(one: Summary) -> Iterable[str]:
+def _host_time(summary: Summary) -> Iterable[str]:
     """Yield the measured time of the host, which is no figure of the accelerator."""
-    if one.host_seconds is not None and one.copy_seconds is not None:
+    if summary.host_seconds is not None and summary.copy_seconds is not None:
         yield (
-            f"operators {_ms(one.host_seconds)}, copies {_ms(one.copy_seconds)}: measured on this machine, "
-            "varies from run to run"
+            f"operators {_ms(summary.host_seconds)}, copies {_ms(summary.copy_seconds)}: "
+            "measured on this machine, varies from run to run"
         )
 
 
 def _costs(costs: Iterable[Cost]) -> Iterable[str]:
     costs = list(costs)
-    width = max((len(one.name) for one in costs), default=0)
-    for one in costs:
-        amount = f"{macs_text(one.macs, 2)}MAC" if one.seconds is None else _ms(one.seconds)
-        yield f"{one.share:6.1%}  {amount:>10}  {one.name:{width}}  {one.op} on the {one.on}"
+    width = max((len(cost.name) for cost in costs), default=0)
+    for cost in costs:
+        amount = f"{macs_text(cost.macs, 2)}MAC" if cost.seconds is None else _ms(cost.seconds)
+        yield f"{cost.share:6.1%}  {amount:>10}  {cost.name:{width}}  {cost.op} on the {cost.on}"
 
 
-def _reason(one: Reason) -> str:
-    kinds = ", ".join(op if count == 1 else f"{count} {op}" for op, count in one.operators.items())
-    return f"{one.count:6}  {one.why} ({kinds})"
+def _reason(reason: Reason) -> str:
+    kinds = ", ".join(op if count == 1 else f"{count} {op}" for op, count in reason.operators.items())
+    return f"{reason.count:6}  {reason.why} ({kinds})"
 
 
 def _bytes(size: int) -> str:
@@ -366,9 +369,9 @@ def accuracy_rows(fidelity: Fidelity | None) -> Iterator[str]:
         yield "not judged: the file is quantised already, so there is no float network to compare it with"
         return
     shown = sorted(fidelity.outputs, key=_severity)[:MOST_OUTPUTS]
-    width = max((len(one.output) for one in shown), default=0)
-    for one in shown:
-        yield f"{one.output:{width}}  {_amount(one):>8}  {_verdict(one)}".rstrip()
+    width = max((len(noise.output) for noise in shown), default=0)
+    for noise in shown:
+        yield f"{noise.output:{width}}  {_amount(noise):>8}  {_verdict(noise)}".rstrip()
     if len(fidelity.outputs) > len(shown):
         yield f"and {len(fidelity.outputs) - len(shown)} outputs with less noise"
     samples = f"{fidelity.samples} sample{'s' * (fidelity.samples != 1)}"
@@ -381,22 +384,22 @@ def decibels(value: float | None) -> str:
     return "exact" if value is None else f"{value:.1f} dB"
 
 
-def _amount(one: OutputNoise) -> str:
-    if one.measure == "none":
+def _amount(noise: OutputNoise) -> str:
+    if noise.measure == "none":
         return "not judged: its shape depends on the data"
-    if one.measure == "power" or one.decibels is None:
-        return decibels(one.decibels)
-    return f"{1 - 10 ** (-one.decibels / 10):.1%} of the elements equal"
+    if noise.measure == "power" or noise.decibels is None:
+        return decibels(noise.decibels)
+    return f"{1 - 10 ** (-noise.decibels / 10):.1%} of the elements equal"
 
 
-def _severity(one: OutputNoise) -> tuple[bool, float]:
-    return not one.is_lost, float("inf") if one.decibels is None else one.decibels
+def _severity(noise: OutputNoise) -> tuple[bool, float]:
+    return not noise.is_lost, float("inf") if noise.decibels is None else noise.decibels
 
 
-def _verdict(one: OutputNoise) -> str:
-    if one.constant:
+def _verdict(noise: OutputNoise) -> str:
+    if noise.constant:
         return "LOST: the same on all samples, and not in float"
-    return f"LOST: below {LOST_DB:g} dB" if one.is_lost else ""
+    return f"LOST: below {LOST_DB:g} dB" if noise.is_lost else ""
 
 
 def _layers(fidelity: Fidelity) -> Iterator[str]:

@@ -247,7 +247,7 @@ class StreamBuilder:
     ) -> None:
         """Slide windows along rows, one for each micro-op, over an outer loop.
 
-        The inner loop has the sums of a row as trips, and as its source's step that from column to column.
+        The inner loop has the sums of a row as trips; its source's step leads from column to column.
 
         Args:
             window: its rows, its columns, and the elements from row to row, an odd number.
@@ -323,9 +323,9 @@ class StreamBuilder:
         recorded = order >= 0  # the others do nothing but wait
         chosen = order[recorded]
         pushes = flags[recorded] >> np.uint64(isa.FLAGS.index("push_prev")) != 0
-        found = loads_beside(self.record.opcodes()[chosen], self.record.halves(self.config)[chosen], pushes)
+        beside = loads_beside(self.record.opcodes()[chosen], self.record.halves(self.config)[chosen], pushes)
         place, start = divmod(isa.field_of(isa.Load, "beside", self.config).start, isa.WORD_BITS)
-        words[np.flatnonzero(recorded)[found], place] |= np.uint64(1 << start)
+        words[np.flatnonzero(recorded)[beside], place] |= np.uint64(1 << start)
 
     def _labelled(self, order: np.ndarray) -> dict[str, np.ndarray]:
         """Return the positions in `order` of each label's instructions; a transfer of nothing belongs to what

@@ -82,7 +82,7 @@ class MicroKernels:
             self.words += encode_micro_ops(kernel, self.config)
 
     def _free_place(self, size: int) -> int:
-        """Take the first gap of `size`, forgetting kernels until there is one; return its begin."""
+        """Take the first gap of `size`, forgetting kernels until there is such a gap; return its begin."""
         while (place := self._first_gap(size)) is None:
             kernel, placement = self._held.popitem(last=False)
             self._release(placement.begin, placement.begin + len(kernel))

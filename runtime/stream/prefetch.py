@@ -96,8 +96,8 @@ def prefetch(
     """Return a builder that has recorded the same program with LOADs of weights moved; None if none moves.
 
     Args:
-        builder: a finished one.
-        weights: those of its record; their places change.
+        builder: a finished builder.
+        weights: the weights of its record; their places change.
         schedule: of its stream.
         renames: whether weights may move to other places on chip.
     """

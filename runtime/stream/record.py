@@ -51,7 +51,7 @@ class Record:
     Attributes:
         units: the unit of each.
         owner: number of the label to which instructions recorded from here on belong.
-        owners: that of each.
+        owners: the owner of each.
     """
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class Record:
     def compute(
         self, form: type[isa.Instruction], row: tuple[int, ...], uops: MicroKernel | None = None
     ) -> None:
-        """Append an instruction of the compute unit; `uops`: its micro-kernel, where it uses one."""
+        """Append an instruction of the compute unit; `uops`: its micro-kernel, if any."""
         self._append(form, UNITS[form], row, NO_TENSOR)
         if uops is not None:
             self._kernels[form].append(uops)
@@ -171,8 +171,8 @@ def _on_chip(
         begin, end = extent(access, fields, (ranges[:, column], ranges[:, column + 1]))
     else:
         begin, end = extent(access, fields)
-    made = happens(FOOTPRINTS[form], access, fields)
-    return named(access, fields), begin, begin + (end - begin) * made
+    occurs = happens(FOOTPRINTS[form], access, fields)
+    return named(access, fields), begin, begin + (end - begin) * occurs
 
 
 def _places(
@@ -192,7 +192,7 @@ def _halves(
     form: type[isa.Instruction], columns: np.ndarray, ranges: np.ndarray, config: AcceleratorConfig
 ) -> np.ndarray:
     """Return a bit for each half of ACC that instructions of a form touch."""
-    fields, half, found = (
+    fields, half, bits = (
         _fields(form, columns),
         config.depth(MemoryType.ACC) // 2,
         np.zeros(len(columns), int),
@@ -202,8 +202,8 @@ def _halves(
             continue
         memory, begin, end = _on_chip(access, form, fields, ranges)
         of_acc = IN_ACC[memory] & (end > begin)
-        found |= (of_acc & (begin < half)) | (of_acc & (end > half)) << 1
-    return found
+        bits |= (of_acc & (begin < half)) | (of_acc & (end > half)) << 1
+    return bits
 
 
 def _in_tensor(

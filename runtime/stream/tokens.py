@@ -2,8 +2,9 @@
 
 Units touch the same elements of a memory only where one of them writes, so any two units that meet there must
 keep the stream's order. A tensor in DRAM is read by two units without conflict, so it is taken for two
-elements: each reader touches its own, a writer both. All memories stand in one row, which the begins and ends
-of all intervals cut into segments: elements of a segment are touched by the same instructions.
+elements: each reader touches a different element, a writer both. All memories stand in one row, which the
+begins and ends of all intervals cut into segments: elements of a segment are touched by the same
+instructions.
 
 An instruction that must wait for another unit's pops a token that the last instruction it must wait for
 pushes. What a unit knows to be done grows with every token it pops, and with what the pushing unit knew, so
@@ -29,7 +30,7 @@ from vdla.sim.records import Grid, IntArray, Ints
 
 UNITS = len(Unit)
 PLACES = max(len(shared_accesses(form)) for form in FOOTPRINTS)  # that an instruction touches, at most
-DRAM = len(MemoryType)  # as a memory, behind those on chip
+DRAM = len(MemoryType)  # as a memory, behind the memories on chip
 Number = TypeVar("Number", int, np.ndarray)  # of one tensor, or of each instruction's
 LOAD, COMPUTE, STORE = map(int, Unit)  # plain numbers are quicker to compare
 _BITS = {flag: 1 << number for number, flag in enumerate(FLAGS)}
@@ -116,7 +117,7 @@ def _search(units: Ints, low: Grid, high: Grid, last: Grid, needs: Grid) -> None
 
 
 class TokenPlan(NamedTuple):
-    """A stream's instructions in place, and those in between that do nothing but wait.
+    """A stream's instructions in place, and the instructions in between that only wait.
 
     Attributes:
         numbers: int64[m], by position: the instruction's number; `-1 - unit` where it does nothing but wait.
@@ -266,5 +267,7 @@ def loads_beside(
     stepping = np.isin(opcodes, STEPPING)
     latest = np.maximum.accumulate(np.where(stepping, np.arange(len(opcodes)), BEFORE_ALL))
     worked = np.where(latest > BEFORE_ALL, halves[latest], 0)
-    found: NDArray[np.bool_] = (opcodes == isa.Opcode.LOAD) & (halves > 0) & ~pushes & (halves & worked == 0)
-    return found
+    run_beside: NDArray[np.bool_] = (
+        (opcodes == isa.Opcode.LOAD) & (halves > 0) & ~pushes & (halves & worked == 0)
+    )
+    return run_beside

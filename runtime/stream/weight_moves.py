@@ -282,7 +282,7 @@ def last_touch(moves: Moves, group: int, low: int, high: int, number: int) -> in
     NEVER if there is none. If it is before `number`, the places are free from there to the end of `group`.
 
     Args:
-        number: at least that of earlier calls.
+        number: at least the number of earlier calls.
     """
     values, until, last = moves.values, moves.groups.last[group], NEVER
     for value in range(_oldest_near(moves, number), _behind_newest(moves, until)):

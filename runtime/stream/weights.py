@@ -67,7 +67,7 @@ class Weights:
     def separate(self, group: Group) -> bool:
         """Return whether no two values of a group have a place in common."""
         order = sorted(group.members, key=self.values.begin.__getitem__)
-        return all(self.values.end[one] <= self.values.begin[next_] for one, next_ in pairwise(order))
+        return all(self.values.end[value] <= self.values.begin[next_] for value, next_ in pairwise(order))
 
 
 def weights_of(record: Record, config: AcceleratorConfig) -> Weights:
@@ -95,7 +95,7 @@ def _groups_of(
     Args:
         numbers, places, loads: of each touch of WGT, the instruction, begin and end, whether it is a LOAD.
     """
-    holder, found, readers = [NO_VALUE] * depth, list[Group](), dict[int, Group]()
+    holder, groups, readers = [NO_VALUE] * depth, list[Group](), dict[int, Group]()
     joined: dict[int, Group] = {}  # by value
     for number, (low, high), is_load in zip(numbers, places, loads, strict=True):
         if is_load:
@@ -110,6 +110,6 @@ def _groups_of(
                 joined |= dict.fromkeys(other.members, group)
             group.read(number, low, high)
             readers[number] = group
-    found = list({id(group): group for group in joined.values()}.values())
-    place = {id(group): at for at, group in enumerate(found)}
-    return found, {number: place[id(joined[group.members[0]])] for number, group in readers.items()}
+    groups = list({id(group): group for group in joined.values()}.values())
+    place = {id(group): at for at, group in enumerate(groups)}
+    return groups, {number: place[id(joined[group.members[0]])] for number, group in readers.items()}

@@ -136,16 +136,16 @@ class BoardDevice(CheckedDevice):
         read, stored = _footprint(program)
         code = pages_of(np.array([stream_address]), np.array([stream_address + size]))
         with self._watched():
-            found = self._measure(
+            snapshot = self._measure(
                 np.union1d(np.union1d(read, stored), code), stored, stream_address, len(program)
             )
-            cycles = read_cycles(found)
-            raise_fault(found, cycles, partial(self.word_at, stream_address), self.config)
+            cycles = read_cycles(snapshot)
+            raise_fault(snapshot, cycles, partial(self.word_at, stream_address), self.config)
             if cycle_limit is not None and cycles > cycle_limit:
                 raise CycleLimitError(
                     f"the run took {cycles} cycles, more than its limit of {cycle_limit} cycles"
                 )
-        return cycles, read_counters(found)
+        return cycles, read_counters(snapshot)
 
     def _measure(self, used: Pages, stored: Pages, address: int, count: int) -> Snapshot:
         """Run a stream on the board; return the registers after it."""
@@ -154,7 +154,7 @@ class BoardDevice(CheckedDevice):
             self._dram.upload(used)
             try:
                 self._driver.start(address, count)
-                found = self._driver.wait()
+                snapshot = self._driver.wait()
             except WireError as error:
                 last = error
                 self._driver.settle()
@@ -162,7 +162,7 @@ class BoardDevice(CheckedDevice):
             else:
                 self._dram.stored(stored)
                 self._dram.publish()
-                return found
+                return snapshot
         raise DeviceLostError(
             f"board {self._driver.file.board.name} does not start a run in {TRIES} attempts: {last}; check "
             "cable and power, and run again"
@@ -178,8 +178,8 @@ class BoardDevice(CheckedDevice):
         with self._watched():
             self._dram.write(address, encoded)
             used = np.array([self._zeros, address]) // PAGE_BYTES
-            found = self._measure(used, used[:0], address, count)
-            raise_fault(found, read_cycles(found), lambda index: 0, self.config)
+            snapshot = self._measure(used, used[:0], address, count)
+            raise_fault(snapshot, read_cycles(snapshot), lambda index: 0, self.config)
 
 
 def _clearing(config: AcceleratorConfig, zeros: int) -> list[isa.Instruction]:

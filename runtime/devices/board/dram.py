@@ -213,8 +213,8 @@ class BoardDram:
             begin = first * PAGE_BYTES
             wanted = self._copy[begin : (last + 1) * PAGE_BYTES]
             if not self._driver.holds(begin, wanted):
-                found = self._driver.read_dram(begin, wanted.size)
-                differs = np.any((found != wanted).reshape(-1, PAGE_BYTES), axis=1)
+                actual = self._driver.read_dram(begin, wanted.size)
+                differs = np.any((actual != wanted).reshape(-1, PAGE_BYTES), axis=1)
                 different.append(first + np.flatnonzero(differs))
         return np.concatenate(different)
 
@@ -245,7 +245,7 @@ def digest_of_pages(contents: np.ndarray) -> bytes:
 
 
 def encoded(ranges: Mapping[Range, bytes]) -> np.ndarray:
-    """Return a record as uint8[bytes], a multiple of 4; at most MOST_RANGES ranges, the largest ones."""
+    """Return a record as uint8[bytes], a multiple of 4; at most MOST_RANGES ranges, the largest."""
     largest = sorted(ranges, key=lambda each: -each[1])[:MOST_RANGES]
     rows = b"".join(_RANGE.pack(*each, ranges[each]) for each in sorted(largest))
     body = _COUNT.pack(MAGIC, len(largest)) + rows

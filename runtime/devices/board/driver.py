@@ -74,7 +74,7 @@ class Driver:
         """End the connection."""
         self._link.close()
 
-    def _check_identity(self, found: Snapshot) -> None:
+    def _check_identity(self, snapshot: Snapshot) -> None:
         """Refuse a board with another accelerator."""
         name = self.file.board.name
         wanted = {
@@ -83,7 +83,7 @@ class Driver:
             "CONFIG_DIGEST": int(self.file.board.config_digest[:8], 16),
         }
         for register, value in wanted.items():
-            read = found.values[register]
+            read = snapshot.values[register]
             if read != value:
                 raise DeviceError(
                     f"board {name} at {self._link.where} has {register} = {read:#010x}, and its board file "
@@ -278,9 +278,11 @@ class Driver:
         values = stream_values(address, count)
         for name, value in values.items():
             self.write_register(name, value)
-        found = self.snapshot()
-        self._check_enabled(found)
-        if found.status & Status.INTERRUPT or any(found.values[name] != values[name] for name in values):
+        snapshot = self.snapshot()
+        self._check_enabled(snapshot)
+        if snapshot.status & Status.INTERRUPT or any(
+            snapshot.values[name] != values[name] for name in values
+        ):
             raise WireError("the registers do not keep what was written")
         self.write_register("CONTROL", Control.START)
 
@@ -291,14 +293,14 @@ class Driver:
             WireError: no run was started: the write of CONTROL was lost or damaged.
             DeviceLostError: the board was reset, does not answer, or the run does not end in time.
         """
-        found = self._wait_until_idle()
-        self._check_enabled(found)
-        if not found.status & Status.INTERRUPT:
+        snapshot = self._wait_until_idle()
+        self._check_enabled(snapshot)
+        if not snapshot.status & Status.INTERRUPT:
             raise WireError("CONTROL.START has not arrived")
-        return found
+        return snapshot
 
-    def _check_enabled(self, found: Snapshot) -> None:
-        if not found.values["INTERRUPT_ENABLE"]:
+    def _check_enabled(self, snapshot: Snapshot) -> None:
+        if not snapshot.values["INTERRUPT_ENABLE"]:
             raise DeviceLostError(f"board {self.file.board.name} at {self._link.where}: {RESET}")
 
     def _wait_until_idle(self) -> Snapshot:

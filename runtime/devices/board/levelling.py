@@ -151,7 +151,7 @@ class _Phy:
             for phase in range(table.phases)
         )
         chosen = slice(module, None, table.modules)
-        return all(one[chosen] == other[chosen] for one, other in zip(written, read, strict=True))
+        return all(sent[chosen] == received[chosen] for sent, received in zip(written, read, strict=True))
 
     def _command(self, phase: int, command: int) -> None:
         """Give the DRAM a command for row or column 0 of bank 0."""

@@ -188,7 +188,7 @@ class EtherboneLink(Link):
         comm = CommUDP(link.port, ETHERBONE_PORT, timeout=link.answer_seconds)
         try:
             comm.open()
-        except Exception as error:  # LiteX raises no class of its own
+        except Exception as error:  # LiteX raises no specific class
             comm.close()
             raise DeviceError(
                 f"no board answers at {link.port}, UDP port {ETHERBONE_PORT}: {error}; check the cable and "

@@ -23,7 +23,7 @@ class Address:
     Attributes:
         host, port: of the server.
         device: its name there; empty: the first that the server offers.
-        ca: file of the certificates that the client trusts; None: those of the system.
+        ca: file of the certificates that the client trusts; None: the system's.
         token: file of the client's token; None: no token is sent.
         insecure: connect without TLS, which only an address of this machine may.
     """

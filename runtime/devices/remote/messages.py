@@ -51,7 +51,7 @@ class Open(Message, frozen=True):
 
 
 class Opened(Message, frozen=True):
-    """A device was made.
+    """A device was created.
 
     Attributes:
         session: names it in requests; a secret of its client.
@@ -89,7 +89,7 @@ class Copied(Message, frozen=True):
 
 
 class Run(Message, frozen=True):
-    """Verify and run a stream; arguments as those of `Device.run`, and the reply is `Ran`."""
+    """Verify and run a stream; arguments as in `Device.run`, and the reply is `Ran`."""
 
     session: Short
     address: int
@@ -98,7 +98,7 @@ class Run(Message, frozen=True):
 
 
 class Ran(Message, frozen=True):
-    """A run has ended; attributes as those of `RunResult`."""
+    """A run has ended; attributes as in `RunResult`."""
 
     cycles: int | None
     counters: dict[str, int]
@@ -151,7 +151,7 @@ encoded = msgspec.msgpack.encode
 
 
 def decoded(data: bytes, kind: Any) -> Any:
-    """Return the message of one of some kinds.
+    """Return the message that bytes hold; `kind` may be a union of kinds.
 
     Raises:
         DeviceError: the bytes hold no such message.
@@ -204,7 +204,7 @@ class Job(msgspec.Struct, frozen=True):
     """What a server hands to one of its processes.
 
     Attributes:
-        request: made the device.
+        request: created the device.
         device: its name.
         dram: path of its DRAM.
         run: what to run on it.

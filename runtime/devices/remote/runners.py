@@ -138,7 +138,7 @@ class Runners:
             self._idle.append(new)
 
     def close(self) -> None:
-        """End all processes, those at work too."""
+        """End all processes, also processes at work."""
         self._closed = True
         for process in self._all:
             children.end(process)

@@ -221,7 +221,7 @@ def listen(offer: Offer, address: str, certificate: Certificate | None) -> "tupl
 
 
 async def serve(offer: Offer, address: str, certificate: Certificate | None, stop: asyncio.Event) -> None:
-    """Serve until `stop` is set; arguments and errors as those of `listen`."""
+    """Serve until `stop` is set; arguments and errors as in `listen`."""
     grpc_server, port = listen(offer, address, certificate)
     server = Server(offer)
     handler: grpc.RpcMethodHandler[bytes, bytes] = grpc.unary_unary_rpc_method_handler(server.call)

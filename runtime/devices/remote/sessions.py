@@ -158,13 +158,13 @@ class Sessions:
 
     def _check(self, client: str, dram_bytes: int) -> None:
         """Refuse a device that exceeds a limit."""
-        limits, own = self._limits, [each for each in self._sessions.values() if each.client == client]
+        limits, sessions = self._limits, [each for each in self._sessions.values() if each.client == client]
         others = {each.client for each in self._sessions.values()} - {client}
         if not dram_bytes:
             raise DeviceError("a device has at least 1 byte of DRAM, and dram_bytes = 0 asks for none")
-        total = dram_bytes + sum(each.request.dram_bytes for each in own)
+        total = dram_bytes + sum(each.request.dram_bytes for each in sessions)
         _require(total, limits.dram_bytes, "bytes of DRAM for this client", "dram-bytes")
-        _require(len(own) + 1, limits.devices_per_client, "devices of this client", "devices-per-client")
+        _require(len(sessions) + 1, limits.devices_per_client, "devices of this client", "devices-per-client")
         _require(len(others) + 1, limits.clients, "clients", "clients")
 
     def find(self, name: str, client: str | None) -> Session:

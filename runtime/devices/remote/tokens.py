@@ -32,11 +32,11 @@ class Tokens:
 
     def name_of(self, token: str) -> str | None:
         """Return whose token it is; None: nobody's. The time does not depend on how much of it is right."""
-        given, found = _digest(token), None
+        given, owner = _digest(token), None
         for digest, name in self._names.items():
             if hmac.compare_digest(digest, given):
-                found = name
-        return found
+                owner = name
+        return owner
 
 
 def read_tokens(path: Path) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from vdla.runtime.devices.rtl.waves import WaveFormat
 
 
 class Optimise(StrEnum):
-    """What a build is made for: long runs, or short ones, where the time to compile counts."""
+    """What a build is made for: long runs, or short runs, where the time to compile counts."""
 
     SPEED = "speed"
     BUILD = "build"
@@ -76,7 +76,7 @@ _TRACE_RUNTIME = {None: (), WaveFormat.VCD: ("verilated_vcd_c",), WaveFormat.FST
 _TRACE_OPTIONS = {None: (), WaveFormat.VCD: ("--trace-vcd",), WaveFormat.FST: ("--trace-fst",)}
 _SHIM = ("shim.cpp", "memory.hpp", "recorder.hpp", "sdram.hpp")
 _COMPRESSION = HERE / "compression"
-"""Headers in place of those of lz4 and zlib, which the writer of FST files would need."""
+"""Headers in place of the headers of lz4 and zlib, which the writer of FST files would need."""
 
 
 def build_library(config: AcceleratorConfig, design: Design, variant: Variant) -> Path:

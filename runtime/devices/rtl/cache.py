@@ -48,8 +48,8 @@ def built(kind: str, key: str, build: Callable[[Path], None]) -> Path:
         tell_unusable(error)
         return _readable(kind, key) or _for_this_process(kind, key, build)
     try:
-        found = entry.is_dir()
-        if not found:
+        exists = entry.is_dir()
+        if not exists:
             _build(entry, build)
         os.utime(entry)
     except OSError as error:
@@ -59,7 +59,7 @@ def built(kind: str, key: str, build: Callable[[Path], None]) -> Path:
         ) from error
     finally:
         lock.release()
-    if not found:
+    if not exists:
         _forget_unused(entry.parent)
     return entry
 
@@ -85,7 +85,7 @@ def clear(kind: str) -> int:
     """Delete the cache's entries of one kind; return how many stay because another process holds their locks.
 
     Raises:
-        OSError: one cannot be deleted.
+        OSError: an entry cannot be deleted.
     """
     folder = cache_folder() / kind
     if not folder.is_dir():
@@ -163,7 +163,7 @@ def _forget(entry: Path, oldest: float) -> bool:
                 entry.rename(_scratch(entry))  # so that no half of it can be taken for an entry
             _delete_scratch(entry)
             if not entry.exists():
-                entry.with_suffix(LOCK_SUFFIX).unlink()  # who waits for it sees that, and makes a new one
+                entry.with_suffix(LOCK_SUFFIX).unlink()  # who waits for it makes a new lock
     except Timeout:
         return False
     return True

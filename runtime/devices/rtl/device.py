@@ -86,7 +86,7 @@ class RtlDevice(CheckedDevice):
 
         A run that fails, is interrupted (KeyboardInterrupt) or reaches `cycle_limit` resets the hardware:
         registers and what memory has in flight. DRAM and scratchpads keep what was written. The waveform of a
-        run that fails ends there; that of an interrupted one is discarded.
+        run that fails ends there; the waveform of an interrupted run is discarded.
         """
         self._model.attach(self.dram)
         try:

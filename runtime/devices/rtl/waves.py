@@ -35,7 +35,7 @@ class Waves:
         first, last: cycles of each run that are recorded, both included; None: to the end.
 
     Raises:
-        OutputError: the ending is that of no format, or there is no cycle between `first` and `last`.
+        OutputError: the ending belongs to no format, or there is no cycle between `first` and `last`.
     """
 
     path: Path
@@ -80,7 +80,7 @@ class Recording:
     def of(self, model: Model) -> Iterator[None]:
         """Record the run that starts in the next cycle.
 
-        The file appears when the run has ended, well or with an error of the kit's own; a run that ended
+        The file appears when the run has ended, well or with an error of the kit; a run that ended
         before the first cycle to record has none.
 
         Raises:
