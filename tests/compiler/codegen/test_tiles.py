@@ -1,4 +1,4 @@
-"""Tiles of convolutions: those that fit the memories, all of them and no other."""
+"""Tiles of convolutions: all tiles that fit the memories, and no others."""
 
 from itertools import product
 from math import prod
@@ -116,13 +116,13 @@ def legal(work: TilingProblem, tiles: Tiles) -> bool:
         OUTPUTS: -(-groups.outputs // tiles.outputs),
         ROWS: -(-work.size.out_size[0] // tiles.rows),
     }[tiles.threads_over]
-    found = needs(work, tiles)
+    elements = needs(work, tiles)
     sums = work.threads * tiles.outputs * tiles.rows * tiles.columns
     return (
         trips % work.threads == 0
         and (tiles.keeps != INPUTS or tiles.threads_over == OUTPUTS)
-        and all(need <= work.config.depth(memory) for memory, need in found.items())
-        and found[MemoryType.ACC] - sums <= 4 * MOST_PARAMETER_SETS
+        and all(need <= work.config.depth(memory) for memory, need in elements.items())
+        and elements[MemoryType.ACC] - sums <= 4 * MOST_PARAMETER_SETS
     )
 
 
@@ -135,8 +135,8 @@ def test_every_tile_that_fits_is_there_and_no_other(name, keeps):
     sizes = (tile_sizes(groups.outputs), tile_sizes(height), tile_sizes(width), inputs, keeps, LOOPS)
     wanted = [tiles for tiles in (Tiles(*each) for each in product(*sizes)) if legal(work, tiles)]
     table = fitting_tiles(work, keeps)
-    found = [table.tiles(place) for place in range(len(table))]
-    assert found == wanted
+    fitting = [table.tiles(place) for place in range(len(table))]
+    assert fitting == wanted
     assert wanted
     footprint = TileFootprint(work, table)
     for memory, elements in footprint.needs.items():
@@ -165,9 +165,9 @@ def test_a_table_knows_its_tiles():
     assert table.place(Tiles(99, 1, 1, 1)) is None
     some = table.select(np.array([3, 1]))
     assert [some.tiles(place) for place in range(len(some))] == [table.tiles(3), table.tiles(1)]
-    one = Tiles(2, 3, 4, 5, INPUTS, GROUPS)
-    assert table_of(one).tiles(0) == one
-    assert [table_of(one).kept(what).tolist() for what in (NOTHING, WEIGHTS, INPUTS)] == [
+    tiles = Tiles(2, 3, 4, 5, INPUTS, GROUPS)
+    assert table_of(tiles).tiles(0) == tiles
+    assert [table_of(tiles).kept(what).tolist() for what in (NOTHING, WEIGHTS, INPUTS)] == [
         [False],
         [False],
         [True],

@@ -54,8 +54,8 @@ def test_operators_are_numpys(op):
         if right or op not in ("//", "%"):
             with np.errstate(over="ignore"):
                 expected = BINARY[op](left, right)
-            found = operate(op, int(left), int(right), "int8")
-            assert (found, type(found)) == (expected.item(), type(expected.item())), (left, right)
+            result = operate(op, int(left), int(right), "int8")
+            assert (result, type(result)) == (expected.item(), type(expected.item())), (left, right)
 
 
 @pytest.mark.parametrize("left", [True, False])
@@ -96,7 +96,7 @@ def f(A: int8[3, 2], B: int32[3, 2]):
 
 
 def test_statements_do_what_they_say():
-    """A buffer of its own begins with zeros each time, and a call is what it means."""
+    """A local buffer begins with zeros each time, and a call is what it means."""
     a, b = np.array([[1, -2], [3, 4], [-5, 60]], np.int8), np.full((3, 2), 99, np.int32)
     interpret(PROGRAM, {"A": a, "B": b})
     wide = a.astype(int)

@@ -98,18 +98,18 @@ def made_of(places):
 @pytest.mark.parametrize("places", [(0, 1, 2, 3), (3, 2, 1, 0), (1, 0, 3, 2), (2, 3, 0, 1)])
 def test_any_order_gives_the_same_results(places):
     x = np.float32([[1, -2, 3], [-4, 5, -6]])
-    found = interpret(load(made_of(places)), {"x": x})["y"]
-    np.testing.assert_array_equal(found, np.abs(x) - np.maximum(x, 0))
+    result = interpret(load(made_of(places)), {"x": x})["y"]
+    np.testing.assert_array_equal(result, np.abs(x) - np.maximum(x, 0))
 
 
 def test_sorting_keeps_the_order_of_the_file_where_possible():
     ordered = in_order(made_of((1, 2, 0, 3))).graph.node
-    assert [one.op_type for one in ordered] == ["Abs", "Relu", "Neg", "Add"]
+    assert [node_proto.op_type for node_proto in ordered] == ["Abs", "Relu", "Neg", "Add"]
 
 
 def test_a_model_in_order_is_not_copied():
-    made = made_of((0, 1, 2, 3))
-    assert in_order(made) is made
+    proto = made_of((0, 1, 2, 3))
+    assert in_order(proto) is proto
 
 
 @pytest.mark.parametrize(
