@@ -67,7 +67,7 @@ def spanned(count: int, stride: int, kernel: int, dilation: int) -> int:
 
 
 def needs(work: TilingProblem, tiles: Tiles) -> dict[MemoryType, int]:
-    """Return the elements of each memory that tiles take, counted one thing after another."""
+    """Return the elements of each memory that tiles take, counted step by step."""
     size, threads, groups = work.size, work.threads, grouping(work.size, work.config)
     stride = 1 if size.skips_rows else size.stride[0]
     width = spanned(tiles.columns, size.stride[1], size.kernel[1], size.dilation[1])
@@ -77,17 +77,17 @@ def needs(work: TilingProblem, tiles: Tiles) -> dict[MemoryType, int]:
     pixels = spanned(tiles.rows, stride, size.kernel[0], size.dilation[0]) * width
     in_a_window = (prod(size.kernel) if has_rows else 3) if work.slides else 1
     products = tiles.outputs * tiles.inputs * prod(size.kernel) // in_a_window
-    own_weights = 1 if tiles.threads_over == ROWS else threads
+    weight_copies = 1 if tiles.threads_over == ROWS else threads
     held = 1 if work.alike else products
     if tiles.keeps == WEIGHTS:
-        weights = own_weights * held * (groups.inputs // tiles.inputs)
+        weights = weight_copies * held * (groups.inputs // tiles.inputs)
     else:
         weights = threads * held
     sets = groups.count * groups.outputs
     sums = threads * tiles.outputs * tiles.rows * tiles.columns
     most = min(MOST_PARAMETER_SETS, work.config.depth(MemoryType.ACC) // 16)
     if sets > most:
-        sets = tiles.outputs * own_weights
+        sets = tiles.outputs * weight_copies
         trips = -(-groups.outputs // (tiles.outputs * (threads if tiles.threads_over == OUTPUTS else 1)))
         sets *= max(
             rounds

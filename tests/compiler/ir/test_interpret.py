@@ -67,7 +67,7 @@ def test_truths_are_joined(left, right):
 
 @pytest.mark.parametrize("places", [-65, -64, -63, -2, -1, 0, 1, 2, 30, 31, 63, 64, 65])
 def test_shifts_by_a_negative_number_go_the_other_way(places):
-    """And are those of whole numbers of any width, cut to the type's."""
+    """The results are exact shifts, cut to the width of the type."""
     for value in (-5, 0, 3, 1 << 20):
         wide = value << places if places >= 0 else value >> -places
         expected = (wide + (1 << 31)) % (1 << 32) - (1 << 31)

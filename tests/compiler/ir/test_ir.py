@@ -438,9 +438,7 @@ def test_brackets_stand_where_python_needs_them_and_nowhere_else(outer, inner):
         (Binary(outer, below, other), f"(i {inner} j) {outer} k", f"i {inner} j {outer} k"),
         (Binary(outer, other, below), f"k {outer} (i {inner} j)", f"k {outer} i {inner} j"),
     ):
-        chained = (
-            outer == inner in ("or", "and") and expr.left is below
-        )  # Python keeps such a chain as one node
+        chained = outer == inner in ("or", "and") and expr.left is below  # one BoolOp in Python
         assert print_expr(expr) == (plain if chained or same_text(text, plain) else text)
 
 

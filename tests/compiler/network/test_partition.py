@@ -48,9 +48,8 @@ def test_every_node_stands_once_behind_what_it_needs_in_parts_of_one_place(title
     kinds = [{isinstance(placement, OnHost) for placement in part} for part in parts]
     assert all(len(kind) == 1 for kind in kinds)
     apart = config is WIDE_ROWS or title == "rows of images"  # read in another way than they were made
-    assert apart or all(
-        kind != next_kind for kind, next_kind in pairwise(kinds)
-    )  # else they would be one part
+    # Neighbours of the same kind would be one part.
+    assert apart or all(kind != next_kind for kind, next_kind in pairwise(kinds))
 
 
 @pytest.mark.parametrize(("config", "block"), [(WIDE, 8), (WIDE_ROWS, 4)], ids=["wide in", "wide rows"])

@@ -130,7 +130,7 @@ def test_einsum_sums_over_letters_missing_from_the_result(equation, shapes, expe
 
 
 def test_products_count_next_to_an_operator_unknown_to_onnxruntime():
-    """Their shapes are those of ONNX's inference, also where one is computed of another."""
+    """ONNX infers their shapes, also where the network computes a shape of another shape."""
     nodes = [
         node("Nonsense", "x", "n", domain=MICROSOFT),
         node("Shape", "x", "s"),

@@ -23,7 +23,7 @@ X = {"x": helper.make_tensor_type_proto(TensorProto.FLOAT, [2, 3])}
 NEWEST = defs.onnx_opset_version()
 
 
-def made_by(*nodes, outputs: str = "y", constants=None, opset: int = 13, inputs=X) -> dict[str, str]:
+def types_of(*nodes, outputs: str = "y", constants=None, opset: int = 13, inputs=X) -> dict[str, str]:
     """Return what onnxruntime says of the results of nodes, as texts."""
     tensors = [numpy_helper.from_array(np.asarray(array), name) for name, array in (constants or {}).items()]
     types = probe(model_of(nodes, {"": opset}, inputs, tensors, outputs.split()))
@@ -31,33 +31,33 @@ def made_by(*nodes, outputs: str = "y", constants=None, opset: int = 13, inputs=
 
 
 def test_types_are_those_that_onnxruntime_infers():
-    assert made_by(node("TopK", "x k", "v y"), outputs="v y", constants={"k": np.array([2])}) == {
+    assert types_of(node("TopK", "x k", "v y"), outputs="v y", constants={"k": np.array([2])}) == {
         "v": "float32[2, 2]",
         "y": "int64[2, 2]",
     }
 
 
 def test_extents_known_only_in_a_run_are_marked():
-    assert made_by(node("NonZero", "x", "y")) == {"y": "int64[2, -1]"}
+    assert types_of(node("NonZero", "x", "y")) == {"y": "int64[2, -1]"}
 
 
 def test_a_scalar_is_distinguished_from_an_unknown_rank():
     shape = {**X, "s": helper.make_tensor_type_proto(TensorProto.INT64, ["n"])}
-    assert made_by(node("ReduceSum", "x", "y", keepdims=0)) == {"y": "float32"}
-    assert made_by(node("Reshape", "x s", "y"), inputs=shape) == {"y": "tensor of float, of unknown rank"}
+    assert types_of(node("ReduceSum", "x", "y", keepdims=0)) == {"y": "float32"}
+    assert types_of(node("Reshape", "x s", "y"), inputs=shape) == {"y": "tensor of float, of unknown rank"}
 
 
 def test_types_that_no_graph_holds_are_described():
-    assert made_by(node("SplitToSequence", "x", "y")) == {"y": "sequence"}
-    assert made_by(node("Cast", "x", "y", to=TensorProto.STRING)) == {"y": "tensor of string"}
-    assert made_by(node("Cast", "x", "y", to=TensorProto.BFLOAT16)) == {"y": "tensor of bfloat16"}
-    assert made_by(node("Optional", "x", "y"), opset=15) == {"y": "optional"}
+    assert types_of(node("SplitToSequence", "x", "y")) == {"y": "sequence"}
+    assert types_of(node("Cast", "x", "y", to=TensorProto.STRING)) == {"y": "tensor of string"}
+    assert types_of(node("Cast", "x", "y", to=TensorProto.BFLOAT16)) == {"y": "tensor of bfloat16"}
+    assert types_of(node("Optional", "x", "y"), opset=15) == {"y": "optional"}
     assert ResultType(helper.make_tensor_type_proto(TensorProto.STRING, [1])).tensor is None
 
 
 def test_what_onnxruntime_does_not_know_is_refused():
     with pytest.raises(RefusalError, match=r"^onnxruntime does not run it: .*No Op registered for Nonsense"):
-        made_by(node("Nonsense", "x", "y"))
+        types_of(node("Nonsense", "x", "y"))
 
 
 def test_the_oldest_equal_version_is_named():
@@ -73,7 +73,7 @@ def test_the_oldest_equal_version_is_named():
 
 
 def test_two_nodes_with_the_same_name_are_accepted():
-    assert made_by(node("Neg", "x", "a"), node("Neg", "a", "y")) == {"y": "float32[2, 3]"}
+    assert types_of(node("Neg", "x", "a"), node("Neg", "a", "y")) == {"y": "float32[2, 3]"}
 
 
 def test_versions_differ_in_types_alone():

@@ -45,7 +45,7 @@ def one_node(op, inputs, constants, domain=GENERAL, fed=X, **attributes) -> Mode
     return proto
 
 
-def made_of(proto: ModelProto, x=X) -> np.ndarray:
+def result_of(proto: ModelProto, x=X) -> np.ndarray:
     return interpret(load(proto), {"x": x})["y"]
 
 
@@ -71,9 +71,9 @@ def test_quant_is_exactly_its_definition(constant, along):
             weights = one_node("Quant", "w s z b", {**constants, "w": X}, **attributes)
             weights.graph.node[0].output[0] = "q"
             weights.graph.node.append(node("Add", "q x", "y"))
-            result = made_of(weights, np.zeros_like(X))
+            result = result_of(weights, np.zeros_like(X))
         else:
-            result = made_of(one_node("Quant", "x s z b", constants, **attributes))
+            result = result_of(one_node("Quant", "x s z b", constants, **attributes))
         np.testing.assert_array_equal(result, expected, f"{bits} {signed} {narrow} {mode} {zero}")
 
 
@@ -81,25 +81,25 @@ def test_quant_is_exactly_its_definition(constant, along):
 @pytest.mark.parametrize("op", ["Quant", "IntQuant"])
 def test_quant_has_several_domains_and_a_new_name(op, domain):
     constants = {"s": np.float32(0.5), "z": np.float32(0), "b": np.float32(4)}
-    result = made_of(one_node(op, "x s z b", constants, domain, signed=1, narrow=0))
+    result = result_of(one_node(op, "x s z b", constants, domain, signed=1, narrow=0))
     np.testing.assert_array_equal(result, quant(X, np.float32(0.5), 0, 4, 1, 0, "ROUND"))
 
 
 @pytest.mark.parametrize("scale", [np.float32(0.5), np.full((1, 5, 1), 0.25, np.float32)])
 def test_a_bipolar_quant_takes_the_sign(scale):
     expected = np.where(X >= 0, 1, -1).astype(np.float32) * scale
-    np.testing.assert_array_equal(made_of(one_node("BipolarQuant", "x s", {"s": scale})), expected)
+    np.testing.assert_array_equal(result_of(one_node("BipolarQuant", "x s", {"s": scale})), expected)
     weights = one_node("BipolarQuant", "w s", {"s": scale, "w": X})
     weights.graph.node[0].output[0] = "q"
     weights.graph.node.append(node("Add", "q x", "y"))
-    np.testing.assert_array_equal(made_of(weights, np.zeros_like(X)), expected)
+    np.testing.assert_array_equal(result_of(weights, np.zeros_like(X)), expected)
 
 
 @pytest.mark.parametrize("mode", ["FLOOR", "ROUND"])
 def test_a_trunc_drops_the_lowest_bits(mode):
     constants = {"s": np.float32(0.25), "z": np.float32(0), "i": np.float32(8), "o": np.float32(5)}
     expected = ROUND[mode](np.rint(X / 0.25) / 8).astype(np.float32) * np.float32(0.25)
-    result = made_of(one_node("Trunc", "x s z i o", constants, rounding_mode=mode))
+    result = result_of(one_node("Trunc", "x s z i o", constants, rounding_mode=mode))
     np.testing.assert_array_equal(result, expected)
 
 

@@ -1,4 +1,4 @@
-"""Functions of int8 elements as tables: what becomes one, what does not, and the same bits."""
+"""Functions of int8 elements as tables: what becomes a table, what does not, and the same bits."""
 
 import re
 
