@@ -61,9 +61,9 @@ def test_every_chooser_chooses_from_the_space(task):
 )
 def test_what_does_not_fit_is_unfit_with_a_reason(task, reason):
     config = TINY.with_changes(inp_buffer_bytes=64, wgt_buffer_bytes=64, acc_buffer_bytes=64)
-    found = space_of(task, Target(config))
-    assert isinstance(found, Unfit)
-    assert found.reason.startswith(reason)
+    unfit = space_of(task, Target(config))
+    assert isinstance(unfit, Unfit)
+    assert unfit.reason.startswith(reason)
 
 
 def test_the_simulated_choice_is_at_least_as_good_as_the_estimated_one():
@@ -81,7 +81,7 @@ POINTWISE, BORDERED = Convolution(64, 28, 28, 128, (1, 1)), Convolution(64, 28, 
 @pytest.mark.parametrize("size", [POINTWISE, BORDERED], ids=["pointwise", "bordered"])
 @pytest.mark.parametrize(("block_in", "block_out"), [(16, 8), (8, 16)])
 def test_estimates_know_what_alternating_planes_cost(block_in, block_out, size, gathers):
-    left = [one for one in DEFAULT.extensions if gathers or one is not Extension.GATHER]
+    left = [extension for extension in DEFAULT.extensions if gathers or extension is not Extension.GATHER]
     config = DEFAULT.with_changes(block_in=block_in, block_out=block_out, extensions=tuple(left))
     target = Target(config)
     task = ConvolutionTask(size, reads=max(1, block_out // block_in), writes=max(1, block_in // block_out))
@@ -235,8 +235,8 @@ def never(space):
 
 def test_a_choice_is_made_once(cache):
     space = space_of(CONVOLUTION, TARGET)
-    made = choice_cache.cached(by_estimate)(space)
-    assert choice_cache.cached(never)(space) == made
+    choice = choice_cache.cached(by_estimate)(space)
+    assert choice_cache.cached(never)(space) == choice
     assert len(list((cache / "choices").iterdir())) == 1
 
 
@@ -273,11 +273,11 @@ def changed(file):
 @pytest.mark.parametrize("change", [changed, renamed, lambda file: file.write_bytes(b"")])
 def test_a_choice_that_was_altered_is_not_followed(cache, change):
     space = space_of(CONVOLUTION, TARGET)
-    made = choice_cache.cached(by_estimate)(space)
+    choice = choice_cache.cached(by_estimate)(space)
     change(*(cache / "choices").iterdir())
     assert choice_cache.read(choice_cache.key_of(space)) is None
     assert choice_cache.read("other") is None
-    assert choice_cache.cached(by_estimate)(space) == made
+    assert choice_cache.cached(by_estimate)(space) == choice
 
 
 def test_a_choice_that_is_not_in_its_space_is_not_followed(cache):

@@ -46,20 +46,20 @@ def instructions_of(size: Convolution, config) -> list[isa.Instruction]:
 @pytest.mark.parametrize("stride", [1, 2])
 def test_the_first_row_of_a_kernel_overwrites_and_the_others_add(stride):
     every = instructions_of(depthwise(8, 8, stride), SLIDING)
-    found = [item for item in every if isinstance(item, isa.Depthwise)]
+    instructions = [item for item in every if isinstance(item, isa.Depthwise)]
     assert not any(isinstance(item, isa.Gemm) for item in every)
-    rows = [(item.uop_end - item.uop_begin, item.overwrite) for item in found]
-    assert rows == [(1, 1), (1, 0)] * (len(found) // 2)  # two windows, which overlap in the middle row
-    assert {(item.more_rows, item.wide) for item in found} == {(1, 0)}
-    assert {item.stride_2 for item in found} == {stride - 1}
-    assert sum(item.iter_out * item.iter_in for item in found) == 2 * (8 // stride) ** 2
+    rows = [(item.uop_end - item.uop_begin, item.overwrite) for item in instructions]
+    assert rows == [(1, 1), (1, 0)] * (len(instructions) // 2)  # two windows, which overlap in the middle row
+    assert {(item.more_rows, item.wide) for item in instructions} == {(1, 0)}
+    assert {item.stride_2 for item in instructions} == {stride - 1}
+    assert sum(item.iter_out * item.iter_in for item in instructions) == 2 * (8 // stride) ** 2
 
 
 def test_accumulators_are_reset_where_nothing_overwrites():
-    found = instructions_of(depthwise(8, 6), ADDING)
-    resets = [item for item in found if isinstance(item, isa.Gemm)]
+    instructions = instructions_of(depthwise(8, 6), ADDING)
+    resets = [item for item in instructions if isinstance(item, isa.Gemm)]
     assert {item.reset for item in resets} == {1}
-    assert {item.uop_end - item.uop_begin for item in found if isinstance(item, isa.Depthwise)} == {3}
+    assert {item.uop_end - item.uop_begin for item in instructions if isinstance(item, isa.Depthwise)} == {3}
 
 
 ROW, LINES, TAPS = Steps(5, (1, 2, 0)), Steps(4, (5, 12, 0)), Steps(3, (0, 12, 1))
@@ -74,28 +74,33 @@ def test_the_longest_loop_of_columns_is_the_inner_one_and_sums_are_written_out()
 
 
 def test_without_a_loop_of_columns_a_row_has_one_sum():
-    (found,) = window_instructions({"y": LINES}, None, (0, 0, 0), 1, WINDOW, SLIDING)
-    assert (found.inner.trips, found.outer.trips, found.stride_2, found.overwrite) == (1, 4, False, False)
+    (instruction,) = window_instructions({"y": LINES}, None, (0, 0, 0), 1, WINDOW, SLIDING)
+    assert (
+        instruction.inner.trips,
+        instruction.outer.trips,
+        instruction.stride_2,
+        instruction.overwrite,
+    ) == (1, 4, False, False)
 
 
 Step = tuple[int, int, int]
 
 
-def walked(found, column: int) -> list[tuple[Step, bool]]:
+def walked(instructions, column: int) -> list[tuple[Step, bool]]:
     """Return the sums of instructions in order: accumulator, first column and weights, and what overwrites."""
     return [
         (
             (
-                dst + one.outer.dst * line + one.inner.dst * place,
-                src + one.outer.src * line + column * (1 + one.stride_2) * place,
-                wgt + one.outer.wgt * line,
+                dst + instruction.outer.dst * line + instruction.inner.dst * place,
+                src + instruction.outer.src * line + column * (1 + instruction.stride_2) * place,
+                wgt + instruction.outer.wgt * line,
             ),
-            one.overwrite,
+            instruction.overwrite,
         )
-        for one in found
-        for line in range(one.outer.trips)
-        for dst, src, wgt in one.uops
-        for place in range(one.inner.trips)
+        for instruction in instructions
+        for line in range(instruction.outer.trips)
+        for dst, src, wgt in instruction.uops
+        for place in range(instruction.inner.trips)
     ]
 
 
@@ -115,14 +120,14 @@ def test_every_sum_is_walked_once_and_the_first_of_each_accumulator_overwrites(s
         for name in ("dy", "dx")
     }
     every, base = loops | summed, (4, 9, 2)
-    found = list(
+    instructions = list(
         window_instructions(every, None if adds else frozenset(summed), base, column, WINDOW, SLIDING)
     )
-    steps = walked(found, column)
-    counts = product(*(range(one.trips) for one in every.values()))
+    steps = walked(instructions, column)
+    counts = product(*(range(loop.trips) for loop in every.values()))
     wanted = [
         tuple(
-            base[place] + sum(n * one.steps[place] for n, one in zip(count, every.values(), strict=True))
+            base[place] + sum(n * loop.steps[place] for n, loop in zip(count, every.values(), strict=True))
             for place in range(3)
         )
         for count in counts
@@ -132,7 +137,7 @@ def test_every_sum_is_walked_once_and_the_first_of_each_accumulator_overwrites(s
     for (accumulator, *_), overwrites in steps:
         assert overwrites == (accumulator not in seen and not adds)
         seen.add(accumulator)
-    assert {one.inner.src for one in found} == {column}
+    assert {instruction.inner.src for instruction in instructions} == {column}
 
 
 @pytest.mark.parametrize(
@@ -150,18 +155,18 @@ def test_every_sum_is_walked_once_and_the_first_of_each_accumulator_overwrites(s
     ],
 )  # fmt: skip
 def test_which_loops_are_the_instructions(loops, outer, inner, uops, stride_2):
-    (found,) = window_instructions(loops, None, (900, 0, 0), 1, WINDOW, SLIDING)
-    assert (found.outer, found.inner, len(found.uops)) == (outer, inner, uops)
-    assert (found.window, found.stride_2, found.overwrite) == (WINDOW, stride_2, False)
+    (instruction,) = window_instructions(loops, None, (900, 0, 0), 1, WINDOW, SLIDING)
+    assert (instruction.outer, instruction.inner, len(instruction.uops)) == (outer, inner, uops)
+    assert (instruction.window, instruction.stride_2, instruction.overwrite) == (WINDOW, stride_2, False)
 
 
 @pytest.mark.parametrize("more", [0, 1])
 def test_a_row_is_as_long_as_a_loop_may_be(more):
     trips = isa.field_of(isa.Depthwise, "iter_in", SLIDING).high + more
     loops = {"x": Steps(trips, (0, 1, 0)), "y": Steps(3, (0, 2, 0))}
-    (found,) = window_instructions(loops, None, (0, 0, 0), 1, WINDOW, SLIDING)
-    assert (found.outer.trips, found.inner.trips) == ((trips, 3) if more else (3, trips))
-    assert found.stride_2 == bool(more)
+    (instruction,) = window_instructions(loops, None, (0, 0, 0), 1, WINDOW, SLIDING)
+    assert (instruction.outer.trips, instruction.inner.trips) == ((trips, 3) if more else (3, trips))
+    assert instruction.stride_2 == bool(more)
 
 
 ROOM = SLIDING.depth(MemoryType.UOP) // 2

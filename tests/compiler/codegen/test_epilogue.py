@@ -28,15 +28,15 @@ OPERANDS = {"T": Operand("table"), "R": Operand("residuals"), "S": Operand("sum"
 @pytest.mark.parametrize("rows", [Rows(1, 1, 1), Rows(5, 4, 9), Rows(3, 8, 8), Rows(2, 17, 20)])
 def test_parts_are_all_elements_in_order(rows, most):
     whole = [(y * rows.width + x, y * rows.stride + x) for y in range(rows.height) for x in range(rows.width)]
-    found = []
+    moves = []
     for part in row_parts(rows, most):
         assert part.rows.height * part.rows.width <= most
-        found += [
+        moves += [
             (part.chip + y * part.rows.width + x, part.dram + y * part.rows.stride + x)
             for y in range(part.rows.height)
             for x in range(part.rows.width)
         ]
-    assert found == whole
+    assert moves == whole
 
 
 def instructions(stores: list[PlannedStore], after: Epilogue) -> list[isa.Instruction]:
@@ -57,8 +57,8 @@ def test_a_table_is_loaded_once():
     )
     assert isinstance(load, isa.Load)
     assert (load.memory_type, load.sram_base, load.x_size) == (MemoryType.TABLE, 128, isa.TABLE_ELEMENTS)
-    found = [item for item in stores if isinstance(item, isa.Store)]
-    assert [(item.table, item.residual, item.parameters) for item in found] == [(3, 0, 2)] * 2
+    store_instructions = [item for item in stores if isinstance(item, isa.Store)]
+    assert [(item.table, item.residual, item.parameters) for item in store_instructions] == [(3, 0, 2)] * 2
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -67,31 +67,40 @@ def nest(rng: random.Random, depth: int) -> list[Steps]:
 def test_every_place_of_a_nest_is_walked_once(seed):
     rng = random.Random(seed)
     loops = nest(rng, rng.randrange(7))
-    found = compute_instructions(tuple(loops), BASE, TINY)
-    assert Counter(place for one in found for place in walked(one)) == Counter(expected(loops))
-    assert all(len(one.uops) <= UOPS for one in found)
-    assert max(max(one.outer.trips, one.inner.trips) for one in found) <= LONGEST_LOOP
+    instructions = compute_instructions(tuple(loops), BASE, TINY)
+    assert Counter(place for instruction in instructions for place in walked(instruction)) == Counter(
+        expected(loops)
+    )
+    assert all(len(instruction.uops) <= UOPS for instruction in instructions)
+    assert (
+        max(max(instruction.outer.trips, instruction.inner.trips) for instruction in instructions)
+        <= LONGEST_LOOP
+    )
 
 
 def test_micro_ops_fill_half_of_their_memory_before_instructions_are_repeated():
     loops = [Steps(9, (1, 0, 0)), Steps(8, (0, 1, 0)), Steps(UOPS, (0, 0, 5))]
     two, three = Steps(2, (11, 0, 0)), Steps(3, (0, 13, 0))
-    (one,) = compute_instructions((Steps(UOPS, (-1, 0, 0)),), BASE, TINY)  # no step back in hardware
-    assert len(one.uops) == UOPS
-    found = compute_instructions((Steps(UOPS, (-1, 0, 0)), Steps(2, (-500, 0, 0))), BASE, TINY)
-    assert [len(one.uops) for one in found] == [2] * UOPS, "the shorter loop is written out"
-    (one,) = compute_instructions((*loops[:2], two, three), BASE, TINY)
-    assert {one.outer.trips, one.inner.trips} == {9, 8}, "the longest loops are the hardware's"
-    assert len(one.uops) == 6
+    (instruction,) = compute_instructions((Steps(UOPS, (-1, 0, 0)),), BASE, TINY)  # no step back in hardware
+    assert len(instruction.uops) == UOPS
+    instructions = compute_instructions((Steps(UOPS, (-1, 0, 0)), Steps(2, (-500, 0, 0))), BASE, TINY)
+    assert [len(instruction.uops) for instruction in instructions] == [2] * UOPS, (
+        "the shorter loop is written out"
+    )
+    (instruction,) = compute_instructions((*loops[:2], two, three), BASE, TINY)
+    assert {instruction.outer.trips, instruction.inner.trips} == {9, 8}, (
+        "the longest loops are the hardware's"
+    )
+    assert len(instruction.uops) == 6
 
 
 def test_loops_that_go_on_where_others_end_are_one():
     chain = [Steps(5, (6, 12, 18)), Steps(2, (1, 2, 3)), Steps(3, (2, 4, 6))]
-    (one,) = compute_instructions((*chain, Steps(7, (30, 60, 91)), Steps(2, (500, 0, 0))), BASE, TINY)
-    assert list(one.uops) == [BASE, (503, 5, 7)]
-    assert one.outer.trips == 30
-    assert (one.outer.dst, one.outer.src, one.outer.wgt) == (1, 2, 3)
-    assert one.inner.trips == 7
+    (instruction,) = compute_instructions((*chain, Steps(7, (30, 60, 91)), Steps(2, (500, 0, 0))), BASE, TINY)
+    assert list(instruction.uops) == [BASE, (503, 5, 7)]
+    assert instruction.outer.trips == 30
+    assert (instruction.outer.dst, instruction.outer.src, instruction.outer.wgt) == (1, 2, 3)
+    assert instruction.inner.trips == 7
 
 
 @pytest.mark.parametrize(
@@ -121,9 +130,9 @@ def test_the_first_product_of_each_sum_is_written_and_the_others_are_added(seed)
         Steps(trips, (step, rng.randrange(6), rng.randrange(6))) for trips, step in ((3, 1), (2, 3), (2, 6))
     ]
     sums = [Steps(rng.choice((1, 2, 3)), (0, rng.randrange(6), rng.randrange(6))) for _ in range(2)]
-    found = sum_instructions(tuple(loops), tuple(sums), BASE, TINY)
-    assert found is not None
-    first, others = found
+    instructions = sum_instructions(tuple(loops), tuple(sums), BASE, TINY)
+    assert instructions is not None
+    first, others = instructions
     written = walked(first)
     assert len({dst for dst, *_ in written}) == len(written) == 12
     added = walked(others) if others else []
@@ -133,8 +142,8 @@ def test_the_first_product_of_each_sum_is_written_and_the_others_are_added(seed)
 
 @pytest.mark.parametrize(("more", "fit"), [(0, True), (1, False)])
 def test_sums_of_more_products_than_micro_ops_are_no_single_instruction(more, fit):
-    found = sum_instructions((), (Steps(UOPS + more, (0, 1, 1)),), BASE, TINY)
-    assert (found is not None) is fit
+    instructions = sum_instructions((), (Steps(UOPS + more, (0, 1, 1)),), BASE, TINY)
+    assert (instructions is not None) is fit
 
 
 # Transfers
@@ -149,28 +158,28 @@ def whole(trips: int, chip: int, dram: int) -> Dimension:
 
 def held(transfers: list[Transfer]) -> dict[int, int | str]:
     """Return what transfers put on chip: the elements of DRAM that they read, and padding."""
-    found: dict[int, int | str] = {}
-    for one in transfers:
-        place, rows = one.chip, one.rows
+    on_chip: dict[int, int | str] = {}
+    for transfer in transfers:
+        place, rows = transfer.chip, transfer.rows
         (above, below), (left, right) = rows.y_pads, rows.x_pads
         for y in range(-above, rows.height + below):
             for x in range(-left, rows.width + right):
                 inside = 0 <= y < rows.height and 0 <= x < rows.width
-                assert place not in found, "an element is written once"
-                found[place] = one.dram + y * rows.stride + x if inside else PAD
+                assert place not in on_chip, "an element is written once"
+                on_chip[place] = transfer.dram + y * rows.stride + x if inside else PAD
                 place += 1
-    return found
+    return on_chip
 
 
 def wanted(dimensions: list[Dimension], inside: bool) -> dict[int, int | str]:
     """Return what stands on chip then, element by element."""
-    found: dict[int, int | str] = {}
-    for counts in product(*(range(one.trips) for one in dimensions)):
+    on_chip: dict[int, int | str] = {}
+    for counts in product(*(range(dimension.trips) for dimension in dimensions)):
         steps = list(zip(counts, dimensions, strict=True))
-        there = inside and all(one.low <= count < one.high for count, one in steps)
-        place = DRAM + sum(count * one.dram for count, one in steps)
-        found[CHIP + sum(count * one.chip for count, one in steps)] = place if there else PAD
-    return found
+        there = inside and all(dimension.low <= count < dimension.high for count, dimension in steps)
+        place = DRAM + sum(count * dimension.dram for count, dimension in steps)
+        on_chip[CHIP + sum(count * dimension.chip for count, dimension in steps)] = place if there else PAD
+    return on_chip
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -194,12 +203,15 @@ def test_every_element_is_transferred_to_its_place_within_the_fields(seed, monke
                 break
         rng.shuffle(dimensions)
         inside = rng.random() < 0.9
-        found = list(transfer_instructions(dimensions, CHIP, DRAM, inside=inside))
-        assert held(found) == wanted(dimensions, inside)
-        for one in found:
-            assert max(one.rows.height, one.rows.width, one.rows.stride) <= longest
-            assert max(*one.rows.y_pads, *one.rows.x_pads) <= pads
-            assert min(one.rows.width, one.rows.stride, *one.rows.y_pads, *one.rows.x_pads) >= 0
+        transfers = list(transfer_instructions(dimensions, CHIP, DRAM, inside=inside))
+        assert held(transfers) == wanted(dimensions, inside)
+        for transfer in transfers:
+            assert max(transfer.rows.height, transfer.rows.width, transfer.rows.stride) <= longest
+            assert max(*transfer.rows.y_pads, *transfer.rows.x_pads) <= pads
+            assert (
+                min(transfer.rows.width, transfer.rows.stride, *transfer.rows.y_pads, *transfer.rows.x_pads)
+                >= 0
+            )
 
 
 LONG = isa.LONGEST_ROW
@@ -265,8 +277,8 @@ def test_as_few_transfers_as_fields_allow(dimensions, transfers):
 def test_padding_takes_as_few_transfers_as_fields_allow():
     """Rows of padding above and below none that are read."""
     dimensions = [whole(3 * MOST_PADS + 2, LONG, LONG), whole(LONG, 1, 1)]
-    found = list(transfer_instructions(dimensions, CHIP, DRAM, inside=False))
-    assert found == [
+    transfers = list(transfer_instructions(dimensions, CHIP, DRAM, inside=False))
+    assert transfers == [
         Transfer(CHIP, 0, Rows(0, LONG, LONG, (MOST_PADS, MOST_PADS))),
         Transfer(CHIP + 2 * MOST_PADS * LONG, 0, Rows(0, LONG, LONG, (MOST_PADS, 2))),
     ]

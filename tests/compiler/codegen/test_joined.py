@@ -1,4 +1,4 @@
-"""Programs joined into one stream: exact in every order, faster than one after the other, micro-kernels
+"""Programs joined into one stream: exact in every order, faster than in sequence, micro-kernels
 shared."""
 
 import numpy as np

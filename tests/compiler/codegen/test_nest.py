@@ -48,7 +48,7 @@ def test_boxes_hold_the_iterations_that_meet_every_condition_and_no_other(seed):
         for _ in range(rng.integers(0, 4))
     ]
     conditions = tuple(AffineSum(int(rng.integers(-6, 12)), tuple(part)) for part in terms)
-    found = [
+    points = [
         point
         for fixed, ranges in condition_boxes(conditions, loops, {"tile": 3})
         for point in product(*(range(*ranges[name]) if name in ranges else (fixed[name],) for name in "xyz"))
@@ -61,7 +61,7 @@ def test_boxes_hold_the_iterations_that_meet_every_condition_and_no_other(seed):
             for affine_sum in conditions
         )
     ]
-    assert sorted(found) == met
+    assert sorted(points) == met
 
 
 X, Y, Z = (Var(name) for name in "xyz")
@@ -97,10 +97,10 @@ def test_an_index_is_a_sum_of_variables():
     ],
 )
 def test_elements_stand_one_after_another(indices, base, expected):
-    """The last two dimensions are those of an element."""
+    """The last two dimensions belong to an element."""
     buffer = Buffer("B", (3, 5, 7, 2, 4), "int8")
-    found = element_index(Read(buffer, (*indices, Const(0), Const(0))), base)
-    assert (found.constant, dict(found.terms)) == (expected.constant, dict(expected.terms))
+    index = element_index(Read(buffer, (*indices, Const(0), Const(0))), base)
+    assert (index.constant, dict(index.terms)) == (expected.constant, dict(expected.terms))
 
 
 @pytest.mark.parametrize(
@@ -114,9 +114,9 @@ def test_elements_stand_one_after_another(indices, base, expected):
     ],
 )  # fmt: skip
 def test_a_condition_holds_where_sums_are_not_negative(condition, sums):
-    found = conditions_of(condition)
-    assert [(one.constant, dict(one.terms)) for one in found] == [
-        (one.constant, dict(one.terms)) for one in sums
+    affine_sums = conditions_of(condition)
+    assert [(affine_sum.constant, dict(affine_sum.terms)) for affine_sum in affine_sums] == [
+        (affine_sum.constant, dict(affine_sum.terms)) for affine_sum in sums
     ]
 
 
@@ -135,8 +135,8 @@ def test_a_nest_is_loops_and_conditions_around_one_call():
     assert nest_of(For(Y, 3, write)) is None
     call = Call(accelerator(TINY).every[0], ())
     assert nest_of(call).loops == {}
-    found = nest_of(For(Y, 3, If(X < 5, For(Z, 4, If(Y < 2, call)))))
-    assert found.call is call
-    assert list(found.loops.items()) == [("y", 3), ("z", 4)]
-    assert found.conditions == (AffineSum(4, (("x", -1),)), AffineSum(1, (("y", -1),)))
+    nest = nest_of(For(Y, 3, If(X < 5, For(Z, 4, If(Y < 2, call)))))
+    assert nest.call is call
+    assert list(nest.loops.items()) == [("y", 3), ("z", 4)]
+    assert nest.conditions == (AffineSum(4, (("x", -1),)), AffineSum(1, (("y", -1),)))
     assert nest_of(For(Y, 3, call, LoopKind.VTHREAD)) is None

@@ -94,5 +94,5 @@ def test_no_choice_changes_what_a_convolution_computes(name):
     for place in groups[1]:
         choice = space.choice(int(place))
         plan = plan_of(graph, target, Choices(target.timing_digest, {task: choice}))
-        found = Session(FunctionalDevice(plan.config, plan.dram_bytes), plan).run(inputs)
-        assert np.array_equal(found.outputs["y"], expected), choice
+        result = Session(FunctionalDevice(plan.config, plan.dram_bytes), plan).run(inputs)
+        assert np.array_equal(result.outputs["y"], expected), choice

@@ -57,10 +57,10 @@ def test_the_rtl_agrees_in_data_and_cycles(campaign, seed):
 @pytest.mark.parametrize("seed", range(40))
 def test_every_pass_leaves_a_program_that_verifies_and_whose_text_reads_back(campaign, seed):
     case = random_case(seed, campaign.CONFIGS)
-    own = accelerator(case.config).every
+    intrinsics = accelerator(case.config).every
     for func in (case.func, lower_to_calls(case.func, case.config, verify_each=True)):
-        assert print_func(parse_func(print_func(func), own)) == print_func(func)
-        assert print_calls(parse_func(print_calls(func), own)) == print_calls(func)
+        assert print_func(parse_func(print_func(func), intrinsics)) == print_func(func)
+        assert print_calls(parse_func(print_calls(func), intrinsics)) == print_calls(func)
 
 
 @pytest.mark.parametrize(
@@ -134,14 +134,14 @@ def test_fused_loops_around_an_instruction_are_refused():
 def test_virtual_threads_hide_latency():
     size = Convolution(32, 16, 16, 32, padding=(1, 1, 1, 1))
     works = [TilingProblem(size, TINY, threads, scales=True) for threads in (1, 2)]
-    one, two = (
+    single, double = (
         min(
             simulated_cycles(ConvolutionTask(size), Choice(work.threads, tiles), Target(TINY))
             for tiles in ranked_tiles(work, 8, distinct=True)
         )
         for work in works
     )
-    assert two < 0.97 * one
+    assert double < 0.97 * single
 
 
 def scheduled(size=SIZE, config=TINY, narrowing=SHIFT, **options):
@@ -183,7 +183,7 @@ def test_parameters_of_more_channels_than_there_are_sets_are_loaded_in_turn(camp
 @pytest.mark.parametrize("rows", [1, 3])
 @pytest.mark.parametrize("kept", KEEPS)
 def test_parameters_of_several_tiles_are_loaded_at_once(kept, rows):
-    """64 sets, of which 31 fit: those of four tiles of two threads with two blocks each."""
+    """64 sets, of which 31 fit: the sets of four tiles of two threads with two blocks each."""
     size, tiles = Convolution(4, 3, 3, 256, (1, 1)), Tiles(2, rows, 3, 1, kept)
     stream = compile_stream(scheduled(size, narrowing=Scale(), threads=2, tiles=tiles), TINY)
     tiles_of_pixels = 3 // rows if kept == INPUTS else 1
@@ -257,7 +257,7 @@ def test_compute_instructions_take_every_step_once(seed):
         for _ in range(rng.integers(1, 6))
     ]
     base = tuple(int(place) for place in rng.integers(0, 9, 3))
-    found = [
+    walked = [
         tuple(uop[which] + i * outer[which] + j * inner[which] for which in range(3))
         for instruction in compute_instructions(tuple(loops), base, TINY)
         for outer, inner in [
@@ -277,7 +277,7 @@ def test_compute_instructions_take_every_step_once(seed):
             for place in expected
             for count in range(loop.trips)
         ]
-    assert sorted(found) == sorted(expected)
+    assert sorted(walked) == sorted(expected)
 
 
 @pytest.mark.parametrize(("rows", "instructions"), [(isa.LONGEST_ROW, 1), (isa.LONGEST_ROW + 1, 2)])
@@ -304,15 +304,15 @@ def test_transfer_instructions_move_every_element_to_its_place(seed):
     dram = (900, 40 * int(rng.integers(1, 3)), 1)
     chip = (trips[1] * trips[2], trips[2], 1)
     dimensions = [Dimension(*row) for row in zip(trips, chip, dram, low, high, strict=True)]
-    found = {}
+    moved = {}
     for part in transfer_instructions(dimensions, 10, 5000):
         rows, place = part.rows, part.chip
         width = rows.x_pads[0] + rows.width + rows.x_pads[1]
         for y in range(rows.y_pads[0] + rows.height + rows.y_pads[1]):
             for x in range(width):
                 inside = 0 <= y - rows.y_pads[0] < rows.height and 0 <= x - rows.x_pads[0] < rows.width
-                assert place not in found
-                found[place] = (
+                assert place not in moved
+                moved[place] = (
                     part.dram + (y - rows.y_pads[0]) * rows.stride + x - rows.x_pads[0] if inside else None
                 )
                 place += 1
@@ -322,7 +322,7 @@ def test_transfer_instructions_move_every_element_to_its_place(seed):
         else None
         for at in np.ndindex(*trips)
     }
-    assert found == expected
+    assert moved == expected
 
 
 def test_a_nest_is_mapped_once_for_each_value_of_the_variables_that_it_depends_on(monkeypatch):

@@ -1,4 +1,4 @@
-"""Tiles of convolutions: those that fit the memories, all of them and no other."""
+"""Tiles of convolutions: all tiles that fit the memories, and no others."""
 
 from itertools import product
 from math import prod
@@ -67,7 +67,7 @@ def spanned(count: int, stride: int, kernel: int, dilation: int) -> int:
 
 
 def needs(work: TilingProblem, tiles: Tiles) -> dict[MemoryType, int]:
-    """Return the elements of each memory that tiles take, counted one thing after another."""
+    """Return the elements of each memory that tiles take, counted step by step."""
     size, threads, groups = work.size, work.threads, grouping(work.size, work.config)
     stride = 1 if size.skips_rows else size.stride[0]
     width = spanned(tiles.columns, size.stride[1], size.kernel[1], size.dilation[1])
@@ -77,17 +77,17 @@ def needs(work: TilingProblem, tiles: Tiles) -> dict[MemoryType, int]:
     pixels = spanned(tiles.rows, stride, size.kernel[0], size.dilation[0]) * width
     in_a_window = (prod(size.kernel) if has_rows else 3) if work.slides else 1
     products = tiles.outputs * tiles.inputs * prod(size.kernel) // in_a_window
-    own_weights = 1 if tiles.threads_over == ROWS else threads
+    weight_copies = 1 if tiles.threads_over == ROWS else threads
     held = 1 if work.alike else products
     if tiles.keeps == WEIGHTS:
-        weights = own_weights * held * (groups.inputs // tiles.inputs)
+        weights = weight_copies * held * (groups.inputs // tiles.inputs)
     else:
         weights = threads * held
     sets = groups.count * groups.outputs
     sums = threads * tiles.outputs * tiles.rows * tiles.columns
     most = min(MOST_PARAMETER_SETS, work.config.depth(MemoryType.ACC) // 16)
     if sets > most:
-        sets = tiles.outputs * own_weights
+        sets = tiles.outputs * weight_copies
         trips = -(-groups.outputs // (tiles.outputs * (threads if tiles.threads_over == OUTPUTS else 1)))
         sets *= max(
             rounds
@@ -116,13 +116,13 @@ def legal(work: TilingProblem, tiles: Tiles) -> bool:
         OUTPUTS: -(-groups.outputs // tiles.outputs),
         ROWS: -(-work.size.out_size[0] // tiles.rows),
     }[tiles.threads_over]
-    found = needs(work, tiles)
+    elements = needs(work, tiles)
     sums = work.threads * tiles.outputs * tiles.rows * tiles.columns
     return (
         trips % work.threads == 0
         and (tiles.keeps != INPUTS or tiles.threads_over == OUTPUTS)
-        and all(need <= work.config.depth(memory) for memory, need in found.items())
-        and found[MemoryType.ACC] - sums <= 4 * MOST_PARAMETER_SETS
+        and all(need <= work.config.depth(memory) for memory, need in elements.items())
+        and elements[MemoryType.ACC] - sums <= 4 * MOST_PARAMETER_SETS
     )
 
 
@@ -135,8 +135,8 @@ def test_every_tile_that_fits_is_there_and_no_other(name, keeps):
     sizes = (tile_sizes(groups.outputs), tile_sizes(height), tile_sizes(width), inputs, keeps, LOOPS)
     wanted = [tiles for tiles in (Tiles(*each) for each in product(*sizes)) if legal(work, tiles)]
     table = fitting_tiles(work, keeps)
-    found = [table.tiles(place) for place in range(len(table))]
-    assert found == wanted
+    fitting = [table.tiles(place) for place in range(len(table))]
+    assert fitting == wanted
     assert wanted
     footprint = TileFootprint(work, table)
     for memory, elements in footprint.needs.items():
@@ -165,9 +165,9 @@ def test_a_table_knows_its_tiles():
     assert table.place(Tiles(99, 1, 1, 1)) is None
     some = table.select(np.array([3, 1]))
     assert [some.tiles(place) for place in range(len(some))] == [table.tiles(3), table.tiles(1)]
-    one = Tiles(2, 3, 4, 5, INPUTS, GROUPS)
-    assert table_of(one).tiles(0) == one
-    assert [table_of(one).kept(what).tolist() for what in (NOTHING, WEIGHTS, INPUTS)] == [
+    tiles = Tiles(2, 3, 4, 5, INPUTS, GROUPS)
+    assert table_of(tiles).tiles(0) == tiles
+    assert [table_of(tiles).kept(what).tolist() for what in (NOTHING, WEIGHTS, INPUTS)] == [
         [False],
         [False],
         [True],

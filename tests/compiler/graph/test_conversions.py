@@ -39,15 +39,15 @@ CHAIN = (
 
 
 def test_the_source_of_a_value_precedes_all_its_bounds():
-    found = conversions(*CHAIN, gives="p, q, o, e, g")
-    assert [found.source(name) for name in "xarcd"] == ["x", "a", "a", "a", "a"]
-    assert found.producing_bounds("a") == ProducingBounds("a", -inf, inf)
-    assert found.producing_bounds("r") == ProducingBounds("a", 0.0, inf)
-    assert found.producing_bounds("c") == ProducingBounds("a", 0.0, 6.0)
-    assert found.producing_bounds("d") == ProducingBounds("a", 1.0, 4.0)
+    chain = conversions(*CHAIN, gives="p, q, o, e, g")
+    assert [chain.source(name) for name in "xarcd"] == ["x", "a", "a", "a", "a"]
+    assert chain.producing_bounds("a") == ProducingBounds("a", -inf, inf)
+    assert chain.producing_bounds("r") == ProducingBounds("a", 0.0, inf)
+    assert chain.producing_bounds("c") == ProducingBounds("a", 0.0, 6.0)
+    assert chain.producing_bounds("d") == ProducingBounds("a", 1.0, 4.0)
     step = Quantisation(0.5, -3)
-    assert found.bounded("a", step) == step
-    assert found.bounded("d", step) == step.bounded(1.0, 4.0)
+    assert chain.bounded("a", step) == step
+    assert chain.bounded("d", step) == step.bounded(1.0, 4.0)
 
 
 @pytest.mark.parametrize(
@@ -60,18 +60,18 @@ def test_the_source_of_a_value_precedes_all_its_bounds():
     ],
 )
 def test_successive_bounds_are_applied_in_order(first, second, both):
-    found = ProducingBounds("a").bounded(*first).bounded(*second)
-    assert found == ProducingBounds("a", *both)
+    bounds = ProducingBounds("a").bounded(*first).bounded(*second)
+    assert bounds == ProducingBounds("a", *both)
     for value in np.linspace(-3, 10, 27):
         expected = value
         for low, high in (first, second):
             expected = min(max(expected, low), high)
-        assert min(max(value, found.low), found.high) == expected
+        assert min(max(value, bounds.low), bounds.high) == expected
 
 
 def test_the_first_quantiser_of_a_value_is_its_first_readers():
-    found = conversions(*CHAIN, gives="p, q, o, e, g")
-    firsts = {name: found.bounded_readers(name).quantiser for name in "xarcd"}
+    chain = conversions(*CHAIN, gives="p, q, o, e, g")
+    firsts = {name: chain.bounded_readers(name).quantiser for name in "xarcd"}
     assert {name: node and node.result for name, node in firsts.items()} == {
         "x": None,
         **dict.fromkeys("arcd", "e"),
@@ -114,23 +114,23 @@ def test_the_first_float_reader_of_a_value_is_described(lines, gives, use):
 
 
 def test_an_operand_is_the_tensor_that_is_dequantised():
-    found = conversions(
+    operands = conversions(
         "a: float32[2] = DequantizeLinear(k, t, z, axis=0)",
         "b: float32[2] = DequantizeLinear(w, s, z, axis=0)",
         "y: float32[2] = Add(a, b)",
         gives="y",
     )
-    assert found.operand("a") == QuantisedTensor("k", Quantisation(0.25, -3))
-    assert [found.is_dequantised(name) for name in ("a", "b", "y", "x", "")] == [
+    assert operands.operand("a") == QuantisedTensor("k", Quantisation(0.25, -3))
+    assert [operands.is_dequantised(name) for name in ("a", "b", "y", "x", "")] == [
         True,
         True,
         False,
         False,
         False,
     ]
-    assert found.dequantised_constants("a") is None
-    assert found.dequantised_constants("y") is None
-    assert [array.tolist() for array in found.dequantised_constants("b")] == [[1, 2], 0.5, -3]
+    assert operands.dequantised_constants("a") is None
+    assert operands.dequantised_constants("y") is None
+    assert [array.tolist() for array in operands.dequantised_constants("b")] == [[1, 2], 0.5, -3]
 
 
 def scaled(scale: str, of: str, op: str = "DequantizeLinear") -> str:

@@ -25,8 +25,8 @@ OUT = Quantisation(1.0, 0)
 def test_the_reach_of_a_sum_is_that_of_the_extreme_bytes(zero):
     weights, bias = np.array([[3, -5], [0, 7]], np.int16), np.array([-11.0, 2.0])
     ends = [byte - zero for byte in (-128, 127)]
-    found = IntegerProduct(weights, np.ones(2), bias).reach(Quantisation(1.0, zero))
-    assert found == max(8 * max(map(abs, ends)) + 11, 7 * max(map(abs, ends)) + 2)
+    reach = IntegerProduct(weights, np.ones(2), bias).reach(Quantisation(1.0, zero))
+    assert reach == max(8 * max(map(abs, ends)) + 11, 7 * max(map(abs, ends)) + 2)
 
 
 def test_a_multiplier_and_a_shift_are_a_ratio_to_sixteen_bits():
@@ -64,11 +64,11 @@ def test_sums_with_factors_are_within_half_a_step(ratios):
     factors, shift = factors_and_shift(ratios)
     assert max(factors) < 1 << 15
     for bytes_ in pairs_of((-255, -3, 0, 1, 255), repeat=2):
-        exact, found = (
+        exact, rounded = (
             sum(byte * ratio for byte, ratio in zip(bytes_, parts, strict=True))
             for parts in (ratios, factors)
         )
-        assert abs(exact - found / 2**shift) <= 0.5
+        assert abs(exact - rounded / 2**shift) <= 0.5
 
 
 @pytest.mark.parametrize("ratio", [64.0, inf, 0.0])
@@ -89,8 +89,8 @@ BOUNDS = [
 
 @pytest.mark.parametrize(("real", "stored"), BOUNDS)
 def test_bounds_are_rounded_to_what_can_be_stored(real, stored):
-    found = Quantisation(0.5, 5).bounded(*real)
-    assert (found.least, found.greatest) == stored
+    bounds = Quantisation(0.5, 5).bounded(*real)
+    assert (bounds.least, bounds.greatest) == stored
 
 
 def test_disjoint_bounds_clip_to_the_nearest_existing_bound():
@@ -123,7 +123,7 @@ def test_sums_that_could_leave_the_accumulator_are_refused():
     ("wide", "parts"), [([-128, 127], 1), ([0], 1), ([-255], 2), ([254], 2), ([255, 3], 3)]
 )
 def test_whole_numbers_as_signed_bytes(wide, parts):
-    found = signed_bytes(np.array(wide, np.int16))
-    assert len(found) == parts
-    assert sum(part.astype(int) for part in found).tolist() == wide
-    assert {part.dtype for part in found} == {np.dtype(np.int8)}
+    pieces = signed_bytes(np.array(wide, np.int16))
+    assert len(pieces) == parts
+    assert sum(part.astype(int) for part in pieces).tolist() == wide
+    assert {part.dtype for part in pieces} == {np.dtype(np.int8)}

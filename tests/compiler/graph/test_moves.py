@@ -24,7 +24,7 @@ def test_every_moving_operator_is_covered():
 def test_elements_are_permuted_and_only_transpose_changes_their_order(op):
     graph = parse_graph(f"def f(x: int8[2, 3, 1, 4]):\n    y: {CALLS[op]}\n    return y\n")
     x = np.arange(24, dtype=np.int8).reshape(2, 3, 1, 4)
-    made = run_node(graph.nodes[0], {"x": x}, graph.types)["y"]
-    assert made.shape == graph.types["y"].shape
-    assert np.array_equal(np.sort(made, None), x.ravel())
-    assert np.array_equal(made.ravel(), x.ravel()) == (op in RESHAPING)
+    result = run_node(graph.nodes[0], {"x": x}, graph.types)["y"]
+    assert result.shape == graph.types["y"].shape
+    assert np.array_equal(np.sort(result, None), x.ravel())
+    assert np.array_equal(result.ravel(), x.ravel()) == (op in RESHAPING)

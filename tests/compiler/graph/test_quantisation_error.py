@@ -38,18 +38,18 @@ SAMPLES = [np.float32([1.25, 2, -3, 4]), np.float32([0.5, -1.75, 9, 0])]
 
 
 def test_dequantised_values_are_compared_over_all_samples():
-    found = layer_errors(parse_graph(FLOAT), parse_graph(QUANTISED), [{"x": sample} for sample in SAMPLES])
+    errors = layer_errors(parse_graph(FLOAT), parse_graph(QUANTISED), [{"x": sample} for sample in SAMPLES])
     wanted = -np.concatenate(SAMPLES)
     off = np.rint(wanted) - wanted
     positive = np.maximum(wanted, 0)
     less = np.maximum(np.rint(wanted), 0) - positive
-    assert [(one.value, one.op) for one in found] == [("a", "Neg"), ("b", "Sqrt"), ("y", "Relu")]
+    assert [(error.value, error.op) for error in errors] == [("a", "Neg"), ("b", "Sqrt"), ("y", "Relu")]
     ratios = [
         10 * log10(np.square(wanted).sum() / np.square(off).sum()),
         inf,  # also where a value is no number on both sides
         10 * log10(np.square(positive).sum() / np.square(less).sum()),
     ]
-    assert [one.signal_to_noise_db for one in found] == pytest.approx(ratios)
+    assert [error.signal_to_noise_db for error in errors] == pytest.approx(ratios)
 
 
 @pytest.mark.parametrize(
@@ -64,8 +64,8 @@ def test_values_infinite_in_only_one_graph_are_lost(x, expected):
 
 
 def test_errors_are_printed_as_a_table():
-    found = [LayerError("v", "Conv", 12.34), LayerError("w", "Relu", inf), LayerError("u", "Add", -inf)]
-    assert print_errors(found) == (
+    errors = [LayerError("v", "Conv", 12.34), LayerError("w", "Relu", inf), LayerError("u", "Add", -inf)]
+    assert print_errors(errors) == (
         "    12.3 dB  Conv                 v\n"
         "      exact  Relu                 w\n"
         "       lost  Add                  u\n"
@@ -77,15 +77,15 @@ TITLE = "error of the results, by layers alone (5 at most); --float-layers keeps
 
 
 def test_layers_are_printed_with_their_shares():
-    found = [Contribution("one", ("a",), 75, 3.0), Contribution("two", ("b",), 25, 1.0)]
-    assert print_contributions(found) == TITLE + (
+    contributions = [Contribution("one", ("a",), 75, 3.0), Contribution("two", ("b",), 25, 1.0)]
+    assert print_contributions(contributions) == TITLE + (
         "   75.0%   75.0% of the MACs  one\n   25.0%   25.0% of the MACs  two\n"
     )
 
 
 def test_a_layer_of_infinite_error_costs_all():
-    found = [Contribution("one", ("a",), 0, inf), Contribution("two", ("b",), 0, 1.0)]
-    assert print_contributions(found) == TITLE + (
+    contributions = [Contribution("one", ("a",), 0, inf), Contribution("two", ("b",), 0, 1.0)]
+    assert print_contributions(contributions) == TITLE + (
         "  100.0%    0.0% of the MACs  one\n    0.0%    0.0% of the MACs  two\n"
     )
 

@@ -97,7 +97,7 @@ def test_integers_stay_within_half_a_step_of_the_weights(network, op):
 def test_each_step_reports_progress(network):
     told: list[str] = []
     quantise(network, samples(2), Options(float_share=1.0, target_db=None), told.append)
-    kinds = [one.value for one in Criterion]
+    kinds = [criterion.value for criterion in Criterion]
     ranges = [
         "quantise: ranges on 2 samples",
         *[
@@ -167,9 +167,9 @@ def test_operators_that_only_move_elements_are_exact():
     del scales["x"]
     assert len(scales) == 3
     assert len({float(scale) for scale in scales.values()}) == 1
-    found = all_values(quantised, x)
-    pooled = found["c_again"].reshape(1, 2, 2, 2).max(3)
-    np.testing.assert_array_equal(found["y"], pooled.reshape(1, 4))
+    values = all_values(quantised, x)
+    pooled = values["c_again"].reshape(1, 2, 2, 2).max(3)
+    np.testing.assert_array_equal(values["y"], pooled.reshape(1, 4))
 
 
 SQUARED = "def f(x: float32[2, 2]):\n    y: float32[2, 2] = MatMul(x, x)\n    return y\n"
@@ -240,8 +240,8 @@ def f(x: float32[2]):
     return b
 """)
     samples = [{"x": np.array([-4, -2], np.float32)}, {"x": np.array([-6, 0], np.float32)}]
-    found = {error.value: error.signal_to_noise_db for error in layer_errors(graph, halves, samples)}
-    assert found == {"a": float("inf"), "b": pytest.approx(10 * np.log10((16 + 4 + 36) / (4 + 1 + 9)))}
+    ratios = {error.value: error.signal_to_noise_db for error in layer_errors(graph, halves, samples)}
+    assert ratios == {"a": float("inf"), "b": pytest.approx(10 * np.log10((16 + 4 + 36) / (4 + 1 + 9)))}
 
 
 @pytest.mark.parametrize(
@@ -268,9 +268,9 @@ def test_invalid_options_and_samples_are_refused(data, options, message):
 
 def test_a_layer_stays_in_float_by_name_and_nothing_around_it_is_quantised():
     graph = parse_graph(BEFORE)
-    made = quantise(graph, [{"x": np.array([[2, -3]], np.float32)}], Options(float_layers=("g",)))
-    assert made.in_float == ("g",)
-    assert not [node for node in made.graph.nodes if "QuantizeLinear" in node.op]
+    quantised = quantise(graph, [{"x": np.array([[2, -3]], np.float32)}], Options(float_layers=("g",)))
+    assert quantised.in_float == ("g",)
+    assert not [node for node in quantised.graph.nodes if "QuantizeLinear" in node.op]
 
 
 def test_a_share_of_the_products_stays_in_float_the_most_costly_first(network):
@@ -280,10 +280,10 @@ def test_a_share_of_the_products_stays_in_float_the_most_costly_first(network):
     least = [
         min(
             error.signal_to_noise_db
-            for error in layer_errors(made.roles.graph, made.graph, samples())
+            for error in layer_errors(quantised.roles.graph, quantised.graph, samples())
             if error.op == "Softmax"
         )
-        for made in (plain, some)
+        for quantised in (plain, some)
     ]
     assert least[0] < least[1]
 
@@ -320,9 +320,9 @@ def test_values_with_infinite_numbers_stay_in_float():
     (matmul,) = (node for node in quantised.nodes if node.op == "MatMul")
     assert (add.inputs[1], add.outputs) == ("mask", ("m",))
     assert makers[matmul.inputs[0]] == makers[add.inputs[0]] == "DequantizeLinear"
-    found = interpret(quantised, {"x": x})["y"]
-    assert found[0, 2] == 0
-    np.testing.assert_allclose(found, interpret(graph, {"x": x})["y"], atol=0.02)
+    result = interpret(quantised, {"x": x})["y"]
+    assert result[0, 2] == 0
+    np.testing.assert_allclose(result, interpret(graph, {"x": x})["y"], atol=0.02)
 
 
 def test_a_product_that_is_infinite_on_a_sample_stays_in_float():

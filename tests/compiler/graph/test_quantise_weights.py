@@ -41,10 +41,10 @@ def gemm(bias: np.ndarray | None = None, weights: np.ndarray = WEIGHTS, trans_a:
 @pytest.mark.parametrize("transposed", [0, 1])
 def test_factors_of_gemm_are_multiplied_into_weights_and_bias(bias, expected, transposed):
     graph, node = gemm(bias, WEIGHTS.T if transposed else WEIGHTS, trans_b=transposed)
-    weights, axis, found = product_parts(graph, node)
+    weights, axis, scaled_bias = product_parts(graph, node)
     np.testing.assert_array_equal(weights.T if transposed else weights, WEIGHTS / 2)
     assert axis == (0 if transposed else 1)
-    assert (None if found is None else found.tolist()) == expected
+    assert (None if scaled_bias is None else scaled_bias.tolist()) == expected
     assert without_factors(node).attributes == {**node.attributes, "alpha": 1.0, "beta": 1.0}
 
 
@@ -52,10 +52,10 @@ def test_factors_of_gemm_are_multiplied_into_weights_and_bias(bias, expected, tr
 def test_other_products_keep_their_constants(op, axis):
     bias = np.float32([1, 2, 3])
     graph, node = product(op, WEIGHTS, bias)
-    weights, found_axis, found = product_parts(graph, node)
+    weights, product_axis, product_bias = product_parts(graph, node)
     assert weights is WEIGHTS
-    assert found is bias
-    assert found_axis == axis
+    assert product_bias is bias
+    assert product_axis == axis
     assert without_factors(node) is node
 
 

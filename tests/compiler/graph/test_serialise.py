@@ -13,17 +13,17 @@ ALIGNMENT = 64
 @pytest.mark.parametrize("title", HANDMADE)
 def test_a_graph_reads_back_equal(title):
     graph = HANDMADE[title](Net())
-    found = graph_from_bytes(graph_to_bytes(graph))
-    assert found == graph
-    assert list(found.constants) == list(graph.constants)
+    restored = graph_from_bytes(graph_to_bytes(graph))
+    assert restored == graph
+    assert list(restored.constants) == list(graph.constants)
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_random_graph_reads_back_equal_and_its_constants_cannot_be_written_to(seed):
     graph = random_graph(seed)
-    found = graph_from_bytes(graph_to_bytes(graph))
-    assert found == graph
-    assert not any(array.flags.writeable for array in found.constants.values())
+    restored = graph_from_bytes(graph_to_bytes(graph))
+    assert restored == graph
+    assert not any(array.flags.writeable for array in restored.constants.values())
 
 
 @pytest.mark.parametrize("length", range(1, ALIGNMENT + 1))

@@ -67,16 +67,16 @@ def test_bounds_are_the_least_and_the_greatest_value(expr, ranges):
 @pytest.mark.parametrize("ends", [(3, 3), (3, 4), (4, 7), (4, 8), (7, 8), (-1, 0), (-4, -1), (0, 3)])
 def test_a_remainder_is_exact_within_one_period_alone(ends):
     low, high = ends
-    found = bounds(X % 4, {"i": Interval(low, high)})
+    interval = bounds(X % 4, {"i": Interval(low, high)})
     exact = [value % 4 for value in range(low, high + 1)]
     same = low // 4 == high // 4
-    assert found == (Interval(min(exact), max(exact)) if same else Interval(0, 3))
+    assert interval == (Interval(min(exact), max(exact)) if same else Interval(0, 3))
 
 
 def test_what_only_a_run_tells_has_no_narrow_bounds():
-    found = bounds(Read(BUFFER, (X,)), RANGES)
-    assert found.low < -(1 << 32)
-    assert found.high > 1 << 32
+    interval = bounds(Read(BUFFER, (X,)), RANGES)
+    assert interval.low < -(1 << 32)
+    assert interval.high > 1 << 32
     assert bounds(Read(BUFFER, (X,)) % 5, RANGES) == Interval(0, 4)
 
 
@@ -148,8 +148,8 @@ def test_constants_are_folded_and_decided_branches_are_taken(title):
 
 def test_statements_are_simplified_within():
     write = Write(BUFFER, (X + 1 - 1,), Read(BUFFER, (J * 1 + 0,)))
-    found = simplify(block(If(all_of(TRUE, 0 + X < 3), write), write))
-    assert print_stmt(found) == "if i < 3:\n    B[i] = B[j]\nB[i] = B[j]\n"
+    simplified = simplify(block(If(all_of(TRUE, 0 + X < 3), write), write))
+    assert print_stmt(simplified) == "if i < 3:\n    B[i] = B[j]\nB[i] = B[j]\n"
 
 
 @pytest.mark.parametrize("op", ["<", "<="])

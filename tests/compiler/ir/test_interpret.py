@@ -54,8 +54,8 @@ def test_operators_are_numpys(op):
         if right or op not in ("//", "%"):
             with np.errstate(over="ignore"):
                 expected = BINARY[op](left, right)
-            found = operate(op, int(left), int(right), "int8")
-            assert (found, type(found)) == (expected.item(), type(expected.item())), (left, right)
+            result = operate(op, int(left), int(right), "int8")
+            assert (result, type(result)) == (expected.item(), type(expected.item())), (left, right)
 
 
 @pytest.mark.parametrize("left", [True, False])
@@ -67,7 +67,7 @@ def test_truths_are_joined(left, right):
 
 @pytest.mark.parametrize("places", [-65, -64, -63, -2, -1, 0, 1, 2, 30, 31, 63, 64, 65])
 def test_shifts_by_a_negative_number_go_the_other_way(places):
-    """And are those of whole numbers of any width, cut to the type's."""
+    """The results are exact shifts, cut to the width of the type."""
     for value in (-5, 0, 3, 1 << 20):
         wide = value << places if places >= 0 else value >> -places
         expected = (wide + (1 << 31)) % (1 << 32) - (1 << 31)
@@ -96,7 +96,7 @@ def f(A: int8[3, 2], B: int32[3, 2]):
 
 
 def test_statements_do_what_they_say():
-    """A buffer of its own begins with zeros each time, and a call is what it means."""
+    """A local buffer begins with zeros each time, and a call is what it means."""
     a, b = np.array([[1, -2], [3, 4], [-5, 60]], np.int8), np.full((3, 2), 99, np.int32)
     interpret(PROGRAM, {"A": a, "B": b})
     wide = a.astype(int)

@@ -277,16 +277,16 @@ def test_affine_forms_keep_value_and_bounds(seed):
 
 
 def step_by_step(part):
-    """Return the affine form of one operation whose operands have theirs."""
+    """Return the affine form of an operation whose operands are in affine form."""
     return affine(part).expr() if isinstance(part, Binary) and part.op in ("+", "-", "*", "//", "%") else None
 
 
 @pytest.mark.parametrize("seed", range(200))
 def test_simplification_does_at_once_what_it_would_do_from_the_bottom_up(seed):
     expr = random_index(random.Random(seed), 5)
-    found = simplify(expr)
-    assert found == rewrite(expr, step_by_step)
-    assert simplify(found) == found
+    simplified = simplify(expr)
+    assert simplified == rewrite(expr, step_by_step)
+    assert simplify(simplified) == simplified
 
 
 @pytest.mark.parametrize("op", ["//", "%"])
@@ -426,8 +426,8 @@ def test_types_must_agree():
 OPERATORS = ("or", "and", "<", "<=", "==", "<<", ">>", "+", "-", "*", "/", "//", "%")
 
 
-def same_text(one: str, other: str) -> bool:
-    return ast.dump(ast.parse(one)) == ast.dump(ast.parse(other))
+def same_text(left: str, right: str) -> bool:
+    return ast.dump(ast.parse(left)) == ast.dump(ast.parse(right))
 
 
 @pytest.mark.parametrize("inner", OPERATORS)
@@ -438,7 +438,7 @@ def test_brackets_stand_where_python_needs_them_and_nowhere_else(outer, inner):
         (Binary(outer, below, other), f"(i {inner} j) {outer} k", f"i {inner} j {outer} k"),
         (Binary(outer, other, below), f"k {outer} (i {inner} j)", f"k {outer} i {inner} j"),
     ):
-        chained = outer == inner in ("or", "and") and expr.left is below  # Python keeps such a chain as one
+        chained = outer == inner in ("or", "and") and expr.left is below  # one BoolOp in Python
         assert print_expr(expr) == (plain if chained or same_text(text, plain) else text)
 
 

@@ -169,9 +169,9 @@ def test_a_node_is_rebuilt_of_what_is_below_it(node):
 
 
 def test_a_rebuilt_statement_keeps_what_it_declares():
-    loop, own = (node.rebuilt((Block(()),)) for node in (NODES[6], NODES[9]))
+    loop, alloc = (node.rebuilt((Block(()),)) for node in (NODES[6], NODES[9]))
     assert (loop.var, loop.extent, loop.kind) == (X, 4, LoopKind.VTHREAD)
-    assert own.buffer == B
+    assert alloc.buffer == B
     assert NODES[11].rebuilt(NODES[11].operands).name == "g"
 
 

@@ -15,7 +15,7 @@ PADDING = -1
 
 
 def loaded(values: np.ndarray, chip: dict[int, int], place: int, element: int, rows: Rows) -> None:
-    """Do what a LOAD does, and refuse one of rows that are not there."""
+    """Do what a LOAD does, and refuse rows that are not there."""
     inside = [values[element + y * rows.stride :][: rows.width] for y in range(rows.height)]
     assert all(len(row) == rows.width for row in inside)
     (left, right), (above, below) = rows.x_pads, rows.y_pads
@@ -28,16 +28,16 @@ def loaded(values: np.ndarray, chip: dict[int, int], place: int, element: int, r
 
 def check(element: int, rows: Rows) -> int:
     """Compare; return the LOADs that were recorded."""
-    expected, found, count = {}, {}, 0
+    expected, actual, count = {}, {}, 0
     loaded(WHOLE, expected, 30, element, rows)
 
     def record(chip: int, tensor: str, begin: int, part: Rows) -> None:
         nonlocal count
         count += 1
-        loaded(TENSORS[tensor], found, chip, begin, part)
+        loaded(TENSORS[tensor], actual, chip, begin, part)
 
     Joined(JOINED).load(MemoryType.INP, StreamBuilder(TINY), record)(30, "unused", element, rows)
-    assert found == expected
+    assert actual == expected
     return count
 
 
@@ -89,10 +89,10 @@ COLUMN = tuple(TensorSegment("a", 1 + 5 * place, 2) for place in range(4))
 )  # fmt: skip
 def test_segments_at_equal_distances_are_the_rows_of_one_transfer(element, rows, transfers):
     for direction in ("load", "store"):
-        found: list[tuple[object, ...]] = []
+        recorded: list[tuple[object, ...]] = []
 
-        def record(*transfer: object, found: list[tuple[object, ...]] = found) -> None:
-            found.append(transfer)
+        def record(*transfer: object, recorded: list[tuple[object, ...]] = recorded) -> None:
+            recorded.append(transfer)
 
         joined = Joined(COLUMN)
         move = (
@@ -101,21 +101,21 @@ def test_segments_at_equal_distances_are_the_rows_of_one_transfer(element, rows,
             else joined.load(MemoryType.INP, StreamBuilder(TINY), record)
         )
         move(7, "unused", element, rows)
-        assert found == transfers
+        assert recorded == transfers
 
 
 def test_distances_beyond_the_field_are_transfers_of_their_own():
     far = Joined((TensorSegment("a", 0, 2), TensorSegment("a", 1 << 16, 2)))
-    found: list[tuple[object, ...]] = []
-    far.store(lambda *transfer: found.append(transfer))(0, "unused", 0, Rows(1, 4, 4))
-    assert found == [(0, "a", 0, Rows(1, 2, 2)), (2, "a", 1 << 16, Rows(1, 2, 2))]
+    recorded: list[tuple[object, ...]] = []
+    far.store(lambda *transfer: recorded.append(transfer))(0, "unused", 0, Rows(1, 4, 4))
+    assert recorded == [(0, "a", 0, Rows(1, 2, 2)), (2, "a", 1 << 16, Rows(1, 2, 2))]
 
 
 def test_a_segment_is_read_by_the_map_of_its_operand():
     apart = Joined((TensorSegment("a", 4, 2, Joined((TensorSegment("b", 9, 5), TensorSegment("b", 30, 5)))),))
-    found: list[tuple[object, ...]] = []
-    apart.store(lambda *transfer: found.append(transfer))(0, "unused", 0, Rows(1, 2, 2))
-    assert found == [(0, "b", 13, Rows(2, 1, 17))]
+    recorded: list[tuple[object, ...]] = []
+    apart.store(lambda *transfer: recorded.append(transfer))(0, "unused", 0, Rows(1, 2, 2))
+    assert recorded == [(0, "b", 13, Rows(2, 1, 17))]
     assert apart.tensors("unused") == ("b", "b")
 
 
@@ -127,11 +127,11 @@ def test_neighbours_in_one_tensor_become_one_segment():
 
 
 def test_padding_alone_names_the_first_tensor():
-    found = []
-    record = Joined(JOINED).load(MemoryType.INP, StreamBuilder(TINY), lambda *each: found.append(each))
+    recorded = []
+    record = Joined(JOINED).load(MemoryType.INP, StreamBuilder(TINY), lambda *each: recorded.append(each))
     record(30, "unused", 5, Rows(2, 4, 4, (2, 1)))
     record(90, "unused", 9, Rows(0, 4, 4, (1, 1)))
-    assert found == [
+    assert recorded == [
         (30, "a", 2, Rows(0, 4, 4, (2, 0))),
         (38, "a", 7, Rows(1, 1, 1)),
         (39, "b", 0, Rows(1, 3, 3)),

@@ -189,9 +189,9 @@ def test_why_products_of_activations_stay_on_the_host(reason):
     config, make = REFUSED[reason]
     graph = make(Heads())
     (node,) = [node for node in graph.nodes if node.op == "Int8Products"][:1]
-    found = offload(graph, node, Target(config))
-    assert isinstance(found, Unfit)
-    assert found.reason == reason
+    unfit = offload(graph, node, Target(config))
+    assert isinstance(unfit, Unfit)
+    assert unfit.reason == reason
     plan = plan_of(graph, config)
     check(graph, plan, FunctionalDevice(config, plan.dram_bytes))
 
@@ -207,8 +207,8 @@ FAULTS = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_parts_are_whole_rows_and_blocks(fault):
-    found = FAULTS[fault].fault(8)
-    assert found == fault or (not fault and found == "columns 0 to 7 and block_out = 8")
+    message = FAULTS[fault].fault(8)
+    assert message == fault or (not fault and message == "columns 0 to 7 and block_out = 8")
 
 
 def test_a_part_begins_where_its_layout_has_it():

@@ -35,12 +35,12 @@ def shared(size: Convolution, **more) -> ConvolutionTask:
 
 def test_the_mean_of_planes_is_a_program_of_its_own():
     net = Net()
-    found = planned(net, net.average(net.input(*IMAGE), PLANE))
-    assert [piece.task for piece in found.pieces] == [MeanTask(2, 15)]
-    assert (found.macs, found.output[1]) == (6 * 15, Layout((1, 6, 1, 1), 4, 1))
-    words = net.constants[found.node.inputs[1]]
-    np.testing.assert_array_equal(found.constants["P"], blocked_parameters(words.repeat(4, 1), EVERY))
-    np.testing.assert_array_equal(found.constants["W"], np.eye(4, dtype=np.int8)[None])
+    offloaded = planned(net, net.average(net.input(*IMAGE), PLANE))
+    assert [piece.task for piece in offloaded.pieces] == [MeanTask(2, 15)]
+    assert (offloaded.macs, offloaded.output[1]) == (6 * 15, Layout((1, 6, 1, 1), 4, 1))
+    words = net.constants[offloaded.node.inputs[1]]
+    np.testing.assert_array_equal(offloaded.constants["P"], blocked_parameters(words.repeat(4, 1), EVERY))
+    np.testing.assert_array_equal(offloaded.constants["W"], np.eye(4, dtype=np.int8)[None])
 
 
 @pytest.mark.parametrize(
@@ -67,14 +67,14 @@ def test_the_mean_of_planes_is_a_program_of_its_own():
 )
 def test_other_windows_are_depthwise_convolutions_with_one_block_of_weights(shape, window, config, task):
     net = Net()
-    found = planned(net, net.average(net.input(*shape), PLANE, **window), config)
-    assert [piece.task for piece in found.pieces] == [task]
-    assert found.macs == task.size.macs
+    offloaded = planned(net, net.average(net.input(*shape), PLANE, **window), config)
+    assert [piece.task for piece in offloaded.pieces] == [task]
+    assert offloaded.macs == task.size.macs
     if task.alike:
-        np.testing.assert_array_equal(found.constants["W"], np.eye(4, dtype=np.int8)[(None,) * 5])
+        np.testing.assert_array_equal(offloaded.constants["W"], np.eye(4, dtype=np.int8)[(None,) * 5])
     else:
-        ones = np.ones((6, 1, *PLANE), np.int8)
-        np.testing.assert_array_equal(found.constants["W"], blocked_weights(ones, task.size, config))
+        weights = np.ones((6, 1, *PLANE), np.int8)
+        np.testing.assert_array_equal(offloaded.constants["W"], blocked_weights(weights, task.size, config))
 
 
 @pytest.mark.parametrize("factors", [[-3], [127], [3, 0, -5], [1, 1, 1]])
@@ -91,18 +91,18 @@ def test_other_windows_are_depthwise_convolutions_with_one_block_of_weights(shap
 def test_factors_of_channels_are_a_depthwise_convolution(factors, shape, axis, size, stack):
     net = Net()
     y = net.scale(net.input(*shape), axis, np.array(factors, np.int8))
-    found = planned(net, y, TINY)
+    offloaded = planned(net, y, TINY)
     is_shared = len(factors) == 1
-    assert [piece.task for piece in found.pieces] == [ConvolutionTask(size, alike=is_shared)]
-    assert found.macs == np.prod(shape)
-    assert found.inputs["X"][1] == Layout(shape, 4, 1, stack=stack) == found.output[1]
+    assert [piece.task for piece in offloaded.pieces] == [ConvolutionTask(size, alike=is_shared)]
+    assert offloaded.macs == np.prod(shape)
+    assert offloaded.inputs["X"][1] == Layout(shape, 4, 1, stack=stack) == offloaded.output[1]
     weights = np.array(factors, np.int8)[:, None, None, None]
     expected = (
         (np.eye(4, dtype=np.int8) * np.int8(factors[0]))[(None,) * 5]
         if is_shared
         else blocked_weights(weights, size, TINY)
     )
-    np.testing.assert_array_equal(found.constants["W"], expected)
+    np.testing.assert_array_equal(offloaded.constants["W"], expected)
 
 
 SMALL = TINY.with_changes(inp_buffer_bytes=64, acc_buffer_bytes=512, wgt_buffer_bytes=1024)

@@ -29,16 +29,16 @@ PAIRS = EVERY.with_changes(batch=2)
 SHAPE = (1, 10, 3, 5)  # of 3 blocks of 4 channels, or 2 of 8
 
 
-def found(net: Net, y: str, config=EVERY) -> Offloaded | Unfit:
+def offload_last(net: Net, y: str, config=EVERY) -> Offloaded | Unfit:
     graph = net.graph(y)
     return offload(graph, graph.nodes[-1], Target(config))
 
 
 def tasks(net: Net, y: str, config=EVERY) -> list[Task]:
     """Return the tasks of the last operator."""
-    made = found(net, y, config)
-    assert isinstance(made, Offloaded), made
-    return [piece.task for piece in made.pieces]
+    offloaded = offload_last(net, y, config)
+    assert isinstance(offloaded, Offloaded), offloaded
+    return [piece.task for piece in offloaded.pieces]
 
 
 COUNTS = [(EVERY, 3 * 15), (WIDE_IN, 4 * 15), (WIDE_OUT, 2 * 15), (PAIRS, 3 * 15)]
@@ -51,13 +51,13 @@ def test_operators_on_elements_take_all_blocks(config, count):
     x, other = net.input(*SHAPE), net.input(*SHAPE)
     factors, zeros = (3, -70), (9, -128)
     summed = net.op("Int8Add", (x, other, net.words(1, 999.0)), factors=factors)
-    made = tasks(net, summed, config)
-    assert made in ([SumTask(count)], [ElementsTask(Elements.ADD, count, factors)])
-    assert (made == [SumTask(count)]) == (config.block_in == config.block_out)
+    sum_tasks = tasks(net, summed, config)
+    assert sum_tasks in ([SumTask(count)], [ElementsTask(Elements.ADD, count, factors)])
+    assert (sum_tasks == [SumTask(count)]) == (config.block_in == config.block_out)
     product = net.op("Int8Mul", (x, other, net.words(1, 999.0)), zeros=zeros)
     assert tasks(net, product, config) == [ElementsTask(Elements.MULTIPLY, count, zeros)]
     assert tasks(net, net.requantise(x), config) == [ElementsTask(Elements.REQUANTISE, count)]
-    looked_up = found(net, table(net, x), config)
+    looked_up = offload_last(net, table(net, x), config)
     assert isinstance(looked_up, Offloaded)
     assert [piece.task for piece in looked_up.pieces] == [ElementsTask(Elements.REQUANTISE, count)]
     assert looked_up.epilogue == Epilogue(table=1)
@@ -66,27 +66,27 @@ def test_operators_on_elements_take_all_blocks(config, count):
 
 def test_a_table_follows_a_requantisation_that_changes_nothing():
     net = Net()
-    made = found(net, table(net, net.input(*SHAPE)))
-    assert isinstance(made, Offloaded)
+    offloaded = offload_last(net, table(net, net.input(*SHAPE)))
+    assert isinstance(offloaded, Offloaded)
     words = np.array([[0], [1], [0], [(-128 & 255) | 127 << 8]])
-    parameters = made.constants["P"].astype(np.int64)
+    parameters = offloaded.constants["P"].astype(np.int64)
     np.testing.assert_array_equal(parameters[0, :3, 0], np.repeat(words[:3], 4, 1))
     np.testing.assert_array_equal(parameters[0, 3, 0] & 0xFFFF, np.repeat(words[3] & 0xFFFF, 4))
-    entries = net.constants[made.node.inputs[1]]
+    entries = net.constants[offloaded.node.inputs[1]]
     np.testing.assert_array_equal(
-        made.constants["T"].reshape(-1), np.concatenate((entries[128:], entries[:128]))
+        offloaded.constants["T"].reshape(-1), np.concatenate((entries[128:], entries[:128]))
     )
 
 
 def test_sums_name_their_operands_in_order():
     net = Net()
     a, b = net.input(*SHAPE), net.input(*SHAPE)
-    made = found(net, net.add(b, a), WIDE_OUT)
-    assert isinstance(made, Offloaded)
+    offloaded = offload_last(net, net.add(b, a), WIDE_OUT)
+    assert isinstance(offloaded, Offloaded)
     layout = Layout(SHAPE, 8, 1)
-    assert made.inputs == {"A": (b, layout), "B": (a, layout)}
-    words = net.constants[made.node.inputs[2]].repeat(8, 1)
-    np.testing.assert_array_equal(made.constants["P"], blocked_parameters(words, WIDE_OUT))
+    assert offloaded.inputs == {"A": (b, layout), "B": (a, layout)}
+    words = net.constants[offloaded.node.inputs[2]].repeat(8, 1)
+    np.testing.assert_array_equal(offloaded.constants["P"], blocked_parameters(words, WIDE_OUT))
 
 
 @pytest.mark.parametrize("swapped", [False, True])
@@ -97,17 +97,24 @@ def test_factors_of_channels_become_diagonals_or_go_to_the_alu(swapped):
     operands, zeros = ((factors, image), (-5, 3)) if swapped else ((image, factors), (3, -5))
     words = net.words(1, 999.0)
     y = net.op("Int8Mul", (*operands, words), zeros=zeros)
-    made = found(net, y)
-    assert isinstance(made, Offloaded)
-    assert [piece.task for piece in made.pieces] == [DiagonalTask(3), FactorsTask(3, 15, 1, 1)]
-    assert made.inputs == {"A": (image, Layout(SHAPE, 4, 1)), "F": (factors, Layout((1, 10, 1, 1), 4, 1))}
-    assert made.scratch == {"D": 3 * 16}
+    offloaded = offload_last(net, y)
+    assert isinstance(offloaded, Offloaded)
+    assert [piece.task for piece in offloaded.pieces] == [DiagonalTask(3), FactorsTask(3, 15, 1, 1)]
+    assert offloaded.inputs == {
+        "A": (image, Layout(SHAPE, 4, 1)),
+        "F": (factors, Layout((1, 10, 1, 1), 4, 1)),
+    }
+    assert offloaded.scratch == {"D": 3 * 16}
     biased = net.constants[words].copy()
     biased[0] -= 15
-    np.testing.assert_array_equal(made.constants["P"], blocked_parameters(biased.repeat(4, 1), EVERY))
-    np.testing.assert_array_equal(made.constants["K"], 5 * np.eye(4)[None])  # for the factors' zero point
-    np.testing.assert_array_equal(made.constants["C"], np.full((1, 1, 4), -3))  # for that of the image
-    by_alu = found(net, y, WIDE_IN)
+    np.testing.assert_array_equal(offloaded.constants["P"], blocked_parameters(biased.repeat(4, 1), EVERY))
+    np.testing.assert_array_equal(
+        offloaded.constants["K"], 5 * np.eye(4)[None]
+    )  # for the factors' zero point
+    np.testing.assert_array_equal(
+        offloaded.constants["C"], np.full((1, 1, 4), -3)
+    )  # for the image's zero point
+    by_alu = offload_last(net, y, WIDE_IN)
     assert isinstance(by_alu, Offloaded)
     assert [piece.task for piece in by_alu.pieces] == [ScalingTask(2, 15, 2, (3, -5))]
     assert by_alu.inputs == {"A": (image, Layout(SHAPE, 8, 1)), "F": (factors, Layout((1, 10, 1, 1), 8, 1))}
@@ -137,11 +144,11 @@ def test_a_pooling_of_planes(config, parts):
 def test_joined_channels_are_copied_one_behind_another(shapes, axis, config, counts):
     net = Net()
     names = [net.input(*shape) for shape in shapes]
-    made = found(net, net.join(*names, axis=axis), config)
-    assert isinstance(made, Offloaded)
-    assert [piece.task for piece in made.pieces] == [ElementsTask(Elements.COPY, sum(counts))]
-    assert made.copied == tuple(Run(f"A{place}", 0, count) for place, count in enumerate(counts))
-    assert [made.inputs[f"A{place}"][0] for place in range(len(names))] == names
+    offloaded = offload_last(net, net.join(*names, axis=axis), config)
+    assert isinstance(offloaded, Offloaded)
+    assert [piece.task for piece in offloaded.pieces] == [ElementsTask(Elements.COPY, sum(counts))]
+    assert offloaded.copied == tuple(Run(f"A{place}", 0, count) for place, count in enumerate(counts))
+    assert [offloaded.inputs[f"A{place}"][0] for place in range(len(names))] == names
 
 
 @pytest.mark.parametrize(
@@ -162,9 +169,9 @@ def test_joined_channels_are_copied_one_behind_another(shapes, axis, config, cou
 )
 def test_joined_rows_and_images_alternate_where_blocks_end(shapes, axis, config, runs):
     net = Net()
-    made = found(net, net.join(*(net.input(*shape) for shape in shapes), axis=axis), config)
-    assert isinstance(made, Offloaded)
-    assert [f"{run.operand}:{run.first}+{run.count}" for run in made.copied] == runs
+    offloaded = offload_last(net, net.join(*(net.input(*shape) for shape in shapes), axis=axis), config)
+    assert isinstance(offloaded, Offloaded)
+    assert [f"{run.operand}:{run.first}+{run.count}" for run in offloaded.copied] == runs
 
 
 CHANNELS = "the accelerator takes rows or channels of matrices, images, or channels or rows of images"
@@ -196,7 +203,7 @@ LAST = "the accelerator takes whole blocks of channels in all operands but the l
 def test_why_joined_channels_stay_on_the_host(shapes, axis, config, reason):
     net = Net()
     joined = net.join(*(net.input(*shape) for shape in shapes), axis=axis)
-    assert found(net, joined, config).reason == reason
+    assert offload_last(net, joined, config).reason == reason
 
 
 def test_a_table_of_other_numbers_stays_on_the_host():

@@ -94,8 +94,8 @@ def test_a_depthwise_convolution_slides_over_whole_windows():
 def test_a_kernel_reaches_the_image_somewhere(axis, length, taps, step, dilation, pads, reached):
     """Along rows and along columns."""
 
-    def pair(own: int, other: int) -> tuple[int, int]:
-        return (own, other) if axis == 0 else (other, own)
+    def pair(along: int, across: int) -> tuple[int, int]:
+        return (along, across) if axis == 0 else (across, along)
 
     net = Net()
     y = net.conv(

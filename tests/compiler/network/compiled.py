@@ -21,13 +21,13 @@ def plan_of(graph: Graph, config: AcceleratorConfig = TINY) -> Plan:
 
 @cache
 def carrying(title: str) -> Plan:
-    """Return the plan of one of the graphs by hand, which carries its graphs."""
+    """Return the plan of a handmade graph, which carries its graphs."""
     graph, plan = handmade(title)
     return replace(plan, graphs=stages.texts_of(graph, target_passes(plan.target).run(graph)))
 
 
 @cache
 def handmade(title: str) -> tuple[Graph, Plan]:
-    """Return one of the graphs by hand with its plan."""
+    """Return a handmade graph with its plan."""
     graph = HANDMADE[title](Net())
     return graph, plan_of(graph)

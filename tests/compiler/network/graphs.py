@@ -56,16 +56,16 @@ class Net:
 
     def op(self, op: str, inputs: tuple[str, ...], outputs: int = 1, **attributes) -> str:
         """Add any operator; return its first output."""
-        made = tuple(f"v{len(self.nodes)}" + (f"_{number}" if number else "") for number in range(outputs))
-        self.nodes.append(Node(op, inputs, made, attributes, f"the {op}"))
+        results = tuple(f"v{len(self.nodes)}" + (f"_{number}" if number else "") for number in range(outputs))
+        self.nodes.append(Node(op, inputs, results, attributes, f"the {op}"))
         self.values |= dict(
             zip(
-                made,
+                results,
                 evaluate(op, [self.values[name] if name else None for name in inputs], attributes),
                 strict=True,
             )
         )
-        return made[0]
+        return results[0]
 
     def shape(self, name: str) -> tuple[int, ...]:
         return self.values[name].shape
@@ -452,7 +452,7 @@ def _random_average(net: Net, x: str) -> str:
 
 
 def _random_factors(net: Net, x: str, axis: int) -> np.ndarray:
-    """Return a factor for each channel, or one for all."""
+    """Return a factor for each channel, or a single factor."""
     return net.integers(int(net.rng.choice([1, net.shape(x)[axis]])))
 
 

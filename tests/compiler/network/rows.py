@@ -60,7 +60,7 @@ def _operators(net: EpilogueNet, x: str, alive: Sequence[str]) -> list[Callable[
 
 
 def _sliced(net: Net, x: str) -> str:
-    """Return a Slice along an axis or two; half of those of channels are of whole blocks of 4."""
+    """Return a Slice along an axis or two; half of the Slices of channels are of whole blocks of 4."""
     shape = net.shape(x)
     axes = sorted({int(net.rng.integers(len(shape))) for _ in range(int(net.rng.integers(1, 3)))})
     cuts = [np.sort(net.rng.choice(shape[axis] + 1, 2, replace=False)).tolist() for axis in axes]

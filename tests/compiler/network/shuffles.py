@@ -33,11 +33,11 @@ def table(net: Net, x: str) -> str:
 
 
 def unit(net: Net, x: str, *, again: bool = False) -> str:
-    """Return a unit of ShuffleNet v2: one half stays, the other is convolved, and both are shuffled."""
+    """Return a unit of ShuffleNet v2: the left half stays, the right half is convolved, both are shuffled."""
     half = net.shape(x)[1] // 2
     left, right = halves(net, x, half, half)
-    made = net.conv(depthwise(net, net.conv(right, half)), half)
-    return shuffled(net, net.join(net.requantise(left) if again else left, made), 2)
+    convolved = net.conv(depthwise(net, net.conv(right, half)), half)
+    return shuffled(net, net.join(net.requantise(left) if again else left, convolved), 2)
 
 
 def units(net: Net, channels: int, count: int) -> Graph:
@@ -69,7 +69,7 @@ def moved_at_random(net: Net, images: list[str]) -> str:
     return net.join(x, *others)
 
 
-def made_at_random(net: Net, images: list[str]) -> str:
+def computed_at_random(net: Net, images: list[str]) -> str:
     rng = net.rng
     x = images[int(rng.integers(len(images)))]
     channels = net.shape(x)[1]
@@ -104,8 +104,8 @@ def at_random(seed: int) -> Graph:
     images = [net.conv(x, int(net.rng.integers(2, 14))) for _ in range(2)]
     images += [x] if net.rng.integers(3) == 0 else []
     for _ in range(int(net.rng.integers(3, 12))):
-        made = moved_at_random if net.rng.integers(2) else made_at_random
-        images.append(made(net, images))
+        generate = moved_at_random if net.rng.integers(2) else computed_at_random
+        images.append(generate(net, images))
         if net.shape(images[-1])[1] > 40:
             images.pop()
     ends = [images[-1], *(name for name in images if net.rng.integers(6) == 0)]

@@ -26,7 +26,7 @@ CONFIGS = {
 
 
 def residual(net: Net) -> Graph:
-    """Convolutions with borders and strides, a sum in the store unit and one by the ALU, a pooling."""
+    """Convolutions with borders and strides, a sum in the store unit and a sum by the ALU, a pooling."""
     x = net.conv(net.input(1, 3, 10, 9), 12, (3, 3), pads=(1, 1, 1, 1))
     y = net.conv(x, 20, (3, 3), strides=(2, 2), pads=(1, 1, 1, 1))
     y = net.add(net.conv(y, 20, (1, 1)), y)

@@ -121,8 +121,8 @@ def test_without_the_extension_the_host_pads(title, pads, launches):
     wanted = ["QuantizeLinear", *["Pad"] * pads, "DequantizeLinear"]
     assert steps_of(graph, SMALL) == (wanted, launches)
     plan = plan_of(graph, SMALL)
-    found = Session(FunctionalDevice(SMALL, plan.dram_bytes), plan).run(feeds).outputs
-    assert_equal(found, interpret(graph, feeds))
+    outputs = Session(FunctionalDevice(SMALL, plan.dram_bytes), plan).run(feeds).outputs
+    assert_equal(outputs, interpret(graph, feeds))
 
 
 @pytest.mark.parametrize("title", NETWORKS)

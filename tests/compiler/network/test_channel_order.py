@@ -146,8 +146,8 @@ def test_channels_that_also_leave_stay_in_order():
     a = net.conv(net.input(1, 3, *PIXELS), 7)
     left, right = halves(net, a, 3, 4)
     graph = net.graph(net.conv(right, 3), left, a)
-    made = same(graph)
-    assert made.types[a] == graph.types[a]
+    changed = same(graph)
+    assert changed.types[a] == graph.types[a]
     assert len(plan_of(graph, EVERY).launches) == 1
 
 

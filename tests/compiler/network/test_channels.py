@@ -22,22 +22,28 @@ def test_numbers_follow_channels():
     a, b = image(net, 4), image(net, 2)  # behind six channels of two inputs
     joined = net.join(a, b)
     mixed = shuffled(net, joined, 3)
-    found = Channels(net.graph(part(net, mixed, 4, 0, -2), *halves(net, mixed, 1, 5)), 4)
-    assert found.numbers[joined].tolist() == [6, 7, 8, 9, 10, 11]
-    assert found.numbers[mixed].tolist() == [6, 8, 10, 7, 9, 11]
-    assert [found.numbers[name].tolist() for name in found.graph.outputs] == [[9, 10], [6], [8, 10, 7, 9, 11]]
-    assert [source.name for source in map(found.source_of, (0, 3, 6, 9, 11))] == ["x0", "x1", a, a, b]
-    assert found.moved == set(found.numbers) - {"x0", "x1", a, b}
+    numbering = Channels(net.graph(part(net, mixed, 4, 0, -2), *halves(net, mixed, 1, 5)), 4)
+    assert numbering.numbers[joined].tolist() == [6, 7, 8, 9, 10, 11]
+    assert numbering.numbers[mixed].tolist() == [6, 8, 10, 7, 9, 11]
+    assert [numbering.numbers[name].tolist() for name in numbering.graph.outputs] == [
+        [9, 10],
+        [6],
+        [8, 10, 7, 9, 11],
+    ]
+    assert [source.name for source in map(numbering.source_of, (0, 3, 6, 9, 11))] == ["x0", "x1", a, a, b]
+    assert numbering.moved == set(numbering.numbers) - {"x0", "x1", a, b}
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_value_holds_the_channels_of_its_numbers(seed):
     graph = at_random(seed)
-    found = Channels(graph, 4)
-    every = Graph(graph.name, graph.inputs, tuple(found.numbers), graph.nodes, graph.constants, graph.types)
+    numbering = Channels(graph, 4)
+    every = Graph(
+        graph.name, graph.inputs, tuple(numbering.numbers), graph.nodes, graph.constants, graph.types
+    )
     values = interpret(every, random_inputs(graph, seed))
-    channels = np.concatenate([values[source.name][0] for source in found.sources])
-    for name, numbers in found.numbers.items():
+    channels = np.concatenate([values[source.name][0] for source in numbering.sources])
+    for name, numbers in numbering.numbers.items():
         np.testing.assert_array_equal(values[name][0], channels[numbers])
 
 
@@ -101,12 +107,12 @@ def test_values_in_several_dimensions_of_channels_are_not_whole():
     turned = net.op("Transpose", (parts,), perm=(0, 2, 1, 3, 4))
     row = net.op("Slice", (turned,), axes=(-4,), starts=(1,), ends=(3,), steps=(1,))
     doubled = net.join(row, row, axis=2)
-    found = Channels(net.graph(doubled), 4)
-    assert found.numbers[turned].tolist() == [[0, 3], [1, 4], [2, 5]]
-    assert found.numbers[row].tolist() == [[1, 4], [2, 5]]
-    assert found.numbers[doubled].tolist() == [[1, 4, 1, 4], [2, 5, 2, 5]]
-    assert [found.is_whole(name) for name in (x, parts, turned, "other")] == [True, False, False, False]
-    assert found.scattered == {parts, turned, row, doubled}
+    numbering = Channels(net.graph(doubled), 4)
+    assert numbering.numbers[turned].tolist() == [[0, 3], [1, 4], [2, 5]]
+    assert numbering.numbers[row].tolist() == [[1, 4], [2, 5]]
+    assert numbering.numbers[doubled].tolist() == [[1, 4, 1, 4], [2, 5, 2, 5]]
+    assert [numbering.is_whole(name) for name in (x, parts, turned, "other")] == [True, False, False, False]
+    assert numbering.scattered == {parts, turned, row, doubled}
 
 
 def test_a_part_that_is_not_read_counts_as_one_of_a_split():
@@ -122,7 +128,7 @@ def test_a_part_that_is_not_read_counts_as_one_of_a_split():
 def test_kinds_of_operators():
     net = Net()
     x = net.input(1, 4, *PIXELS)
-    made = {
+    results = {
         "product": net.conv(x, 4),
         "groups": net.conv(x, 8, group=4),
         "depthwise": depthwise(net, x),
@@ -135,9 +141,9 @@ def test_kinds_of_operators():
         "repeated": resized(net, x, (2, 2)),
         "sum": net.add(x, x),
     }
-    graph = net.graph(*made.values())
+    graph = net.graph(*results.values())
     nodes = {node.outputs[0]: node for node in graph.nodes}
-    kinds = {title: nodes[name] for title, name in made.items()}
+    kinds = {title: nodes[name] for title, name in results.items()}
     assert [title for title, node in kinds.items() if is_product(graph, node)] == ["product", "groups"]
     assert [title for title, node in kinds.items() if is_depthwise(graph, node)] == ["depthwise"]
     kept = [title for title, node in kinds.items() if keeps_places(graph, node)]

@@ -76,7 +76,9 @@ def test_ranges_found_while_a_network_runs_are_fixed_on_samples(dynamic):
     assert summary.launches == 1
     kept, on_host = summary_of(compile_network(data, Target(TINY)), samples[0]["x"])
     assert on_host.mac_share < 0.01
-    assert "give samples of the inputs (--calibrate SAMPLES.npz)" in {one.why for one in on_host.reasons}
+    assert "give samples of the inputs (--calibrate SAMPLES.npz)" in {
+        reason.why for reason in on_host.reasons
+    }
     np.testing.assert_allclose(fixed["y"], kept["y"], atol=0.05 * np.abs(kept["y"]).max())
 
 
@@ -105,7 +107,7 @@ def test_ranges_stay_where_not_all_of_them_can_be_fixed():
     built.graph.output[0].type.tensor_type.elem_type = TensorProto.INT32
     x = weights(2, 3)
     compiled = compile_network(built.SerializeToString(), Target(TINY), samples=[{"x": x}])
-    assert [one.op for one in compiled.plan.host_steps] == ["DynamicQuantizeLinear", "MatMulInteger"]
+    assert [step.op for step in compiled.plan.host_steps] == ["DynamicQuantizeLinear", "MatMulInteger"]
     outputs, _ = summary_of(compiled, x)
     assert outputs["m"].dtype == np.int32
 
@@ -138,7 +140,7 @@ def test_the_cure_of_what_stays_in_float_fits_who_quantised_the_network(title):
     compiled = compile_network(
         built.SerializeToString(), Target(TINY), samples=samples, options=Options(**options)
     )
-    whys = [one.why for one in summary_of(compiled, samples[0]["x"])[1].reasons]
+    whys = [reason.why for reason in summary_of(compiled, samples[0]["x"])[1].reasons]
     assert cure in whys
     assert not any("or --calibrate" in why for why in whys)
 
@@ -157,6 +159,6 @@ def test_a_dynamic_range_that_samples_do_not_fix_names_another_cure(dynamic):
     x = weights(*shape)
     for samples in (None, [{"x": x}]):
         compiled = compile_network(built.SerializeToString(), Target(TINY), samples=samples)
-        whys = {one.why for one in summary_of(compiled, x)[1].reasons}
+        whys = {reason.why for reason in summary_of(compiled, x)[1].reasons}
         assert CONSTANT_RANGES in whys
         assert "give samples of the inputs (--calibrate SAMPLES.npz)" not in whys

@@ -173,10 +173,10 @@ APART = (
 
 def operators(plan: Plan) -> set[str]:
     """Return the kinds of operators that are not fused."""
-    found = set()
+    kinds = set()
     for step in plan.steps:
-        found |= {step.op} if isinstance(step, HostStep) else {layer.op for layer in step.layers}
-    return found
+        kinds |= {step.op} if isinstance(step, HostStep) else {layer.op for layer in step.layers}
+    return kinds
 
 
 def pooling_behind_a_convolution(net: EpilogueNet) -> Graph:
@@ -332,8 +332,8 @@ def test_without_the_extensions_nothing_follows(make):
 @pytest.mark.parametrize("make", [requantised_behind_a_convolution, scaled_behind_a_product])
 def test_elements_that_all_change_alike_cost_no_program(make):
     graph, _ = make(EpilogueNet())
-    own = [node.op for node in graph.nodes if node.op == "Int8Conv"] or ["Int8MatMul"]
-    assert [[layer.op for layer in step.layers] for step in plan_of(graph, ALL).launches] == [own]
+    product_ops = [node.op for node in graph.nodes if node.op == "Int8Conv"] or ["Int8MatMul"]
+    assert [[layer.op for layer in step.layers] for step in plan_of(graph, ALL).launches] == [product_ops]
 
 
 @pytest.mark.parametrize("config", [ALL, ALL.with_changes(batch=2)])

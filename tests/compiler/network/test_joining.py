@@ -19,7 +19,7 @@ def part(net: Net, x: str, begin: int, end: int) -> str:
     return net.op("Slice", (x,), axes=(1,), starts=(begin,), ends=(end,), steps=(1,))
 
 
-def made(plan: Plan) -> dict[str, bool]:
+def copied_moves(plan: Plan) -> dict[str, bool]:
     """Return which moves of elements take instructions."""
     layers = [layer for step in plan.launches for layer in step.layers]
     return {
@@ -63,7 +63,7 @@ def test_readers_load_from_what_is_joined(reader):
     net = Net()
     plan = compiled(net.graph(READERS[reader](net, joined_convolutions(net))))
     assert plan.launches
-    assert not any(made(plan).values()), made(plan)
+    assert not any(copied_moves(plan).values()), copied_moves(plan)
 
 
 def test_joined_twice_and_joined_again():
@@ -71,7 +71,7 @@ def test_joined_twice_and_joined_again():
     x = net.conv(net.input(1, 3, 5, 6), 8)
     both = net.join(x, net.join(part(net, x, 4, 8), x), part(net, x, 0, 4))
     plan = compiled(net.graph(net.conv(both, 6), net.requantise(x)))
-    assert not any(made(plan).values())
+    assert not any(copied_moves(plan).values())
 
 
 def test_parts_of_what_leaves_the_launch_are_written_in_their_places():
@@ -80,7 +80,7 @@ def test_parts_of_what_leaves_the_launch_are_written_in_their_places():
     whole = joined_convolutions(net)
     half = part(net, whole, 4, 12)
     plan = compiled(net.graph(whole, net.conv(whole, 3), half, net.conv(half, 3)))
-    assert made(plan) == {"the Concat": False, "the Slice": False}
+    assert copied_moves(plan) == {"the Concat": False, "the Slice": False}
     begins = {layer.result.begin for step in plan.launches for layer in step.layers if layer.result}
     assert {7 * 9 * 4 * block for block in (0, 2, 3)} <= begins
 
@@ -98,10 +98,10 @@ SOURCES = {
 def test_sources_of_every_kind_are_written_in_their_places(source):
     net = Net()
     x = net.conv(net.input(1, 3, 7, 9), 8)
-    made_there = SOURCES[source](net, x)
-    whole = net.join(x, made_there, net.conv(made_there, 5))
+    source_value = SOURCES[source](net, x)
+    whole = net.join(x, source_value, net.conv(source_value, 5))
     plan = compiled(net.graph(whole, net.requantise(whole)))
-    assert made(plan) == {"the Concat": False}
+    assert copied_moves(plan) == {"the Concat": False}
 
 
 def test_a_source_that_leaves_the_launch_or_is_joined_twice_is_copied():
@@ -110,14 +110,14 @@ def test_a_source_that_leaves_the_launch_or_is_joined_twice_is_copied():
     first, second = net.conv(x, 8), net.conv(x, 4)
     both, again, twice = net.join(first, second), net.join(second, net.conv(x, 4)), net.join(second, second)
     plan = compiled(net.graph(first, both, again, twice))
-    assert sorted(made(plan).values()) == [False, True, True]
+    assert sorted(copied_moves(plan).values()) == [False, True, True]
 
 
 def test_joined_tensors_from_the_host():
     net = Net()
     a, b = net.input(1, 4, 5, 5), net.input(1, 3, 5, 5)
     plan = compiled(net.graph(net.conv(net.join(a, a, b), 6)))
-    assert not any(made(plan).values())
+    assert not any(copied_moves(plan).values())
 
 
 def test_a_view_of_joined_rows_is_a_view_of_bytes():
@@ -125,7 +125,7 @@ def test_a_view_of_joined_rows_is_a_view_of_bytes():
     x = net.input(1, 8)
     both = net.join(net.matmul(x, 8), net.matmul(x, 5))
     plan = compiled(net.graph(net.conv(net.reshape(both, 1, 13, 1, 1), 6)))
-    assert made(plan) == {"the Concat": False}
+    assert copied_moves(plan) == {"the Concat": False}
 
 
 def rows_of_images(net: Net) -> str:
@@ -148,7 +148,7 @@ ROW_READERS = {
 def test_joined_rows_need_no_copy(reader):
     net = Net()
     plan = compiled(net.graph(ROW_READERS[reader](net, rows_of_images(net))))
-    assert not any(made(plan).values())
+    assert not any(copied_moves(plan).values())
 
 
 @pytest.mark.parametrize("leaves", ["the rows", "their view"])
@@ -157,7 +157,7 @@ def test_the_sources_of_joined_rows_that_leave_the_launch_are_stored_in_them(lea
     x = rows_of_images(net)
     view = net.reshape(x, 1, 10, 35, 1)
     plan = compiled(net.graph({"the rows": x, "their view": view}[leaves], net.pool(view, (2, 1))))
-    assert made(plan) == {"the Concat": False}
+    assert copied_moves(plan) == {"the Concat": False}
 
 
 def test_rows_that_become_an_image_need_no_copy_where_they_are_joined():
@@ -166,4 +166,4 @@ def test_rows_that_become_an_image_need_no_copy_where_they_are_joined():
     images = [net.transpose(net.reshape(each, 1, 3, 4, 8), 0, 3, 1, 2) for each in rows]
     scaled = net.transpose(net.matmul(net.reshape(rows[0], 1, 3, 4, 8), 8), 0, 3, 1, 2)
     plan = compiled(net.graph(net.conv(net.join(*images, scaled), 5)))
-    assert list(made(plan).values()) == [False]
+    assert list(copied_moves(plan).values()) == [False]

@@ -42,7 +42,7 @@ def zeros(of):
 
 
 def steps(work):
-    """Return how many lines of Python a work runs, an iteration of a comprehension counted as one."""
+    """Return how many lines of Python a work runs, an iteration of a comprehension counted as a line."""
     count = 0
 
     def trace(frame, event, argument):

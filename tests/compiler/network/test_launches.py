@@ -40,8 +40,8 @@ def tail(net: Net, pixels: int) -> Graph:
 
 def launches(graph: Graph, target: Target) -> list[list[str]]:
     """Return the operators of each launch."""
-    found = worthwhile(graph, lambda on_host: place(graph, target, on_host=on_host))
-    return [[one.node.op for one in part] for part in found if isinstance(part[0], Offloaded)]
+    parts = worthwhile(graph, lambda on_host: place(graph, target, on_host=on_host))
+    return [[placement.node.op for placement in part] for part in parts if isinstance(part[0], Offloaded)]
 
 
 def test_a_launch_with_little_to_do_becomes_a_part_of_the_host():

@@ -16,10 +16,10 @@ LIVES = st.lists(st.tuples(st.integers(1, 50), st.integers(0, 12), st.integers(0
 @given(LIVES)
 def test_no_two_tensors_that_are_needed_at_once_share_a_place(lives):
     places, _ = share(lives)
-    for one in lives:
-        for other in lives:
-            if one.tensor < other.tensor and one.first <= other.last and other.first <= one.last:
-                assert places[one.tensor] != places[other.tensor]
+    for left in lives:
+        for right in lives:
+            if left.tensor < right.tensor and left.first <= right.last and right.first <= left.last:
+                assert places[left.tensor] != places[right.tensor]
 
 
 @given(LIVES)
@@ -35,7 +35,8 @@ def test_every_tensor_fits_and_sharing_costs_nothing(lives):
 def test_there_are_as_few_places_as_tensors_are_needed_at_once(lives):
     _, sizes = share(lives)
     assert len(sizes) == max(
-        (sum(one.first <= step <= one.last for one in lives) for step in range(20)), default=0
+        (sum(life_span.first <= step <= life_span.last for life_span in lives) for step in range(20)),
+        default=0,
     )
 
 
@@ -79,6 +80,6 @@ def life(name: str, size: int, first: int, last: int) -> Life:
     ],
 )
 def test_tensors_take_places_by_their_first_step_the_larger_first(lives, places, sizes):
-    found, found_sizes = share([life(*each) for each in lives])
-    assert found == {name: f"place{place}" for name, place in places.items()}
-    assert list(found_sizes.items()) == [(f"place{place}", size) for place, size in enumerate(sizes)]
+    assigned, assigned_sizes = share([life(*each) for each in lives])
+    assert assigned == {name: f"place{place}" for name, place in places.items()}
+    assert list(assigned_sizes.items()) == [(f"place{place}", size) for place, size in enumerate(sizes)]

@@ -42,11 +42,11 @@ CONFIGS = {
 }
 
 
-def assert_equal(found, expected) -> None:
-    assert list(found) == list(expected)
+def assert_equal(results, expected) -> None:
+    assert list(results) == list(expected)
     for name, array in expected.items():
-        assert found[name].dtype == array.dtype
-        np.testing.assert_array_equal(found[name], array, err_msg=name)
+        assert results[name].dtype == array.dtype
+        np.testing.assert_array_equal(results[name], array, err_msg=name)
 
 
 def check(graph: Graph, plan: Plan, device: Device, seed: int = 0) -> None:

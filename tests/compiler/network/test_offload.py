@@ -44,9 +44,9 @@ SHARED = TINY.with_changes(block_in=8)  # than which block_out is less
 def test_factors_of_channels_are_a_depthwise_convolution(factors, shape, axis, config):
     net = Net()
     graph = net.graph(net.scale(net.input(*shape), axis, np.array(factors, np.int8)))
-    found = offload(graph, graph.nodes[-1], Target(config))
-    assert isinstance(found, Offloaded)
-    assert found.macs == 6 * 5
+    offloaded = offload(graph, graph.nodes[-1], Target(config))
+    assert isinstance(offloaded, Offloaded)
+    assert offloaded.macs == 6 * 5
     plan = plan_of(graph, config)
     check(graph, plan, FunctionalDevice(config, plan.dram_bytes))
 
@@ -58,9 +58,9 @@ def test_one_block_of_weights_serves_channels_that_share_a_factor(config, of_win
     x = net.input(1, 40, 6, 6)
     y = net.average(x, (2, 2)) if of_window else net.scale(x, 1, np.array([-7], np.int8))
     graph = net.graph(y)
-    found = offload(graph, graph.nodes[0], Target(config))
-    assert isinstance(found, Offloaded)
-    blocks = found.constants["W"].size // (config.block_in * config.block_out)
+    offloaded = offload(graph, graph.nodes[0], Target(config))
+    assert isinstance(offloaded, Offloaded)
+    blocks = offloaded.constants["W"].size // (config.block_in * config.block_out)
     assert (blocks == 1) == (config.block_in == config.block_out)
 
 
@@ -91,17 +91,17 @@ def first(op: str) -> Graph:
 
 
 def reason(graph: Graph, config: AcceleratorConfig = TINY) -> str:
-    found = offload(graph, graph.nodes[-1], Target(config))
-    assert isinstance(found, Unfit)
-    return found.reason
+    unfit = offload(graph, graph.nodes[-1], Target(config))
+    assert isinstance(unfit, Unfit)
+    return unfit.reason
 
 
 @pytest.mark.parametrize("op", OPERATORS)
 def test_every_operator_is_offloaded_and_needs_what_the_hardware_may_lack(op):
     graph = first(op)
-    found = offload(graph, graph.nodes[0], Target(TINY.with_changes(extensions=tuple(Extension))))
-    assert isinstance(found, Offloaded)
-    assert found.node.op == op
+    offloaded = offload(graph, graph.nodes[0], Target(TINY.with_changes(extensions=tuple(Extension))))
+    assert isinstance(offloaded, Offloaded)
+    assert offloaded.node.op == op
     assert (
         reason(graph, TINY.with_changes(acc_bits=16))
         == "configuration tiny with acc_bits = 16; use sums of 32 bits (--set acc_bits=32)"

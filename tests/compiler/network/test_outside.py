@@ -81,10 +81,10 @@ def network(name: str):
     """Return a model of an image [1, 3, 8, 8]."""
     nodes, output, constants = NETWORKS[name]
     constants = {"w1": weights(8, 3, 3, 3), "w2": weights(4, 8, 3, 3), **constants}
-    made = model(nodes, {"input.1": [1, 3, 8, 8]}, [output], constants)
+    proto = model(nodes, {"input.1": [1, 3, 8, 8]}, [output], constants)
     if name == "shapes that only a run tells":
-        made.graph.output[0].type.tensor_type.elem_type = TensorProto.INT64
-    return made
+        proto.graph.output[0].type.tensor_type.elem_type = TensorProto.INT64
+    return proto
 
 
 def image(seed: int) -> dict[str, np.ndarray]:
@@ -93,9 +93,9 @@ def image(seed: int) -> dict[str, np.ndarray]:
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_module_equals_the_interpreter_also_after_it_was_saved(name):
-    made = network(name)
+    proto = network(name)
     samples = [image(seed) for seed in range(4)]
-    compiled = compile_network(made.SerializeToString(), Target(TINY), samples=samples)
+    compiled = compile_network(proto.SerializeToString(), Target(TINY), samples=samples)
     assert compiled.plan.launches
     assert [step.op for step in compiled.plan.host_steps].count(PART) == 1
     data = to_bytes(compiled.plan)
@@ -103,22 +103,22 @@ def test_a_module_equals_the_interpreter_also_after_it_was_saved(name):
     for inputs in samples:
         expected = interpret(compiled.graph, inputs)
         for plan in (compiled.plan, from_bytes(data)):
-            found = Module(plan).run(inputs).outputs
-            assert list(found) == [made.graph.output[0].name]
+            results = Module(plan).run(inputs).outputs
+            assert list(results) == [proto.graph.output[0].name]
             for key, array in expected.items():
-                np.testing.assert_array_equal(found[key], array)
+                np.testing.assert_array_equal(results[key], array)
 
 
 @pytest.mark.parametrize("name", ["If", "LSTM", "TopK"])
 def test_a_module_is_as_near_to_onnxruntime_as_its_convolutions(name):
-    made = network(name)
+    proto = network(name)
     samples = [image(seed) for seed in range(4)]
-    module = Module(compile_network(made.SerializeToString(), Target(TINY), samples=samples).plan)
-    session = onnxruntime.InferenceSession(made.SerializeToString())
+    module = Module(compile_network(proto.SerializeToString(), Target(TINY), samples=samples).plan)
+    session = onnxruntime.InferenceSession(proto.SerializeToString())
     for inputs in samples:
         (expected,) = session.run(None, inputs)
-        (found,) = module.run(inputs).outputs.values()
-        assert np.abs(found - expected).max() < 0.1 * np.abs(expected).max()
+        (result,) = module.run(inputs).outputs.values()
+        assert np.abs(result - expected).max() < 0.1 * np.abs(expected).max()
 
 
 def test_the_report_says_what_runs_there_and_why():
@@ -140,7 +140,10 @@ UNFIT = {  # for an input [2, 3]
 @pytest.mark.parametrize("stated", [True, False])
 def test_a_branch_that_does_not_fit_the_shapes_may_stay_if_it_is_not_taken(title, stated):
     value = helper.make_tensor_value_info("z", TensorProto.FLOAT, None)
-    unfit, fit = (helper.make_graph([one], "g", [], [value]) for one in (UNFIT[title], node("Exp", "r", "z")))
+    unfit, fit = (
+        helper.make_graph([node_proto], "g", [], [value])
+        for node_proto in (UNFIT[title], node("Exp", "r", "z"))
+    )
     nodes = [
         node("Abs", "x", "r"),
         node("ReduceMin", "x", "m", keepdims=0),
@@ -149,12 +152,12 @@ def test_a_branch_that_does_not_fit_the_shapes_may_stay_if_it_is_not_taken(title
         node("Neg", "b", "y"),
     ]
     constants = {"zero": np.float32(0), "w": weights(4, 3)}
-    made = model(nodes, {"x": [2, 3] if stated else ["n", "m"]}, ["y"], constants)
-    made.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", "m"]))
-    compiled = compile_network(made.SerializeToString(), Target(TINY), shapes={"x": (2, 3)})
+    proto = model(nodes, {"x": [2, 3] if stated else ["n", "m"]}, ["y"], constants)
+    proto.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", "m"]))
+    compiled = compile_network(proto.SerializeToString(), Target(TINY), shapes={"x": (2, 3)})
     x = -np.abs(RNG.normal(size=(2, 3))).astype(np.float32)
-    (found,) = Module(from_bytes(to_bytes(compiled.plan))).run({"x": x}).outputs.values()
-    np.testing.assert_allclose(found, -np.exp(-x), rtol=1e-6)
+    (result,) = Module(from_bytes(to_bytes(compiled.plan))).run({"x": x}).outputs.values()
+    np.testing.assert_allclose(result, -np.exp(-x), rtol=1e-6)
     with pytest.raises(ModuleError, match=r"^OnnxRuntime If the_If, .* on the host: .*(MatMul|Transpose)"):
         Module(compiled.plan).run({"x": -x})
 
@@ -170,8 +173,8 @@ def test_products_in_a_loop_count_as_the_hosts_and_what_is_not_known_is_kept():
     )
     nodes = [helper.make_node("Loop", ["most", "yes", "x"], ["y"], "l", body=body)]
     constants = {"w": weights(4, 4), "most": np.array(6), "yes": np.array(True)}
-    made = model(nodes, {"x": [3, 4]}, ["y"], constants)
-    made.graph.output[0].CopyFrom(value("y", TensorProto.FLOAT, [3, 4]))
-    plan = from_bytes(to_bytes(compile_network(made.SerializeToString(), Target(TINY)).plan))
+    proto = model(nodes, {"x": [3, 4]}, ["y"], constants)
+    proto.graph.output[0].CopyFrom(value("y", TensorProto.FLOAT, [3, 4]))
+    plan = from_bytes(to_bytes(compile_network(proto.SerializeToString(), Target(TINY)).plan))
     (step,) = plan.host_steps
     assert (step.macs, step.uncounted) == (3 * 4 * 4, ("Loop 'l' counted for one trip",))

@@ -127,14 +127,14 @@ def test_the_page_shows_forms_of_the_first_layer_of_resnet():
 @pytest.mark.parametrize("config", CONFIGS)
 @pytest.mark.parametrize("size", [RESNET, MOBILENET, PATCHES])
 def test_each_form_costs_less_than_every_other_in_some_respect(size, config):
-    found = packed_inputs(size, 0, config)
-    for each in found:
+    forms = packed_inputs(size, 0, config)
+    for each in forms:
         layout = Layout((1, size.channels, size.height, size.width), config.block_in, 1, each.windows)
         wide = each.size
         elements = each.windows.elements
         assert each.costs[:2] == (prod(wide.kernel) * elements, layout.size)
         assert each.costs[2] == wide.height * wide.width * elements
-        others = (other for other in found if other is not each)
+        others = (other for other in forms if other is not each)
         assert all(min(np.subtract(each.costs, other.costs)) < 0 for other in others)
 
 
@@ -160,10 +160,10 @@ def test_what_packing_would_not_help_is_left_alone(size, config, reason):
     ids=["no GATHER", "an element holds two images", "lines are too long"],
 )
 def test_lines_are_stored_as_windows_where_gather_cannot_read_them(size, config):
-    found = packed_inputs(size, 0, config)
-    assert found
-    assert not any(each.windows.pitch for each in found)
-    assert not any(isinstance(each.task(1), GatheredTask) for each in found)
+    forms = packed_inputs(size, 0, config)
+    assert forms
+    assert not any(each.windows.pitch for each in forms)
+    assert not any(isinstance(each.task(1), GatheredTask) for each in forms)
 
 
 def cycles(task: Task, target: Target) -> int:
@@ -238,9 +238,9 @@ def check_devices(graph, plan) -> None:
             FunctionalDevice(plan.config, plan.dram_bytes, seed),
             CycleDevice(plan.config, plan.dram_bytes),
         ):
-            found = Session(device, plan).run(inputs).outputs
+            outputs = Session(device, plan).run(inputs).outputs
             for name, values in expected.items():
-                np.testing.assert_array_equal(found[name], values)
+                np.testing.assert_array_equal(outputs[name], values)
 
 
 @pytest.mark.parametrize("shape", [(1, 3, 21, 17), (2, 1, 13, 30), (1, 2, 40, 9)])
@@ -256,7 +256,7 @@ def test_a_first_layer_reads_windows(shape, kernel, stride, config):
     plan = plan_of(graph, config)
     check_devices(graph, plan)
     (launch,) = (step for step in plan.steps if isinstance(step, LaunchStep))
-    (first,) = (one for one in launch.packs if one.value == x)
+    (first,) = (pack for pack in launch.packs if pack.value == x)
     if first.layout.windows is None:
         assert config.batch > 1 or kernel == (1, 1), "steps are fewer, and the bus is not busy"
         return
@@ -278,10 +278,10 @@ def test_only_the_host_packs(config):
     net = Net()
     graph = net.graph(net.conv(net.input(1, 3, 12, 12), 4, (3, 3)))
     for packs in (True, False):
-        found = offload(graph, graph.nodes[0], Target(config), packs=packs)
-        assert isinstance(found, Offloaded)
-        assert (found.inputs["X"].layout.windows is not None) == packs
-        assert found.macs == 4 * 3 * 9 * 100
+        offloaded = offload(graph, graph.nodes[0], Target(config), packs=packs)
+        assert isinstance(offloaded, Offloaded)
+        assert (offloaded.inputs["X"].layout.windows is not None) == packs
+        assert offloaded.macs == 4 * 3 * 9 * 100
 
 
 def test_the_rtl_reads_windows_in_the_cycles_of_the_simulator():
@@ -313,8 +313,8 @@ def test_an_image_of_one_channel_is_packed_even_where_a_depthwise_convolution_sl
     graph = net.graph(net.conv(net.input(1, 1, 12, 40), 1, (3, 2), pads=(0, 1, 1, 0)))
     config = TINY.with_changes(block_in=8, block_out=8, extensions=tuple(Extension))
     for packs, slides in ((False, True), (True, False)):
-        found = offload(graph, graph.nodes[0], Target(config), packs=packs)
-        assert isinstance(found, Offloaded)
-        (piece,) = found.pieces
+        offloaded = offload(graph, graph.nodes[0], Target(config), packs=packs)
+        assert isinstance(offloaded, Offloaded)
+        (piece,) = offloaded.pieces
         assert piece.task.slides == slides
     check_devices(graph, plan_of(graph, config))

@@ -31,30 +31,39 @@ def parted(graph: Graph, config=TINY) -> list[Part]:
 @pytest.mark.parametrize("title", GRAPHS)
 def test_every_node_stands_once_behind_what_it_needs_in_parts_of_one_place(title, config):
     graph = GRAPHS[title]()
-    found = parted(graph, config)
+    parts = parted(graph, config)
     known = {*graph.inputs, *graph.constants, ""}
-    for one in (one for part in found for one in part):
-        assert known.issuperset(one.node.inputs)
-        known.update(one.node.outputs)
-    computed = [one.node.outputs for part in found for one in part]
-    inner = [(name,) for part in found for one in part if isinstance(one, Offloaded) for name in one.inner]
+    for placement in (placement for part in parts for placement in part):
+        assert known.issuperset(placement.node.inputs)
+        known.update(placement.node.outputs)
+    computed = [placement.node.outputs for part in parts for placement in part]
+    inner = [
+        (name,)
+        for part in parts
+        for placement in part
+        if isinstance(placement, Offloaded)
+        for name in placement.inner
+    ]
     assert sorted([*computed, *inner]) == sorted(node.outputs for node in graph.nodes)
-    kinds = [{isinstance(one, OnHost) for one in part} for part in found]
+    kinds = [{isinstance(placement, OnHost) for placement in part} for part in parts]
     assert all(len(kind) == 1 for kind in kinds)
     apart = config is WIDE_ROWS or title == "rows of images"  # read in another way than they were made
-    assert apart or all(one != other for one, other in pairwise(kinds))  # else they would be one part
+    # Neighbours of the same kind would be one part.
+    assert apart or all(kind != next_kind for kind, next_kind in pairwise(kinds))
 
 
 @pytest.mark.parametrize(("config", "block"), [(WIDE, 8), (WIDE_ROWS, 4)], ids=["wide in", "wide rows"])
 @pytest.mark.parametrize("title", GRAPHS)
 def test_a_launch_reads_in_one_block_size_what_it_makes(title, config, block):
     for part in parted(GRAPHS[title](), config):
-        made = {name for one in part for name in one.node.outputs}
-        for one in part:
-            if isinstance(one, Offloaded):
-                assert all(layout.block == block for name, layout in one.inputs.values() if name in made)
-            elif isinstance(one, View):
-                assert one.node.inputs[0] in made
+        results = {name for placement in part for name in placement.node.outputs}
+        for placement in part:
+            if isinstance(placement, Offloaded):
+                assert all(
+                    layout.block == block for name, layout in placement.inputs.values() if name in results
+                )
+            elif isinstance(placement, View):
+                assert placement.node.inputs[0] in results
 
 
 def chain(net: Net) -> Graph:
@@ -62,7 +71,7 @@ def chain(net: Net) -> Graph:
 
 
 def two_chains(net: Net) -> Graph:
-    """Interleaved in the graph: what the host does for one must not break up the other."""
+    """Interleaved in the graph: what the host does for a chain must not break up the other chain."""
     a, b = net.requantise(net.input(2, 3)), net.transpose(net.input(2, 3))
     a, b = net.requantise(a), net.transpose(b)
     return net.graph(net.requantise(a), net.transpose(b))
@@ -115,8 +124,7 @@ def test_what_cannot_be_read_as_it_stands_goes_through_the_host():
     assert len(parted(graph, WIDE_ROWS)) == 2  # made in blocks of 4, read in blocks of 8
 
 
-# Before, after, and into how many matrices what stands before as one, or as an image, is divided behind; None
-# where bytes move.
+# Before, after, and into how many matrices a view divides a matrix or an image; None where bytes move.
 RESHAPED = [
     ((1, 8, 1, 1), (1, 8), 0),
     ((1, 8), (8,), 0),
@@ -145,12 +153,12 @@ RESHAPED = [
 @pytest.mark.parametrize(("before", "after", "stack"), RESHAPED)
 def test_shapes_that_stand_alike(before, after, stack):
     reshape = Node("Reshape", ("x",), ("y",), {"shape": after})
-    found = viewed(Layout(before, 4, 1), reshape, after)
-    assert found == (None if stack is None else Layout(after, 4, 1, stack=stack))
-    if found is not None and before:
-        values = np.arange(found.size * 2)[: int(np.prod(before))].reshape(before)
+    view = viewed(Layout(before, 4, 1), reshape, after)
+    assert view == (None if stack is None else Layout(after, 4, 1, stack=stack))
+    if view is not None and before:
+        values = np.arange(view.size * 2)[: int(np.prod(before))].reshape(before)
         packed = Layout(before, 4, 1).pack(values).reshape(-1)
-        assert np.array_equal(packed, found.pack(values.reshape(after)).reshape(-1))
+        assert np.array_equal(packed, view.pack(values.reshape(after)).reshape(-1))
 
 
 @pytest.mark.parametrize("images", [1, 3])
@@ -182,9 +190,9 @@ def test_several_rows_at_once_make_no_image():
 def test_an_input_is_packed_for_one_operator_only():
     def packed(title: str) -> list[bool]:
         layouts = [
-            one.inputs["X"][1]
-            for one in place(HANDMADE[title](Net()), Target(TINY))
-            if isinstance(one, Offloaded) and "X" in one.inputs
+            placement.inputs["X"][1]
+            for placement in place(HANDMADE[title](Net()), Target(TINY))
+            if isinstance(placement, Offloaded) and "X" in placement.inputs
         ]
         return [layout.windows is not None for layout in layouts]
 

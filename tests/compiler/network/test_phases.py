@@ -110,14 +110,14 @@ CASES: dict[Callable[[Net], Graph], list[str]] = {
 @pytest.mark.parametrize("make", CASES, ids=lambda make: make.__name__)
 def test_phases_become_channels_and_the_host_moves_them(make):
     graph = make(Net())
-    made = phases_as_channels(graph, TARGET)
-    assert ops(made) == CASES[make]
-    assert (made.inputs, made.outputs) == (graph.inputs, graph.outputs)
+    changed = phases_as_channels(graph, TARGET)
+    assert ops(changed) == CASES[make]
+    assert (changed.inputs, changed.outputs) == (graph.inputs, graph.outputs)
     for seed in range(3):
         feeds = random_inputs(graph, seed)
-        found, wanted = interpret(made, feeds), interpret(graph, feeds)
+        results, wanted = interpret(changed, feeds), interpret(graph, feeds)
         for name, values in wanted.items():
-            np.testing.assert_array_equal(found[name], values)
+            np.testing.assert_array_equal(results[name], values)
 
 
 @pytest.mark.parametrize("make", CASES, ids=lambda make: make.__name__)
@@ -204,7 +204,9 @@ def test_other_transposed_convolutions_stay(form):
 def test_what_the_accelerator_does_not_take_stays():
     graph = alone(Net())
     bare = DEFAULT.with_changes(
-        extensions=tuple(one for one in DEFAULT.extensions if one is not Extension.PAD_MINIMUM)
+        extensions=tuple(
+            extension for extension in DEFAULT.extensions if extension is not Extension.PAD_MINIMUM
+        )
     )
     assert phases_as_channels(graph, Target(bare)) is graph
 
@@ -221,10 +223,10 @@ def test_it_is_done_where_it_takes_fewer_cycles(inputs, outputs, side, name, mon
     graph = net.graph(net.spread(net.input(1, inputs, side, side), outputs, (2, 2), **TWO))
     is_done = phases_as_channels(graph, Target(config)) is not graph
     assert is_done or name != "default"
-    found = cycles(graph, config)
+    chosen = cycles(graph, config)
     monkeypatch.setattr(target_passes, "phases_as_channels", lambda graph, target: graph)
     plain = cycles(graph, config)
-    assert found < plain if is_done else found == plain
+    assert chosen < plain if is_done else chosen == plain
 
 
 def test_it_is_not_done_where_it_saves_little():

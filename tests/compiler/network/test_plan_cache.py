@@ -1,4 +1,4 @@
-"""Networks compiled by earlier processes: the same modules, and never those of other networks, targets or kits."""
+"""Networks compiled by earlier processes: the same modules, and none for another network, target or kit."""
 
 from dataclasses import replace
 
@@ -40,7 +40,7 @@ def cache(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def made(monkeypatch):
+def recomputed(monkeypatch):
     """Return the list of recomputed imports and plans."""
     done = []
 
@@ -60,12 +60,12 @@ def bytes_of(source, target=TARGET):
     return to_bytes(cached_tuned_plan(source, target)[0])
 
 
-def test_the_second_time_nothing_is_made_and_the_module_is_the_same(made):
+def test_the_second_time_nothing_is_made_and_the_module_is_the_same(recomputed):
     first = bytes_of(Source(QUANTISED))
     assert first == to_bytes(compile.compile_network(QUANTISED, TARGET).plan)
-    made.clear()
+    recomputed.clear()
     assert bytes_of(Source(QUANTISED)) == first
-    assert made == []
+    assert recomputed == []
 
 
 @pytest.mark.parametrize("is_cached", [False, True])
@@ -79,12 +79,12 @@ def test_a_plan_says_what_quantisation_cost(is_cached):
     assert cached_tuned_plan(source, TARGET)[0].fidelity == wanted
 
 
-def test_another_target_shares_the_graph(made):
+def test_another_target_shares_the_graph(recomputed):
     bytes_of(Source(QUANTISED))
-    made.clear()
+    recomputed.clear()
     target = Target(TINY.with_changes(acc_buffer_bytes=2 * TINY.acc_buffer_bytes))
     assert bytes_of(Source(QUANTISED), target) == to_bytes(compile.compile_network(QUANTISED, target).plan)
-    assert made == ["plan", "import"]  # the last by `compile_network`
+    assert recomputed == ["plan", "import"]  # the last by `compile_network`
 
 
 OTHERS = [
@@ -107,18 +107,18 @@ def test_whatever_differs_is_kept_apart(cache):
     assert len(list((cache / "modules").iterdir())) == 1 + len(OTHERS)
 
 
-def test_another_kit_or_library_makes_all_anew(made, monkeypatch):
+def test_another_kit_or_library_makes_all_anew(recomputed, monkeypatch):
     bytes_of(Source(QUANTISED))
     for name, value in (("network_version", lambda: "other"), ("_libraries", lambda: ["other"])):
-        made.clear()
+        recomputed.clear()
         monkeypatch.setattr(inputs, name, value)
         bytes_of(Source(QUANTISED))
-        assert made == ["import", "plan"]
+        assert recomputed == ["import", "plan"]
 
 
 @pytest.mark.parametrize("kind", ["graphs", "modules"])
 @pytest.mark.parametrize("place", [0.0, 0.5, 0.999])
-def test_a_flipped_bit_in_an_entry_makes_it_anew(cache, made, kind, place):
+def test_a_flipped_bit_in_an_entry_makes_it_anew(cache, recomputed, kind, place):
     first = bytes_of(Source(QUANTISED))
     (file,) = (cache / kind).iterdir()
     data = bytearray(file.read_bytes())
@@ -126,27 +126,27 @@ def test_a_flipped_bit_in_an_entry_makes_it_anew(cache, made, kind, place):
     file.write_bytes(data)
     if kind == "graphs":
         next((cache / "modules").iterdir()).unlink()
-    made.clear()
+    recomputed.clear()
     assert bytes_of(Source(QUANTISED)) == first
-    assert "plan" in made
+    assert "plan" in recomputed
 
 
 def test_an_entry_of_another_network_is_not_taken(cache):
     bytes_of(Source(QUANTISED))
     (file,) = (cache / "modules").iterdir()
-    other = bytes_of(Source(FLOATS, samples()))
-    (own,) = set((cache / "modules").iterdir()) - {file}
-    own.write_bytes(file.read_bytes())
-    assert bytes_of(Source(FLOATS, samples())) == other
+    expected = bytes_of(Source(FLOATS, samples()))
+    (entry,) = set((cache / "modules").iterdir()) - {file}
+    entry.write_bytes(file.read_bytes())
+    assert bytes_of(Source(FLOATS, samples())) == expected
 
 
-def test_a_model_with_elements_in_other_files_is_not_kept(tmp_path, cache, made):
+def test_a_model_with_elements_in_other_files_is_not_kept(tmp_path, cache, recomputed):
     path = tmp_path / "network.onnx"
     onnx.save(model(), path, save_as_external_data=True, location="elements.bin", size_threshold=0)
     for _ in range(2):
-        made.clear()
+        recomputed.clear()
         cached_tuned_plan(Source(path), TARGET)
-        assert made == ["import"]
+        assert recomputed == ["import"]
     assert not (cache / "modules").exists()
 
 
@@ -174,21 +174,21 @@ def slowest_record():
     """Return the record of the worst choice for a task of the network that has several."""
     _, parted = parts_of(cached_graph(Source(QUANTISED)), TARGET)
     task, space = next((task, space) for task in tasks_of(parted) if len(space := space_of(task, TARGET)) > 1)
-    choice = max(map(space.choice, range(8)), key=lambda one: simulated_cycles(task, one, TARGET))
+    choice = max(map(space.choice, range(8)), key=lambda candidate: simulated_cycles(task, candidate, TARGET))
     return record(1, task=str(task), choice=choice_to_json(choice))
 
 
-def test_a_plan_is_kept_for_the_records_that_made_it(made):
+def test_a_plan_is_kept_for_the_records_that_made_it(recomputed):
     plain, none, _ = cached_tuned_plan(Source(QUANTISED), TARGET, NO_RECORDS)
     records = best_records("log", [slowest_record()])
     tuned, some, _ = cached_tuned_plan(Source(QUANTISED), TARGET, records)
     assert to_bytes(tuned) != to_bytes(plain)
     assert (none.found, some.found) == (0, 1)
     assert set(none.none) > set(some.none)
-    made.clear()
+    recomputed.clear()
     for given, plan, tuning in ((NO_RECORDS, plain, none), (records, tuned, some)):
         again = cached_tuned_plan(Source(QUANTISED), TARGET, given)
         assert (to_bytes(again[0]), again[1]) == (to_bytes(plan), tuning)
-    assert made == []
+    assert recomputed == []
     whole = compile.compile_network(QUANTISED, TARGET, records=records)
     assert (to_bytes(whole.plan), whole.tuning) == (to_bytes(tuned), some)

@@ -30,7 +30,11 @@ from vdla.runtime.host.evaluate import OPERATORS as ON_HOST
 
 def reasons(graph: Graph) -> list[str]:
     """Return why each operator that stays on the host does."""
-    return [one.reason for one in place(ToIntegers().run(graph), Target(TINY)) if isinstance(one, OnHost)]
+    return [
+        placement.reason
+        for placement in place(ToIntegers().run(graph), Target(TINY))
+        if isinstance(placement, OnHost)
+    ]
 
 
 BYTES = "the accelerator takes int8 tensors"
@@ -134,7 +138,7 @@ def test_a_table_between_integers_says_how_to_enable_it():
     assert "Int8Lookup" in [node.op for node in graph.nodes]
     assert NO_TABLE in reasons(graph)
     with_table = Target(TINY.with_changes(extensions=tuple(Extension)))
-    on_host = [one.node.op for one in place(graph, with_table) if isinstance(one, OnHost)]
+    on_host = [placement.node.op for placement in place(graph, with_table) if isinstance(placement, OnHost)]
     assert "Int8Lookup" not in on_host
 
 
@@ -195,8 +199,8 @@ NORMALISED = {
 @pytest.mark.parametrize("reason", NORMALISED)
 def test_batch_normalisation_says_why(reason):
     of = QdqBuilder(0)
-    x, ones = of.input(*NORMALISED[reason]), of.constant(np.ones(3, np.float32))
-    parameters = (of.input(3) if "parameter x1" in reason else ones, ones, ones, ones)
+    x, unit = of.input(*NORMALISED[reason]), of.constant(np.ones(3, np.float32))
+    parameters = (of.input(3) if "parameter x1" in reason else unit, unit, unit, unit)
     graph = of.finish(of.add("BatchNormalization", x, *parameters, epsilon=1e-5))
     assert reasons(INTEGERS.run(FLOATS.run(graph))) == [reason]
 
@@ -222,15 +226,15 @@ def test_a_reduction_says_why(reason):
 
 
 @pytest.mark.parametrize(
-    ("mode", "found"),
+    ("mode", "cause"),
     [("constant", "a border that no operator after it can pad with"), ("reflect", "mode = reflect")],
 )
-def test_a_border_says_why_no_operator_has_taken_it(mode, found):
+def test_a_border_says_why_no_operator_has_taken_it(mode, cause):
     net = Net()
     x = net.input(1, 2, 4, 4, dtype="float32")
     padded = net.op("Pad", (x,), mode=mode, pads=(0, 0, 1, 1, 0, 0, 1, 1), value=0.0)
     assert reasons(INTEGERS.run(SIMPLIFY.run(net.graph(padded)))) == [
-        f"Pad with {found}; the accelerator takes {prerequisites.TAKEN}"
+        f"Pad with {cause}; the accelerator takes {prerequisites.TAKEN}"
     ]
 
 
@@ -285,12 +289,16 @@ def test_an_operator_that_may_become_a_table_says_what_keeps_it(op):
         assert reasons(graph) == [reason]
 
 
-@pytest.mark.parametrize("one", [one for one in imported() if "." not in one.op], ids=lambda one: one.op)
-def test_what_the_table_of_operators_puts_on_the_accelerator_is_not_said_to_be_lacking(one):
+@pytest.mark.parametrize(
+    "operator",
+    [operator for operator in imported() if "." not in operator.op],
+    ids=lambda operator: operator.op,
+)
+def test_what_the_table_of_operators_puts_on_the_accelerator_is_not_said_to_be_lacking(operator):
     """`vdla ops` and reasons agree: what is said to be lacking runs on the host, whatever its operands."""
-    lacking = one.op in WITHOUT_FORM
-    assert not (lacking and one.on == ACCELERATOR)
-    assert lacking or one.on != HOST or one.op in (*RULES, *NEVER_SEEN)
+    lacking = operator.op in WITHOUT_FORM
+    assert not (lacking and operator.on == ACCELERATOR)
+    assert lacking or operator.on != HOST or operator.op in (*RULES, *NEVER_SEEN)
 
 
 NEVER_SEEN = (
@@ -310,7 +318,7 @@ def test_an_operator_of_a_kind_that_the_accelerator_lacks_says_so(op, dtype):
 
 
 def test_every_kind_that_can_stay_on_the_host_has_a_case():
-    """Those that the tables of cases name, of float operators and of integer ones."""
+    """The kinds that the tables of cases name, of float operators and of integer operators."""
     tables = (rules.UNFIT, rules.AROUND, MOVED, NORMALISED, REDUCED, integers.REFUSED)
     told = {reason.split()[0] for table in tables for reason in table}
     told |= {

@@ -84,8 +84,8 @@ def test_results_are_near_to_those_in_float(name):
     graph, _ = compiled(name)
     for sample in SAMPLES:
         expected = interpret(float_graph(name), sample)["y"]
-        found = interpret(graph, sample)["y"]
-        assert np.abs(found - expected).max() < 0.06 * np.abs(expected).max()
+        result = interpret(graph, sample)["y"]
+        assert np.abs(result - expected).max() < 0.06 * np.abs(expected).max()
 
 
 @pytest.mark.parametrize("name", NETWORKS)

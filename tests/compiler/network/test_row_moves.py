@@ -5,7 +5,7 @@ import pytest
 from tests.compiler.network.compiled import plan_of
 from tests.compiler.network.rows import random_moves
 from tests.compiler.network.test_groups import EpilogueNet
-from tests.compiler.network.test_joining import compiled, made
+from tests.compiler.network.test_joining import compiled, copied_moves
 from tests.compiler.network.test_networks import check
 from vdla.compiler.graph.nodes import Graph
 from vdla.hw.spec.config import AcceleratorConfig
@@ -85,7 +85,7 @@ def test_a_recurrence_is_a_single_launch(config, ends):
     assert difference(graph, plan) == ""
     assert not plan.host_steps
     assert len(plan.launches) == 1
-    assert set(made(plan).values()) == {config.block_in != config.block_out}
+    assert set(copied_moves(plan).values()) == {config.block_in != config.block_out}
 
 
 @pytest.mark.parametrize("config", [EVERY, EVERY.with_changes(block_in=8)], ids=["joins", "copies"])
@@ -143,8 +143,8 @@ MOVES = {
 def test_moves_of_rows_that_take_no_instruction(move):
     net = EpilogueNet()
     plan = compiled(net.graph(*MOVES[move](net, rows_of(net))))
-    assert made(plan)
-    assert not any(made(plan).values()), made(plan)
+    assert copied_moves(plan)
+    assert not any(copied_moves(plan).values()), copied_moves(plan)
 
 
 COPIED = {
@@ -166,11 +166,11 @@ COPIED = {
 def test_moves_of_rows_that_are_copied(move):
     net = EpilogueNet()
     plan = compiled(net.graph(*COPIED[move](net, rows_of(net))))
-    assert made(plan)
-    assert all(made(plan).values()), made(plan)
+    assert copied_moves(plan)
+    assert all(copied_moves(plan).values()), copied_moves(plan)
 
 
 def test_a_part_of_an_input_that_leaves_is_copied():
     net = EpilogueNet()
     plan = compiled(net.graph(cut(net, net.input(6, 4), 0, 2, 4)))
-    assert list(made(plan).values()) == [True]
+    assert list(copied_moves(plan).values()) == [True]

@@ -115,13 +115,13 @@ def cut(net: Net, shape: tuple[int, ...], begin: int, end: int, **how: Any) -> s
 def test_whole_blocks_are_copied_from_where_they_begin(channels, begin, end, config, elements, first):
     net = Net()
     y = cut(net, (1, channels, 3, 5), begin, end)
-    found = last(net, y, config)
-    assert isinstance(found, Offloaded)
-    assert found.pieces == (Piece(ElementsTask(Elements.COPY, elements)),)
-    assert found.copied == (Run("A0", first, elements),)
+    offloaded = last(net, y, config)
+    assert isinstance(offloaded, Offloaded)
+    assert offloaded.pieces == (Piece(ElementsTask(Elements.COPY, elements)),)
+    assert offloaded.copied == (Run("A0", first, elements),)
     block = max(config.block_in, config.block_out)
-    assert found.inputs == {"A0": ("x0", Layout((1, channels, 3, 5), block, 1))}
-    assert found.output == (y, Layout(net.shape(y), block, 1))
+    assert offloaded.inputs == {"A0": ("x0", Layout((1, channels, 3, 5), block, 1))}
+    assert offloaded.output == (y, Layout(net.shape(y), block, 1))
 
 
 BLOCKS = "the accelerator takes whole blocks of channels"
@@ -156,10 +156,10 @@ def test_rows_and_images_are_copied_by_runs(shape, cuts, config, runs):
     """A run has its first element and its number of elements."""
     net = Net()
     starts, ends, steps = zip(*cuts.values(), strict=True)
-    found = last(net, cut(net, shape, 0, 0, axes=(*cuts,), starts=starts, ends=ends, steps=steps), config)
-    assert isinstance(found, Offloaded)
-    assert found.copied == tuple(Run("A0", *run) for run in runs)
-    assert found.pieces == (Piece(ElementsTask(Elements.COPY, sum(count for _, count in runs))),)
+    offloaded = last(net, cut(net, shape, 0, 0, axes=(*cuts,), starts=starts, ends=ends, steps=steps), config)
+    assert isinstance(offloaded, Offloaded)
+    assert offloaded.copied == tuple(Run("A0", *run) for run in runs)
+    assert offloaded.pieces == (Piece(ElementsTask(Elements.COPY, sum(count for _, count in runs))),)
 
 
 BLOCKS = "the accelerator takes whole blocks of channels"
@@ -191,8 +191,8 @@ ROWS = f"the accelerator takes {IN_RUNS}"
 )  # fmt: skip
 def test_why_a_part_stays_on_the_host(shape, begin, end, how, config, reason):
     net = Net()
-    found = last(net, cut(net, shape, begin, end, **how), config)
-    assert isinstance(found, Offloaded) if not reason else found.reason == reason
+    placement = last(net, cut(net, shape, begin, end, **how), config)
+    assert isinstance(placement, Offloaded) if not reason else placement.reason == reason
 
 
 @pytest.mark.parametrize(
@@ -201,11 +201,14 @@ def test_why_a_part_stays_on_the_host(shape, begin, end, how, config, reason):
 def test_an_image_is_repeated_by_its_own_factors(config, blocks, parts, weights):
     net = Net()
     y = resized(net, net.input(1, 10, 3, 5), (2, 3))
-    found = last(net, y, config)
-    assert isinstance(found, Offloaded)
-    assert [piece.task for piece in found.pieces] == [RepeatTask(blocks, 3, 5, (2, 3), parts)]
-    assert found.output == (y, Layout((1, 10, 6, 15), blocks and max(config.block_in, config.block_out), 1))
-    assert len(found.constants) == weights
+    offloaded = last(net, y, config)
+    assert isinstance(offloaded, Offloaded)
+    assert [piece.task for piece in offloaded.pieces] == [RepeatTask(blocks, 3, 5, (2, 3), parts)]
+    assert offloaded.output == (
+        y,
+        Layout((1, 10, 6, 15), blocks and max(config.block_in, config.block_out), 1),
+    )
+    assert len(offloaded.constants) == weights
 
 
 IMAGE = "the accelerator takes one image, and a batch of 1"
@@ -228,8 +231,8 @@ def test_why_an_image_is_not_repeated(shape, sizes, config, reason):
     net = Net()
     scales = tuple(size / extent for size, extent in zip(sizes, shape, strict=True))
     y = net.op("Resize", (net.input(*shape),), scales=scales, sizes=sizes, **TWICE)
-    found = last(net, y, config)
-    assert isinstance(found, Offloaded) if not reason else found.reason == reason
+    placement = last(net, y, config)
+    assert isinstance(placement, Offloaded) if not reason else placement.reason == reason
 
 
 def divided(shape: tuple[int, ...], sizes: tuple[int, ...], axis: int = 1) -> Graph:
@@ -240,14 +243,14 @@ def divided(shape: tuple[int, ...], sizes: tuple[int, ...], axis: int = 1) -> Gr
 
 @pytest.mark.parametrize("axis", [1, -3])
 def test_a_split_becomes_a_slice_for_each_part(axis):
-    made = slices_of_splits(Target(TINY)).run(divided((1, 13, 3, 5), (4, 8, 1), axis))
-    cuts = [(node.attributes["starts"], node.attributes["ends"]) for node in made.nodes]
+    graph = slices_of_splits(Target(TINY)).run(divided((1, 13, 3, 5), (4, 8, 1), axis))
+    cuts = [(node.attributes["starts"], node.attributes["ends"]) for node in graph.nodes]
     assert cuts == [((0,), (4,)), ((4,), (12,)), ((12,), (13,))]
     names = ["v0", "v0_1", "v0_2"]
-    assert [(node.op, node.inputs, node.outputs, node.name) for node in made.nodes] == [
+    assert [(node.op, node.inputs, node.outputs, node.name) for node in graph.nodes] == [
         ("Slice", ("x0",), (name,), name) for name in names
     ]
-    assert all((node.attributes["axes"], node.attributes["steps"]) == ((1,), (1,)) for node in made.nodes)
+    assert all((node.attributes["axes"], node.attributes["steps"]) == ((1,), (1,)) for node in graph.nodes)
 
 
 @pytest.mark.parametrize(

@@ -37,19 +37,19 @@ def test_the_bytes_of_a_view_are_those_of_its_input(before):
     values = np.arange(1, 7, dtype=np.int8).reshape(before)
     views = 0
     for layout, after in product(layouts(before), SHAPES):
-        found = viewed(layout, RESHAPE, after)
-        if found is not None:
+        view = viewed(layout, RESHAPE, after)
+        if view is not None:
             views += 1
-            assert (found.shape, found.block, found.batch) == (after, layout.block, layout.batch)
-            assert found.pack(values.reshape(after)).tobytes() == layout.pack(values).tobytes()
+            assert (view.shape, view.block, view.batch) == (after, layout.block, layout.batch)
+            assert view.pack(values.reshape(after)).tobytes() == layout.pack(values).tobytes()
     assert views >= len(layouts(before))
     if len(before) == IMAGE_RANK:
         for layout, perm in product(layouts(before), (TO_LAST, TO_FIRST, (0, 1, 3, 2), (1, 0, 2, 3))):
             after = values.transpose(perm)
-            found = viewed(layout, turned(perm), after.shape)
-            if found is not None:
-                assert found.shape == after.shape
-                assert found.pack(after).tobytes() == layout.pack(values).tobytes()
+            view = viewed(layout, turned(perm), after.shape)
+            if view is not None:
+                assert view.shape == after.shape
+                assert view.pack(after).tobytes() == layout.pack(values).tobytes()
 
 
 PLAIN = {"block": 4, "batch": 1}
@@ -92,8 +92,8 @@ PLAIN = {"block": 4, "batch": 1}
     ids=str,
 )
 def test_a_change_of_shape_keeps_rows_or_pixels(layout, after, stack):
-    found = viewed(layout, RESHAPE, after)
-    assert found == (None if stack is None else Layout(after, layout.block, layout.batch, stack=stack))
+    view = viewed(layout, RESHAPE, after)
+    assert view == (None if stack is None else Layout(after, layout.block, layout.batch, stack=stack))
 
 
 @pytest.mark.parametrize(
@@ -124,8 +124,8 @@ def test_windows_and_packed_lines_are_no_images(layout):
     ids=str,
 )
 def test_a_transpose_makes_rows_of_pixels_or_pixels_of_rows(layout, perm, after, stack):
-    found = viewed(layout, turned(perm), after)
-    assert found == (None if stack is None else Layout(after, layout.block, layout.batch, stack=stack))
+    view = viewed(layout, turned(perm), after)
+    assert view == (None if stack is None else Layout(after, layout.block, layout.batch, stack=stack))
 
 
 def test_what_is_no_view_says_why():
@@ -138,8 +138,8 @@ def test_what_is_no_view_says_why():
     standing = Layout((2, 12), 8, 1)
 
     def reason(node: Node, standing: Layout | None) -> str:
-        found = unfit(node.op, VIEW_RULES, ViewCase(graph, node, TINY.with_changes(block_in=8), standing))
-        return found.reason if isinstance(found, Unfit) else ""
+        refusal = unfit(node.op, VIEW_RULES, ViewCase(graph, node, TINY.with_changes(block_in=8), standing))
+        return refusal.reason if isinstance(refusal, Unfit) else ""
 
     moved, kept, of_words, _ = graph.nodes
     takes = [f"; the accelerator takes {rule.takes}" for rule in VIEW_RULES]

@@ -28,7 +28,7 @@ from vdla.runtime.devices.functional import FunctionalDevice
 
 ONES, NONE, AROUND = (1, 1, 1), (0,) * 6, (1,) * 6
 WINDOWS = ("Int8AveragePool", "Int8Conv", "Int8ConvTranspose", "Int8MaxPool")
-Made = Callable[[Net], tuple[str, ...] | str]
+Builder = Callable[[Net], tuple[str, ...] | str]
 
 
 def conv(net: Net, x: str, outputs: int, kernel: tuple[int, ...] = ONES, **how) -> str:
@@ -45,18 +45,18 @@ def spread(net: Net, x: str, outputs: int, kernel: tuple[int, ...], **how) -> st
     )
 
 
-def after_conv(channels: int, make: Callable[[Net, str], str], shape=(5, 6, 4)) -> Made:
+def after_conv(channels: int, make: Callable[[Net, str], str], shape=(5, 6, 4)) -> Builder:
     """Return an operator on a volume that a convolution makes."""
     return lambda net: make(
         net, conv(net, net.input(1, 3, *shape), channels, (2, 1, 2), pads=(1, 0, 1, 0, 0, 0))
     )
 
 
-def wide(kernel: tuple[int, ...], channels: int = 16, **how) -> Made:
+def wide(kernel: tuple[int, ...], channels: int = 16, **how) -> Builder:
     return after_conv(channels, lambda net, x: conv(net, x, 24, kernel, **how))
 
 
-CONVOLUTIONS: dict[str, Made] = {
+CONVOLUTIONS: dict[str, Builder] = {
     "few channels of the host": lambda net: conv(net, net.input(1, 3, 5, 6, 4), 8, (3, 3, 3), pads=AROUND),
     "few channels, dilated and strided": lambda net: conv(
         net,
@@ -101,7 +101,7 @@ CONVOLUTIONS: dict[str, Made] = {
     ),
     "transposed with gaps": after_conv(16, lambda net, x: spread(net, x, 8, (1, 2, 1), strides=(3, 2, 1))),
 }
-POOLS: dict[str, Made] = {
+POOLS: dict[str, Builder] = {
     "maximum": after_conv(20, lambda net, x: net.pool(x, (2, 2, 2), strides=(2, 2, 2), pads=NONE)),
     "maximum with a border": after_conv(
         20, lambda net, x: net.pool(x, (3, 3, 2), strides=(2, 1, 2), pads=AROUND)
@@ -160,16 +160,16 @@ def flattened(net: Net) -> tuple[str, ...]:
     return net.matmul(net.reshape(average(net, x, (1, 4, 4)), 1, 16), 5), y, x
 
 
-NETWORKS: dict[str, Made] = {
-    made.__name__: made for made in (residual, recalibrated, decoder, pieces_of_depth, flattened)
+NETWORKS: dict[str, Builder] = {
+    build.__name__: build for build in (residual, recalibrated, decoder, pieces_of_depth, flattened)
 }
 ALL = {**CONVOLUTIONS, **POOLS, **NETWORKS}
 
 
 def graph_of(title: str) -> Graph:
     net = Net()
-    made = ALL[title](net)
-    return net.graph(*((made,) if isinstance(made, str) else made))
+    results = ALL[title](net)
+    return net.graph(*((results,) if isinstance(results, str) else results))
 
 
 @pytest.mark.parametrize("title", ALL)

@@ -114,8 +114,8 @@ def test_pixels_are_repeated_across_and_down(config, task, threads):
 def test_means_are_requantised_sums(config, blocks, elements, threads):
     planes = integers(blocks, elements, config.batch, config.block_out)
     given = {"P": kept(config), "X": planes, "W": scalar_weights((1,), config)}
-    made = results(MeanTask(blocks, elements), threads, config, given, blocks, *planes.shape[2:])
-    np.testing.assert_array_equal(made, scaled(planes.sum(1, dtype=np.int64), config))
+    result = results(MeanTask(blocks, elements), threads, config, given, blocks, *planes.shape[2:])
+    np.testing.assert_array_equal(result, scaled(planes.sum(1, dtype=np.int64), config))
 
 
 @pytest.mark.parametrize("config", [SMALL, PAIRS, WIDE_IN, WIDE_OUT], ids=lambda config: config.name)
@@ -131,9 +131,9 @@ def test_means_are_requantised_sums(config, blocks, elements, threads):
 def test_the_alu_multiplies_planes_by_factors(config, task, threads):
     planes = integers(task.blocks, task.elements, task.parts, config.batch, config.block_out)
     factors = integers(task.blocks, task.parts, config.batch, config.block_out)
-    made = results(task, threads, config, {"P": kept(config), "A": planes, "F": factors}, *planes.shape)
+    result = results(task, threads, config, {"P": kept(config), "A": planes, "F": factors}, *planes.shape)
     products = (planes.astype(np.int64) - task.zeros[0]) * (factors.astype(np.int64) - task.zeros[1])[:, None]
-    np.testing.assert_array_equal(made, scaled(products, config))
+    np.testing.assert_array_equal(result, scaled(products, config))
 
 
 @pytest.mark.parametrize("config", [SMALL, PAIRS], ids=["small", "pairs"])
@@ -149,18 +149,18 @@ def test_the_array_multiplies_planes_by_factors(config, blocks, elements, zeros,
     given |= {"K": scalar_weights(of_factors, config)} if of_factors else {}
     given |= {"C": constant_inputs(of_planes, config)} if of_planes else {}
     task = FactorsTask(blocks, elements, len(of_factors), len(of_planes))
-    made = results(task, threads, config, given, *planes.shape)
+    result = results(task, threads, config, given, *planes.shape)
     wide = factors.astype(np.int64)[:, None, None]
     totals = planes * (wide - zeros[1]) - zeros[0] * wide  # the product of zero points is in the bias
-    np.testing.assert_array_equal(made, scaled(totals, config))
+    np.testing.assert_array_equal(result, scaled(totals, config))
 
 
 @pytest.mark.parametrize(("blocks", "threads"), [(6, 2), (5, 1)])
 def test_factors_become_diagonals(blocks, threads):
     factors = integers(blocks, 1, 4)
     given = {"F": factors, "U": channel_masks(TINY)}
-    made = results(DiagonalTask(blocks), threads, TINY, given, blocks, 4, 1, 4)
-    np.testing.assert_array_equal(made[:, :, 0], factors * np.eye(4, dtype=np.int8))
+    result = results(DiagonalTask(blocks), threads, TINY, given, blocks, 4, 1, 4)
+    np.testing.assert_array_equal(result[:, :, 0], factors * np.eye(4, dtype=np.int8))
 
 
 def depths(**bytes_of: int):

@@ -124,8 +124,8 @@ def test_it_takes_little_more_than_its_slots_and_half_of_what_the_alu_alone_take
 
 
 def test_overlapping_windows_share_maxima_of_smaller_windows():
-    """Three operations along each axis give the maxima of 2, 4 and 5 lines; the ALU alone takes one for each
-    input of a window."""
+    """Three operations along each axis give the maxima of 2, 4 and 5 lines; the ALU alone takes an operation
+    for each input of a window."""
     target, size = Target(DEFAULT), Pooling(64, 20, 20, (5, 5), (1, 1), (2, 2, 2, 2))
     slots = 4 * (24 * 24 + (23 + 21 + 20) * (24 + 20))
     cycles = simulated_cycles(MaximumTask(size), Choice(2), target)

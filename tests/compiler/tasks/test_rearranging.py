@@ -22,39 +22,39 @@ def test_rows_become_weights_and_zeros_fill_the_last_block(blocks, rows, threads
     """Of rows in one tile, in several, and in whole tiles of 128 or 256."""
     b = RNG.integers(-128, 128, (blocks, rows, 1, 4), np.int8)
     high = -(-rows // 4)
-    made = np.full((high, blocks, 4, 1, 4), 99, np.int8)
+    result = np.full((high, blocks, 4, 1, 4), 99, np.int8)
     interpret(
         RowsTask(blocks, rows).program(Choice(threads), TINY),
-        {"B": b, "U": np.eye(4, dtype=np.int8)[None], "D": made},
+        {"B": b, "U": np.eye(4, dtype=np.int8)[None], "D": result},
     )
     whole = np.concatenate([b, np.zeros((blocks, high * 4 - rows, 1, 4), np.int8)], 1)
-    assert np.array_equal(made, whole.reshape(blocks, high, 4, 1, 4).swapaxes(0, 1))
+    assert np.array_equal(result, whole.reshape(blocks, high, 4, 1, 4).swapaxes(0, 1))
 
 
 @pytest.mark.parametrize(("rows", "columns", "threads"), [(4, 3, 2), (3, 2, 1), (5, 64, 2)])
 def test_blocks_of_weights_are_turned(rows, columns, threads):
     b = RNG.integers(-128, 128, (rows, columns, 4, 4), np.int8)
-    made = np.full((columns, rows, 4, 1, 4), 99, np.int8)
+    result = np.full((columns, rows, 4, 1, 4), 99, np.int8)
     interpret(
         TurnTask(rows, columns).program(Choice(threads), TINY),
-        {"B": b, "U": one_hot_inputs(TINY), "D": made},
+        {"B": b, "U": one_hot_inputs(TINY), "D": result},
     )
-    assert np.array_equal(made[:, :, :, 0], b.transpose(1, 0, 3, 2))
+    assert np.array_equal(result[:, :, :, 0], b.transpose(1, 0, 3, 2))
 
 
 def test_what_stands_between_rows_of_blocks_stays():
     rows = RNG.integers(-128, 128, (2, 8, 1, 4), np.int8)
     weights = RNG.integers(-128, 128, (2, 3, 4, 4), np.int8)
-    made, turned = np.full((2, 5, 4, 1, 4), 99, np.int8), np.full((3, 5, 4, 1, 4), 99, np.int8)
+    result, turned = np.full((2, 5, 4, 1, 4), 99, np.int8), np.full((3, 5, 4, 1, 4), 99, np.int8)
     unit = np.eye(4, dtype=np.int8)[None]
-    interpret(RowsTask(2, 8, 5).program(Choice(1), TINY), {"B": rows, "U": unit, "D": made})
+    interpret(RowsTask(2, 8, 5).program(Choice(1), TINY), {"B": rows, "U": unit, "D": result})
     interpret(
         TurnTask(2, 3, 5).program(Choice(1), TINY),
         {"B": weights, "U": one_hot_inputs(TINY), "D": turned},
     )
-    assert np.array_equal(made[:, :2], rows.reshape(2, 2, 4, 1, 4).swapaxes(0, 1))
+    assert np.array_equal(result[:, :2], rows.reshape(2, 2, 4, 1, 4).swapaxes(0, 1))
     assert np.array_equal(turned[:, :2, :, 0], weights.transpose(1, 0, 3, 2))
-    assert (made[:, 2:] == 99).all()
+    assert (result[:, 2:] == 99).all()
     assert (turned[:, 2:] == 99).all()
 
 

@@ -128,7 +128,7 @@ def test_each_byte_of_the_image_is_loaded_once_and_only_results_are_stored():
     ("sizes", "share"), [((72, 12, 49), 1.12), ((42, 7, 196), 1.2), ((15, 3, 784), 1.12)]
 )
 def test_it_takes_little_more_than_its_slots(sizes, share):
-    """A slot to scale each element, and one for each product of the convolution."""
+    """A slot to scale each element, and a slot for each product of the convolution."""
     task, target = ScaledTask(*sizes), Target(EVERY)
     inputs, outputs, pixels = sizes
     cycles = simulated_cycles(task, Choice(2), target)

@@ -1,4 +1,4 @@
-"""Virtual threads have tiles of their own, so that one can load while another computes."""
+"""Virtual threads have separate tiles, so that one thread can load while another computes."""
 
 import pytest
 
@@ -45,17 +45,17 @@ OF_THREADS: dict[Task, str] = {
 
 def buffers_of_threads(task: Task) -> str:
     """Return the buffers that stand in loops over virtual threads, in the order of the program."""
-    depth, found = -1, []
+    depth, buffers = -1, []
     for line in print_func(task.program(Choice(2), DEFAULT)).splitlines():
         indent = len(line) - len(line.lstrip())
         if indent <= depth:
             depth = -1
         if "in vthread(2)" in line:
             depth = indent
-        name, is_made, _ = line.strip().partition(" = alloc(")
-        if is_made and depth >= 0:
-            found.append(name)
-    return " ".join(found)
+        name, is_alloc, _ = line.strip().partition(" = alloc(")
+        if is_alloc and depth >= 0:
+            buffers.append(name)
+    return " ".join(buffers)
 
 
 @pytest.mark.parametrize("task", OF_THREADS, ids=lambda task: type(task).__name__)

@@ -65,7 +65,7 @@ def test_a_tile_may_fill_the_accumulators(size, count, tile):
 @pytest.mark.parametrize(("operands", "threads"), [(1, 1), (1, 3), (2, 1), (2, 4)])
 @pytest.mark.parametrize("sets", [0, 1, 5, 32, 33])
 def test_elements_fill_what_parameters_leave(sets, operands, threads):
-    """All sets stand on chip while they take a quarter of the accumulators, else one does."""
+    """All sets stand on chip while they take a quarter of the accumulators, else one set."""
     config = accumulators(512)
     kept = sets if 16 * sets <= 512 else 1
     most = elements_at_a_time(config, sets, operands, threads)

@@ -20,7 +20,7 @@ def test_the_expression_agrees_with_the_definition(shift):
             bias, rng.randrange(1 << 16), shift, *(rng.randrange(-128, 128) for _ in range(3))
         )
         arrays = {"words": np.array([wrap(word, 32) for word in (value, *kept)], np.int32)}
-        found = evaluate(
+        result = evaluate(
             requantised(Read(words, (Const(0),)), lambda row: Read(words, (Const(int(row) + 1),))), arrays, {}
         )
-        assert found == requantise(value, kept, 32)
+        assert result == requantise(value, kept, 32)

@@ -40,7 +40,7 @@ def integers(*shape: int) -> np.ndarray:
     return RNG.integers(-128, 128, shape, np.int8)
 
 
-def made(out: Tensor, given: dict[str, np.ndarray]) -> np.ndarray:
+def output_of(out: Tensor, given: dict[str, np.ndarray]) -> np.ndarray:
     """Return what the program of a tensor writes."""
     func = create_schedule(out).lower()
     (buffer,) = [buffer for buffer in func.params if buffer.name not in given]
@@ -98,9 +98,9 @@ def test_convolutions(name, setting):
     given = {"X": blocked(image, config.block_in, config.batch), "W": blocked_weights(weights, size, config)}
     if kept:
         given["P"] = kept["P"].reshape(len(given["W"]), -1, *kept["P"].shape[1:])
-    result = made(conv2d(size, config, narrowing, border=border).out, given)
-    found = image_of(result, size.batch, size.outputs, *size.out_size, config)
-    np.testing.assert_array_equal(found, expected)
+    result = output_of(conv2d(size, config, narrowing, border=border).out, given)
+    pixels = image_of(result, size.batch, size.outputs, *size.out_size, config)
+    np.testing.assert_array_equal(pixels, expected)
 
 
 def test_weights_that_are_all_alike_stand_once():
@@ -109,7 +109,7 @@ def test_weights_that_are_all_alike_stand_once():
     expected, kept = narrowed(convolved(image, np.ones((5, 1, 2, 3), np.int8), size), Scale(), config)
     given = {"X": blocked(image, 2, 1), "W": np.eye(2, dtype=np.int8).reshape(1, 1, 1, 1, 1, 2, 2)}
     given["P"] = kept["P"][:, None]
-    result = made(conv2d(size, config, Scale(), alike=True).out, given)
+    result = output_of(conv2d(size, config, Scale(), alike=True).out, given)
     np.testing.assert_array_equal(image_of(result, 1, 5, *size.out_size, config), expected)
 
 
@@ -125,9 +125,9 @@ def test_weights_that_are_all_alike_stand_once():
 )
 def test_the_greatest_of_windows(size, config):
     image = RNG.integers(-128, -100, (size.batch, size.channels, size.height, size.width), np.int8)
-    result = made(max_pool(size, config).out, {"X": blocked(image, config.block_out, config.batch)})
-    found = image_of(result, size.batch, size.channels, *size.out_size, config)
-    np.testing.assert_array_equal(found, greatest(image, size))
+    result = output_of(max_pool(size, config).out, {"X": blocked(image, config.block_out, config.batch)})
+    pixels = image_of(result, size.batch, size.channels, *size.out_size, config)
+    np.testing.assert_array_equal(pixels, greatest(image, size))
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
@@ -155,7 +155,7 @@ def test_transposed_convolutions(size, setting):
     )
     expected, kept = narrowed(sums.astype(np.int64), narrowing, config)
     given = {"X": blocked(image, config.block_in, config.batch), "W": phase_weights(weights, size, config)}
-    result = made(conv2d_transposed(size, config, narrowing).out, given | kept)
+    result = output_of(conv2d_transposed(size, config, narrowing).out, given | kept)
     np.testing.assert_array_equal(
         image_of(result, size.batch, size.outputs, *size.out_size, config), expected
     )
@@ -187,10 +187,10 @@ def test_operators_on_elements(narrowing, config):
     for operator, totals in cases:
         expected, kept = narrowed(totals, narrowing, config)
         assert isinstance(narrowing, Scale) or (expected.min() < 0) == (narrowing.amount > 0)
-        given = {one.name: operands[one.name].reshape(one.shape) for one in operator.inputs}
-        found = image_of(made(operator.out, given | kept), 1, 5, 1, 3, config)
-        np.testing.assert_array_equal(found, expected)
-    copied = made(
+        given = {tensor.name: operands[tensor.name].reshape(tensor.shape) for tensor in operator.inputs}
+        result = image_of(output_of(operator.out, given | kept), 1, 5, 1, 3, config)
+        np.testing.assert_array_equal(result, expected)
+    copied = output_of(
         copy(shape, config).out, {"A": operands["A"].reshape(*shape, config.batch, config.block_out)}
     )
     np.testing.assert_array_equal(image_of(copied, 1, 5, 1, 3, config), first)

@@ -50,7 +50,7 @@ def pooled():
 
 
 def scramble(schedule, rng):
-    """Apply random primitives; those that cannot be applied refuse."""
+    """Apply random primitives; primitives that cannot be applied refuse."""
     for _ in range(rng.randint(2, 14)):
         handle = schedule[rng.choice(schedule.stages).tensor]
         loops = handle.loops
@@ -89,7 +89,9 @@ def test_random_schedules_give_the_same_result(build, seed):
         buffer.name: numbers.integers(-100, 100, buffer.shape).astype(DTYPES[buffer.dtype].numpy)
         for buffer in plain.params
     }
-    one, other = ({name: array.copy() for name, array in inputs.items()} for _ in range(2))
-    interpret(plain, one)
-    interpret(func, other)
-    np.testing.assert_array_equal(other["Z"], one["Z"])
+    plain_arrays, scheduled_arrays = (
+        {name: array.copy() for name, array in inputs.items()} for _ in range(2)
+    )
+    interpret(plain, plain_arrays)
+    interpret(func, scheduled_arrays)
+    np.testing.assert_array_equal(scheduled_arrays["Z"], plain_arrays["Z"])

@@ -1,5 +1,5 @@
-"""Schedule primitives: the rewrite each one documents is the rewrite it makes, results never change, and
-misuse is explained."""
+"""Schedule primitives: the rewrite each primitive documents is the rewrite it makes, results never
+change, and misuse is explained."""
 
 import numpy as np
 import pytest
@@ -324,13 +324,13 @@ def test_a_tensor_is_computed_where_all_its_readers_are():
     assert schedule[second].loops == ["C_y", "C_x"]
     with pytest.raises(ScheduleError) as caught:
         schedule[first].compute_at(second, "C_y")
-    own = "\nfor y in range(6):\n    for x in range(8):\n        B[...] = ..."
+    nest = "\nfor y in range(6):\n    for x in range(8):\n        B[...] = ..."
     stray = "D reads B and would not be computed inside the same loop"
-    assert str(caught.value) == f"compute_at of B: {stray}{own}"
+    assert str(caught.value) == f"compute_at of B: {stray}{nest}"
     assert schedule.stage(first).attach is None
     with pytest.raises(ScheduleError) as caught:
         schedule[first].compute_at(out, "D_y")
-    assert str(caught.value) == f"compute_at of B: {stray.replace('D', 'C')}{own}"
+    assert str(caught.value) == f"compute_at of B: {stray.replace('D', 'C')}{nest}"
     schedule[second].compute_at(out, "D_x")
     schedule[first].compute_at(out, "D_y")
     loops = schedule[out].loops

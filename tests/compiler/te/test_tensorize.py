@@ -253,11 +253,13 @@ def test_a_call_means_what_it_was_put_in_place_of(name):
     loops = nest(ACCEPTED[name])
     rng = np.random.default_rng(0)
     shapes = {"A": ((6, 2, 4), np.int8), "B": ((3, 4), np.int8), "C": ((5, 2), np.int32)}
-    one = {buffer: rng.integers(-100, 100, shape).astype(kind) for buffer, (shape, kind) in shapes.items()}
-    other = {buffer: array.copy() for buffer, array in one.items()}
-    execute(loops, one, {"n": 2})
-    execute(tensorized_call(loops, [DOT]), other, {"n": 2})
-    np.testing.assert_array_equal(one["C"], other["C"])
+    loop_arrays = {
+        buffer: rng.integers(-100, 100, shape).astype(kind) for buffer, (shape, kind) in shapes.items()
+    }
+    call_arrays = {buffer: array.copy() for buffer, array in loop_arrays.items()}
+    execute(loops, loop_arrays, {"n": 2})
+    execute(tensorized_call(loops, [DOT]), call_arrays, {"n": 2})
+    np.testing.assert_array_equal(loop_arrays["C"], call_arrays["C"])
 
 
 EVERY = accelerator(TINY).every
@@ -281,14 +283,16 @@ def test_an_intrinsic_of_the_accelerator_means_itself(intrinsic):
     call = Call(intrinsic, operands)
     verify(Func("alone", params, call))
     rng = np.random.default_rng(1)
-    one = {param.name: rng.integers(0, 20, param.shape).astype(DTYPES[param.dtype].numpy) for param in params}
-    one |= {
+    meaning_arrays = {
+        param.name: rng.integers(0, 20, param.shape).astype(DTYPES[param.dtype].numpy) for param in params
+    }
+    meaning_arrays |= {
         param.name: np.full(1, operand.value)
         for param, operand in zip(params, operands, strict=True)
         if isinstance(operand, Const)
     }
-    other = {name: array.copy() for name, array in one.items()}
-    execute(intrinsic.meaning.body, one, {})
-    execute(meaning_of(call), other, {})
-    for name, array in one.items():
-        np.testing.assert_array_equal(array, other[name])
+    call_arrays = {name: array.copy() for name, array in meaning_arrays.items()}
+    execute(intrinsic.meaning.body, meaning_arrays, {})
+    execute(meaning_of(call), call_arrays, {})
+    for name, array in meaning_arrays.items():
+        np.testing.assert_array_equal(array, call_arrays[name])

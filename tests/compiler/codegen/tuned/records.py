@@ -19,7 +19,7 @@ def space(target: Target = TARGET) -> ChoiceSpace:
 
 
 def record(cycles: int | None = 1000, place: int = 0, target: Target = TARGET, **changes) -> TuningRecord:
-    """Return a record of one of the choices for TASK, with changes."""
+    """Return a record of a choice for TASK, with changes."""
     values = {
         "task": str(TASK),
         "timing": target.timing_digest,
@@ -36,5 +36,5 @@ def record(cycles: int | None = 1000, place: int = 0, target: Target = TARGET, *
 
 
 def choice(place: int) -> Choice:
-    """Return one of the choices for TASK."""
+    """Return the choice for TASK at a place of its space."""
     return space().choice(place)

@@ -24,11 +24,11 @@ KEY = str(TASK), TARGET.timing_digest
 
 
 def test_records_of_another_version_count_where_they_are_better():
-    own, worse, better = record(100), record(200, 1, version="old"), record(50, 2, version="old")
-    found = best_records("log", [own, worse])
-    assert (found.current, found.older) == ({KEY: own}, {})
-    found = best_records("log", [own, worse, better])
-    assert (found.current, found.older) == ({KEY: own}, {KEY: better})
+    current, worse, better = record(100), record(200, 1, version="old"), record(50, 2, version="old")
+    best = best_records("log", [current, worse])
+    assert (best.current, best.older) == ({KEY: current}, {})
+    best = best_records("log", [current, worse, better])
+    assert (best.current, best.older) == ({KEY: current}, {KEY: better})
     assert best_records("log", [worse]).older == {KEY: worse}
 
 
@@ -52,9 +52,9 @@ def test_the_useful_records_of_a_log_serve_as_all_of_them():
         records = [
             record(rng.choice((None, 5, 6, 7)), rng.randrange(3), **rng.choice(changes)) for _ in "a" * 20
         ]
-        records = [one for one in records if not (one.network and one.cycles is None)]
-        found, every = best_records("log", candidates_for_best(records)), best_records("log", records)
-        assert (found.current, found.older, found.settled) == (every.current, every.older, every.settled)
+        records = [entry for entry in records if not (entry.network and entry.cycles is None)]
+        best, every = best_records("log", candidates_for_best(records)), best_records("log", records)
+        assert (best.current, best.older, best.settled) == (every.current, every.older, every.settled)
 
 
 def test_a_long_log_serves_a_compilation_and_is_not_held_in_memory(tmp_path, monkeypatch):
@@ -68,8 +68,8 @@ def test_a_long_log_serves_a_compilation_and_is_not_held_in_memory(tmp_path, mon
 def test_a_log_none_and_the_kit(tmp_path):
     write_log([record(100)], tmp_path / "log")
     (tmp_path / "log").open("ab").write(b"torn")
-    found = records_of(tmp_path / "log")
-    assert (found.source, found.torn, list(found.current)) == (str(tmp_path / "log"), True, [KEY])
+    best = records_of(tmp_path / "log")
+    assert (best.source, best.torn, list(best.current)) == (str(tmp_path / "log"), True, [KEY])
     assert records_of("none") is NO_RECORDS
     assert records_of(None) is shipped_records()
     assert shipped_records().source == KIT
@@ -77,5 +77,5 @@ def test_a_log_none_and_the_kit(tmp_path):
 
 def test_what_ships_is_legal_on_some_preset_and_small():
     every = [*shipped_records().current.values(), *shipped_records().older.values()]
-    assert all(one.cycles is not None for one in every)
+    assert all(entry.cycles is not None for entry in every)
     assert sum(file.stat().st_size for file in SHIPPED.glob("*.jsonl")) < 1 << 20

@@ -68,9 +68,15 @@ def test_a_record_of_another_version_is_measured_beside_the_default(ranked):
 
 def test_a_better_record_of_another_version_is_measured_beside_that_of_this_one(ranked):
     slow, middle, fast = ranked[0], ranked[len(ranked) // 2], ranked[-1]
-    own = record(1000, middle)
-    assert chosen([own, record(1, fast, version="old")], choice(slow)) == (choice(fast), RecordUse.REMEASURED)
-    assert chosen([own, record(1, slow, version="old")], choice(fast)) == (choice(middle), RecordUse.APPLIED)
+    current = record(1000, middle)
+    assert chosen([current, record(1, fast, version="old")], choice(slow)) == (
+        choice(fast),
+        RecordUse.REMEASURED,
+    )
+    assert chosen([current, record(1, slow, version="old")], choice(fast)) == (
+        choice(middle),
+        RecordUse.APPLIED,
+    )
 
 
 def test_what_was_measured_again_is_kept(monkeypatch, ranked):

@@ -19,7 +19,7 @@ def path(tmp_path):
 
 
 def fill(path, records):
-    """Append records; return those that were there."""
+    """Append records; return the records that were there."""
     log = TuningLog(path)
     before = list(log.records)
     log.append(records)
@@ -30,15 +30,15 @@ def fill(path, records):
 def test_records_are_read_back_in_the_order_in_which_they_were_appended(path):
     assert fill(path, RECORDS[3:]) == []
     assert fill(path, RECORDS[:3]) == RECORDS[3:]
-    found = read_log(path)
-    assert (list(found.records), found.torn) == (RECORDS[3:] + RECORDS[:3], False)
+    contents = read_log(path)
+    assert (list(contents.records), contents.torn) == (RECORDS[3:] + RECORDS[:3], False)
 
 
 def test_a_torn_last_line_is_told_by_readers_and_cut_off_by_the_next_that_appends(path):
     fill(path, RECORDS[:2])
     path.write_bytes(path.read_bytes() + line_of(RECORDS[2].text)[:-1])
-    found = read_log(path)
-    assert (list(found.records), found.torn) == (RECORDS[:2], True)
+    contents = read_log(path)
+    assert (list(contents.records), contents.torn) == (RECORDS[:2], True)
     log = TuningLog(path)
     assert (log.records, log.torn) == (RECORDS[:2], True)
     log.append(RECORDS[2:3])
@@ -86,12 +86,12 @@ def test_merged_logs_hold_every_record_once_whatever_their_order(tmp_path):
 
 
 def test_a_file_that_would_be_lost_is_not_merged_into(tmp_path):
-    one, other = tmp_path / "one", tmp_path / "other"
-    fill(one, RECORDS[:1])
-    fill(other, RECORDS[1:])
+    source, target = tmp_path / "one", tmp_path / "other"
+    fill(source, RECORDS[:1])
+    fill(target, RECORDS[1:])
     with pytest.raises(TuneError, match="other exists; name it among the logs"):
-        merge([one], other)
-    assert merge([one, other], other) == merged(RECORDS)
-    assert list(read_log(other).records) == merged(RECORDS)
-    write_log(RECORDS[:2], one)
-    assert list(read_log(one).records) == RECORDS[:2]
+        merge([source], target)
+    assert merge([source, target], target) == merged(RECORDS)
+    assert list(read_log(target).records) == merged(RECORDS)
+    write_log(RECORDS[:2], source)
+    assert list(read_log(source).records) == RECORDS[:2]

@@ -12,10 +12,10 @@ from vdla.compiler.codegen.tuned.record import best_of, merged, record_from, set
 RECORDS = [record(2000 - place, place) for place in range(6)] + [record(None, 7), record(5, 8, task="other")]
 
 
-@pytest.mark.parametrize("one", RECORDS, ids=range(len(RECORDS)))
-def test_a_record_is_read_back(one):
-    assert record_from(one.text) == one
-    assert b"\n" not in one.text
+@pytest.mark.parametrize("original", RECORDS, ids=range(len(RECORDS)))
+def test_a_record_is_read_back(original):
+    assert record_from(original.text) == original
+    assert b"\n" not in original.text
 
 
 @pytest.mark.parametrize(
@@ -50,14 +50,14 @@ def test_merging_is_the_same_in_every_order_and_keeps_each_record_once():
 
 
 def test_a_merged_log_has_the_trials_of_one_tuning_in_order():
-    found = merged([record(100 + trial, trial) for trial in (11, 2, 10, 1)])
-    assert [one.trial for one in found] == [1, 2, 10, 11]
+    log = merged([record(100 + trial, trial) for trial in (11, 2, 10, 1)])
+    assert [entry.trial for entry in log] == [1, 2, 10, 11]
 
 
 def test_the_best_record_of_each_task_and_target_is_the_legal_one_with_the_fewest_cycles():
     elsewhere = replace(RECORDS[0], timing="another", cycles=1)
-    found = best_of([*RECORDS, elsewhere])
-    assert found == {
+    best = best_of([*RECORDS, elsewhere])
+    assert best == {
         (RECORDS[5].task, RECORDS[5].timing): RECORDS[5],
         ("other", RECORDS[7].timing): RECORDS[7],
         (elsewhere.task, "another"): elsewhere,
@@ -75,7 +75,7 @@ def test_the_fastest_settlement_of_a_network_is_found_whole():
     slow = [record(500, place, task=task, network="net", trial=1) for place, task in enumerate("abc")]
     fast = [record(400, place, task=task, network="net", trial=2) for place, task in enumerate("abc")]
     other = record(3, network="other")
-    found = settled_of([slow[0], fast[2], record(2), fast[0], slow[1], other, fast[1], slow[2]])
+    settled = settled_of([slow[0], fast[2], record(2), fast[0], slow[1], other, fast[1], slow[2]])
     key = fast[0].network, fast[0].timing
-    assert sorted(found[key], key=lambda one: one.task) == fast
-    assert found[other.network, other.timing] == (other,)
+    assert sorted(settled[key], key=lambda entry: entry.task) == fast
+    assert settled[other.network, other.timing] == (other,)

@@ -123,10 +123,16 @@ OPERATORS = {
 
 def largest_difference(graph: Graph, lowered: Graph, feeds: dict[str, np.ndarray]) -> int:
     """Return how far the 8-bit values that both graphs have are apart."""
-    one, other = all_values(graph, feeds), all_values(lowered, feeds)
-    narrow = [name for name in one.keys() & other.keys() if graph.types[name].dtype in ("int8", "uint8")]
+    float_values, lowered_values = all_values(graph, feeds), all_values(lowered, feeds)
+    narrow = [
+        name
+        for name in float_values.keys() & lowered_values.keys()
+        if graph.types[name].dtype in ("int8", "uint8")
+    ]
     assert narrow
-    return max(int(np.abs(signed(one[name]) - signed(other[name])).max()) for name in narrow)
+    return max(
+        int(np.abs(signed(float_values[name]) - signed(lowered_values[name])).max()) for name in narrow
+    )
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])

@@ -159,9 +159,9 @@ ONCE = {"dilations": (1, 1), "group": 1, "pads": (1, 1, 1, 1), "strides": (1, 1)
 
 def largest_difference(graph: Graph, lowered: Graph, feeds: dict[str, np.ndarray]) -> int:
     """Return how far the quantised outputs of the lowered graph are off."""
-    expected, found = all_values(graph, feeds), all_values(lowered, feeds)
+    expected, actual = all_values(graph, feeds), all_values(lowered, feeds)
     outs = [DefUse(graph).makers[name].inputs[0] for name in graph.outputs]
-    return max(int(np.abs(signed(found[name]) - signed(expected[name])).max()) for name in outs)
+    return max(int(np.abs(signed(actual[name]) - signed(expected[name])).max()) for name in outs)
 
 
 def numbers(of: QdqBuilder, *shape: int, least: float = -2.0) -> str:
@@ -253,11 +253,11 @@ def test_a_chain_is_merged_into_the_product_or_into_one_change():
         for title, make in cases.items():
             of = QdqBuilder(0)
             graph = of.finish(of.pair(make(of)))
-            found = MergedConversions(graph)
-            maker = found.makers[found.source(DefUse(graph).makers[graph.outputs[0]].inputs[0])]
-            chain = found.chain(found.makers[found.source(maker.inputs[0])])
+            merged = MergedConversions(graph)
+            maker = merged.makers[merged.source(DefUse(graph).makers[graph.outputs[0]].inputs[0])]
+            chain = merged.chain(merged.makers[merged.source(maker.inputs[0])])
             assert (chain.node.op == CHANGE) is alone, title
-            assert found.is_dequantised(chain.node.inputs[0])
+            assert merged.is_dequantised(chain.node.inputs[0])
 
 
 def test_a_merged_chain_computes_what_its_operators_compute():
@@ -275,12 +275,12 @@ def test_a_merged_chain_computes_what_its_operators_compute():
     return y
 """
     )
-    found = MergedConversions(graph)
-    chain = found.chain(found.makers["y"])
+    merged = MergedConversions(graph)
+    chain = merged.chain(merged.makers["y"])
     assert (chain.node.inputs, chain.node.attributes) == (("a",), {"axis": -1})
     np.testing.assert_allclose(chain.affine.factors, [-1] * 4)
     np.testing.assert_allclose(chain.affine.shifts, np.array([1, -2, 0, 4]) / 3)
-    assert found.chain(found.makers["b"]).node.attributes == {"axis": 1}
+    assert merged.chain(merged.makers["b"]).node.attributes == {"axis": 1}
 
 
 def read_twice(of: QdqBuilder) -> tuple[str, ...]:

@@ -110,14 +110,14 @@ def attributes_agreed(
 ) -> Sequence[tuple[str, dict]]:
     """Check that a model of nodes that makes y means what onnxruntime makes of it, and that none of it is left
     to onnxruntime; return its operators with their attributes."""
-    made = model(nodes, {name: array.shape for name, array in fed.items()}, ["y"], constants, opset)
-    for value in made.graph.input:
+    proto = model(nodes, {name: array.shape for name, array in fed.items()}, ["y"], constants, opset)
+    for value in proto.graph.input:
         value.type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(fed[value.name].dtype)
-    made.graph.output[0].ClearField("type")
-    (expected,) = onnxruntime.InferenceSession(made.SerializeToString()).run(None, dict(fed))
-    graph = load(made)
-    assert PART not in [one.op for one in graph.nodes]
-    found = interpret(graph, dict(fed))["y"]
-    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
-    return [(one.op, dict(one.attributes)) for one in graph.nodes]
+    proto.graph.output[0].ClearField("type")
+    (expected,) = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, dict(fed))
+    graph = load(proto)
+    assert PART not in [graph_node.op for graph_node in graph.nodes]
+    result = interpret(graph, dict(fed))["y"]
+    assert (result.dtype, result.shape) == (expected.dtype, expected.shape)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
+    return [(graph_node.op, dict(graph_node.attributes)) for graph_node in graph.nodes]

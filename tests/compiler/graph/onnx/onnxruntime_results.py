@@ -20,15 +20,17 @@ def fused(op: str, inputs: str, fed: dict, constants: dict, outputs: str = "y", 
     return model(nodes, shapes, [name for name in outputs.split() if name != "-"], constants)
 
 
-def check(made: ModelProto, fed: dict[str, np.ndarray]) -> Graph:
+def check(proto: ModelProto, fed: dict[str, np.ndarray]) -> Graph:
     """Compare with onnxruntime, which must not be needed to run it; return the graph."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(made.SerializeToString(), options)
-    expected = dict(zip([one.name for one in session.get_outputs()], session.run(None, fed), strict=True))
-    graph = load(made)
-    assert PART not in [one.op for one in graph.nodes]
-    found = interpret(graph, fed)
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), options)
+    expected = dict(
+        zip([output.name for output in session.get_outputs()], session.run(None, fed), strict=True)
+    )
+    graph = load(proto)
+    assert PART not in [graph_node.op for graph_node in graph.nodes]
+    results = interpret(graph, fed)
     for name, array in expected.items():
-        np.testing.assert_allclose(found[name], array, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(results[name], array, rtol=1e-4, atol=1e-4)
     return graph

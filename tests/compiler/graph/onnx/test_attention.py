@@ -19,12 +19,12 @@ def normal(*shape: int) -> np.ndarray:
     return RNG.normal(size=shape).astype(np.float32)
 
 
-def integers(made: ModelProto, *names: str) -> ModelProto:
+def integers(proto: ModelProto, *names: str) -> ModelProto:
     """Set the type of inputs to int32."""
-    for value in made.graph.input:
+    for value in proto.graph.input:
         if value.name in names:
             value.type.tensor_type.elem_type = TensorProto.INT32
-    return made
+    return proto
 
 
 MASKS = {
@@ -45,8 +45,8 @@ def test_separate_queries_keys_and_values(inputs, mask):
         names = names if "m" in names.split() else f"{names}{'' if 'b' in names else ' -'} m"
     if "a" in names.split():
         fed["a"] = normal(1, HEADS, ROWS, KEYS)
-    made = fused("MultiHeadAttention", names, fed, {"b": normal(3 * WIDE)}, num_heads=HEADS)
-    check(integers(made, "m"), fed)
+    proto = fused("MultiHeadAttention", names, fed, {"b": normal(3 * WIDE)}, num_heads=HEADS)
+    check(integers(proto, "m"), fed)
 
 
 @pytest.mark.parametrize("scale", [None, 0.25])
@@ -55,8 +55,8 @@ def test_keys_and_values_after_a_cache(causal, scale):
     fed = {name: normal(BATCH, ROWS, WIDE) for name in "qkv"}
     fed |= {name: normal(BATCH, HEADS, 3, WIDTH) for name in ("pk", "pv")}
     given = {"num_heads": HEADS, "unidirectional": causal} | ({} if scale is None else {"scale": scale})
-    made = fused("MultiHeadAttention", "q k v - - - pk pv", fed, {}, "y nk nv", **given)
-    check(made, fed)
+    proto = fused("MultiHeadAttention", "q k v - - - pk pv", fed, {}, "y nk nv", **given)
+    check(proto, fed)
 
 
 @pytest.mark.parametrize("sizes", [None, [24, 24, 8]])
@@ -68,8 +68,8 @@ def test_projected_queries_keys_and_values(causal, inputs, sizes):
     fed |= {"a": normal(BATCH, HEADS, ROWS, ROWS)}
     fed = {name: array for name, array in fed.items() if name in inputs.split()}
     given = {"num_heads": HEADS, "unidirectional": causal} | ({"qkv_hidden_sizes": sizes} if sizes else {})
-    made = fused("Attention", inputs, fed, {"w": normal(10, whole), "b": normal(whole)}, **given)
-    check(integers(made, "m"), fed)
+    proto = fused("Attention", inputs, fed, {"w": normal(10, whole), "b": normal(whole)}, **given)
+    check(integers(proto, "m"), fed)
 
 
 @pytest.mark.parametrize("each", [False, True])
@@ -84,9 +84,9 @@ def test_quantised_projections(each):
         "u": np.zeros(columns, np.int8) if each else np.array(2, np.int8),
     }
     fed = {"x": RNG.integers(0, 100, (BATCH, ROWS, 10)).astype(np.uint8)}
-    made = fused("QAttention", "x w b s t - z u", fed, constants, num_heads=HEADS)
-    made.graph.input[0].type.tensor_type.elem_type = TensorProto.UINT8
-    check(made, fed)
+    proto = fused("QAttention", "x w b s t - z u", fed, constants, num_heads=HEADS)
+    proto.graph.input[0].type.tensor_type.elem_type = TensorProto.UINT8
+    check(proto, fed)
 
 
 @pytest.mark.parametrize("interleaved", [0, 1])
@@ -107,7 +107,7 @@ def test_heads_of_queries_share_keys(shared, rotary, past, interleaved):
         "c": np.cos(normal(16, width // 2)),
         "s": np.sin(normal(16, width // 2)),
     }
-    made = fused(
+    proto = fused(
         "GroupQueryAttention",
         f"q k v {caches} n t{' c s' if rotary else ''}",
         fed,
@@ -118,7 +118,7 @@ def test_heads_of_queries_share_keys(shared, rotary, past, interleaved):
         do_rotary=rotary,
         rotary_interleaved=interleaved,
     )
-    check(made, fed)
+    check(proto, fed)
 
 
 @pytest.mark.parametrize("domain", [MICROSOFT, ""])
@@ -132,13 +132,13 @@ def test_positions_rotate_pairs(part, shape, interleaved, domain):
     given = {"interleaved": interleaved, "rotary_embedding_dim": part}
     given |= {"num_heads": HEADS} if part or not domain else {}
     names = "x p c s" if domain else "x c s p"
-    made = model(
+    proto = model(
         [node("RotaryEmbedding", names, "y", domain=domain, **given)], {"x": shape}, ["y"], constants
     )
     if not domain:
-        made.opset_import[0].version = 23
-        made.ir_version = 10
-    check(made, {"x": normal(*shape)})
+        proto.opset_import[0].version = 23
+        proto.ir_version = 10
+    check(proto, {"x": normal(*shape)})
 
 
 STANDARD_ATTENTION = {"q_num_heads": HEADS, "kv_num_heads": HEADS}
@@ -159,12 +159,12 @@ def test_operators_become_their_definitions_as_functions(case):
     fed = {name: fed[name] for name in fed if name in names.split()}
     constants = {"w": normal(WIDE), "g": normal(8), "b": normal(8)}
     shapes = {name: array.shape for name, array in fed.items()}
-    made = model([node(op, names, "y", **attributes)], shapes, ["y"], constants)
-    made.opset_import[0].version = 24
-    made.ir_version = 10
-    graph = check(made, fed)
+    proto = model([node(op, names, "y", **attributes)], shapes, ["y"], constants)
+    proto.opset_import[0].version = 24
+    proto.ir_version = 10
+    graph = check(proto, fed)
     assert "Where" not in [each.op for each in graph.nodes], "no row of the scores is masked"
-    assert {each.name for each in graph.nodes} == {made.graph.node[0].name}
+    assert {each.name for each in graph.nodes} == {proto.graph.node[0].name}
 
 
 REFUSED = {
@@ -187,14 +187,14 @@ def test_what_is_refused(case, without_onnxruntime):
     fed = {name: normal(BATCH, KEYS, WIDE) for name in "qkv"}
     fed |= {name: array for name, array in change.items() if isinstance(array, np.ndarray)}
     heads = change.get("num_heads", HEADS)
-    made = integers(fused("MultiHeadAttention", inputs, fed, {}, num_heads=heads), "m")
+    proto = integers(fused("MultiHeadAttention", inputs, fed, {}, num_heads=heads), "m")
     with pytest.raises(GraphError, match=message):
-        load(made)
+        load(proto)
 
 
 def test_lengths_that_are_computed_are_left_to_onnxruntime(without_onnxruntime):
     fed = {name: normal(BATCH, ROWS, WIDE) for name in "qkv"} | {"n": np.full(BATCH, ROWS - 1, np.int32)}
-    made = fused(
+    proto = fused(
         "GroupQueryAttention",
         "q k v - - n t",
         fed,
@@ -203,7 +203,7 @@ def test_lengths_that_are_computed_are_left_to_onnxruntime(without_onnxruntime):
         kv_num_heads=HEADS,
     )
     with pytest.raises(GraphError, match=r"seqlens_k \('n'\) is computed while the network runs"):
-        load(integers(made, "n"))
+        load(integers(proto, "n"))
 
 
 def test_every_operator_is_tried():

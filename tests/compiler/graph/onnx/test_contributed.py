@@ -27,15 +27,15 @@ def model(op: str, inputs: list[str], fed: dict, constants: dict, out: int, **at
     return helper.make_model(graph, opset_imports=opsets, ir_version=8)
 
 
-def check(made: ModelProto, fed: dict[str, np.ndarray]) -> None:
+def check(proto: ModelProto, fed: dict[str, np.ndarray]) -> None:
     """Compare with onnxruntime: integers by one at most."""
-    (expected,) = onnxruntime.InferenceSession(made.SerializeToString()).run(None, fed)
-    found = interpret(load(made), fed)["y"]
-    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
-    if found.dtype.kind == "f":
-        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    (expected,) = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, fed)
+    result = interpret(load(proto), fed)["y"]
+    assert (result.dtype, result.shape) == (expected.dtype, expected.shape)
+    if result.dtype.kind == "f":
+        np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
     else:
-        assert np.abs(found.astype(int) - expected).max() <= 1
+        assert np.abs(result.astype(int) - expected).max() <= 1
         assert len(np.unique(expected)) > 2
 
 
@@ -68,15 +68,15 @@ UNARY = {
 def test_operators_with_one_operand(op, dtype):
     others, attributes = UNARY[op]
     fed = {"x": integers(dtype, 1, 4, 6, 5)}
-    made = model(op, ["x", "s", "z", "u", "q"], fed, parameters(dtype) | others, BYTES[dtype], **attributes)
-    check(made, fed)
+    proto = model(op, ["x", "s", "z", "u", "q"], fed, parameters(dtype) | others, BYTES[dtype], **attributes)
+    check(proto, fed)
 
 
 def test_a_softmax_of_an_old_operator_set_flattens_the_dimensions_from_its_axis():
     fed, given = {"x": integers("uint8", 1, 2, 3, 2)}, parameters("uint8") | {"u": np.float32(1 / 256)}
     given["s"] = np.float32(0.005)
-    made = model("QLinearSoftmax", ["x", "s", "z", "u", "q"], fed, given, BYTES["uint8"], axis=1, opset=12)
-    check(made, fed)
+    proto = model("QLinearSoftmax", ["x", "s", "z", "u", "q"], fed, given, BYTES["uint8"], axis=1, opset=12)
+    check(proto, fed)
 
 
 @pytest.mark.parametrize("dtype", BYTES)
@@ -89,13 +89,13 @@ def test_operators_with_two_operands(op, dtype):
 
 def test_zero_points_that_are_left_out_are_0():
     fed, given = {"a": integers("int8", 9), "b": integers("int8", 9)}, parameters("int8")
-    made = model("QLinearAdd", ["a", "s", "", "b", "t", "", "u"], fed, given, BYTES["int8"])
+    proto = model("QLinearAdd", ["a", "s", "", "b", "t", "", "u"], fed, given, BYTES["int8"])
     real = fed["a"] * given["s"] + fed["b"] * given["t"]
     expected = np.clip(np.rint(real / given["u"]), -128, 127)
-    assert np.abs(interpret(load(made), fed)["y"] - expected).max() <= 1
+    assert np.abs(interpret(load(proto), fed)["y"] - expected).max() <= 1
 
 
-WITHOUT_POINTS = {  # operands, and those of them that are zero points
+WITHOUT_POINTS = {  # operands, and which of them are zero points
     "QLinearSigmoid": ("x s z u q", "zq", {}),
     "QLinearLeakyRelu": ("x s z u q", "zq", {}),
     "QLinearSoftmax": ("x s z u q", "zq", {"axis": 0, "opset": 13}),
@@ -124,32 +124,32 @@ def test_a_missing_zero_point_is_a_0_of_the_type(op, dtype):
         left = ["" if name == point else name for name in names.split()]
         while not left[-1] and len(left) > QUANTISED[op].inputs[0]:
             left.pop()
-        other = model(op, left, fed, given, out, **attributes)
-        found, expected = (interpret(load(one), fed)["y"] for one in (other, zero))
-        assert found.dtype == expected.dtype, point
-        np.testing.assert_array_equal(found, expected, point)
+        without_point = model(op, left, fed, given, out, **attributes)
+        result, expected = (interpret(load(variant), fed)["y"] for variant in (without_point, zero))
+        assert result.dtype == expected.dtype, point
+        np.testing.assert_array_equal(result, expected, point)
 
 
 @pytest.mark.parametrize("attributes", [{}, {"opset": 13}, {"opset": 12}, {"opset": 11, "axis": 2}])
 def test_the_axis_of_a_softmax_has_the_default_of_its_operator_set(attributes):
     fed, given = {"x": integers("int8", 2, 3, 2)}, parameters("int8") | {"u": np.float32(1 / 256)}
-    made = model("QLinearSoftmax", ["x", "s", "z", "u", "q"], fed, given, BYTES["int8"], **attributes)
+    proto = model("QLinearSoftmax", ["x", "s", "z", "u", "q"], fed, given, BYTES["int8"], **attributes)
     real = (fed["x"].astype(float) - given["z"]) * given["s"]
     new = attributes.get("opset", 13) > 12
     axes = -1 if new or attributes.get("axis") == 2 else (1, 2)
     powers = np.exp(real)
     expected = np.rint(powers / powers.sum(axes, keepdims=True) * 256) + given["q"]
-    found = interpret(load(made), fed)["y"]
-    assert np.abs(found - np.clip(expected, -128, 127)).max() <= 1
+    result = interpret(load(proto), fed)["y"]
+    assert np.abs(result - np.clip(expected, -128, 127)).max() <= 1
 
 
 def test_means_along_axes():
     """onnxruntime declares the operator, but has no kernel of it."""
     fed, given = {"x": integers("int8", 2, 4, 6, 5)}, parameters("int8")
     attributes = {"axes": [1, 3], "keepdims": 0}
-    made = model("QLinearReduceMean", ["x", "s", "z", "u", "q"], fed, given, BYTES["int8"], **attributes)
+    proto = model("QLinearReduceMean", ["x", "s", "z", "u", "q"], fed, given, BYTES["int8"], **attributes)
     means = (fed["x"].astype(float) - given["z"]).mean((1, 3)) * given["s"] / given["u"] + given["q"]
-    assert np.abs(interpret(load(made), fed)["y"] - np.clip(means, -128, 127)).max() <= 1
+    assert np.abs(interpret(load(proto), fed)["y"] - np.clip(means, -128, 127)).max() <= 1
 
 
 @pytest.mark.parametrize("dtype", BYTES)
@@ -202,10 +202,10 @@ def test_products_of_integers_to_real_numbers(bias):
 def test_conversions(dtype):
     fed = {"x": RNG.normal(size=(3, 4)).astype(np.float32)}
     given = {"s": np.float32(0.01), "z": np.array(7, dtype)}
-    made = model(
+    proto = model(
         "QuantizeLinear", ["x", "s", "z"], fed, given, helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
     )
-    check(made, fed)
+    check(proto, fed)
     fed = {"x": integers(dtype, 3, 4)}
     given = {"s": RNG.uniform(0.1, 1, 4).astype(np.float32), "z": np.full(4, 7, dtype)}
     check(model("DequantizeLinear", ["x", "s", "z"], fed, given, TensorProto.FLOAT, axis=1), fed)
@@ -219,7 +219,9 @@ def test_conversions(dtype):
             for k, block in ((64, 32), (80, 16))
             for points in ("none", "packed", "real")
         ),
-        *((48, 16, 8, points) for points in ("none", "packed")),  # onnxruntime has no kernel for real ones
+        *(
+            (48, 16, 8, points) for points in ("none", "packed")
+        ),  # onnxruntime has no kernel for real zero points
     ],
 )
 def test_weights_in_blocks(k, block, bits, points):
@@ -235,8 +237,8 @@ def test_weights_in_blocks(k, block, bits, points):
     names = ["a", "b", "s"] + ["z"] * (points != "none")
     if points == "none":
         names += ["", "", "c"]
-    made = model("MatMulNBits", names, fed, given, TensorProto.FLOAT, K=k, N=n, bits=bits, block_size=block)
-    check(made, fed)
+    proto = model("MatMulNBits", names, fed, given, TensorProto.FLOAT, K=k, N=n, bits=bits, block_size=block)
+    check(proto, fed)
 
 
 X = {"x": np.zeros((1, 2, 4, 4), np.uint8)}
@@ -301,9 +303,9 @@ REFUSED = {
 @pytest.mark.parametrize("message", REFUSED)
 def test_refusals_give_the_reason(message, without_onnxruntime):
     op, inputs, fed, attributes = REFUSED[message]
-    made = model(op, inputs.split(), fed, parameters("uint8") | BLOCKS, TensorProto.UINT8, **attributes)
+    proto = model(op, inputs.split(), fed, parameters("uint8") | BLOCKS, TensorProto.UINT8, **attributes)
     with pytest.raises(GraphError) as error:
-        load(made)
+        load(proto)
     assert f"  node 0, com.microsoft.{op} 'n': {message}" in str(error.value).splitlines()
 
 

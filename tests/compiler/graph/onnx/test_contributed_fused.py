@@ -25,7 +25,7 @@ def test_a_fused_convolution_adds_and_activates(activation, inputs):
     fed = {"x": normal(1, 4, 7, 7), "z": normal(1, 6, 4, 4)}
     fed = {name: fed[name] for name in fed if name in inputs.split()}
     given = {"activation_params": PARAMETERS[activation]} if activation in PARAMETERS else {}
-    made = fused(
+    proto = fused(
         "FusedConv",
         inputs,
         fed,
@@ -38,7 +38,7 @@ def test_a_fused_convolution_adds_and_activates(activation, inputs):
         dilations=[1, 1],
         **given,
     )
-    assert "Conv" in [one.op for one in check(made, fed).nodes]
+    assert "Conv" in [graph_node.op for graph_node in check(proto, fed).nodes]
 
 
 GEMM = {
@@ -92,9 +92,9 @@ def test_a_fast_gelu_is_the_approximation(inputs):
 def test_a_normalisation_of_a_sum(inputs, outputs):
     fed = {"x": normal(2, 3, 8), "s": normal(2, 3, 8)}
     constants = {name: normal(8) for name in "gbc"}
-    made = fused("SkipLayerNormalization", inputs, fed, constants, outputs, epsilon=1e-3)
-    made.graph.node[0].output[:] = [name.strip("-") for name in made.graph.node[0].output]
-    check(made, fed)
+    proto = fused("SkipLayerNormalization", inputs, fed, constants, outputs, epsilon=1e-3)
+    proto.graph.node[0].output[:] = [name.strip("-") for name in proto.graph.node[0].output]
+    check(proto, fed)
 
 
 @pytest.mark.parametrize("inputs", ["x s g", "x s g b"])
@@ -102,17 +102,19 @@ def test_a_normalisation_of_a_sum(inputs, outputs):
 def test_a_normalisation_of_a_sum_by_its_root_mean_square(inputs, outputs):
     fed = {"x": normal(2, 3, 8), "s": normal(2, 3, 8)}
     constants = {name: normal(8) for name in "gb"}
-    made = fused("SkipSimplifiedLayerNormalization", inputs, fed, constants, outputs, epsilon=1e-3)
-    made.graph.node[0].output[:] = [name.strip("-") for name in made.graph.node[0].output]
-    check(made, fed)
+    proto = fused("SkipSimplifiedLayerNormalization", inputs, fed, constants, outputs, epsilon=1e-3)
+    proto.graph.node[0].output[:] = [name.strip("-") for name in proto.graph.node[0].output]
+    check(proto, fed)
 
 
 @pytest.mark.parametrize("axis", [-1, 1])
 def test_a_normalisation_by_the_root_mean_square(axis):
     fed = {"x": normal(2, 3, 8)}
-    made = fused("SimplifiedLayerNormalization", "x g", fed, {"g": normal(*fed["x"].shape[axis:])}, axis=axis)
-    made.graph.node[0].domain = ""
-    check(made, fed)
+    proto = fused(
+        "SimplifiedLayerNormalization", "x g", fed, {"g": normal(*fed["x"].shape[axis:])}, axis=axis
+    )
+    proto.graph.node[0].domain = ""
+    check(proto, fed)
 
 
 @pytest.mark.parametrize("inputs", ["x w s", "x w s z", "x w s - b", "x w t z b"])
@@ -129,7 +131,7 @@ def test_a_dynamically_quantised_product(inputs, dtype):
         "b": normal(4),
     }
     graph = check(fused("DynamicQuantizeMatMul", inputs, fed, constants), fed)
-    assert "MatMulInteger" in [one.op for one in graph.nodes]
+    assert "MatMulInteger" in [graph_node.op for graph_node in graph.nodes]
 
 
 @pytest.mark.parametrize(
@@ -163,16 +165,16 @@ def test_both_operands_of_a_transposed_product_are_turned():
 
 @pytest.mark.parametrize("given", [{"transBatchA": 1}, {"transBatchB": 1}])
 def test_transposed_batches_are_refused(given, without_onnxruntime):
-    made = fused("FusedMatMul", "a b", {"a": normal(2, 4, 3)}, {"b": normal(2, 3, 4)}, **given)
+    proto = fused("FusedMatMul", "a b", {"a": normal(2, 4, 3)}, {"b": normal(2, 3, 4)}, **given)
     with pytest.raises(GraphError, match="transBatchA = 1 and transBatchB = 1 are not supported"):
-        load(made)
+        load(proto)
 
 
 @pytest.mark.parametrize(
     ("activation", "given", "wanted"), [("LeakyRelu", [0.1, 0.2], 1), ("Clip", [0.5], 2), ("Relu", [1.0], 0)]
 )
 def test_activations_of_other_parameters_are_refused(activation, given, wanted, without_onnxruntime):
-    made = fused(
+    proto = fused(
         "FusedConv",
         "x w",
         {"x": normal(1, 4, 7, 7)},
@@ -183,17 +185,17 @@ def test_activations_of_other_parameters_are_refused(activation, given, wanted, 
     )
     message = f"activation {activation} has {len(given)} parameters; it takes {wanted}"
     with pytest.raises(GraphError, match=message):
-        load(made)
+        load(proto)
 
 
 @pytest.mark.parametrize("outputs", ["y m", "y - v"])
 def test_the_mean_and_deviation_of_a_normalised_sum_are_refused(outputs, without_onnxruntime):
     fed = {"x": normal(2, 3, 4), "z": normal(2, 3, 4)}
-    made = fused("SkipLayerNormalization", "x z g", fed, {"g": normal(4)}, outputs)
+    proto = fused("SkipLayerNormalization", "x z g", fed, {"g": normal(4)}, outputs)
     with pytest.raises(
         GraphError, match="its outputs mean and inv_std_var are not supported; leave them out"
     ):
-        load(made)
+        load(proto)
 
 
 def test_every_operator_is_tried():
@@ -203,17 +205,17 @@ def test_every_operator_is_tried():
 
 
 def test_an_activation_that_is_not_known_is_left_to_onnxruntime(without_onnxruntime):
-    made = fused("FusedConv", "x w", {"x": normal(1, 4, 7, 7)}, CONV, group=2, activation="Mish")
+    proto = fused("FusedConv", "x w", {"x": normal(1, 4, 7, 7)}, CONV, group=2, activation="Mish")
     with pytest.raises(GraphError, match=r"activation = 'Mish' is not supported; Clip, Elu, "):
-        load(made)
+        load(proto)
 
 
 def test_operators_in_a_cpu_specific_layout_are_refused_with_advice():
-    made = fused("Conv", "x w", {"x": normal(1, 4, 7, 7)}, CONV)
-    made.graph.node[0].domain = "com.microsoft.nchwc"
-    made.opset_import.add(domain="com.microsoft.nchwc", version=1)
+    proto = fused("Conv", "x w", {"x": normal(1, 4, 7, 7)}, CONV)
+    proto.graph.node[0].domain = "com.microsoft.nchwc"
+    proto.opset_import.add(domain="com.microsoft.nchwc", version=1)
     with pytest.raises(GraphError) as error:
-        load(made)
+        load(proto)
     assert str(error.value).endswith(
         "operator Conv of com.microsoft.nchwc holds weights in a CPU-specific layout; write the optimised "
         "file with ORT_ENABLE_EXTENDED, or compile the original file"

@@ -1,4 +1,4 @@
-"""Operators of other domains: inputs and attributes are those that onnxruntime declares."""
+"""Operators of other domains: inputs and attributes are as onnxruntime declares them."""
 
 import numpy as np
 import onnxruntime
@@ -16,15 +16,15 @@ from vdla.runtime.host.onnx_runtime import PART
 DECLARED = {schema.name: schema for schema in runtime.get_all_operator_schema() if schema.domain == MICROSOFT}
 ANY_NUMBER = "QLinearConcat"  # a tensor, a scale and a zero point for each operand
 FEWER = {"QLinearGlobalAveragePool": (4, 5)}  # the zero point of the result may be left out
-FURTHER = {"TransposeMatMul": {"transBatchA", "transBatchB"}}  # those of FusedMatMul, its later name
+FURTHER = {"TransposeMatMul": {"transBatchA", "transBatchB"}}  # as in FusedMatMul, its later name
 
 
 @pytest.mark.parametrize("op", [op for op in OPERATORS[MICROSOFT] if op != ANY_NUMBER])
 def test_inputs_are_those_that_onnxruntime_declares(op):
     kind, schema = OPERATORS[MICROSOFT][op], DECLARED[op]
     assert kind.inputs == FEWER.get(op, (schema.min_input, schema.max_input))
-    names = [one.name.lower() for one in schema.inputs]
-    needed = {place for place, one in enumerate(schema.inputs) if one.option.name == "Single"}
+    names = [parameter.name.lower() for parameter in schema.inputs]
+    needed = {place for place, parameter in enumerate(schema.inputs) if parameter.option.name == "Single"}
     assert set(kind.required) <= needed
     assert all("zero_point" in names[place] for place in needed - set(kind.required)), names
 
@@ -38,7 +38,7 @@ def test_a_concatenation_has_three_inputs_for_each_operand():
 
 @pytest.mark.parametrize("op", OPERATORS[MICROSOFT])
 def test_attributes_are_those_that_onnxruntime_declares(op):
-    declared = {name: one.type.name for name, one in DECLARED[op].attributes.items()}
+    declared = {name: attribute.type.name for name, attribute in DECLARED[op].attributes.items()}
     further = dict.fromkeys(FURTHER.get(op, ()), "INT")
     assert dict(OPERATORS[MICROSOFT][op].attributes) == declared | further
 
@@ -51,18 +51,18 @@ EACH, SINGLE = [0.5, -2.0, 3.0, 0.25], [1.5]
 
 def scaled(dtype: str, shape: tuple[int, ...], **attributes: list[float]) -> ModelProto:
     """Return a model of one Scaler."""
-    made = model([node("Scaler", "x", "y", domain=CLASSICAL, **attributes)], {"x": shape}, ["y"])
-    made.graph.input[0].type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-    return made
+    proto = model([node("Scaler", "x", "y", domain=CLASSICAL, **attributes)], {"x": shape}, ["y"])
+    proto.graph.input[0].type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    return proto
 
 
 @pytest.mark.parametrize("numbers", [EACH, SINGLE])
 @pytest.mark.parametrize("dtype", ["float32", "int64", "int32"])
 def test_features_are_scaled_as_onnxruntime_scales_them(numbers, dtype):
-    made = scaled(dtype, (3, 4), offset=numbers, scale=numbers[::-1])
+    proto = scaled(dtype, (3, 4), offset=numbers, scale=numbers[::-1])
     x = (RNG.normal(size=(3, 4)) * 9).astype(dtype)
-    (expected,) = onnxruntime.InferenceSession(made.SerializeToString()).run(None, {"x": x})
-    graph = load(made)
+    (expected,) = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, {"x": x})
+    graph = load(proto)
     assert PART not in [each.op for each in graph.nodes]
     np.testing.assert_allclose(interpret(graph, {"x": x})["y"], expected, rtol=1e-6, atol=1e-6)
 
@@ -71,14 +71,14 @@ def test_features_are_scaled_as_onnxruntime_scales_them(numbers, dtype):
 def test_offset_or_scale_may_be_a_scalar(offset, scale):
     """The specification allows it; onnxruntime does not run it."""
     x = RNG.normal(size=(3, 4)).astype(np.float32)
-    made = interpret(load(scaled("float32", (3, 4), offset=offset, scale=scale)), {"x": x})["y"]
-    np.testing.assert_allclose(made, (x - offset) * scale, rtol=1e-6, atol=1e-6)
+    result = interpret(load(scaled("float32", (3, 4), offset=offset, scale=scale)), {"x": x})["y"]
+    np.testing.assert_allclose(result, (x - offset) * scale, rtol=1e-6, atol=1e-6)
 
 
 def test_shapes_are_inferred_after_a_scaler():
     nodes = [node("Scaler", "x", "s", domain=CLASSICAL, offset=EACH, scale=EACH), node("MatMul", "s w", "y")]
-    made = model(nodes, {"x": (1, 4)}, ["y"], {"w": np.ones((4, 2), np.float32)})
-    assert load(made).types["y"].shape == (1, 2)
+    proto = model(nodes, {"x": (1, 4)}, ["y"], {"w": np.ones((4, 2), np.float32)})
+    assert load(proto).types["y"].shape == (1, 2)
 
 
 @pytest.mark.parametrize("name", ["offset", "scale"])
@@ -94,9 +94,9 @@ def test_another_count_of_numbers_is_refused(name, numbers):
 
 def sequence_out() -> ModelProto:
     """Return a model whose output is a sequence, as ZipMap's is."""
-    made = model([node("SplitToSequence", "x", "y", axis=0)], {"x": (2, 4)}, ["y"])
-    made.graph.output[0].CopyFrom(helper.make_tensor_sequence_value_info("y", TensorProto.FLOAT, None))
-    return made
+    proto = model([node("SplitToSequence", "x", "y", axis=0)], {"x": (2, 4)}, ["y"])
+    proto.graph.output[0].CopyFrom(helper.make_tensor_sequence_value_info("y", TensorProto.FLOAT, None))
+    return proto
 
 
 def test_a_sequence_output_is_refused_with_advice():
@@ -107,7 +107,7 @@ def test_a_sequence_output_is_refused_with_advice():
 
 
 def test_an_output_of_unknown_rank_is_refused_with_advice():
-    made = scaled("float64", (3, 4), offset=EACH, scale=EACH)  # onnxruntime runs it
-    made.graph.output[0].type.tensor_type.ClearField("shape")
+    proto = scaled("float64", (3, 4), offset=EACH, scale=EACH)  # onnxruntime runs it
+    proto.graph.output[0].type.tensor_type.ClearField("shape")
     with pytest.raises(GraphError, match=r"of unknown rank, .*; declare the shape of 'y' in the"):
-        load(made)
+        load(proto)

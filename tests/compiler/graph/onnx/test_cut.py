@@ -18,7 +18,7 @@ RNG = np.random.default_rng(0)
 
 
 def two_inputs():
-    """Return a model of two inputs, one of them of dynamic shape, and two outputs."""
+    """Return a model of two inputs, the first of dynamic shape, and two outputs."""
     nodes = [
         node("Relu", "a.1", "r"),
         node("Add", "r b", "208"),
@@ -48,9 +48,9 @@ def test_a_part_computes_the_same_as_within_the_whole(section, inputs, outputs):
         **whole.constants,
         **all_values(whole, {"input.1": RNG.normal(size=(1, 3, 16, 16)).astype(np.float32)}),
     }
-    found = interpret(part, {name: values[name] for name in inputs})
+    results = interpret(part, {name: values[name] for name in inputs})
     for name in outputs:
-        np.testing.assert_array_equal(found[name], values[name])
+        np.testing.assert_array_equal(results[name], values[name])
 
 
 def test_the_shape_of_an_input_may_be_given_where_the_part_begins_or_before():
@@ -70,9 +70,9 @@ def test_the_shape_of_an_input_may_be_given_where_the_part_begins_or_before():
     ],
 )
 def test_a_type_that_the_file_does_not_state_in_full_is_inferred(elem_type, shape):
-    made = two_inputs()
-    made.graph.value_info.append(helper.make_tensor_value_info("r", elem_type, shape))
-    part = load(made, {"a.1": (1, 4)}, Section(("r",), ("other",)))
+    proto = two_inputs()
+    proto.graph.value_info.append(helper.make_tensor_value_info("r", elem_type, shape))
+    part = load(proto, {"a.1": (1, 4)}, Section(("r",), ("other",)))
     assert part.types["r"] == TensorType((1, 4), "float32")
 
 
@@ -80,13 +80,13 @@ def test_types_are_inferred_only_where_one_is_missing(monkeypatch):
     def fail(*_, **__):
         raise RuntimeError("no inference")
 
-    made = two_inputs()
-    made.graph.value_info.append(helper.make_tensor_value_info("r", TensorProto.FLOAT, [2, 4]))
+    proto = two_inputs()
+    proto.graph.value_info.append(helper.make_tensor_value_info("r", TensorProto.FLOAT, [2, 4]))
     monkeypatch.setattr(shape_inference, "infer_shapes", fail)
-    part, _ = cut(read_model(made), Section(("r",), ("other",)), {})
+    part, _ = cut(read_model(proto), Section(("r",), ("other",)), {})
     assert [value.name for value in part.proto.graph.input] == ["r"]
     with pytest.raises(GraphError, match=r"^net: the types of its values cannot be inferred: no inference$"):
-        cut(read_model(made), Section(("208",), ("n/1",)), {})
+        cut(read_model(proto), Section(("208",), ("n/1",)), {})
 
 
 def test_only_the_inputs_that_outputs_need_are_left():
@@ -95,9 +95,9 @@ def test_only_the_inputs_that_outputs_need_are_left():
 
 def test_nodes_outside_the_part_need_not_be_supported():
     text = helper.make_tensor_value_info("text", TensorProto.STRING, [1])
-    made = model([node("StringNormalizer", "text", "t"), node("Relu", "x", "y")], {"x": [2]}, ["y"])
-    made.graph.input.append(text)
-    assert list(load(made, section=Section((), ("y",))).inputs) == ["x"]
+    proto = model([node("StringNormalizer", "text", "t"), node("Relu", "x", "y")], {"x": [2]}, ["y"])
+    proto.graph.input.append(text)
+    assert list(load(proto, section=Section((), ("y",))).inputs) == ["x"]
 
 
 REFUSED = {
@@ -150,10 +150,10 @@ def test_shapes_of_values_that_are_not_inputs_are_refused():
 def test_a_value_of_no_known_type_cannot_become_an_input():
     unknown = node("Mystery", "x", "m")
     unknown.domain = "somewhere"
-    made = model([unknown, node("Relu", "m", "y")], {"x": [2]}, ["y"])
-    made.opset_import.append(helper.make_opsetid("somewhere", 1))
+    proto = model([unknown, node("Relu", "m", "y")], {"x": [2]}, ["y"])
+    proto.opset_import.append(helper.make_opsetid("somewhere", 1))
     with pytest.raises(GraphError, match=r"^net: the type of 'm' is not known; let the file state it"):
-        load(made, section=Section(("m",)))
+        load(proto, section=Section(("m",)))
 
 
 def test_the_whole_section_returns_the_model_unchanged():

@@ -80,8 +80,8 @@ def test_nodes_with_the_same_name_get_unique_names():
     model = export(parse_graph(TWINS))
     assert [node.name for node in model.graph.node] == ["n", "n_1", "n_1_1", "", ""]
     x = np.float32([1, -2, 3, -4])
-    (found,) = session_from(model.SerializeToString()).run(None, {"x": x})
-    np.testing.assert_array_equal(found, -abs(x))
+    (result,) = session_from(model.SerializeToString()).run(None, {"x": x})
+    np.testing.assert_array_equal(result, -abs(x))
 
 
 def test_parts_of_a_split_that_nothing_reads_are_named():
@@ -89,8 +89,8 @@ def test_parts_of_a_split_that_nothing_reads_are_named():
     model = export(graph)
     checker.check_model(model, full_check=True)
     x = np.arange(24, dtype=np.float32).reshape(4, 6)
-    (found,) = session_from(model.SerializeToString()).run(None, {"x": x})
-    np.testing.assert_array_equal(found, interpret(graph, {"x": x})["b"])
+    (result,) = session_from(model.SerializeToString()).run(None, {"x": x})
+    np.testing.assert_array_equal(result, interpret(graph, {"x": x})["b"])
 
 
 @pytest.mark.parametrize("name", ["If", "LSTM", "TopK"])
@@ -99,9 +99,9 @@ def test_parts_of_onnxruntime_become_their_nodes(name):
     assert PART in [node.op for node in graph.nodes]
     model = export(graph)
     assert name in [node.op_type for node in model.graph.node]
-    (found,) = session_from(model.SerializeToString()).run(None, {"input.1": X})
+    (result,) = session_from(model.SerializeToString()).run(None, {"input.1": X})
     (expected,) = interpret(graph, {"input.1": X}).values()
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_names_within_a_part_do_not_clash_with_names_of_the_graph():

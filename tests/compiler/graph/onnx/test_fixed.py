@@ -20,7 +20,7 @@ RNG = np.random.default_rng(0)
 
 
 def two_rates():
-    """Return a model that takes one branch where its int64 input `rate` is 16000, and the other elsewhere."""
+    """Return a model that computes Neg where its int64 input `rate` is 16000, and Exp elsewhere."""
     value = helper.make_tensor_value_info("z", TensorProto.FLOAT, None)
     branches = {
         f"{name}_branch": helper.make_graph([node(op, "a", "z")], name, [], [value])
@@ -32,16 +32,16 @@ def two_rates():
         node("If", "c", "b", **branches),
         node("Add", "b more", "y"),
     ]
-    made = model(nodes, {"x": [2, 3], "more": ["n", 3]}, ["y"], {"wide": np.array(16000)})
-    made.graph.input.append(helper.make_tensor_value_info("rate", TensorProto.INT64, []))
-    return made
+    proto = model(nodes, {"x": [2, 3], "more": ["n", 3]}, ["y"], {"wide": np.array(16000)})
+    proto.graph.input.append(helper.make_tensor_value_info("rate", TensorProto.INT64, []))
+    return proto
 
 
 @pytest.mark.parametrize(("rate", "op"), [(16000, "Neg"), (8000, "Exp")])
 def test_the_branch_that_a_fixed_input_decides_replaces_the_if(rate, op):
     graph = load(two_rates(), {"more": (1, 3)}, Section(fixed=(("rate", rate),)))
     assert list(graph.inputs) == ["x", "more"]
-    assert [one.op for one in graph.nodes if one.op != "Identity"] == ["Abs", op, "Add"]
+    assert [graph_node.op for graph_node in graph.nodes if graph_node.op != "Identity"] == ["Abs", op, "Add"]
 
 
 def test_a_fixed_input_is_filled_in_the_requested_shape():
@@ -49,8 +49,8 @@ def test_a_fixed_input_is_filled_in_the_requested_shape():
     graph = load(two_rates(), {"more": (2, 3)}, section)
     assert list(graph.inputs) == ["a", "rate"]
     x = RNG.normal(size=(2, 3)).astype(np.float32)
-    found = interpret(graph, {"a": x, "rate": np.array(16000)})["y"]
-    np.testing.assert_array_equal(found, 0.5 - x)
+    result = interpret(graph, {"a": x, "rate": np.array(16000)})["y"]
+    np.testing.assert_array_equal(result, 0.5 - x)
 
 
 def test_a_section_without_fixed_inputs_changes_nothing():
@@ -97,9 +97,9 @@ def branching(nodes, constants, **inputs: int):
         f"{name}_branch": helper.make_graph([node(op, "x", "z")], name, [], [value])
         for name, op in (("then", "Neg"), ("else", "Exp"))
     }
-    made = model([*nodes, node("If", "c", "y", **branches)], {"x": [2, 3]}, ["y"], constants)
-    made.graph.input.extend(helper.make_tensor_value_info(name, kind, []) for name, kind in inputs.items())
-    return made
+    proto = model([*nodes, node("If", "c", "y", **branches)], {"x": [2, 3]}, ["y"], constants)
+    proto.graph.input.extend(helper.make_tensor_value_info(name, kind, []) for name, kind in inputs.items())
+    return proto
 
 
 INT, FLOAT, BOOL = TensorProto.INT64, TensorProto.FLOAT, TensorProto.BOOL
@@ -171,19 +171,23 @@ CASES = {
 
 @pytest.mark.parametrize("title", CASES)
 def test_the_reason_names_the_input_that_decides(title):
-    made, expected = CASES[title]
-    (reason,) = [one.reason for one in load(made).nodes if one.op == PART and "If" in one.name]
+    proto, expected = CASES[title]
+    (reason,) = [
+        graph_node.reason
+        for graph_node in load(proto).nodes
+        if graph_node.op == PART and "If" in graph_node.name
+    ]
     assert kind_of(reason) == reason
     assert reason.startswith(SUBJECT + expected)
 
 
 @pytest.mark.parametrize("title", list(CASES)[:6])
 def test_each_option_takes_the_branch_that_is_named(title):
-    made, expected = CASES[title]
+    proto, expected = CASES[title]
     options = re.findall(r"--fix (\w+)=([-\d.]+)\)? takes (\w+)", expected)
     assert {branch for *_, branch in options} == {"then_branch", "else_branch"}
     for name, number, branch in options:
-        graph = load(made, section=Section(fixed=((name, float(number)),)))
+        graph = load(proto, section=Section(fixed=((name, float(number)),)))
         assert {"Neg": "then_branch", "Exp": "else_branch"}[graph.nodes[0].op] == branch
 
 

@@ -29,9 +29,9 @@ def as_kind(array: np.ndarray, kind: int) -> np.ndarray:
 def halved(nodes, inputs, constants, kind=HALF, out=HALF, opset=17) -> ModelProto:
     """Return a model of half precision throughout, but for the outputs' type."""
     weights = {name: as_kind(array, kind) for name, array in constants.items()}
-    made = model(nodes, inputs, ["y"], weights, opset, kind)
-    made.graph.output[0].type.tensor_type.elem_type = out
-    return made
+    proto = model(nodes, inputs, ["y"], weights, opset, kind)
+    proto.graph.output[0].type.tensor_type.elem_type = out
+    return proto
 
 
 def small(kind=HALF, out=HALF) -> ModelProto:
@@ -47,22 +47,22 @@ def small(kind=HALF, out=HALF) -> ModelProto:
     )
 
 
-def check(made: ModelProto, fed: dict[str, np.ndarray]) -> np.ndarray:
+def check(proto: ModelProto, fed: dict[str, np.ndarray]) -> np.ndarray:
     """Compare with onnxruntime, which must not be needed to run it; return the result."""
-    for number, one in enumerate(made.graph.node):
-        one.name = f"n{number}"
+    for number, node_proto in enumerate(proto.graph.node):
+        node_proto.name = f"n{number}"
     asked = {
-        value.name: as_kind(fed[value.name], value.type.tensor_type.elem_type) for value in made.graph.input
+        value.name: as_kind(fed[value.name], value.type.tensor_type.elem_type) for value in proto.graph.input
     }
-    (expected,) = onnxruntime.InferenceSession(made.SerializeToString()).run(None, asked)
-    graph = load(made)
-    assert PART not in [one.op for one in graph.nodes]
+    (expected,) = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, asked)
+    graph = load(proto)
+    assert PART not in [graph_node.op for graph_node in graph.nodes]
     assert {type_.dtype for type_ in graph.inputs.values()} <= {"float32", "int64"}
     inputs = {name: asked[name].astype(type_.dtype) for name, type_ in graph.inputs.items()}
-    found = interpret(graph, inputs)["y"]
-    assert found.dtype == expected.dtype
-    np.testing.assert_allclose(found, expected, rtol=1e-2, atol=1e-2)
-    return found
+    result = interpret(graph, inputs)["y"]
+    assert result.dtype == expected.dtype
+    np.testing.assert_allclose(result, expected, rtol=1e-2, atol=1e-2)
+    return result
 
 
 def test_a_network_of_halves_has_inputs_of_float32_and_outputs_of_the_files_type():
@@ -80,10 +80,12 @@ def test_types_that_the_file_keeps_stay():
         node("Mul", "u u", "v"),
         node("Cast", "v", "y", to=TensorProto.FLOAT),
     ]
-    made = halved(nodes, {"x": [1, 4, 8, 8]}, {"w": normal(8, 4, 3, 3)}, out=TensorProto.FLOAT)
-    made.graph.input[0].type.tensor_type.elem_type = TensorProto.FLOAT
-    assert check(made, {"x": normal(1, 4, 8, 8)}).dtype == np.float32
-    assert "Cast" not in [one.op for one in load(made).nodes if one.attributes.get("to") != "float32"]
+    proto = halved(nodes, {"x": [1, 4, 8, 8]}, {"w": normal(8, 4, 3, 3)}, out=TensorProto.FLOAT)
+    proto.graph.input[0].type.tensor_type.elem_type = TensorProto.FLOAT
+    assert check(proto, {"x": normal(1, 4, 8, 8)}).dtype == np.float32
+    assert "Cast" not in [
+        graph_node.op for graph_node in load(proto).nodes if graph_node.attributes.get("to") != "float32"
+    ]
 
 
 @pytest.mark.parametrize("keep", [False, True])
@@ -91,21 +93,21 @@ def test_a_file_of_onnxruntimes_tool(keep):
     """Which writes the Cast of an input behind the nodes that read it."""
     nodes = [node("Conv", "x w", "c"), node("Relu", "c", "r"), node("Add", "r r", "y")]
     wide = model(nodes, {"x": [1, 4, 8, 8]}, ["y"], {"w": normal(8, 4, 3, 3)}, 17)
-    made = convert_float_to_float16(wide, keep_io_types=keep)
+    proto = convert_float_to_float16(wide, keep_io_types=keep)
     x = normal(1, 4, 8, 8)
-    assert check(made, {"x": x}).dtype == (np.float32 if keep else np.float16)
+    assert check(proto, {"x": x}).dtype == (np.float32 if keep else np.float16)
 
 
 def test_bfloat16_leaves_as_float32():
-    made = small(BRAIN, BRAIN)
-    graph = load(made)
+    proto = small(BRAIN, BRAIN)
+    graph = load(proto)
     assert graph.types[graph.outputs[0]].dtype == graph.types["x"].dtype == "float32"
     wide = small()
     x = normal(1, 4, 8, 8)
-    for tensor, other in zip(wide.graph.initializer, made.graph.initializer, strict=True):
-        tensor.CopyFrom(numpy_helper.from_array(as_kind(numpy_helper.to_array(other), HALF), tensor.name))
-    found, expected = (interpret(load(one), {"x": x})["y"] for one in (made, wide))
-    np.testing.assert_allclose(found, expected, rtol=1e-2, atol=1e-2)
+    for tensor, source in zip(wide.graph.initializer, proto.graph.initializer, strict=True):
+        tensor.CopyFrom(numpy_helper.from_array(as_kind(numpy_helper.to_array(source), HALF), tensor.name))
+    result, expected = (interpret(load(variant), {"x": x})["y"] for variant in (proto, wide))
+    np.testing.assert_allclose(result, expected, rtol=1e-2, atol=1e-2)
 
 
 def branch(name: str, scale: float):
@@ -146,10 +148,10 @@ def test_subgraphs_are_converted_too():
         node("Cast", "m", "c", to=TensorProto.BOOL),
         helper.make_node("If", ["c"], ["y"], "i", then_branch=branch("t", 2), else_branch=branch("e", 3)),
     ]
-    made, x = halved(nodes, {"x": [2, 3]}, {}), normal(2, 3).astype(np.float16)
-    (expected,) = onnxruntime.InferenceSession(made.SerializeToString()).run(None, {"x": x})
-    found = interpret(load(made), {"x": x.astype(np.float32)})["y"]
-    np.testing.assert_array_equal(found, expected)
+    proto, x = halved(nodes, {"x": [2, 3]}, {}), normal(2, 3).astype(np.float16)
+    (expected,) = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, {"x": x})
+    result = interpret(load(proto), {"x": x.astype(np.float32)})["y"]
+    np.testing.assert_array_equal(result, expected)
 
 
 def with_halves_in(place: str) -> ModelProto:
@@ -157,8 +159,8 @@ def with_halves_in(place: str) -> ModelProto:
     half = helper.make_node("Constant", [], ["h"], value=numpy_helper.from_array(np.float16(1)))
     to_half, to_float = node("Cast", "x", "a", to=HALF), node("Cast", "b", "y", to=TensorProto.FLOAT)
     wide = helper.make_node("Cast", ["h"], ["k"], to=TensorProto.FLOAT)
-    made = model([node("Add", "x k", "y")], {"x": [2]}, ["y"], {"k": np.float32(1)}, 17)
-    made.graph.output[0].type.tensor_type.elem_type = TensorProto.FLOAT
+    proto = model([node("Add", "x k", "y")], {"x": [2]}, ["y"], {"k": np.float32(1)}, 17)
+    proto.graph.output[0].type.tensor_type.elem_type = TensorProto.FLOAT
     nodes, tensors = [node("Add", "x k", "y")], []
     match place:
         case "a constant":
@@ -170,7 +172,7 @@ def with_halves_in(place: str) -> ModelProto:
             nodes = [to_half, node("Identity", "a", "c"), node("Cast", "c", "d", to=TensorProto.FLOAT)]
             nodes.append(node("Add", "d k", "y"))
         case "a stated type":
-            made.graph.value_info.append(helper.make_tensor_value_info("b", HALF, [2]))
+            proto.graph.value_info.append(helper.make_tensor_value_info("b", HALF, [2]))
             tensors = [numpy_helper.from_array(np.float32(1), "k")]
             nodes = [
                 node("CastLike", "x t", "a"),
@@ -178,11 +180,11 @@ def with_halves_in(place: str) -> ModelProto:
                 node("Add", "a c", "b"),
                 to_float,
             ]
-            made.graph.input.append(helper.make_tensor_value_info("t", HALF, [1]))
-    del made.graph.node[:], made.graph.initializer[:]
-    made.graph.node.extend(nodes)
-    made.graph.initializer.extend(tensors)
-    return made
+            proto.graph.input.append(helper.make_tensor_value_info("t", HALF, [1]))
+    del proto.graph.node[:], proto.graph.initializer[:]
+    proto.graph.node.extend(nodes)
+    proto.graph.initializer.extend(tensors)
+    return proto
 
 
 @pytest.mark.parametrize("place", ["a constant", "an attribute", "a conversion", "a stated type"])
@@ -200,29 +202,29 @@ def test_half_precision_in_a_branch_alone_is_widened():
         helper.make_node("Cast", ["h"], ["t"], "up", to=TensorProto.FLOAT),
     ]
     value = helper.make_tensor_value_info("t", TensorProto.FLOAT, None)
-    one = helper.make_graph(inner, "g", [], [value])
-    other = helper.make_graph([node("Identity", "x", "t")], "e", [], [value])
+    half_branch = helper.make_graph(inner, "g", [], [value])
+    wide_branch = helper.make_graph([node("Identity", "x", "t")], "e", [], [value])
     nodes = [
         node("ReduceMax", "x", "m", keepdims=0),
         node("Cast", "m", "c", to=TensorProto.BOOL),
-        helper.make_node("If", ["c"], ["y"], "i", then_branch=one, else_branch=other),
+        helper.make_node("If", ["c"], ["y"], "i", then_branch=half_branch, else_branch=wide_branch),
     ]
     x = np.full(3, 1 / 3, np.float32)
-    found = interpret(load(model(nodes, {"x": [3]}, ["y"], opset=17)), {"x": x})["y"]
-    np.testing.assert_array_equal(found, x)
+    result = interpret(load(model(nodes, {"x": [3]}, ["y"], opset=17)), {"x": x})["y"]
+    np.testing.assert_array_equal(result, x)
 
 
 def test_a_quantised_network_of_halves_has_scales_of_float32():
     nodes = [node("QuantizeLinear", "x s z", "q"), node("DequantizeLinear", "q s z", "y")]
-    made = halved(nodes, {"x": [2, 3]}, {"s": np.float32(0.1)}, opset=19)
-    made.graph.initializer.append(numpy_helper.from_array(np.int8(3), "z"))
-    check(made, {"x": normal(2, 3)})
+    proto = halved(nodes, {"x": [2, 3]}, {"s": np.float32(0.1)}, opset=19)
+    proto.graph.initializer.append(numpy_helper.from_array(np.int8(3), "z"))
+    check(proto, {"x": normal(2, 3)})
 
 
 def test_weights_in_another_file(tmp_path):
-    made, x = small(), normal(1, 4, 8, 8)
-    expected = interpret(load(made), {"x": x})["y"]
-    onnx.save(made, tmp_path / "m.onnx", save_as_external_data=True, location="m.bin", size_threshold=0)
+    proto, x = small(), normal(1, 4, 8, 8)
+    expected = interpret(load(proto), {"x": x})["y"]
+    onnx.save(proto, tmp_path / "m.onnx", save_as_external_data=True, location="m.bin", size_threshold=0)
     np.testing.assert_array_equal(interpret(load(tmp_path / "m.onnx"), {"x": x})["y"], expected)
     (tmp_path / "m.bin").unlink()
     with pytest.raises(GraphError, match=r"initializer 'w': .*m\.bin"):
@@ -235,14 +237,14 @@ def test_a_part_of_a_network_of_halves():
 
 
 def test_the_model_that_is_given_stays_as_it_is():
-    made = small()
-    before = made.SerializeToString(deterministic=True)
-    load(made)
-    assert made.SerializeToString(deterministic=True) == before
+    proto = small()
+    before = proto.SerializeToString(deterministic=True)
+    load(proto)
+    assert proto.SerializeToString(deterministic=True) == before
 
 
 def test_an_input_that_leaves_unchanged_is_float32():
-    made = halved([node("Relu", "x", "y")], {"x": [2, 3]}, {})
-    made.graph.output.append(helper.make_tensor_value_info("x", HALF, [2, 3]))
-    graph = load(made)
+    proto = halved([node("Relu", "x", "y")], {"x": [2, 3]}, {})
+    proto.graph.output.append(helper.make_tensor_value_info("x", HALF, [2, 3]))
+    graph = load(proto)
     assert [graph.types[name].dtype for name in graph.outputs] == ["float16", "float32"]

@@ -20,16 +20,16 @@ def normal(*shape: int) -> np.ndarray:
     return RNG.normal(size=shape).astype(np.float32)
 
 
-def open_ended(made: ModelProto, kind: int = FLOAT) -> ModelProto:
+def open_ended(proto: ModelProto, kind: int = FLOAT) -> ModelProto:
     """Return a model that states no shape of its outputs."""
-    for value in made.graph.output:
+    for value in proto.graph.output:
         value.CopyFrom(helper.make_tensor_value_info(value.name, kind, None))
         value.ClearField("type")
-    return made
+    return proto
 
 
 def operators(graph: Graph) -> list[str]:
-    return [one.op for one in graph.nodes]
+    return [graph_node.op for graph_node in graph.nodes]
 
 
 def test_string_tensors_stay_in_onnxruntime():
@@ -37,26 +37,26 @@ def test_string_tensors_stay_in_onnxruntime():
     numbers = node(
         "LabelEncoder", "w", "n", domain="ai.onnx.ml", keys_strings=["two", "one"], values_floats=[2.5, 1.5]
     )
-    made = model(
+    proto = model(
         [node("Gather", "words i", "w"), numbers, node("Add", "n x", "y")],
         {"x": [3]},
         ["y"],
         {"i": np.array([1, 0, 1])},
     )
-    made.graph.initializer.append(words)
-    made.opset_import.add(domain="ai.onnx.ml", version=2)
-    found = load(open_ended(made))
+    proto.graph.initializer.append(words)
+    proto.opset_import.add(domain="ai.onnx.ml", version=2)
+    graph = load(open_ended(proto))
     x = normal(3)
-    np.testing.assert_array_equal(interpret(found, {"x": x})["y"], x + np.float32([2.5, 1.5, 2.5]))
+    np.testing.assert_array_equal(interpret(graph, {"x": x})["y"], x + np.float32([2.5, 1.5, 2.5]))
 
 
 def nonzero(shape: list | None, kind: int = TensorProto.INT64) -> ModelProto:
     """Return a model with the positions of numbers, of a stated shape."""
     nodes = [node("NonZero", "x", "places"), node("Cast", "places", "f", to=FLOAT), node("Neg", "f", "y")]
-    made = open_ended(model(nodes, {"x": [2, 3]}, ["y"]))
+    proto = open_ended(model(nodes, {"x": [2, 3]}, ["y"]))
     if shape is not None:
-        made.graph.value_info.append(helper.make_tensor_value_info("places", kind, shape))
-    return made
+        proto.graph.value_info.append(helper.make_tensor_value_info("places", kind, shape))
+    return proto
 
 
 def test_a_declared_shape_completes_an_unknown_shape():
@@ -84,11 +84,11 @@ def test_a_contradictory_declared_shape_is_ignored(shape, kind):
 
 
 def test_an_inferred_shape_precedes_a_less_specific_declaration():
-    made = open_ended(
+    proto = open_ended(
         model([node("Einsum", "x", "e", equation="ab->ba"), node("Neg", "e", "y")], {"x": [2, 3]}, ["y"])
     )
-    made.graph.value_info.append(helper.make_tensor_value_info("e", FLOAT, [3, 3]))
-    assert load(made).types["y"].shape == (3, 2)
+    proto.graph.value_info.append(helper.make_tensor_value_info("e", FLOAT, [3, 3]))
+    assert load(proto).types["y"].shape == (3, 2)
 
 
 def of_constants(op: str, constants: dict, inputs: str = "c", **attributes) -> ModelProto:
@@ -109,17 +109,17 @@ def test_results_that_onnxruntime_computes_from_constants_are_constants():
     [("RandomNormalLike", {}), ("RandomUniformLike", {}), ("Bernoulli", {})],
 )
 def test_random_numbers_are_drawn_in_each_run(op, attributes):
-    made = of_constants(op, {"c": np.full((2, 2), 0.5, np.float32)}, **attributes)
-    made.opset_import[0].version = 15
-    assert PART in operators(load(made))
+    proto = of_constants(op, {"c": np.full((2, 2), 0.5, np.float32)}, **attributes)
+    proto.opset_import[0].version = 15
+    assert PART in operators(load(proto))
 
 
 def test_training_is_not_computed_at_import():
     constants = {"c": normal(2, 2), "s": np.ones(2, np.float32)}
-    made = of_constants("BatchNormalization", constants, "c s s s s", training_mode=1)
-    made.graph.node[0].output.extend(["m", "v"])
-    made.opset_import[0].version = 15
-    assert PART in operators(load(made))
+    proto = of_constants("BatchNormalization", constants, "c s s s s", training_mode=1)
+    proto.graph.node[0].output.extend(["m", "v"])
+    proto.opset_import[0].version = 15
+    assert PART in operators(load(proto))
 
 
 def test_a_large_result_is_left_to_the_run(monkeypatch):

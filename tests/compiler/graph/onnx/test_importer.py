@@ -17,26 +17,26 @@ X = {"x": np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)}
 def test_small_constant_computations_are_folded_at_import(more, operators):
     """Up to as many elements as a parameter has."""
     count = PARAMETER_ELEMENTS + more
-    made = model(
+    proto = model(
         [node("Neg", "c", "n"), node("Add", "x n", "y")],
         {"x": [count]},
         ["y"],
         {"c": np.ones(count, np.float32)},
     )
-    graph = load(made)
-    assert [one.op for one in graph.nodes] == operators
+    graph = load(proto)
+    assert [graph_node.op for graph_node in graph.nodes] == operators
     x = np.arange(count, dtype=np.float32)
     np.testing.assert_array_equal(interpret(graph, {"x": x})["y"], x - 1)
 
 
 def test_a_shape_that_is_computed_of_many_numbers_is_known_up_to_as_many():
-    made = model(
+    proto = model(
         [node("Reshape", "x s", "r"), node("Neg", "r", "y")],
         {"x": [1]},
         ["y"],
         {"s": np.ones(8, np.int64)},
     )
-    assert load(made).types["y"].shape == (1,) * 8
+    assert load(proto).types["y"].shape == (1,) * 8
 
 
 CONVERTED = {
@@ -56,14 +56,14 @@ CONVERTED = {
 def test_conversions_have_the_axis_of_their_scales(title):
     constants, given, axis = CONVERTED[title]
     nodes = [node("QuantizeLinear", "x s z", "q", **given), node("DequantizeLinear", "q s z", "y", **given)]
-    found = attributes_agreed(nodes, X, constants)
-    assert found == [("QuantizeLinear", {"axis": axis}), ("DequantizeLinear", {"axis": axis})]
+    attributes = attributes_agreed(nodes, X, constants)
+    assert attributes == [("QuantizeLinear", {"axis": axis}), ("DequantizeLinear", {"axis": axis})]
 
 
 def test_a_zero_point_that_is_left_out_is_0_of_the_type():
     nodes = [node("QuantizeLinear", "x s", "q"), node("DequantizeLinear", "q s", "y")]
     graph = load(model(nodes, {"x": [3, 4]}, ["y"], {"s": np.float32(0.1)}))
-    points = [graph.constants[one.inputs[2]] for one in graph.nodes]
+    points = [graph.constants[graph_node.inputs[2]] for graph_node in graph.nodes]
     assert [(str(point.dtype), point.tolist()) for point in points] == [("uint8", 0), ("uint8", 0)]
     assert attributes_agreed(nodes, X, {"s": np.float32(0.1)}) == [
         ("QuantizeLinear", {"axis": 0}),
@@ -103,24 +103,24 @@ CONSTANTS = {
 
 @pytest.mark.parametrize("message", REFUSED)
 def test_invalid_conversions_are_refused(message, without_onnxruntime):
-    one, opset = REFUSED[message]
+    node_proto, opset = REFUSED[message]
     with pytest.raises(GraphError) as caught:
-        load(model([one], {"x": [3, 4]}, ["y"], CONSTANTS, opset))
-    assert str(caught.value).splitlines()[1].endswith(f"'{one.name}': {message}")
+        load(model([node_proto], {"x": [3, 4]}, ["y"], CONSTANTS, opset))
+    assert str(caught.value).splitlines()[1].endswith(f"'{node_proto.name}': {message}")
 
 
 def test_a_result_larger_than_any_memory_is_refused(without_onnxruntime):
-    made = model([node("Expand", "x s", "y")], {"x": [1]}, ["y"], {"s": np.array([100_000, 100_000])})
+    proto = model([node("Expand", "x s", "y")], {"x": [1]}, ["y"], {"s": np.array([100_000, 100_000])})
     with pytest.raises(
         GraphError, match=r"its output 'y' is float32\[100000, 100000\], which takes 40000000000 bytes"
     ):
-        load(made)
+        load(proto)
 
 
 def test_a_domain_that_is_no_text_is_refused():
-    made = model([node("Relu", "x", "y")], {"x": [1]}, ["y"])
-    made.opset_import.append(helper.make_opsetid("some.where", 1))
-    data = made.SerializeToString().replace(b"some.where", b"\xff\xfeme.where")
+    proto = model([node("Relu", "x", "y")], {"x": [1]}, ["y"])
+    proto.opset_import.append(helper.make_opsetid("some.where", 1))
+    data = proto.SerializeToString().replace(b"some.where", b"\xff\xfeme.where")
     with pytest.raises(GraphError, match="damaged"):
         load(data)
 
@@ -140,7 +140,7 @@ def test_an_attribute_whose_name_is_no_text_is_refused():
     ],
 )
 def test_element_types_that_no_array_has_are_named(code, said, without_onnxruntime):
-    made = model([node("Relu", "x", "y")], {"x": [1]}, ["y"])
-    made.graph.input[0].type.tensor_type.elem_type = code
+    proto = model([node("Relu", "x", "y")], {"x": [1]}, ["y"])
+    proto.graph.input[0].type.tensor_type.elem_type = code
     with pytest.raises(GraphError, match=f"input 'x': {said}$"):
-        load(made)
+        load(proto)

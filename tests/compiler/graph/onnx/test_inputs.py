@@ -10,8 +10,8 @@ def value(shape, kind=TensorProto.FLOAT):
     return helper.make_tensor_value_info("x", kind, shape)
 
 
-def declared(one, **shapes):
-    graph = helper.make_graph([], "net", [one], [])
+def declared(value_info, **shapes):
+    graph = helper.make_graph([], "net", [value_info], [])
     return inputs_of(graph, shapes)["x"]
 
 
@@ -32,8 +32,8 @@ CASES = {
 @pytest.mark.parametrize("title", CASES)
 def test_dynamic_extents_and_batches_are_recognised(title):
     shape, text, is_batch = CASES[title]
-    found = declared(value(shape))
-    assert (str(found), found.is_batch) == (text, is_batch)
+    input_type = declared(value(shape))
+    assert (str(input_type), input_type.is_batch) == (text, is_batch)
 
 
 def test_extents_without_a_name_are_not_the_same_extent():
@@ -41,8 +41,8 @@ def test_extents_without_a_name_are_not_the_same_extent():
 
 
 def test_a_given_shape_replaces_the_declared_shape():
-    found = declared(value(["batch", 3]), x=(4, 3))
-    assert (found.shape, found.is_batch, found.names) == ((4, 3), True, ())
+    input_type = declared(value(["batch", 3]), x=(4, 3))
+    assert (input_type.shape, input_type.is_batch, input_type.names) == ((4, 3), True, ())
     assert not declared(value(["seq", 3]), x=(4, 3)).is_batch
     assert declared(value(["seq", 3]), x=(1, 3)).is_batch
 

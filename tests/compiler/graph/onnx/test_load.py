@@ -136,7 +136,7 @@ VERSIONS = {
 
 @pytest.mark.parametrize(
     ("expected", "opset", "nodes", "constants"),
-    [(text, *one) for text, versions in VERSIONS.items() for one in versions],
+    [(text, *version) for text, versions in VERSIONS.items() for version in versions],
 )
 def test_all_versions_are_imported_in_the_same_form(expected, opset, nodes, constants):
     graph = load(model(nodes, {"x": [2, 3, 4]}, ["y"], constants, opset))
@@ -149,8 +149,8 @@ def test_all_versions_are_imported_in_the_same_form(expected, opset, nodes, cons
 )
 def test_pooling_has_no_window_that_begins_beyond_the_image(op, pads, size):
     attributes = {"kernel_shape": [2], "strides": [3], "pads": pads, "ceil_mode": 1}
-    made = model([node(op, "x", "y", **attributes)], {"x": [1, 1, 6]}, ["y"])
-    graph = load(made)
+    proto = model([node(op, "x", "y", **attributes)], {"x": [1, 1, 6]}, ["y"])
+    graph = load(proto)
     x = RNG.normal(size=(1, 1, 6)).astype(np.float32)
     assert graph.types["y"].shape == interpret(graph, {"x": x})["y"].shape == (1, 1, size)
 
@@ -220,7 +220,7 @@ def test_a_branch_that_is_always_taken_replaces_the_if(condition, op, without_on
         node("Add", "b inner", "y"),
     ]
     graph = load(model(nodes, {"x": [2, 3, 4]}, ["y"], {"c": np.array(condition)}))
-    assert [one.op for one in graph.nodes] == ["Abs", op, "Identity", "Identity", "Add"]
+    assert [graph_node.op for graph_node in graph.nodes] == ["Abs", op, "Identity", "Identity", "Add"]
     x = RNG.normal(size=(2, 3, 4)).astype(np.float32)
     taken = np.maximum(x, 0) if condition else -x
     np.testing.assert_array_equal(interpret(graph, {"x": x})["y"], taken + np.abs(x))
@@ -229,12 +229,12 @@ def test_a_branch_that_is_always_taken_replaces_the_if(condition, op, without_on
 def test_a_model_of_another_domain_alone_needs_no_main_operator_set():
     gelu = node("Gelu", "x", "y")
     gelu.domain = "com.microsoft"
-    made = model([gelu], {"x": [3]}, ["y"])
-    del made.opset_import[0]
-    assert [one.domain for one in made.opset_import] == ["com.microsoft"]
+    proto = model([gelu], {"x": [3]}, ["y"])
+    del proto.opset_import[0]
+    assert [opset.domain for opset in proto.opset_import] == ["com.microsoft"]
     x = np.float32([-1, 0, 2])
-    (expected,) = onnxruntime.InferenceSession(made.SerializeToString()).run(None, {"x": x})
-    np.testing.assert_allclose(interpret(load(made), {"x": x})["y"], expected, rtol=1e-5, atol=1e-6)
+    (expected,) = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, {"x": x})
+    np.testing.assert_allclose(interpret(load(proto), {"x": x})["y"], expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("opset", [1, 6, 7, 8])
@@ -248,16 +248,16 @@ def test_names_stay_as_they_are():
     graph = load(model(nodes, {"input.1": [2]}, ["class", "208"]))
     assert list(graph.inputs) == ["input.1"]
     assert graph.outputs == ("class", "208")
-    assert [one.outputs for one in graph.nodes] == [("208",), ("a/b",), ("class",)]
+    assert [graph_node.outputs for graph_node in graph.nodes] == [("208",), ("a/b",), ("class",)]
     assert parse_graph(print_graph(graph), graph.constants) == graph
 
 
 def test_names_come_out_on_one_line_and_no_longer_than_a_module_takes():
     long, longer = "y" * 4999, "y" * 5000
-    made = model([node("Relu", "x", longer), node("Relu", longer, long)], {"x": [1]}, [long])
-    made.graph.node[0].name = "two\nlines"
-    made.graph.node[1].name = "n" * 5000
-    graph = load(made)
-    assert [one.name for one in graph.nodes] == [r"two\nlines", "n" * 997 + "..."]
+    proto = model([node("Relu", "x", longer), node("Relu", longer, long)], {"x": [1]}, [long])
+    proto.graph.node[0].name = "two\nlines"
+    proto.graph.node[1].name = "n" * 5000
+    graph = load(proto)
+    assert [graph_node.name for graph_node in graph.nodes] == [r"two\nlines", "n" * 997 + "..."]
     assert graph.nodes[0].outputs != graph.nodes[1].outputs
     assert max(map(len, graph.types)) < 1010

@@ -278,15 +278,15 @@ FORMS = {
 @pytest.mark.parametrize("title", FORMS)
 def test_explicit_parameters_compute_the_same(title):
     nodes, constants, opset, expected = FORMS[title]
-    for place, one in enumerate(nodes):
-        one.name = f"n{place}"
+    for place, node_proto in enumerate(nodes):
+        node_proto.name = f"n{place}"
     assert attributes_agreed(nodes, X, constants, opset) == expected
 
 
 def test_blocks_become_channels_in_the_order_of_old_versions():
     x = {"x": np.random.default_rng(1).normal(size=(1, 2, 4, 6)).astype(np.float32)}
-    found = attributes_agreed([node("SpaceToDepth", "x", "y", blocksize=2)], x, {}, 13)
-    assert found == [("SpaceToDepth", {"blocksize": 2, "mode": "DCR"})]
+    attributes = attributes_agreed([node("SpaceToDepth", "x", "y", blocksize=2)], x, {}, 13)
+    assert attributes == [("SpaceToDepth", {"blocksize": 2, "mode": "DCR"})]
 
 
 # Nodes of a model of x[2, 3, 1, 5], constants, the operator set, and what is said against it.
@@ -331,6 +331,6 @@ CONSTANTS = {
 
 @pytest.mark.parametrize("message", REFUSED)
 def test_invalid_nodes_are_refused(message, without_onnxruntime):
-    one, opset = REFUSED[message]
+    node_proto, opset = REFUSED[message]
     with pytest.raises(GraphError, match=re.escape(message)):
-        load(model([one], {"x": [2, 3, 1, 5]}, ["y"], CONSTANTS, opset))
+        load(model([node_proto], {"x": [2, 3, 1, 5]}, ["y"], CONSTANTS, opset))

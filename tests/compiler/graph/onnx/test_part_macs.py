@@ -16,14 +16,14 @@ def of(nodes, inputs, constants=None, numbers=None, opset=17) -> MacCount:
         numbers: other constants.
     """
     zeros = {name: np.zeros(shape, np.float32) for name, shape in (constants or {}).items()}
-    made: ModelProto = model(nodes, inputs, ["y"], {**zeros, **(numbers or {})}, opset)
-    return macs_of_part(made.SerializeToString())
+    proto: ModelProto = model(nodes, inputs, ["y"], {**zeros, **(numbers or {})}, opset)
+    return macs_of_part(proto.SerializeToString())
 
 
 def counted(nodes, inputs, constants) -> int:
-    found = of(nodes, inputs, constants)
-    assert not found.open
-    return found.macs
+    count = of(nodes, inputs, constants)
+    assert not count.open
+    return count.macs
 
 
 @pytest.mark.parametrize("op", ["LSTM", "DynamicQuantizeLSTM"])
@@ -40,8 +40,8 @@ def test_products_count_by_shapes_that_are_inferred():
 def test_a_product_of_unknown_extents_is_named():
     nodes = [node("MatMul", "x w", "a"), node("NonZero", "a", "n"), node("Cast", "n", "f", to=1)]
     nodes.append(node("MatMul", "v f", "y"))
-    found = of(nodes, {"x": [4, 5]}, {"w": [5, 3], "v": [1, 2]})
-    assert found == MacCount(4 * 5 * 3, ("MatMul 'the_MatMul' not counted",))
+    count = of(nodes, {"x": [4, 5]}, {"w": [5, 3], "v": [1, 2]})
+    assert count == MacCount(4 * 5 * 3, ("MatMul 'the_MatMul' not counted",))
 
 
 MICROSOFT = "com.microsoft"
@@ -79,7 +79,7 @@ def test_a_query_of_several_heads_for_a_key():
     """GroupQueryAttention: its keys from runs before count, too."""
     inputs = {"q": (B, S, D), "k": (B, S, 2 * H), "v": (B, S, 2 * H), "p": (B, 2, P, H), "r": (B, 2, P, H)}
     numbers = {"l": np.full(B, P + S - 1, np.int32), "t": np.array(P + S, np.int32)}
-    made = node(
+    attention = node(
         "GroupQueryAttention",
         "q k v p r l t",
         "y u w",
@@ -87,7 +87,7 @@ def test_a_query_of_several_heads_for_a_key():
         num_heads=N,
         kv_num_heads=2,
     )
-    assert of([made], inputs, numbers=numbers) == MacCount(2 * B * S * D * (P + S))
+    assert of([attention], inputs, numbers=numbers) == MacCount(2 * B * S * D * (P + S))
 
 
 def test_a_quantised_attention():
@@ -130,7 +130,7 @@ def test_einsum_sums_over_letters_missing_from_the_result(equation, shapes, expe
 
 
 def test_products_count_next_to_an_operator_unknown_to_onnxruntime():
-    """Their shapes are those of ONNX's inference, also where one is computed of another."""
+    """ONNX infers their shapes, also where the network computes a shape of another shape."""
     nodes = [
         node("Nonsense", "x", "n", domain=MICROSOFT),
         node("Shape", "x", "s"),
@@ -138,8 +138,8 @@ def test_products_count_next_to_an_operator_unknown_to_onnxruntime():
         node("Reshape", "x turned", "r"),
         node("MatMul", "r w", "y"),
     ]
-    found = of(nodes, {"x": (4, 5)}, {"w": (4, 7)}, {"i": np.array([1, 0])})
-    assert found == MacCount(5 * 4 * 7)
+    count = of(nodes, {"x": (4, 5)}, {"w": (4, 7)}, {"i": np.array([1, 0])})
+    assert count == MacCount(5 * 4 * 7)
 
 
 def test_an_operator_that_nothing_counts_is_named():
@@ -195,11 +195,11 @@ def test_a_scan_runs_once_for_each_row(axis):
         [value("state"), value("row")],
         [value("next"), value("out")],
     )
-    made = helper.make_node(
+    scan_node = helper.make_node(
         "Scan", ["x", "rows"], ["z", "y"], "s", body=body, num_scan_inputs=1, scan_input_axes=[axis]
     )
     rows = (7, 4) if axis == 0 else (4, 7)
-    assert of([made], {"x": (3, 4), "rows": rows}, {"w": (4, 4)}) == MacCount(7 * PRODUCT)
+    assert of([scan_node], {"x": (3, 4), "rows": rows}, {"w": (4, 4)}) == MacCount(7 * PRODUCT)
 
 
 def scan(opset: int, scanned: str = "rows more", **attributes) -> MacCount:
@@ -207,11 +207,11 @@ def scan(opset: int, scanned: str = "rows more", **attributes) -> MacCount:
     inner = [value("state"), value("row"), value("other")]
     nodes = [node("MatMul", "state w", "next"), node("Sum", "next row other", "out")]
     body = helper.make_graph(nodes, "body", inner, [value("next"), value("out")])
-    made = helper.make_node(
+    scan_node = helper.make_node(
         "Scan", ["x", *scanned.split()], ["z", "y"], "s", body=body, num_scan_inputs=2, **attributes
     )
     shapes = {"x": (3, 4), "rows": (7, 4), "more": (7, 3, 4)}
-    return of([made], shapes, {"w": (4, 4)}, opset=opset)
+    return of([scan_node], shapes, {"w": (4, 4)}, opset=opset)
 
 
 def test_a_scan_without_axes_goes_along_the_first():
@@ -239,14 +239,14 @@ def test_a_loop_with_the_greatest_trip_count_is_ended_by_its_condition(most, kno
 
 
 def test_counts_add():
-    one, other = MacCount(3, ("a", "b")), MacCount(4, ("b", "c"))
-    assert one + other == MacCount(7, ("a", "b", "c"))
-    assert MacCount() + one == one
+    left, right = MacCount(3, ("a", "b")), MacCount(4, ("b", "c"))
+    assert left + right == MacCount(7, ("a", "b", "c"))
+    assert MacCount() + left == left
 
 
 def branch(names: str, result: str):
     nodes = [node("MatMul", f"x {name}", f"{result}{name}") for name in names.split()]
-    last = helper.make_node("Sum", [one.output[0] for one in nodes], [result])
+    last = helper.make_node("Sum", [node_proto.output[0] for node_proto in nodes], [result])
     return helper.make_graph([*nodes, last], result, [], [value(result)])
 
 
@@ -258,20 +258,20 @@ def branch(names: str, result: str):
     ],
 )
 def test_an_if_counts_its_larger_branch(names, expected):
-    made = helper.make_node(
+    if_node = helper.make_node(
         "If", ["c"], ["y"], "i", then_branch=branch("w", "a"), else_branch=branch(names, "b")
     )
     numbers = {"c": np.array(True)}
-    assert of([made], {"x": (3, 4)}, {"w": (4, 4), "v": (4, 4)}, numbers) == expected
+    assert of([if_node], {"x": (3, 4)}, {"w": (4, 4), "v": (4, 4)}, numbers) == expected
 
 
 def test_a_subgraph_that_captures_a_value_of_unknown_type_is_counted_as_far_as_it_goes():
-    made = helper.make_node(
+    if_node = helper.make_node(
         "If", ["c"], ["y"], "i", then_branch=branch("w n", "a"), else_branch=branch("w", "b")
     )
-    nodes = [node("Nonsense", "x", "n", domain=MICROSOFT), made]
-    found = of(nodes, {"x": (3, 4)}, {"w": (4, 4)}, {"c": np.array(True)})
-    assert found == MacCount(PRODUCT, ("MatMul 'the_MatMul' not counted",))
+    nodes = [node("Nonsense", "x", "n", domain=MICROSOFT), if_node]
+    count = of(nodes, {"x": (3, 4)}, {"w": (4, 4)}, {"c": np.array(True)})
+    assert count == MacCount(PRODUCT, ("MatMul 'the_MatMul' not counted",))
 
 
 def test_loops_within_loops_multiply():
@@ -279,9 +279,9 @@ def test_loops_within_loops_multiply():
     inner[0].input[:] = ["most", "yes", "state"]
     inner[0].output[0] = "next"
     body = inner[0].attribute[0].g
-    for one, names in ((body.input, ("n", "h", "t")), (body.output, ("j", "u"))):
+    for values, names in ((body.input, ("n", "h", "t")), (body.output, ("j", "u"))):
         for place, name in enumerate(names):
-            one[place].name = name
+            values[place].name = name
     del body.node[:]
     body.node.extend([node("MatMul", "t w", "u"), node("Identity", "h", "j")])
     outer = loop()

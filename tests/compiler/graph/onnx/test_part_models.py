@@ -23,57 +23,57 @@ X = {"x": helper.make_tensor_type_proto(TensorProto.FLOAT, [2, 3])}
 NEWEST = defs.onnx_opset_version()
 
 
-def made_by(*nodes, outputs: str = "y", constants=None, opset: int = 13, inputs=X) -> dict[str, str]:
+def types_of(*nodes, outputs: str = "y", constants=None, opset: int = 13, inputs=X) -> dict[str, str]:
     """Return what onnxruntime says of the results of nodes, as texts."""
     tensors = [numpy_helper.from_array(np.asarray(array), name) for name, array in (constants or {}).items()]
-    found = probe(model_of(nodes, {"": opset}, inputs, tensors, outputs.split()))
-    return {name: str(made) for name, made in found.items()}
+    types = probe(model_of(nodes, {"": opset}, inputs, tensors, outputs.split()))
+    return {name: str(type_) for name, type_ in types.items()}
 
 
 def test_types_are_those_that_onnxruntime_infers():
-    assert made_by(node("TopK", "x k", "v y"), outputs="v y", constants={"k": np.array([2])}) == {
+    assert types_of(node("TopK", "x k", "v y"), outputs="v y", constants={"k": np.array([2])}) == {
         "v": "float32[2, 2]",
         "y": "int64[2, 2]",
     }
 
 
 def test_extents_known_only_in_a_run_are_marked():
-    assert made_by(node("NonZero", "x", "y")) == {"y": "int64[2, -1]"}
+    assert types_of(node("NonZero", "x", "y")) == {"y": "int64[2, -1]"}
 
 
 def test_a_scalar_is_distinguished_from_an_unknown_rank():
     shape = {**X, "s": helper.make_tensor_type_proto(TensorProto.INT64, ["n"])}
-    assert made_by(node("ReduceSum", "x", "y", keepdims=0)) == {"y": "float32"}
-    assert made_by(node("Reshape", "x s", "y"), inputs=shape) == {"y": "tensor of float, of unknown rank"}
+    assert types_of(node("ReduceSum", "x", "y", keepdims=0)) == {"y": "float32"}
+    assert types_of(node("Reshape", "x s", "y"), inputs=shape) == {"y": "tensor of float, of unknown rank"}
 
 
 def test_types_that_no_graph_holds_are_described():
-    assert made_by(node("SplitToSequence", "x", "y")) == {"y": "sequence"}
-    assert made_by(node("Cast", "x", "y", to=TensorProto.STRING)) == {"y": "tensor of string"}
-    assert made_by(node("Cast", "x", "y", to=TensorProto.BFLOAT16)) == {"y": "tensor of bfloat16"}
-    assert made_by(node("Optional", "x", "y"), opset=15) == {"y": "optional"}
+    assert types_of(node("SplitToSequence", "x", "y")) == {"y": "sequence"}
+    assert types_of(node("Cast", "x", "y", to=TensorProto.STRING)) == {"y": "tensor of string"}
+    assert types_of(node("Cast", "x", "y", to=TensorProto.BFLOAT16)) == {"y": "tensor of bfloat16"}
+    assert types_of(node("Optional", "x", "y"), opset=15) == {"y": "optional"}
     assert ResultType(helper.make_tensor_type_proto(TensorProto.STRING, [1])).tensor is None
 
 
 def test_what_onnxruntime_does_not_know_is_refused():
     with pytest.raises(RefusalError, match=r"^onnxruntime does not run it: .*No Op registered for Nonsense"):
-        made_by(node("Nonsense", "x", "y"))
+        types_of(node("Nonsense", "x", "y"))
 
 
 def test_the_oldest_equal_version_is_named():
     model = model_of(
         [node("TopK", "x k", "v i")], {"": next(versions_of(node("TopK", "x k", "v i"), 20))}, X, [], ["v"]
     )
-    assert [(one.domain, one.version) for one in model.opset_import] == [("", 11)]
-    other = node("Gelu", "x", "y")
-    other.domain = "com.microsoft"
-    assert [(one.domain, one.version) for one in model_of([other], {"": 20}, X, [], "y").opset_import] == [
-        ("com.microsoft", 1)
-    ]
+    assert [(opset.domain, opset.version) for opset in model.opset_import] == [("", 11)]
+    gelu = node("Gelu", "x", "y")
+    gelu.domain = "com.microsoft"
+    assert [
+        (opset.domain, opset.version) for opset in model_of([gelu], {"": 20}, X, [], "y").opset_import
+    ] == [("com.microsoft", 1)]
 
 
 def test_two_nodes_with_the_same_name_are_accepted():
-    assert made_by(node("Neg", "x", "a"), node("Neg", "a", "y")) == {"y": "float32[2, 3]"}
+    assert types_of(node("Neg", "x", "a"), node("Neg", "a", "y")) == {"y": "float32[2, 3]"}
 
 
 def test_versions_differ_in_types_alone():
@@ -93,12 +93,12 @@ def test_nodes_have_a_common_version_if_a_later_version_changes_none_of_them():
 
 
 def test_the_main_operator_set_has_two_names():
-    """A node of "ai.onnx" is one of "": in its model, in its expansion, and in the list of its versions."""
+    """A node of "ai.onnx" is a node of "": in its model, its expansion, and the list of its versions."""
     spelt = node("Celu", "x", "y", domain="ai.onnx")
     model = model_of([spelt], {"": 12}, X, [], ["y"])
-    assert [one.domain for one in model.graph.node] == [""]
-    assert [(one.domain, one.version) for one in model.opset_import] == [("", 12)]
-    assert "Elu" in [one.op_type for one in definition_of(model)]
+    assert [node_proto.domain for node_proto in model.graph.node] == [""]
+    assert [(opset.domain, opset.version) for opset in model.opset_import] == [("", 12)]
+    assert "Elu" in [node_proto.op_type for node_proto in definition_of(model)]
     assert list(versions_of(spelt, 13)) == list(versions_of(node("Celu", "x", "y"), 13)) == [12]
 
 
@@ -106,12 +106,12 @@ def test_duplicate_names_of_nodes_are_dropped():
     first, second, third = (node("Neg", "x", name) for name in "abc")
     third.name = "other"
     model = model_of([first, second, third], {"": 13}, X, [], ["a"])
-    assert [one.name for one in model.graph.node] == ["the_Neg", "", "other"]
+    assert [node_proto.name for node_proto in model.graph.node] == ["the_Neg", "", "other"]
     assert second.name == "the_Neg"
 
 
 @pytest.mark.parametrize(
-    ("op", "one", "other", "same"),
+    ("op", "first_version", "second_version", "same"),
     [
         ("Relu", 6, 14, True),
         ("Relu", 1, 6, False),
@@ -123,8 +123,10 @@ def test_duplicate_names_of_nodes_are_dropped():
         ("Nonsense", 20, 20, False),
     ],
 )
-def test_an_operator_is_the_same_in_versions_between_which_only_its_types_changed(op, one, other, same):
-    assert same_in(op, one, other) is same
+def test_an_operator_is_the_same_in_versions_between_which_only_its_types_changed(
+    op, first_version, second_version, same
+):
+    assert same_in(op, first_version, second_version) is same
 
 
 @pytest.mark.parametrize(("extent", "shape"), [(0, (0, 3)), (1, (1, 3)), (-1, (-1, 3)), (None, (-1, 3))])
@@ -139,7 +141,7 @@ def test_a_negative_or_symbolic_extent_is_unknown(extent, shape):
 def test_operators_are_expanded_by_their_definitions():
     model = model_of([node("Celu", "x", "y")], {"": 12}, X, [], ["y"])
     nodes = definition_of(model)
-    assert "Elu" in [one.op_type for one in nodes]
+    assert "Elu" in [node_proto.op_type for node_proto in nodes]
     assert nodes[-1].output == ["y"]
     assert definition_of(model_of([node("Relu", "x", "y")], {"": 9}, X, [], ["y"])) == []
 

@@ -25,15 +25,17 @@ def kit(op: str, inputs: str, output: str) -> Node:
 
 
 def grouped(steps, outputs: str) -> list[str]:
-    """Return the nodes in order: an operator of the kit, or those of a part with what crosses its border."""
+    """Return the nodes in order: operators of the kit, and parts with their operators and border values."""
     parts: list[HostPart] = []
 
-    def made(part: HostPart) -> list[Node]:
+    def part_nodes(part: HostPart) -> list[Node]:
         parts.append(part)
         return [Node("Part", tuple(part.inputs), tuple(part.outputs))]
 
-    nodes = grouped_into_parts(steps, outputs.split(), made)
-    names = {tuple(part.outputs): "+".join(one.proto.op_type for one in part.nodes) for part in parts}
+    nodes = grouped_into_parts(steps, outputs.split(), part_nodes)
+    names = {
+        tuple(part.outputs): "+".join(host_node.proto.op_type for host_node in part.nodes) for part in parts
+    }
     known = {"x"}
     for node in nodes:
         assert set(node.inputs) <= known, f"{node} runs too early"

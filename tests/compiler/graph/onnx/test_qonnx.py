@@ -40,13 +40,13 @@ def quant(x, scale, zero, bits, signed, narrow, mode):
 
 
 def one_node(op, inputs, constants, domain=GENERAL, fed=X, **attributes) -> ModelProto:
-    made = model([node(op, inputs, "y", domain=domain, **attributes)], {"x": fed.shape}, ["y"], constants)
-    made.opset_import.add(domain=domain, version=1)
-    return made
+    proto = model([node(op, inputs, "y", domain=domain, **attributes)], {"x": fed.shape}, ["y"], constants)
+    proto.opset_import.add(domain=domain, version=1)
+    return proto
 
 
-def made_of(made: ModelProto, x=X) -> np.ndarray:
-    return interpret(load(made), {"x": x})["y"]
+def result_of(proto: ModelProto, x=X) -> np.ndarray:
+    return interpret(load(proto), {"x": x})["y"]
 
 
 CASES = [
@@ -71,41 +71,41 @@ def test_quant_is_exactly_its_definition(constant, along):
             weights = one_node("Quant", "w s z b", {**constants, "w": X}, **attributes)
             weights.graph.node[0].output[0] = "q"
             weights.graph.node.append(node("Add", "q x", "y"))
-            found = made_of(weights, np.zeros_like(X))
+            result = result_of(weights, np.zeros_like(X))
         else:
-            found = made_of(one_node("Quant", "x s z b", constants, **attributes))
-        np.testing.assert_array_equal(found, expected, f"{bits} {signed} {narrow} {mode} {zero}")
+            result = result_of(one_node("Quant", "x s z b", constants, **attributes))
+        np.testing.assert_array_equal(result, expected, f"{bits} {signed} {narrow} {mode} {zero}")
 
 
 @pytest.mark.parametrize("domain", DOMAINS)
 @pytest.mark.parametrize("op", ["Quant", "IntQuant"])
 def test_quant_has_several_domains_and_a_new_name(op, domain):
     constants = {"s": np.float32(0.5), "z": np.float32(0), "b": np.float32(4)}
-    found = made_of(one_node(op, "x s z b", constants, domain, signed=1, narrow=0))
-    np.testing.assert_array_equal(found, quant(X, np.float32(0.5), 0, 4, 1, 0, "ROUND"))
+    result = result_of(one_node(op, "x s z b", constants, domain, signed=1, narrow=0))
+    np.testing.assert_array_equal(result, quant(X, np.float32(0.5), 0, 4, 1, 0, "ROUND"))
 
 
 @pytest.mark.parametrize("scale", [np.float32(0.5), np.full((1, 5, 1), 0.25, np.float32)])
 def test_a_bipolar_quant_takes_the_sign(scale):
     expected = np.where(X >= 0, 1, -1).astype(np.float32) * scale
-    np.testing.assert_array_equal(made_of(one_node("BipolarQuant", "x s", {"s": scale})), expected)
+    np.testing.assert_array_equal(result_of(one_node("BipolarQuant", "x s", {"s": scale})), expected)
     weights = one_node("BipolarQuant", "w s", {"s": scale, "w": X})
     weights.graph.node[0].output[0] = "q"
     weights.graph.node.append(node("Add", "q x", "y"))
-    np.testing.assert_array_equal(made_of(weights, np.zeros_like(X)), expected)
+    np.testing.assert_array_equal(result_of(weights, np.zeros_like(X)), expected)
 
 
 @pytest.mark.parametrize("mode", ["FLOOR", "ROUND"])
 def test_a_trunc_drops_the_lowest_bits(mode):
     constants = {"s": np.float32(0.25), "z": np.float32(0), "i": np.float32(8), "o": np.float32(5)}
     expected = ROUND[mode](np.rint(X / 0.25) / 8).astype(np.float32) * np.float32(0.25)
-    found = made_of(one_node("Trunc", "x s z i o", constants, rounding_mode=mode))
-    np.testing.assert_array_equal(found, expected)
+    result = result_of(one_node("Trunc", "x s z i o", constants, rounding_mode=mode))
+    np.testing.assert_array_equal(result, expected)
 
 
-def refused(made: ModelProto) -> str:
+def refused(proto: ModelProto) -> str:
     with pytest.raises(GraphError) as error:
-        load(made)
+        load(proto)
     return str(error.value).partition("1 problem:\n  ")[2]
 
 
@@ -130,17 +130,17 @@ REFUSED = {
 
 @pytest.mark.parametrize("said", REFUSED)
 def test_other_operators_and_parameters_are_refused_in_one_line(said):
-    found = refused(REFUSED[said])
-    assert found.endswith(said)
-    assert "\n" not in found
+    message = refused(REFUSED[said])
+    assert message.endswith(said)
+    assert "\n" not in message
 
 
 def test_constants_whose_shapes_do_not_match_are_refused():
     constants = {"w": X, "s": np.ones(7, np.float32), "z": np.float32(0), "b": np.float32(4)}
-    made = one_node("Quant", "w s z b", constants)
-    made.graph.node[0].output[0] = "q"
-    made.graph.node.append(node("Add", "q x", "y"))
-    assert "could not be broadcast together" in refused(made)
+    proto = one_node("Quant", "w s z b", constants)
+    proto.graph.node[0].output[0] = "q"
+    proto.graph.node.append(node("Add", "q x", "y"))
+    assert "could not be broadcast together" in refused(proto)
 
 
 @pytest.mark.parametrize("bits", [2, 4, 8])
@@ -162,11 +162,11 @@ def test_a_network_of_few_bits_has_integer_products(bits, signed):
         node("Relu", "c", "r"),
         node("Quant", "r s z b", "y", domain=GENERAL, signed=signed, narrow=0),
     ]
-    made = model(nodes, {"x": [1, 4, 9, 9]}, ["y"], constants)
-    made.opset_import.add(domain=GENERAL, version=1)
-    graph = integer_graph(load(made))
-    assert "Int8Conv" in [one.op for one in graph.nodes]
+    proto = model(nodes, {"x": [1, 4, 9, 9]}, ["y"], constants)
+    proto.opset_import.add(domain=GENERAL, version=1)
+    graph = integer_graph(load(proto))
+    assert "Int8Conv" in [graph_node.op for graph_node in graph.nodes]
     x = RNG.normal(size=(1, 4, 9, 9)).astype(np.float32)
-    found, expected = (interpret(one, {"x": x})["y"] for one in (graph, load(made)))
-    assert np.abs(found - expected).max() <= constants["s"] * 1.01
-    assert len(np.unique(found)) > 1
+    result, expected = (interpret(variant, {"x": x})["y"] for variant in (graph, load(proto)))
+    assert np.abs(result - expected).max() <= constants["s"] * 1.01
+    assert len(np.unique(result)) > 1

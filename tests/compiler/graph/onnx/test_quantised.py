@@ -26,7 +26,7 @@ RNG = np.random.default_rng(0)
 def test_a_dequantised_constant_is_float(kind, axis):
     low, high = {TensorProto.INT4: (-8, 8), TensorProto.UINT4: (0, 16), TensorProto.INT8: (-128, 128)}[kind]
     shape, scales = (8, 12), (2, 12) if axis == 0 else (8, 3)
-    made = model(
+    proto = model(
         [
             node("DequantizeLinear", "w s z", "r", axis=axis, block_size=4),
             node("MatMul", "x r", "y"),
@@ -38,18 +38,18 @@ def test_a_dequantised_constant_is_float(kind, axis):
     )
     for name, extents in (("w", shape), ("z", scales)):
         values = RNG.integers(low, high, extents)
-        made.graph.initializer.append(helper.make_tensor(name, kind, extents, values.ravel()))
+        proto.graph.initializer.append(helper.make_tensor(name, kind, extents, values.ravel()))
     x = RNG.normal(size=(2, 8)).astype(np.float32)
-    made.ir_version = 10
-    (expected,) = onnxruntime.InferenceSession(made.SerializeToString()).run(None, {"x": x})
-    graph = load(made)
+    proto.ir_version = 10
+    (expected,) = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, {"x": x})
+    graph = load(proto)
     np.testing.assert_allclose(interpret(graph, {"x": x})["y"], expected, rtol=1e-5, atol=1e-4)
     assert [each.op for each in graph.nodes] == ["MatMul"]
 
 
 def test_the_last_block_may_be_smaller():
-    found = dequantise_blocks(np.arange(5, dtype=np.int8), np.float32([1, 10]), np.int8([0, 1]), 0, 3)
-    np.testing.assert_array_equal(found, [0, 1, 2, 20, 30])
+    result = dequantise_blocks(np.arange(5, dtype=np.int8), np.float32([1, 10]), np.int8([0, 1]), 0, 3)
+    np.testing.assert_array_equal(result, [0, 1, 2, 20, 30])
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_mismatched_blocks_are_refused(scales, block, message):
 
 
 def test_computed_integers_are_refused(without_onnxruntime):
-    made = model(
+    proto = model(
         [node("QuantizeLinear", "x s z", "q"), node("DequantizeLinear", "q t", "y", axis=1, block_size=2)],
         {"x": [2, 4]},
         ["y"],
@@ -73,13 +73,13 @@ def test_computed_integers_are_refused(without_onnxruntime):
         opset=21,
     )
     with pytest.raises(GraphError, match=r"x \('q'\) is computed while the network runs"):
-        load(made)
+        load(proto)
 
 
 def test_the_middle_is_the_zero_point_where_none_is_given():
     packed = np.array([[[0x70, 0xF8]]], np.uint8)
-    found = unpacked_weights(packed, np.float32([2]), None, 4, 1, 4, 4)
-    np.testing.assert_array_equal(found, np.float32([[-16], [-2], [0], [14]]))
+    weights = unpacked_weights(packed, np.float32([2]), None, 4, 1, 4, 4)
+    np.testing.assert_array_equal(weights, np.float32([[-16], [-2], [0], [14]]))
 
 
 def test_numpy_reads_integers_of_four_bits():
@@ -94,7 +94,7 @@ def test_numpy_reads_integers_of_four_bits():
 @pytest.mark.parametrize("axis", [None, 0, 1])
 def test_quantisation_keeps_to_the_range_of_four_bits(kind, axis):
     extents = () if axis is None else (3,) if axis == 0 else (5,)
-    made = model(
+    proto = model(
         [
             node("QuantizeLinear", "x s z", "q", **({} if axis is None else {"axis": axis})),
             node("DequantizeLinear", "q s z", "y", **({} if axis is None else {"axis": axis})),
@@ -104,13 +104,13 @@ def test_quantisation_keeps_to_the_range_of_four_bits(kind, axis):
         {"s": RNG.uniform(0.1, 0.4, extents).astype(np.float32)},
         opset=21,
     )
-    made.graph.initializer.append(helper.make_tensor("z", kind, extents, np.full(extents, 3).ravel()))
-    made.ir_version = 10
+    proto.graph.initializer.append(helper.make_tensor("z", kind, extents, np.full(extents, 3).ravel()))
+    proto.ir_version = 10
     x = RNG.normal(scale=3, size=(3, 5)).astype(np.float32)
-    (expected,) = onnxruntime.InferenceSession(made.SerializeToString()).run(None, {"x": x})
-    found = interpret(load(made), {"x": x})["y"]
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
-    assert len(np.unique(found)) > 4
+    (expected,) = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, {"x": x})
+    result = interpret(load(proto), {"x": x})["y"]
+    np.testing.assert_allclose(result, expected, rtol=1e-6)
+    assert len(np.unique(result)) > 4
 
 
 def test_the_axis_of_a_quantisation_may_follow_other_attributes():
@@ -120,27 +120,27 @@ def test_the_axis_of_a_quantisation_may_follow_other_attributes():
         node("DequantizeLinear", "q s z", "y", axis=0),
     )
     scales, x = np.float32([0.1, 0.2, 0.4]), RNG.normal(scale=3, size=(3, 5)).astype(np.float32)
-    made = model(pair, {"x": [3, 5]}, ["y"], {"s": scales}, opset=21)
-    made.graph.initializer.append(helper.make_tensor("z", TensorProto.INT4, (3,), [1, 2, -3]))
-    given = list(made.graph.node[0].attribute)[::-1]
-    assert [one.name for one in given] == ["saturate", "axis"]
-    del made.graph.node[0].attribute[:]
-    made.graph.node[0].attribute.extend(given)
+    proto = model(pair, {"x": [3, 5]}, ["y"], {"s": scales}, opset=21)
+    proto.graph.initializer.append(helper.make_tensor("z", TensorProto.INT4, (3,), [1, 2, -3]))
+    given = list(proto.graph.node[0].attribute)[::-1]
+    assert [attribute.name for attribute in given] == ["saturate", "axis"]
+    del proto.graph.node[0].attribute[:]
+    proto.graph.node[0].attribute.extend(given)
     points, wide = np.array([[1], [2], [-3]]), scales[:, None]
     expected = (np.clip(np.rint(x / wide) + points, -8, 7) - points) * wide
-    np.testing.assert_allclose(interpret(load(made), {"x": x})["y"], expected, rtol=1e-6)
+    np.testing.assert_allclose(interpret(load(proto), {"x": x})["y"], expected, rtol=1e-6)
 
 
 def test_a_scale_that_is_computed_is_refused_without_onnxruntime(without_onnxruntime):
-    made = model(
+    proto = model(
         [node("QuantizeLinear", "x t z", "q"), node("DequantizeLinear", "q t z", "y")],
         {"x": [3, 5], "t": []},
         ["y"],
         opset=21,
     )
-    made.graph.initializer.append(helper.make_tensor("z", TensorProto.INT4, (), [0]))
+    proto.graph.initializer.append(helper.make_tensor("z", TensorProto.INT4, (), [0]))
     with pytest.raises(GraphError, match=r"scale \('t'\) is computed while the network runs; with integers"):
-        load(made)
+        load(proto)
 
 
 @pytest.mark.parametrize("kind", RANGES)
@@ -148,9 +148,9 @@ def test_constants_become_bytes(kind):
     limits = RANGES[kind]
     code = getattr(TensorProto, kind.upper())
     tensor = helper.make_tensor("c", code, (2,), limits)
-    found = as_bytes(numpy_helper.to_array(tensor))
-    assert found.dtype == (np.int8 if limits[0] else np.uint8)
-    assert tuple(found) == limits
+    converted = as_bytes(numpy_helper.to_array(tensor))
+    assert converted.dtype == (np.int8 if limits[0] else np.uint8)
+    assert tuple(converted) == limits
 
 
 def test_other_constants_stay():
@@ -165,34 +165,34 @@ def test_bytes_become_constants_of_fewer_bits_again(kind):
     assert narrow_tensor("c", as_bytes(numpy_helper.to_array(tensor)), limits) == tensor
 
 
-def with_constant(made, code=TensorProto.INT4):
+def with_constant(proto, code=TensorProto.INT4):
     """Return a model with a constant `c` of two integers."""
-    made.graph.initializer.append(helper.make_tensor("c", code, (2,), [-3, 7]))
-    made.ir_version = 10
-    return made
+    proto.graph.initializer.append(helper.make_tensor("c", code, (2,), [-3, 7]))
+    proto.ir_version = 10
+    return proto
 
 
 def test_a_cast_to_the_type_of_four_bits_does_not_become_one_to_bytes():
     nodes = [node("CastLike", "x c", "n"), node("Cast", "n", "y", to=TensorProto.FLOAT)]
-    made = with_constant(model(nodes, {"x": [3]}, ["y"], opset=21))
-    (found,) = interpret(load(made), {"x": np.array([5, -7, 3], np.float32)}).values()
-    np.testing.assert_array_equal(found, [5, -7, 3])
-    assert [each.op for each in load(made).nodes] == ["OnnxRuntime"]
+    proto = with_constant(model(nodes, {"x": [3]}, ["y"], opset=21))
+    (result,) = interpret(load(proto), {"x": np.array([5, -7, 3], np.float32)}).values()
+    np.testing.assert_array_equal(result, [5, -7, 3])
+    assert [each.op for each in load(proto).nodes] == ["OnnxRuntime"]
 
 
 @pytest.mark.parametrize("mover", [[], [node("Identity", "c", "n")]])
 def test_fewer_bits_do_not_leave_a_network(mover):
-    made = with_constant(model([node("Relu", "x", "y"), *mover], {"x": [3]}, ["y"], opset=21))
+    proto = with_constant(model([node("Relu", "x", "y"), *mover], {"x": [3]}, ["y"], opset=21))
     name = "n" if mover else "c"
-    made.graph.output.append(helper.make_tensor_value_info(name, TensorProto.INT4, [2]))
+    proto.graph.output.append(helper.make_tensor_value_info(name, TensorProto.INT4, [2]))
     with pytest.raises(GraphError, match=r"integers of less than eight bits, .*; put a DequantizeLinear"):
-        load(made)
+        load(proto)
 
 
 def test_host_nodes_read_the_constants_of_the_model():
     nodes = [node("DequantizeLinear", "c h", "n"), node("Cast", "n", "f", to=TensorProto.FLOAT)]
-    made = with_constant(
+    proto = with_constant(
         model([*nodes, node("Add", "x f", "y")], {"x": [2]}, ["y"], {"h": np.float16(0.5)}, opset=21)
     )
-    (found,) = interpret(load(made), {"x": np.zeros(2, np.float32)}).values()
-    np.testing.assert_array_equal(found, [-1.5, 3.5])
+    (result,) = interpret(load(proto), {"x": np.zeros(2, np.float32)}).values()
+    np.testing.assert_array_equal(result, [-1.5, 3.5])

@@ -91,25 +91,25 @@ def test_a_chain_of_calls_that_is_too_long_for_the_inliner_is_refused():
 CHAIN = [node("Relu", "x", "a"), node("Neg", "a", "b"), node("Abs", "x", "c"), node("Add", "b c", "y")]
 
 
-def made_of(places):
+def chain_in_order(places):
     return model([CHAIN[place] for place in places], {"x": [2, 3]}, ["y"])
 
 
 @pytest.mark.parametrize("places", [(0, 1, 2, 3), (3, 2, 1, 0), (1, 0, 3, 2), (2, 3, 0, 1)])
 def test_any_order_gives_the_same_results(places):
     x = np.float32([[1, -2, 3], [-4, 5, -6]])
-    found = interpret(load(made_of(places)), {"x": x})["y"]
-    np.testing.assert_array_equal(found, np.abs(x) - np.maximum(x, 0))
+    result = interpret(load(chain_in_order(places)), {"x": x})["y"]
+    np.testing.assert_array_equal(result, np.abs(x) - np.maximum(x, 0))
 
 
 def test_sorting_keeps_the_order_of_the_file_where_possible():
-    ordered = in_order(made_of((1, 2, 0, 3))).graph.node
-    assert [one.op_type for one in ordered] == ["Abs", "Relu", "Neg", "Add"]
+    ordered = in_order(chain_in_order((1, 2, 0, 3))).graph.node
+    assert [node_proto.op_type for node_proto in ordered] == ["Abs", "Relu", "Neg", "Add"]
 
 
 def test_a_model_in_order_is_not_copied():
-    made = made_of((0, 1, 2, 3))
-    assert in_order(made) is made
+    proto = chain_in_order((0, 1, 2, 3))
+    assert in_order(proto) is proto
 
 
 @pytest.mark.parametrize(

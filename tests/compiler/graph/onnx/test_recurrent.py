@@ -36,7 +36,7 @@ def recurrent(
         given: its optional inputs; initial states are inputs of the model.
         outputs: its outputs; the others are left out.
         shape: steps and sequences.
-        constants: replace those of the model.
+        constants: replace the model's constants of the same names.
     """
     steps, batch = shape
     directions = 2 if attributes.get("direction") == "bidirectional" else 1
@@ -58,9 +58,9 @@ def recurrent(
     shapes = {name: array.shape for name, array in fed.items()}
     each = node(op, " ".join(inputs), "y", hidden_size=UNITS, **attributes)
     each.output[:] = [name if name in outputs.split() else "" for name in OUTPUTS[: 3 if op == "LSTM" else 2]]
-    made = model([each], shapes, outputs.split(), kept, opset=14)
-    made.ir_version = 8
-    return made, fed
+    proto = model([each], shapes, outputs.split(), kept, opset=14)
+    proto.ir_version = 8
+    return proto, fed
 
 
 FORMS = {
@@ -88,7 +88,7 @@ FORMS = {
     },
     "by functions of default parameters": {"activations": ["HardSigmoid"]},
 }
-LONGER = {  # activations of a direction, from those of an RNN
+LONGER = {  # activations of a direction, from an RNN's activations
     "RNN": lambda names: names,
     "GRU": lambda names: [each for name in names for each in ("Sigmoid", name)],
     "LSTM": lambda names: [each for name in names for each in ("Sigmoid", name, "Softsign")],
@@ -141,18 +141,18 @@ def test_sequences_may_come_first(op, direction, shape):
     """onnxruntime has no layout 1: the result of layout 0 is what it must be, transposed."""
     outputs = "y y_h y_c" if op == "LSTM" else "y y_h"
     plain, fed = recurrent(op, "B initial_h", outputs, shape, direction=direction)
-    made, _ = recurrent(op, "B initial_h", outputs, shape, direction=direction, layout=1)
+    batch_first, _ = recurrent(op, "B initial_h", outputs, shape, direction=direction, layout=1)
     check(plain, fed)
     expected = interpret(load(plain), fed)
-    found = interpret(load(made), {name: array.swapaxes(0, 1).copy() for name, array in fed.items()})
+    results = interpret(load(batch_first), {name: array.swapaxes(0, 1).copy() for name, array in fed.items()})
     orders = {"y": (2, 0, 1, 3), "y_h": (1, 0, 2), "y_c": (1, 0, 2)}
     for name, array in expected.items():
-        np.testing.assert_allclose(found[name], array.transpose(orders[name]), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(results[name], array.transpose(orders[name]), rtol=1e-5, atol=1e-6)
 
 
 def test_steps_are_named_after_the_node_and_its_operations():
-    made, _ = recurrent("GRU", direction="bidirectional")
-    graph = load(made)
+    proto, _ = recurrent("GRU", direction="bidirectional")
+    graph = load(proto)
     steps = {each.name: each.step_of for each in graph.nodes if each.step_of}
     assert steps["the_GRU.reverse.update.2"] == "the_GRU.reverse.update"
     assert steps["the_GRU.forward.update.2"] == "the_GRU.forward.update"
@@ -161,13 +161,13 @@ def test_steps_are_named_after_the_node_and_its_operations():
 
 
 def test_nodes_of_one_name_share_no_operation():
-    made, fed = recurrent("RNN", outputs="y")
+    proto, fed = recurrent("RNN", outputs="y")
     second = node("RNN", "z w2 r B", "y2", hidden_size=UNITS)
     rows = node("Squeeze", "y one", "z")
-    made.graph.node.extend([rows, second])
+    proto.graph.node.extend([rows, second])
     constants = {"w2": normal(1, UNITS, UNITS), "one": np.array([1])}
     whole = model(
-        made.graph.node,
+        proto.graph.node,
         {"x": fed["x"].shape},
         ["y2"],
         {**constants, "w": normal(1, UNITS, INPUTS), "r": normal(1, UNITS, UNITS), "B": normal(1, 2 * UNITS)},
@@ -210,18 +210,18 @@ REFUSED = {
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_onnxruntime_runs_says_why(case):
     arguments, options, reason = REFUSED[case]
-    made, _ = recurrent(*arguments, **options)
-    (part,) = (each for each in load(made).nodes if each.op == PART)
+    proto, _ = recurrent(*arguments, **options)
+    (part,) = (each for each in load(proto).nodes if each.op == PART)
     assert part.reason == f"onnxruntime runs it: {reason.replace(';', ',')}"
 
 
 def in_quantised_file() -> ModelProto:
     """Return a model whose input is quantised, so that its recurrent operator stays in float."""
-    made, fed = recurrent("LSTM", outputs="y")
-    (layer,) = made.graph.node
+    proto, fed = recurrent("LSTM", outputs="y")
+    (layer,) = proto.graph.node
     layer.input[0] = "d"
     nodes = [node("QuantizeLinear", "x s z", "q"), node("DequantizeLinear", "q s z", "d"), layer]
-    tensors = {each.name: numpy_helper.to_array(each) for each in made.graph.initializer}
+    tensors = {each.name: numpy_helper.to_array(each) for each in proto.graph.initializer}
     return model(nodes, {"x": fed["x"].shape}, ["y"], {**tensors, "s": np.float32(0.1), "z": np.int8(0)})
 
 
@@ -236,12 +236,12 @@ def test_a_quantised_file_is_unrolled_without_onnxruntime(without_onnxruntime):
 
 @pytest.mark.parametrize("name", ["w", "r", "B"])
 def test_weights_must_be_constant(name, without_onnxruntime):
-    made, _ = recurrent("LSTM")
-    (tensor,) = (each for each in made.graph.initializer if each.name == name)
-    made.graph.input.extend(model([], {name: tensor.dims}, []).graph.input)
-    made.graph.initializer.remove(tensor)
+    proto, _ = recurrent("LSTM")
+    (tensor,) = (each for each in proto.graph.initializer if each.name == name)
+    proto.graph.input.extend(model([], {name: tensor.dims}, []).graph.input)
+    proto.graph.initializer.remove(tensor)
     with pytest.raises(GraphError, match=rf"{name.upper()} \('{name}'\) is computed while the network runs"):
-        load(made)
+        load(proto)
 
 
 MISFITS = {

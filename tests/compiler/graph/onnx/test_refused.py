@@ -183,19 +183,19 @@ WITH_ONNXRUNTIME = {"a shape that is computed": "'y' is a tensor of float, of un
 @pytest.mark.parametrize("title", REFUSED)
 def test_onnxruntime_takes_exactly_the_nodes_that_it_supports(title):
     nodes, constants, message = REFUSED[title]
-    made = model(nodes, {"x": [2, 3, 4]}, ["y"], constants)
+    proto = model(nodes, {"x": [2, 3, 4]}, ["y"], constants)
     if title not in RUN_BY_ONNXRUNTIME:
         with pytest.raises(GraphError, match=re.escape(WITH_ONNXRUNTIME.get(title, message))):
-            load(made)
+            load(proto)
         return
     x = RNG.normal(size=(2, 3, 4)).astype(np.float32)
-    graph = load(made)
+    graph = load(proto)
     try:
-        (expected,) = onnxruntime.InferenceSession(made.SerializeToString()).run(None, {"x": x})
+        (expected,) = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, {"x": x})
     except Exception:  # the model declares float32 outputs, whatever they are
         expected = None
-    found = interpret(graph, {"x": x})["y"]
-    assert expected is None or np.array_equal(found, expected, equal_nan=True)
+    result = interpret(graph, {"x": x})["y"]
+    assert expected is None or np.array_equal(result, expected, equal_nan=True)
 
 
 @pytest.mark.parametrize(
@@ -245,9 +245,9 @@ def test_an_old_operator_set_with_an_undefined_input_is_refused():
 
 def test_a_normalisation_of_each_place_is_not_taken_for_one_of_channels(without_onnxruntime):
     norm = node("BatchNormalization", "x a a a a", "y", spatial=0)
-    made = model([norm], {"x": [2, 3, 4]}, ["y"], {"a": np.ones((3, 4), np.float32)}, opset=7)
+    proto = model([norm], {"x": [2, 3, 4]}, ["y"], {"a": np.ones((3, 4), np.float32)}, opset=7)
     with pytest.raises(GraphError, match="attribute spatial = 0 is not supported"):
-        load(made)
+        load(proto)
 
 
 def test_a_tensor_larger_than_the_limit_is_refused():
@@ -316,8 +316,8 @@ def test_names_that_are_not_utf8_are_refused():
 
 
 def test_numbers_of_elements_that_do_not_match_are_refused():
-    made = model([node("Add", "x w", "y")], {"x": [4]}, ["y"])
-    made.graph.initializer.append(numpy_helper.from_array(np.ones(4, np.float32), "w"))
-    made.graph.initializer[0].dims[0] = 5
+    proto = model([node("Add", "x w", "y")], {"x": [4]}, ["y"])
+    proto.graph.initializer.append(numpy_helper.from_array(np.ones(4, np.float32), "w"))
+    proto.graph.initializer[0].dims[0] = 5
     with pytest.raises(GraphError, match="initializer 'w': its elements cannot be read"):
-        load(made)
+        load(proto)

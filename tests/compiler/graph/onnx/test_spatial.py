@@ -20,7 +20,7 @@ def spread(total: int, upper: bool) -> tuple[int, int]:
     return (half, half + rest) if upper else (half + rest, half)
 
 
-# The image is 7 by 10, and the kernel 3 by 2: the attributes of the model, and those that are written out.
+# The image is 7 by 10, and the kernel 3 by 2: attributes of the model, and attributes that are written out.
 WINDOWS = {
     "nothing given": ({}, {}),
     "all given": (
@@ -48,8 +48,8 @@ PLAIN = {"pads": (0, 0, 0, 0), "strides": (1, 1), "dilations": (1, 1)}
 def test_the_padding_of_a_convolution_is_explicit(title):
     given, expected = WINDOWS[title]
     fed, weights = {"x": normal(2, 4, 7, 10)}, {"w": normal(6, 2, 3, 2), "b": normal(6)}
-    found = attributes_agreed([node("Conv", "x w b", "y", group=2, **given)], fed, weights)
-    assert found == [("Conv", {**PLAIN, "group": 2, **expected})]
+    attributes = attributes_agreed([node("Conv", "x w b", "y", group=2, **given)], fed, weights)
+    assert attributes == [("Conv", {**PLAIN, "group": 2, **expected})]
 
 
 @pytest.mark.parametrize("op", ["AveragePool", "MaxPool"])
@@ -58,15 +58,15 @@ def test_the_padding_of_a_pooling_is_explicit(title, op):
     given, expected = WINDOWS[title]
     counts = {"count_include_pad": 1} if op == "AveragePool" else {}
     nodes = [node(op, "x", "y", kernel_shape=[3, 2], **given, **counts)]
-    found = attributes_agreed(nodes, {"x": normal(1, 2, 7, 10)})
-    assert found == [(op, {**PLAIN, "ceil_mode": 0, "kernel_shape": (3, 2), **counts, **expected})]
+    attributes = attributes_agreed(nodes, {"x": normal(1, 2, 7, 10)})
+    assert attributes == [(op, {**PLAIN, "ceil_mode": 0, "kernel_shape": (3, 2), **counts, **expected})]
 
 
 def test_windows_are_rounded_up_only_with_explicit_padding():
     for given, rounded in (({"pads": [1, 0, 1, 0]}, 1), ({"auto_pad": "VALID"}, 0)):
         nodes = [node("MaxPool", "x", "y", kernel_shape=[2, 2], strides=[2, 3], ceil_mode=1, **given)]
-        made = load(model(nodes, {"x": [1, 1, 6, 6]}, ["y"]))
-        assert made.nodes[0].attributes["ceil_mode"] == rounded
+        graph = load(model(nodes, {"x": [1, 1, 6, 6]}, ["y"]))
+        assert graph.nodes[0].attributes["ceil_mode"] == rounded
 
 
 TURNED = {
@@ -105,8 +105,8 @@ def test_the_padding_of_a_transposed_convolution_is_explicit(title):
     given, expected = TURNED[title]
     nodes, weights = [node("ConvTranspose", "x w b", "y", group=2, **given)], normal(4, 3, 3, 2)
     plain = {**PLAIN, "group": 2, "output_padding": (0, 0)}
-    found = attributes_agreed(nodes, {"x": normal(1, 4, 4, 5)}, {"w": weights, "b": normal(6)})
-    assert found == [("ConvTranspose", {**plain, **expected})]
+    attributes = attributes_agreed(nodes, {"x": normal(1, 4, 4, 5)}, {"w": weights, "b": normal(6)})
+    assert attributes == [("ConvTranspose", {**plain, **expected})]
 
 
 IMAGE = {"x": [1, 4, 7, 10]}
@@ -130,5 +130,5 @@ def test_invalid_windows_are_refused(message, without_onnxruntime):
     weights = {"w": normal(6, 4, 3, 2), "v": normal(3, 2, 3, 2)}
     with pytest.raises(GraphError) as caught:
         load(model([REFUSED[message]], IMAGE, ["y"], weights))
-    one = REFUSED[message]
-    assert f"  node 0, {one.op_type} '{one.name}': {message}" in str(caught.value).splitlines()
+    node_proto = REFUSED[message]
+    assert f"  node 0, {node_proto.op_type} '{node_proto.name}': {message}" in str(caught.value).splitlines()

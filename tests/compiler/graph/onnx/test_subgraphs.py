@@ -31,7 +31,7 @@ def test_a_node_reads_its_inputs_and_the_values_that_its_subgraphs_capture():
 
 
 def test_nodes_of_subgraphs_are_listed():
-    assert [one.op_type for one in nodes_within(LOOP)] == ["Loop", "Add", "If", "Relu"]
+    assert [node_proto.op_type for node_proto in nodes_within(LOOP)] == ["Loop", "Add", "If", "Relu"]
 
 
 def test_a_subgraph_defines_its_inputs_constants_and_results():

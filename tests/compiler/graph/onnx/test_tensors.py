@@ -16,10 +16,10 @@ from vdla.compiler.graph.onnx.tensors import shortest
 
 def external(location: str):
     """Return a model whose weights are in a file."""
-    made = model([node("Add", "x w", "y")], {"x": [4]}, ["y"], {"w": np.arange(4, dtype=np.float32)})
-    onnx.external_data_helper.set_external_data(made.graph.initializer[0], location)
-    made.graph.initializer[0].ClearField("raw_data")
-    return made
+    proto = model([node("Add", "x w", "y")], {"x": [4]}, ["y"], {"w": np.arange(4, dtype=np.float32)})
+    onnx.external_data_helper.set_external_data(proto.graph.initializer[0], location)
+    proto.graph.initializer[0].ClearField("raw_data")
+    return proto
 
 
 def test_weights_in_a_file_beside_the_model_are_read(tmp_path):
@@ -80,10 +80,10 @@ def test_weights_outside_the_folder_or_missing_are_refused(folder, location):
 
 def entered(**entries: str):
     """Return a model whose weights are in the file w.bin, with more entries on where."""
-    made = external("w.bin")
+    proto = external("w.bin")
     for key, value in entries.items():
-        made.graph.initializer[0].external_data.add(key=key, value=value)
-    return made
+        proto.graph.initializer[0].external_data.add(key=key, value=value)
+    return proto
 
 
 def test_weights_in_a_part_of_a_file_are_read(tmp_path):
@@ -121,9 +121,9 @@ def test_parts_that_a_file_does_not_have_are_refused(tmp_path, entries):
 
 
 def test_weights_larger_than_the_limit_are_refused_before_they_are_read(tmp_path):
-    made = external("w.bin")
-    made.graph.initializer[0].dims[:] = [1 << 20, 1 << 20]
-    (tmp_path / "net.onnx").write_bytes(made.SerializeToString())
+    proto = external("w.bin")
+    proto.graph.initializer[0].dims[:] = [1 << 20, 1 << 20]
+    (tmp_path / "net.onnx").write_bytes(proto.SerializeToString())
     with (tmp_path / "w.bin").open("wb") as file:
         file.truncate(1 << 42)
     message = (
@@ -134,12 +134,14 @@ def test_weights_larger_than_the_limit_are_refused_before_they_are_read(tmp_path
 
 
 def test_weights_count_together(tmp_path):
-    made = model([node("Sum", "x a b", "y")], {"x": [1]}, ["y"], dict.fromkeys("ab", np.zeros(1, np.float32)))
-    tensor = made.graph.initializer[1]
+    proto = model(
+        [node("Sum", "x a b", "y")], {"x": [1]}, ["y"], dict.fromkeys("ab", np.zeros(1, np.float32))
+    )
+    tensor = proto.graph.initializer[1]
     onnx.external_data_helper.set_external_data(tensor, "w.bin")
     tensor.ClearField("raw_data")
     tensor.dims[:] = [1 << 27]
-    (tmp_path / "net.onnx").write_bytes(made.SerializeToString())
+    (tmp_path / "net.onnx").write_bytes(proto.SerializeToString())
     with (tmp_path / "w.bin").open("wb") as file:
         file.truncate(1 << 29)
     with pytest.raises(GraphError, match=r"initializer 'b': with those before it, it takes 536870916 bytes"):

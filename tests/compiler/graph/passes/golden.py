@@ -26,13 +26,13 @@ def assert_same_meaning(before: Graph, after: Graph) -> None:
     rng = np.random.default_rng(0)
     for _ in range(8):
         inputs = {name: random_array(rng, type_) for name, type_ in before.inputs.items()}
-        one, other = interpret(before, inputs), interpret(after, inputs)
-        assert list(one) == list(other)
-        for name, array in one.items():
-            assert array.dtype == other[name].dtype
+        expected, results = interpret(before, inputs), interpret(after, inputs)
+        assert list(expected) == list(results)
+        for name, array in expected.items():
+            assert array.dtype == results[name].dtype
             bound = 1e-5 if array.dtype.kind == "f" else 1
             np.testing.assert_allclose(
-                other[name].astype(np.float64), array.astype(np.float64), rtol=0, atol=bound
+                results[name].astype(np.float64), array.astype(np.float64), rtol=0, atol=bound
             )
 
 

@@ -29,8 +29,8 @@ class QdqBuilder:
     def add_many(self, op: str, count: int, *inputs: str, **attributes) -> tuple[str, ...]:
         """Add a node of several outputs."""
         names = tuple(f"{op.lower()}_{len(self.nodes)}_{place}" for place in range(count))
-        made = evaluate(op, [self.values[name] if name else None for name in inputs], attributes)
-        self.values |= dict(zip(names, made, strict=True))
+        arrays = evaluate(op, [self.values[name] if name else None for name in inputs], attributes)
+        self.values |= dict(zip(names, arrays, strict=True))
         self.nodes.append(Node(op, inputs, names, attributes))
         return names
 
@@ -78,7 +78,7 @@ class QdqBuilder:
         return self.pair(self.input(*shape))
 
     def weights(self, *shape: int, axis: int, zero: int = 0, dtype: str = "int8") -> str:
-        """Add quantised weights with one scale for each index of `axis`, or one for all if it is negative."""
+        """Add quantised weights with a scale for each index of `axis`, or a single scale if negative."""
         low = np.iinfo(dtype).min
         values = self.constant(self.rng.integers(low, low + 256, shape).astype(dtype))
         count = (shape[axis],) if axis >= 0 else ()

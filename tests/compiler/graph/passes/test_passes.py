@@ -273,10 +273,10 @@ def assert_same_meaning(before: Graph, after: Graph) -> None:
     """Run both graphs on the same inputs."""
     verify(after)
     inputs = inputs_for(before)
-    one, other = interpret(before, inputs), interpret(after, inputs)
-    assert list(one) == list(other)
-    for name, array in one.items():
-        np.testing.assert_allclose(other[name], array, rtol=1e-4, atol=1e-4)
+    expected, results = interpret(before, inputs), interpret(after, inputs)
+    assert list(expected) == list(results)
+    for name, array in expected.items():
+        np.testing.assert_allclose(results[name], array, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("title", PASSES)

@@ -1,4 +1,4 @@
-"""Operators with windows on rows become those of images: which, what stands around them, and the same meaning."""
+"""Row operators with windows become image operators: which, what stands around them, and the same meaning."""
 
 import numpy as np
 import pytest
@@ -57,8 +57,8 @@ def images_of_one_row() -> Graph:
     attributes = {"dilations": (1, 1), "group": 1, "pads": (0, 1, 0, 1), "strides": (1, 1)}
     first = of.add("Conv", of.input(1, 3, 1, 9), of.weights(4, 3, 1, 3, axis=0), **attributes)
     rows = of.add("Reshape", first, shape=(1, 4, 9))
-    ones = of.constant(np.arange(1, 5).astype(np.float32))
-    normal = of.add("BatchNormalization", rows, ones, ones, ones, ones, epsilon=1e-5)
+    parameters = of.constant(np.arange(1, 5).astype(np.float32))
+    normal = of.add("BatchNormalization", rows, parameters, parameters, parameters, parameters, epsilon=1e-5)
     image = of.add("Unsqueeze", of.add("Mul", normal, of.add("Sigmoid", normal)), axes=(2,))
     return of.finish(of.add("Conv", image, of.weights(4, 4, 1, 3, axis=0), **attributes))
 

@@ -1,4 +1,4 @@
-"""Functions of int8 elements as tables: what becomes one, what does not, and the same bits."""
+"""Functions of int8 elements as tables: what becomes a table, what does not, and the same bits."""
 
 import re
 
@@ -33,8 +33,8 @@ def program(*lines: str, gives: str) -> Graph:
 def operators(graph: Graph) -> list[str]:
     """Return each node as `result = Operator(inputs)`, without types and reasons."""
     text = re.sub(r', reason=".*"\)$', ")", print_graph(graph), flags=re.M)
-    found = re.findall(r"^    (\w+): \S+(?: \S+)* = (\w+)\((.*)\)$", text, re.M)
-    return [f"{out} = {op}({rest})" for out, op, rest in found if op != "constant"]
+    matches = re.findall(r"^    (\w+): \S+(?: \S+)* = (\w+)\((.*)\)$", text, re.M)
+    return [f"{out} = {op}({rest})" for out, op, rest in matches if op != "constant"]
 
 
 TABLES = {
@@ -240,9 +240,9 @@ def test_a_table_gives_the_bits_of_every_operator_on_elements(op):
     changed = Tabulate().run(graph)
     assert [node.op for node in changed.nodes] == ["Int8Lookup"]
     inputs = {name: np.random.default_rng(0).integers(-128, 128, (2, 300), np.int8) for name in "xw"}
-    one, other = interpret(graph, inputs)["y"], interpret(changed, inputs)["y"]
-    assert one.dtype == other.dtype
-    assert one.tobytes() == other.tobytes()
+    expected, result = interpret(graph, inputs)["y"], interpret(changed, inputs)["y"]
+    assert expected.dtype == result.dtype
+    assert expected.tobytes() == result.tobytes()
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int32", "float32"])

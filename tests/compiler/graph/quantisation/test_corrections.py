@@ -195,7 +195,7 @@ def test_a_mean_error_is_subtracted_from_the_bias():
     def mean_error(graph) -> float:
         quantised = with_grids(Roles(graph), grids)
         pairs = [(all_values(quantised, x)["a"], all_values(residual(), x)["a"]) for x in data]
-        return float(np.abs(np.mean([found - wanted for found, wanted in pairs], 0)).max())
+        return float(np.abs(np.mean([result - wanted for result, wanted in pairs], 0)).max())
 
     changed = with_corrected_biases(roles, with_grids(roles, grids), data)
     assert mean_error(changed) < 0.5 * mean_error(roles.graph)

@@ -20,13 +20,13 @@ def test_the_error_is_relative_to_how_results_vary():
     assert judge.assess(other).error == pytest.approx((4 + 36) / 2)
 
 
-def scaled(made: str, factors: list[float], dtype: str = "float32") -> Graph:
+def scaled(call: str, factors: list[float], dtype: str = "float32") -> Graph:
     """Return a graph that makes a result of two numbers `a`, each a factor of an element of `x`."""
     return parse_graph(
         "def f(x: float32[2]):\n"
         f"    k: float32[2] = constant({factors})\n"
         "    a: float32[2] = Mul(x, k)\n"
-        f"    b: float32[2] = {made}\n"
+        f"    b: float32[2] = {call}\n"
         "    y: float32[1, 2] = Reshape(b, shape=[1, 2])\n"
         + ("" if dtype == "float32" else f'    z: {dtype}[1, 2] = Cast(y, to="{dtype}")\n')
         + f"    return {'y' if dtype == 'float32' else 'z'}\n"
@@ -34,7 +34,7 @@ def scaled(made: str, factors: list[float], dtype: str = "float32") -> Graph:
 
 
 @pytest.mark.parametrize(
-    ("made", "wanted", "found", "error"),
+    ("call", "wanted", "found", "error"),
     [
         # the distances from the greatest are 0 and -2, then -2 and 0
         ("Softmax(a, axis=0)", [3.0, 1.0], [-3.0, -1.0], (4 + 4) / 2),
@@ -44,29 +44,29 @@ def scaled(made: str, factors: list[float], dtype: str = "float32") -> Graph:
         ("Identity(a)", [-9.0, 9.0], [-20.0, 7.0], (121 + 4) / 162),
     ],
 )
-def test_a_saturating_result_is_judged_by_its_clipped_input_too(made, wanted, found, error):
+def test_a_saturating_result_is_judged_by_its_clipped_input_too(call, wanted, found, error):
     sample = {"x": np.ones(2, np.float32)}
-    judge = Judge(scaled(made, wanted), [sample], 1)
-    one, other = (interpret(scaled(made, factors), sample)["y"] for factors in (wanted, found))
-    itself = float(np.square(one - other).sum() / np.square(one - one.mean()).sum())
+    judge = Judge(scaled(call, wanted), [sample], 1)
+    expected, result = (interpret(scaled(call, factors), sample)["y"] for factors in (wanted, found))
+    itself = float(np.square(expected - result).sum() / np.square(expected - expected.mean()).sum())
     assert itself > 0
-    counted = error if "Identity" in made else error + itself
-    assert judge.assess(scaled(made, found)).error == pytest.approx(counted, rel=1e-5)
+    counted = error if "Identity" in call else error + itself
+    assert judge.assess(scaled(call, found)).error == pytest.approx(counted, rel=1e-5)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float64"])
-@pytest.mark.parametrize("made", ["Identity(a)", "Softmax(a, axis=0)"])
-def test_outputs_of_another_float_type_are_judged_as_those_of_float32(dtype, made):
+@pytest.mark.parametrize("call", ["Identity(a)", "Softmax(a, axis=0)"])
+def test_outputs_of_another_float_type_are_judged_as_those_of_float32(dtype, call):
     sample = {"x": np.ones(2, np.float32)}
-    wanted, found = [3.0, 1.0], [1.0, 2.0]
-    plain = Judge(scaled(made, wanted), [sample], 1).assess(scaled(made, found)).error
-    assert Judge(scaled(made, wanted, dtype), [sample], 1).assess(
-        scaled(made, found, dtype)
+    wanted, actual = [3.0, 1.0], [1.0, 2.0]
+    plain = Judge(scaled(call, wanted), [sample], 1).assess(scaled(call, actual)).error
+    assert Judge(scaled(call, wanted, dtype), [sample], 1).assess(
+        scaled(call, actual, dtype)
     ).error == pytest.approx(plain, rel=1e-2)
 
 
 def test_a_graph_that_is_right_before_a_sigmoid_and_wrong_where_it_matters_is_not_preferred():
-    """An error of 2 far from the ends of the Sigmoid weighs more than one of 3 near them."""
+    """An error of 2 far from the ends of the Sigmoid weighs more than an error of 3 near them."""
     graph = scaled("Sigmoid(a)", [-6.0, 0.0])
     judge = Judge(graph, [{"x": np.ones(2, np.float32)}], 1)
     near_ends, in_the_middle = scaled("Sigmoid(a)", [-3.0, 0.0]), scaled("Sigmoid(a)", [-6.0, 2.0])
@@ -84,12 +84,14 @@ def test_the_float_graph_is_run_once_on_the_samples_that_graphs_are_compared_on(
     graph = parse_graph("def f(x: float32[2]):\n    y: float32[2] = Neg(x)\n    return y\n")
     other = parse_graph("def f(x: float32[2]):\n    y: float32[2] = Abs(x)\n    return y\n")
     run = []
-    monkeypatch.setattr(judge, "interpret", lambda one, *rest: (run.append(one), interpret(one, *rest))[1])
-    found = Judge(graph, [{"x": np.array([1, 3], np.float32)}] * 3, 1)
+    monkeypatch.setattr(
+        judge, "interpret", lambda evaluated, *rest: (run.append(evaluated), interpret(evaluated, *rest))[1]
+    )
+    assessor = Judge(graph, [{"x": np.array([1, 3], np.float32)}] * 3, 1)
     assert run == []
     for count, runs in ((1, 1), (2, 2), (1, 2), (None, 3)):
-        found.assess(other, count)
-        assert sum(one is graph for one in run) == runs
+        assessor.assess(other, count)
+        assert sum(evaluated is graph for evaluated in run) == runs
 
 
 def test_work_is_counted_in_multiply_accumulates():

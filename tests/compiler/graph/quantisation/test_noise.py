@@ -7,9 +7,9 @@ from vdla.compiler.graph.quantisation.judge import noise_of, ratio_db
 from vdla.runtime.module.plan import OutputNoise
 
 
-def of(wanted, found, dtype=np.float32) -> OutputNoise:
+def of(wanted, actual, dtype=np.float32) -> OutputNoise:
     """Return the noise of an output, given by its elements on each sample."""
-    return noise_of("y", *([np.array(each, dtype) for each in several] for several in (wanted, found)))
+    return noise_of("y", *([np.array(each, dtype) for each in several] for several in (wanted, actual)))
 
 
 @pytest.mark.parametrize(
@@ -28,9 +28,9 @@ def of(wanted, found, dtype=np.float32) -> OutputNoise:
     ],
 )
 def test_the_signal_is_the_deviation_of_the_float_output_from_its_mean(wanted, found, decibels):
-    one = of(wanted, found)
-    assert one.measure == "power"
-    assert one.decibels == (None if decibels is None else pytest.approx(decibels, abs=1e-3))
+    noise = of(wanted, found)
+    assert noise.measure == "power"
+    assert noise.decibels == (None if decibels is None else pytest.approx(decibels, abs=1e-3))
 
 
 @pytest.mark.parametrize(
@@ -43,14 +43,14 @@ def test_an_output_that_does_not_vary_with_the_samples_is_constant(found, consta
 
 @pytest.mark.parametrize(("second", "constant"), [(1.0, False), (1.005, False), (1.1, True)])
 def test_a_constant_is_no_fault_where_the_float_output_hardly_varies(second, constant):
-    one = of([[1.0], [second]], [[1.0], [1.0]])
-    assert one.constant == constant
-    assert one.reaches(-400) != constant
+    noise = of([[1.0], [second]], [[1.0], [1.0]])
+    assert noise.constant == constant
+    assert noise.reaches(-400) != constant
 
 
 def test_integers_are_judged_by_the_share_of_equal_elements():
-    one = of([[1, 2, 3, 4, 5], [1, 2, 3, 4, 5]], [[1, 2, 3, 4, 5], [9, 2, 3, 4, 5]], np.int64)
-    assert (one.measure, one.decibels) == ("equal", pytest.approx(10))
+    noise = of([[1, 2, 3, 4, 5], [1, 2, 3, 4, 5]], [[1, 2, 3, 4, 5], [9, 2, 3, 4, 5]], np.int64)
+    assert (noise.measure, noise.decibels) == ("equal", pytest.approx(10))
     assert of([[True]], [[True]], bool) == OutputNoise("y", None, measure="equal")
 
 

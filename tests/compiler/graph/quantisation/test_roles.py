@@ -277,29 +277,29 @@ class Growing:
         self.types[out] = type_
         return out
 
-    def step(self, op, one, other):
+    def step(self, op, left, right):
         """Append what a step stands for; return its result."""
         match op:
             case "Clip":
-                return self.add(op, (one,), {"min": 0.0, "max": 6.0})
+                return self.add(op, (left,), {"min": 0.0, "max": 6.0})
             case "Conv":
-                return self.add(op, (one, "w", ""), CONV)
+                return self.add(op, (left, "w", ""), CONV)
             case "Join":
-                wide = self.add("Concat", (one, other), {"axis": 1}, TensorType((1, 4, 2, 2), "float32"))
+                wide = self.add("Concat", (left, right), {"axis": 1}, TensorType((1, 4, 2, 2), "float32"))
                 return self.add("Conv", (wide, "v", ""), CONV)
             case "MaxPool":
-                return self.add(op, (one,), POOL)
+                return self.add(op, (left,), POOL)
             case "Add" | "Mul":
-                return self.add(op, (one, other))
+                return self.add(op, (left, right))
             case "Scale":
-                return self.add("Mul", (one, "c"))
-        return self.add(op, (one,))
+                return self.add("Mul", (left, "c"))
+        return self.add(op, (left,))
 
     def graph(self, *outputs):
         """Return the graph."""
-        made = Graph("g", {"x": IMAGE}, outputs, tuple(self.nodes), self.constants, self.types)
-        verify(made)
-        return made
+        graph = Graph("g", {"x": IMAGE}, outputs, tuple(self.nodes), self.constants, self.types)
+        verify(graph)
+        return graph
 
 
 def random_graph(seed):
@@ -312,7 +312,7 @@ def random_graph(seed):
     return growing.graph(values[-1], *random.sample(values[1:-1], 1))
 
 
-def found(graph):
+def fixpoint(graph):
     roles = Roles(graph)
     return roles.fused, roles.others, roles.roots, roles.wanted & roles.makers.keys(), roles.leaders
 
@@ -320,9 +320,9 @@ def found(graph):
 @pytest.mark.parametrize("seeds", [range(first, first + 40) for first in range(0, 320, 40)], ids=str)
 def test_incremental_rounds_reach_the_same_fixpoint_as_full_rounds(seeds, monkeypatch):
     graphs = [random_graph(seed) for seed in seeds]
-    quick = [found(graph) for graph in graphs]
+    quick = [fixpoint(graph) for graph in graphs]
     monkeypatch.setattr(subject, "_shrink", whole_rounds)
-    assert quick == [found(graph) for graph in graphs]
+    assert quick == [fixpoint(graph) for graph in graphs]
     assert any(others for _, others, *_ in quick)
 
 
@@ -337,17 +337,17 @@ def behind_a_product(count):
 
 
 def looked_at(count, monkeypatch):
-    made = []
+    rounds = []
 
     class Counting(subject._Rounds):
         def __init__(self, of):
             super().__init__(of)
-            made.append(self)
+            rounds.append(self)
 
     monkeypatch.setattr(subject, "_Rounds", Counting)
     roles = Roles(behind_a_product(count))
     assert not roles.others
-    return made[0].visits
+    return rounds[0].visits
 
 
 def test_visits_grow_linearly_with_the_number_of_nodes(monkeypatch):

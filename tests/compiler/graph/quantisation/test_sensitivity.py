@@ -32,28 +32,28 @@ def compared(reaches: bool) -> SimpleNamespace:
 
 
 def test_each_product_has_its_share_of_the_errors():
-    made = quantise(residual(), samples(4), Options())
-    found = contributions(made, samples(4))
-    assert {one.layer for one in found} == {"m", "d"}
-    assert [one.macs for one in found] == [16, 16]
-    assert found[0].error >= found[1].error > 0
+    quantised = quantise(residual(), samples(4), Options())
+    layers = contributions(quantised, samples(4))
+    assert {layer.layer for layer in layers} == {"m", "d"}
+    assert [layer.macs for layer in layers] == [16, 16]
+    assert layers[0].error >= layers[1].error > 0
 
 
 def test_products_of_activations_have_their_share():
     given = attention_samples(4)
-    found = contributions(quantise(attention(), given), given)
-    assert {one.layer: one.macs for one in found} == {"m": 48, "s": 32, "y": 64}
-    assert min(one.error for one in found) > 0
+    layers = contributions(quantise(attention(), given), given)
+    assert {layer.layer: layer.macs for layer in layers} == {"m": 48, "s": 32, "y": 64}
+    assert min(layer.error for layer in layers) > 0
 
 
 def test_all_steps_of_a_product_are_one_layer():
     given = unrolled_samples(2)
-    made = quantise(unrolled(), given, Options())
-    found = {one.layer: one for one in contributions(made, given)}
-    assert set(found) == {"n.forward.h", "last"}
-    assert found["n.forward.h"].results == ("h0", "h1")
-    assert (found["n.forward.h"].macs, found["last"].macs) == (8, 4)
-    assert costly_layers(made, given, 100) >= {"h0", "h1"}
+    quantised = quantise(unrolled(), given, Options())
+    by_name = {layer.layer: layer for layer in contributions(quantised, given)}
+    assert set(by_name) == {"n.forward.h", "last"}
+    assert by_name["n.forward.h"].results == ("h0", "h1")
+    assert (by_name["n.forward.h"].macs, by_name["last"].macs) == (8, 4)
+    assert costly_layers(quantised, given, 100) >= {"h0", "h1"}
 
 
 UNROLLED_NAMES = {
@@ -71,16 +71,16 @@ def test_an_unrolled_node_an_operation_or_a_step_is_named(name):
 
 
 def test_layers_in_float_are_named_by_operation():
-    made = quantise(unrolled(), unrolled_samples(1), Options(float_layers=("n",)))
-    assert made.in_float == ("n.forward.h", "n.forward.s")
+    quantised = quantise(unrolled(), unrolled_samples(1), Options(float_layers=("n",)))
+    assert quantised.in_float == ("n.forward.h", "n.forward.s")
 
 
 def test_the_most_costly_layers_are_chosen_within_their_share():
-    made = quantise(residual(), samples(4))
-    worst = contributions(made, samples(4))[0].results
-    assert costly_layers(made, samples(4), 50) == {*worst}
-    assert costly_layers(made, samples(4), 49.9) == set()
-    assert costly_layers(made, samples(4), 100) == {"m", "d"}
+    quantised = quantise(residual(), samples(4))
+    worst = contributions(quantised, samples(4))[0].results
+    assert costly_layers(quantised, samples(4), 50) == {*worst}
+    assert costly_layers(quantised, samples(4), 49.9) == set()
+    assert costly_layers(quantised, samples(4), 100) == {"m", "d"}
 
 
 def test_layers_are_named_by_node_or_result():
@@ -106,7 +106,7 @@ def test_five_names_are_suggested():
 
 # Layers that stay in float so that outputs reach a target
 
-# A small signal beside a large one, as a whisper beside a shout: int8 of the input holds the large one only.
+# A small signal beside a large signal, as a whisper beside a shout: int8 of the input holds the shout only.
 DETECTOR = """\
 def f(x: float32[1, 2]):
     first: float32[2, 4] = constant([[0, 1, 1, 0], [1, 0, 0, 1]])
@@ -128,53 +128,53 @@ def detector() -> Graph:
 
 
 def test_a_stuck_output_is_reported_with_the_costliest_layers():
-    made = quantise(detector(), SAMPLES, Options(target_db=None))
-    (output,) = made.fidelity.outputs
+    quantised = quantise(detector(), SAMPLES, Options(target_db=None))
+    (output,) = quantised.fidelity.outputs
     assert output.constant
     assert output.decibels < 3
-    assert made.fidelity.kept == ()
-    assert made.fidelity.costly[0] in ("a", "b", "c")
-    assert made.in_float == ()
+    assert quantised.fidelity.kept == ()
+    assert quantised.fidelity.costly[0] in ("a", "b", "c")
+    assert quantised.in_float == ()
 
 
 @pytest.mark.parametrize("target", [QUALITIES["balanced"], QUALITIES["exact"], 60.0])
 def test_layers_stay_in_float_until_the_target_is_reached(target):
-    made = quantise(detector(), SAMPLES, Options(target_db=target))
-    assert all(one.reaches(target) for one in made.fidelity.outputs)
-    assert made.fidelity.kept
-    assert set(made.in_float) == set(made.fidelity.kept)
-    assert made.fidelity.costly == ()
-    assert made.fidelity.before_db < 3
-    assert made.fidelity.target_db == target
+    quantised = quantise(detector(), SAMPLES, Options(target_db=target))
+    assert all(output.reaches(target) for output in quantised.fidelity.outputs)
+    assert quantised.fidelity.kept
+    assert set(quantised.in_float) == set(quantised.fidelity.kept)
+    assert quantised.fidelity.costly == ()
+    assert quantised.fidelity.before_db < 3
+    assert quantised.fidelity.target_db == target
 
 
 def test_a_layer_that_costs_nothing_does_not_stay_in_float():
     text = DETECTOR.replace("return y", "apart: float32[2, 1] = constant([[1], [0]])\n").rstrip()
     text += "\n    z: float32[1, 1] = MatMul(x, apart)\n    return y, z\n"
     samples = [{"x": each["x"] * np.float32([[1 + n, 1]])} for n, each in enumerate(SAMPLES)]
-    made = quantise(parse_graph(text), samples)
-    assert "z" not in made.in_float
-    assert made.in_float
+    quantised = quantise(parse_graph(text), samples)
+    assert "z" not in quantised.in_float
+    assert quantised.in_float
 
 
 def test_a_network_that_reaches_the_target_is_not_repaired():
     samples = [{"x": np.array([[each, 2 - each]], np.float32)} for each in np.linspace(0, 2, 16)]
-    made = quantise(detector(), samples)
-    assert made.in_float == made.fidelity.kept == made.fidelity.costly == ()
-    assert made.fidelity.samples == 16
-    assert all(one.reaches(20) for one in made.fidelity.outputs)
+    quantised = quantise(detector(), samples)
+    assert quantised.in_float == quantised.fidelity.kept == quantised.fidelity.costly == ()
+    assert quantised.fidelity.samples == 16
+    assert all(output.reaches(20) for output in quantised.fidelity.outputs)
 
 
 def test_requested_and_repaired_float_layers_are_reported_separately():
-    made = quantise(detector(), SAMPLES, Options(float_layers=("a",)))
-    assert made.fidelity.chosen == ("a",)
-    assert "a" not in made.fidelity.kept
-    assert set(made.in_float) == {"a", *made.fidelity.kept}
+    quantised = quantise(detector(), SAMPLES, Options(float_layers=("a",)))
+    assert quantised.fidelity.chosen == ("a",)
+    assert "a" not in quantised.fidelity.kept
+    assert set(quantised.in_float) == {"a", *quantised.fidelity.kept}
 
 
 def test_a_fixed_percentile_is_judged_too():
-    made = quantise(detector(), SAMPLES, Options(percentile=100, target_db=None))
-    assert made.fidelity.outputs[0].constant
+    quantised = quantise(detector(), SAMPLES, Options(percentile=100, target_db=None))
+    assert quantised.fidelity.outputs[0].constant
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_the_largest_layers_become_int8_again_where_the_target_is_reached_withou
     tried = []
 
     def with_float(candidate, judge, layers):
-        tried.append("".join(one.layer for one in layers))
+        tried.append("".join(layer.layer for layer in layers))
         reached = needed <= set(tried[-1])
         return Repair(compared(reached), tuple(layers))
 
@@ -206,10 +206,10 @@ def test_the_largest_layers_become_int8_again_where_the_target_is_reached_withou
     monkeypatch.setattr(sensitivity, "_with_float", with_float)
     candidate = compared(False)
     told: list[str] = []
-    found = sensitivity.repaired(candidate, SimpleNamespace(samples=()), 20.0, told.append)
+    repair = sensitivity.repaired(candidate, SimpleNamespace(samples=()), 20.0, told.append)
     assert told[:2] == ["quantise: error of each layer", f"quantise: 2 of {len(order)} layers in float"]
     assert len(told) == 1 + len(tried)
-    assert (found and "".join(found.kept)) == kept
+    assert (repair and "".join(repair.kept)) == kept
     assert tried[0] == "ab"  # half of them
     if needed == {"c"}:
         assert tried == ["ab", "abc", "ac", "c", ""]  # without the largest, the next, and the least
@@ -224,7 +224,7 @@ def test_of_many_layers_twelve_are_tried_in_int8_again_and_three_are_named(monke
     tried = []
 
     def with_float(candidate, judge, layers):
-        tried.append("".join(one.layer for one in layers))
+        tried.append("".join(layer.layer for layer in layers))
         whole = len(layers) == len(order)
         return Repair(compared(whole), tuple(layers))
 

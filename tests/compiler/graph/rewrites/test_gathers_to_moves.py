@@ -63,12 +63,12 @@ SHUFFLE, SLICE, GATHER = ["Reshape", "Transpose", "Reshape"], ["Slice"], ["Gathe
     ],
 )
 def test_indices_in_turn_are_shuffles_and_even_steps_slices(graph, ops):
-    made = GATHERS_TO_MOVES.run(graph)
-    assert [one.op for one in made.nodes] == ops
+    changed = GATHERS_TO_MOVES.run(graph)
+    assert [graph_node.op for graph_node in changed.nodes] == ops
     shape = graph.types["x"].shape
     x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
-    expected, found = (interpret(one, {"x": x})["y"] for one in (graph, made))
-    np.testing.assert_array_equal(found, expected)
+    expected, result = (interpret(variant, {"x": x})["y"] for variant in (graph, changed))
+    np.testing.assert_array_equal(result, expected)
 
 
 def test_indices_that_are_computed_stay():

@@ -39,7 +39,7 @@ SCALED_INVERSE = f"j: {FULL} = Mul(i, g)"
 
 
 def graph_of(*lines: str, gives: str = "y", x: str = FULL) -> Graph:
-    """Return a function of x with those of the constants that it reads."""
+    """Return a function of x with the constants that it reads."""
     words = " ".join(lines).replace("(", " ").replace(",", " ").replace(")", " ").split()
     known = [line for line in CONSTANTS.splitlines() if line.split(":")[0] in words]
     body = "".join(f"    {line}\n" for line in (*known, *lines, f"return {gives}"))
@@ -113,7 +113,7 @@ def test_pieces_become_one_operator(title):
         "x",
         {"axis": 2, "epsilon": float(np.float32(0.001))},
     )
-    assert [one.op for one in behind] == (["Mul"] if title.endswith("is read") else [])
+    assert [graph_node.op for graph_node in behind] == (["Mul"] if title.endswith("is read") else [])
     assert JOIN_PIECES.run(changed) == changed
     assert_same_meaning(graph, changed)
 
@@ -133,7 +133,7 @@ def test_another_dimension_is_brought_to_the_end():
         gives="z",
     )
     changed = JOIN_PIECES.run(graph)
-    assert [one.op for one in changed.nodes] == ["Transpose", "LayerNormalization", "Transpose"]
+    assert [graph_node.op for graph_node in changed.nodes] == ["Transpose", "LayerNormalization", "Transpose"]
     assert changed.constants[changed.nodes[1].inputs[1]].tolist() == [1, 2, 3]
     assert_same_meaning(graph, changed)
 
@@ -177,7 +177,7 @@ def test_a_scale_along_another_dimension_stays():
         gives="z",
     )
     changed = JOIN_PIECES.run(graph)
-    assert [one.op for one in changed.nodes] == ["LayerNormalization", "Mul"]
+    assert [graph_node.op for graph_node in changed.nodes] == ["LayerNormalization", "Mul"]
     assert_same_meaning(graph, changed)
 
 

@@ -200,9 +200,9 @@ SPELLINGS = {
 @pytest.mark.parametrize("title", SPELLINGS)
 def test_onnxruntime_agrees(title):
     opset, nodes, constants, operators = SPELLINGS[title]
-    made = model(nodes, {"x": (2, 3, 4, 5)}, ["y"], constants, opset=opset)
-    graph = SIMPLIFY.run(load(made.SerializeToString()))
-    assert " ".join(one.op for one in graph.nodes) == operators
+    proto = model(nodes, {"x": (2, 3, 4, 5)}, ["y"], constants, opset=opset)
+    graph = SIMPLIFY.run(load(proto.SerializeToString()))
+    assert " ".join(graph_node.op for graph_node in graph.nodes) == operators
     x = np.random.default_rng(0).normal(size=(2, 3, 4, 5)).astype(np.float32)
-    session = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
     np.testing.assert_allclose(interpret(graph, {"x": x})["y"], session.run(None, {"x": x})[0], atol=1e-6)

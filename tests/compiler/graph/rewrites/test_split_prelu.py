@@ -57,8 +57,8 @@ def test_all_is_done_with_integers_and_at_most_one_off(slopes, point):
     x = np.arange(-128, 128, dtype=np.int8)
     for part in np.array_split(np.concatenate([x, x[:14]]), 15):
         given = {"x": np.stack([part[:9], part[-9:]]).reshape(1, 2, 3, 3)}
-        found, wanted = (interpret(graph, given)["y"].astype(int) for graph in (after, before))
-        assert np.abs(found - wanted).max() <= 1
+        result, wanted = (interpret(graph, given)["y"].astype(int) for graph in (after, before))
+        assert np.abs(result - wanted).max() <= 1
 
 
 LEFT_ALONE = {

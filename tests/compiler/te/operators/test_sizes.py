@@ -198,7 +198,7 @@ def test_phases_sum_what_a_transposed_convolution_does():
             (stride * y + phase, y + side.slope * phase - side.before + place, side.tap(phase, place, pad))
             for y, phase, place in product(range(side.size), range(stride), range(side.taps))
         }
-        inside = {(made, read, tap) for made, read, tap in reads if 0 <= read < length and tap < kernel}
+        inside = {(written, read, tap) for written, read, tap in reads if 0 <= read < length and tap < kernel}
         assert inside == summed(length, kernel, stride, pad, result)
         assert -side.before == min(read for _, read, _ in reads)
         assert side.after == max(read for _, read, _ in reads) - (length - 1)
