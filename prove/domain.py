@@ -450,7 +450,7 @@ class Domain:
         divisors = bisect_right(list(accumulate(sorted(PRIMES), mul)), 2 * sums.reach)
         if divisors == RESIDUES:
             raise ProofError(
-                f"a sum has coefficients of up to {sums.reach:,}; a proof covers only smaller ones"
+                f"a sum has coefficients of up to {sums.reach:,}; a proof covers only smaller coefficients"
             )
         number = CLASSES.index((max(1, sums.degree), divisors))
         with self._numbering:

@@ -162,7 +162,7 @@ def _segments(arrays: Mapping[str, np.ndarray]) -> tuple[Segment, ...]:
         if before.end > after.address:
             raise FileFormatError(
                 f"the segment at {before.address:#x} ends at {before.end:#x} "
-                f"and overlaps the one at {after.address:#x}"
+                f"and overlaps the segment at {after.address:#x}"
             )
     return tuple(segments)
 
@@ -187,11 +187,11 @@ class Difference:
 
     address: int
     expected: int
-    found: int
+    actual: int
     place: str
 
     def __str__(self) -> str:
-        return f"byte {self.address:#x} ({self.place}) is {self.found:#04x}, expected {self.expected:#04x}"
+        return f"byte {self.address:#x} ({self.place}) is {self.actual:#04x}, expected {self.expected:#04x}"
 
 
 @dataclass(frozen=True)

@@ -143,7 +143,7 @@ def test_a_stack_runs_once_for_each_sample_and_the_summary_says_so(module):
     assert module.run([SAMPLES[:1]]).outputs["y"].shape == (1, 5)
     cycles = single[0].report.cycles
     assert (ran.report.runs, ran.summary.runs, ran.report.cycles) == (4, 4, cycles)
-    row = f"4, one for each sample, {4 * cycles:,} cycles in all; all figures below are those of one run"
+    row = f"4, one for each sample, {4 * cycles:,} cycles in all; all figures below are for one run"
     assert [line.split(maxsplit=1) for line in str(ran.summary).splitlines() if "runs" in line[:8]] == [
         ["runs", row]
     ]

@@ -79,15 +79,15 @@ def _hazards(contents: Contents) -> Iterator[RunError]:
     except ProgramError:
         return
     givers = pushers(recording.program)
-    first = {(each.kind, each.index, each.other, each.memory): each for each in reversed(hazards)}
+    first = {(each.kind, each.index, each.partner, each.memory): each for each in reversed(hazards)}
     for each in reversed(first.values()):
         yield _hazard(contents, each, givers[each.index])
 
 
 def _hazard(contents: Contents, finding: Finding, givers: np.ndarray) -> RunError:
     program, others = contents.recording.program, []
-    if finding.other != NONE:
-        others.append((finding.other, "it conflicts with"))
+    if finding.partner != NONE:
+        others.append((finding.partner, "it conflicts with"))
     for number, giver in enumerate(givers.tolist()):
         if giver != NONE:
             others.append((giver, f"gave it the token {TOKEN_EDGES[number]}"))

@@ -49,7 +49,7 @@ def _check_stream(name: str, stream: Stream, tensors: Set[str]) -> None:
             positions.ndim == 1
             and positions.dtype.kind in "iu"
             and not np.any((positions < 0) | (positions >= stream.count)),
-            f"stream {name} has {stream.count} instructions, and those of {label} lie outside it",
+            f"stream {name} has {stream.count} instructions, and {label} has positions outside it",
         )
 
 

@@ -253,7 +253,7 @@ def _operators(count: int) -> str:
 def _runs(summary: Summary) -> Iterable[str]:
     if summary.runs > 1:
         cycles = "" if summary.cycles is None else f", {summary.runs * summary.cycles:,} cycles in all"
-        yield f"{summary.runs}, one for each sample{cycles}; all figures below are those of one run"
+        yield f"{summary.runs}, one for each sample{cycles}; all figures below are for one run"
 
 
 def _macs(summary: Summary) -> str:

@@ -48,14 +48,14 @@ class Finding:
     Attributes:
         kind: CONFLICT, EMPTY, BEYOND or BROKEN of `vdla.sim.verify.touch`.
         index: the instruction.
-        other: the instruction that it conflicts with; -1 where there is none.
+        partner: the instruction that it conflicts with; -1 where there is none.
         memory: None: DRAM.
         element: of the memory; a byte address in DRAM.
     """
 
     kind: int
     index: int
-    other: int
+    partner: int
     memory: MemoryType | None
     element: int
 
@@ -168,24 +168,24 @@ def describe(finding: Finding, program: DecodedStream) -> str:
         case kinds.BROKEN:
             return (
                 f"{who} promises by `beside` to write no half of ACC in which "
-                f"{program.describe(finding.other)} works, and writes {place}; load elements of the other "
+                f"{program.describe(finding.partner)} works, and writes {place}; load elements of the other "
                 "half, or leave the flag out"
             )
     return (
-        f"{who} and {program.describe(finding.other)} both use {place}, and no token orders them: "
+        f"{who} and {program.describe(finding.partner)} both use {place}, and no token orders them: "
         f"{_missing(finding, program)}"
     )
 
 
 def _missing(finding: Finding, program: DecodedStream) -> str:
     """Return which token would order two instructions."""
-    first, second = Unit(program.unit[finding.other]), Unit(program.unit[finding.index])
+    first, second = Unit(program.unit[finding.partner]), Unit(program.unit[finding.index])
     edge = next((edge for edge in TOKEN_EDGES if (edge.producer, edge.consumer) == (first, second)), None)
     if edge is None:
         return f"tokens {first.name.lower()}->compute->{second.name.lower()} are missing"
     return (
         f"a token {edge} is missing, pushed by the {first.name.lower()} unit from instruction "
-        f"{finding.other} on and popped by the "
+        f"{finding.partner} on and popped by the "
         f"{second.name.lower()} unit up to instruction {finding.index}"
     )
 

@@ -105,9 +105,9 @@ def test_run_and_the_python_interface_use_the_same_choices(folder):
     assert done.exit_code == 0
     assert f"tuned: {len(records())} of {len(records())} tasks by log" in done.stderr
     tuned, plain = (vdla.compile("net.onnx", "tiny", tuning=log) for log in (folder / "log", "none"))
-    assert (tuned.tuning.found, tuned.tuning.none) == (len(records()), ())
-    assert plain.tuning.found == 0
-    assert len(plain.tuning.none) == len(records())
+    assert (tuned.tuning.with_record, tuned.tuning.without_record) == (len(records()), ())
+    assert plain.tuning.with_record == 0
+    assert len(plain.tuning.without_record) == len(records())
     image = {"x": np.random.default_rng(0).normal(size=(1, 1, 8, 8)).astype(np.float32)}
     runs = [module.run(image, "cycle") for module in (tuned, plain)]
     assert runs[0].report.cycles != runs[1].report.cycles

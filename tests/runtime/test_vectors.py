@@ -187,7 +187,7 @@ DAMAGES = [
     ),
     (
         {"segment_addresses": np.array([4096, 4100, 65536], np.uint64)},
-        "the segment at 0x1000 ends at 0x1a00 and overlaps the one at 0x1004",
+        "the segment at 0x1000 ends at 0x1a00 and overlaps the segment at 0x1004",
     ),
     (
         {"segment_addresses": np.array([4096, 1 << 40, 65536], np.uint64)},

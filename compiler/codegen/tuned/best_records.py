@@ -123,46 +123,46 @@ class Tuning:
 
     Attributes:
         tasks: number of tasks.
-        found: number of tasks with the choice of a record.
-        again: number of these whose record was measured again, because another version of the compiler had
+        with_record: number of tasks with the choice of a record.
+        remeasured: number of these whose record was measured again, because another version of the compiler had
             measured it.
         worse: a layer for each task whose record was measured again and no longer beats the compiler's
             choice.
-        none: a layer for each task without a record.
+        without_record: a layer for each task without a record.
     """
 
     tasks: int
-    found: int
-    again: int
+    with_record: int
+    remeasured: int
     worse: tuple[str, ...]
-    none: tuple[str, ...]
+    without_record: tuple[str, ...]
 
-    def said(self, source: str, others: Sequence[str] = ()) -> str:
+    def report(self, source: str, record_targets: Sequence[str] = ()) -> str:
         """Return the report as a line.
 
         Args:
             source: source of the records.
-            others: names of the targets of the records, if none is for this target.
+            record_targets: names of the targets of the records, if none is for this target.
         """
-        if others:
+        if record_targets:
             return (
-                f"tuned: no task, because {source} holds records of {', '.join(others)} and none of this "
+                f"tuned: no task, because {source} holds records of {', '.join(record_targets)} and none of this "
                 "target; a record holds for one configuration and memory: tune for this target, or compile "
                 "for that target"
             )
-        parts = [f"tuned: {self.found} of {self.tasks} tasks by {source}"]
-        if self.again:
-            parts.append(f"{self.again} of them measured again for this version of the kit")
+        parts = [f"tuned: {self.with_record} of {self.tasks} tasks by {source}"]
+        if self.remeasured:
+            parts.append(f"{self.remeasured} of them measured again for this version of the kit")
         if self.worse:
             parts.append(f"no longer better: {_cut(self.worse)}")
-        if self.none and source != KIT:  # the kit has only records that beat the compiler
-            parts.append(f"none for: {_cut(self.none)}")
+        if self.without_record and source != KIT:  # the kit has only records that beat the compiler
+            parts.append(f"none for: {_cut(self.without_record)}")
         return ", ".join(parts)
 
     @property
     def applied(self) -> bool:
         """Whether there were records for any task."""
-        return bool(self.found or self.worse)
+        return bool(self.with_record or self.worse)
 
 
 def _cut(names: Sequence[str]) -> str:

@@ -320,7 +320,7 @@ def _scaler(node: ForeignNode) -> None:
         numbers = np.array(node.attribute(name, tuple, ()), np.float32)
         if numbers.size not in (1, *shape[-1:]):
             raise RefusalError(
-                f"attribute {name} has {numbers.size} numbers; it takes 1, or one for each of the "
+                f"attribute {name} has {numbers.size} numbers; it takes 1, or a number for each of the "
                 f"{shape[-1] if shape else 1} features"
             )
         last = node.add(op, last, numbers)

@@ -160,7 +160,7 @@ class Importer:
             self.handover.add_tensor(tensor)
             return
         self.initializer_bytes += size_of(tensor)
-        check_room(self.initializer_bytes, "with those before it, it takes")
+        check_room(self.initializer_bytes, "with the constants before it, it takes")
         self.values.add_constant(tensor.name, array_of(tensor, self.model.folder))
 
     def add_inputs(self) -> dict[str, TensorType]:

@@ -229,7 +229,7 @@ def show_tuning(tuning: Tuning, records: TuningRecords, target: Target, *, err: 
     """Print how records served, where they were asked for or did."""
     if records.source and (records.source != KIT or tuning.applied):
         others = () if records.source == KIT else records.other_targets(target)
-        click.echo(tuning.said(records.source, others), err=err)
+        click.echo(tuning.report(records.source, others), err=err)
 
 
 def _section(inputs: tuple[str, ...], outputs: tuple[str, ...], fixed: tuple[str, ...]) -> Section:

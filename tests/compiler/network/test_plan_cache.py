@@ -183,7 +183,7 @@ def test_a_plan_is_kept_for_the_records_that_made_it(recomputed):
     records = best_records("log", [slowest_record()])
     tuned, some, _ = cached_tuned_plan(Source(QUANTISED), TARGET, records)
     assert to_bytes(tuned) != to_bytes(plain)
-    assert (none.found, some.found) == (0, 1)
+    assert (none.with_record, some.with_record) == (0, 1)
     assert set(none.none) > set(some.none)
     recomputed.clear()
     for given, plan, tuning in ((NO_RECORDS, plain, none), (records, tuned, some)):

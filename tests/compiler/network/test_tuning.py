@@ -36,11 +36,11 @@ def test_each_task_is_called_by_its_first_layer():
     ],
 )
 def test_it_is_said_in_a_line_with_a_cut(tuning, said):
-    assert tuning.said("log") == said
+    assert tuning.report("log") == said
 
 
 def test_layers_without_records_of_the_kit_are_not_listed():
-    assert Tuning(6, 2, 0, (), tuple("abcd")).said(KIT) == "tuned: 2 of 6 tasks by the kit's records"
+    assert Tuning(6, 2, 0, (), tuple("abcd")).report(KIT) == "tuned: 2 of 6 tasks by the kit's records"
 
 
 @pytest.mark.parametrize(

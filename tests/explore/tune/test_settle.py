@@ -112,7 +112,7 @@ def test_a_settlement_is_kept_once_and_used_for_its_network(network, tmp_path):
     assert {settlement.cycles for settlement in settlements} == {after}
     plan, tuning = tuned_plan(graph, TARGET, best_records("log", log.records), no_choice, lambda text: None)
     assert cycles_of_plan(plan) == after
-    assert (tuning.found, tuning.tasks) == (1, 1)
+    assert (tuning.with_record, tuning.tasks) == (1, 1)
     log.close()
     inputs = random_inputs(plan.inputs)
     outputs = Session(FunctionalDevice(plan.config, plan.dram_bytes), plan).run(inputs).outputs
@@ -135,7 +135,7 @@ def test_a_settlement_of_another_version_is_measured_again(network):
             lambda space, default_record=default_record: choice_from_json(default_record.choice),
             lambda text: None,
         )
-        assert tuning.again == (old is fast)
+        assert tuning.remeasured == (old is fast)
         assert bool(tuning.worse) is (old is slow)
         assert (
             cycles_of_plan(plan) == net.cost({tasks_of(net.parted)[0]: choice_from_json(fast.choice)}).cycles
@@ -150,7 +150,7 @@ def test_a_settlement_that_is_not_whole_or_not_legal_is_not_used(network):
         values = {"task": default_record.task, "choice": default_record.choice} | wrong
         records = best_records("log", [record(1, network=digest, **values)])
         _, tuning = tuned_plan(graph, TARGET, records, lambda space: space.choice(0), lambda text: None)
-        assert tuning.found == 0
+        assert tuning.with_record == 0
 
 
 def no_choice(space):

@@ -75,7 +75,7 @@ BROKEN = {
         f"stream {STREAM} has tensor 'no', which is not there",
     ),
     **{
-        title: (stream(labels={"l": np.array(positions)}), f"has {COUNT} instructions, and those of l lie outside it")
+        title: (stream(labels={"l": np.array(positions)}), f"has {COUNT} instructions, and l has positions outside it")
         for title, positions in {
             "a position behind all": [0, COUNT],
             "a position before all": [-1],

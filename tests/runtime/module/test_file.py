@@ -393,7 +393,7 @@ def test_instructions_outside_a_stream_are_refused():
             name: replace(stream, labels={**stream.labels, label: positions + stream.count}),
         },
     )
-    assert f"those of {label} lie outside it" in refused(to_bytes(broken))
+    assert f"{label} has positions outside it" in refused(to_bytes(broken))
 
 
 def test_streams_of_another_shape_are_refused():

@@ -209,7 +209,7 @@ WHOLE = Summary(
 )
 TEXT = """
 net on tiny
-  runs         2, one for each sample, 200,000 cycles in all; all figures below are those of one run
+  runs         2, one for each sample, 200,000 cycles in all; all figures below are for one run
   MACs         4.0 M, 75.0% of them on the accelerator
                on the host, one, two, three
   accelerator  1 launch, 100,000 cycles = 2.00 ms at 50 MHz (from --set, --clock or the target's file), 25.0% of 1,024 multipliers
@@ -233,7 +233,7 @@ def test_a_summary_reads_as_written():
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        ({"cycles": None}, "runs         2, one for each sample; all figures below are those of one run"),
+        ({"cycles": None}, "runs         2, one for each sample; all figures below are for one run"),
         ({"launches": 0, "host_operators": 1}, "accelerator  nothing runs there\n"),
         (
             {"launches": 0, "host_operators": 0},

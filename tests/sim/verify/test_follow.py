@@ -114,7 +114,7 @@ def random_case(seed, configs=CONFIGS):
 
 def on_chip(found):
     return {
-        (one.kind, one.index, one.other, one.memory, one.element) for one in found if one.memory is not None
+        (one.kind, one.index, one.partner, one.memory, one.element) for one in found if one.memory is not None
     }
 
 

@@ -333,7 +333,7 @@ WORKED = (load(UOP), load(ACC, x_size=8))
 )
 def test_a_promise_to_stay_out_of_a_half_is_held(instructions, broken):
     program = decode_stream(stream_of((*instructions, isa.Finish()), EVERYTHING), EVERYTHING)
-    found = [(it.index, it.other, it.element) for it in findings(program, IMAGE) if it.kind == BROKEN]
+    found = [(it.index, it.partner, it.element) for it in findings(program, IMAGE) if it.kind == BROKEN]
     assert found == broken
 
 
@@ -360,7 +360,7 @@ def test_each_load_into_acc_is_held_to_its_promise_by_every_element(memory, half
         used = [place for place in range(begin, begin + size) if place // HALF == half]
         held = memory in (ACC, ACC_8BIT) and promises and not flags
         broken = [it for it in findings(program, image) if it.kind == BROKEN]
-        assert [(it.index, it.other) for it in broken] == ([(2, 1)] if held and used else []), item
+        assert [(it.index, it.partner) for it in broken] == ([(2, 1)] if held and used else []), item
         assert all(it.memory == ACC and it.element in used for it in broken), item
 
 

@@ -126,9 +126,7 @@ def test_weights_larger_than_the_limit_are_refused_before_they_are_read(tmp_path
     (tmp_path / "net.onnx").write_bytes(proto.SerializeToString())
     with (tmp_path / "w.bin").open("wb") as file:
         file.truncate(1 << 42)
-    message = (
-        r"initializer 'w': with those before it, it takes 4398046511104 bytes, and the limit is 536870912; "
-    )
+    message = r"initializer 'w': with the constants before it, it takes 4398046511104 bytes, and the limit is 536870912; "
     with pytest.raises(GraphError, match=message):
         load(tmp_path / "net.onnx")
 
@@ -144,7 +142,9 @@ def test_weights_count_together(tmp_path):
     (tmp_path / "net.onnx").write_bytes(proto.SerializeToString())
     with (tmp_path / "w.bin").open("wb") as file:
         file.truncate(1 << 29)
-    with pytest.raises(GraphError, match=r"initializer 'b': with those before it, it takes 536870916 bytes"):
+    with pytest.raises(
+        GraphError, match=r"initializer 'b': with the constants before it, it takes 536870916 bytes"
+    ):
         load(tmp_path / "net.onnx")
 
 
