@@ -22,7 +22,7 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.presets import PRESETS
 
 LEAST_DESIGNS = 2
-"""Routed designs without which there is no estimate: one of them shows the error of the other."""
+"""Routed designs without which there is no estimate: each shows the error of the estimate from the rest."""
 Features = Mapping[str, float]
 
 
@@ -124,13 +124,13 @@ def quotients(designs: tuple[RoutedDesign, ...]) -> tuple[float, ...]:
 @cache
 def routed_designs(family: str) -> tuple[RoutedDesign, ...]:
     """Return the routed designs of a family whose components were routed, too."""
-    found = []
+    designs = []
     for config in {config.digest: config for config in (*SHOWN, *PRESETS.values())}.values():
         entry = current_store().designs.get(family, {}).get(config.digest, {})
         core = _core(config, family) if "mhz" in entry else None
         if core is not None:
-            found.append(RoutedDesign(config.digest, core, entry["mhz"]))
-    return tuple(found)
+            designs.append(RoutedDesign(config.digest, core, entry["mhz"]))
+    return tuple(designs)
 
 
 def _core(config: AcceleratorConfig, family: str) -> Core | None:
@@ -207,13 +207,13 @@ class KindPeriods:
     @cached_property
     def _forms(self) -> Mapping[bool, tuple[NDArray[np.float64], NDArray[np.float64]]]:
         """The doublings and periods of each form."""
-        found: dict[bool, list[tuple[NDArray[np.float64], float]]] = defaultdict(list)
-        for one in self.routed:
-            path = _path_features(one.kind, one.features)
-            found[path.form].append((path.doublings, one.ns))
+        paths: dict[bool, list[tuple[NDArray[np.float64], float]]] = defaultdict(list)
+        for component in self.routed:
+            path = _path_features(component.kind, component.features)
+            paths[path.form].append((path.doublings, component.ns))
         return {
             form: (np.array([row for row, _ in rows]), np.array([ns for _, ns in rows]))
-            for form, rows in found.items()
+            for form, rows in paths.items()
         }
 
     @cached_property
@@ -244,9 +244,9 @@ class PeriodModel:
 
     def __init__(self, routed: Sequence[RoutedComponent]) -> None:
         kinds: dict[str, list[RoutedComponent]] = defaultdict(list)
-        for one in routed:
-            kinds[one.kind].append(one)
-        self._kinds = {kind: KindPeriods(found) for kind, found in kinds.items()}
+        for component in routed:
+            kinds[component.kind].append(component)
+        self._kinds = {kind: KindPeriods(components) for kind, components in kinds.items()}
 
     def knows(self, component: Component) -> bool:
         """Return whether a component of its kind was routed."""

@@ -110,8 +110,8 @@ def _words_of(parameter: click.Parameter, context: click.Context) -> list[str]:
     value = context.params[name]
     values = value if isinstance(value, tuple) else (value,)
     if isinstance(parameter, click.Argument):
-        return [str(one) for one in values]
-    return [word for one in values for word in (parameter.opts[-1], str(one))]
+        return [str(argument) for argument in values]
+    return [word for argument in values for word in (parameter.opts[-1], str(argument))]
 
 
 def step_name(step: HostStep | LaunchStep) -> str:

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 MODULE = ".vdla"
 
 
-def run_values(plan: "Plan", found: "Report", summary: "Summary", memory: "AnyMemory") -> dict[str, object]:
+def run_values(
+    plan: "Plan", run_report: "Report", summary: "Summary", memory: "AnyMemory"
+) -> dict[str, object]:
     """Return the record of a run as plain JSON values.
 
     Args:
@@ -27,7 +29,7 @@ def run_values(plan: "Plan", found: "Report", summary: "Summary", memory: "AnyMe
     Raises:
         GraphError: the graph that the module carries is invalid.
     """
-    return record_values(found, summary, replace(plan.target, memory=memory), _operators(plan))
+    return record_values(run_report, summary, replace(plan.target, memory=memory), _operators(plan))
 
 
 def _operators(plan: "Plan") -> tuple[tuple[str, ...], ...]:
@@ -55,6 +57,6 @@ def _forecast(path: Path) -> RunRecord:
     from vdla.runtime.session.summary import summary_of
 
     plan = (module := load(path)).plan
-    found = module.forecast()
-    values = run_values(plan, found, summary_of(plan, found), plan.target.memory)
+    forecast = module.forecast()
+    values = run_values(plan, forecast, summary_of(plan, forecast), plan.target.memory)
     return timed(parse_record(msgspec.json.encode(values), str(path)), str(path))
