@@ -53,7 +53,7 @@ def one_long_gemm(device: Device) -> float:
     """Steps per cycle of one instruction of 4,096 steps: the lesser of two measures.
 
     All cycles that it adds to a run of FINISH alone, and the cycles in which the compute unit counts itself
-    busy in that run (those of FINISH too).
+    busy in that run (the cycles of FINISH too).
     """
     run = device.execute([*gemms(1, 4096), isa.Finish()])
     return min(

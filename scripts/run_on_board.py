@@ -1,4 +1,4 @@
-"""Run networks on a board: outputs and cycles beside those of the cycle device, and the time of a real board.
+"""Run networks on a board: outputs and cycles beside the cycle device's, and the time of a real board.
 
     .venv/bin/python scripts/run_on_board.py digits mobilenet_v2 resnet18 --board sim --config small
 
