@@ -32,7 +32,7 @@ class Rtlil:
 
     Attributes:
         text: for `read_rtlil`.
-        sources: class, file and line of what a module was made from, by the module's name; modules that no
+        sources: class, file and line that a module was emitted from, by the module's name; modules that no
             class of this package stands for are missing.
     """
 

@@ -33,7 +33,7 @@ from vdla.hw.store_walk import RowWalk
 
 
 class ReadIssue(wiring.Component):
-    """Issue the reads of one STORE after another: its parameters first, those for residuals behind the
+    """Issue the reads of one STORE after another: its parameters first, the residuals' parameters behind the
     others, then its elements.
 
     Parameters:
@@ -207,9 +207,9 @@ class ReadHalf(wiring.Component):
 
     Members:
         instruction: a STORE to carry out.
-        out, operand, or acc: as those of `StoreUnit`.
-        res, table: as those of `OutputPath`.
-        inp: as that of `StoreUnit`.
+        out, operand, or acc: as in `StoreUnit`.
+        res, table: as in `OutputPath`.
+        inp: as in `StoreUnit`.
         bursts: bursts whose beats are all in `beats`.
         beats: their data.
         idle: nothing in progress here; `bursts` may still hold something.
