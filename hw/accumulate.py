@@ -26,8 +26,8 @@ class AccumulatorUpdate(wiring.Component):
     Members:
         valid, slot: a slot whose accumulators `dst` and `src` are read.
         acc: the accumulators' read port, for `dst`.
-        operand: a read port of the accumulators' shadow, if there is one, for `src`; its data are used only
-            where the slot belongs to an ALU step with two accumulator operands.
+        operand: a read port of the accumulators' shadow, if there is a shadow, for `src`; its data are used
+            only where the slot belongs to an ALU step with two accumulator operands.
         sums: of the slot two cycles before.
         drop: `sums` of the next cycle must be 0.
         flying: a slot is in a stage that is not yet the write's.

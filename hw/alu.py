@@ -138,7 +138,7 @@ class AluLane(wiring.Component):
         return Cat(low[:low_bits], (sum(halves[::2]) + sum(halves[1::2]))[:rest])
 
     def _staged(self, m: Module, name: str, value: Value) -> Signal:
-        """Return a value as the second stage sees it: a register if there is one."""
+        """Return a value as the second stage sees it: a register if there is a second stage."""
         if self.config.alu_stages > 1:
             return self._register(m, name, value)
         staged = Signal(len(value), name=name)

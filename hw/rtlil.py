@@ -100,7 +100,7 @@ class _Emitter(rtlil.ModuleEmitter):
             super().emit_memory(cell_idx, cell)
 
     def emit_operator(self, cell_idx: int, cell: Operator) -> None:
-        """Write an operator, with operands of its own width."""
+        """Write an operator; the factors of a product are shortened."""
         self._may_shorten = cell.operator == "*"
         super().emit_operator(cell_idx, cell)
 

@@ -52,11 +52,11 @@ class ReadIssue(wiring.Component):
             writes INP has just the last, a mark.
         idle: no STORE is in progress or waits.
         step: a read is issued, or a STORE that writes nothing ends.
-        overrun: the index of the cycle before, or that of the residual, or of the element of INP that is
+        overrun: the index of the cycle before, or the index of the residual, or of the element of INP that is
             written, or the STORE's table, was past the end of its scratchpad (it wraps).
 
-    Timing: an instruction is taken while none waits, and begins in the next cycle, or in that of the last
-    read of the instruction before. Its first read is issued in the cycle after, and each in the first cycle
+    Timing: an instruction is taken while none waits, and begins in the next cycle, or in the cycle of the
+    last read of the instruction before. Its first read is issued in the cycle after, each in the first cycle
     in which the port is not lent. `address`, `read`, `kept` and `instruction.ready` come from registers.
     """
 

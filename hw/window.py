@@ -45,7 +45,7 @@ class InputWindow(wiring.Component):
 
     Members:
         element: input[rows][batch][block_in], as the scratchpad gives it.
-        window: it is that of a DEPTHWISE.
+        window: the slot belongs to a DEPTHWISE.
         more_rows, wide: fields of the DEPTHWISE, where INP has banks.
         advances: see `advance_port`.
         operands: of the array.

@@ -40,7 +40,7 @@ class Seconds:
     Attributes:
         cpu: of the processor.
         clock: on the clock.
-        ratio: of `cpu` to that of the reference loop beside it.
+        ratio: of `cpu` to the processor time of the reference loop beside it.
     """
 
     cpu: float

@@ -166,7 +166,7 @@ def windows(device: Device) -> float:
 
 
 def contiguous_load(device: Device) -> float:
-    """Fraction of the bus that a LOAD of 16 KiB fills behind the first latency: two of them against one."""
+    """Fraction of the bus that a LOAD of 16 KiB fills behind the first latency: two LOADs against one."""
     load = isa.Load(
         memory_type=MemoryType.INP, y_size=1, x_size=16384 // INP_BYTES, x_stride=1024, dram_base=4096
     )
@@ -194,8 +194,8 @@ def gathered_rows(device: Device) -> float:
 
 
 def store_with_table_and_residual(device: Device) -> float:
-    """Fraction of the bus that STOREs of 8 KiB fill which requantise, look up and add: two of them against
-    one."""
+    """Fraction of the bus that STOREs of 8 KiB fill which requantise, look up and add: two STOREs against one
+    STORE."""
     elements = DEFAULT.depth(MemoryType.RES)
     size = elements * DEFAULT.element_bytes(MemoryType.OUT)
     store = isa.Store(

@@ -147,8 +147,8 @@ def compare_refusal(program: Program, device: Device, expected: str) -> str:
 
 
 def compare(program: Program, device: Device, expected: np.ndarray, measured: list[RunResult]) -> str:
-    """Run `program` on `device`; return how DRAM, or its time from that of `measured`, differs, or nothing.
-    Append the result there."""
+    """Run `program` on `device`; return how DRAM, or its time from the times in `measured`, differs, or
+    nothing. Append the result there."""
     try:
         result, image = program.run_on(device)
     except VdlaError as error:

@@ -37,7 +37,7 @@ class Run:
         different: how many outputs differ.
         cycles, predicted: of one input, on the board and on the cycle device.
         clock_hz: of the board.
-        seconds: of wall time of the first input, and on average of each further one.
+        seconds: of wall time of the first input, and on average of each further input.
     """
 
     inputs: int

@@ -1,7 +1,7 @@
 """Estimated clocks: from the slowest component of a core, with intervals from errors of routed designs.
 
-The period of a component follows from components of its kind that were routed alone. Every period is that of
-one placement, and another placement differs by five percent and more. A component that was routed itself
+The period of a component follows from components of its kind that were routed alone. Every period is from one
+placement, and another placement differs by five percent and more. A component that was routed itself
 therefore counts as others of its kind do: its figure is no better than the model.
 """
 
@@ -76,14 +76,14 @@ class RoutedDesign:
 
     @property
     def ratio(self) -> float:
-        """Its period over that of its slowest component."""
+        """Its period over the period of its slowest component."""
         return 1000 / self.mhz / self.core.ns
 
 
 def estimated_clock(config: AcceleratorConfig, family: str) -> ClockEstimate | None:
     """Return an estimate of the clock; None where fewer than LEAST_DESIGNS others were routed on the family.
 
-    The period is that of the slowest component, routed alone, times the ratio of the two in routed designs.
+    The period is the slowest component's, routed alone, times the ratio of the two in routed designs.
     A routed figure of `config` itself does not count, nor for the interval.
 
     Raises:
@@ -227,7 +227,7 @@ class KindPeriods:
     def ns(self, features: Features) -> float:
         """Return the period of a component with these features, in ns.
 
-        Of a form that was not routed, it is that of the slowest form.
+        A form that was not routed has the period of the slowest form.
         """
         path = _path_features(self.routed[0].kind, features)
         slowest = max(self._forms, key=lambda form: float(self._forms[form][1].mean()))

@@ -1,7 +1,7 @@
 """The size of a component: what is stored for it, else a linear model of its kind fitted to the store.
 
 The model follows the choice that Yosys makes between block RAM and LUT RAM, as far as it was observed. Yosys
-compares the cost of LUT RAM with that of block RAM, and takes the block mode that needs fewest blocks.
+compares the costs of LUT RAM and of block RAM, and takes the block mode that needs fewest blocks.
 """
 
 from collections import defaultdict
@@ -110,7 +110,7 @@ class FamilyModel:
         return key_of(component) in self._exact
 
     def _features(self, component: Component) -> dict[str, float]:
-        """Return the features of a component, with those of its memories on this family."""
+        """Return the features of a component, with the features of its memories on this family."""
         return {**component.features, **memory_features(self.family, component.memories)}
 
 

@@ -30,7 +30,7 @@ class Units:
     Attributes:
         inputs: of each unit, the names of its input ports.
         drivers: the unit and output port behind a signal, for signals that a sub-module drives. Flattening
-            keeps the name of the signal, not that of the port.
+            keeps the name of the signal, not the name of the port.
     """
 
     inputs: Mapping[str, frozenset[str]]

@@ -166,7 +166,7 @@ def _in_units(path: TimedPath, units: Mapping[str, str]) -> UnitPath:
 
 
 def _unit_of(cell: str, units: Mapping[str, str]) -> str:
-    """Return the unit of a cell of nextpnr, which appends its own parts to names, as in `x$CCU2_COMB0`."""
+    """Return the unit of a cell of nextpnr, which appends suffixes to names, as in `x$CCU2_COMB0`."""
     if cell.startswith(f"{SHELL}."):
         return SHELL
     while cell not in units and "$" in cell:

@@ -100,7 +100,7 @@ class _Area:
     Attributes:
         silicon: None where it is not known.
         why: it is not known.
-        given_clock: the clock is a parameter of the sweep, and not that of the silicon.
+        given_clock: the clock is a parameter of the sweep, and not an estimate for the silicon.
     """
 
     silicon: Silicon | None

@@ -20,7 +20,7 @@ def cache_folder() -> Path:
     """Return the folder of the cache: VDLA_CACHE_DIR, else `vdla` in XDG_CACHE_HOME or ~/.cache.
 
     Raises:
-        OSError: there is no home, or the name cannot be that of a folder.
+        OSError: there is no home, or no folder can have the name.
     """
     folder_name = os.environ.get(FOLDER)
     if folder_name:

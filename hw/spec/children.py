@@ -154,7 +154,7 @@ def run(
 
 
 def _kill(process: "subprocess.Popen[Any]") -> None:
-    if process.poll() is None:  # else the number may be that of another process by now
+    if process.poll() is None:  # else another process may have the number by now
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
 

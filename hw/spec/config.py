@@ -150,7 +150,7 @@ class AcceleratorConfig:
 
     @property
     def out_bits(self) -> int:
-        """Width of an output: that of an input."""
+        """Width of an output: the width of an input."""
         return self.inp_bits
 
     @property

@@ -92,7 +92,7 @@ def apply_settings(config: AcceleratorConfig, settings: Iterable[str]) -> Accele
     """Return `config` with the changes of all "key=value" texts in `settings`, applied together.
 
     Sizes may end in KiB or MiB; lists are separated by commas, and `none` is the empty list. A list whose
-    elements begin with + or - is added to, and taken from, that of `config`: `extensions=+table,-depthwise`.
+    elements begin with + or - changes the list of `config`: `extensions=+table,-depthwise`.
 
     Raises:
         ConfigError: naming key, value and what is allowed.

@@ -15,7 +15,7 @@ from onnx import (
 )
 
 OPSET = 17
-IR_VERSION = 8  # that of opset 17, which every reader since understands
+IR_VERSION = 8  # the version of opset 17, which every reader since understands
 
 
 class GraphBuilder:

@@ -1,6 +1,6 @@
 """Three layers of ViT-Tiny for 224x224 images of 1,000 classes.
 
-Source: Dosovitskiy et al., An Image is Worth 16x16 Words, ICLR 2021, section 3.1; the width is that of
+Source: Dosovitskiy et al., An Image is Worth 16x16 Words, ICLR 2021, section 3.1; the width is from
 Touvron et al., DeiT, ICML 2021, table 1.
 """
 

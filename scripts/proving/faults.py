@@ -239,7 +239,7 @@ def scaling(plan: Plan, rng: Random) -> Change | None:
 
 
 def prefetch(plan: Plan, rng: Random) -> Change | None:
-    """Let two LOADs of weights change places, so that the later one may overwrite what is still read. Tokens
+    """Let two LOADs of weights change places, so that the later LOAD may overwrite what is still read. Tokens
     stay where they are."""
     launch = rng.choice(plan.launches).stream
     stream = plan.streams[launch]

@@ -140,8 +140,8 @@ class Module:
                 "board:sim", the simulated board.
             image_scale: what turns the pixels of images into numbers: "imagenet", "clip", "unit" (0 to
                 1), "signed" (-1 to 1), "raw" (0 to 255), or mean and standard deviation.
-            clock_hz: converts cycles to time; None: the clock of a board, else that of the module's target.
-            memory: of a timed device; None: that of the target. Cycles depend on it, results do not. A board
+            clock_hz: converts cycles to time; None: the board's clock, else the clock of the module's target.
+            memory: of a timed device; None: the target's memory. Cycles depend on it, results do not. A board
                 has the memory of its board file.
             waves: waveforms of the launches, for the device "rtl"; see `vdla.runtime.devices.rtl.waves`.
             progress: called before each step.
@@ -217,7 +217,7 @@ class Module:
         in `forecast`.
 
         Args:
-            memory: that cycles are counted with; None: that of the target.
+            memory: that cycles are counted with; None: the target's memory.
         """
         options = {"log": True, "arithmetic": False}
         return self._session("cycle", self._target(memory), options, verifies=False).rehearse()

@@ -58,7 +58,7 @@ def module_of(path: Path, target: Target, recipe: Recipe, records: TuningRecords
 def inputs_of(path: Path | None, recipe: Recipe) -> Given | None:
     """Return the inputs in what --input names; None where it is not given.
 
-    The scale of images may be that of the samples alone, where there are some.
+    The scale of images may be given for the samples alone, where there are some.
     """
     if path is None:
         return None

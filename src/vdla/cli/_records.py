@@ -43,7 +43,7 @@ def _operators(plan: "Plan") -> tuple[tuple[str, ...], ...]:
 
 
 def record_of(path: Path) -> RunRecord:
-    """Return the record of a run in a JSON file, or that of a module, which the cycle simulator times.
+    """Return the record of a run in a JSON file, or the record of a module, which the cycle simulator times.
 
     Raises:
         FileFormatError: the file is not a record, or the run was not timed.

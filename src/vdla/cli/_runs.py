@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 MODULE = ".vdla"
 MemoryOf = Callable[[AnyMemory], AnyMemory]
-"""Returns the memory of a run, given that of the target."""
+"""Returns the memory of a run, given the target's memory."""
 
 
 @dataclass(frozen=True, eq=False)
