@@ -192,8 +192,8 @@ def run_best(workload: Workload, target: Target, plan: Plan, tuning: Tuning | No
     default = Best(plan, report, report.cycles, 0, outcome.trials)
     if not outcome.tasks:
         return default
-    other = plan_of_parts(graph, parted, target, choose=outcome.chooser())
-    tuned = Best(other, run(other), report.cycles, outcome.tasks, outcome.trials)
+    tuned_plan = plan_of_parts(graph, parted, target, choose=outcome.chooser())
+    tuned = Best(tuned_plan, run(tuned_plan), report.cycles, outcome.tasks, outcome.trials)
     return min(default, tuned, key=lambda best: best.cycles)
 
 

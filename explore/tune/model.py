@@ -262,7 +262,7 @@ def ranks_of(tasks: Sequence[Trials]) -> list[Ranks | None]:
     firsts = [task.first(FIRST) for task in tasks]
     ranks = []
     for place, task in enumerate(tasks):
-        others = [first for other, first in enumerate(firsts) if other != place and first is not None]
+        others = [first for index, first in enumerate(firsts) if index != place and first is not None]
         ranks.append(_task_ranks(task, others))
     return ranks
 

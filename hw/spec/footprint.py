@@ -282,10 +282,12 @@ def meets_other_units(access: Access, form: type[isa.Instruction], memory: Memor
     """
     unit, pad = executing_unit(form, memory), _scratchpad(access, memory)
     return any(
-        other_unit is not unit and _scratchpad(other, loaded) is pad and (access.writes or other.writes)
+        other_unit is not unit
+        and _scratchpad(other_access, loaded) is pad
+        and (access.writes or other_access.writes)
         for other_form, loaded, other_unit in executions()
-        for other in FOOTPRINTS[other_form].accesses
-        if not other.in_dram
+        for other_access in FOOTPRINTS[other_form].accesses
+        if not other_access.in_dram
     )
 
 

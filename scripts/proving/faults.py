@@ -158,12 +158,12 @@ def micro_op(plan: Plan, rng: Random) -> Change | None:
     stream = plan.streams[launch]
     if len(stream.uops) < 2:
         return None
-    place, other = rng.sample(range(len(stream.uops)), 2)
-    if stream.uops[place] == stream.uops[other]:
+    place, source = rng.sample(range(len(stream.uops)), 2)
+    if stream.uops[place] == stream.uops[source]:
         return None
     uops = stream.uops.copy()
-    uops[place] = uops[other]
-    text = f"{launch}: micro-op {other} in the place of micro-op {place}"
+    uops[place] = uops[source]
+    text = f"{launch}: micro-op {source} in the place of micro-op {place}"
     return replace(plan, streams={**plan.streams, launch: replace(stream, uops=uops)}), text
 
 
@@ -267,9 +267,9 @@ def prefetch(plan: Plan, rng: Random) -> Change | None:
     return replace(plan, streams={**plan.streams, launch: broken}), text
 
 
-def _with_tokens_of(item: isa.Instruction, other: isa.Instruction) -> isa.Instruction:
+def _with_tokens_of(item: isa.Instruction, source: isa.Instruction) -> isa.Instruction:
     """Return an instruction with the tokens of another."""
-    return replace(item, **{name: getattr(other, name) for name in TOKENS})
+    return replace(item, **{name: getattr(source, name) for name in TOKENS})
 
 
 def _tensors_of(plan: Plan, memory: MemoryType) -> list[str]:
