@@ -26,7 +26,7 @@ class Measured:
     """A component that was synthesised alone.
 
     Attributes:
-        kind, features, memories: as those of `Component`.
+        kind, features, memories: as in `Component`.
         hardware: digest of its Verilog.
         resources: LUTs, flip-flops, DSPs, block RAMs.
     """
@@ -48,7 +48,7 @@ class RoutedComponent:
     """A component that was placed and routed alone.
 
     Attributes:
-        kind, features, memories: as those of `Component`.
+        kind, features, memories: as in `Component`.
         hardware: digest of its Verilog.
         ns: its period.
     """
