@@ -26,16 +26,16 @@ class AccumulatorUpdate(wiring.Component):
     Members:
         valid, slot: a slot whose accumulators `dst` and `src` are read.
         acc: the accumulators' read port, for `dst`.
-        operand: a read port of the accumulators' shadow, if there is one, for `src`; its data are used only
-            where the slot is one of an ALU step with two accumulator operands.
+        operand: a read port of the accumulators' shadow, if there is a shadow, for `src`; its data are used
+            only where the slot belongs to an ALU step with two accumulator operands.
         sums: of the slot two cycles before.
         drop: `sums` of the next cycle must be 0.
         flying: a slot is in a stage that is not yet the write's.
         write: the accumulators' write port.
         retire, push_prev, push_next, finish: the last slot of an instruction is written, with its flags.
 
-    Timing: a slot of cycle t is executed in t + 2 and written in t + 3. It sees all earlier results: those of
-    the three slots before it are forwarded. `write` and what retires are registers.
+    Timing: a slot of cycle t is executed in t + 2 and written in t + 3. It sees all earlier results: results
+    of the three slots before it are forwarded. `write` and what retires are registers.
     """
 
     def __init__(self, config: AcceleratorConfig) -> None:

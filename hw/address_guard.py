@@ -25,7 +25,7 @@ class AddressGuard(wiring.Component):
     earlier than the cycle after its request was taken. `core.error` also pulses in the cycle in which a
     request beyond reach is taken. Such a read delivers its zeros after the beats of the reads before it, one
     per cycle. Such a write takes one beat per cycle. Its `write_done` pulses in the cycle after its last
-    beat, or later while the bus reports writes of its own. At most `max_requests` reads and 4 writes are in
+    beat, or later while the bus reports earlier writes. At most `max_requests` reads and 4 writes are in
     progress.
     """
 

@@ -25,7 +25,7 @@ def accumulator_vector(config: AcceleratorConfig) -> data.ArrayLayout:
 
 
 def is_one_of(opcode: Value, wanted: tuple[AluOpcode, ...], config: AcceleratorConfig) -> Value:
-    """Return whether `opcode` is one of those in `wanted` that the configuration has."""
+    """Return whether `opcode` is among the opcodes in `wanted` that the configuration has."""
     return Cat(opcode == member for member in wanted if member in config.alu_opcodes).any()
 
 
@@ -138,7 +138,7 @@ class AluLane(wiring.Component):
         return Cat(low[:low_bits], (sum(halves[::2]) + sum(halves[1::2]))[:rest])
 
     def _staged(self, m: Module, name: str, value: Value) -> Signal:
-        """Return a value as the second stage sees it: a register if there is one."""
+        """Return a value as the second stage sees it: a register if there is a second stage."""
         if self.config.alu_stages > 1:
             return self._register(m, name, value)
         staged = Signal(len(value), name=name)
@@ -183,7 +183,7 @@ def _row_sum(lower: tuple[int, Value], upper: tuple[int, Value]) -> tuple[int, V
 
 
 def _rotated(m: Module, value: Value, distance: Value, steps: Sequence[int]) -> Value:
-    """Return `value` rotated to the right by those bits of `distance` that `steps` names."""
+    """Return `value` rotated to the right by the bits of `distance` that `steps` names."""
     for step in reversed(steps):
         rotated = Signal(len(value), name=f"rotated_{1 << step}")
         m.d.comb += rotated.eq(Mux(distance[step], value.rotate_right(1 << step), value))

@@ -17,7 +17,7 @@ class BankedScratchpad(wiring.Component):
     """The elements of INP, in banks by the low bits of their index: zero at power-up, kept over resets.
 
     There are as many banks as the window of a DEPTHWISE has rows, or the next power of two. Its rows are an
-    odd number of elements apart, so each is in a bank of its own.
+    odd number of elements apart, so no two rows share a bank.
 
     Parameters:
         config: the accelerator.
@@ -48,8 +48,8 @@ class BankedScratchpad(wiring.Component):
         return m
 
     def _pair(self, m: Module, row: int, chosen: list[Value], banks: list[Value]) -> None:
-        """Give the elements of two neighbouring rows, of the banks `chosen`: one of them is in an even bank,
-        and one in an odd bank. So both choose from the same two. If they do not differ so, the first is
+        """Give the elements of two neighbouring rows, of the banks `chosen`: an even bank and an odd bank.
+        So both choose from the same two. If the banks are not an even and an odd bank, the first row is
         right."""
         first, other = chosen[0], chosen[-1]
         odd = Signal(name=f"odd_{row}")

@@ -68,7 +68,7 @@ def plan_layout(config: AcceleratorConfig, memories: tuple[MemoryType, ...]) -> 
 
 
 class Planner(wiring.Component):
-    """Take from a LOAD what its write half must know; a GATHER has the fields of one at the same places.
+    """Take from a LOAD what its write half must know; a GATHER has the same fields at the same places.
 
     Parameters:
         config: the accelerator.
@@ -254,8 +254,8 @@ class _Place(NamedTuple):
 
     Attributes:
         behind: the place is in the padding behind.
-        left, is_last: places from DRAM that remain, and whether there is one.
-        pads, pad_is_last: places of the padding that remain, and whether there is one.
+        left, is_last: places from DRAM that remain, and whether just one remains.
+        pads, pad_is_last: places of the padding that remain, and whether just one remains.
     """
 
     behind: Signal

@@ -16,7 +16,7 @@ class RowCutter(wiring.Component):
         bits: width of `last`; enough for a burst.
 
     Members:
-        offset: the low bits of the row's address, those within a burst.
+        offset: the low bits of the row's address, which count within a burst.
         last: bytes of the row, less one.
         ends: the burst takes all of them.
         rest: bytes behind the burst, less one, if there are any; they start at the next multiple.

@@ -1,4 +1,4 @@
-"""The components that the core is made of: how each is built alone, and what its size depends on.
+"""The components of the core: how each is built alone, and what its size depends on.
 
 The area of a core is estimated as the sum of its components (`vdla.explore.silicon`). Components of one kind
 with equal features and memories count as equal hardware. The size of a kind is close to linear in its

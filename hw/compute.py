@@ -50,8 +50,8 @@ class ComputeUnit(wiring.Component):
         pop_next, push_next: token edges from and to the store unit.
         request, read_data: DRAM, for UOP and ACC loads.
         beats: a read beat was taken for that scratchpad, or for a scratchpad that is counted as it.
-        uop_write, acc_write: write ports; out_write, that of the shadow, where there is one.
-        acc_load, out_load: where ACC has halves, ports of their own for what LOADs write.
+        uop_write, acc_write: write ports; out_write, the shadow's write port, where there is a shadow.
+        acc_load, out_load: where ACC has halves, separate ports for what LOADs write.
         table_write, res_write: write ports of tables and residuals, where the configuration has them.
         uop, inp, wgt, acc: read ports.
         operand: read port of the shadow, which the store unit lends; where there is none, `stored`: reads of
@@ -63,9 +63,9 @@ class ComputeUnit(wiring.Component):
     Timing: GEMM, ALU and DEPTHWISE instructions follow each other without a gap, but for slots that the store
     unit takes. A step's results can be
     read by the next step. A LOAD starts at the earliest in the cycle of the last slot of the instruction
-    before it, and writes once the pipeline is empty. One of micro-ops, a table or residuals starts earlier
+    before it, and writes once the pipeline is empty. A LOAD of micro-ops, a table or residuals starts earlier
     where `UopGuard` says that it is clear of that instruction, and writes at any time unless it pushes a
-    token. So does one of accumulators of the other half, but it writes only once slots of earlier
+    token. So does a LOAD of accumulators of the other half, but it writes only once slots of earlier
     instructions have left the pipeline. Any other instruction after a LOAD starts in the cycle after the LOAD
     retires.
     """

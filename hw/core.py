@@ -31,8 +31,8 @@ class Datapath(wiring.Component):
 
     Members:
         memory: the memory port.
-        begin, address, count: as those of `Fetch`.
-        finished, drained, quiet, starved, invalid, overrun, memory_error: as those of `RunControl`.
+        begin, address, count: as in `Fetch`.
+        finished, drained, quiet, starved, invalid, overrun, memory_error: as in `RunControl`.
         invalid_index: position of the invalid instruction.
         events: one bit per register in `COUNTERS`, high in the cycle after each cycle that it counts.
 
@@ -250,7 +250,7 @@ class Core(wiring.Component):
         datapath = Datapath(self.config)
         m.submodules.datapath = ResetInserter(control.accepted)(datapath)
         counts = Signal()
-        m.d.sync += counts.eq(control.running)  # the events are those of the cycle before
+        m.d.sync += counts.eq(control.running)  # the events happened in the cycle before
         connect(m, flipped(self.registers), registers.port)
         connect(m, datapath.memory, flipped(self.memory))
         m.d.comb += [

@@ -89,7 +89,7 @@ class Fetch(wiring.Component):
         self._cut(m, asked, offered, accepted)
 
     def _cut(self, m: Module, asked: Signal, offered: Signal, accepted: Signal) -> None:
-        """Keep the next burst in the request register; `asked`: its instructions; `offered`: there is one."""
+        """Keep the next burst in the request register; `asked`: its instructions; `offered`: it is there."""
         item_bits = exact_log2(self.config.instruction_bytes)
         low_bits = exact_log2(self.config.burst_bytes) - item_bits
         item, last, active = Signal(self.config.address_bits - item_bits), Signal(32), Signal()

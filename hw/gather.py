@@ -16,7 +16,7 @@ def gathers(config: AcceleratorConfig, memories: tuple[MemoryType, ...]) -> bool
 
 
 def row_bytes_less_one(config: AcceleratorConfig, elements: Value, step: Value) -> Value:
-    """Return the bytes of a row of a GATHER, less one: those of an element and a step for each other one."""
+    """Return the bytes of a row of a GATHER, less one: an element's, and a step for each further element."""
     return elements * step + (Const(config.element_bytes(MemoryType.INP) - 1) - step)
 
 
@@ -38,7 +38,7 @@ class GatherWindow(wiring.Component):
         due: all bytes of the next element have been taken; with `enable`, it is written in this cycle.
         wants: the beat that is read has bytes which the next element lacks. If the next element is written in
             this cycle, the element after it counts.
-        element: the next one, while it is `due`.
+        element: the next element, while it is `due`.
 
     Timing: outputs come from registers, and from `enable`, `row_ends` and `ends`: one adder as wide as a
     step. An element can be written, and a beat taken, in each cycle. A row's first element is due in the
@@ -87,7 +87,7 @@ class GatherWindow(wiring.Component):
         return m
 
     def _first_of_next_row(self, m: Module) -> Value:
-        """Walk from row to row; return what the next one's first element lacks, less one."""
+        """Walk from row to row; return what the next row's first element lacks, less one."""
         lane, stride, following = (Signal(self._lane_bits, name=name) for name in ("lane", "stride", "next"))
         m.d.comb += following.eq(lane + stride)
         with m.If(self.enable & self.due & self.row_ends):

@@ -29,7 +29,7 @@ class MultiplierArray(wiring.Component):
             the products of two columns, and a level of adders that parts their sums follows the trees.
 
     Members:
-        inp: input[batch][input_groups][block_in]: each group of neighbouring columns has its own.
+        inp: input[batch][input_groups][block_in]: each group of neighbouring columns has separate inputs.
         wgt: weight[block_out][block_in], as `biased` gives them.
         drop: make the sums of the next cycle 0.
         sums: exact dot products [batch][block_out], not yet accumulated.
@@ -107,7 +107,7 @@ class MultiplierArray(wiring.Component):
         return way.parts(product, low)
 
     def _group(self, column: int) -> int:
-        """Return the group of columns to which one belongs."""
+        """Return the group of columns to which a column belongs."""
         return column * input_groups(self.config) // self.config.block_out
 
     def _inputs(self, row: int, column: int) -> data.View:

@@ -132,12 +132,12 @@ class WriteHalf(wiring.Component):
         overrun: a write's index is past the end of its scratchpad (it wraps).
         beats: a beat is taken for that scratchpad.
 
-    Timing: a LOAD is taken in a cycle in which none is being written, or one ends, and makes its first step
-    in the next. One step per cycle: a pad element, or one beat (one element of it, if it holds several); of
-    a GATHER, as `GatherWindow`. The
+    Timing: a LOAD is taken in a cycle in which no LOAD is being written, or a LOAD ends, and takes its first
+    step in the next. One step per cycle: a pad element, or one beat (one element of it, if it holds several);
+    of a GATHER, as `GatherWindow`. The
     write ports and `overrun` follow the step by one cycle. That is early enough for a unit that is told of
     the end of the LOAD: it reads two cycles after `retire` at the earliest. A LOAD that writes the pad
-    register does so as it is taken, a cycle or more before a later one is.
+    register does so as it is taken, a cycle or more before a later LOAD is.
     """
 
     def __init__(self, config: AcceleratorConfig, memories: tuple[MemoryType, ...]) -> None:
@@ -260,7 +260,7 @@ class WriteHalf(wiring.Component):
         return register
 
     def _padding(self, memory: MemoryType, pad_register: Signal | None) -> Value:
-        """Return each value of the elements with which the next LOAD pads, if it is one of `memory`."""
+        """Return each value of the elements with which the next LOAD pads, if it loads `memory`."""
         config, following = self.config, self.plan.payload
         narrow, wide = config.value_bits(memory), config.value_bits(scratchpad_of(memory))
         padding: Value = Const(0, wide)

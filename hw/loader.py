@@ -140,7 +140,7 @@ def _bytes(row: Value, before_last: Value, shift: int) -> tuple[Value, Value]:
 
 
 class LoadEngine(wiring.Component):
-    """Execute LOADs in order; request later ones while the data of earlier ones arrive.
+    """Execute LOADs in order; request later LOADs while the data of earlier LOADs arrive.
 
     Parameters:
         config: the accelerator.

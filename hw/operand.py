@@ -145,7 +145,7 @@ class FetchedOperand(wiring.Component):
     Members:
         slot: the slot of the next cycle; if that cycle has no slot, the next slot.
         fetches: this cycle's slot is a source slot.
-        fetched: that of the cycle before was.
+        fetched: the slot of the cycle before was a source slot.
         result: of the slot of the cycle before.
         rights: the operands of this cycle's slot; inverted where the lanes compare.
 

@@ -45,7 +45,7 @@ class Packing:
         return upper, lower[-1].as_signed(), lower
 
     def sums(self, upper: Value, carried: Value, lower: Value, inputs: Value) -> tuple[Value, Value]:
-        """Return the sums of both columns' products, of the sums of those parts and of the inputs."""
+        """Return the sums of both columns' products, from the sums of their parts and of the inputs."""
         bias = self.bias.bit_length() - 1
         return (carried << self.shift) + lower - (inputs << bias), upper - carried
 

@@ -18,7 +18,7 @@ class _Operand(NamedTuple):
     """A number in a parameter: where it stands in an accumulator, and when it is taken and used.
 
     `delay`: cycles until what is given as a parameter is kept. `stage`: the cycle of a part, counted from 0,
-    in which the number is copied from those kept. `neutral`: its value where nothing is requantised.
+    in which the number is copied from the kept parameters. `neutral`: its value where nothing is requantised.
     """
 
     row: Parameter

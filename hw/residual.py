@@ -19,7 +19,7 @@ PRODUCT_BITS = BYTE_BITS + MULTIPLIER_BITS
 
 class _Scalar(NamedTuple):
     """A parameter of the sum: where it stands, in which cycle its copy is made, and its value where nothing
-    is added. Cycles are counted from that in which the values are there."""
+    is added. Cycles are counted from the cycle in which the values are there."""
 
     name: str
     row: Parameter
@@ -56,15 +56,15 @@ class ResidualAdder(wiring.Component):
 
     Members:
         element: residuals that were read: the element whose address was given a cycle before.
-        part: which of its values to add to those of the next cycle.
+        part: which of its values to add to the values of the next cycle.
         adds: do so; else the values of the next cycle stay as they are.
         values: signed bytes.
         keeps, row, word: keep `word` as parameter `row` of the sum; given when the read of a parameter gives
             its element, `distance` cycles before it would give values.
         outputs: of the values of RESIDUAL_STAGES cycles before.
 
-    Timing: one part per cycle, never stalls. Parameters apply to the reads behind them and not to those
-    before. All values share one set of parameters.
+    Timing: one part per cycle, never stalls. Parameters apply to the reads behind them and not to the reads
+    before them. All values share one set of parameters.
 
     Stages, each with a register behind it:
 

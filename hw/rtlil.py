@@ -32,7 +32,7 @@ class Rtlil:
 
     Attributes:
         text: for `read_rtlil`.
-        sources: class, file and line of what a module was made from, by the module's name; modules that no
+        sources: class, file and line that a module was emitted from, by the module's name; modules that no
             class of this package stands for are missing.
     """
 
@@ -100,7 +100,7 @@ class _Emitter(rtlil.ModuleEmitter):
             super().emit_memory(cell_idx, cell)
 
     def emit_operator(self, cell_idx: int, cell: Operator) -> None:
-        """Write an operator, with operands of its own width."""
+        """Write an operator; the factors of a product are shortened."""
         self._may_shorten = cell.operator == "*"
         super().emit_operator(cell_idx, cell)
 

@@ -20,7 +20,7 @@ class Scratchpad(wiring.Component):
     Parameters:
         config: the accelerator.
         memory: the memory type; OUT is a shadow that holds only the low bits of every accumulator.
-        parts: into how many memories the elements are divided, of which this is one; the low bits of an
+        parts: how many such memories the elements are divided into; the low bits of an
             address count within it.
 
     Members:
@@ -28,8 +28,8 @@ class Scratchpad(wiring.Component):
         read: one element per cycle.
 
     Timing: a write in cycle t is seen by reads whose address is given from t + 1 on. Data follows its address
-    by one cycle. Reading an element in the cycle in which it is written gives the old element, the new one,
-    or a mix. Tokens and the compute unit's forwarding ensure that no such read is used.
+    by one cycle. Reading an element in the cycle in which it is written gives the old element, the new
+    element, or a mix. Tokens and the compute unit's forwarding ensure that no such read is used.
     """
 
     def __init__(self, config: AcceleratorConfig, memory: MemoryType, parts: int = 1) -> None:

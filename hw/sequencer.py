@@ -364,7 +364,7 @@ class Sequencer(wiring.Component):
         ]
 
     def _inner_trips(self, gemm: data.View, is_window: Value) -> Value:
-        """Return the trips of the inner loop: the field of a DEPTHWISE begins where that of a GEMM does, and
+        """Return the trips of the inner loop: the field of a DEPTHWISE begins where a GEMM's field does, and
         may be shorter."""
         if not self._slides:
             return gemm.iter_in

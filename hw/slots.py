@@ -49,7 +49,7 @@ def slot_layout(config: AcceleratorConfig) -> data.StructLayout:
 
     `empty`: no accumulator is updated. `turn` counts the slots of a step. `step`: last slot of a step.
     `source`, which only configurations with such slots have: an empty slot of an ALU step that reads `src`.
-    `window`, which only configurations with DEPTHWISE have: the slot is one of a DEPTHWISE; where INP has
+    `window`, which only configurations with DEPTHWISE have: the slot belongs to a DEPTHWISE; where INP has
     banks, with the fields that tell of its window. `dst`, `src` and `wgt` are indices with one bit more,
     which stays set once the index has passed the end.
     """

@@ -21,7 +21,7 @@ from vdla.hw.store_reads import ReadHalf
 
 
 class StoreUnit(wiring.Component):
-    """Execute STOREs in order; one is done when memory has accepted all it wrote, or INP has it.
+    """Execute STOREs in order; a STORE is done when memory has accepted all it wrote, or INP has it.
 
     Parameters:
         config: the accelerator; at most `max_requests` bursts wait for their answer.

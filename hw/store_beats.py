@@ -29,8 +29,8 @@ def burst_stream(config: AcceleratorConfig) -> wiring.Signature:
 
 
 def output_beat_layout(config: AcceleratorConfig) -> data.StructLayout:
-    """One beat of outputs: `written` has a bit for each element of a beat, or one for a beat of a wider
-    element; `last` marks the last beat of its burst."""
+    """One beat of outputs: `written` has a bit for each element of a beat, or a single bit for a beat of a
+    wider element; `last` marks the last beat of its burst."""
     unit = min(config.element_bytes(MemoryType.OUT), config.bus_bytes)
     return data.StructLayout({"data": config.bus_bits, "written": config.bus_bytes // unit, "last": 1})
 
@@ -116,7 +116,7 @@ class BeatFormer(wiring.Component):
         return m
 
     def _gather(self, m: Module, beat: data.View) -> None:
-        """Add the outputs of a read to those of the same beat before it; a last lane always ends its beat.
+        """Add the outputs of a read to the outputs of its beat before it; a last lane always ends its beat.
 
         Lanes that are not written hold what they held before.
         """

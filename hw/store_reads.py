@@ -33,7 +33,7 @@ from vdla.hw.store_walk import RowWalk
 
 
 class ReadIssue(wiring.Component):
-    """Issue the reads of one STORE after another: its parameters first, those for residuals behind the
+    """Issue the reads of one STORE after another: its parameters first, the residuals' parameters behind the
     others, then its elements.
 
     Parameters:
@@ -52,11 +52,11 @@ class ReadIssue(wiring.Component):
             writes INP has just the last, a mark.
         idle: no STORE is in progress or waits.
         step: a read is issued, or a STORE that writes nothing ends.
-        overrun: the index of the cycle before, or that of the residual, or of the element of INP that is
+        overrun: the index of the cycle before, or the index of the residual, or of the element of INP that is
             written, or the STORE's table, was past the end of its scratchpad (it wraps).
 
-    Timing: an instruction is taken while none waits, and begins in the next cycle, or in that of the last
-    read of the instruction before. Its first read is issued in the cycle after, and each in the first cycle
+    Timing: an instruction is taken while none waits, and begins in the next cycle, or in the cycle of the
+    last read of the instruction before. Its first read is issued in the cycle after, each in the first cycle
     in which the port is not lent. `address`, `read`, `kept` and `instruction.ready` come from registers.
     """
 
@@ -207,9 +207,9 @@ class ReadHalf(wiring.Component):
 
     Members:
         instruction: a STORE to carry out.
-        out, operand, or acc: as those of `StoreUnit`.
-        res, table: as those of `OutputPath`.
-        inp: as that of `StoreUnit`.
+        out, operand, or acc: as in `StoreUnit`.
+        res, table: as in `OutputPath`.
+        inp: as in `StoreUnit`.
         bursts: bursts whose beats are all in `beats`.
         beats: their data.
         idle: nothing in progress here; `bursts` may still hold something.

@@ -57,8 +57,8 @@ class RowWalk(wiring.Component):
         element_ends: this is the last read of its element.
         last: it is the last of the STORE.
         address, beats: of the burst that the read belongs to; beats up to this read's.
-        beyond: the element is past the end of INP; only where outputs can go there. The walk is then one
-            through INP: its elements have the bytes of those of OUT.
+        beyond: the element is past the end of INP; only where outputs can go there. The walk then goes
+            through INP, whose elements are as long as elements of OUT.
 
     Timing: outputs follow `take` and `advance` in the next cycle. What they depend on over more than a few
     bits was computed the read before.
@@ -127,7 +127,7 @@ class RowWalk(wiring.Component):
         )
 
     def _go_on(self, m: Module, walk: _Walk, size: _Size) -> None:
-        """Step behind a read: to the next one of the row, or to the next row."""
+        """Step behind a read: to the next read of the row, or to the next row."""
         places = exact_log2(self.config.element_bytes(MemoryType.OUT))
         following = Mux(walk.row_ends & ~walk.row_begins, walk.row, walk.address) + Mux(
             walk.row_ends, size.stride << places, self.config.store_read_bytes

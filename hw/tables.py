@@ -29,7 +29,7 @@ class TableLane(wiring.Component):
 
     Members:
         write: the memory's write port.
-        value, looks_up, table: as those of `TableLookup`; `looks_up` two cycles behind the value.
+        value, looks_up, table: as in `TableLookup`; `looks_up` two cycles behind the value.
         output: of the value of TABLE_STAGES cycles before.
 
     Timing: as `TableLookup`.
@@ -87,7 +87,7 @@ class TableLookup(wiring.Component):
 
     Timing: `values`, `looks_up` and `table` of a cycle give outputs TABLE_STAGES cycles later; never stalls.
     Element addresses lead from registers into the memories, their data into registers, and the choice of the
-    entry into the last ones. A write in one cycle is seen by what is looked up from the next cycle on. Zero
+    entry into the last registers. A write in one cycle is seen by lookups from the next cycle on. Zero
     at power-up, kept over resets.
     """
 

@@ -48,7 +48,7 @@ def emit(
 
     Args:
         name: of the top module; None: `vdla_core` or `vdla_axi`, whatever the configuration.
-        window: of memory that the AXI top is to reach; None: its addresses are those of the bus.
+        window: of memory that the AXI top is to reach; None: its addresses are bus addresses.
     """
     component, name = TOPS[top](config), name or f"vdla_{top}"
     text = (
@@ -89,7 +89,7 @@ def _written(design: Rtlil) -> str:
 
 
 def _yosys() -> list[str]:
-    """Return the command of the Yosys that Amaranth chooses: an installed one, or its package's."""
+    """Return the command of the Yosys that Amaranth chooses: an installed Yosys, or its package's."""
     tool = find_yosys(lambda version: version >= OLDEST_YOSYS)
     package = getattr(tool, "YOSYS_PACKAGE", None)
     return [require_tool("yosys")] if package is None else python_command(package)

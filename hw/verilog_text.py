@@ -31,7 +31,7 @@ def finished(text: str, sources: Mapping[str, str]) -> str:
 
     Args:
         text: as Yosys writes it.
-        sources: what each module was made from; a comment above the module says so.
+        sources: what each module was emitted from; a comment above the module says so.
     """
 
     def rewritten(match: re.Match[str]) -> str:

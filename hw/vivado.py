@@ -59,7 +59,7 @@ class Window:
 
     @property
     def widths(self) -> Mapping[str, int]:
-        """The width of each port that differs from that of the AXI top."""
+        """The width of each port that is not as wide as on the AXI top."""
         return dict.fromkeys(_MEMORY_ADDRESSES, MEMORY_BUS_BITS) | dict.fromkeys(
             _REGISTER_ADDRESSES, REGISTER_BUS_BITS
         )
@@ -72,7 +72,7 @@ class Window:
 def interface_attributes(
     config: AcceleratorConfig, window: Window | None = None
 ) -> dict[str, Mapping[str, str]]:
-    """Return the attributes of each port of the AXI top. Those of a whole bus are at its first port.
+    """Return the attributes of each port of the AXI top. Attributes of a whole bus are at its first port.
 
     Args:
         window: as for `vdla.hw.verilog.emit`.

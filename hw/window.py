@@ -14,8 +14,8 @@ from vdla.hw.spec.window import window_columns
 
 
 def input_groups(config: AcceleratorConfig) -> int:
-    """Return how many groups of columns of the array have inputs of their own: the columns that share the
-    channels of a window, where there is a window, else all columns."""
+    """Return how many groups of columns of the array have separate inputs: a group is the columns that share
+    the channels of a window, where there is a window, else all columns."""
     return config.block_out // config.window.channels if config.has(Extension.DEPTHWISE) else 1
 
 
@@ -36,16 +36,16 @@ def window_ports(config: AcceleratorConfig) -> dict[str, wiring.Member]:
 class InputWindow(wiring.Component):
     """Hold the inputs of the array in registers.
 
-    In a GEMM all columns have the inputs of the first element. In a DEPTHWISE each group of columns has those
-    terms of `Window` that its window has; its other inputs are 0. An element of the last column of the window
-    is that of the slot, of the column before that of the slot before, and so on.
+    In a GEMM all columns have the inputs of the first element. In a DEPTHWISE each group of columns has the
+    terms of `Window` that its window has; its other inputs are 0. The slot has the element of the last column
+    of the window, the slot before it the element of the column before, and so on.
 
     Parameters:
         config: the accelerator.
 
     Members:
         element: input[rows][batch][block_in], as the scratchpad gives it.
-        window: it is that of a DEPTHWISE.
+        window: the slot belongs to a DEPTHWISE.
         more_rows, wide: fields of the DEPTHWISE, where INP has banks.
         advances: see `advance_port`.
         operands: of the array.

@@ -3,9 +3,9 @@
 
 ideal: MACs divided by the number of multipliers. roofline: the sum over the layers of the larger of the ideal
 and of the layer's operands and result, each once, at the speed of the bus. The cycles of layers are divided
-by what bounds the layers. Megabytes are those moved, and those of the operands and results, each once. Cycles
-are those of the cycle simulator with the reference memory, in thousands. The models are made first if they
-are missing.
+by what bounds the layers. Megabytes are the data moved, and the operands and results, each once. The cycle
+simulator counts cycles with the reference memory, in thousands. The models are written first if they are
+missing.
 """
 
 from collections import Counter

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measure how long `vdla compile` takes, including Python's start, each time in a process of its own.
+"""Measure how long `vdla compile` takes, including Python's start, each time in a separate process.
 
 Each network has three rows: an empty cache folder, the cache that this process has filled, and the same
 cache for a wider accelerator, whose tasks are all new. Python's bytecode and the machine code of the cycle
@@ -40,7 +40,7 @@ class Seconds:
     Attributes:
         cpu: of the processor.
         clock: on the clock.
-        ratio: of `cpu` to that of the reference loop beside it.
+        ratio: of `cpu` to the processor time of the reference loop beside it.
     """
 
     cpu: float
@@ -80,7 +80,7 @@ def reference_seconds() -> float:
 
 
 def compile_seconds(model: Path, place: Place, *options: str | Path) -> Seconds:
-    """Return how long `vdla compile` takes in a process of its own.
+    """Return how long `vdla compile` takes in a separate process.
 
     Raises:
         click.ClickException: it failed.
@@ -146,12 +146,12 @@ def samples_of(model: Path, folder: Path) -> Path:
 
 def rows(model: Path, folder: Path, runs: int, *options: str | Path) -> dict[str, Seconds]:
     """Return the rows of a network, the quickest of `runs` each."""
-    found: dict[str, list[Seconds]] = {}
+    measurements: dict[str, list[Seconds]] = {}
     for _ in range(runs):
-        with tempfile.TemporaryDirectory(dir=folder) as own:
-            for title, seconds in measured(model, Place(Path(own), folder / "bytecode"), *options):
-                found.setdefault(title, []).append(seconds)
-    return {title: min(several, key=lambda one: one.ratio) for title, several in found.items()}
+        with tempfile.TemporaryDirectory(dir=folder) as work_folder:
+            for title, seconds in measured(model, Place(Path(work_folder), folder / "bytecode"), *options):
+                measurements.setdefault(title, []).append(seconds)
+    return {title: min(several, key=lambda row: row.ratio) for title, several in measurements.items()}
 
 
 @click.command(help=__doc__)

@@ -4,7 +4,7 @@
 The table compares each step with a plain copy of the bytes that it reads and writes, a bound for every
 implementation of the step. Every round runs all steps in turn, and the best time of each counts. The inputs
 of the network and the results of the accelerator are random. A run on the functional device gives the share
-of the host. Missing models are made first. Exit status 1 if the host takes more than half of a run.
+of the host. Missing models are written first. Exit status 1 if the host takes more than half of a run.
 """
 
 import os
@@ -56,7 +56,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Figures:
-    """What is found out about a network.
+    """Times of a network.
 
     Attributes:
         steps: seconds of each, and of a copy of its arrays.
@@ -97,14 +97,14 @@ def _operator(step: HostStep, values: Values, plan: Plan) -> Step:
 
 
 def _crossings(step: LaunchStep, values: Values, rng: np.random.Generator) -> Iterator[Step]:
-    for one in step.packs:
-        work = partial(one.layout.pack, values[one.value])
-        yield Step(one.value, "pack", work, (values[one.value], work()))
-    for one in step.unpacks:
-        held = rng.integers(-128, 128, one.layout.size, np.int8)
-        work = partial(one.layout.unpack, held)
-        values[one.value] = work()
-        yield Step(one.value, "unpack", work, (held, values[one.value]))
+    for pack in step.packs:
+        work = partial(pack.layout.pack, values[pack.value])
+        yield Step(pack.value, "pack", work, (values[pack.value], work()))
+    for unpack in step.unpacks:
+        held = rng.integers(-128, 128, unpack.layout.size, np.int8)
+        work = partial(unpack.layout.unpack, held)
+        values[unpack.value] = work()
+        yield Step(unpack.value, "unpack", work, (held, values[unpack.value]))
 
 
 def measure(plan: Plan, rounds: int) -> Figures:

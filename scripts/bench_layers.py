@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Measure the convolutions of ResNet-18 against the roofline, with and without virtual threads.
 
-Cycles are those of the cycle simulator for the default configuration and the reference memory, in int8,
-with requantisation and stores. The roofline of a layer is max(MACs / multipliers, bytes that must move /
+The cycle simulator counts cycles for the default configuration and the reference memory, in int8, with
+requantisation and stores. The roofline of a layer is max(MACs / multipliers, bytes that must move /
 bytes per cycle), with each byte counted once. Exit status 1 if a requirement is missed.
 """
 
@@ -194,11 +194,11 @@ def main(name: str, plot: Path | None, as_json: bool) -> None:
     rows = [measure(label, size, config, threads) for label, size in LAYERS.items()]
     met = verdict(rows, threads[-1])
     if as_json:
-        found = [
+        json_rows = [
             {"layer": row.name, "roofline": row.roofline, "cycles": row.cycles, "correct": row.correct}
             for row in rows
         ]
-        click.echo(json.dumps(found, indent=1))
+        click.echo(json.dumps(json_rows, indent=1))
     else:
         click.echo("layer   roofline   1 thread          2 threads         tiles")
         for row in rows:

@@ -5,8 +5,8 @@ form that it computes fastest, uint8 activations and int8 weights per channel.
 Every round runs all devices in turn, and the best processor time of each counts: everything has one thread,
 and other processes do not disturb it. The cycle device is measured alone,
 and as `vdla run` uses it, with a log and a report of every layer. "timing alone" is the cycle simulator on
-the decoded streams. A small network is compiled first, so that the kit's own native code, which takes ten
-seconds after installation, is not counted. The model is made first if it is missing. Exit status 1 if a
+the decoded streams. A small network is compiled first, so that the kit's native code, which takes ten
+seconds after installation, is not counted. The model is written first if it is missing. Exit status 1 if a
 requirement is missed.
 """
 
@@ -59,11 +59,11 @@ Tensors = Mapping[str, np.ndarray]
 
 @dataclass(frozen=True)
 class Figures:
-    """What is found out about a network.
+    """Figures of a network.
 
     Attributes:
         seconds: of the best run, by what ran.
-        equal: the devices' outputs are those of the interpreter, bit by bit.
+        equal: the devices' outputs equal the interpreter's outputs, bit by bit.
         same_answer: onnxruntime gives the greatest value the same place in every output.
     """
 
@@ -83,8 +83,8 @@ class Figures:
 def best(works: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
     """Return the least processor time of each work, in seconds; they run in turn, and the first round does
     not count."""
-    found = [{name: _seconds(work) for name, work in works.items()} for _ in range(rounds + 1)][1:]
-    return {name: min(times[name] for times in found) for name in works}
+    round_times = [{name: _seconds(work) for name, work in works.items()} for _ in range(rounds + 1)][1:]
+    return {name: min(times[name] for times in round_times) for name in works}
 
 
 def _seconds(work: Callable[[], object]) -> float:
@@ -130,7 +130,7 @@ def measure(path: Path, rounds: int) -> Figures:
 
 
 def warm_up() -> None:
-    """Compile a small network, so that the compiler's own code is there."""
+    """Compile a small network, so that the compiler's native code is there."""
     random = np.random.default_rng(0)
     compile_network(WARM_UP, Target(DEFAULT), samples=[{"image": random.random((1, 1, 8, 8), np.float32)}])
 
@@ -156,8 +156,8 @@ def _equal(compiled: Compiled, inputs: Tensors, outcomes: list[Outcome]) -> bool
     )
 
 
-def _same_answer(expected: Tensors, found: Tensors) -> bool:
-    return all(found[name].argmax() == values.argmax() for name, values in expected.items())
+def _same_answer(expected: Tensors, actual: Tensors) -> bool:
+    return all(actual[name].argmax() == values.argmax() for name, values in expected.items())
 
 
 def judge(figures: Figures) -> dict[str, bool]:

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Measure quantised networks on the configuration `default`: launches, what runs on the accelerator, cycles
-by the compiler's own choices and by the records that ship, and how long they take to compile.
+by the compiler's default choices and by the records that ship, and how long they take to compile.
 
-A network is compiled with empty caches in a process of its own, and the processor's seconds count, Python's
-start included; bytecode and machine code, which are compiled once per installation, exist before. Cycles are
-those of the cycle simulator with the reference memory.
+A network is compiled with empty caches in a separate process, and the processor's seconds count, Python's
+start included; bytecode and machine code, which are compiled once per installation, exist before. The cycle
+simulator counts cycles with the reference memory.
 """
 
 import tempfile
@@ -33,7 +33,7 @@ class Row:
 
     Attributes:
         summary: of a run on the cycle device.
-        default: cycles by the compiler's own choices.
+        default: cycles by the compiler's default choices.
         seconds: of the processor, to compile it.
     """
 
@@ -43,13 +43,14 @@ class Row:
     seconds: float
 
     def __str__(self) -> str:
-        one = self.summary
-        cycles = one.cycles or 0
+        summary = self.summary
+        cycles = summary.cycles or 0
         change = f"{cycles / self.default - 1:+.2%}" if self.default else "-"
-        share = "-" if one.mac_share is None else f"{one.mac_share:.1%}"
+        share = "-" if summary.mac_share is None else f"{summary.mac_share:.1%}"
         return (
-            f"{self.network:20}{one.launches:10}{(one.macs + one.host_macs) / 1e6:9,.1f}{share:>20}"
-            f"{self.default:12,}{cycles:12,}{change:>9}{one.utilisation or 0:13.1%}{self.seconds:15.1f}"
+            f"{self.network:20}{summary.launches:10}{(summary.macs + summary.host_macs) / 1e6:9,.1f}"
+            f"{share:>20}{self.default:12,}{cycles:12,}{change:>9}{summary.utilisation or 0:13.1%}"
+            f"{self.seconds:15.1f}"
         )
 
 
@@ -63,8 +64,8 @@ def row_of(model: Path, folder: Path, *options: str) -> Row:
     Raises:
         click.ClickException: it cannot be compiled.
     """
-    with tempfile.TemporaryDirectory(dir=folder) as own:
-        place = Place(Path(own), folder / "bytecode")
+    with tempfile.TemporaryDirectory(dir=folder) as work_folder:
+        place = Place(Path(work_folder), folder / "bytecode")
         seconds = compile_seconds(model, place, *options)
         module = vdla.load(place.module)
     default = vdla.compile(model, module.plan.target, tuning=NONE).forecast().cycles or 0

@@ -2,9 +2,9 @@
 """Measure networks in milliseconds on the presets that fit a device, and what their extensions bring.
 
 Each network runs on a preset, and on the same preset with only the extensions that all of them have (`lean`).
-Cycles are those of the cycle simulator with the reference memory. The clock of a preset is the routed figure
-of docs/timing.md, or an estimate, marked ~; both columns of milliseconds are at that clock. A preset without
-a clock has cycles alone. The models are made first if they are missing.
+The cycle simulator counts cycles with the reference memory. The clock of a preset is the routed figure of
+docs/timing.md, or an estimate, marked ~; both columns of milliseconds are at that clock. A preset without a
+clock has cycles alone. The models are written first if they are missing.
 """
 
 from collections.abc import Iterator

@@ -53,7 +53,7 @@ def one_long_gemm(device: Device) -> float:
     """Steps per cycle of one instruction of 4,096 steps: the lesser of two measures.
 
     All cycles that it adds to a run of FINISH alone, and the cycles in which the compute unit counts itself
-    busy in that run (those of FINISH too).
+    busy in that run (the cycles of FINISH too).
     """
     run = device.execute([*gemms(1, 4096), isa.Finish()])
     return min(
@@ -166,7 +166,7 @@ def windows(device: Device) -> float:
 
 
 def contiguous_load(device: Device) -> float:
-    """Fraction of the bus that a LOAD of 16 KiB fills behind the first latency: two of them against one."""
+    """Fraction of the bus that a LOAD of 16 KiB fills behind the first latency: two LOADs against one."""
     load = isa.Load(
         memory_type=MemoryType.INP, y_size=1, x_size=16384 // INP_BYTES, x_stride=1024, dram_base=4096
     )
@@ -194,8 +194,8 @@ def gathered_rows(device: Device) -> float:
 
 
 def store_with_table_and_residual(device: Device) -> float:
-    """Fraction of the bus that STOREs of 8 KiB fill which requantise, look up and add: two of them against
-    one."""
+    """Fraction of the bus that STOREs of 8 KiB fill which requantise, look up and add: two STOREs against one
+    STORE."""
     elements = DEFAULT.depth(MemoryType.RES)
     size = elements * DEFAULT.element_bytes(MemoryType.OUT)
     store = isa.Store(

@@ -3,8 +3,8 @@
 
 All run on one core, in one run of this script. The time of a run includes decoding the stream, finding the
 time, ordering and executing. Growth is measured on a stream of LOAD, GEMM, ALU and STORE instructions chained
-by tokens, timing alone. Peak memory is that of a process that does nothing else. Exit status 1 if a figure
-falls short.
+by tokens, timing alone. Peak memory is measured in a process that does nothing else. Exit status 1 if a
+figure falls short.
 """
 
 import os

@@ -47,7 +47,9 @@ def plan_for(target: Target, seeds: int) -> list[tuple[str, int]]:
     fewer = range(min(seeds, OTHER_SEEDS))
     if target.config != DEFAULT:
         return [(learned, seed) for seed in fewer]
-    return [(learned, seed) for seed in range(seeds)] + [(other, seed) for other in others for seed in fewer]
+    return [(learned, seed) for seed in range(seeds)] + [
+        (explorer, seed) for explorer in others for seed in fewer
+    ]
 
 
 def file_of(folder: Path, target: str, task: str, seeds: int, trials: int) -> Path:

@@ -4,7 +4,7 @@
 A fault is a change of a line that decides values or addresses (`mutation.values`). Examples are an offset by
 one, exchanged strides, axes or fields, a bound that leaves out the last element, and a shift by another
 number of bits. Faults are planted in the folders of the compiler that come after import and quantisation, in
-lines that the compilation of the networks runs. Random networks, small ones first, are compiled by the
+lines that the compilation of the networks runs. Random networks, small networks first, are compiled by the
 compiler with the fault, in a fork of this process. A network whose plan is another is run on the functional
 model beside the integer operators, and proved. The verdicts:
 
@@ -87,21 +87,24 @@ class Verdict:
         return f"{self.verdict}: {self.fault}\n    {self.detail}"
 
 
-def verdict_of(found: Sequence[Trial], end: str) -> tuple[str, str]:
+def verdict_of(outcomes: Sequence[Trial], end: str) -> tuple[str, str]:
     """Return the verdict on a fault, and its detail.
 
     Args:
-        found: what came of the networks that it changed.
+        outcomes: what came of the networks that it changed.
         end: "", or why a fork gave no result.
     """
-    refused = [trial for trial in found if trial.result == REFUSED]
+    refused = [trial for trial in outcomes if trial.result == REFUSED]
     for verdict, trials_ in (
-        (MISSED, [trial for trial in found if trial.result == PROVED and (trial.changed or trial.stopped)]),
+        (
+            MISSED,
+            [trial for trial in outcomes if trial.result == PROVED and (trial.changed or trial.stopped)],
+        ),
         (CAUGHT, [trial for trial in refused if trial.changed]),
         (UNSEEN, [trial for trial in refused if not (trial.unsafe or trial.stopped)]),
         (UNSAFE, refused),
-        (FAILED, [trial for trial in found if trial.result == FAILED]),
-        (SAME, found),
+        (FAILED, [trial for trial in outcomes if trial.result == FAILED]),
+        (SAME, outcomes),
     ):
         if trials_:
             return verdict, f"network {trials_[0].seed}: {trials_[0].difference}"
@@ -159,17 +162,17 @@ def judged(mutant: Mutant, source: bytes, key: str, networks: Sequence[Sample]) 
     """Return the verdict on a change of a module with the text `source`."""
     place = mutant.module, mutant.change.line
     reached = [sample for sample in networks if place in sample.lines]
-    found, end = trials(mutant.module, mutant.change.applied(source), reached)
-    return Verdict(str(mutant), key, *verdict_of(found, end))
+    outcomes, end = trials(mutant.module, mutant.change.applied(source), reached)
+    return Verdict(str(mutant), key, *verdict_of(outcomes, end))
 
 
 def require_unchanged(modules: Mapping[str, bytes], networks: Sequence[Sample]) -> None:
     """Refuse networks that the compiler does not compile to the same plans when it is loaded again."""
     path, source = next(iter(modules.items()))
-    found, end = trials(path, source, networks)
-    if found or end:
+    outcomes, end = trials(path, source, networks)
+    if outcomes or end:
         raise click.ClickException(
-            f"the compiler without a fault is not the same when loaded again: {found} {end}"
+            f"the compiler without a fault is not the same when loaded again: {outcomes} {end}"
         )
 
 

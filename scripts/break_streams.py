@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Plant faults in compiled streams, and check that proofs refuse all that change results.
 
-Streams are those of random networks in all styles of files, or of MODELS. Faults are of the kinds that a
+Streams come from random networks in all styles of files, or from MODELS. Faults are of the kinds that a
 compiler makes. They change an address, a step of a loop, padding, a parameter set, a number of trips, a
 window of a pooling, factors of scaled inputs, or a STORE into the inputs on chip. They swap a block of
 weights, leave out a micro-op or the load of a tile, or prefetch too early. A broken stream runs on the
@@ -152,9 +152,11 @@ def results(plan: Plan, inputs: Inputs) -> list[bytes]:
 
 
 def shows(subject: Subject, fault: Fault, count: int) -> bool:
-    """Whether a fault changes a result on one of some inputs: zeros, the ends of their range, and `count`
+    """Whether a fault changes a result on any of these inputs: zeros, the ends of their range, and `count`
     random inputs."""
-    return any(results(subject.plan, one) != results(fault.plan, one) for one in subject.inputs(count))
+    return any(
+        results(subject.plan, inputs) != results(fault.plan, inputs) for inputs in subject.inputs(count)
+    )
 
 
 def left_in_dram(plan: Plan, inputs: Inputs) -> list[bytes]:
@@ -167,8 +169,10 @@ def left_in_dram(plan: Plan, inputs: Inputs) -> list[bytes]:
         Session(device, plan, verifies=False).run(inputs)
     except VdlaError:
         return []
-    parts = ((one, device.copy_out(tensors[one.tensor].address, one.layout.size)) for one in layers)
-    return [one.layout.unpack(np.asarray(data).view(np.int8)).tobytes() for one, data in parts]
+    parts = (
+        (result, device.copy_out(tensors[result.tensor].address, result.layout.size)) for result in layers
+    )
+    return [result.layout.unpack(np.asarray(data).view(np.int8)).tobytes() for result, data in parts]
 
 
 def handed_over(plan: Plan, inputs: Inputs) -> list[bytes]:
@@ -256,7 +260,7 @@ def table(outcomes: Iterable[Outcome]) -> str:
     outcomes = [outcome for outcome in outcomes if outcome.number >= 0]
     lines = [f"{'fault':14}{'planted':>9}" + "".join(f"{verdict:>9}" for verdict in VERDICTS)]
     for kind in (*KINDS, "all"):
-        counts = Counter(one.verdict for one in outcomes if kind in ("all", one.kind))
+        counts = Counter(outcome.verdict for outcome in outcomes if kind in ("all", outcome.kind))
         lines.append(f"{kind:14}{counts.total():9}" + "".join(f"{counts[verdict]:9}" for verdict in VERDICTS))
     return "\n".join(lines)
 

@@ -4,7 +4,7 @@
 Every model is imported and simplified as for compilation, quantised if it is not yet, and lowered.
 onnxruntime runs the same quantised model, unoptimised, on the same random input. Every integer operator is
 given onnxruntime's input tensors, and its result is compared with onnxruntime's. The network is then compiled
-for the default configuration and run on the cycle device: its outputs must equal those of the integer
+for the default configuration and run on the cycle device: its outputs must equal the outputs of the integer
 operators bit for bit. Exit status 1 if results differ from onnxruntime's by more than 1, or the accelerator's
 differ at all.
 """
@@ -70,11 +70,11 @@ class Comparison:
 
     Attributes:
         differences: the largest of each quantised layer, by the layer.
-        rows, same_rows: vectors along the last dimension of the outputs, and those whose greatest element is
-            at the same place.
+        rows, same_rows: vectors along the last dimension of the outputs, and how many of them have their
+            greatest element at the same place.
         on_host: operators that make or read real numbers.
         cycles: of the accelerator.
-        exact: its outputs are those of the integer operators.
+        exact: its outputs equal the outputs of the integer operators.
     """
 
     differences: Mapping[str, int]
@@ -111,7 +111,9 @@ def subject_of(path: Path, seed: int) -> Subject:
     importer = Importer(read_model(path), {})
     graph = PREPARE.run(DeadCode().run(importer.run()))
     if any(node.op.startswith(("Quantize", "QLinear")) for node in graph.nodes):
-        return Subject(graph, onnx.load(path), {own: name for name, own in importer.names.items()})
+        return Subject(
+            graph, onnx.load(path), {graph_name: name for name, graph_name in importer.names.items()}
+        )
     graph = quantise(
         graph, [random_inputs(graph, seed + 1 + number) for number in range(CALIBRATION_SAMPLES)]
     ).graph
@@ -130,15 +132,15 @@ def reference(subject: Subject, inputs: Tensors) -> Tensors:
         if graph.types[name].dtype in NARROW and name in subject.names
     }
     shown = {output.name for output in model.graph.output}
-    for own, name in wanted.items():
+    for graph_name, name in wanted.items():
         if name not in shown:
-            code = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(graph.types[own].dtype))
+            code = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(graph.types[graph_name].dtype))
             model.graph.output.append(onnx.helper.make_tensor_value_info(name, code, None))
-    wanted |= {own: subject.names[own] for own in graph.outputs}
-    made = unoptimised(model).run(
-        list(wanted.values()), {subject.names[own]: array for own, array in inputs.items()}
+    wanted |= {graph_name: subject.names[graph_name] for graph_name in graph.outputs}
+    arrays = unoptimised(model).run(
+        list(wanted.values()), {subject.names[graph_name]: array for graph_name, array in inputs.items()}
     )
-    return dict(zip(wanted, made, strict=True))
+    return dict(zip(wanted, arrays, strict=True))
 
 
 def unoptimised(model: ModelProto) -> "InferenceSession":
@@ -172,11 +174,11 @@ def as_made(known: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return (known.astype(np.int64) - less).astype(dtype) if less else known
 
 
-def same_rows(found: Iterable[np.ndarray], expected: Iterable[np.ndarray]) -> tuple[int, int]:
-    """Return how many rows there are, and for how many the place of the greatest element is one of those
-    expected."""
+def same_rows(actual: Iterable[np.ndarray], expected: Iterable[np.ndarray]) -> tuple[int, int]:
+    """Return how many rows there are, and in how many the place of the greatest element is an expected
+    place."""
     rows = same = 0
-    for ours, theirs in zip(found, expected, strict=True):
+    for ours, theirs in zip(actual, expected, strict=True):
         ours, theirs = (
             np.atleast_1d(part).reshape(-1, part.shape[-1] if part.ndim else 1) for part in (ours, theirs)
         )
@@ -208,12 +210,16 @@ def compare(path: Path, seed: int) -> Comparison:
     inputs = random_inputs(subject.graph, seed)
     known = reference(subject, inputs)
     differences = layer_differences(lowered, inputs, known)
-    found = interpret(lowered, inputs)
-    cycles, made = on_accelerator(lowered, inputs)
-    exact = all(np.array_equal(made[name], found[name], equal_nan=True) for name in lowered.outputs)
+    interpreted = interpret(lowered, inputs)
+    cycles, device_outputs = on_accelerator(lowered, inputs)
+    exact = all(
+        np.array_equal(device_outputs[name], interpreted[name], equal_nan=True) for name in lowered.outputs
+    )
     return Comparison(
         differences,
-        *same_rows((found[name] for name in lowered.outputs), (known[name] for name in lowered.outputs)),
+        *same_rows(
+            (interpreted[name] for name in lowered.outputs), (known[name] for name in lowered.outputs)
+        ),
         float_operators(lowered),
         cycles,
         exact,
@@ -236,7 +242,11 @@ def report(path: Path, comparison: Comparison, seconds: float) -> str:
         f"{comparison.cycles:12,} "
         f"{'yes' if comparison.exact else 'NO':>5} {seconds:6.1f}  {host}"
     )
-    wrong = [f"    {layer}: {found}" for layer, found in comparison.differences.items() if found > ALLOWED]
+    wrong = [
+        f"    {layer}: {difference}"
+        for layer, difference in comparison.differences.items()
+        if difference > ALLOWED
+    ]
     return "\n".join([line, *wrong])
 
 

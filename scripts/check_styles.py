@@ -194,7 +194,7 @@ def done_before(journal: Path | None) -> dict[tuple[str, str], Outcome]:
 
 
 def by_size(names: Iterable[str], folder: Path) -> list[str]:
-    """Return networks, the smallest first, so that faults show early; missing float models are made."""
+    """Return networks, the smallest first, so that faults show early; missing float models are written."""
     for name in names:
         if not float_file(NETWORKS[name], folder).exists():
             make_float(NETWORKS[name], float_file(NETWORKS[name], folder))

@@ -3,8 +3,9 @@
 
 The reference (`scripts/verification/reference.py`) follows docs/isa.md step by step and shares no code with
 the verifier. Streams are random programs, random programs that initialise their scratchpads, and compiled
-operators; from each come streams with one fault. The verdicts must agree: safe, stuck, changing its own
-micro-ops, or unsafe with the same first instruction and the same violations. Exit status 1 if they differ.
+operators; from each come streams with one fault. The verdicts must agree: safe, stuck, changing the
+stream's micro-ops, or unsafe with the same first instruction and the same violations. Exit status 1 if they
+differ.
 """
 
 import random

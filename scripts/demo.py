@@ -172,9 +172,9 @@ def account(module: Module, training: Samples, image: np.ndarray) -> Outcome:
     """Print what a digit costs, layer by layer, and in all on larger accelerators; return its run."""
     run = module.run({"image": image}, "cycle", clock_hz=CLOCK_HZ)
     click.echo(f"   one digit, at {CLOCK_HZ / 1e6:g} MHz:\n{indented(layer_lines(run.report))}")
-    for other in (SMALL, DEFAULT):
-        cycles = compiled(other, training).run({"image": image}, "cycle").report.cycles
-        click.echo(f"   compiled for {other.name}, {other.macs_per_cycle} multipliers: {cycles:,} cycles")
+    for config in (SMALL, DEFAULT):
+        cycles = compiled(config, training).run({"image": image}, "cycle").report.cycles
+        click.echo(f"   compiled for {config.name}, {config.macs_per_cycle} multipliers: {cycles:,} cycles")
     return run.outcome
 
 

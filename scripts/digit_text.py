@@ -27,4 +27,4 @@ def beside(left: list[str], right: list[str]) -> list[str]:
     """Return two blocks of text side by side; the left, which has no more lines, stands in the middle."""
     width, missing = max(map(len, left)), len(right) - len(left)
     whole = [*[""] * (missing // 2), *left, *[""] * (missing - missing // 2)]
-    return [f"|{line:{width}}|   {other}".rstrip() for line, other in zip(whole, right, strict=True)]
+    return [f"|{first:{width}}|   {second}".rstrip() for first, second in zip(whole, right, strict=True)]

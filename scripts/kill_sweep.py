@@ -99,11 +99,11 @@ def main(specification: Path, kills: int, seed: int) -> None:
     points = len(planned(read(specification), specification.parent, None).space.points())
     verdicts = {}
     with tempfile.TemporaryDirectory(prefix="sweeps.") as name:
-        whole, other, remote = (Path(name) / part for part in ("whole", "killed", "cluster"))
+        whole, interrupted, remote = (Path(name) / part for part in ("whole", "killed", "cluster"))
         verdicts[f"{points} points: a second sweep is refused"] = refused(specification, whole)
-        moments = killed(specification, other, kills, points, random.Random(seed))
-        start(specification, other).communicate()
-        verdicts[f"killed at {', '.join(map(str, moments))} points: same tables"] = same(whole, other)
+        moments = killed(specification, interrupted, kills, points, random.Random(seed))
+        start(specification, interrupted).communicate()
+        verdicts[f"killed at {', '.join(map(str, moments))} points: same tables"] = same(whole, interrupted)
         on_cluster(specification, remote)
         verdicts["Dask cluster of two workers, one killed: same tables"] = same(whole, remote)
     for text, met in verdicts.items():

@@ -146,13 +146,13 @@ def main(trials: int, kills: int, seed: int) -> None:
     verdicts, rng = {}, random.Random(seed)
     with tempfile.TemporaryDirectory(prefix="tunings.") as name:
         bench = Bench(Path(name), trials, seed)
-        whole, other, remote = (Path(name) / part for part in ("whole", "killed", "cluster"))
+        whole, interrupted, remote = (Path(name) / part for part in ("whole", "killed", "cluster"))
         verdicts[f"{trials} trials: a second tuning is refused"] = bench.refused(whole)
         ends = numbers(read_log(whole).records) == list(range(1, trials + 1))
         verdicts["undisturbed: every trial is kept once"] = ends
-        moments = bench.killed(other, kills, rng)
-        bench.whole(other)
-        verdicts[f"killed at {', '.join(map(str, moments))} records: same log"] = same(whole, other)
+        moments = bench.killed(interrupted, kills, rng)
+        bench.whole(interrupted)
+        verdicts[f"killed at {', '.join(map(str, moments))} records: same log"] = same(whole, interrupted)
         verdicts["logs of two machines merged and resumed: same log"] = halves(bench, whole, rng)
         bench.on_cluster(remote)
         verdicts["Dask cluster of two workers, one killed: same log"] = same(whole, remote)

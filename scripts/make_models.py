@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Write the example networks as ONNX files: NAME.onnx in float32, NAME_int8.onnx quantised by onnxruntime.
 
-Weights, statistics and calibration data are random but seeded. The networks have the shapes of the real ones,
-not their accuracy. Every file is checked and run once before it is written. Existing files are kept.
+Weights, statistics and calibration data are random but seeded. The networks have the shapes of the published
+networks, not their accuracy. Every file is checked and run once before it is written. Existing files stay.
 """
 
 import time
@@ -49,11 +49,11 @@ def try_out(network: Network, model: onnx.ModelProto) -> Tensors:
     return outputs
 
 
-def difference(expected: Tensors, found: Tensors) -> float:
-    """Return how far outputs are off, as a fraction of the expected ones' deviation from their mean; the
+def difference(expected: Tensors, actual: Tensors) -> float:
+    """Return how far outputs are off, as a fraction of the expected outputs' deviation from their mean; the
     worst output counts."""
     return max(
-        float(np.sqrt(np.mean((found[name] - values) ** 2)) / values.std())
+        float(np.sqrt(np.mean((actual[name] - values) ** 2)) / values.std())
         for name, values in expected.items()
     )
 
@@ -73,7 +73,7 @@ def make(network: Network, folder: Path, force: bool) -> None:
 
 
 def quantised_model(name: str, folder: Path) -> Path:
-    """Return the file of a network's quantised model; it is made where it is missing."""
+    """Return the file of a network's quantised model; it is written where it is missing."""
     path = quantised_file(NETWORKS[name], folder)
     if not path.exists():
         make(NETWORKS[name], folder, force=False)
@@ -91,7 +91,7 @@ def make_float(network: Network, path: Path) -> None:
 
 def unsigned_model(name: str, folder: Path) -> onnx.ModelProto:
     """Return a network in onnxruntime's fastest form, uint8 activations and int8 weights per channel; the
-    float model is made where it is missing."""
+    float model is written where it is missing."""
     from models.quantise import quantise
 
     network = NETWORKS[name]

@@ -25,8 +25,8 @@ def main(names: tuple[str, ...], dated: bool, check: bool) -> None:
     unknown = sorted(set(names) - set(declared))
     if unknown:
         raise click.UsageError(f"docs/figures.toml declares no {', '.join(unknown)}")
-    due = {one.name for one in stale(declared, outputs)} | set(names)
-    due |= {one.name for one in declared.values() if dated and one.dated}
+    due = {measurement.name for measurement in stale(declared, outputs)} | set(names)
+    due |= {measurement.name for measurement in declared.values() if dated and measurement.dated}
     prepared: set[str] = set()
     for name in (name for name in declared if name in due and not check):
         click.echo(f"{name}: {declared[name].command}", err=True)

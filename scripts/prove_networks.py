@@ -4,9 +4,9 @@
 Each network is compiled for each configuration and proved against its graph of integer operators; then it
 runs on the cycle simulator, which computes its results, too. A process compiles each network; another process
 loads the module, proves it and runs it. The memory is the largest that the second process took until the end
-of the proof, as `vdla prove` takes it. Seconds are those of the processor, of all
-threads of a proof together, so other processes hardly change them. With a journal, the same command continues
-where it was stopped. Exit status 1 if a network is not proved, or a bound is 2^-60 or more.
+of the proof, as `vdla prove` takes it. Seconds are processor time, of all threads of a proof together, so
+other processes hardly change them. With a journal, the same command continues where it was stopped. Exit
+status 1 if a network is not proved, or a bound is 2^-60 or more.
 """
 
 import json
@@ -90,7 +90,7 @@ Result = TypeVar("Result")
 def in_process(
     function: Callable[Arguments, Result], *arguments: Arguments.args, **named: Arguments.kwargs
 ) -> Result:
-    """Return the result of a function, which a process of its own computes."""
+    """Return the result of a function, which a separate process computes."""
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         return pool.submit(function, *arguments, **named).result()
 
@@ -138,8 +138,8 @@ def rows_of(journal: Path | None) -> dict[tuple[str, str], Row]:
     if journal is None or not journal.exists():
         return {}
     rows = [json.loads(line) for line in journal.read_text().splitlines()]
-    made = [Row(**{**row, "axioms": tuple(row["axioms"])}) for row in rows]
-    return {(row.network, row.config): row for row in made}
+    parsed = [Row(**{**row, "axioms": tuple(row["axioms"])}) for row in rows]
+    return {(row.network, row.config): row for row in parsed}
 
 
 def summary(rows: Iterable[Row]) -> str:

@@ -32,10 +32,12 @@ def proved(obligation: Obligation, ledger: Ledger) -> Result:
             click.echo(f'  cycle {outcome.cycle}: "{claim}" fails', err=True)
     faults = []
     for fault in obligation.faults:
-        found = ledger.decide(obligation.rtlil(obligation.fault_case, fault), obligation.fault_effort())
-        if found.verdict is not Verdict.REFUTED:
+        fault_outcome = ledger.decide(
+            obligation.rtlil(obligation.fault_case, fault), obligation.fault_effort()
+        )
+        if fault_outcome.verdict is not Verdict.REFUTED:
             click.echo(f"  the fault is not noticed: {fault}", err=True)
-        faults.append(found)
+        faults.append(fault_outcome)
     return Result(obligation, len(obligation.claims()), outcome, tuple(faults))
 
 
@@ -60,9 +62,9 @@ def refuted_claims(obligation: Obligation, ledger: Ledger) -> list[str]:
 )
 @reports_errors
 def main(names: tuple[str, ...], folder: Path) -> None:
-    chosen = [one for one in OBLIGATIONS if not names or one.name.startswith(names)]
+    chosen = [obligation for obligation in OBLIGATIONS if not names or obligation.name.startswith(names)]
     if not chosen:
-        known = ", ".join(one.name for one in OBLIGATIONS)
+        known = ", ".join(obligation.name for obligation in OBLIGATIONS)
         raise click.UsageError(f"no component's name begins with {' or '.join(names)}; there are {known}")
     with Ledger(folder / "journal.jsonl") as ledger:
         results = [proved(obligation, ledger) for obligation in chosen]

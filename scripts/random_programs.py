@@ -137,8 +137,8 @@ def compare_refusal(program: Program, device: Device, expected: str) -> str:
     """Run `program` on `device`, which must refuse it in the words `expected`; return what differs."""
     try:
         error, changed = program.refusal_by(device)
-    except VdlaError as other:
-        return f"{type(other).__name__}: {other}"
+    except VdlaError as failure:
+        return f"{type(failure).__name__}: {failure}"
     if error is None:
         return "it stores into itself and ran"
     if changed:
@@ -147,8 +147,8 @@ def compare_refusal(program: Program, device: Device, expected: str) -> str:
 
 
 def compare(program: Program, device: Device, expected: np.ndarray, measured: list[RunResult]) -> str:
-    """Run `program` on `device`; return how DRAM, or its time from that of `measured`, differs, or nothing.
-    Append the result there."""
+    """Run `program` on `device`; return how DRAM, or its time from the times in `measured`, differs, or
+    nothing. Append the result there."""
     try:
         result, image = program.run_on(device)
     except VdlaError as error:
@@ -162,13 +162,13 @@ def compare(program: Program, device: Device, expected: np.ndarray, measured: li
     return compare_time(result, measured[0])
 
 
-def compare_time(result: RunResult, other: RunResult) -> str:
+def compare_time(result: RunResult, expected: RunResult) -> str:
     """Return how cycles and counters of two runs differ, or nothing."""
-    if result.cycles != other.cycles:
-        return f"{result.cycles} cycles instead of {other.cycles}"
+    if result.cycles != expected.cycles:
+        return f"{result.cycles} cycles instead of {expected.cycles}"
     wrong = [
         f"{name} = {result.counters[name]} instead of {value}"
-        for name, value in other.counters.items()
+        for name, value in expected.counters.items()
         if result.counters[name] != value
     ]
     return "; ".join(wrong)

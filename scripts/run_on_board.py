@@ -1,4 +1,4 @@
-"""Run networks on a board: outputs and cycles beside those of the cycle device, and the time of a real board.
+"""Run networks on a board: outputs and cycles beside the cycle device's, and the time of a real board.
 
     .venv/bin/python scripts/run_on_board.py digits mobilenet_v2 resnet18 --board sim --config small
 
@@ -37,7 +37,7 @@ class Run:
         different: how many outputs differ.
         cycles, predicted: of one input, on the board and on the cycle device.
         clock_hz: of the board.
-        seconds: of wall time of the first input, and on average of each further one.
+        seconds: of wall time of the first input, and on average of each further input.
     """
 
     inputs: int

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Run a network on the cycle device and on the RTL, and compare outputs and cycles.
 
-MODEL is a quantised ONNX model or a compiled module. The default is ResNet-18 in int8, which is made first if
+MODEL is a quantised ONNX model or a compiled module. The default is ResNet-18 in int8, written first if
 it is missing. Inputs are random, the same each time. Exit status 1 if the two devices differ.
 """
 
@@ -55,15 +55,15 @@ def measure(module: Module, device: str, inputs: Mapping[str, np.ndarray]) -> Ro
     return Row(device, session.run(inputs), ready)
 
 
-def differences(one: Outcome, other: Outcome) -> Iterator[str]:
+def differences(first: Outcome, second: Outcome) -> Iterator[str]:
     """Yield what differs between two runs of a network: outputs, and cycles of launches."""
-    for name, values in one.outputs.items():
-        if not np.array_equal(values, other.outputs[name]):
+    for name, values in first.outputs.items():
+        if not np.array_equal(values, second.outputs[name]):
             yield (
-                f"output {name} differs in {np.count_nonzero(values != other.outputs[name])} of "
+                f"output {name} differs in {np.count_nonzero(values != second.outputs[name])} of "
                 f"{values.size} elements"
             )
-    for ours, theirs in zip(one.launches, other.launches, strict=True):
+    for ours, theirs in zip(first.launches, second.launches, strict=True):
         if ours.result.cycles != theirs.result.cycles:
             yield (
                 f"{ours.step.stream} takes {ours.result.cycles:,} cycles here and "
@@ -89,9 +89,9 @@ def main(model: Path | None, config: str) -> None:
         f"{'run in s':>10} {'M cycles/s':>12}"
     )
     click.echo("\n".join(row.line() for row in rows))
-    found = list(differences(rows[0].outcome, rows[1].outcome))
-    click.echo("\n".join(f"DIFFER {text}" for text in found) or "ok     outputs and cycles are equal")
-    sys.exit(1 if found else 0)
+    mismatches = list(differences(rows[0].outcome, rows[1].outcome))
+    click.echo("\n".join(f"DIFFER {text}" for text in mismatches) or "ok     outputs and cycles are equal")
+    sys.exit(1 if mismatches else 0)
 
 
 if __name__ == "__main__":

@@ -150,14 +150,14 @@ def displaced(subject: Subject, rng: random.Random, count: int) -> Iterator[Subj
         index = rng.choice(places)
         item = subject.instructions[index]
         name = rng.choice(CHANGED[type(item)])
-        other = subject.changed(
+        candidate = subject.changed(
             index, **{name: max(0, getattr(item, name) + rng.choice((-3, -2, -1, 1, 2, 3, 17)))}
         )
         try:
-            other.program()
+            candidate.program()
         except (EncodingError, ProgramError):
             continue  # no such instruction can be written down
-        yield other
+        yield candidate
 
 
 def undefined(subject: Subject, orders: int) -> bool:
@@ -166,7 +166,7 @@ def undefined(subject: Subject, orders: int) -> bool:
     first = result(subject, None)
     others = (result(subject, seed) for seed in range(orders))
     noisy = () if subject.filled else (result(subject, None, noise) for noise in range(2))
-    return not first or any(other != first for other in (*noisy, *others))
+    return not first or any(contents != first for contents in (*noisy, *others))
 
 
 def campaign(subject: Subject, rng: random.Random, orders: int, flags: int, changes: int) -> Counter:
@@ -174,20 +174,20 @@ def campaign(subject: Subject, rng: random.Random, orders: int, flags: int, chan
     counts, expected = Counter(streams=1), result(subject, None)
     counts["unbroken streams refused"] += refused(subject)
     broken = list(without_flags(subject))
-    for other in rng.sample(broken, min(flags, len(broken))):
-        says, matters = refused(other), shows(other, expected, orders)
+    for variant in rng.sample(broken, min(flags, len(broken))):
+        says, matters = refused(variant), shows(variant, expected, orders)
         counts["flags removed"] += 1
         counts["removals that showed"] += matters
         counts["removals that showed and passed"] += matters and not says
         counts["removals refused"] += says
-    for other in moved(subject, rng):
+    for variant in moved(subject, rng):
         counts["addresses moved out"] += 1
         try:
-            counts["addresses moved out and passed"] += not refused(other)
+            counts["addresses moved out and passed"] += not refused(variant)
         except EncodingError:
             counts["addresses moved out"] -= 1
-    for other in displaced(subject, rng, changes):
-        says, matters = refused(other), undefined(other, orders)
+    for variant in displaced(subject, rng, changes):
+        says, matters = refused(variant), undefined(variant, orders)
         counts["addresses and sizes changed"] += 1
         counts["changes that left the result undefined"] += matters
         counts["changes that left the result undefined and passed"] += matters and not says

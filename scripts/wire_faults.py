@@ -4,7 +4,7 @@
 
 Each trial runs a stream on a device whose wire loses, doubles or damages a byte, or closes, or whose board is
 reset, at a random moment. The run gives the DRAM of the functional device, or a named error. The run after
-it, on a new device after an error, gives that DRAM. The board is that of `scripts/wire/python_board.py`.
+it, on a new device after an error, gives that DRAM. The board is `scripts/wire/python_board.py`.
 
 Prints a line for each outcome and kind of fault. The exit status is 1 if an answer is wrong, an error has no
 name, or a trial takes too long.
@@ -128,7 +128,7 @@ class _Bench:
 
         Raises:
             DeviceError: the device says what is wrong; the next run has a new device.
-            WrongAnswerError: DRAM differs from that of the functional device.
+            WrongAnswerError: DRAM differs from the functional device's DRAM.
         """
         image = np.random.default_rng(seed).integers(0, 256, STREAM, np.uint8)
         try:

@@ -1,7 +1,7 @@
 """The cause of each event of a run: the event of the condition that is met last.
 
-An event may come later than all of its conditions. The rest of the time is then that of the unit or of
-memory, and the event of the condition that is met last is still the cause. Dispatch and starts are
+An event may come later than all of its conditions. The unit or memory then takes the rest of the time, and
+the event of the condition that is met last is still the cause. Dispatch and starts are
 exceptions: there, the state of the unit tells what the unit did.
 """
 

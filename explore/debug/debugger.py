@@ -327,6 +327,6 @@ def debuggers_of(
         plan: of the network.
         outcome: of its run, or of `Module.rehearse`, with logs.
         run_report: of that run.
-        memory: that it ran with; None: that of the plan's target.
+        memory: that it ran with; None: the memory of the plan's target.
     """
     return tuple(map(Debugger, recordings_of(plan, outcome, run_report, memory)))

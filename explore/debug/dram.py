@@ -38,7 +38,7 @@ class Difference:
         store: the STORE that wrote them last; -1 where no instruction wrote them.
         address: of the first.
         count: how many bytes differ.
-        found, expected: the values of the first.
+        actual, expected: the values of the first.
         pairs: how many different pairs of value and expected value there are among them.
         suspects: LOADs on which the STORE depends, and no STORE of right bytes of the same comparison; empty
             where there is no such STORE.
@@ -48,7 +48,7 @@ class Difference:
     store: int
     address: int
     count: int
-    found: int
+    actual: int
     expected: int
     pairs: int
     suspects: tuple[int, ...] = ()

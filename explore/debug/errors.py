@@ -99,7 +99,7 @@ def _result(contents: Contents, difference: Difference) -> RunError:
     recording = contents.recording
     name = _tensor(contents, difference)
     where = f"byte {difference.address:#x}{f' ({name})' if name else ''}"
-    values = f"the first, {where}, is {difference.found:#04x} in place of {difference.expected:#04x}"
+    values = f"the first, {where}, is {difference.actual:#04x} in place of {difference.expected:#04x}"
     subject = f"{difference.subject}: " if difference.subject else ""
     bytes_ = f"{subject}{difference.count:,} byte{'s are' if difference.count != 1 else ' is'} wrong"
     same = difference.pairs == 1 and difference.count > 1

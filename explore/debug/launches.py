@@ -60,7 +60,7 @@ def recordings_of(
         plan: of the network.
         outcome: of its run, or of `Module.rehearse`, with logs.
         run_report: of that run.
-        memory: that it ran with; None: that of the plan's target.
+        memory: that it ran with; None: the memory of the plan's target.
         name: of the network; empty: the plan's.
 
     Raises:
@@ -79,8 +79,8 @@ def recordings_of(
 def compared_recordings(
     plan: Plan, inputs: Mapping[str, np.ndarray], memory: AnyMemory | None = None, name: str = ""
 ) -> tuple[Recording, ...]:
-    """Run a module with inputs, and compare the result of each layer on the accelerator with that of the
-    network's graph of integer operators; streams are not verified.
+    """Run a module with inputs, and compare the result of each layer on the accelerator with the result of
+    the network's graph of integer operators; streams are not verified.
 
     Args:
         plan: of the network.

@@ -67,4 +67,4 @@ TEXTS = {
 """What an event waits for, by reason."""
 
 BLAMED = (Reason.UNIT, Reason.ISSUE, Reason.ENGINE, Reason.LENT)
-"""Reasons whose cost is that of the instruction of the cause, not of the instruction that waits."""
+"""Reasons whose cost belongs to the instruction of the cause, not to the instruction that waits."""

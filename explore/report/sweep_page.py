@@ -147,7 +147,7 @@ def _settings(sweep: Sweep, row: int) -> list[str]:
 
 
 def _clock(sweep: Sweep, row: int) -> Iterator[str]:
-    """Yield the settings of a point's clock where it is not that of the target."""
+    """Yield the settings of a point's clock where it differs from the target's clock."""
     mhz, source = sweep.points["mhz"][row], sweep.points["clock_source"][row]
     if mhz is not None and source in SILICON_CLOCKS:
         yield from (f"{CLOCK}={mhz!r}", f"{CLOCK_SOURCE}={source}")

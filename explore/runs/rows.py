@@ -77,7 +77,7 @@ class DifferenceRow:
 
     @property
     def bounds(self) -> tuple[str, str]:
-        """What bounds the layers in A and in B; that of the longest layer first."""
+        """What bounds the layers in A and in B; the bound of the longest layer first."""
         return _bound(self.a), _bound(self.b)
 
     @property

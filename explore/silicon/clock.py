@@ -1,7 +1,7 @@
 """Estimated clocks: from the slowest component of a core, with intervals from errors of routed designs.
 
-The period of a component follows from components of its kind that were routed alone. Every period is that of
-one placement, and another placement differs by five percent and more. A component that was routed itself
+The period of a component follows from components of its kind that were routed alone. Every period is from one
+placement, and another placement differs by five percent and more. A component that was routed itself
 therefore counts as others of its kind do: its figure is no better than the model.
 """
 
@@ -22,7 +22,7 @@ from vdla.hw.spec.config import AcceleratorConfig
 from vdla.hw.spec.presets import PRESETS
 
 LEAST_DESIGNS = 2
-"""Routed designs without which there is no estimate: one of them shows the error of the other."""
+"""Routed designs without which there is no estimate: each shows the error of the estimate from the rest."""
 Features = Mapping[str, float]
 
 
@@ -76,14 +76,14 @@ class RoutedDesign:
 
     @property
     def ratio(self) -> float:
-        """Its period over that of its slowest component."""
+        """Its period over the period of its slowest component."""
         return 1000 / self.mhz / self.core.ns
 
 
 def estimated_clock(config: AcceleratorConfig, family: str) -> ClockEstimate | None:
     """Return an estimate of the clock; None where fewer than LEAST_DESIGNS others were routed on the family.
 
-    The period is that of the slowest component, routed alone, times the ratio of the two in routed designs.
+    The period is the slowest component's, routed alone, times the ratio of the two in routed designs.
     A routed figure of `config` itself does not count, nor for the interval.
 
     Raises:
@@ -124,13 +124,13 @@ def quotients(designs: tuple[RoutedDesign, ...]) -> tuple[float, ...]:
 @cache
 def routed_designs(family: str) -> tuple[RoutedDesign, ...]:
     """Return the routed designs of a family whose components were routed, too."""
-    found = []
+    designs = []
     for config in {config.digest: config for config in (*SHOWN, *PRESETS.values())}.values():
         entry = current_store().designs.get(family, {}).get(config.digest, {})
         core = _core(config, family) if "mhz" in entry else None
         if core is not None:
-            found.append(RoutedDesign(config.digest, core, entry["mhz"]))
-    return tuple(found)
+            designs.append(RoutedDesign(config.digest, core, entry["mhz"]))
+    return tuple(designs)
 
 
 def _core(config: AcceleratorConfig, family: str) -> Core | None:
@@ -207,13 +207,13 @@ class KindPeriods:
     @cached_property
     def _forms(self) -> Mapping[bool, tuple[NDArray[np.float64], NDArray[np.float64]]]:
         """The doublings and periods of each form."""
-        found: dict[bool, list[tuple[NDArray[np.float64], float]]] = defaultdict(list)
-        for one in self.routed:
-            path = _path_features(one.kind, one.features)
-            found[path.form].append((path.doublings, one.ns))
+        paths: dict[bool, list[tuple[NDArray[np.float64], float]]] = defaultdict(list)
+        for component in self.routed:
+            path = _path_features(component.kind, component.features)
+            paths[path.form].append((path.doublings, component.ns))
         return {
             form: (np.array([row for row, _ in rows]), np.array([ns for _, ns in rows]))
-            for form, rows in found.items()
+            for form, rows in paths.items()
         }
 
     @cached_property
@@ -227,7 +227,7 @@ class KindPeriods:
     def ns(self, features: Features) -> float:
         """Return the period of a component with these features, in ns.
 
-        Of a form that was not routed, it is that of the slowest form.
+        A form that was not routed has the period of the slowest form.
         """
         path = _path_features(self.routed[0].kind, features)
         slowest = max(self._forms, key=lambda form: float(self._forms[form][1].mean()))
@@ -244,9 +244,9 @@ class PeriodModel:
 
     def __init__(self, routed: Sequence[RoutedComponent]) -> None:
         kinds: dict[str, list[RoutedComponent]] = defaultdict(list)
-        for one in routed:
-            kinds[one.kind].append(one)
-        self._kinds = {kind: KindPeriods(found) for kind, found in kinds.items()}
+        for component in routed:
+            kinds[component.kind].append(component)
+        self._kinds = {kind: KindPeriods(components) for kind, components in kinds.items()}
 
     def knows(self, component: Component) -> bool:
         """Return whether a component of its kind was routed."""

@@ -21,8 +21,8 @@ def silicon_of(config: AcceleratorConfig, family: str = "ecp5", *, exact: bool =
     """Return area and clock of a core.
 
     A design that was measured, for the shipped store or on this machine, has its measured figures. For
-    others, area is the sum of the components: stored ones, or by the linear model of their kind. Their clock
-    is estimated from the slowest component. Nothing is synthesised, except with `exact`.
+    others, area is the sum of the components: stored figures, or estimates by the linear model of their kind.
+    Their clock is estimated from the slowest component. Nothing is synthesised, except with `exact`.
 
     Args:
         config: the accelerator.
@@ -40,9 +40,9 @@ def silicon_of(config: AcceleratorConfig, family: str = "ecp5", *, exact: bool =
         known |= {resource: getattr(area, resource) for resource in RESOURCES}
     measured = "lut" in known
     sizes = {name: float(known[name]) for name in RESOURCES} if measured else estimated_area(config, family)
-    found = Silicon(sizes["lut"], sizes["ff"], sizes["dsp"], sizes["block_ram"])
+    silicon = Silicon(sizes["lut"], sizes["ff"], sizes["dsp"], sizes["block_ram"])
     clock = _routed(known) if "mhz" in known else _estimated(config, family)
-    return replace(found, **clock, area=SYNTHESISED if measured else ESTIMATED)
+    return replace(silicon, **clock, area=SYNTHESISED if measured else ESTIMATED)
 
 
 def _routed(known: Mapping[str, Any]) -> dict[str, Any]:
@@ -59,15 +59,15 @@ def _routed(known: Mapping[str, Any]) -> dict[str, Any]:
 
 def _estimated(config: AcceleratorConfig, family: str) -> dict[str, Any]:
     """Return the fields of an estimated clock; none where there is no estimate."""
-    found = estimated_clock(config, family)
-    if found is None:
+    estimate = estimated_clock(config, family)
+    if estimate is None:
         return {}
     return {
-        "mhz": found.mhz,
-        "mhz_low": found.low,
-        "mhz_high": found.high,
-        "limited_by": found.limited_by,
-        "clock": EXTRAPOLATED if found.extrapolated else ESTIMATED,
+        "mhz": estimate.mhz,
+        "mhz_low": estimate.low,
+        "mhz_high": estimate.high,
+        "limited_by": estimate.limited_by,
+        "clock": EXTRAPOLATED if estimate.extrapolated else ESTIMATED,
     }
 
 

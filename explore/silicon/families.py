@@ -16,9 +16,9 @@ class Family:
     Attributes:
         synthesis: Yosys commands, with {module} for the top. They flatten the design: with the hierarchy
             kept, abc9 fails on the requantiser.
-        alone: commands before those, for a component that is synthesised alone. abc9 spends LUTs on the
+        alone: commands before `synthesis`, for a component that is synthesised alone. abc9 spends LUTs on the
             slowest paths of what it maps. It is told the period of a core, so that it maps a component as it
-            does inside one, where other paths are the slowest.
+            does inside a core, where other paths are the slowest.
         weights: for each resource, the weight of each kind of cell.
     """
 

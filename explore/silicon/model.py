@@ -1,7 +1,7 @@
 """The size of a component: what is stored for it, else a linear model of its kind fitted to the store.
 
 The model follows the choice that Yosys makes between block RAM and LUT RAM, as far as it was observed. Yosys
-compares the cost of LUT RAM with that of block RAM, and takes the block mode that needs fewest blocks.
+compares the costs of LUT RAM and of block RAM, and takes the block mode that needs fewest blocks.
 """
 
 from collections import defaultdict
@@ -22,7 +22,7 @@ from vdla.hw.spec.errors import ToolError
 ENABLE_BITS = 9
 LUTS_OF_LUT_RAM = 4
 ECP5_LUT_RAMS_PER_BLOCK = 23
-# of the measured memories, those up to it became LUT RAM, and those from 44 on block RAM
+# measured memories of up to so many LUT RAMs became LUT RAM, and memories of 44 and more block RAM
 XC7_LUT_RAMS_PER_BLOCK = 26
 
 
@@ -41,17 +41,19 @@ class KindModel:
 
     @cached_property
     def _features(self) -> tuple[str, ...]:
-        return tuple(sorted({name for one in self.measured for name in one.features}))
+        return tuple(sorted({name for component in self.measured for name in component.features}))
 
     @cached_property
     def _scales(self) -> NDArray[np.float64]:
-        largest = [max(abs(one.features[name]) for one in self.measured) for name in self._features]
+        largest = [
+            max(abs(component.features[name]) for component in self.measured) for name in self._features
+        ]
         return np.array([1.0, *(value or 1.0 for value in largest)])
 
     @cached_property
     def _coefficients(self) -> NDArray[np.float64]:
-        rows = np.array([self._row(one.features) for one in self.measured])
-        sizes = np.array([[one.resources[name] for name in RESOURCES] for one in self.measured])
+        rows = np.array([self._row(component.features) for component in self.measured])
+        sizes = np.array([[component.resources[name] for name in RESOURCES] for component in self.measured])
         fitted: NDArray[np.float64] = np.linalg.lstsq(rows, sizes, rcond=1e-9)[0]
         return fitted
 
@@ -78,13 +80,13 @@ class FamilyModel:
 
     def __init__(self, family: str, measured: Sequence[Measured]) -> None:
         self.family = family
-        self._exact = {one.key: one.resources for one in measured}
+        self._exact = {component.key: component.resources for component in measured}
         kinds: dict[str, list[Measured]] = defaultdict(list)
-        for one in measured:
-            shapes = [MemoryShape(*figures) for figures in one.memories]
-            features = {**one.features, **memory_features(family, shapes)}
-            kinds[one.kind].append(replace(one, features=features))
-        self._kinds = {kind: KindModel(found) for kind, found in kinds.items()}
+        for component in measured:
+            shapes = [MemoryShape(*figures) for figures in component.memories]
+            features = {**component.features, **memory_features(family, shapes)}
+            kinds[component.kind].append(replace(component, features=features))
+        self._kinds = {kind: KindModel(kind_components) for kind, kind_components in kinds.items()}
 
     def size(self, component: Component) -> Mapping[str, float]:
         """Return the resources of a component.
@@ -108,7 +110,7 @@ class FamilyModel:
         return key_of(component) in self._exact
 
     def _features(self, component: Component) -> dict[str, float]:
-        """Return the features of a component, with those of its memories on this family."""
+        """Return the features of a component, with the features of its memories on this family."""
         return {**component.features, **memory_features(self.family, component.memories)}
 
 

@@ -1,7 +1,7 @@
 """Mapped netlists as Yosys writes them in JSON, and the unit of the accelerator that each cell belongs to.
 
 Synthesis flattens the hierarchy, and mapping replaces the names of combinational signals. Names of registers
-and of carry chains, memories and multipliers stay. A cell belongs to the unit whose signal it drives; one
+and of carry chains, memories and multipliers stay. A cell belongs to the unit whose signal it drives; a cell
 that drives nameless nets belongs to the unit of most of the cells that it feeds.
 """
 
@@ -30,7 +30,7 @@ class Units:
     Attributes:
         inputs: of each unit, the names of its input ports.
         drivers: the unit and output port behind a signal, for signals that a sub-module drives. Flattening
-            keeps the name of the signal, not that of the port.
+            keeps the name of the signal, not the name of the port.
     """
 
     inputs: Mapping[str, frozenset[str]]
@@ -54,11 +54,14 @@ class Units:
 
 def units_of(verilog: str, module: str) -> Units:
     """Return the units of a design in Verilog, whose modules are named by their path."""
-    bodies = {_unit(found["name"], module): found.group() for found in _MODULE.finditer(verilog)}
+    bodies = {_unit(match["name"], module): match.group() for match in _MODULE.finditer(verilog)}
     ports = {
         unit: [(port["name"], port["way"]) for port in _PORT.finditer(body)] for unit, body in bodies.items()
     }
-    inputs = {unit: frozenset(name for name, way in found if way == "input") for unit, found in ports.items()}
+    inputs = {
+        unit: frozenset(name for name, way in unit_ports if way == "input")
+        for unit, unit_ports in ports.items()
+    }
     drivers = {
         (unit, connection["signal"]): (child, connection["port"])
         for unit, body in bodies.items()
@@ -104,9 +107,9 @@ class Netlist:
         bits = self._unit_of_bit()
         known: dict[str, str] = {}
         for name, cell in self.module["cells"].items():
-            own, local = self.units.of_name(name)
+            named_unit, local = self.units.of_name(name)
             has_name = _is_signal(local) and not name.startswith("$")  # memories keep theirs
-            unit = own if has_name else _most_common(bits[bit] for bit in _driven(cell) if bit in bits)
+            unit = named_unit if has_name else _most_common(bits[bit] for bit in _driven(cell) if bit in bits)
             if unit is not None:
                 known[name] = unit
         self._spread(known, self._neighbours(forward=True))
@@ -115,7 +118,7 @@ class Netlist:
 
     def _unit_of_bit(self) -> dict[int, str]:
         """Return the innermost unit that names a bit without being given it."""
-        found: dict[int, str] = {}
+        unit_of_bit: dict[int, str] = {}
         for name, net in self.module["netnames"].items():
             unit, local = self.units.of_name(name)
             signal = re.sub(r"(\[\d+\])+$", "", local)
@@ -123,9 +126,9 @@ class Netlist:
             if driving is None:
                 continue
             for bit in net["bits"]:
-                if isinstance(bit, int) and _depth(found.get(bit)) <= _depth(driving):
-                    found[bit] = driving
-        return found
+                if isinstance(bit, int) and _depth(unit_of_bit.get(bit)) <= _depth(driving):
+                    unit_of_bit[bit] = driving
+        return unit_of_bit
 
     def _neighbours(self, forward: bool) -> dict[str, list[str]]:
         """Return the cells that each cell feeds, or the cells that feed it."""
@@ -141,20 +144,22 @@ class Netlist:
         return edges
 
     def _spread(self, known: dict[str, str], neighbours: Mapping[str, list[str]]) -> None:
-        """Give each cell whose unit is not known that of most of its neighbours, nearest first."""
+        """Give each cell whose unit is not known the unit of most of its neighbours, nearest first."""
         waiting = [name for name in self.module["cells"] if name not in known]
         while waiting:
-            found = {
+            assigned = {
                 name: unit
                 for name in waiting
                 if (
-                    unit := _most_common(known[other] for other in neighbours.get(name, ()) if other in known)
+                    unit := _most_common(
+                        known[neighbour] for neighbour in neighbours.get(name, ()) if neighbour in known
+                    )
                 )
             }
-            if not found:
+            if not assigned:
                 return
-            known |= found
-            waiting = [name for name in waiting if name not in found]
+            known |= assigned
+            waiting = [name for name in waiting if name not in assigned]
 
 
 def _depth(unit: str | None) -> int:

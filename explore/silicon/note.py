@@ -7,7 +7,7 @@ KINDS = {
     ClockSource.ESTIMATED: "estimated",
     ClockSource.EXTRAPOLATED: "extrapolated: larger than every routed design",
 }
-FAMILY = "ecp5"  # the only one with routed designs
+FAMILY = "ecp5"  # the only family with routed designs
 
 
 def clock_note(target: Target) -> str:
@@ -18,9 +18,12 @@ def clock_note(target: Target) -> str:
     from vdla.explore.silicon.clock import estimated_clock  # the hardware takes a while to import
 
     try:
-        found = estimated_clock(target.config, FAMILY)
+        estimate = estimated_clock(target.config, FAMILY)
     except ToolError:
         return ""
-    if found is None or found.mhz != target.clock_mhz:
+    if estimate is None or estimate.mhz != target.clock_mhz:
         return ""
-    return f"{KINDS[target.clock_source]}, {found.low:g} to {found.high:g} MHz, limited by {found.limited_by}"
+    return (
+        f"{KINDS[target.clock_source]}, {estimate.low:g} to {estimate.high:g} MHz, "
+        f"limited by {estimate.limited_by}"
+    )

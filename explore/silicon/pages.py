@@ -179,7 +179,9 @@ def _changes() -> str:
 
 
 def _shown(value: object) -> str:
-    return ", ".join(str(one.name) for one in value) or "none" if isinstance(value, tuple) else str(value)
+    return (
+        ", ".join(str(member.name) for member in value) or "none" if isinstance(value, tuple) else str(value)
+    )
 
 
 def shown_hardware(entry: Mapping[str, Any]) -> str:
@@ -236,19 +238,19 @@ def _guessed(guess: ClockEstimate, mhz: float) -> tuple[str, str, str, str]:
 def _clock_errors() -> str:
     """Say how large the errors of the estimated clocks are, and how often the interval holds."""
     guesses = [(config, entry, estimated_clock(config, CLOCK_FAMILY)) for config, entry in _routed_designs()]
-    found = [(config, entry["mhz"], guess) for config, entry, guess in guesses if guess]
+    designs = [(config, entry["mhz"], guess) for config, entry, guess in guesses if guess]
     named = sum(_limits(guess.limited_by, entry) for _, entry, guess in guesses if guess)
-    if not found:
+    if not designs:
         return f"Nothing shows the error: that takes {LEAST_DESIGNS + 1} routed designs."
-    errors = {config.name: abs(guess.mhz / mhz - 1) for config, mhz, guess in found}
+    errors = {config.name: abs(guess.mhz / mhz - 1) for config, mhz, guess in designs}
     worst = max(errors, key=lambda name: errors[name])
-    held = sum(guess.low <= mhz <= guess.high for _, mhz, guess in found)
+    held = sum(guess.low <= mhz <= guess.high for _, mhz, guess in designs)
     largest = max(
-        (config for config, _, _ in found), key=lambda one: estimated_area(one, CLOCK_FAMILY)["lut"]
+        (config for config, _, _ in designs), key=lambda config: estimated_area(config, CLOCK_FAMILY)["lut"]
     )
-    mean, expected = sum(errors.values()) / len(errors), (len(found) - 1) / (len(found) + 1)
+    mean, expected = sum(errors.values()) / len(errors), (len(designs) - 1) / (len(designs) + 1)
     return (
-        f"Over {len(found)} designs, the error is {mean:.1%} on average and {errors[worst]:.1%} at worst "
+        f"Over {len(designs)} designs, the error is {mean:.1%} on average and {errors[worst]:.1%} at worst "
         f"(`{worst}`).\nThe table shows each interval as it would be without the design. It holds the routed "
         f"clock of {held} of them.\nIf a further design is like these, the interval of all of them holds its "
         f"clock with a probability of {expected:.0%}.\nIn {named} of the designs, the slowest path "
@@ -264,8 +266,8 @@ def _limits(unit: str, entry: Mapping[str, Any]) -> bool:
 def _components() -> Iterator[str]:
     """Yield a row for each kind of component that was routed."""
     kinds: dict[str, list[float]] = defaultdict(list)
-    for one in current_store().routed.get(CLOCK_FAMILY, []):
-        kinds[one.kind].append(one.ns)
+    for component in current_store().routed.get(CLOCK_FAMILY, []):
+        kinds[component.kind].append(component.ns)
     for kind, periods in sorted(kinds.items()):
         yield f"| {kind} | {len(periods)} | {min(periods):.1f} to {max(periods):.1f} ns |"
 
@@ -280,7 +282,7 @@ def _sweep(path: Path) -> str:
     for values in map(_values, points):
         cells[values["block_in"], values["block_out"]].append(_cell(with_values(base, dict(values)).config))
         columns[f"{values['alu_lanes']} lanes, {values['alu_stages']} stages"] = None
-    rows = [f"| {rows}x{across} | {' | '.join(found)} |" for (rows, across), found in cells.items()]
+    rows = [f"| {rows}x{across} | {' | '.join(row_cells)} |" for (rows, across), row_cells in cells.items()]
     name = path.relative_to(path.parents[2]).as_posix()
     table = "\n".join([*_table_head(("block", *columns)), *rows])
     return CLOCK_SWEEP.format(name=name, count=len(points)) + table + "\n"

@@ -1,4 +1,4 @@
-"""Figures that were measured on this machine: they join those of the shipped store."""
+"""Figures that were measured on this machine: they join the figures of the shipped store."""
 
 import json
 from collections.abc import Mapping
@@ -16,8 +16,8 @@ def remembered(config: AcceleratorConfig, family: str) -> dict[str, Any]:
     """Return the figures of a design that were measured here, as far as they are known: resources, `mhz`,
     and `path` as in the store."""
     kept = _SHELF.read(_key(config, family))
-    found: dict[str, Any] = json.loads(kept) if kept else {}
-    return found
+    figures: dict[str, Any] = json.loads(kept) if kept else {}
+    return figures
 
 
 def remember(config: AcceleratorConfig, family: str, figures: Mapping[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """Clock of a core on ECP5: placed and routed by nextpnr inside a shell of shift registers.
 
 The shell keeps pins from limiting the clock. A shift register feeds every input bit from one pin. Every
-output bit ends in a register; a second shift register folds those into one pin. All paths of the design thus
+output bit ends in a register; a second shift register folds these into one pin. All paths of the design thus
 run between registers, and three pins suffice.
 """
 
@@ -147,15 +147,15 @@ def router_of(netlist: Netlist) -> str:
 
 
 def _worst(paths: list[TimedPath], units: Mapping[str, str]) -> tuple[UnitPath, ...]:
-    """Return the slowest path from each unit to each other, without those of the shell's own registers."""
-    found: dict[tuple[str, str], UnitPath] = {}
+    """Return the slowest path from each unit to each other unit, without paths of the shell's registers."""
+    slowest: dict[tuple[str, str], UnitPath] = {}
     for path in paths:
         named = _in_units(path, units)
         if SHELL not in (named.units[0], named.units[-1]):
-            found.setdefault((named.units[0], named.units[-1]), named)
-        if len(found) == PATHS:
+            slowest.setdefault((named.units[0], named.units[-1]), named)
+        if len(slowest) == PATHS:
             break
-    return tuple(found.values())
+    return tuple(slowest.values())
 
 
 def _in_units(path: TimedPath, units: Mapping[str, str]) -> UnitPath:
@@ -166,7 +166,7 @@ def _in_units(path: TimedPath, units: Mapping[str, str]) -> UnitPath:
 
 
 def _unit_of(cell: str, units: Mapping[str, str]) -> str:
-    """Return the unit of a cell of nextpnr, which appends its own parts to names, as in `x$CCU2_COMB0`."""
+    """Return the unit of a cell of nextpnr, which appends suffixes to names, as in `x$CCU2_COMB0`."""
     if cell.startswith(f"{SHELL}."):
         return SHELL
     while cell not in units and "$" in cell:

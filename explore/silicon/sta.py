@@ -44,7 +44,7 @@ class TimedPath:
     """The slowest path that ends at a pin.
 
     Attributes:
-        pins: from the output of a register to the input of one.
+        pins: from the output of a register to the input of a register.
         ns: from clock edge to clock edge: clock to output, gates, wires, setup.
     """
 

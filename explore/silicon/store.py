@@ -26,7 +26,7 @@ class Measured:
     """A component that was synthesised alone.
 
     Attributes:
-        kind, features, memories: as those of `Component`.
+        kind, features, memories: as in `Component`.
         hardware: digest of its Verilog.
         resources: LUTs, flip-flops, DSPs, block RAMs.
     """
@@ -48,7 +48,7 @@ class RoutedComponent:
     """A component that was placed and routed alone.
 
     Attributes:
-        kind, features, memories: as those of `Component`.
+        kind, features, memories: as in `Component`.
         hardware: digest of its Verilog.
         ns: its period.
     """
@@ -116,8 +116,11 @@ class Store:
 def _lines(entries: Mapping[str, Sequence[Any]]) -> str:
     """Return components by family as JSON, one per line."""
     families = []
-    for family, found in sorted(entries.items()):
-        lines = [json.dumps(asdict(one)) for one in sorted(found, key=lambda one: one.key)]
+    for family, components in sorted(entries.items()):
+        lines = [
+            json.dumps(asdict(component))
+            for component in sorted(components, key=lambda component: component.key)
+        ]
         families.append(f"{json.dumps(family)}: [\n" + ",\n".join(lines) + "\n]")
     return "{\n" + ",\n".join(families) + "\n}"
 
@@ -132,10 +135,13 @@ def read_store(path: Path = SHIPPED) -> Store:
         kept = json.loads(path.read_text())
         return Store(
             kept["hardware"],
-            {name: [Measured(**_fields(one)) for one in found] for name, found in kept["components"].items()},
             {
-                name: [RoutedComponent(**_fields(one)) for one in found]
-                for name, found in kept["routed"].items()
+                name: [Measured(**_fields(record)) for record in records]
+                for name, records in kept["components"].items()
+            },
+            {
+                name: [RoutedComponent(**_fields(record)) for record in records]
+                for name, records in kept["routed"].items()
             },
             kept["designs"],
         )

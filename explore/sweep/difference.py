@@ -109,7 +109,7 @@ def compare(before: Results, after: Results) -> Difference:
             f"{before.folder} sweeps {swept[0]}, and {after.folder} sweeps {swept[1]}; compare sweeps that "
             "share a parameter"
         )
-    alone = tuple(_alone(side, other) for side, other in (sides, sides[::-1]))
+    alone = tuple(_alone(side, opposite) for side, opposite in (sides, sides[::-1]))
     old, new = (_by_key(_comparable(side.rows, kept), names) for side, kept in zip(sides, alone, strict=True))
     shown = [
         *names,
@@ -149,10 +149,10 @@ def _side(results: Results) -> _Side:
     return _Side(results.parameters, base, tuple(results.points().to_pylist()))
 
 
-def _alone(side: _Side, other: _Side) -> tuple[Alone, ...]:
+def _alone(side: _Side, opposite: _Side) -> tuple[Alone, ...]:
     """Return the parameters that only the first sweep has."""
-    names = [name for name in side.names if name not in other.names]
-    values = [(name, other.base.get(name)) for name in names]
+    names = [name for name in side.names if name not in opposite.names]
+    values = [(name, opposite.base.get(name)) for name in names]
     return tuple(
         Alone(name, value if any(row[name] == value for row in side.rows) else None) for name, value in values
     )

@@ -100,7 +100,7 @@ class _Area:
     Attributes:
         silicon: None where it is not known.
         why: it is not known.
-        given_clock: the clock is a parameter of the sweep, and not that of the silicon.
+        given_clock: the clock is a parameter of the sweep, and not an estimate for the silicon.
     """
 
     silicon: Silicon | None
@@ -192,8 +192,8 @@ def run_best(workload: Workload, target: Target, plan: Plan, tuning: Tuning | No
     default = Best(plan, report, report.cycles, 0, outcome.trials)
     if not outcome.tasks:
         return default
-    other = plan_of_parts(graph, parted, target, choose=outcome.chooser())
-    tuned = Best(other, run(other), report.cycles, outcome.tasks, outcome.trials)
+    tuned_plan = plan_of_parts(graph, parted, target, choose=outcome.chooser())
+    tuned = Best(tuned_plan, run(tuned_plan), report.cycles, outcome.tasks, outcome.trials)
     return min(default, tuned, key=lambda best: best.cycles)
 
 

@@ -262,7 +262,7 @@ def _next(progression: Range, number: int) -> Number:
 def _ordered(formulas: Mapping[str, Expression]) -> dict[str, Expression]:
     """Return expressions, each after the expressions that it reads."""
     needs = {
-        name: [other for other in formula.names if other in formulas] for name, formula in formulas.items()
+        name: [needed for needed in formula.names if needed in formulas] for name, formula in formulas.items()
     }
     try:
         return {name: formulas[name] for name in TopologicalSorter(needs).static_order()}

@@ -27,14 +27,13 @@ class PointRow:
         utilisation: of the multipliers.
         bytes_read, bytes_written: from and to DRAM.
         energy_pj: of the run.
-        energy: of each component, as that of a `Report`.
+        energy: of each component, as in a `Report`.
         lut, ff, dsp, block_ram: area.
         mhz: clock.
         mhz_low, mhz_high: interval of `mhz`; both `mhz` where it was routed, None where it is the target's.
         mhz_limited_by: units of the slowest path; "" where the clock is the target's.
         area_source: "estimated" or "synthesised"; or why the area is not known.
-        clock_source: "estimated", "extrapolated" or "routed"; TARGET_CLOCK where the clock is that of the
-            target.
+        clock_source: "estimated", "extrapolated" or "routed"; TARGET_CLOCK where the clock is the target's.
         digest: of the target.
         default_cycles: with the compiler's default choices; None where the sweep does not tune.
         tuned_tasks: tasks for which tuning saved cycles, whose choices `cycles` are of.

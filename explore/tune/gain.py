@@ -46,8 +46,8 @@ class Standing:
 
     @property
     def rate(self) -> float:
-        """The share of the gap that the next batch may close: that of recent batches, and a hope that fades
-        with every batch."""
+        """The share of the gap that the next batch may close: the share of recent batches, and a hope that
+        fades with every batch."""
         hope = 1 / (2 + len(self.history))
         if not self.history:
             return hope

@@ -111,7 +111,7 @@ class Linear:
         self._fit(self.others)
 
     def learn(self, measured: Measured) -> None:
-        """Fit the weights anew, to other spaces and to this one."""
+        """Fit the weights anew, to other spaces and to this space."""
         self._fit((*self.others, measured))
 
     def _fit(self, spaces: Iterable[Measured]) -> None:
@@ -154,7 +154,7 @@ class Learned:
             self._fit(self.others)
 
     def learn(self, measured: Measured) -> None:
-        """Train the trees anew, on other spaces and on this one."""
+        """Train the trees anew, on other spaces and on this space."""
         self._fit((*self.others, measured))
 
     def _fit(self, spaces: tuple[Measured, ...]) -> None:
@@ -262,7 +262,7 @@ def ranks_of(tasks: Sequence[Trials]) -> list[Ranks | None]:
     firsts = [task.first(FIRST) for task in tasks]
     ranks = []
     for place, task in enumerate(tasks):
-        others = [first for other, first in enumerate(firsts) if other != place and first is not None]
+        others = [first for index, first in enumerate(firsts) if index != place and first is not None]
         ranks.append(_task_ranks(task, others))
     return ranks
 

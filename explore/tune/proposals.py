@@ -30,7 +30,7 @@ def making(name: str, warm: tuple[Measured, ...] = ()) -> Making:
     def make(space: ChoiceSpace, seed: int, others: Sequence[tuple[ChoiceSpace, Results]]) -> Explorer:
         model: CostModel = Analytic()
         if name == LEARNING:
-            measurements = [Measured.of(points_of(other), results) for other, results in others]
+            measurements = [Measured.of(points_of(other_space), results) for other_space, results in others]
             model = Learned((*warm, *(measured for measured in measurements if measured is not None)))
         return EXPLORERS[name](points_of(space), seed, model)
 

@@ -93,13 +93,13 @@ class Search:
     """The search of one task.
 
     Attributes:
-        own, others: records of this tuning, and of others, by place.
+        this_tuning, others: records of this tuning and of other tunings, by place.
         results: what the explorer was told.
     """
 
     space: ChoiceSpace
     standing: Standing
-    own: dict[int, TuningRecord]
+    this_tuning: dict[int, TuningRecord]
     others: dict[int, TuningRecord]
     explorer: Explorer | None = None
     results: dict[int, float] = field(default_factory=dict)
@@ -241,8 +241,8 @@ class Session:
         first, self._trials = self._trials, self._trials + len(fresh)
         missing = []
         for number, place in enumerate(fresh, first + 1):
-            if place in search.own:
-                results[place] = cost(search.own[place])
+            if place in search.this_tuning:
+                results[place] = cost(search.this_tuning[place])
                 self._resumed += 1
                 self._failed += results[place] == inf
             else:

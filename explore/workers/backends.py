@@ -32,8 +32,8 @@ def backend_of(
     Args:
         processes: on this machine; None: one for each processor.
         cluster: address of the scheduler of a Dask cluster; None: this machine measures.
-        renewed_after: as that of a `Pool`.
-        resource: as that of a `Cluster`.
+        renewed_after: as in `Pool`.
+        resource: as in `Cluster`.
 
     Raises:
         ToolError: a cluster is asked for, and `distributed` is not installed.

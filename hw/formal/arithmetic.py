@@ -106,7 +106,7 @@ GIVEN = 2 * SET
 
 
 class RequantiserProof(ConfiguredProof, PipelineProof):
-    """Outputs are those of `numerics.requantise`, or the low bits of accumulators.
+    """Outputs are results of `numerics.requantise`, or the low bits of accumulators.
 
     A set of parameters comes in the cycles before the watched part, and may follow another set. Sets may also
     come behind the part, at any time, as whole sets; they must not change its outputs.
@@ -165,7 +165,7 @@ class RequantiserProof(ConfiguredProof, PipelineProof):
 
 
 def given_sets(proof: PipelineProof, m: Module) -> tuple[Value, Value]:
-    """Return `keeps` and `row` of parameters that come as whole sets, of which one ends before GIVEN."""
+    """Return `keeps` and `row` of parameters that come as whole sets; a set ends just before GIVEN."""
     row, cycle, free = Signal(range(SET)), proof.cycle, proof.free("set_starts")
     starts = (cycle == SET) | (free & ((cycle == 0) | (cycle > GIVEN)))
     keeps = Signal()
@@ -179,7 +179,7 @@ class ScalingProof(PipelineProof):
 
     Parameters:
         bits: of the number that is scaled.
-        shift: by how much; a proof for each shift is quicker than one for all.
+        shift: by how much; a proof for each shift is quicker than a proof for all.
     """
 
     def __init__(self, bits: int, shift: int, only: str | None = None) -> None:
@@ -202,7 +202,7 @@ class ScalingProof(PipelineProof):
 
 
 class ResidualProof(ConfiguredProof, PipelineProof):
-    """Outputs are those of `numerics.add_residual`, or the values where nothing is added.
+    """Outputs are results of `numerics.add_residual`, or the values where nothing is added.
 
     The parameters come first. In the cycle READ, the watched residual is chosen. Operands are small, for the
     reason that `RequantiserProof` gives: values, residuals and factors of SMALL bits, addends of 2 * SMALL,
@@ -258,7 +258,7 @@ class ProductsProof(PipelineProof):
 
     Parameters:
         config: the accelerator; `block_in` is 1, so that a sum is a product.
-        factor: the input, signed; a proof for each input is quicker than one for all.
+        factor: the input, signed; a proof for each input is quicker than a proof for all.
     """
 
     def __init__(self, config: AcceleratorConfig, factor: int, only: str | None = None) -> None:
@@ -282,8 +282,8 @@ class ProductsProof(PipelineProof):
 class TableProof(ConfiguredProof, PipelineProof):
     """A value becomes its entry as `numerics.look_up` defines it, or stays.
 
-    An element is written in the first cycle, and any others behind it, but for the watched one. In the cycle
-    READ a value is looked up whose entry lies in the watched element.
+    The watched element is written in the first cycle, and any other elements behind it. In the cycle READ a
+    value is looked up whose entry lies in the watched element.
 
     Parameters:
         config: the accelerator.

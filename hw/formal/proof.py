@@ -81,7 +81,7 @@ class Proof(Elaboratable):
 
         A free input chooses the watched item when it enters, so every item may be watched. The proof counts
         the items ahead of the watched item. When this count is 0, the item that is shown must be the watched
-        item. If an item is lost, doubled, moved or altered, this fails for that item or for one behind it.
+        item. If an item is lost, doubled, moved or altered, this fails for that item or an item behind it.
 
         Args:
             entrance: an item enters in this cycle; the item.

@@ -182,7 +182,7 @@ def _same(value: Any) -> Any:
 
 
 def evaluated(text: str) -> SimpleNamespace:
-    """Return what a source text like that of `numerics` defines, over numbers."""
+    """Return what a source text like the text of `numerics` defines, over numbers."""
     tree = ast.fix_missing_locations(_Choices().visit(ast.parse(text)))
     names: dict[str, Callable[..., Any]] = {"choose": choose, "min": least, "max": greatest, "int": _same}
     namespace: dict[str, Any] = {"__name__": numerics.__name__, **names}

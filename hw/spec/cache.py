@@ -20,14 +20,16 @@ def cache_folder() -> Path:
     """Return the folder of the cache: VDLA_CACHE_DIR, else `vdla` in XDG_CACHE_HOME or ~/.cache.
 
     Raises:
-        OSError: there is no home, or the name cannot be that of a folder.
+        OSError: there is no home, or no folder can have the name.
     """
-    own = os.environ.get(FOLDER)
-    if own:
+    folder_name = os.environ.get(FOLDER)
+    if folder_name:
         try:
-            return Path(own).expanduser().resolve()
+            return Path(folder_name).expanduser().resolve()
         except RuntimeError as error:
-            raise FileNotFoundError(0, f"{shown(own)} is in the home of a user who does not exist") from error
+            raise FileNotFoundError(
+                0, f"{shown(folder_name)} is in the home of a user who does not exist"
+            ) from error
     return _usual().resolve() / "vdla"
 
 

@@ -53,7 +53,7 @@ def start(command: Sequence[Word], **options: Any) -> "subprocess.Popen[Any]":
     """Start a program.
 
     Args:
-        options: as those of `subprocess.Popen`.
+        options: as in `subprocess.Popen`.
 
     Raises:
         OSError: it cannot be started.
@@ -96,8 +96,8 @@ class Children:
         """Run a program to its end.
 
         Args:
-            folder: in which it runs; None: the current one.
-            environment: variables beside those of this process.
+            folder: in which it runs; None: the current folder.
+            environment: variables beside the variables of this process.
             given: its standard input.
             seconds: after which it is ended; None: it may take any time.
 
@@ -148,13 +148,13 @@ def run(
     given: str = "",
     seconds: float | None = None,
 ) -> Finished:
-    """Run one program to its end; arguments and errors as those of `Children.run`."""
+    """Run one program to its end; arguments and errors as in `Children.run`."""
     with Children() as children:
         return children.run(command, folder, environment, given, seconds)
 
 
 def _kill(process: "subprocess.Popen[Any]") -> None:
-    if process.poll() is None:  # else the number may be that of another process by now
+    if process.poll() is None:  # else another process may have the number by now
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
 

@@ -30,9 +30,9 @@ Member = TypeVar("Member", bound=Enum)
 LEAST_BLOCKS = {Extension.DEPTHWISE: 8, Extension.FEEDBACK: 1, Extension.DEPTHWISE_ROWS: 8}
 """Extensions that have no effect unless `block_in` and `block_out` are equal, and the least such block.
 
-That of DEPTHWISE is the least power of two that holds the inputs of a sum: 3 taps of 2 channels. That of
-DEPTHWISE_ROWS is the least that holds 2 rows of 3 taps; with `packed`, it is twice as large. With FEEDBACK,
-an element of OUT becomes one of INP, so both must have one shape.
+The block of DEPTHWISE is the least power of two that holds the inputs of a sum: 3 taps of 2 channels. The
+block of DEPTHWISE_ROWS is the least that holds 2 rows of 3 taps; with `packed`, it is twice as large. With
+FEEDBACK, an element of OUT becomes an element of INP, so both must have the same shape.
 """
 
 
@@ -150,7 +150,7 @@ class AcceleratorConfig:
 
     @property
     def out_bits(self) -> int:
-        """Width of an output: that of an input."""
+        """Width of an output: the width of an input."""
         return self.inp_bits
 
     @property
@@ -222,7 +222,7 @@ class AcceleratorConfig:
 
     @cached_property
     def instruction_bits(self) -> int:
-        """Width of an instruction: 128 bits, or 256 where the fields of one need more."""
+        """Width of an instruction: 128 bits, or 256 where the fields of an instruction need more."""
         return isa.instruction_bits(self)
 
     @property
@@ -247,7 +247,7 @@ class AcceleratorConfig:
 
     @property
     def packed_bits(self) -> int:
-        """Width of the multipliers that make the products of two columns; 0 where each has its own."""
+        """Width of multipliers that compute the products of two columns; 0: one product per multiplier."""
         return self.packed if self.block_out > 1 else 0
 
     @property
@@ -363,8 +363,8 @@ def _members(kind: type[Member], name: str, values: object) -> tuple[Member, ...
         values = values.replace(",", " ").split()
     if not isinstance(values, Iterable):
         raise ConfigError(f"{name} = {shown(values)} is not a list of {kind.__name__} names")
-    found = [_member(kind, name, value) for value in values]
-    return tuple(member for member in kind if member in found)
+    chosen = [_member(kind, name, value) for value in values]
+    return tuple(member for member in kind if member in chosen)
 
 
 def _member(kind: type[Member], name: str, value: object) -> Member:

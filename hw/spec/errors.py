@@ -37,10 +37,7 @@ class ProgramError(DeviceError):
     """An instruction stream did something illegal.
 
     Attributes:
-        index: position in the stream of the offending instruction; None if there is no single one.
-
-    Attributes:
-        index: position in the stream of the offending instruction; None where no single one is.
+        index: position in the stream of the offending instruction; None where there is no single instruction.
     """
 
     def __init__(self, message: str, index: int | None = None) -> None:

@@ -91,8 +91,8 @@ def toml_values(text: str, filename: str) -> dict[str, object]:
 def apply_settings(config: AcceleratorConfig, settings: Iterable[str]) -> AcceleratorConfig:
     """Return `config` with the changes of all "key=value" texts in `settings`, applied together.
 
-    Sizes may end in KiB or MiB; lists are separated by commas, and `none` is the empty one. A list whose
-    elements begin with + or - is added to, and taken from, that of `config`: `extensions=+table,-depthwise`.
+    Sizes may end in KiB or MiB; lists are separated by commas, and `none` is the empty list. A list whose
+    elements begin with + or - changes the list of `config`: `extensions=+table,-depthwise`.
 
     Raises:
         ConfigError: naming key, value and what is allowed.
@@ -124,7 +124,7 @@ def _listed(before: tuple[object, ...], key: str, parts: list[str]) -> tuple[obj
     """Return a list: `parts`, or `before` with the parts that begin with + and without the parts after -.
 
     Raises:
-        ConfigError: some parts begin so, and some do not; or one is to be taken away that is not there.
+        ConfigError: some parts begin so, and some do not; or a part is to be taken away that is not there.
     """
     signs = [part[:1] for part in parts]
     if not {"+", "-"} & {*signs}:
@@ -135,19 +135,19 @@ def _listed(before: tuple[object, ...], key: str, parts: list[str]) -> tuple[obj
             f"{key} = {shown(','.join(parts))} changes the list by + and -, and names {plain!r} without; "
             "write + or - before each, or before none"
         )
-    found = [(one.name if isinstance(one, Enum) else str(one)).lower() for one in before]
+    names = [(entry.name if isinstance(entry, Enum) else str(entry)).lower() for entry in before]
     for part, sign in zip(parts, signs, strict=True):
         name = part[1:].strip().lower()
         if sign == "+":
-            found += [] if name in found else [name]
-        elif name in found:
-            found.remove(name)
+            names += [] if name in names else [name]
+        elif name in names:
+            names.remove(name)
         else:
             raise ConfigError(
                 f"{key} = {shown(','.join(parts))} takes {name!r} away, which is not there; there are "
-                f"{', '.join(found) or 'none'}"
+                f"{', '.join(names) or 'none'}"
             )
-    return tuple(found)
+    return tuple(names)
 
 
 def whole_number(key: str, text: str) -> int:

@@ -4,7 +4,7 @@ An access walks two axes. It touches the elements
 
     base + i * outer.step + j * inner.step    for i < trips of the outer axis, j < trips of the inner axis
 
-of one memory. An access that names a field of micro-ops touches those elements above that field of each
+of one memory. An access that names a field of micro-ops touches these elements, moved by that field, for each
 micro-op in [uop_begin, uop_end). Bases, steps and trips are sums of products of fields; `touched` evaluates
 them.
 """
@@ -54,7 +54,7 @@ class Access:
         in_bytes: of an access in DRAM: base and steps count bytes, not elements; all bytes between the first
             and the last element of an inner axis belong to it.
         uop_field: the field of micro-ops that is added to the base; empty: there is none.
-        where: sums of products of fields; where one is not positive, the instruction makes no such access.
+        where: sums of products of fields; where any is not positive, the instruction makes no such access.
         unless: fields; where one of them is not 0, the instruction makes no such access.
         fresh: fields; where one of them is not 0, elements are written without being read.
         of: the instruction makes the access only if its `memory_type` is this; None: whatever that is.
@@ -263,9 +263,9 @@ def dram_access(form: type[isa.Instruction]) -> Access:
 
 
 def operands(form: type[isa.Instruction], *flags: str) -> tuple[Access, ...]:
-    """Return the accesses of a form of instruction through micro-ops that are made where `flags` are set."""
-    found = (access for access in FOOTPRINTS[form].accesses if access.uop_field)
-    return tuple(access for access in found if not set(flags) & set(access.unless))
+    """Return the accesses of a form of instruction through micro-ops that happen where `flags` are set."""
+    accesses = (access for access in FOOTPRINTS[form].accesses if access.uop_field)
+    return tuple(access for access in accesses if not set(flags) & set(access.unless))
 
 
 def chip_access(form: type[isa.Instruction]) -> Access:
@@ -282,10 +282,12 @@ def meets_other_units(access: Access, form: type[isa.Instruction], memory: Memor
     """
     unit, pad = executing_unit(form, memory), _scratchpad(access, memory)
     return any(
-        other_unit is not unit and _scratchpad(other, loaded) is pad and (access.writes or other.writes)
+        other_unit is not unit
+        and _scratchpad(other_access, loaded) is pad
+        and (access.writes or other_access.writes)
         for other_form, loaded, other_unit in executions()
-        for other in FOOTPRINTS[other_form].accesses
-        if not other.in_dram
+        for other_access in FOOTPRINTS[other_form].accesses
+        if not other_access.in_dram
     )
 
 
@@ -297,7 +299,7 @@ def _scratchpad(access: Access, memory: MemoryType | None) -> MemoryType:
 
 @memoised(64)
 def shared_accesses(form: type[isa.Instruction]) -> tuple[Access, ...]:
-    """Return the accesses of a form of instruction that can conflict with another unit's, those to DRAM
+    """Return the accesses of a form of instruction that can conflict with another unit's, accesses to DRAM
     included."""
     memories = LOADABLE if FOOTPRINTS[form].unit is None else (None,)
     return tuple(

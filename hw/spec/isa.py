@@ -36,7 +36,7 @@ PARAMETER_SET_BITS = 6
 PAD_VALUE_BITS = 8
 """Bits of a pad register."""
 LONGEST_ROW = (1 << SIZE_BITS) - 1
-"""Elements of a row of a transfer, rows of one, and elements between rows, at most."""
+"""Elements of a row of a transfer, rows of a transfer, and elements between rows, at most."""
 MOST_PARAMETER_SETS = (1 << PARAMETER_SET_BITS) - 1
 TABLE_NUMBER_BITS = 4
 MOST_TABLES = (1 << TABLE_NUMBER_BITS) - 1
@@ -389,7 +389,7 @@ def layout(form: Form, config: Depths) -> tuple[PlacedField, ...]:
     """Place the fields of `form` (an instruction class, or `MicroOp`) for `config`.
 
     VTA's fields are packed in order. Fields of enabled extensions then take the bits of the fields that they
-    stand instead of, or the lowest free ones, so that they do not move other fields. Returns the fields in
+    stand instead of, or the lowest free bits, so that they do not move other fields. Returns the fields in
     order of declaration, without the opcode, the fields of disabled extensions and fields that give way.
     """
     placed: dict[str, PlacedField] = {}

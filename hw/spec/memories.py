@@ -124,18 +124,18 @@ UNREAD_BY_STEPS = (MemoryType.TABLE, MemoryType.RES)
 
 
 def unread_by_steps(config: HasExtensions) -> tuple[MemoryType, ...]:
-    """Return those of UNREAD_BY_STEPS that an accelerator has."""
+    """Return the memory types of UNREAD_BY_STEPS that an accelerator has."""
     return tuple(memory for memory in UNREAD_BY_STEPS if memory in memories_of(config))
 
 
 def counted_as(memory: MemoryType) -> MemoryType:
-    """Return the memory type with which transfers of `memory` are counted: those of a table as micro-ops,
+    """Return the memory type with which transfers of `memory` are counted: transfers of a table as micro-ops,
     others loaded for the accumulators or what is added to them as accumulators."""
     return MEMORIES[memory].counted
 
 
 def loaded_by(unit: Unit, config: HasExtensions | None = None) -> tuple[MemoryType, ...]:
-    """Return the memory types whose LOADs `unit` executes: those of an accelerator, or all."""
+    """Return the memory types whose LOADs `unit` executes: the types of an accelerator, or all."""
     present = MemoryType if config is None else memories_of(config)
     return tuple(
         memory for memory, about in MEMORIES.items() if about.loaded_by is unit and memory in present

@@ -75,8 +75,8 @@ def requantise_parameters(
 
 
 def look_up(value: int, table: Sequence[int]) -> int:
-    """Return the entry of a requantised value in a table of 256: first those of 0 to 127, then those of -128
-    to -1."""
+    """Return the entry of a requantised value in a table of 256: first the entries of 0 to 127, then the
+    entries of -128 to -1."""
     return table[value & (TABLE_ENTRIES - 1)]
 
 
@@ -90,7 +90,7 @@ def add_residual(value: int, residual: int, parameters: Sequence[int]) -> int:
         parameters: four accumulator values, in the order of `Parameter`. The first is the addend. The second
             has the factor of the value in the low 16 bits, and the factor `other` of the residual in bits 16
             to 31, both signed. An accumulator of 16 bits stands for its sign-extension. The third and the
-            fourth hold shift, zero point and limits as those of `requantise` do.
+            fourth hold shift, zero point and limits as in `requantise`.
     """
     addend, factor, other, shift, zero, least, greatest = map(int, residual_operands(parameters))
     total = value * factor + residual * other + addend
@@ -117,8 +117,8 @@ def residual_parameters(
     addend: Any, factors: tuple[Any, Any], shift: Any, zero: Any, least: Any, greatest: Any
 ) -> tuple[Any, ...]:
     """Return the four accumulator values that `add_residual` takes, in the order of `Parameter`."""
-    own, other = factors
-    both = own & ((1 << MULTIPLIER_BITS) - 1) | other << MULTIPLIER_BITS
+    value_factor, residual_factor = factors
+    both = value_factor & ((1 << MULTIPLIER_BITS) - 1) | residual_factor << MULTIPLIER_BITS
     return requantise_parameters(addend, both, shift, zero, least, greatest)
 
 

@@ -12,7 +12,7 @@ def statements_of(text: str) -> ast.Module:
     """Return the syntax tree of statements.
 
     Raises:
-        SyntaxError: the text cannot be read; further errors as those of `ast.parse`.
+        SyntaxError: the text cannot be read; further errors as in `ast.parse`.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -20,7 +20,7 @@ def statements_of(text: str) -> ast.Module:
 
 
 def expression_of(text: str) -> ast.expr:
-    """Return the syntax tree of an expression; errors as those of `statements_of`."""
+    """Return the syntax tree of an expression; errors as in `statements_of`."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return ast.parse(text, mode="eval").body

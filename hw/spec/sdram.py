@@ -4,7 +4,7 @@ The path of a beat, each stage with its registers:
 
 * the AXI bridge of the accelerator: a queue of 4 write requests, a queue of 2 read beats; with an address
   guard, a write beat passes after its request;
-* LiteDRAM's AXI port: one burst of reads and one of writes at a time, divided into beats; buffers of
+* LiteDRAM's AXI port: one burst of reads and one burst of writes at a time, divided into beats; buffers of
   `read_depth` and `write_depth` beats; reads and writes alternate at the ends of bursts;
 * the converter (`boards/sdram.py`): a cycle for each word of the SDRAM; it holds a beat ahead;
 * one bank machine at a time: it opens and closes rows, with a precharge in the last access to a row;
@@ -41,7 +41,7 @@ arbiter, converter, two command buffers, word collector, two of the read buffer,
 class SdramParameters:
     """Timing of an SDR SDRAM and its controller. Times are in cycles of their common clock.
 
-    The defaults are those of an MT48LC16M16 at 50 MHz, the part of a ULX3S.
+    The defaults describe an MT48LC16M16 at 50 MHz, the part of a ULX3S.
 
     Attributes:
         word_bits: width of the SDRAM.
@@ -147,7 +147,7 @@ def memory_of(values: Mapping[str, int]) -> AnyMemory:
     """Return the memory that has the parameters `values`, of either kind.
 
     Raises:
-        ConfigError: a value is outside its range, or the names are those of no memory.
+        ConfigError: a value is outside its range, or no memory has these names.
     """
     for kind in KINDS.values():
         if values.keys() == {field.name for field in fields(kind)}:

@@ -1,4 +1,4 @@
-"""Files kept between processes, each with a digest: an altered, cut or renamed one counts as missing.
+"""Files kept between processes, each with a digest: an altered, cut or renamed file counts as missing.
 
 So entries need not be synced to the disk, which costs more than many of them: after a crash of the operating
 system entries may be missing.
@@ -33,11 +33,11 @@ class Shelf:
 
     @property
     def folder(self) -> Path:
-        """Where the entries are; errors as those of `cache_folder`."""
+        """Where the entries are; errors as in `cache_folder`."""
         return cache_folder() / self.kind
 
     def read(self, key: str) -> bytes | None:
-        """Return the entry of a key (hex); None where there is none, or not a whole one."""
+        """Return the entry of a key (hex); None where there is none, or only a part of it."""
         try:
             file = self.folder / key
             stored = file.read_bytes()
@@ -87,7 +87,7 @@ def _digest(key: str, *parts: bytes) -> bytes:
 def _used(file: Path) -> tuple[float, int]:
     """Return when a file was used last, and its size; zeros where another process has deleted it."""
     try:
-        found = file.stat()
+        status = file.stat()
     except FileNotFoundError:
         return 0, 0
-    return found.st_mtime, found.st_size
+    return status.st_mtime, status.st_size

@@ -95,7 +95,7 @@ class Target:
         clock_mhz: turns cycles into time.
         energy: of events, in pJ.
         clock_source: where the clock comes from; no part of the digests. PRESET becomes GIVEN where the clock
-            is another than that of all presets.
+            differs from the clock of all presets.
 
     Raises:
         ConfigError: the clock is not a number in 0..10,000, without 0; or the bus is too narrow for the

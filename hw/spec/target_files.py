@@ -35,7 +35,7 @@ SETTING_NAMES = (
 def load(name_or_path: str | Path) -> Target:
     """Return the preset, or the target in the `.toml` or VTA `.json` file, of that name.
 
-    Values that a file omits are those of the preset `default`. A `.json` file describes the accelerator only.
+    Values that a file omits come from the preset `default`. A `.json` file describes the accelerator only.
 
     Raises:
         ConfigError: there is neither, or the file is not a target.
@@ -71,7 +71,7 @@ def to_toml(target: Target) -> str:
 
 
 def from_toml(text: str, filename: str = "<text>") -> Target:
-    """Return the target in `text`. Omitted values are those of the preset `default`, with extensions off.
+    """Return the target in `text`. Omitted values come from the preset `default`, with extensions off.
 
     Raises:
         ConfigError: naming file, parameter, value and what is allowed.
@@ -94,7 +94,7 @@ def apply_settings(target: Target, settings: Iterable[str]) -> Target:
     Raises:
         ConfigError: naming key, value and what is allowed.
     """
-    own: list[str] = []
+    config_settings: list[str] = []
     clock: dict[str, object] = {}
     tables: dict[str, dict[str, float | str]] = {}
     for setting in settings:
@@ -115,8 +115,10 @@ def apply_settings(target: Target, settings: Iterable[str]) -> Target:
             names = ", ".join(SETTING_NAMES)
             raise ConfigError(f"target parameter {key!r} is unknown{near}; there are {names}")
         else:
-            own.append(setting)
-    return _changed(replace(target, config=files.apply_settings(target.config, own)), clock | tables)
+            config_settings.append(setting)
+    return _changed(
+        replace(target, config=files.apply_settings(target.config, config_settings)), clock | tables
+    )
 
 
 def _changed(target: Target, around: Mapping[str, Any]) -> Target:

@@ -29,7 +29,7 @@ ARRIVED_BEATS = 2
 """Read beats that the DMA holds for clients that are not ready."""
 
 LOADS_IN_PROGRESS = 4
-"""LOADs that a load engine may have started and not yet written: all but one wait."""
+"""LOADs that a load engine may have started and not yet written: all but the first wait."""
 
 BURSTS_STORED_AHEAD = 2
 """Bursts of the store unit's data that wait for memory."""
@@ -79,8 +79,8 @@ def store_stages(extensions: Iterable[Extension], read_stages: int = STORE_READ_
     """Return the cycles from a read of the store unit until its beat enters the queue, of which `read_stages`
     pass until its data stand in a register.
 
-    The queue of beats is deeper by one less than this, for the reads in the stages; that of requests by one
-    less than with STORE_READ_STAGES.
+    The queue of beats is deeper by one less than this, for the reads in the stages; the queue of requests by
+    one less than with STORE_READ_STAGES.
     """
     return read_stages + sum(_EXTENSION_STAGES.get(extension, 0) for extension in extensions)
 
@@ -118,7 +118,7 @@ def alu_delay(opcode: AluOpcode, stages: int) -> int:
 
 def depthwise_slots(sums: Any, stride_2: Any, wide: Any = 0) -> Any:
     """Return the slots of a row of a DEPTHWISE with `sums` > 0 sums (numbers or integer arrays): as many as
-    the first window has columns, then one or two for each of the others."""
+    the first window has columns, then one or two for each further window."""
     return (sums - 1) * (1 + stride_2) + window_columns(wide)
 
 

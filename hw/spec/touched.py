@@ -40,8 +40,8 @@ def total(text: str, fields: Fields) -> Value:
 def _product(number: int, values: Sequence[Value]) -> Value:
     if not values:
         return number
-    found = reduce(mul, values)
-    return found if number == 1 else found * number
+    product = reduce(mul, values)
+    return product if number == 1 else product * number
 
 
 def happens(footprint: Footprint, access: Access, fields: Fields) -> Value:
@@ -56,7 +56,7 @@ def extent(access: Access, fields: Fields, uops: tuple[Value, Value] = (0, 0)) -
     """Return the first element of an access that happens, and one past its last.
 
     Args:
-        uops: the least and the greatest value of its field in the micro-ops, where it names one.
+        uops: the least and the greatest value of its field in the micro-ops, where it names a field.
     """
     first = total(access.base, fields)
     last = first
@@ -122,9 +122,10 @@ def elements(
 
     Args:
         fields: of one instruction.
-        uops: the values of its field in the micro-ops that the instruction steps through, where it names one.
+        uops: the values of its field in the micro-ops that the instruction steps through, where it names a
+            field.
         padding: False: leave out what is padding. The elements of a LOAD on chip then follow in the order of
-            those in DRAM.
+            the elements in DRAM.
     """
     first, ranges, steps_of = total(access.base, fields), [], []
     for axis in (access.outer, access.inner):

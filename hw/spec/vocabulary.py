@@ -14,7 +14,7 @@ class AluOpcode(IntEnum):
 
 
 VTA_ALU = (AluOpcode.MIN, AluOpcode.MAX, AluOpcode.ADD, AluOpcode.SHR, AluOpcode.MUL)
-"""The operations that a configuration has unless it names others: those of VTA."""
+"""The operations that a configuration has unless it names others: VTA's operations."""
 
 
 class Extension(StrEnum):

@@ -51,7 +51,7 @@ class Window:
         return self.rows * self.columns * self.channels
 
     def place(self, row: int, channel: int, column: int, columns: int) -> int:
-        """Return the number of the weight of a term; a window of `columns` columns has the last ones."""
+        """Return the number of the weight of a term; a window of `columns` columns has the last weights."""
         return (row * self.channels + channel) * self.columns + self.columns - columns + column
 
     def terms(self, more_rows: int = 0, wide: int = 0) -> Iterator[Term]:

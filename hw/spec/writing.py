@@ -1,7 +1,7 @@
 """Writing files: a write leaves a file complete, or as it was before.
 
 Contents go to a draft in the folder of the file, which is flushed to the disk and renamed. Missing folders
-are made.
+are created.
 
 Where the file system can do so (O_TMPFILE), a draft has no name until it is complete, so that a killed
 process leaves nothing. Elsewhere, and for the moment in which one file replaces another, its name is
@@ -54,7 +54,7 @@ def whole_file(path: str | os.PathLike[str], mode: str = "w") -> Iterator[IO[Any
 
 
 def write_bytes(path: str | os.PathLike[str], *parts: bytes, synced: bool = True) -> None:
-    """Write a file; errors as those of `whole_file`.
+    """Write a file; errors as in `whole_file`.
 
     Args:
         parts: the contents, part after part.
@@ -68,7 +68,7 @@ def write_bytes(path: str | os.PathLike[str], *parts: bytes, synced: bool = True
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write a file of UTF-8 text; errors as those of `whole_file`."""
+    """Write a file of UTF-8 text; errors as in `whole_file`."""
     with whole_file(path) as file:
         file.write(text)
 
@@ -79,7 +79,7 @@ def write_together(contents: Mapping[Path, str]) -> None:
     They are put there one by one, in the order given: where the last is new, all are.
 
     Raises:
-        OutputError: one cannot be written.
+        OutputError: a file cannot be written.
     """
     with ExitStack() as stack:
         outputs = []
@@ -225,7 +225,7 @@ def _descriptor(folder: Path) -> tuple[int, Path | None]:
 
 
 def _unnamed(folder: Path) -> int | None:
-    """Return the locked descriptor of a file without a name; None if the system cannot make or name one."""
+    """Return the locked descriptor of a file without a name; None if the system cannot make or name it."""
     try:
         descriptor = os.open(folder, os.O_TMPFILE | os.O_WRONLY, 0o666)
     except OSError as error:

@@ -195,7 +195,7 @@ class Program:
 
 
 def regions(image: Image) -> tuple[int, int]:
-    """Return bus addresses of tensors and image: in another order than that of the placement."""
+    """Return bus addresses of tensors and image: in another order than the placement."""
     first = -(-GAP // image.alignment) * image.alignment
     second = first + image.image.size + -(-GAP // image.alignment) * image.alignment
     return second, first

@@ -81,11 +81,11 @@ class _Stored:
         return self.outputs[name].text
 
     def _excerpt(self, name: str, kind: str, key: str) -> str:
-        text, one = self._stored(name), self.declared[name]
-        pattern = getattr(one, kind).get(key)
+        text, measurement = self._stored(name), self.declared[name]
+        pattern = getattr(measurement, kind).get(key)
         if pattern is None:
             raise PageError(f"docs/figures.toml declares no {kind}.{key} of {name}")
         excerpt = matched(pattern, text)
         if excerpt is None:
-            raise PageError(f"the output of `{one.command}` holds no {pattern!r} ({name}.{key})")
+            raise PageError(f"the output of `{measurement.command}` holds no {pattern!r} ({name}.{key})")
         return excerpt

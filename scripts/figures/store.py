@@ -44,14 +44,16 @@ def write_store(outputs: Mapping[str, Output], path: Path = STORE) -> None:
 
 
 def stale(declared: Mapping[str, Measurement], outputs: Mapping[str, Output]) -> Iterator[Measurement]:
-    """Yield measurements without output, and exact ones whose sources have changed since they ran."""
-    for one in declared.values():
-        stored = outputs.get(one.name)
-        if one.depends and (stored is None or (not one.dated and stored.digest != one.digest)):
-            yield one
+    """Yield measurements without output, and exact measurements whose sources have changed since they ran."""
+    for measurement in declared.values():
+        stored = outputs.get(measurement.name)
+        if measurement.depends and (
+            stored is None or (not measurement.dated and stored.digest != measurement.digest)
+        ):
+            yield measurement
 
 
-def measure(one: Measurement, declared: Mapping[str, Measurement], prepared: set[str]) -> Output:
+def measure(measurement: Measurement, declared: Mapping[str, Measurement], prepared: set[str]) -> Output:
     """Run a command, and before it the commands whose files it reads.
 
     Args:
@@ -60,16 +62,18 @@ def measure(one: Measurement, declared: Mapping[str, Measurement], prepared: set
     Raises:
         MeasureError: a command failed.
     """
-    for name in one.after:
+    for name in measurement.after:
         if name not in prepared:
             measure(declared[name], declared, prepared)
-    done = run(one.arguments, ROOT)
+    done = run(measurement.arguments, ROOT)
     if done.status:
-        raise MeasureError(f"{one.command} exited with {done.status}: {done.errors.strip()[-MESSAGE:]}")
-    prepared.add(one.name)
-    return Output(one.digest, kept(one, done.output.splitlines()))
+        raise MeasureError(
+            f"{measurement.command} exited with {done.status}: {done.errors.strip()[-MESSAGE:]}"
+        )
+    prepared.add(measurement.name)
+    return Output(measurement.digest, kept(measurement, done.output.splitlines()))
 
 
-def kept(one: Measurement, lines: Iterable[str]) -> str:
+def kept(measurement: Measurement, lines: Iterable[str]) -> str:
     """Return the lines of an output that are stored."""
-    return "\n".join(line for line in lines if not one.omit or not re.search(one.omit, line))
+    return "\n".join(line for line in lines if not measurement.omit or not re.search(measurement.omit, line))

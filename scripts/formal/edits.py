@@ -32,7 +32,7 @@ class Edit:
 
 @contextmanager
 def edited(*edits: Edit) -> Iterator[None]:
-    """Let functions, methods and whole numbers of modules be those of the changed sources.
+    """Take functions, methods and whole numbers of modules from the changed sources.
 
     Classes and functions stay the same objects, so that other modules that import them see the change.
 
@@ -87,4 +87,4 @@ def _functions(members: Mapping[str, Any], module: str) -> Iterator[tuple[str, F
         if isinstance(value, FunctionType) and value.__module__ == module:
             yield name, value
         elif isinstance(value, type) and value.__module__ == module:
-            yield from ((f"{name}.{inner}", found) for inner, found in _functions(vars(value), module))
+            yield from ((f"{name}.{inner}", function) for inner, function in _functions(vars(value), module))

@@ -34,13 +34,13 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Ledger:
-    """Decides circuits, those alone that were not decided before.
+    """Decides circuits that were not decided before.
 
     A circuit is known by its RTLIL, which holds the component, the claims and the assumptions, with the
     commands for the tools and their version. What was not closed in time is tried again.
 
     Args:
-        path: of the journal; its folder is made.
+        path: of the journal; its folder is created.
 
     Raises:
         LedgerError: the journal is damaged, in use, or cannot be written.
@@ -61,7 +61,7 @@ class Ledger:
         self._file.close()
 
     def decide(self, rtlil: str, effort: Effort) -> Outcome:
-        """Return what the prover says, or said before; errors as those of `provers.decide`."""
+        """Return what the prover says, or said before; errors as in `provers.decide`."""
         key = digest_of([rtlil, TO_AIGER, effort.command, tool_version()])
         known = self._known.get(key)
         if known:

@@ -94,10 +94,10 @@ ALU, SCALING, REQUANTISE, RESIDUAL, TABLES, PACKING = (
 INDUCTION = Effort(Method.INDUCTION)
 
 IN_REGISTER = (Edit(QUEUE, "ONE_LUT_RAM = 16", "ONE_LUT_RAM = 2"),)
-"""Queues of more than two items have an output register before LUT RAM, as those of more than 16 have."""
+"""Queues of more than two items have an output register before LUT RAM, as queues of more than 16 have."""
 
 IN_BLOCK_RAM = (*IN_REGISTER, Edit(QUEUE, "LUT_RAM_WORDS = 32", "LUT_RAM_WORDS = 1"))
-"""They have it before block RAM, as those of more than 33 have."""
+"""They have it before block RAM, as queues of more than 33 have."""
 
 POINTER_FAULT = Edit(QUEUE, "Mux(pointer == words - 1, 0, pointer + 1)", "pointer + 1")
 FULL = "ready.eq(~enters | (self.level != self.depth{})),\n                {}"
@@ -262,7 +262,7 @@ SPLIT_PRODUCT = (
     Edit(ALU, "NARROW_MULTIPLIER_BITS = 18", "NARROW_MULTIPLIER_BITS = 6"),
     Edit(ALU, "LOW_FACTOR_BITS = 17", "LOW_FACTOR_BITS = 6"),
 )
-"""Factors of SPLIT_BITS are divided as those of 32 bits are."""
+"""Factors of SPLIT_BITS are divided as factors of 32 bits are."""
 
 
 def _split(lanes: int) -> AcceleratorConfig:

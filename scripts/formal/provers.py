@@ -182,7 +182,7 @@ def understood(output: str, effort: Effort) -> tuple[Verdict, int | None]:
     """Return the verdict that ABC prints, and the cycle in which a claim fails.
 
     Raises:
-        ToolError: it is none of the known ones.
+        ToolError: it is no known verdict.
     """
     if refuted := REFUTED.search(output):
         return Verdict.REFUTED, int(refuted[1] or 0)

@@ -33,7 +33,7 @@ class Result:
 def together(outcomes: Sequence[Outcome]) -> Outcome:
     """Return the outcome of several circuits: the first that is not proved, if any, and the sum of times."""
     seconds = sum(outcome.seconds for outcome in outcomes)
-    worst = next((one for one in outcomes if one.verdict is not Verdict.PROVED), outcomes[0])
+    worst = next((outcome for outcome in outcomes if outcome.verdict is not Verdict.PROVED), outcomes[0])
     return Outcome(worst.verdict, seconds, worst.cycle)
 
 

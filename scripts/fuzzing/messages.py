@@ -78,8 +78,8 @@ def _change_repeated(values, field: FieldDescriptor, rng: Random) -> None:
     elif place is not None and choice == 1 and len(values) < LONGEST:
         values.append(values[place])
     elif place is not None and choice == 2 and field.type != FieldDescriptor.TYPE_MESSAGE:
-        other = rng.randrange(len(values))
-        values[place], values[other] = values[other], values[place]
+        second = rng.randrange(len(values))
+        values[place], values[second] = values[second], values[place]
     elif field.type == FieldDescriptor.TYPE_MESSAGE:
         values.add()
     elif place is not None:

@@ -181,8 +181,8 @@ def _remove(holder, key, rng: Random) -> None:
 
 def _swap(holder, key, rng: Random) -> None:
     """Let two places of one list or object change their values."""
-    other = rng.choice(list(holder) if isinstance(holder, dict) else range(len(holder)))
-    holder[key], holder[other] = holder[other], holder[key]
+    second = rng.choice(list(holder) if isinstance(holder, dict) else range(len(holder)))
+    holder[key], holder[second] = holder[second], holder[key]
 
 
 def _add(holder, key, rng: Random) -> None:

@@ -39,7 +39,7 @@ def _conv(g: Growing, x: Value) -> None:
     name = g.node(
         "Conv", *inputs, kernel_shape=kernel, strides=strides, pads=pads, dilations=dilations, group=groups
     )
-    g.made(name, n, outputs, *sizes)
+    g.keep(name, n, outputs, *sizes)
 
 
 def _conv_transpose(g: Growing, x: Value) -> None:
@@ -49,13 +49,13 @@ def _conv_transpose(g: Growing, x: Value) -> None:
     outputs, kernel, stride = g.rng.randint(1, 8), g.rng.randint(2, 4), g.rng.choice([1, 2])
     weights = g.weights(c, outputs, kernel, kernel, fan_in=c * 2)
     name = g.node("ConvTranspose", x.name, weights, kernel_shape=[kernel] * 2, strides=[stride] * 2)
-    g.made(name, n, outputs, *((size - 1) * stride + kernel for size in (h, w)))
+    g.keep(name, n, outputs, *((size - 1) * stride + kernel for size in (h, w)))
 
 
 def _batch_norm(g: Growing, x: Value) -> None:
     c = x.shape[1]
     parameters = [g.constant(c, least=0.5), g.constant(c), g.constant(c), g.constant(c, least=0.5)]
-    g.made(g.node("BatchNormalization", x.name, *parameters, epsilon=1e-5), *x.shape)
+    g.keep(g.node("BatchNormalization", x.name, *parameters, epsilon=1e-5), *x.shape)
 
 
 def _pool(g: Growing, x: Value) -> None:
@@ -71,19 +71,19 @@ def _pool(g: Growing, x: Value) -> None:
         ceil = 0  # the shape inference of onnx counts a last window that begins behind the input
     sizes = [(-(-f // s) if ceil else f // s) + 1 for f, s in zip(free, strides, strict=True)]
     name = g.node(op, x.name, kernel_shape=kernel, strides=strides, pads=pads, ceil_mode=ceil, **attributes)
-    g.made(name, n, c, *sizes)
+    g.keep(name, n, c, *sizes)
 
 
 def _global_pool(g: Growing, x: Value) -> None:
     op = g.rng.choice(["GlobalAveragePool", "GlobalAveragePool", "GlobalMaxPool"])
-    g.made(g.node(op, x.name), *x.shape[:2], *(1 for _ in x.shape[2:]))
+    g.keep(g.node(op, x.name), *x.shape[:2], *(1 for _ in x.shape[2:]))
 
 
 def _instance_norm(g: Growing, x: Value) -> None:
     c = x.shape[1]
     if math.prod(x.shape[2:]) > 1:
         parameters = g.constant(c, least=0.5), g.constant(c)
-        g.made(g.node("InstanceNormalization", _varied(g, x), *parameters), *x.shape)
+        g.keep(g.node("InstanceNormalization", _varied(g, x), *parameters), *x.shape)
 
 
 def _varied(g: Growing, x: Value) -> str:
@@ -102,7 +102,7 @@ def _group_norm(g: Growing, x: Value) -> None:
     normal = g.node("InstanceNormalization", flat, unit_scale, zero_bias)
     image = g.node("Reshape", normal, g.builder.integers(n, c, *sides))
     scale, bias = (g.constant(c, *(1 for _ in sides)) for _ in range(2))
-    g.made(g.node("Add", g.node("Mul", image, scale), bias), *x.shape)
+    g.keep(g.node("Add", g.node("Mul", image, scale), bias), *x.shape)
 
 
 # Images
@@ -113,7 +113,7 @@ def _squeeze_and_excite(g: Growing, x: Value) -> None:
     mean = g.node("GlobalAveragePool", x.name)
     small = g.node("Conv", mean, g.weights(4, c, 1, 1, fan_in=c), g.constant(4), kernel_shape=[1, 1])
     large = g.node("Conv", g.node("Relu", small), g.weights(c, 4, 1, 1, fan_in=4), kernel_shape=[1, 1])
-    g.made(g.node("Mul", x.name, g.node("Sigmoid", large)), *x.shape)
+    g.keep(g.node("Mul", x.name, g.node("Sigmoid", large)), *x.shape)
 
 
 def _resize(g: Growing, x: Value) -> None:
@@ -122,33 +122,33 @@ def _resize(g: Growing, x: Value) -> None:
         return
     scales = g.builder.constant(np.float32([1, 1, 2, 2]))
     attributes = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
-    g.made(g.node("Resize", x.name, "", scales, **attributes), n, c, 2 * h, 2 * w)
+    g.keep(g.node("Resize", x.name, "", scales, **attributes), n, c, 2 * h, 2 * w)
 
 
 def _depth_to_space(g: Growing, x: Value) -> None:
     n, c, h, w = x.shape
     if c % 4 == 0:
-        g.made(g.node("DepthToSpace", x.name, blocksize=2, mode="CRD"), n, c // 4, 2 * h, 2 * w)
+        g.keep(g.node("DepthToSpace", x.name, blocksize=2, mode="CRD"), n, c // 4, 2 * h, 2 * w)
 
 
 def _pad(g: Growing, x: Value) -> None:
     n, c, h, w = x.shape
     before, behind = g.rng.randint(0, 1), g.rng.randint(0, 2)
     pads = g.builder.integers(0, 0, before, before, 0, 0, behind, behind)
-    g.made(g.node("Pad", x.name, pads), n, c, h + before + behind, w + before + behind)
+    g.keep(g.node("Pad", x.name, pads), n, c, h + before + behind, w + before + behind)
 
 
 def _flatten(g: Growing, x: Value) -> None:
     n, *rest = x.shape
     if math.prod(rest) <= 1024:
         op, more = g.rng.choice([("Flatten", ()), ("Reshape", (g.builder.integers(n, -1),))])
-        g.made(g.node(op, x.name, *more), n, math.prod(rest))
+        g.keep(g.node(op, x.name, *more), n, math.prod(rest))
 
 
 def _image_to_rows(g: Growing, x: Value) -> None:
     n, c, h, w = x.shape
     flat = g.node("Reshape", x.name, g.builder.integers(n, c, h * w))
-    g.made(g.node("Transpose", flat, perm=[0, 2, 1]), n, h * w, c)
+    g.keep(g.node("Transpose", flat, perm=[0, 2, 1]), n, h * w, c)
 
 
 # Rows
@@ -161,7 +161,7 @@ def _matmul(g: Growing, x: Value) -> None:
         operands = [name, g.constant(n)]
         g.rng.shuffle(operands)
         name = g.node("Add", *operands)
-    g.made(name, *x.shape[:-1], n)
+    g.keep(name, *x.shape[:-1], n)
 
 
 def _gemm(g: Growing, x: Value) -> None:
@@ -172,7 +172,7 @@ def _gemm(g: Growing, x: Value) -> None:
     if g.rng.random() < 0.7:
         inputs.append(g.constant(n))
     factors = {"alpha": g.rng.choice([1.0, 1.0, 0.5]), "beta": g.rng.choice([1.0, 1.0, 2.0])}
-    g.made(g.node("Gemm", *inputs, transB=turned, **factors), x.shape[0], n)
+    g.keep(g.node("Gemm", *inputs, transB=turned, **factors), x.shape[0], n)
 
 
 def _attention(g: Growing, x: Value) -> None:
@@ -184,12 +184,12 @@ def _attention(g: Growing, x: Value) -> None:
     if g.rng.random() < 0.5:  # later positions are masked
         mask = np.triu(np.full((x.shape[1],) * 2, g.rng.choice([-20, -1e4]), np.float32), 1)
         scaled = g.node("Add", scaled, g.builder.constant(mask))
-    g.made(g.node("MatMul", g.node("Softmax", scaled, axis=-1), x.name), *x.shape)
+    g.keep(g.node("MatMul", g.node("Softmax", scaled, axis=-1), x.name), *x.shape)
 
 
 def _layer_norm(g: Growing, x: Value) -> None:
     width = x.shape[-1]
-    g.made(g.node("LayerNormalization", x.name, g.constant(width), g.constant(width), axis=-1), *x.shape)
+    g.keep(g.node("LayerNormalization", x.name, g.constant(width), g.constant(width), axis=-1), *x.shape)
 
 
 def _written_norm(g: Growing, x: Value) -> None:
@@ -200,7 +200,7 @@ def _written_norm(g: Growing, x: Value) -> None:
     variance = g.node("ReduceMean", g.node(*squares), axes=[-1])
     root = g.node("Sqrt", g.node("Add", variance, g.builder.constant(np.float32(1e-2))))
     normal = g.node("Mul", g.node("Div", centred, root), g.constant(width))
-    g.made(g.node("Add", normal, g.constant(width)), *x.shape)
+    g.keep(g.node("Add", normal, g.constant(width)), *x.shape)
 
 
 def _written_root_mean_square_norm(g: Growing, x: Value) -> None:
@@ -208,7 +208,7 @@ def _written_root_mean_square_norm(g: Growing, x: Value) -> None:
     mean = g.node("ReduceMean", g.node("Mul", x.name, x.name), axes=[-1])
     root = g.node("Sqrt", g.node("Add", mean, g.builder.constant(np.float32(1e-2))))
     inverse = g.rng.choice([("Div", x.name, root), ("Mul", x.name, g.node("Reciprocal", root))])
-    g.made(g.node("Mul", g.node(*inverse), g.constant(x.shape[-1])), *x.shape)
+    g.keep(g.node("Mul", g.node(*inverse), g.constant(x.shape[-1])), *x.shape)
 
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
@@ -233,9 +233,9 @@ def _recurrence(g: Growing, x: Value) -> None:
     outputs = g.builder.nodes(op, 2, *inputs, hidden_size=hidden, direction=direction, **attributes)
     if g.rng.random() < 0.7:
         turned = g.node("Transpose", outputs[0], perm=[0, 2, 1, 3])
-        g.made(g.node("Reshape", turned, g.builder.integers(steps, -1)), steps, ways * hidden)
+        g.keep(g.node("Reshape", turned, g.builder.integers(steps, -1)), steps, ways * hidden)
     else:
-        g.made(g.node("Reshape", outputs[1], g.builder.integers(ways, hidden)), ways, hidden)
+        g.keep(g.node("Reshape", outputs[1], g.builder.integers(ways, hidden)), ways, hidden)
 
 
 def _softmax(g: Growing, x: Value) -> None:
@@ -243,13 +243,13 @@ def _softmax(g: Growing, x: Value) -> None:
         x.shape[-1] == 1
     ):  # in uint8 onnxruntime's QLinearSoftmax makes 0 of it: 256 with the scale 1/256 wraps
         return
-    g.made(g.node("Softmax", x.name, axis=-1), *x.shape)
+    g.keep(g.node("Softmax", x.name, axis=-1), *x.shape)
 
 
 def _reshape_rows(g: Growing, x: Value) -> None:
     rows = int(np.prod(x.shape[:-1]))
     shape = g.rng.choice([(rows, x.shape[-1]), (1, rows, x.shape[-1])])
-    g.made(g.node("Reshape", x.name, g.builder.integers(*shape)), *shape)
+    g.keep(g.node("Reshape", x.name, g.builder.integers(*shape)), *shape)
 
 
 # Both
@@ -280,25 +280,25 @@ def _unary(g: Growing, x: Value) -> None:
         name = g.node("Add", g.node("Sigmoid", name), g.builder.scalar(0.5))
     elif op == "Exp":
         name = g.node("Clip", name, g.builder.scalar(-4), g.builder.scalar(2))
-    g.made(g.node(op, name), *x.shape)
+    g.keep(g.node(op, name), *x.shape)
 
 
 def _clip(g: Growing, x: Value) -> None:
     low, high = (g.builder.scalar(bound) for bound in (g.rng.choice([0, -1]), g.rng.choice([1, 6])))
-    g.made(g.node("Clip", x.name, low, high), *x.shape)
+    g.keep(g.node("Clip", x.name, low, high), *x.shape)
 
 
 def _silu(g: Growing, x: Value) -> None:
     gate = g.rng.choice(["Sigmoid", "HardSigmoid", "Tanh"])
-    g.made(g.node("Mul", x.name, g.node(gate, x.name)), *x.shape)
+    g.keep(g.node("Mul", x.name, g.node(gate, x.name)), *x.shape)
 
 
 def _prelu(g: Growing, x: Value) -> None:
-    g.made(g.node("PRelu", x.name, g.constant(*_by_channel(x))), *x.shape)
+    g.keep(g.node("PRelu", x.name, g.constant(*_by_channel(x))), *x.shape)
 
 
 def _by_channel(x: Value) -> tuple[int, ...]:
-    """Return the shape of parameters of which each channel has one."""
+    """Return the shape of a parameter per channel."""
     return (x.shape[1], *(1 for _ in x.shape[2:])) if x.has_channels else (x.shape[-1],)
 
 
@@ -308,13 +308,13 @@ def _change_channels(g: Growing, x: Value) -> None:
     operands = [x.name, g.constant(*shape, least=0.5) if op == "Div" else g.constant(*shape)]
     if op != "Div":
         g.rng.shuffle(operands)
-    g.made(g.node(op, *operands), *x.shape)
+    g.keep(g.node(op, *operands), *x.shape)
 
 
 def _two(g: Growing, x: Value) -> None:
     others = [value for value in g.values if value.shape == x.shape]
     op = g.rng.choice(["Add", "Add", "Add", "Mul", "Sub", "Max", "Min", "Mean", "Sum"])
-    g.made(g.node(op, x.name, g.rng.choice(others).name), *x.shape)
+    g.keep(g.node(op, x.name, g.rng.choice(others).name), *x.shape)
 
 
 def _concat(g: Growing, x: Value) -> None:
@@ -327,7 +327,7 @@ def _concat(g: Growing, x: Value) -> None:
     total = sum(part.shape[axis] for part in parts)
     if total <= 2 * MOST_CHANNELS:
         name = g.node("Concat", *(part.name for part in parts), axis=axis)
-        g.made(name, *x.shape[:axis], total, *x.shape[axis + 1 :])
+        g.keep(name, *x.shape[:axis], total, *x.shape[axis + 1 :])
 
 
 def _split(g: Growing, x: Value) -> None:
@@ -335,7 +335,7 @@ def _split(g: Growing, x: Value) -> None:
     if x.shape[axis] % 2 == 0:
         half = (*x.shape[:axis], x.shape[axis] // 2, *x.shape[axis + 1 :])
         for name in g.builder.nodes("Split", 2, x.name, axis=axis):
-            g.made(name, *half)
+            g.keep(name, *half)
 
 
 def _slice(g: Growing, x: Value) -> None:
@@ -344,7 +344,7 @@ def _slice(g: Growing, x: Value) -> None:
         begin = g.rng.choice([1, g.rng.randrange(x.shape[axis])])
         end = g.rng.choice([x.shape[axis], g.rng.randint(begin + 1, x.shape[axis])])
         bounds = [g.builder.integers(each) for each in (begin, end, axis)]
-        g.made(g.node("Slice", x.name, *bounds), *x.shape[:axis], end - begin, *x.shape[axis + 1 :])
+        g.keep(g.node("Slice", x.name, *bounds), *x.shape[:axis], end - begin, *x.shape[axis + 1 :])
 
 
 def _pick(g: Growing, x: Value) -> None:
@@ -352,7 +352,7 @@ def _pick(g: Growing, x: Value) -> None:
     axis = g.rng.randrange(len(x.shape) - 1)
     if len(x.shape) > 2:
         index = g.builder.constant(np.int64(g.rng.choice([-1, g.rng.randrange(x.shape[axis])])))
-        g.made(g.node("Gather", x.name, index, axis=axis), *x.shape[:axis], *x.shape[axis + 1 :])
+        g.keep(g.node("Gather", x.name, index, axis=axis), *x.shape[:axis], *x.shape[axis + 1 :])
 
 
 def _reduce(g: Growing, x: Value) -> None:
@@ -362,7 +362,7 @@ def _reduce(g: Growing, x: Value) -> None:
     axes = g.rng.choice([sides, sides, *([side] for side in sides)]) if x.has_channels else [last]
     sizes = [1 if axis in axes else size for axis, size in enumerate(x.shape) if keeps or axis not in axes]
     if len(sizes) > 1:
-        g.made(g.node(op, x.name, axes=axes, keepdims=keeps), *sizes)
+        g.keep(g.node(op, x.name, axes=axes, keepdims=keeps), *sizes)
 
 
 ANY: tuple[Step, ...] = (_unary, _unary, _clip, _silu, _prelu, _change_channels, _change_channels, _two, _two)

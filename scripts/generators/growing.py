@@ -57,7 +57,7 @@ class Growing:
             return None
         return wanted[-1] if self.rng.random() < 0.7 else self.rng.choice(wanted)
 
-    def made(self, name: str, *shape: int) -> None:
+    def keep(self, name: str, *shape: int) -> None:
         """Keep what an operator makes."""
         self.values.append(Value(name, shape))
 

@@ -287,8 +287,8 @@ def _if(count: int, condition: str) -> NodeProto:
     for depth in reversed(range(count)):
         inner = [helper.make_node("Relu", ["x"], [f"t{depth}"])] if node is None else [node]
         then = _branch(inner, f"t{depth}" if node is None else f"y{depth + 1}", f"then{depth}")
-        other = _branch([helper.make_node("Neg", ["x"], [f"e{depth}"])], f"e{depth}", f"else{depth}")
-        node = helper.make_node("If", [condition], [f"y{depth}"], then_branch=then, else_branch=other)
+        otherwise = _branch([helper.make_node("Neg", ["x"], [f"e{depth}"])], f"e{depth}", f"else{depth}")
+        node = helper.make_node("If", [condition], [f"y{depth}"], then_branch=then, else_branch=otherwise)
     assert node is not None, "there is at least one If"
     return node
 

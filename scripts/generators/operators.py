@@ -289,18 +289,18 @@ def _elementwise(maker: Maker) -> Case:
     rng, config, narrowing = maker.rng, maker.config, maker.narrowing()
     shape = (maker.rng.randint(1, 2), rng.randint(1, 30), rng.randint(1, 12), rng.randint(1, 12))
     first, second = maker.bytes(*shape), maker.bytes(*shape)
-    wide, other = first.astype(np.int64), second.astype(np.int64)
+    wide_first, wide_second = first.astype(np.int64), second.astype(np.int64)
     flat = (blocks(shape[1], config.block_out), blocks(shape[0], config.batch) * shape[2] * shape[3])
     if flat[0] > 1 and blocks(shape[0], config.batch) > 1:
         raise IrError("blocks of channels stand apart in a batch")
     zeros = rng.randint(-9, 9), rng.randint(-9, 9)
     factors = rng.choice((1, 7, -300)), rng.choice((1, 100))
     sums, products = (
-        wide * factors[0] + other * factors[1],
-        (wide - zeros[0]) * (other - zeros[1]),
+        wide_first * factors[0] + wide_second * factors[1],
+        (wide_first - zeros[0]) * (wide_second - zeros[1]),
     )
     statements = (
-        (lambda: requantise(flat, config, narrowing), wide, "requantise"),
+        (lambda: requantise(flat, config, narrowing), wide_first, "requantise"),
         (lambda: add(flat, config, narrowing, factors=factors), sums, f"add {factors}"),
         (lambda: multiply(flat, config, narrowing, zeros=zeros), products, f"multiply {zeros}"),
     )

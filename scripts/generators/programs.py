@@ -155,8 +155,8 @@ class TokenWeaver:
     def add(self, instruction: isa.Instruction, access: Access) -> None:
         """Append `instruction`, ordered behind everything that it conflicts with."""
         unit = unit_of(instruction)
-        for other, position in self._conflicts(unit, access).items():
-            self._order(unit, other, position)
+        for other_unit, position in self._conflicts(unit, access).items():
+            self._order(unit, other_unit, position)
         position = self._append(self._decorated(instruction, unit))
         for key in access.reads:
             self._reads[key][unit] = position
@@ -168,23 +168,23 @@ class TokenWeaver:
         needed: dict[Unit, int] = {}
         for table, keys in ((self._writes, access.reads | access.writes), (self._reads, access.writes)):
             for key in keys:
-                for other, position in table.get(key, {}).items():
-                    if other is not unit:
-                        needed[other] = max(position, needed.get(other, -1))
+                for other_unit, position in table.get(key, {}).items():
+                    if other_unit is not unit:
+                        needed[other_unit] = max(position, needed.get(other_unit, -1))
         return needed
 
-    def _order(self, unit: Unit, other: Unit, position: int) -> None:
-        """Make sure that the next instruction of `unit` starts behind instruction `position` of `other`."""
-        if self._known[unit][other] >= position:
+    def _order(self, unit: Unit, other_unit: Unit, position: int) -> None:
+        """Let the next instruction of `unit` start behind instruction `position` of `other_unit`."""
+        if self._known[unit][other_unit] >= position:
             return
-        if abs(unit - other) > 1:
-            self._order(Unit.COMPUTE, other, position)
+        if abs(unit - other_unit) > 1:
+            self._order(Unit.COMPUTE, other_unit, position)
             self._order(unit, Unit.COMPUTE, self._append(_NO_OPERATION[Unit.COMPUTE]))
             return
-        edge = next(edge for edge in TOKEN_EDGES if (edge.producer, edge.consumer) == (other, unit))
+        edge = next(edge for edge in TOKEN_EDGES if (edge.producer, edge.consumer) == (other_unit, unit))
         if not any(push.position >= position for push in self._tokens[edge]):
             self._push(edge)
-        while self._known[unit][other] < position:
+        while self._known[unit][other_unit] < position:
             self._append(replace(_NO_OPERATION[unit], **{edge.pop_flag: 1}))
 
     def _push(self, edge: TokenEdge) -> None:
@@ -218,8 +218,8 @@ class TokenWeaver:
 
     def _learn(self, unit: Unit, producer: Unit, push: _Push) -> None:
         known = self._known[unit]
-        for other, position in {**push.known, producer: push.position}.items():
-            known[other] = max(known[other], position)
+        for other_unit, position in {**push.known, producer: push.position}.items():
+            known[other_unit] = max(known[other_unit], position)
 
 
 MOST_MACS = 1024  # of a configuration, which is built quickly

@@ -81,10 +81,11 @@ def _dequantise(model: ModelProto, node: NodeProto, weights: np.ndarray, zeros: 
     model.graph.initializer.append(numpy_helper.from_array(scales, names[1]))
     if zeros:
         model.graph.initializer.append(helper.make_tensor(names[2], kind, points.shape, points.ravel()))
-    made = f"{node.output[0]}_weights"
+    dequantised = f"{node.output[0]}_weights"
     place = list(model.graph.node).index(node)
     inputs = names if zeros else names[:2]
     model.graph.node.insert(
-        place, helper.make_node("DequantizeLinear", inputs, [made], made, axis=0, block_size=BLOCK)
+        place,
+        helper.make_node("DequantizeLinear", inputs, [dequantised], dequantised, axis=0, block_size=BLOCK),
     )
-    model.graph.node[place + 1].input[1] = made
+    model.graph.node[place + 1].input[1] = dequantised

@@ -80,7 +80,7 @@ def _uniform(random: np.random.Generator, low: float, high: float, **shapes: tup
 
 
 def _lstm_sample(random: np.random.Generator) -> Tensors:
-    """Return a word's embedding and the state after some steps: hidden values are those of a tanh."""
+    """Return a word's embedding and the state after some steps: hidden values are results of a tanh."""
     return _normal(random, inputs=(1, UNITS), cell=(1, UNITS)) | _uniform(random, -1, 1, hidden=(1, UNITS))
 
 
@@ -197,4 +197,4 @@ OPTIONAL = {
     network.name: network
     for network in (Network("vgg19", "VGG-19, 224x224 image, 1,000 classes", vgg19, _image, _classifier),)
 }
-"""Networks whose files are so large that they are made only where they are asked for."""
+"""Networks whose files are so large that they are written only where they are asked for."""

@@ -1,6 +1,6 @@
 """ConvNeXt-Atto for 224x224 images of 1,000 classes.
 
-Source: Liu et al., A ConvNet for the 2020s, CVPR 2022, figure 4; the widths of the smallest one are those of
+Source: Liu et al., A ConvNet for the 2020s, CVPR 2022, figure 4; the widths of the smallest network are from
 Wightman, timm, 2022.
 """
 

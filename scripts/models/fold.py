@@ -28,7 +28,7 @@ def fold(model: ModelProto) -> None:
 
 def _join(conv: NodeProto, norm: NodeProto, values: dict[str, np.ndarray]) -> None:
     scale, shift, mean, variance = (values[name].astype(np.float64) for name in norm.input[1:])
-    epsilon = next((found.f for found in norm.attribute if found.name == "epsilon"), 1e-5)
+    epsilon = next((attribute.f for attribute in norm.attribute if attribute.name == "epsilon"), 1e-5)
     factor = scale / np.sqrt(variance + epsilon)
     bias = values[conv.input[2]] if len(conv.input) > 2 else 0.0
     weight = values[conv.input[1]]

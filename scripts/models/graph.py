@@ -15,7 +15,7 @@ from onnx import (
 )
 
 OPSET = 17
-IR_VERSION = 8  # that of opset 17, which every reader since understands
+IR_VERSION = 8  # the version of opset 17, which every reader since understands
 
 
 class GraphBuilder:
@@ -142,11 +142,11 @@ class GraphBuilder:
         """
         scale = self.constant((deviation * self._random.uniform(0.8, 1.2, channels)).astype(np.float32))
         shift = self._normal((channels,), 0.1, mean)
-        zeros, ones = (
+        zero_mean, unit_variance = (
             self.constant(np.zeros(channels, np.float32)),
             self.constant(np.ones(channels, np.float32)),
         )
-        return self.node("BatchNormalization", data, scale, shift, zeros, ones, epsilon=1e-5)
+        return self.node("BatchNormalization", data, scale, shift, zero_mean, unit_variance, epsilon=1e-5)
 
     def layer_norm(self, data: str, width: int) -> str:
         """Add a LayerNormalization over the last dimension."""
@@ -169,7 +169,7 @@ class GraphBuilder:
         return self.constant(np.array(value, np.float32))
 
     def branch(self, body: Callable[[], str]) -> GraphProto:
-        """Return the nodes that `body` adds as a graph of their own, for an If; weights stay outside."""
+        """Return the nodes that `body` adds as a separate graph, for an If; weights stay outside."""
         outer, self._nodes = self._nodes, []
         result = body()
         graph = helper.make_graph(

@@ -38,8 +38,8 @@ def unit(
 def projection(
     graph: GraphBuilder, data: str, channels: int, outputs: int, kernel: int = 1, *, small: bool
 ) -> str:
-    """Add Conv and BatchNormalization without activation; `small` ones are added to a shortcut, so that sums
-    do not grow from block to block."""
+    """Add Conv and BatchNormalization without activation; a `small` result is added to a shortcut, so that
+    sums do not grow from block to block."""
     convolved = graph.conv(data, channels, outputs, kernel, padding=kernel // 2)
     return graph.batch_norm(convolved, outputs, deviation=0.4 if small else 1.0, mean=0.0)
 

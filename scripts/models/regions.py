@@ -13,9 +13,9 @@ def regions(model: ModelProto) -> Counter[Region]:
     inner = [node for node in model.graph.node if node.op_type not in BORDERS]
     groups: list[list[NodeProto]] = []
     for node in inner:
-        joined = [group for group in groups if any(_feeds(other, node) for other in group)]
+        joined = [group for group in groups if any(_feeds(member, node) for member in group)]
         groups = [group for group in groups if group not in joined] + [
-            [*(other for group in joined for other in group), node]
+            [*(member for group in joined for member in group), node]
         ]
     return Counter(tuple(node.op_type for node in group) for group in groups)
 

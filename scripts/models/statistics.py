@@ -9,7 +9,7 @@ from models.run import Tensors, run, session_of
 
 
 def settle(model: ModelProto, samples: Iterable[Tensors]) -> None:
-    """Set mean and variance of every BatchNormalization to those of its input over the samples, so that
+    """Set mean and variance of every BatchNormalization to the moments of its input over the samples, so that
     activations keep their size.
 
     While they are measured, every sample is normalised by itself, as in training with a batch of one.
@@ -23,7 +23,7 @@ def settle(model: ModelProto, samples: Iterable[Tensors]) -> None:
     ]
     weights = {weight.name: weight for weight in model.graph.initializer}
     for node in norms:
-        mean, power = np.mean([found[node.input[0]] for found in moments], axis=0)
+        mean, power = np.mean([sample_moments[node.input[0]] for sample_moments in moments], axis=0)
         for name, values in zip(node.input[3:], (mean, power - mean**2), strict=True):
             weights[name].CopyFrom(numpy_helper.from_array(values.astype(np.float32), name))
 

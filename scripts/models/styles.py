@@ -27,7 +27,7 @@ class Style:
         activations, weights: their types, as onnxruntime calls them.
         settings: further arguments of `quantize_static`.
         options: its `extra_options`.
-        before, after: what is done to the float model before, and to the quantised one after.
+        before, after: what is done to the float model before, and to the quantised model after.
         folds: batch normalisations are folded before.
         format: of the file, as onnxruntime calls it.
     """

@@ -1,4 +1,4 @@
-"""A U-Net for 128x128 images, half as wide as the published one and with padding.
+"""A U-Net for 128x128 images, half as wide as the published network and with padding.
 
 Source: Ronneberger et al., U-Net, MICCAI 2015, figure 1.
 """

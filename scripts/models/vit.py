@@ -1,6 +1,6 @@
 """Three layers of ViT-Tiny for 224x224 images of 1,000 classes.
 
-Source: Dosovitskiy et al., An Image is Worth 16x16 Words, ICLR 2021, section 3.1; the width is that of
+Source: Dosovitskiy et al., An Image is Worth 16x16 Words, ICLR 2021, section 3.1; the width is from
 Touvron et al., DeiT, ICML 2021, table 1.
 """
 
@@ -43,8 +43,8 @@ def _attention(graph: GraphBuilder, data: str) -> str:
     )
     scaled = graph.node("Mul", query, graph.scalar(HEAD_WIDTH**-0.5))
     scores = graph.node("MatMul", scaled, graph.node("Transpose", key, perm=[0, 1, 3, 2]))
-    found = graph.node("MatMul", graph.node("Softmax", scores, axis=-1), value)
+    attended = graph.node("MatMul", graph.node("Softmax", scores, axis=-1), value)
     joined = graph.node(
-        "Reshape", graph.node("Transpose", found, perm=[0, 2, 1, 3]), graph.integers(1, TOKENS, WIDTH)
+        "Reshape", graph.node("Transpose", attended, perm=[0, 2, 1, 3]), graph.integers(1, TOKENS, WIDTH)
     )
     return linear(graph, joined, WIDTH, WIDTH)

@@ -34,12 +34,12 @@ def _silu(graph: GraphBuilder, data: str, channels: int, outputs: int, kernel: i
 
 def _backbone(graph: GraphBuilder, image: str) -> tuple[str, str, str]:
     """Return features of 64, 128 and 256 channels, at an eighth, a sixteenth and a 32nd of the side."""
-    data, channels, found = _silu(graph, image, 3, 16, 3, 2), 16, []
+    data, channels, features = _silu(graph, image, 3, 16, 3, 2), 16, []
     for outputs, depth in ((32, 1), (64, 2), (128, 2), (256, 1)):
         data = _c2f(graph, _silu(graph, data, channels, outputs, 3, 2), outputs, outputs, depth, adds=True)
         channels = outputs
-        found.append(data)
-    return found[1], found[2], _sppf(graph, data, channels)
+        features.append(data)
+    return features[1], features[2], _sppf(graph, data, channels)
 
 
 def _neck(graph: GraphBuilder, fine: str, middle: str, coarse: str) -> tuple[tuple[str, int], ...]:

@@ -67,11 +67,11 @@ class Imports:
         distance_to, queue = dict.fromkeys(paths, 0), deque(paths)
         while queue:
             path = queue.popleft()
-            for other in sorted(self.direct.get(path, ())):
-                distance = distance_to[path] + (not other.startswith("tests/"))
-                if distance < distance_to.get(other, 1 << 30):
-                    distance_to[other] = distance
-                    (queue.append if distance > distance_to[path] else queue.appendleft)(other)
+            for imported in sorted(self.direct.get(path, ())):
+                distance = distance_to[path] + (not imported.startswith("tests/"))
+                if distance < distance_to.get(imported, 1 << 30):
+                    distance_to[imported] = distance
+                    (queue.append if distance > distance_to[path] else queue.appendleft)(imported)
         return distance_to
 
     def files_of_tests(self) -> list[str]:

@@ -198,13 +198,13 @@ class Finder(ast.NodeVisitor):
         if _is_hardware(node.target):
             yield from (("statement", part, "[]") for part in getattr(node.value, "elts", ()))
         elif type(node.op) in ARITHMETIC:
-            other = ast.AugAssign(node.target, ARITHMETIC[type(node.op)](), node.value)
-            yield "arithmetic", node, ast.unparse(other)
+            replacement = ast.AugAssign(node.target, ARITHMETIC[type(node.op)](), node.value)
+            yield "arithmetic", node, ast.unparse(replacement)
 
     @offers.register
     def _(self, node: ast.BoolOp) -> Iterator[Offer]:
-        other = ast.Or() if isinstance(node.op, ast.And) else ast.And()
-        yield "boolean", node, text_of(ast.BoolOp(other, node.values))
+        opposite = ast.Or() if isinstance(node.op, ast.And) else ast.And()
+        yield "boolean", node, text_of(ast.BoolOp(opposite, node.values))
         for place in range(len(node.values)):
             rest = node.values[:place] + node.values[place + 1 :]
             yield "condition", node, text_of(rest[0] if len(rest) == 1 else ast.BoolOp(node.op, rest))

@@ -59,8 +59,8 @@ def _of_arithmetic(node: ast.BinOp) -> Iterator[Offer]:
 def _of_comparison(node: ast.Compare) -> Iterator[Offer]:
     """Move the bound of a comparison by one, so that it takes its end in, or leaves it out."""
     closed = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt}
-    other = ast.Compare(node.left, [closed[type(node.ops[0])]()], node.comparators)
-    yield "bound", node, text_of(other)
+    replacement = ast.Compare(node.left, [closed[type(node.ops[0])]()], node.comparators)
+    yield "bound", node, text_of(replacement)
 
 
 def _swaps(node: ast.Tuple, parts: list[ast.expr]) -> Iterator[Offer]:

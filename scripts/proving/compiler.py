@@ -76,12 +76,12 @@ class Trial:
 
 def samples(count: int) -> list[Sample]:
     """Return as many random networks: they run most lines for few instructions. Small networks come first."""
-    found = [each for each in map(_sample, range(3 * count)) if each and each.instructions <= SLOWEST]
+    candidates = [each for each in map(_sample, range(3 * count)) if each and each.instructions <= SLOWEST]
     chosen: list[Sample] = []
     known: set[tuple[str, int]] = set()
-    while found and len(chosen) < count:
-        best = max(found, key=lambda each: (len(each.lines - known), -each.instructions))
-        found.remove(best)
+    while candidates and len(chosen) < count:
+        best = max(candidates, key=lambda each: (len(each.lines - known), -each.instructions))
+        candidates.remove(best)
         known |= best.lines
         chosen.append(best)
     return sorted(chosen, key=lambda each: each.instructions)
@@ -147,13 +147,13 @@ def _trials(path: str, source: bytes, networks: Sequence[Sample]) -> list[Trial]
         proof_of = importlib.import_module("proving.check").proof_of
     except Exception:  # whatever a broken module raises
         return [Trial(-1, FAILED, difference=traceback.format_exc(MOST_FRAMES))]
-    found: list[Trial] = []
+    outcomes: list[Trial] = []
     for sample in networks[:MOST_NETWORKS]:
         trial = _trial(sample, compile_, proof_of)
-        found += [] if trial is None else [trial]
-        if any(sum(getattr(each, what) for each in found) >= ENOUGH for what in ("changed", "failed")):
+        outcomes += [] if trial is None else [trial]
+        if any(sum(getattr(each, what) for each in outcomes) >= ENOUGH for what in ("changed", "failed")):
             break
-    return found
+    return outcomes
 
 
 def _trial(sample: Sample, compile_: Any, proof_of: Any) -> Trial | None:
@@ -165,7 +165,9 @@ def _trial(sample: Sample, compile_: Any, proof_of: Any) -> Trial | None:
     except Exception:  # whatever a broken compiler raises
         return Trial(sample.seed, FAILED, difference=traceback.format_exc(MOST_FRAMES))
     outputs = [_run(plan, each) for each in sample.inputs]
-    changed = any(one and one != other for one, other in zip(outputs, sample.expected, strict=True))
+    changed = any(
+        actual and actual != expected for actual, expected in zip(outputs, sample.expected, strict=True)
+    )
     stopped = not all(outputs)
     try:
         proof = proof_of(plan, sample.lowered, seed=sample.seed)

@@ -103,7 +103,7 @@ def _other(
 
 
 def _fields(item: isa.Instruction, names: Iterable[str], config: AcceleratorConfig) -> list[str]:
-    """Return the fields of an instruction that have one of some names."""
+    """Return the names that an instruction has as fields."""
     there = {field.name for field in isa.layout(type(item), config)}
     return [name for name in names if name in there]
 
@@ -158,12 +158,12 @@ def micro_op(plan: Plan, rng: Random) -> Change | None:
     stream = plan.streams[launch]
     if len(stream.uops) < 2:
         return None
-    place, other = rng.sample(range(len(stream.uops)), 2)
-    if stream.uops[place] == stream.uops[other]:
+    place, source = rng.sample(range(len(stream.uops)), 2)
+    if stream.uops[place] == stream.uops[source]:
         return None
     uops = stream.uops.copy()
-    uops[place] = uops[other]
-    text = f"{launch}: micro-op {other} in the place of micro-op {place}"
+    uops[place] = uops[source]
+    text = f"{launch}: micro-op {source} in the place of micro-op {place}"
     return replace(plan, streams={**plan.streams, launch: replace(stream, uops=uops)}), text
 
 
@@ -239,7 +239,7 @@ def scaling(plan: Plan, rng: Random) -> Change | None:
 
 
 def prefetch(plan: Plan, rng: Random) -> Change | None:
-    """Let two LOADs of weights change places, so that the later one may overwrite what is still read. Tokens
+    """Let two LOADs of weights change places, so that the later LOAD may overwrite what is still read. Tokens
     stay where they are."""
     launch = rng.choice(plan.launches).stream
     stream = plan.streams[launch]
@@ -252,36 +252,36 @@ def prefetch(plan: Plan, rng: Random) -> Change | None:
     if len(places) < 2:
         return None
     number = rng.randrange(len(places) - 1)
-    one, other = places[number], rng.choice(places[number + 1 : number + 4])
-    if _with_tokens_of(items[other], items[one]) == items[one]:
+    earlier, later = places[number], rng.choice(places[number + 1 : number + 4])
+    if _with_tokens_of(items[later], items[earlier]) == items[earlier]:
         return None
-    broken = with_instruction(stream, one, _with_tokens_of(items[other], items[one]))
-    broken = with_instruction(broken, other, _with_tokens_of(items[one], items[other]))
-    turned = {one: other, other: one}
+    broken = with_instruction(stream, earlier, _with_tokens_of(items[later], items[earlier]))
+    broken = with_instruction(broken, later, _with_tokens_of(items[earlier], items[later]))
+    turned = {earlier: later, later: earlier}
     tensors = {
         name: np.array(sorted(turned.get(int(place), int(place)) for place in positions), positions.dtype)
         for name, positions in stream.tensors.items()
     }
     broken = replace(broken, tensors=tensors)
-    text = f"{launch}: LOADs {one} and {other} of weights change places"
+    text = f"{launch}: LOADs {earlier} and {later} of weights change places"
     return replace(plan, streams={**plan.streams, launch: broken}), text
 
 
-def _with_tokens_of(item: isa.Instruction, other: isa.Instruction) -> isa.Instruction:
+def _with_tokens_of(item: isa.Instruction, source: isa.Instruction) -> isa.Instruction:
     """Return an instruction with the tokens of another."""
-    return replace(item, **{name: getattr(other, name) for name in TOKENS})
+    return replace(item, **{name: getattr(source, name) for name in TOKENS})
 
 
 def _tensors_of(plan: Plan, memory: MemoryType) -> list[str]:
     """Return the weight tensors that LOADs of a memory read."""
-    found: dict[str, None] = {}
+    names: dict[str, None] = {}
     for stream in plan.streams.values():
         items = instructions_of(stream)
         for name, positions in stream.tensors.items():
             first = items[int(positions[0])] if len(positions) else None
             if name in plan.weights and isinstance(first, isa.Load) and first.memory_type == memory:
-                found[name] = None
-    return list(found)
+                names[name] = None
+    return list(names)
 
 
 def _swapped(plan: Plan, memory: MemoryType, what: str, rng: Random) -> Change | None:
@@ -293,12 +293,14 @@ def _swapped(plan: Plan, memory: MemoryType, what: str, rng: Random) -> Change |
     blocks = np.ascontiguousarray(plan.weights[name]).reshape(-1).view(np.uint8).reshape(-1, size).copy()
     if len(blocks) < 2:
         return None
-    one, other = rng.sample(range(len(blocks)), 2)
-    if np.array_equal(blocks[one], blocks[other]):
+    first, second = rng.sample(range(len(blocks)), 2)
+    if np.array_equal(blocks[first], blocks[second]):
         return None
-    blocks[[one, other]] = blocks[[other, one]]
+    blocks[[first, second]] = blocks[[second, first]]
     array = blocks.reshape(-1).view(plan.weights[name].dtype).reshape(plan.weights[name].shape)
-    return replace(plan, weights={**plan.weights, name: array}), f"{name}: {what} {one} and {other} swapped"
+    return replace(
+        plan, weights={**plan.weights, name: array}
+    ), f"{name}: {what} {first} and {second} swapped"
 
 
 def weights(plan: Plan, rng: Random) -> Change | None:

@@ -83,16 +83,16 @@ def lines_run(folders: tuple[str, ...], work: Callable[[], Any]) -> set[tuple[st
     prefixes = {str(ROOT / "src" / PACKAGE / folder): folder for folder in folders}
     prefixes |= {str((ROOT / folder).resolve()): folder for folder in folders}
     known: dict[str, str | None] = {}
-    found: set[tuple[str, int]] = set()
+    run_lines: set[tuple[str, int]] = set()
 
     def path_of(file: str) -> str | None:
         if file not in known:
-            fit = [(one, folder) for one, folder in prefixes.items() if file.startswith(f"{one}/")]
+            fit = [(prefix, folder) for prefix, folder in prefixes.items() if file.startswith(f"{prefix}/")]
             known[file] = f"{fit[0][1]}{file.removeprefix(fit[0][0])}" if fit else None
         return known[file]
 
     def line(frame: FrameType, event: str, _: Any) -> Any:
-        found.add((known[frame.f_code.co_filename] or "", frame.f_lineno))
+        run_lines.add((known[frame.f_code.co_filename] or "", frame.f_lineno))
         return line
 
     def call(frame: FrameType, event: str, _: Any) -> Any:
@@ -103,4 +103,4 @@ def lines_run(folders: tuple[str, ...], work: Callable[[], Any]) -> set[tuple[st
         work()
     finally:
         sys.settrace(None)
-    return found
+    return run_lines

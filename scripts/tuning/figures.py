@@ -48,13 +48,13 @@ def _so_far(cycles: Sequence[int], trials: int) -> FloatArray:
     return np.concatenate([best, np.full(max(0, trials - len(best)), best[-1])])[:trials]
 
 
-def trials_to_reach(outcomes: Iterable[Found], explorer: str, other: str, trials: int) -> dict[str, float]:
+def trials_to_reach(outcomes: Iterable[Found], explorer: str, rival: str, trials: int) -> dict[str, float]:
     """Return for each task the number of trials in which an explorer gets as few cycles as another explorer
     in all of its trials. It is a geometric mean over seeds. A search that does not get there counts as
     `trials`."""
     needed = {}
     for outcome in outcomes:
-        aim = geometric_mean(min(search.cycles) for search in outcome.searched if search.explorer == other)
+        aim = geometric_mean(min(search.cycles) for search in outcome.searched if search.explorer == rival)
         counts = []
         for search in outcome.searched:
             if search.explorer == explorer:

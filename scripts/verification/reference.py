@@ -96,8 +96,8 @@ def judge(
         violations = {(BEYOND, *place) for place in now.reads | now.writes if not exists(place, dram, config)}
         if not filled:
             violations |= {(EMPTY, *place) for place in now.needs - written}
-        for other, earlier in accesses.items():
-            if unit_of(instructions[other]) != unit_of(item) and not done_before[index] >> other & 1:
+        for position, earlier in accesses.items():
+            if unit_of(instructions[position]) != unit_of(item) and not done_before[index] >> position & 1:
                 violations |= {(CONFLICT, *place) for place in shared_places(earlier, now)}
         if isinstance(item, isa.Load) and promises(item):
             violations |= broken_promises(now, halves_in_use, config)
@@ -214,8 +214,8 @@ def certain_predecessors(instructions: Sequence[isa.Instruction], order: Sequenc
         direct = [last_of_unit[unit]] if unit in last_of_unit else []
         direct += [pushers[edge].pop(0) for edge in pops]
         done_before[index] = 0
-        for other in direct:
-            done_before[index] |= done_before[other] | 1 << other
+        for predecessor in direct:
+            done_before[index] |= done_before[predecessor] | 1 << predecessor
         for edge in pushes:
             pushers.setdefault(edge, []).append(index)
         last_of_unit[unit] = index

@@ -68,13 +68,13 @@ def damaged(subject: Subject, rng: random.Random) -> Subject:
     beside another instruction, and rows of a DEPTHWISE's window far apart.
     """
     while True:
-        other = rng.choice(DAMAGES)(subject, rng)
+        candidate = rng.choice(DAMAGES)(subject, rng)
         try:
-            other.program()
+            candidate.program()
         except EncodingError:
             continue
-        if bool(other.program().valid.all()):
-            return other
+        if bool(candidate.program().valid.all()):
+            return candidate
 
 
 def _with_other_flag(subject: Subject, rng: random.Random) -> Subject:
@@ -150,11 +150,11 @@ def _with_transfer_at_an_edge(subject: Subject, rng: random.Random) -> Subject:
         [index for index in transfers if isinstance(subject.instructions[index], form)]
         for form in (isa.Gather, isa.Store)
     )
-    index, other = (_often(preferred, list(transfers), rng) for preferred in (gathers, stores))
+    index, neighbour = (_often(preferred, list(transfers), rng) for preferred in (gathers, stores))
     rows, item, size = transfers[index], subject.instructions[index], 1
     if not isinstance(item, isa.Gather):
         size = subject.config.element_bytes(item.memory_type)
-    edge = rng.choice((subject.image.size, transfers[other].begin, transfers[other].end))
+    edge = rng.choice((subject.image.size, transfers[neighbour].begin, transfers[neighbour].end))
     moved = edge - rng.choice((rows.begin, rows.end)) + rng.randint(-NEAR_BYTES, NEAR_BYTES)
     return subject.changed(index, dram_base=max(0, item.dram_base + moved // size))
 

@@ -47,7 +47,7 @@ class Proxy:
         reset: resets the board.
 
     Attributes:
-        port: as that of the board.
+        port: stands for the board's port.
         faults: that are still to happen.
         happened: how many happened.
         passed: bytes that passed, by direction: to the board, from it.

@@ -52,7 +52,7 @@ class Run:
         report: the cycles of each layer.
         summary: what matters of it; as text, what `vdla run` prints.
         outcome: the launches; on the cycle device with the timing of every instruction.
-        memory: with which the cycles of layers were found.
+        memory: with which the cycles of layers were counted.
         waveforms: the waveforms that were written, in the order of the launches.
         notes: what was done to the inputs that were given, such as images that were cropped.
     """
@@ -67,11 +67,11 @@ class Run:
 
     def __repr__(self) -> str:
         """Return what ran where, in how many cycles, and the types of the outputs."""
-        one = self.summary
-        cycles = "" if one.cycles is None else f", {one.cycles:,} cycles"
-        runs = "" if one.runs == 1 else f", {one.runs} runs"
-        made = ", ".join(f"{name} {type_text(x.shape, x.dtype)}" for name, x in self.outputs.items())
-        return f"<vdla.Run {one.network} on {one.target}, {one.device}{cycles}{runs}: {made}>"
+        summary = self.summary
+        cycles = "" if summary.cycles is None else f", {summary.cycles:,} cycles"
+        runs = "" if summary.runs == 1 else f", {summary.runs} runs"
+        outputs = ", ".join(f"{name} {type_text(x.shape, x.dtype)}" for name, x in self.outputs.items())
+        return f"<vdla.Run {summary.network} on {summary.target}, {summary.device}{cycles}{runs}: {outputs}>"
 
     def table(self) -> str:
         """Return the report of every layer as text."""
@@ -134,14 +134,14 @@ class Module:
                 Pillow, or a list of samples; see `vdla.runtime.samples.given`. Elements of another type are
                 converted where the input's type holds them. Several samples run one after the other, and
                 their outputs are joined as the samples were: along the first axis where that is a batch of 1,
-                else along a new one.
+                else along a new axis.
             device: "functional", "cycle", "rtl", the address of a server's device, as
                 "remote://host:port", or a board, as "board:FOLDER" with the folder of a build, or
                 "board:sim", the simulated board.
             image_scale: what turns the pixels of images into numbers: "imagenet", "clip", "unit" (0 to
                 1), "signed" (-1 to 1), "raw" (0 to 255), or mean and standard deviation.
-            clock_hz: converts cycles to time; None: the clock of a board, else that of the module's target.
-            memory: of a timed device; None: that of the target. Cycles depend on it, results do not. A board
+            clock_hz: converts cycles to time; None: the board's clock, else the clock of the module's target.
+            memory: of a timed device; None: the target's memory. Cycles depend on it, results do not. A board
                 has the memory of its board file.
             waves: waveforms of the launches, for the device "rtl"; see `vdla.runtime.devices.rtl.waves`.
             progress: called before each step.
@@ -164,9 +164,9 @@ class Module:
         clock_hz = clock_hz or getattr(session.device, "clock_hz", None)
         waveforms = tuple(getattr(session.device, "waveforms", ()))
         used: AnyMemory = getattr(session.device, "memory", memory or self.plan.target.memory)
-        found = report(self.plan, outcome, device, clock_hz, used)
-        summary = summary_of(self.plan, found, clock_hz, clock_note(self.plan.target))
-        return Run(outcome.outputs, found, summary, outcome, used, waveforms, fitted.notes)
+        run_report = report(self.plan, outcome, device, clock_hz, used)
+        summary = summary_of(self.plan, run_report, clock_hz, clock_note(self.plan.target))
+        return Run(outcome.outputs, run_report, summary, outcome, used, waveforms, fitted.notes)
 
     def _fitted(self, inputs: object, named: Mapping[str, object], image_scale: object) -> Fitted:
         """Return what was given for a run as samples."""
@@ -204,7 +204,7 @@ class Module:
         return prove(self.plan, carried_graphs(self.plan), seed=seed, progress=progress)
 
     def forecast(self) -> Report:
-        """Return the report of a run that does not happen: cycles do not depend on data, so those of all
+        """Return the report of a run that does not happen: cycles do not depend on data, so the cycles of all
         launches are known; times of the host are not.
 
         Raises:
@@ -214,16 +214,16 @@ class Module:
 
     def rehearse(self, memory: AnyMemory | None = None) -> Outcome:
         """Return the launches of a run that does not happen, with the timing of every instruction; errors as
-        those of `forecast`.
+        in `forecast`.
 
         Args:
-            memory: that cycles are counted with; None: that of the target.
+            memory: that cycles are counted with; None: the target's memory.
         """
         options = {"log": True, "arithmetic": False}
         return self._session("cycle", self._target(memory), options, verifies=False).rehearse()
 
     def summary(self) -> Summary:
-        """Return what matters of the module; errors as those of `forecast`."""
+        """Return what matters of the module; errors as in `forecast`."""
         return summary_of(self.plan, self.forecast(), None, clock_note(self.plan.target))
 
     def session(self, device: str, memory: AnyMemory | None = None) -> Session:
@@ -241,7 +241,7 @@ class Module:
         return self._sessions[key]
 
     def _recorded(self, device: str, memory: AnyMemory | None, waves: "Waves") -> Session:
-        """Return a session of its own, whose device writes waveforms."""
+        """Return a new session, whose device writes waveforms."""
         if device != "rtl":
             raise DeviceError(f"device {device} writes no waveforms; device rtl does")
         return self._session(device, self._target(memory), {"waves": waves})
@@ -254,8 +254,8 @@ class Module:
     ) -> Session:
         subject = f"{self.plan.name} on a device: its DRAM takes"
         require_room(self.plan.dram_bytes, DRAM_BYTES, subject, ModuleError)
-        made = device_of(device, target, self.plan.dram_bytes, **options)
-        return Session(made, self.plan, verifies=verifies)
+        session_device = device_of(device, target, self.plan.dram_bytes, **options)
+        return Session(session_device, self.plan, verifies=verifies)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the module to a file."""
@@ -297,15 +297,15 @@ def compile(
         percentile: percentile of each activation's magnitudes that its scale must hold; None: each has the
             range that costs least on the samples.
         float_layers: names of layers that stay in float.
-        float_share: percent of the multiply-accumulates whose layers may stay in float, those that cost most.
+        float_share: percent of the multiply-accumulates whose layers may stay in float, the costliest first.
         quality: the signal to noise that every output is to have on the samples, in decibels, or a name for
             it: "balanced" is 10 dB and "exact" 30 dB. Layers stay in float until it is reached; with "fast",
             none does. `Module.summary` says what was reached.
         shapes: shapes of inputs that are dynamic in the model, where samples do not tell them, or tell
             another batch than is wanted.
         fixed: inputs of the model that become constants, each with the number that all its elements are.
-        inputs, outputs: values between which the model is cut, so that a part of it is compiled; none: its
-            own inputs and outputs.
+        inputs, outputs: values between which the model is cut, so that a part of it is compiled; none: the
+            inputs and outputs of the model.
         tuning: a log of `vdla tune`, whose best choices are used; "none": no log; None: the records that
             ship with the kit. `Module.tuning` tells for which layers there was none.
         progress: called with a text for each step of the work.

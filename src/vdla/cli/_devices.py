@@ -33,7 +33,7 @@ def with_board(device: str, board: str | None) -> str:
     """Return the name of the device that --device and --board name together.
 
     Raises:
-        UsageError: one of them does not fit the other.
+        UsageError: the board does not fit the device.
     """
     if board is None and device != BOARD:
         return device

@@ -1,4 +1,4 @@
-"""Groups of commands of which one needs no name."""
+"""Groups of commands with a default command, which needs no name."""
 
 import click
 
@@ -16,7 +16,7 @@ class _RunContext(click.Context):
 
     @property
     def command_path(self) -> str:
-        """The words before the arguments: those of the group."""
+        """The words before the arguments, which are the words of the group."""
         return super().command_path if self.parent is None else self.parent.command_path
 
 

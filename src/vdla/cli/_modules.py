@@ -58,7 +58,7 @@ def module_of(path: Path, target: Target, recipe: Recipe, records: TuningRecords
 def inputs_of(path: Path | None, recipe: Recipe) -> Given | None:
     """Return the inputs in what --input names; None where it is not given.
 
-    The scale of images may be that of the samples alone, where there are some.
+    The scale of images may be given for the samples alone, where there are some.
     """
     if path is None:
         return None
@@ -110,8 +110,8 @@ def _words_of(parameter: click.Parameter, context: click.Context) -> list[str]:
     value = context.params[name]
     values = value if isinstance(value, tuple) else (value,)
     if isinstance(parameter, click.Argument):
-        return [str(one) for one in values]
-    return [word for one in values for word in (parameter.opts[-1], str(one))]
+        return [str(argument) for argument in values]
+    return [word for argument in values for word in (parameter.opts[-1], str(argument))]
 
 
 def step_name(step: HostStep | LaunchStep) -> str:

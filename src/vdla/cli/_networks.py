@@ -343,7 +343,7 @@ def explained(model: Path, target: Target, recipe: Recipe, stop_after: str, *, s
 @contextmanager
 def status() -> Iterator[Callable[[str], None]]:
     """Give a function that shows a text and the seconds so far on one line of a terminal, in place of the
-    previous one; no terminal: nothing."""
+    previous text; no terminal: nothing."""
     shown, began = sys.stderr.isatty(), time.monotonic()
 
     def say(text: str) -> None:

@@ -163,12 +163,12 @@ MEMORY_OPTIONS = {
 
 def overrides_memory(function: Command) -> Command:
     """Add an option for each parameter of memory; the command gets `memory`, a map from the target's memory
-    to its own."""
+    to the memory with these parameters."""
 
     @wraps(function)
     def wrapped(**kwargs: Any) -> None:
-        own = {name: kwargs.pop(name) for name in MEMORY_OPTIONS}
-        given = {name: value for name, value in own.items() if value is not None}
+        options = {name: kwargs.pop(name) for name in MEMORY_OPTIONS}
+        given = {name: value for name, value in options.items() if value is not None}
         function(memory=lambda known: _overridden(known, given), **kwargs)
 
     for name, text in MEMORY_OPTIONS.items():

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 MODULE = ".vdla"
 
 
-def run_values(plan: "Plan", found: "Report", summary: "Summary", memory: "AnyMemory") -> dict[str, object]:
+def run_values(
+    plan: "Plan", run_report: "Report", summary: "Summary", memory: "AnyMemory"
+) -> dict[str, object]:
     """Return the record of a run as plain JSON values.
 
     Args:
@@ -27,7 +29,7 @@ def run_values(plan: "Plan", found: "Report", summary: "Summary", memory: "AnyMe
     Raises:
         GraphError: the graph that the module carries is invalid.
     """
-    return record_values(found, summary, replace(plan.target, memory=memory), _operators(plan))
+    return record_values(run_report, summary, replace(plan.target, memory=memory), _operators(plan))
 
 
 def _operators(plan: "Plan") -> tuple[tuple[str, ...], ...]:
@@ -41,7 +43,7 @@ def _operators(plan: "Plan") -> tuple[tuple[str, ...], ...]:
 
 
 def record_of(path: Path) -> RunRecord:
-    """Return the record of a run in a JSON file, or that of a module, which the cycle simulator times.
+    """Return the record of a run in a JSON file, or the record of a module, which the cycle simulator times.
 
     Raises:
         FileFormatError: the file is not a record, or the run was not timed.
@@ -55,6 +57,6 @@ def _forecast(path: Path) -> RunRecord:
     from vdla.runtime.session.summary import summary_of
 
     plan = (module := load(path)).plan
-    found = module.forecast()
-    values = run_values(plan, found, summary_of(plan, found), plan.target.memory)
+    forecast = module.forecast()
+    values = run_values(plan, forecast, summary_of(plan, forecast), plan.target.memory)
     return timed(parse_record(msgspec.json.encode(values), str(path)), str(path))

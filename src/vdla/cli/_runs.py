@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 MODULE = ".vdla"
 MemoryOf = Callable[[AnyMemory], AnyMemory]
-"""Returns the memory of a run, given that of the target."""
+"""Returns the memory of a run, given the target's memory."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,24 +63,24 @@ def _launches(path: Path, name: str, memory: MemoryOf) -> tuple[TimedRun, ...]:
     module = load(path)
     chosen = memory(module.plan.target.memory)
     outcome = module.rehearse(chosen)
-    found = report(module.plan, outcome, "cycle", memory=chosen)
-    return launched(module.plan, outcome, found, name, chosen)
+    run_report = report(module.plan, outcome, "cycle", memory=chosen)
+    return launched(module.plan, outcome, run_report, name, chosen)
 
 
 def launched(
-    plan: "Plan", outcome: "Outcome", found: "Report", name: str, memory: AnyMemory
+    plan: "Plan", outcome: "Outcome", run_report: "Report", name: str, memory: AnyMemory
 ) -> tuple[TimedRun, ...]:
     """Return the launches of a network's run on the cycle device.
 
     Args:
-        plan, outcome, found: the network, its run and the report of that.
+        plan, outcome, run_report: the network, its run and the report of the run.
         name: of the network; of several launches each has a number, too.
         memory: that it ran with.
     """
     from vdla.runtime.session.traced import traced
 
     single, runs = len(plan.launches) == 1, []
-    for number, (ran, layers) in enumerate(traced(plan, outcome, found), 1):
+    for number, (ran, layers) in enumerate(traced(plan, outcome, run_report), 1):
         assert ran.timing is not None, "the cycle device times every launch"
         runs.append(TimedRun(name if single else f"{name} {number}", ran.timing, memory, layers))
     return tuple(runs)

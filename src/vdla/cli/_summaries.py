@@ -45,13 +45,13 @@ def show_forecast(plan: Plan, file: Path, layers: bool) -> None:
     from vdla.runtime.session.summary import summary_of
 
     try:
-        found = Module(plan).forecast()
+        forecast = Module(plan).forecast()
     except VdlaError as error:
         click.echo(f"no summary: no device runs the module: {error}")
         return
-    summary = str(summary_of(plan, found, None, note))
+    summary = str(summary_of(plan, forecast, None, note))
     SUMMARIES.write(key, summary.encode())
-    _show(summary, table(found) if layers else "")
+    _show(summary, table(forecast) if layers else "")
 
 
 def show_run(done: "Run", layers: bool) -> None:

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 def reasons(progress: "Progress") -> list[str]:
     """Return why points have no cycles, a line for each of the most frequent reasons."""
-    found = list(progress.reasons.items())
-    lines = [f"{count:6,}  {in_short(status)}" for status, count in found[:MOST_REASONS]]
-    rest = sum(count for _, count in found[MOST_REASONS:])
+    statuses = list(progress.reasons.items())
+    lines = [f"{count:6,}  {in_short(status)}" for status, count in statuses[:MOST_REASONS]]
+    rest = sum(count for _, count in statuses[MOST_REASONS:])
     return [*lines, *([f"{rest:6,}  for other reasons: the column status has them"] if rest else [])]
 
 
@@ -52,27 +52,29 @@ def conclusion(output: Path, done: "Progress") -> str:
         )
         lines += reasons(done)
     if done.verdicts:
-        within, perhaps, beyond = (done.verdicts.get(one, 0) for one in Verdict)
+        within, perhaps, beyond = (done.verdicts.get(verdict, 0) for verdict in Verdict)
         lines.append(f"limits: {_points(within)} within, {perhaps:,} may or may not be, {beyond:,} beyond")
     lines.append(f"{output / 'report.html'}: open it in a browser; tables: points.parquet, layers.parquet")
     return "\n".join(lines)
 
 
-def difference_values(found: "Difference") -> dict[str, object]:
+def difference_values(difference: "Difference") -> dict[str, object]:
     """Return a comparison as plain JSON values."""
     return {
-        "points": len(found.pairs),
-        "changed": sum(pair.changed for pair in found.pairs),
-        "only_before": len(found.only_before),
-        "only_after": len(found.only_after),
-        "alone_before": {one.name: one.value for one in found.alone_before},
-        "alone_after": {one.name: one.value for one in found.alone_after},
-        "lost": [_values(pair) for pair in found.lost],
-        "gained": [_values(pair) for pair in found.gained],
-        "ratios": {figure: _spread(found.ratios(figure)) for figure in FIGURES if found.ratios(figure)},
+        "points": len(difference.pairs),
+        "changed": sum(pair.changed for pair in difference.pairs),
+        "only_before": len(difference.only_before),
+        "only_after": len(difference.only_after),
+        "alone_before": {parameter.name: parameter.value for parameter in difference.alone_before},
+        "alone_after": {parameter.name: parameter.value for parameter in difference.alone_after},
+        "lost": [_values(pair) for pair in difference.lost],
+        "gained": [_values(pair) for pair in difference.gained],
+        "ratios": {
+            figure: _spread(difference.ratios(figure)) for figure in FIGURES if difference.ratios(figure)
+        },
         "pairs": [
             _values(pair) | {figure: [pair.before[figure], pair.after[figure]] for figure in FIGURES}
-            for pair in found.pairs
+            for pair in difference.pairs
             if pair.changed
         ],
     }
@@ -86,24 +88,27 @@ def _spread(ratios: list[float]) -> dict[str, float]:
     return {"mean": geometric_mean(ratios), "least": min(ratios), "greatest": max(ratios)}
 
 
-def described_difference(found: "Difference", most: int | None) -> str:
+def described_difference(difference: "Difference", most: int | None) -> str:
     """Return a comparison as text.
 
     Args:
-        most: points that are listed, those whose cycles changed most first; None: all.
+        most: points that are listed, by the change of their cycles, the largest first; None: all.
     """
-    changed = [pair for pair in found.pairs if pair.changed]
+    changed = [pair for pair in difference.pairs if pair.changed]
     lines = [
-        f"{len(found.pairs):,} row{'s' * (len(found.pairs) != 1)} in both sweeps, {len(changed):,} of them "
-        f"differ{'s' * (len(changed) == 1)}; "
-        f"{len(found.only_before):,} only in the first, {len(found.only_after):,} only in the second"
+        f"{len(difference.pairs):,} row{'s' * (len(difference.pairs) != 1)} in both sweeps, "
+        f"{len(changed):,} of them differ{'s' * (len(changed) == 1)}; "
+        f"{len(difference.only_before):,} only in the first, "
+        f"{len(difference.only_after):,} only in the second"
     ]
-    lines += [_alone(one, "first", "second") for one in found.alone_before]
-    lines += [_alone(one, "second", "first") for one in found.alone_after]
-    lines += [_table([_summary(found, workload) for workload in found.workloads])] if changed else []
+    lines += [_alone(parameter, "first", "second") for parameter in difference.alone_before]
+    lines += [_alone(parameter, "second", "first") for parameter in difference.alone_after]
+    lines += (
+        [_table([_summary(difference, workload) for workload in difference.workloads])] if changed else []
+    )
     for title, pairs in (
-        ("without cycles in the second", found.lost),
-        ("without cycles in the first", found.gained),
+        ("without cycles in the second", difference.lost),
+        ("without cycles in the first", difference.gained),
     ):
         lines += [f"{title}: {_named(pair)}: {_reason(pair)}" for pair in pairs[:most]]
     ranked = sorted(changed, key=lambda pair: abs(math.log(pair.ratio("cycles") or 1)), reverse=True)
@@ -112,18 +117,21 @@ def described_difference(found: "Difference", most: int | None) -> str:
     return "\n".join(lines)
 
 
-def _alone(one: "Alone", here: str, there: str) -> str:
+def _alone(parameter: "Alone", here: str, there: str) -> str:
     """Say how points are compared whose parameter the other sweep does not have."""
-    if one.value is None:
-        return f"only the {here} sweeps {one.name}: every value is compared with the {there}'s points"
-    return f"only the {here} sweeps {one.name}: compared at {one.value}, the value of the {there}'s base"
+    if parameter.value is None:
+        return f"only the {here} sweeps {parameter.name}: every value is compared with the {there}'s points"
+    return (
+        f"only the {here} sweeps {parameter.name}: compared at {parameter.value}, "
+        f"the value of the {there}'s base"
+    )
 
 
-def _summary(found: "Difference", workload: str) -> dict[str, str]:
+def _summary(difference: "Difference", workload: str) -> dict[str, str]:
     """Return the row of a workload: the mean change of each figure, and the least and greatest of cycles."""
     row = {"workload": workload}
     for figure in FIGURES:
-        ratios = found.ratios(figure, workload)
+        ratios = difference.ratios(figure, workload)
         if ratios:
             row[figure] = _percent(geometric_mean(ratios))
             if figure == "cycles":

@@ -29,7 +29,7 @@ def table(progress: "Progress") -> list[str]:
     """Return the best choice of each task so far; tasks with most cycles come first."""
     standings = list(progress.standings)
     searched = None if progress.searched is None else standings[progress.searched]
-    return _rows(sorted(standings, key=lambda one: -one.best * len(one.layers)), searched)
+    return _rows(sorted(standings, key=lambda standing: -standing.best * len(standing.layers)), searched)
 
 
 def conclusion(
@@ -43,12 +43,12 @@ def conclusion(
     """Return what a finished tuning prints.
 
     Args:
-        settled: cycles of the whole network by the compiler's own choices, and by the settled ones; None
-            where no choices were settled.
+        settled: cycles of the whole network by the compiler's default choices, and by the settled choices;
+            None where no choices were settled.
         use: the command that compiles the network with the log.
     """
     before, after = done.cycles
-    lines = _rows([one for one in done.standings if one.best < one.default], None)
+    lines = _rows([standing for standing in done.standings if standing.best < standing.default], None)
     if settled is not None:
         lines.append(f"{model.name} on {target.name}: {_gain(*settled)}")
     alone = "sum of the layers, each alone" if len(done.standings) > 1 else "the layer alone"
@@ -74,14 +74,14 @@ def _rows(standings: "list[Standing]", searched: "Standing | None") -> list[str]
     cells = [["layer", "default", "best", "change", "bound", "trials"]]
     cells += [
         [
-            ("> " if one is searched else "  ") + one.name,
-            f"{one.default:,}",
-            f"{one.best:,}",
-            _change(one.default, one.best),
-            f"{one.bound:,}",
-            f"{one.trials:,}",
+            ("> " if standing is searched else "  ") + standing.name,
+            f"{standing.default:,}",
+            f"{standing.best:,}",
+            _change(standing.default, standing.best),
+            f"{standing.bound:,}",
+            f"{standing.trials:,}",
         ]
-        for one in standings
+        for standing in standings
     ]
     cells[0][0] = "  layer"
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]

@@ -43,7 +43,7 @@ def _problems(path: Path) -> list[str]:
         dram[segment.address : segment.address + segment.initial.size] = segment.initial
     program = decode_stream(vector.stream, vector.config)
     try:
-        found = findings(program, dram, stream_address=stream_address(vector))
-        return [describe(finding, program) for finding in found]
+        hazards = findings(program, dram, stream_address=stream_address(vector))
+        return [describe(finding, program) for finding in hazards]
     except ProgramError as error:
         return [str(error)]

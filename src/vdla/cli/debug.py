@@ -108,8 +108,8 @@ def _launches(source: Path, inputs: Path | None, memory: MemoryOf) -> tuple[Reco
     chosen = memory(module.plan.target.memory)
     if inputs is None:
         outcome = module.rehearse(chosen)
-        found = report(module.plan, outcome, "cycle", memory=chosen)
-        return recordings_of(module.plan, outcome, found, chosen, source.stem)
+        run_report = report(module.plan, outcome, "cycle", memory=chosen)
+        return recordings_of(module.plan, outcome, run_report, chosen, source.stem)
     declared = {name: static(value.shape, value.dtype) for name, value in module.inputs.items()}
     samples = fit(given_of(inputs), declared).samples
     return compared_recordings(module.plan, samples[0], chosen, source.stem)

@@ -74,18 +74,20 @@ def command(a: Path, b: Path, order: str, top: int | None, output: Path | None, 
     if output is not None:
         require_package("vl_convert", "the page of two runs")
         check_writable(output)
-    found = compare_runs(record_of(a), record_of(b), (str(a), str(b)))
+    difference = compare_runs(record_of(a), record_of(b), (str(a), str(b)))
     if output is not None:
         from vdla.explore.report.run_page import write_difference_page
 
-        write_difference_page(output, found)
-    rows = ranked(found.rows, order == "difference", top)
-    click.echo(json.dumps(difference_values(found, rows), indent=1) if as_json else _described(found, rows))
+        write_difference_page(output, difference)
+    rows = ranked(difference.rows, order == "difference", top)
+    click.echo(
+        json.dumps(difference_values(difference, rows), indent=1) if as_json else _described(difference, rows)
+    )
     if output is not None:
         click.echo(f"{output}: open it in a browser", err=True)
 
 
-def _described(found: RunDifference, rows: Sequence[DifferenceRow]) -> str:
+def _described(difference: RunDifference, rows: Sequence[DifferenceRow]) -> str:
     """Return a comparison as text.
 
     Args:
@@ -93,35 +95,38 @@ def _described(found: RunDifference, rows: Sequence[DifferenceRow]) -> str:
     """
     lines = [
         f"{side}  {_title(run, name)}"
-        for side, run, name in zip("AB", (found.a, found.b), found.names, strict=True)
+        for side, run, name in zip("AB", (difference.a, difference.b), difference.names, strict=True)
     ]
-    if not found.differs:
+    if not difference.differs:
         return "\n".join([*lines, "nothing differs: the same target, and the same figures of every layer"])
-    lines += _changed(found)
-    lines += ["", *_table([("", "A", "B", "difference", "ratio"), *_totals(found)], {0})]
-    total = DifferenceRow(RowKind.OTHERS, "total", (), (), found.totals)
+    lines += _changed(difference)
+    lines += ["", *_table([("", "A", "B", "difference", "ratio"), *_totals(difference)], {0})]
+    total = DifferenceRow(RowKind.OTHERS, "total", (), (), difference.totals)
     cells = [cell for row in rows for cell in _lines(row)]
     return "\n".join([*lines, "", *_table([HEAD, *cells, _cells(total)], set(WORDS))])
 
 
 def _title(run: RunRecord, name: str) -> str:
-    one = run.summary
-    return f"{name}: {one.network} on {one.target} at {one.clock_hz / 1e6:g} MHz, device {run.device}"
+    summary = run.summary
+    return (
+        f"{name}: {summary.network} on {summary.target} at {summary.clock_hz / 1e6:g} MHz, "
+        f"device {run.device}"
+    )
 
 
-def _changed(found: RunDifference) -> Iterator[str]:
+def _changed(difference: RunDifference) -> Iterator[str]:
     """Yield what differs between the targets and the circumstances of the runs."""
-    if not found.changed:
+    if not difference.changed:
         yield "the same target; compiler, schedules or options of compilation differ"
-    width = max((len(name) for name in found.changed), default=0)
-    for name, (a, b) in found.changed.items():
+    width = max((len(name) for name in difference.changed), default=0)
+    for name, (a, b) in difference.changed.items():
         yield f"{name:{width}}  {_settings(a, b)}"
 
 
 def _settings(a: object, b: object) -> str:
-    """Return two values of a setting; of two lists what one of them alone has."""
+    """Return two values of a setting; of two lists what only the first and only the second has."""
     if isinstance(a, tuple) and isinstance(b, tuple):
-        alone = [[str(each) for each in own if each not in other] for own, other in ((a, b), (b, a))]
+        alone = [[str(each) for each in here if each not in there] for here, there in ((a, b), (b, a))]
         texts = [
             f"{side} alone has {short(', '.join(names), LONGEST_LIST)}"
             for side, names in zip("AB", alone, strict=True)
@@ -137,9 +142,9 @@ def _setting(value: object) -> str:
     return NONE if value is None else short(str(value), LONGEST_VALUE)
 
 
-def _totals(found: RunDifference) -> Iterator[tuple[str, ...]]:
+def _totals(difference: RunDifference) -> Iterator[tuple[str, ...]]:
     for name, title, unit, digits in TOTALS:
-        change = found.totals[name]
+        change = difference.totals[name]
         if change.difference is not None:
             yield title, *_numbers(change, unit, digits)
 

@@ -23,16 +23,16 @@ NO_CABLE = "connect the board, and add yourself to the group dialout: sudo userm
 @reports_errors
 def command(as_json: bool) -> None:
     """List tools, packages and serial cables for FPGA boards, and how to install what is missing."""
-    found = findings()
+    checks = findings()
     if as_json:
-        click.echo(json.dumps([asdict(finding) for finding in found], indent=1))
+        click.echo(json.dumps([asdict(finding) for finding in checks], indent=1))
         return
-    widths = [max(len(getattr(finding, name)) for finding in found) for name in ("purpose", "name")]
-    for finding in found:
+    widths = [max(len(getattr(finding, name)) for finding in checks) for name in ("purpose", "name")]
+    for finding in checks:
         state = finding.state or f"MISSING: {finding.remedy}"
         click.echo(f"{finding.purpose:{widths[0]}}  {finding.name:{widths[1]}}  {state}")
-    missing = sum(not finding.state for finding in found)
-    click.echo(f"{len(found) - missing} there, {missing} missing")
+    missing = sum(not finding.state for finding in checks)
+    click.echo(f"{len(checks) - missing} there, {missing} missing")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,5 +97,5 @@ def _cables() -> list[Finding]:
         ports = usb_serial_ports()
     except ImportError:
         return []  # the finding of the package says so
-    found = [Finding("cable", device, description, "") for device, description in ports]
-    return found or [Finding("cable", "USB serial port", "", NO_CABLE)]
+    cables = [Finding("cable", device, description, "") for device, description in ports]
+    return cables or [Finding("cable", "USB serial port", "", NO_CABLE)]

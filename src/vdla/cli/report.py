@@ -92,10 +92,13 @@ def _of_run(
 
     given = inputs_of(inputs, recipe)
     module = module_of(source, target, recipe, records)
-    own = module.plan.target
-    clock_source = ClockSource.GIVEN if clock else own.clock_source
+    module_target = module.plan.target
+    clock_source = ClockSource.GIVEN if clock else module_target.clock_source
     chosen = replace(
-        own, memory=memory(own.memory), clock_mhz=clock or own.clock_mhz, clock_source=clock_source
+        module_target,
+        memory=memory(module_target.memory),
+        clock_mhz=clock or module_target.clock_mhz,
+        clock_source=clock_source,
     )
     with status() as say:
         done = module.run(

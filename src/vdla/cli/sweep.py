@@ -98,10 +98,10 @@ def diff(before: Path, after: Path, everything: bool, output: Path | None, as_js
     from vdla.explore.sweep.difference import compare, write
     from vdla.explore.sweep.results import Results
 
-    found = compare(Results(before), Results(after))
+    difference = compare(Results(before), Results(after))
     if output is not None:
-        write(found, output)
+        write(difference, output)
     if as_json:
-        click.echo(json.dumps(difference_values(found), indent=1))
+        click.echo(json.dumps(difference_values(difference), indent=1))
     else:
-        click.echo(described_difference(found, None if everything else 20))
+        click.echo(described_difference(difference, None if everything else 20))

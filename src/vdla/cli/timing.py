@@ -80,16 +80,18 @@ def _estimate(config: AcceleratorConfig, family: str, as_json: bool) -> str:
     """
     from vdla.explore.silicon.clock import estimated_clock
 
-    found = estimated_clock(config, family)
-    if found is None:
+    estimate = estimated_clock(config, family)
+    if estimate is None:
         raise ToolError(
             f"{config.name} on {family}: explore/silicon/store.json holds too few routed designs of this "
             "hardware for an estimate; vdla timing without --estimate routes the design"
         )
     if as_json:
-        return json.dumps({"config": config.name, "digest": config.digest, "target": family, **asdict(found)})
-    larger = "; the core is larger than every routed design" * found.extrapolated
+        return json.dumps(
+            {"config": config.name, "digest": config.digest, "target": family, **asdict(estimate)}
+        )
+    larger = "; the core is larger than every routed design" * estimate.extrapolated
     return (
-        f"{config.name} on {family}: {found.mhz:.1f} MHz estimated ({found.low:.1f} to {found.high:.1f}), "
-        f"limited by {found.limited_by}{larger}"
+        f"{config.name} on {family}: {estimate.mhz:.1f} MHz estimated "
+        f"({estimate.low:.1f} to {estimate.high:.1f}), limited by {estimate.limited_by}{larger}"
     )

@@ -102,9 +102,9 @@ def run(
     workers = backend_of(jobs, cluster, TRIALS_PER_WORKER, resource)
     settings, make = Settings(explorer, seed, trials, minutes, batch), making(explorer)
     network = _network(model.name, source_of(model, recipe), target)
-    done, found = _tuned(network, output, settings, make, workers, settle=settle)
+    done, settled = _tuned(network, output, settings, make, workers, settle=settle)
     use = command_line("vdla compile", compile_command, "-o", f"{model.stem}.vdla", "--tuned", str(output))
-    click.echo(conclusion(model, output, done, target, found, use))
+    click.echo(conclusion(model, output, done, target, settled, use))
 
 
 def _network(name: str, source: "Source", target: Target) -> "Network":
