@@ -15,12 +15,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 import numpy as np
 import onnx
-from models.run import Tensors
+from models.run import Tensors, unoptimised
 from onnx import ModelProto
 
 from vdla.cli._options import needs
@@ -38,9 +37,6 @@ from vdla.hw.spec.presets import DEFAULT
 from vdla.hw.spec.target import Target
 from vdla.runtime.devices.cycle import CycleDevice
 from vdla.runtime.session.session import Session
-
-if TYPE_CHECKING:
-    from onnxruntime import InferenceSession
 
 PREPARE = Pipeline((*SIMPLIFY.passes, *FLOATS.passes))
 CALIBRATION_SAMPLES = 2
@@ -141,16 +137,6 @@ def reference(subject: Subject, inputs: Tensors) -> Tensors:
         list(wanted.values()), {subject.names[graph_name]: array for graph_name, array in inputs.items()}
     )
     return dict(zip(wanted, arrays, strict=True))
-
-
-def unoptimised(model: ModelProto) -> "InferenceSession":
-    """Return a session of one thread that runs every operator as it stands."""
-    from onnxruntime import GraphOptimizationLevel, InferenceSession, SessionOptions
-
-    options = SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.graph_optimization_level = GraphOptimizationLevel.ORT_DISABLE_ALL
-    return InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
 def layer_differences(lowered: Graph, inputs: Tensors, known: Tensors) -> dict[str, int]:

@@ -8,7 +8,8 @@ import onnx
 import pytest
 from click.testing import CliRunner
 
-from tests.compiler.graph.onnx.networks import small_cnn
+from tests.compiler.graph.onnx.networks import model as model_of
+from tests.compiler.graph.onnx.networks import node, small_cnn
 from tests.compiler.network.test_outside import network
 from vdla.compiler.graph.nodes import Graph
 
@@ -115,3 +116,28 @@ def test_without_models_the_command_says_what_to_do(script, tmp_path, monkeypatc
     done = CliRunner().invoke(script.main, [])
     assert done.exit_code == 1
     assert "build/models holds no .onnx files; make some with scripts/make_models.py" in done.output
+
+
+def product_of(op: str) -> onnx.ModelProto:
+    """Return a product of uint8 activations of 255 and int8 weights of 127, whose sums of two exceed int16."""
+    zero, scale, weights = np.uint8(0), np.float32(1), np.full((4, 2), 127, np.int8)
+    by_name = {"w": weights, "z": zero, "v": np.int8(0), "s": scale, "t": np.float32(1 << 16), "o": zero}
+    inputs = {"MatMulInteger": "x w z v", "QLinearMatMul": "x s z w s v t o"}[op]
+    constants = {name: by_name[name] for name in inputs.split() if name != "x"}
+    proto = model_of(
+        [node(op, inputs, "y")], {"x": [1, 4]}, ["y"], constants, elem_type=onnx.TensorProto.UINT8
+    )
+    proto.graph.output[0].ClearField("type")
+    return proto
+
+
+@pytest.mark.parametrize(("op", "expected"), [("MatMulInteger", 4 * 255 * 127), ("QLinearMatMul", 2)])
+def test_sums_of_the_reference_are_exact_on_every_processor(script, op, expected):
+    """Without VNNI, sums of two products of uint8 and int8 saturate in onnxruntime; uint8 weights avoid that."""
+    proto = product_of(op)
+    run = importlib.import_module("models.run")
+    (result,) = run.unoptimised(proto).run(None, {"x": np.full((1, 4), 255, np.uint8)})
+    assert result.tolist() == [[expected, expected]]
+    graph = run.with_unsigned_weights(proto).graph
+    dtypes = {each.name: each.data_type for each in graph.initializer}
+    assert onnx.TensorProto.INT8 not in [dtypes.get(name) for name in graph.node[0].input]
