@@ -72,7 +72,7 @@ def small_parts(request):
 
 @pytest.mark.parametrize("trips", [(1, 9), (9, 1), (2, 16), (3, 5), (16, 2), (5, 17), (3, 15)], ids=str)
 def test_loops_pause_between_parts_of_any_size(trips, small_parts):
-    """Sums of overlapping sums show steps in another order, steps made twice and steps left out."""
+    """Sums of overlapping sums show steps in another order, steps executed twice and steps left out."""
     loop = alu(
         AluOpcode.ADD,
         uop_end=2,

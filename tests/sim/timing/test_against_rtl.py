@@ -188,7 +188,7 @@ def two_operands(config: AcceleratorConfig, trips: int, **fields) -> isa.Alu:
 )
 def test_a_store_reads_in_the_cycles_in_which_no_second_operand_is_read(config, rows, trips):
     """Steps with two accumulators, one accumulator and none follow each other while STOREs read; the last
-    reads decide the end. With one port the STOREs come first, and steps read in slots of their own."""
+    reads decide the end. With one port the STOREs come first, and steps read in separate slots."""
     steps = [
         two_operands(config, trips),
         isa.Gemm(iter_out=1, iter_in=3, uop_end=1),
