@@ -37,7 +37,7 @@ def sums_of(domain: Domain, name: str, rows: int) -> Sums:
 
 
 RESIDUAL_ROWS = (4, 5), (6,), (8, 9, 10), (11, 12)
-"""Of the STOREs below; later STOREs write the rows of the first two. The other rows are scratchpad elements."""
+"""Of the STOREs below; later STOREs write the rows of the first two. Other rows are scratchpad elements."""
 
 
 def dram_of(domain: Domain) -> Dram:

@@ -62,9 +62,8 @@ def test_every_layer_is_compared_and_agrees(script, folder, name):
     assert len(comparison.differences) == LAYERS[name]
     assert comparison.largest <= 1
     assert comparison.same_rows == comparison.rows
-    assert {op for op in comparison.on_host if op.startswith("Int8")} <= {
-        "Int8Lookup"
-    }  # a table is the host's
+    # a table is the host's
+    assert {op for op in comparison.on_host if op.startswith("Int8")} <= {"Int8Lookup"}
 
 
 def test_names_that_are_no_identifiers_are_found(script, tmp_path):

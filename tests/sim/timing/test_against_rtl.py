@@ -210,8 +210,8 @@ def test_a_store_reads_in_the_cycles_in_which_no_second_operand_is_read(config, 
     ids=lambda config: config.name,
 )
 def test_slots_that_stores_take_delay_whatever_is_issued(config, trips, latency):
-    """First and last slots too, the slots of FINISH and of instructions without steps, and the LOADs behind them;
-    tokens tell when each retires."""
+    """First and last slots too, the slots of FINISH and of instructions without steps, and the LOADs behind
+    them; tokens tell when each retires."""
     gemm = isa.Gemm(iter_out=1, iter_in=trips, uop_end=1)
     scales = {"parameters": 1} if config.has(Extension.REQUANTISE) else {}
     stores = [store(3, 40, **scales), store(1, 7, push_prev=1), store(9, 1), store(2, 60)]

@@ -190,7 +190,7 @@ def test_skipping_stops_where_the_store_unit_s_port_is_lent_and_where_it_returns
 
 
 def test_a_load_of_other_micro_ops_starts_in_its_third_cycle_at_the_queue_s_head_and_does_not_wait():
-    """It retires while the GEMM is issued; a LOAD that writes the GEMM's micro-ops starts with its last slot."""
+    """It retires while the GEMM is issued; a LOAD that writes the GEMM's micro-ops starts at its last slot."""
     gemm = isa.Gemm(uop_begin=4, uop_end=9, iter_out=1, iter_in=400)
     apart, touching = (
         isa.Load(memory_type=MemoryType.UOP, sram_base=base, y_size=1, x_size=3) for base in (9, 8)
